@@ -1,0 +1,40 @@
+"""One tree of exceptions; each class carries the exit code that the command line returns.
+
+Messages name the argument, say what was got and what is allowed, and what to try.
+"""
+
+
+class PmldesignError(Exception):
+    """Base of every error that pmldesign raises on purpose."""
+
+    exit_code = 1
+
+
+class InvalidInputError(PmldesignError, ValueError):
+    """An argument is outside what the function or the command accepts."""
+
+    exit_code = 2
+
+
+class NotConvergedError(PmldesignError):
+    """A solver stopped before the requested gap; its best result is not good enough here."""
+
+    exit_code = 3
+
+
+class VacuousGuaranteeError(PmldesignError, ValueError):
+    """A guarantee that every mechanism satisfies, so that it protects nobody."""
+
+    exit_code = 4
+
+
+class InfeasibleError(PmldesignError):
+    """What was asked cannot be done by any choice of parameters."""
+
+    exit_code = 5
+
+
+class FileError(PmldesignError, OSError):
+    """A file cannot be read or written."""
+
+    exit_code = 6

@@ -1,0 +1,57 @@
+"""The workload: the queries to answer.
+
+A workload is an m x n matrix A; query i on a histogram x of n cells is (A x)_i. Solvers and
+strategies never ask for the matrix itself, only for products with it, for
+`gram(u) = A^T diag(u) A` and for `row_quadratic(X) = diag(A X A^T)`, so that a workload with
+structure (ranges, products) can answer without forming it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from pmldesign_solvers.operators import Array, DenseOperator, Merged
+
+
+class Workload(ABC):
+    """Queries on a histogram.
+
+    Attributes:
+        name: what the user called it ("prefix:64", a file's name).
+    """
+
+    name: str
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """Number of queries m and of cells n."""
+
+    @abstractmethod
+    def gram(self, weights: Array) -> Array:
+        """A^T diag(weights) A, shape (n, n), for weights of shape (m,)."""
+
+    @abstractmethod
+    def row_quadratic(self, matrix: Array) -> Array:
+        """diag(A X A^T), shape (m,), for a symmetric matrix X of shape (n, n)."""
+
+    @abstractmethod
+    def matvec(self, x: Array) -> Array:
+        """A x, for x of shape (n,) or (n, c)."""
+
+    @abstractmethod
+    def rmatvec(self, y: Array) -> Array:
+        """A^T y, for y of shape (m,) or (m, c)."""
+
+    def to_dense(self) -> Array:
+        """The matrix itself, shape (m, n)."""
+        return self.matvec(np.eye(self.shape[1]))
+
+    def merge(self) -> Merged:
+        """The same workload without repeated or zero rows and columns, as solvers want it."""
+        return DenseOperator(self.to_dense()).merge()
+
+    def row_label(self, index: int) -> str:
+        """How messages and tables call query `index` (from 0)."""
+        return f"row {index}"

@@ -1,0 +1,149 @@
+"""What a solver needs from a workload, and the dense matrix that offers it.
+
+A is an m x n workload. No solver forms anything m x m; beside products with A it needs
+
+    gram(u) = A^T diag(u) A      (n x n)      and      row_quadratic(X) = diag(A X A^T)   (m).
+
+Merging: equal columns of A are one column to every strategy, equal rows are one row that counts
+several times, zero rows and columns are nothing. `merge` names the representatives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+BLOCK_BYTES = 2**25
+"""Temporary blocks of a product with a tall workload stay below this size."""
+
+
+class Operator(Protocol):
+    """An m x n workload as solvers see it."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of queries m and of cells n."""
+        ...
+
+    def gram(self, weights: Array) -> Array:
+        """A^T diag(weights) A, shape (n, n), for weights of shape (m,)."""
+        ...
+
+    def row_quadratic(self, matrix: Array) -> Array:
+        """diag(A X A^T), shape (m,), for a symmetric matrix X of shape (n, n)."""
+        ...
+
+    def matvec(self, x: Array) -> Array:
+        """A x, for x of shape (n,) or (n, c)."""
+        ...
+
+    def rmatvec(self, y: Array) -> Array:
+        """A^T y, for y of shape (m,) or (m, c)."""
+        ...
+
+    def to_dense(self) -> Array:
+        """The matrix itself, shape (m, n)."""
+        ...
+
+    def merge(self) -> Merged:
+        """The same workload without repeated or zero rows and columns."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """A workload without repeated or zero rows and columns, and where each original went.
+
+    Attributes:
+        operator: the merged workload.
+        row_of: shape (m,), the merged row that stands for each original one, -1 for a zero row.
+        column_of: shape (n,), likewise for columns.
+    """
+
+    operator: Operator
+    row_of: Indices
+    column_of: Indices
+
+
+def first_seen(keys: list[bytes], zero: bytes) -> tuple[Indices, Indices]:
+    """Number equal keys by their first appearance; `zero` gets -1.
+
+    Returns:
+        The positions of the representatives, and for every key the number of its representative.
+    """
+    number: dict[bytes, int] = {zero: -1}
+    representatives: list[int] = []
+    labels = np.empty(len(keys), dtype=np.intp)
+    for position, key in enumerate(keys):
+        label = number.get(key)
+        if label is None:
+            label = number[key] = len(representatives)
+            representatives.append(position)
+        labels[position] = label
+    return np.array(representatives, dtype=np.intp), labels
+
+
+@dataclass(frozen=True, slots=True)
+class DenseOperator:
+    """A workload held as a float64 array of shape (m, n)."""
+
+    matrix: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of queries m and of cells n."""
+        m, n = self.matrix.shape
+        return m, n
+
+    def gram(self, weights: Array) -> Array:
+        """A^T diag(weights) A."""
+        total = np.zeros((self.shape[1], self.shape[1]))
+        for rows in self._blocks():
+            block = self.matrix[rows]
+            total += block.T @ (weights[rows, None] * block)
+        return total
+
+    def row_quadratic(self, matrix: Array) -> Array:
+        """diag(A X A^T)."""
+        values = np.empty(self.shape[0])
+        for rows in self._blocks():
+            block = self.matrix[rows]
+            values[rows] = np.einsum("ij,ij->i", block @ matrix, block)
+        return values
+
+    def matvec(self, x: Array) -> Array:
+        """A x."""
+        product: Array = self.matrix @ x
+        return product
+
+    def rmatvec(self, y: Array) -> Array:
+        """A^T y."""
+        product: Array = self.matrix.T @ y
+        return product
+
+    def to_dense(self) -> Array:
+        """The matrix itself."""
+        return self.matrix
+
+    def merge(self) -> Merged:
+        """The same workload without repeated or zero rows and columns."""
+        matrix = self.matrix + 0.0  # turns -0.0 into 0.0, so that equal rows have equal bytes
+        rows, row_of = first_seen([row.tobytes() for row in matrix], bytes(8 * matrix.shape[1]))
+        matrix = matrix[rows]
+        columns, column_of = first_seen(
+            [column.tobytes() for column in np.ascontiguousarray(matrix.T)],
+            bytes(8 * matrix.shape[0]),
+        )
+        kept = np.ascontiguousarray(matrix[:, columns])
+        return Merged(DenseOperator(kept), row_of, column_of)
+
+    def _blocks(self) -> list[slice]:
+        m, n = self.shape
+        step = max(1, BLOCK_BYTES // (8 * n))
+        return [slice(start, min(start + step, m)) for start in range(0, m, step)]
