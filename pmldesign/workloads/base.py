@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import numpy as np
+
 from pmldesign_solvers.operators import Array, DenseOperator, Merged
 
 
