@@ -1,0 +1,1 @@
+"""Strategies: what a matrix mechanism measures, and the baselines that designs are compared to."""
