@@ -51,8 +51,8 @@ class Strategy:
 
     Attributes:
         name: how tables and messages call it ("tree").
-        matrix: R, shape (r, n), float64, read-only. A writable array is copied, a read-only
-            float64 one is kept as it is.
+        matrix: R, shape (r, n), float64, read-only. Copied, unless it is a read-only
+            float64 array that owns its data.
 
     Raises:
         InvalidInputError: the matrix is not 2-D, is empty, is not real, has an entry that is not
@@ -151,7 +151,8 @@ class Strategy:
         factor = self.pseudo_inverse
         if factor.shape[1] > factor.shape[0]:
             # R^+ = F Q^T with orthonormal Q: A F has the row norms of A R^+ and fewer columns.
-            factor = linalg.qr(factor.T, mode="r")[0][: self.cells].T
+            triangle = linalg.qr(factor.T, mode="r")[0][: self.cells]
+            factor = np.asarray(triangle.T, dtype=np.float64)
         return _squared_row_norms(workload, factor)
 
     def normalised(self) -> Strategy:
@@ -222,7 +223,7 @@ def _validated(name: str, matrix: Array) -> Array:
         raise InvalidInputError(
             f"strategy {name!r} must be real numbers, got dtype {given.dtype}; convert it first"
         )
-    kept = given.dtype == np.float64 and not given.flags.writeable
+    kept = given.dtype == np.float64 and given.flags.owndata and not given.flags.writeable
     values: Array = given if kept else np.array(given, dtype=np.float64, order="C")
     if not np.isfinite(values).all():
         row, column = np.argwhere(~np.isfinite(values))[0]

@@ -86,5 +86,5 @@ def kronecker(strategies: Sequence[Strategy]) -> Strategy:
     name = names[0] if len(names) == 1 else " x ".join(s.name for s in strategies)
     matrix = strategies[0].matrix
     for strategy in strategies[1:]:
-        matrix = np.kron(matrix, strategy.matrix)
+        matrix = np.asarray(np.kron(matrix, strategy.matrix), dtype=np.float64)
     return Strategy(name, matrix)

@@ -222,6 +222,17 @@ def test_matrix_is_a_read_only_float64_copy():
     assert (strategy.shape, strategy.cells) == ((2, 2), 2)
 
 
+def test_only_a_read_only_array_of_its_own_is_kept_without_a_copy():
+    array = np.eye(3)
+    view = array.view()
+    view.flags.writeable = False
+    from_array, from_view = Strategy("s", array), Strategy("s", view)
+    array[0, 0] = 5.0
+    assert from_array.matrix[0, 0] == from_view.matrix[0, 0] == 1.0
+    array.flags.writeable = False
+    assert Strategy("s", array).matrix is array
+
+
 def test_sensitivity_is_the_largest_column_norm():
     # columns (3, 4) and (1, 1): norms 5 and sqrt 2
     assert Strategy("s", [[3.0, 1.0], [4.0, 1.0]]).sensitivity == pytest.approx(5.0, rel=1e-15)
