@@ -16,6 +16,7 @@ References:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -23,7 +24,7 @@ from scipy import linalg
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy, column_blocks, require_cells
-from pmldesign.workloads.base import Workload
+from pmldesign.workloads.base import Workload, check_entries
 
 
 def identity(cells: int) -> Strategy:
@@ -33,9 +34,11 @@ def identity(cells: int) -> Strategy:
         cells: number of cells n, at least 1.
 
     Raises:
-        InvalidInputError: `cells` is out of range.
+        InvalidInputError: `cells` is not a whole number of at least 1, or too large.
     """
-    return Strategy("identity", np.eye(require_cells(cells)))
+    n = require_cells(cells)
+    check_entries("strategy 'identity'", (n, n))
+    return Strategy("identity", np.eye(n))
 
 
 def workload_strategy(workload: Workload) -> Strategy:
@@ -45,9 +48,10 @@ def workload_strategy(workload: Workload) -> Strategy:
     the l1 sensitivity, which Laplace noise needs, is theirs alone.
 
     Raises:
-        InvalidInputError: A is zero or otherwise no strategy.
+        InvalidInputError: A is zero or too large to be written out.
     """
     m, n = workload.shape
+    check_entries("strategy 'workload'", (m, n))
     matrix = np.empty((m, n))
     for columns in column_blocks(m, n):
         unit = np.zeros((n, columns.stop - columns.start))
@@ -64,9 +68,11 @@ def square_root(cells: int) -> Strategy:
         cells: number of cells n, at least 1.
 
     Raises:
-        InvalidInputError: `cells` is out of range.
+        InvalidInputError: `cells` is not a whole number of at least 1, or too large.
     """
-    k = np.arange(1, require_cells(cells))
+    n = require_cells(cells)
+    check_entries("strategy 'square-root'", (n, n))
+    k = np.arange(1, n)
     f = np.concatenate(([1.0], np.cumprod(1.0 - 0.5 / k)))
     return Strategy("square-root", np.tril(linalg.toeplitz(f)))
 
@@ -78,12 +84,14 @@ def kronecker(strategies: Sequence[Strategy]) -> Strategy:
         Named after the factors: their common name, or their names joined by " x ".
 
     Raises:
-        InvalidInputError: there is no strategy.
+        InvalidInputError: there is no strategy, or the product is too large to be written out.
     """
     if not strategies:
         raise InvalidInputError("strategies must hold at least one strategy, got none")
     names = list(dict.fromkeys(strategy.name for strategy in strategies))
     name = names[0] if len(names) == 1 else " x ".join(s.name for s in strategies)
+    rows, cells = zip(*(strategy.shape for strategy in strategies), strict=True)
+    check_entries(f"strategy {name!r}", (math.prod(rows), math.prod(cells)))
     matrix = strategies[0].matrix
     for strategy in strategies[1:]:
         matrix = np.asarray(np.kron(matrix, strategy.matrix), dtype=np.float64)

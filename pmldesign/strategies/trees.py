@@ -28,6 +28,7 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy, require_cells
+from pmldesign.workloads.base import check_entries
 from pmldesign_solvers.operators import Array
 
 
@@ -42,7 +43,7 @@ def tree(cells: int, *, branching: int = 2) -> Strategy:
         "tree" for b = 2, "tree:b" otherwise.
 
     Raises:
-        InvalidInputError: an argument is out of range.
+        InvalidInputError: an argument is no such number, or the tree is too large.
     """
     cells = require_cells(cells)
     try:
@@ -53,8 +54,10 @@ def tree(cells: int, *, branching: int = 2) -> Strategy:
         raise InvalidInputError(
             f"branching must be a whole number of at least 2, got {branching!r}"
         )
-    levels = [_sums(cells, width) for width in reversed(_widths(cells, children))]
-    return Strategy("tree" if children == 2 else f"tree:{children}", np.vstack(levels))
+    name = "tree" if children == 2 else f"tree:{children}"
+    widths = _widths(cells, children)
+    check_entries(f"strategy {name!r}", (sum(-(-cells // width) for width in widths), cells))
+    return Strategy(name, np.vstack([_sums(cells, width) for width in reversed(widths)]))
 
 
 def haar_wavelet(cells: int) -> Strategy:
@@ -64,10 +67,12 @@ def haar_wavelet(cells: int) -> Strategy:
         cells: number of cells n, at least 1.
 
     Raises:
-        InvalidInputError: `cells` is out of range.
+        InvalidInputError: `cells` is not a whole number of at least 1, or too large.
     """
     cells = require_cells(cells)
     widths = _widths(cells, 2)
+    rows = 1 + sum(-(-cells // width) for width in widths[1:])
+    check_entries("strategy 'haar'", (rows, cells))
     levels = [np.ones((1, cells))]
     for width in reversed(widths[1:]):
         sign = np.where(np.arange(cells) % width < width // 2, 1.0, -1.0)
