@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload, check_entries
-from pmldesign_solvers.operators import Array, Indices, Merged
+from pmldesign_solvers.operators import NOTHING, Array, Indices, Merged
 
 
 class RangeWorkload(Workload):
@@ -127,16 +127,13 @@ class RangeWorkload(Workload):
         reflected = _latest_start(self.cells - stops, self.cells - starts, self.cells)
         keys = latest * (self.cells + 1) + reflected[::-1]
         columns, column_of = _number(keys, latest < 0)
-        # Ranges stay ranges when cells are left out.
-        merged = (
-            self
-            if (rows.size, columns.size) == self.shape
-            else RangeWorkload(
-                np.searchsorted(columns, starts),
-                np.searchsorted(columns, stops),
-                columns.size,
-                name=self.name,
-            )
+        if not rows.size:
+            return Merged(NOTHING, row_of, column_of)
+        merged = RangeWorkload(  # ranges stay ranges when cells are left out
+            np.searchsorted(columns, starts),
+            np.searchsorted(columns, stops),
+            columns.size,
+            name=self.name,
         )
         return Merged(merged, row_of, column_of)
 
