@@ -7,9 +7,10 @@ to t, the Gram matrix is a double cumulative sum of H, and diag(A X A^T) is the 
     row_quadratic(X)[i] = sum over k < stop_i of (X_kk + 2 sum over start_i <= j < k of X_jk).
 
 Both take O(n^2 + m). Neither subtracts one cumulative sum from another: every entry is a plain sum
-of the terms that it consists of, so that the rounding is that of the product with the dense
-matrix. Products with vectors do subtract: their rounding is relative to the largest prefix sum
-(whole numbers below 2^53 are exact).
+of the terms that it consists of, so that small ranges keep their digits beside large ones. X is
+often the inverse of a Gram matrix, whose entries cancel; its sums are therefore carried in extended
+precision where the machine has it. Products with vectors do subtract: their rounding is relative
+to the largest prefix sum (whole numbers below 2^53 are exact).
 """
 
 from __future__ import annotations
@@ -89,8 +90,8 @@ class RangeWorkload(Workload):
         terms = 2.0 * np.triu(matrix, 1)
         np.fill_diagonal(terms, np.diagonal(matrix))
         sums = np.zeros((self.cells + 1, self.cells + 1))
-        columns = np.cumsum(terms[::-1], axis=0)[::-1]
-        np.cumsum(columns, axis=1, out=sums[:-1, 1:])
+        columns = np.cumsum(terms[::-1], axis=0, dtype=np.longdouble)[::-1]
+        sums[:-1, 1:] = np.cumsum(columns, axis=1)
         values: Array = sums[self.starts, self.stops]
         return values
 
