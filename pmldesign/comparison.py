@@ -1,9 +1,9 @@
 """Strategies side by side: what each costs in error on the same workload.
 
 A strategy is named: "optimal" designs one for each p, every other name is a baseline, and a
-Strategy stands for itself. Without a guarantee the noise has standard deviation equal to the
-strategy's sensitivity (a noise multiplier of 1, 1/2-zCDP), so that errors compare strategies; with
-one it is calibrated, and errors are those of the release.
+Strategy stands for itself. Without a guarantee the noise has scale equal to the strategy's
+sensitivity, so that errors compare strategies; with one it is calibrated, and errors are those of
+the release.
 """
 
 from __future__ import annotations
@@ -13,16 +13,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from pmldesign._arguments import exponent
-from pmldesign.calibration import analytic_gaussian_scale
 from pmldesign.design import Design, design
 from pmldesign.errors import InvalidInputError
-from pmldesign.guarantees import ApproxDP
-from pmldesign.noise import (
-    Noise,
-    gaussian_error,
-    largest_standard_deviation,
-    root_mean_squared_error,
-)
+from pmldesign.guarantees import Guarantee
+from pmldesign.mechanism import Mechanism, NoiseChoice, mechanism
+from pmldesign.neighbours import Neighbours
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.workloads import Workload, as_workload
 from pmldesign_solvers.solution import Callback
@@ -37,8 +32,10 @@ class Row:
     Attributes:
         strategy: its name.
         p: of the l_p^p error.
-        sensitivity: largest l2 distance between the measurements of neighbours.
-        scale: standard deviation of the noise on every measurement.
+        noise: "gaussian" or "laplace".
+        sensitivity: largest distance between the measurements of neighbours, l2 for Gaussian
+            noise and l1 for Laplace noise.
+        scale: of the noise on every measurement.
         error: exact l_p^p error, (E norm(M(x) - A x)_p^p)^(1/p); at p = inf `max_std`.
         rmse: root mean squared error of a query.
         max_std: largest standard deviation of a query.
@@ -47,6 +44,7 @@ class Row:
 
     strategy: str
     p: float
+    noise: str
     sensitivity: float
     scale: float
     error: float
@@ -66,35 +64,40 @@ class Comparison:
 
     Attributes:
         workload: what is answered.
-        guarantee: what the noise was calibrated to; None for a noise multiplier of 1.
+        guarantee: what the noise was calibrated to; None for a scale equal to the sensitivity.
         rows: one for every p and strategy.
         designs: what "optimal" stood for, by p.
     """
 
     workload: Workload
-    guarantee: ApproxDP | None
+    guarantee: Guarantee | None
     rows: tuple[Row, ...]
     designs: dict[float, Design]
 
 
 def compare(
     workload: Any,
-    strategies: Iterable[str | Strategy | Design],
+    strategies: Iterable[str | Strategy],
     *,
     p: float | Sequence[float] = 2.0,
-    guarantee: ApproxDP | None = None,
+    guarantee: Guarantee | None = None,
+    noise: NoiseChoice = "auto",
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     rel_gap: float = 1e-6,
     time_limit: float | None = None,
     callback: Callback | None = None,
 ) -> Comparison:
-    """Compare strategies on a workload under Gaussian noise.
+    """Compare strategies on a workload.
 
     Args:
         workload: a Workload, a name such as "prefix:64", or a matrix of shape (m, n).
         strategies: names ("optimal", "tree", "haar", "identity", "workload", "square-root",
-            "tree:4"), strategies, or designs, in the order of the rows.
+            "tree:4") or strategies, in the order of the rows.
         p: one or several values in [2, inf].
-        guarantee: calibrate the noise to this; None for a noise multiplier of 1.
+        guarantee: calibrate the noise to this; None for a scale equal to the sensitivity.
+        noise: "gaussian", "laplace", or "auto" for the better one of those that can meet the
+            guarantee, for each strategy and p (Gaussian without a guarantee).
+        neighbours: "add-remove" or "replace", where there is no guarantee to say it.
         rel_gap: of every design made here.
         time_limit: of every design made here, in seconds.
         callback: called with every `Step` of a design.
@@ -102,76 +105,63 @@ def compare(
     Raises:
         InvalidInputError: an unknown name, a strategy that cannot answer the workload (the first
             row that it cannot answer is named), or an argument out of range.
+        InfeasibleError, VacuousGuaranteeError: as in `mechanism`.
     """
     workload = as_workload(workload)
     values = [exponent(value) for value in (p if isinstance(p, Sequence) else [p])]
-    asked = list(strategies)
+    relation = Neighbours(neighbours) if guarantee is None else guarantee.neighbours
+    asked = [entry if entry == OPTIMAL else _strategy(entry, workload) for entry in strategies]
     if not asked or not values:
         raise InvalidInputError("nothing to compare: give at least one strategy and one p")
-    # What does not depend on p is built, and refused, before any long work.
-    fixed = {i: _measured(entry, workload, guarantee) for i, entry in enumerate(asked)}
+
+    def with_noise(strategy: Strategy, p: float) -> Mechanism:
+        return mechanism(
+            strategy, workload, guarantee=guarantee, noise=noise, p=p, neighbours=relation
+        )
+
+    # what does not depend on a design is refused before any long work
+    fixed = {
+        (index, value): with_noise(entry, value)
+        for index, entry in enumerate(asked)
+        if isinstance(entry, Strategy)
+        for value in values
+    }
     rows: list[Row] = []
     designs: dict[float, Design] = {}
     for value in values:
-        group = []
-        for index, entry in enumerate(asked):
-            measured = fixed[index]
-            if measured is None:
-                if value not in designs:
-                    designs[value] = design(
-                        workload, p=value, rel_gap=rel_gap, time_limit=time_limit, callback=callback
-                    )
-                measured = _measure(OPTIMAL, designs[value].strategy, workload, guarantee)
-            group.append(measured.at(value))
-            if isinstance(entry, Design):
-                designs.setdefault(entry.p, entry)
+        if OPTIMAL in asked:
+            designs[value] = design(
+                workload,
+                p=value,
+                neighbours=relation,
+                rel_gap=rel_gap,
+                time_limit=time_limit,
+                callback=callback,
+            )
+        group = [
+            _row(entry.name, value, fixed[index, value])
+            if isinstance(entry, Strategy)
+            else _row(OPTIMAL, value, with_noise(designs[value].strategy, value))
+            for index, entry in enumerate(asked)
+        ]
         best = min(row.error for row in group)
         rows += [replace(row, ratio=row.error / best if best > 0 else 1.0) for row in group]
     return Comparison(workload, guarantee, tuple(rows), designs)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Measured:
-    """What the errors of a strategy at every p need."""
-
-    name: str
-    sensitivity: float
-    scale: float
-    variances: Any
-
-    def at(self, p: float) -> Row:
-        scaled = {"scale": self.scale}
-        return Row(
-            strategy=self.name,
-            p=p,
-            sensitivity=self.sensitivity,
-            scale=self.scale,
-            error=gaussian_error(self.variances, p=p, **scaled),
-            rmse=root_mean_squared_error(self.variances, noise=Noise.GAUSSIAN, **scaled),
-            max_std=largest_standard_deviation(self.variances, noise=Noise.GAUSSIAN, **scaled),
-            ratio=1.0,
-        )
+def _strategy(entry: str | Strategy, workload: Workload) -> Strategy:
+    return baseline(entry, workload) if isinstance(entry, str) else entry
 
 
-def _measured(
-    entry: str | Strategy | Design, workload: Workload, guarantee: ApproxDP | None
-) -> _Measured | None:
-    """Sensitivity, scale and variances of one entry; None for what is designed for each p."""
-    if entry == OPTIMAL:
-        return None
-    if isinstance(entry, str):
-        entry = baseline(entry, workload)
-    strategy = entry.strategy if isinstance(entry, Design) else entry
-    return _measure(strategy.name, strategy, workload, guarantee)
-
-
-def _measure(
-    name: str, strategy: Strategy, workload: Workload, guarantee: ApproxDP | None
-) -> _Measured:
-    sensitivity = strategy.sensitivity
-    scale = sensitivity
-    if guarantee is not None:
-        scale = analytic_gaussian_scale(
-            sensitivity, epsilon=guarantee.epsilon, delta=guarantee.delta
-        )
-    return _Measured(name, sensitivity, scale, strategy.variances(workload))
+def _row(name: str, p: float, made: Mechanism) -> Row:
+    return Row(
+        strategy=name,
+        p=p,
+        noise=made.noise.value,
+        sensitivity=made.sensitivity,
+        scale=made.scale,
+        error=made.error(p),
+        rmse=made.rmse,
+        max_std=made.max_std,
+        ratio=1.0,
+    )

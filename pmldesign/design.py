@@ -23,9 +23,11 @@ import numpy as np
 
 from pmldesign._arguments import exponent, positive
 from pmldesign.errors import InvalidInputError, NotConvergedError
+from pmldesign.neighbours import Neighbours
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import KroneckerWorkload, Workload, as_workload
 from pmldesign.workloads.base import check_entries
+from pmldesign.workloads.centred import CentredWorkload
 from pmldesign_solvers import diagonal_scaling
 from pmldesign_solvers.certificate import Certificate
 from pmldesign_solvers.operators import Array
@@ -42,6 +44,7 @@ class Design:
     Attributes:
         workload: what it answers.
         p: of the l_p^p error, in [2, inf].
+        neighbours: the relation that the sensitivity speaks of.
         strategy: R, scaled to l2 sensitivity 1.
         certificate: both bounds on gamma_(p)(A); the strategy attains the upper one.
         dual_u: shape (m,), norm(u)_q = 1 with q = p/(p-2): the weights of the queries in the
@@ -55,6 +58,7 @@ class Design:
 
     workload: Workload
     p: float
+    neighbours: Neighbours
     strategy: Strategy
     certificate: Certificate
     dual_u: Array
@@ -63,6 +67,12 @@ class Design:
     steps: int
     eigendecompositions: int
     seconds: float
+
+    def reconstruction(self) -> Array:
+        """L = A R^+, shape (m, r): answers are L (R x + noise)."""
+        if self.neighbours is Neighbours.REPLACE:
+            return self.strategy.reconstruction(CentredWorkload(self.workload))
+        return self.strategy.reconstruction(self.workload)
 
     def require_optimal(self) -> Design:
         """The design itself.
@@ -82,6 +92,7 @@ def design(
     workload: Any,
     *,
     p: float = 2.0,
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     rel_gap: float = 1e-6,
     max_steps: int = 1000,
     time_limit: float | None = None,
@@ -94,6 +105,8 @@ def design(
     Args:
         workload: a Workload, a name such as "prefix:64", or a matrix of shape (m, n).
         p: in [2, inf]; 2 is the total squared error, inf the largest standard deviation.
+        neighbours: "add-remove" or "replace"; under replace the number of records is public and
+            the strategy measures only what differs between the cells.
         rel_gap: stop when both bounds are this close, relatively; positive.
         max_steps: stop after this many iterations; at least 1.
         time_limit: stop after this many seconds; None for no limit.
@@ -119,13 +132,14 @@ def design(
         raise InvalidInputError(f"max_steps must be at least 1, got {max_steps}")
     if method not in METHODS:
         raise InvalidInputError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+    relation = Neighbours(neighbours)
     factors = workload.factors if isinstance(workload, KroneckerWorkload) else (workload,)
     check_entries("the strategy", (workload.shape[1], workload.shape[1]))
     # (1 + gap/k)^k <= 1 + 1.8 gap for gap <= 1: leave room for the product of the factors' gaps
     share = rel_gap if len(factors) == 1 else math.log1p(rel_gap) / len(factors)
     limits = _Limits(share, max_steps, time_limit, method, solver, callback)
     solutions = [_solve(factor, p, limits) for factor in factors]
-    return _combine(workload, p, rel_gap, solutions)
+    return _combine(workload, p, relation, rel_gap, solutions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +196,13 @@ def _solve_program(workload: Workload, p: float, limits: _Limits) -> Solution:
         raise NotConvergedError(str(error)) from error
 
 
-def _combine(workload: Workload, p: float, rel_gap: float, solutions: Sequence[Solution]) -> Design:
+def _combine(
+    workload: Workload,
+    p: float,
+    neighbours: Neighbours,
+    rel_gap: float,
+    solutions: Sequence[Solution],
+) -> Design:
     """The design of a product from those of its factors (of which there may be only one)."""
     certificate = Certificate(
         lower=_product([s.certificate.lower for s in solutions], towards=0.0),
@@ -193,19 +213,27 @@ def _combine(workload: Workload, p: float, rel_gap: float, solutions: Sequence[S
     return Design(
         workload=workload,
         p=p,
+        neighbours=neighbours,
         strategy=Strategy(
             "design",
-            reduce(np.kron, [s.strategy for s in solutions]),
-            inverse=reduce(np.kron, [s.basis for s in solutions]),
+            _kronecker([s.strategy for s in solutions]),
+            inverse=_kronecker([s.basis for s in solutions]),
         ),
         certificate=certificate,
-        dual_u=reduce(np.kron, [s.dual_u for s in solutions]),
-        dual_w=reduce(np.kron, [s.dual_w for s in solutions]),
+        dual_u=_kronecker([s.dual_u for s in solutions]),
+        dual_w=_kronecker([s.dual_w for s in solutions]),
         status=Status.OPTIMAL if met and not stopped else (stopped or [Status.STALLED])[0],
         steps=sum(s.steps for s in solutions),
         eigendecompositions=sum(s.eigendecompositions for s in solutions),
         seconds=sum(s.seconds for s in solutions),
     )
+
+
+def _kronecker(arrays: Sequence[Array]) -> Array:
+    total = arrays[0]
+    for array in arrays[1:]:
+        total = np.asarray(np.kron(total, array), dtype=np.float64)
+    return total
 
 
 def _product(values: Sequence[float], *, towards: float) -> float:
