@@ -98,7 +98,14 @@ def command(
         made = replace(made, strategy=made.strategy.streaming())
     if output is not None:
         write_strategy(output, made)
-    shown = compare(queries, strategies, p=p, guarantee=guarantee, noise=noise, neighbours=relation)
+    shown = compare(
+        queries,
+        [made.strategy, *BASELINES],
+        p=p,
+        guarantee=guarantee,
+        noise=noise,
+        neighbours=relation,
+    )
     if as_json:
         print_json(_as_json(made, shown, guarantee, output))
     else:

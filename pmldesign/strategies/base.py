@@ -127,9 +127,7 @@ class Strategy:
         if np.linalg.norm(unmeasured) <= ANSWER_TOLERANCE:
             return  # then every row passes
         residual = np.sqrt(_squared_row_norms(workload, unmeasured))
-        norms = np.sqrt(_squared_row_norms(workload, identity))
-        # a row that is zero but for rounding, next to the largest one, needs no answer
-        allowed = ANSWER_TOLERANCE * np.maximum(norms, ANSWER_TOLERANCE * norms.max())
+        allowed = ANSWER_TOLERANCE * np.sqrt(_squared_row_norms(workload, identity))
         missed = np.flatnonzero(residual > allowed)
         if missed.size:
             raise InvalidInputError(

@@ -8,8 +8,16 @@ same sensitivity, as R (e_i - e_j) = R P (e_i - e_j). A query on the total is a 
 
 from __future__ import annotations
 
+from functools import cached_property
+
+import numpy as np
+
 from pmldesign.workloads.base import Workload
+from pmldesign_solvers.certificate import squared_row_norms
 from pmldesign_solvers.operators import Array
+
+KNOWN = 1e-12
+"""A row of A P below this part of its row of A is rounding: the total answers it."""
 
 
 class CentredWorkload(Workload):
@@ -23,6 +31,14 @@ class CentredWorkload(Workload):
         self._workload = workload
         self.name = workload.name
 
+    @cached_property
+    def _kept(self) -> Array:
+        """0 for the queries that the total answers, 1 for the others; shape (m,)."""
+        identity = np.eye(self.shape[1])
+        rows = squared_row_norms(self._workload, identity)
+        kept: Array = (squared_row_norms(self._workload, centre(identity)) > KNOWN**2 * rows) + 0.0
+        return kept
+
     @property
     def shape(self) -> tuple[int, int]:
         """Number of queries m and of cells n."""
@@ -30,25 +46,26 @@ class CentredWorkload(Workload):
 
     def gram(self, weights: Array) -> Array:
         """P A^T diag(weights) A P, shape (n, n)."""
-        return centre(centre(self._workload.gram(weights)).T)
+        return centre(centre(self._workload.gram(self._kept * weights)).T)
 
     def row_quadratic(self, matrix: Array) -> Array:
         """diag(A P X P A^T), shape (m,)."""
-        return self._workload.row_quadratic(centre(centre(matrix).T))
+        return self._kept * self._workload.row_quadratic(centre(centre(matrix).T))
 
     def matvec(self, x: Array) -> Array:
         """A P x, for x of shape (n,) or (n, c)."""
-        return self._workload.matvec(x - x.mean(axis=0))
+        product: Array = (self._kept * self._workload.matvec(x - x.mean(axis=0)).T).T
+        return product
 
     def rmatvec(self, y: Array) -> Array:
         """P A^T y, for y of shape (m,) or (m, c)."""
-        product = self._workload.rmatvec(y)
+        product = self._workload.rmatvec((self._kept * y.T).T)
         centred: Array = product - product.mean(axis=0)
         return centred
 
     def to_dense(self) -> Array:
         """The matrix itself, shape (m, n)."""
-        return centre(self._workload.to_dense())
+        return self._kept[:, None] * centre(self._workload.to_dense())
 
     def row_label(self, index: int) -> str:
         """How messages and tables call query `index` (from 0)."""
