@@ -36,7 +36,8 @@ class CentredWorkload(Workload):
         """0 for the queries that the total answers, 1 for the others; shape (m,)."""
         identity = np.eye(self.shape[1])
         rows = squared_row_norms(self._workload, identity)
-        kept: Array = (squared_row_norms(self._workload, centre(identity)) > KNOWN**2 * rows) + 0.0
+        centred = squared_row_norms(self._workload, centre(identity))
+        kept: Array = np.where(centred > KNOWN**2 * rows, 1.0, 0.0)
         return kept
 
     @property
