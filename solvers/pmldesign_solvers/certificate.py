@@ -18,7 +18,8 @@ Pairs. Where neighbours differ by e_i - e_j, R counts by the largest distance of
 weight for every pair, diag(w) the graph Laplacian of these weights, and A and E count on vectors
 that sum to zero only.
 
-Both bounds are then moved outwards by the relative rounding error of their last sums.
+Both bounds are then moved outwards by the relative rounding error of their last sums. Squares that
+may have underflowed enter the upper bound with the smallest normal number added.
 
 References:
     [ZLU] Zou, Liu and Upadhyay, Optimality of matrix mechanism on l_p^p-metric, Definition A.3 and
@@ -38,6 +39,7 @@ Kind = Literal["cells", "pairs"]
 """What neighbouring histograms differ by: one cell (add-remove), or two (replace)."""
 
 EPS = float(np.finfo(np.float64).eps)
+TINY = float(np.finfo(np.float64).tiny)
 DIRECT_ENTRIES = 2**16
 """Largest m * n whose singular values are computed without a Gram matrix."""
 
@@ -66,7 +68,7 @@ def power_mean(values: Array, power: float, counts: Array | None = None) -> floa
     tr_q of a matrix with this diagonal; power may be inf.
     """
     top = float(values.max(initial=0.0))
-    if top == 0.0 or np.isinf(power):
+    if top in (0.0, np.inf) or np.isinf(power):
         return top
     scaled = (values / top) ** power
     total = float(scaled.sum() if counts is None else counts @ scaled)
@@ -124,7 +126,7 @@ def _lower_bound_of_pairs(matrix: Array, w: Array) -> float:
     gram = centred @ laplacian @ centred.T
     # rounding grows with the size of the terms, which may exceed that of their sum
     terms = float((centred**2).sum()) * 2 * float(laplacian.diagonal().max())
-    return _nuclear_norm((gram + gram.T) / 2, terms) * (1.0 - (m + n) * EPS)
+    return float(_nuclear_norm((gram + gram.T) / 2, terms) * (1.0 - (m + n) * EPS))
 
 
 def _nuclear_norm(gram: Array, terms: float) -> float:
@@ -149,13 +151,13 @@ def upper_bound(
     unit = np.eye(n)
     residual = unit - basis @ strategy
     if kind == "cells":
-        sensitivity = float(np.sqrt(np.einsum("ij,ij->j", strategy, strategy).max()))
+        sensitivity = float(np.sqrt(np.einsum("ij,ij->j", strategy, strategy).max() + TINY))
         spread = 1.0
     else:
-        sensitivity, spread = diameter(strategy), float(np.sqrt(2.0))
+        sensitivity, spread = diameter(strategy) + np.sqrt(TINY), float(np.sqrt(2.0))
         residual -= residual.mean(axis=1, keepdims=True)
-    variances = squared_row_norms(operator, basis)
-    rest = squared_row_norms(operator, residual)
+    variances = squared_row_norms(operator, basis) + TINY
+    rest = squared_row_norms(operator, residual) + TINY
     value = np.sqrt(power_mean(variances, p / 2)) * sensitivity
     value += np.sqrt(power_mean(rest, p / 2)) * spread
     return float(value) * (1.0 + (m + n) * EPS)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -32,6 +33,8 @@ PATIENCE = 50
 MAX_DUALS = 6000
 """Largest number of dual weights that the interior point method is tried with."""
 INTERIOR_STEPS = 60
+CORRECTIONS = 20
+"""How often a search goes on that believed its bounds to be closer than they are."""
 CRAWL = 12
 """Steps without a visible change of the gap before the fixed point gives way."""
 
@@ -72,14 +75,15 @@ def solve(
         raise ValueError("the workload is zero: every answer is known without measuring anything")
     candidates = _cells(merged, p) if kind == "cells" else _pairs(merged, p)
     search = _Search(candidates, callback, start)
-    # the certificate rounds outwards, so aim a little closer, and closer still where it says no
-    for share in (0.9, 0.3, 0.1):
-        status = search.run(share * rel_gap, max_steps, time_limit)
+    for _ in range(CORRECTIONS):
+        # the certificate rounds outwards, so aim a little closer
+        status = search.run(0.9 * rel_gap, max_steps, time_limit)
         strategy, basis = search.upper.factors()
         u, w = search.lower.weights()
         certificate = certify(operator, strategy, basis, u, w, p, kind=kind)
         if certificate.gap <= rel_gap or status is not Status.OPTIMAL:
             break
+        search.correct(certificate)
     return Solution(
         strategy=strategy,
         basis=basis,
@@ -127,6 +131,11 @@ class _Search:
                     return Status.STALLED
         except KeyboardInterrupt:
             return Status.INTERRUPTED
+
+    def correct(self, certificate: Certificate) -> None:
+        """Put certified values in place of what rounding made of them, and go on from there."""
+        self.lower = replace(self.lower, lower=certificate.lower)
+        self.upper = replace(self.upper, upper=certificate.upper)
 
     def _advance(self) -> bool:
         candidate = next(self._candidates, None)
