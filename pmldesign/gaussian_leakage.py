@@ -92,6 +92,8 @@ def slack_from_distances(distances: Array, least: Array, scale: float, epsilon: 
 
 def envelope_from_distances(distances: Array, least: Array, scale: float, epsilon: float) -> float:
     """`gaussian_envelope_delta` from the l2 distances of the columns, shape (k, k)."""
+    if epsilon >= -math.log(least.min()):
+        return 0.0
     ratios = _ratios(distances, scale)
 
     def bound(log_c: float) -> float:

@@ -96,6 +96,10 @@ class _OnPriors:
     alpha: float | tuple[float, ...]
     neighbours: ClassVar[Neighbours] = Neighbours.REPLACE
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
+        object.__setattr__(self, "alpha", _checked_alpha(self.alpha))
+
     def class_probabilities(self, cells: int) -> Array:
         """Least probability of each cell, shape (cells,); see `class_probabilities`."""
         return class_probabilities(self.alpha, cells)
@@ -116,10 +120,6 @@ class PML(_OnPriors):
 
     epsilon: float
     alpha: float | tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
-        object.__setattr__(self, "alpha", _checked_alpha(self.alpha))
 
     def describe(self, cells: int) -> str:
         """What is promised, to whom, and under which assumption."""
@@ -144,9 +144,8 @@ class ApproxPML(_OnPriors):
     alpha: float | tuple[float, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
+        _OnPriors.__post_init__(self)
         object.__setattr__(self, "delta", probability("delta", self.delta))
-        object.__setattr__(self, "alpha", _checked_alpha(self.alpha))
 
     def is_vacuous(self, cells: int) -> bool:
         """Whether every mechanism satisfies it: delta >= 1 - e^eps min alpha."""
@@ -176,9 +175,8 @@ class EnvelopePML(_OnPriors):
     alpha: float | tuple[float, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
+        _OnPriors.__post_init__(self)
         object.__setattr__(self, "delta", probability("delta", self.delta))
-        object.__setattr__(self, "alpha", _checked_alpha(self.alpha))
 
     def describe(self, cells: int) -> str:
         """What is promised, to whom, and under which assumption."""
