@@ -135,3 +135,14 @@ def test_tightness_condition_of_corollary_1_is_not_necessary():
     differences = R[0][:, None] - R[0][None, :]
     assert (differences > 0).any()
     assert (differences < 0).any()
+
+
+def test_dp_beyond_the_entropy_of_the_rarest_cell_still_bounds_the_leakage():
+    epsilon, cells = math.log(10), 4
+    for prior in extreme_priors(np.full(cells, 0.1)):
+        outputs = np.random.default_rng(2).laplace(scale=2 / epsilon, size=(2000, cells))
+        outputs = np.vstack([outputs, np.eye(cells)])
+        leaked = laplace_leakage_of_first(np.eye(cells), prior[None], outputs, 2 / epsilon)
+        # log( 10 / (0.9 + 0.1 * 10) )
+        assert leaked.max() <= math.log(10 / 1.9) + 1e-12
+    assert math.log(10 / 1.9) < 1.661 < epsilon
