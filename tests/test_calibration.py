@@ -225,3 +225,10 @@ def test_private_end_of_a_loss_that_falls_to_zero_at_once():
     for target, edge in itertools.product((1e-300, 0.5), (1e-3, 7.0)):
         scale = private_end(lambda s, edge=edge: 0.0 if s >= edge else 1.0, target, start=1.0)
         assert edge <= scale <= edge * (1 + 1e-6)
+
+
+def test_private_end_of_a_loss_that_meets_the_target_on_a_plateau():
+    # a root finder may stop anywhere on it; the smallest scale is its left end
+    for start in (0.3, 5.0, 1000.0):
+        scale = private_end(lambda s: 2.0 if s < 3 else 1.0, 1.0, start=start)
+        assert 3 <= scale <= 3 * (1 + 1e-6)
