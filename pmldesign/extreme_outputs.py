@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 
 from pmldesign._arguments import finite_matrix, positive
 from pmldesign.errors import InvalidInputError
-from pmldesign.guarantees import class_probabilities
+from pmldesign.priors import class_probabilities
 from pmldesign_solvers.operators import BLOCK_BYTES, Array
 
 MOST_SIGNS = 2**24

@@ -36,8 +36,8 @@ from scipy.optimize import minimize_scalar
 
 from pmldesign._arguments import finite_matrix, non_negative, positive
 from pmldesign.gaussian_profile import LONGEST, gaussian_profile
-from pmldesign.guarantees import class_probabilities
 from pmldesign.neighbours import pairwise_distances
+from pmldesign.priors import class_probabilities
 from pmldesign_solvers.operators import BLOCK_BYTES, Array
 
 
