@@ -61,7 +61,8 @@ class Calibration:
         scale: standard deviation (Gaussian) or b (Laplace); 0 where no noise is needed.
         guarantee: what was asked for.
         achieved: the loss at this scale, at most what was asked for: an epsilon for Laplace
-            noise, a delta (at the epsilon asked for) for Gaussian noise.
+            noise, a delta (at the epsilon asked for) for Gaussian noise. Where a vacuous
+            guarantee was allowed it is the loss without noise.
     """
 
     noise: Noise
