@@ -9,9 +9,29 @@ structure (ranges, products) can answer without forming it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import numpy as np
+
+from pmldesign.errors import InvalidInputError
 from pmldesign_solvers.operators import Array, DenseOperator, Merged
+
+MAX_ENTRIES = 2**29
+"""A workload with more entries than this (4 GiB) is never written out as a matrix."""
+
+
+def check_entries(name: str, shape: tuple[int, int]) -> None:
+    """Refuse a matrix that is too large to be written out.
+
+    Raises:
+        InvalidInputError: it has more than MAX_ENTRIES entries.
+    """
+    m, n = shape
+    if m * n > MAX_ENTRIES:
+        raise InvalidInputError(
+            f"{name} as a matrix has {m} x {n} entries ({m * n / 2**27:.3g} GiB), more than the "
+            f"{MAX_ENTRIES} that are ever written out; take a smaller workload"
+        )
 
 
 class Workload(ABC):
@@ -19,9 +39,11 @@ class Workload(ABC):
 
     Attributes:
         name: what the user called it ("prefix:64", a file's name).
+        label: what query i (from 0) is called; None for plain "row i".
     """
 
     name: str
+    label: Callable[[int], str] | None = None
 
     @property
     @abstractmethod
@@ -45,7 +67,12 @@ class Workload(ABC):
         """A^T y, for y of shape (m,) or (m, c)."""
 
     def to_dense(self) -> Array:
-        """The matrix itself, shape (m, n)."""
+        """The matrix itself, shape (m, n).
+
+        Raises:
+            InvalidInputError: it has more than MAX_ENTRIES entries.
+        """
+        check_entries(self.name, self.shape)
         return self.matvec(np.eye(self.shape[1]))
 
     def merge(self) -> Merged:
@@ -54,4 +81,4 @@ class Workload(ABC):
 
     def row_label(self, index: int) -> str:
         """How messages and tables call query `index` (from 0)."""
-        return f"row {index}"
+        return f"row {index}" if self.label is None else self.label(index)

@@ -11,6 +11,7 @@ several times, zero rows and columns are nothing. `merge` names the representati
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Protocol
 
 import numpy as np
@@ -89,6 +90,16 @@ def first_seen(keys: list[bytes], zero: bytes) -> tuple[Indices, Indices]:
     return np.array(representatives, dtype=np.intp), labels
 
 
+def _key(vector: Array) -> bytes:
+    # A digest, for the bytes of all rows would be a second copy of the matrix; + 0.0 turns -0.0
+    # into 0.0, so that equal rows have equal bytes.
+    return blake2b((vector + 0.0).tobytes(), digest_size=16).digest()
+
+
+def _keys(matrix: Array) -> list[bytes]:
+    return [_key(row) for row in matrix]
+
+
 @dataclass(frozen=True, slots=True)
 class DenseOperator:
     """A workload held as a float64 array of shape (m, n)."""
@@ -133,17 +144,18 @@ class DenseOperator:
 
     def merge(self) -> Merged:
         """The same workload without repeated or zero rows and columns."""
-        matrix = self.matrix + 0.0  # turns -0.0 into 0.0, so that equal rows have equal bytes
-        rows, row_of = first_seen([row.tobytes() for row in matrix], bytes(8 * matrix.shape[1]))
-        matrix = matrix[rows]
-        columns, column_of = first_seen(
-            [column.tobytes() for column in np.ascontiguousarray(matrix.T)],
-            bytes(8 * matrix.shape[0]),
-        )
-        kept = np.ascontiguousarray(matrix[:, columns])
-        return Merged(DenseOperator(kept), row_of, column_of)
+        m, n = self.shape
+        rows, row_of = first_seen(_keys(self.matrix), _key(np.zeros(n)))
+        columns, column_of = first_seen(_keys(self.matrix.T), _key(np.zeros(m)))
+        if (rows.size, columns.size) == (m, n):
+            return Merged(self, row_of, column_of)
+        return Merged(DenseOperator(self.matrix[np.ix_(rows, columns)]), row_of, column_of)
 
     def _blocks(self) -> list[slice]:
         m, n = self.shape
-        step = max(1, BLOCK_BYTES // (8 * n))
+        step = max(1, BLOCK_BYTES // (8 * max(n, 1)))
         return [slice(start, min(start + step, m)) for start in range(0, m, step)]
+
+
+NOTHING = DenseOperator(np.zeros((0, 0)))
+"""What merging leaves of a workload of zeros."""

@@ -1,0 +1,6 @@
+"""The only place that reads or writes files."""
+
+from pmldesign.files.atomic import atomic_write, check_writable
+from pmldesign.files.workloads import load_workload, read_workload, write_workload
+
+__all__ = ["atomic_write", "check_writable", "load_workload", "read_workload", "write_workload"]

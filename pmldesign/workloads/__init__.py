@@ -1,0 +1,51 @@
+"""Workloads: the linear queries to answer, given as matrices, as structure or by name."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.workloads.base import Workload
+from pmldesign.workloads.kronecker import KroneckerWorkload
+from pmldesign.workloads.matrix import DenseWorkload
+from pmldesign.workloads.parsing import NamedWorkload, named_workloads, parse_workload
+from pmldesign.workloads.ranges import RangeWorkload
+
+__all__ = [
+    "DenseWorkload",
+    "KroneckerWorkload",
+    "NamedWorkload",
+    "RangeWorkload",
+    "Workload",
+    "as_workload",
+    "named_workloads",
+    "parse_workload",
+]
+
+
+def as_workload(value: Any) -> Workload:
+    """Whatever a caller may have as a workload.
+
+    Args:
+        value: a Workload (returned as it is), a name such as "prefix:64", a matrix as a numpy
+            array or anything that converts to one, or a scipy sparse matrix.
+
+    Raises:
+        InvalidInputError: something else, or the contents are not a workload.
+    """
+    if isinstance(value, Workload):
+        return value
+    if isinstance(value, str):
+        return parse_workload(value)
+    # Without scipy.sparse in memory nothing can be a sparse matrix: no need to import it.
+    if "scipy.sparse" in sys.modules and sys.modules["scipy.sparse"].issparse(value):
+        from pmldesign.workloads.sparse import SparseWorkload
+
+        return SparseWorkload(value)
+    if isinstance(value, list | tuple) or hasattr(value, "__array__"):
+        return DenseWorkload(value)
+    raise InvalidInputError(
+        f"a workload is a Workload, a name such as 'prefix:64', or a matrix; got "
+        f"{type(value).__name__} (pmldesign.files.load_workload reads files)"
+    )

@@ -1,0 +1,160 @@
+"""Products of workloads: A = A_1 (x) ... (x) A_k asks every combination of the factors' queries.
+
+Rows and columns are in the order of np.kron: the last factor runs fastest. For A = P (x) Q, with
+rows (i, l) and columns (j, k),
+
+    gram(u)[(j,k), (j',k')] = sum_i P_ij P_ij' T_i[k, k'],      T_i = Q^T diag(u_i.) Q,
+    row_quadratic(X)[i, l]  = sum_kk' Q_lk Q_lk' Y_i[k, k'],    Y_i[k, k'] = p_i^T X_kk' p_i,
+
+with X_kk' the matrix of the entries ((., k), (., k')) of X,
+so that both come from the same two operations of the factors. More than two factors are split in
+half, and each half is a product again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import reduce
+from itertools import combinations_with_replacement
+
+import numpy as np
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.workloads.base import Workload, check_entries
+from pmldesign.workloads.ranges import RangeWorkload
+from pmldesign_solvers.operators import NOTHING, Array, DenseOperator, Indices, Merged, Operator
+
+
+class KroneckerOperator:
+    """The Kronecker product of at least two operators, held as its factors."""
+
+    def __init__(self, factors: Sequence[Operator]) -> None:
+        self._factors = tuple(factors)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of queries m and of cells n."""
+        rows, columns = zip(*(factor.shape for factor in self._factors), strict=True)
+        return math.prod(rows), math.prod(columns)
+
+    def gram(self, weights: Array) -> Array:
+        """A^T diag(weights) A, shape (n, n), for weights of shape (m,)."""
+        outer, inner = self._halves()
+        n, k = outer.shape[1], inner.shape[1]
+        inner_grams = np.stack([inner.gram(u) for u in weights.reshape(outer.shape[0], -1)])
+        gram = np.empty((n, k, n, k))
+        for a, b in combinations_with_replacement(range(k), 2):
+            gram[:, a, :, b] = gram[:, b, :, a] = outer.gram(inner_grams[:, a, b])
+        return gram.reshape(n * k, n * k)
+
+    def row_quadratic(self, matrix: Array) -> Array:
+        """diag(A X A^T), shape (m,), for a symmetric matrix X of shape (n, n)."""
+        outer, inner = self._halves()
+        n, k = outer.shape[1], inner.shape[1]
+        blocks = matrix.reshape(n, k, n, k)
+        inner_forms = np.empty((outer.shape[0], k, k))
+        for a, b in combinations_with_replacement(range(k), 2):
+            symmetric = 0.5 * (blocks[:, a, :, b] + blocks[:, b, :, a])
+            inner_forms[:, a, b] = inner_forms[:, b, a] = outer.row_quadratic(symmetric)
+        return np.concatenate([inner.row_quadratic(form) for form in inner_forms])
+
+    def matvec(self, x: Array) -> Array:
+        """A x, for x of shape (n,) or (n, c)."""
+        tensor = x.reshape(*(factor.shape[1] for factor in self._factors), -1)
+        for axis, factor in enumerate(self._factors):
+            front = np.moveaxis(tensor, axis, 0)
+            image = factor.matvec(front.reshape(front.shape[0], -1))
+            tensor = np.moveaxis(image.reshape(-1, *front.shape[1:]), 0, axis)
+        return tensor.reshape(-1, *x.shape[1:])
+
+    def rmatvec(self, y: Array) -> Array:
+        """A^T y, for y of shape (m,) or (m, c)."""
+        tensor = y.reshape(*(factor.shape[0] for factor in self._factors), -1)
+        for axis, factor in enumerate(self._factors):
+            front = np.moveaxis(tensor, axis, 0)
+            image = factor.rmatvec(front.reshape(front.shape[0], -1))
+            tensor = np.moveaxis(image.reshape(-1, *front.shape[1:]), 0, axis)
+        return tensor.reshape(-1, *y.shape[1:])
+
+    def to_dense(self) -> Array:
+        """The matrix itself, shape (m, n)."""
+        check_entries("the product", self.shape)
+        dense: Array = self._factors[0].to_dense()
+        for factor in self._factors[1:]:
+            dense = np.kron(dense, factor.to_dense()).astype(np.float64, copy=False)
+        return dense
+
+    def merge(self) -> Merged:
+        """The same workload without repeated or zero rows and columns."""
+        parts = [factor.merge() for factor in self._factors]
+        factors = [part.operator for part in parts]
+        # (c a) (x) b = a (x) (c b): products of distinct rows are equal only where two factors
+        # have proportional ones, which no merged range workload has.
+        dense = [f.to_dense() for f in factors if not isinstance(f, RangeWorkload)]
+        if max(sum(map(_proportional, dense)), sum(_proportional(f.T) for f in dense)) > 1:
+            return DenseOperator(self.to_dense()).merge()
+        row_of = _combine([part.row_of for part in parts], [f.shape[0] for f in factors])
+        column_of = _combine([part.column_of for part in parts], [f.shape[1] for f in factors])
+        anything = all(factor.shape[0] for factor in factors)
+        return Merged(KroneckerOperator(factors) if anything else NOTHING, row_of, column_of)
+
+    def _halves(self) -> tuple[Operator, Operator]:
+        middle = len(self._factors) // 2
+        first, last = self._factors[:middle], self._factors[middle:]
+        return (
+            first[0] if len(first) == 1 else KroneckerOperator(first),
+            last[0] if len(last) == 1 else KroneckerOperator(last),
+        )
+
+
+class KroneckerWorkload(KroneckerOperator, Workload):
+    """Every combination of the queries of several workloads, one for each attribute.
+
+    Args:
+        factors: at least two workloads, the first one slowest; products among them are flattened.
+        name: what messages and tables call it; by default the factors' names joined by "*".
+
+    Raises:
+        InvalidInputError: fewer than two factors.
+    """
+
+    def __init__(self, factors: Sequence[Workload], *, name: str | None = None) -> None:
+        self.factors: tuple[Workload, ...] = tuple(
+            part
+            for factor in factors
+            for part in (factor.factors if isinstance(factor, KroneckerWorkload) else (factor,))
+        )
+        if len(self.factors) < 2:
+            raise InvalidInputError(
+                f"a product needs at least two workloads, got {len(self.factors)}"
+            )
+        super().__init__(self.factors)
+        self.name = "*".join(factor.name for factor in self.factors) if name is None else name
+
+    def row_label(self, index: int) -> str:
+        """The labels of the factors' rows that query `index` combines."""
+        rows = np.unravel_index(index, [factor.shape[0] for factor in self.factors])
+        return " x ".join(
+            factor.row_label(int(row)) for factor, row in zip(self.factors, rows, strict=True)
+        )
+
+
+def _combine(labels: list[Indices], sizes: list[int]) -> Indices:
+    """Number the combinations of merged rows; -1 where one of them is zero."""
+
+    def pair(first: tuple[Indices, int], second: tuple[Indices, int]) -> tuple[Indices, int]:
+        (outer, _), (inner, size) = first, second
+        number = outer[:, None] * size + inner[None, :]
+        number[outer < 0] = number[:, inner < 0] = -1
+        return number.ravel(), first[1] * size
+
+    return reduce(pair, zip(labels, sizes, strict=True))[0]
+
+
+def _proportional(matrix: Array) -> bool:
+    """Whether two of the rows, none of them zero, are multiples of each other."""
+    if not matrix.size:
+        return False
+    leads = matrix[np.arange(len(matrix)), (matrix != 0).argmax(axis=1)]
+    return len(DenseOperator(matrix / leads[:, None]).merge().operator.to_dense()) < len(matrix)

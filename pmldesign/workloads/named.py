@@ -1,0 +1,164 @@
+"""Workloads that have a name, as functions of their sizes.
+
+    histogram:N         the identity
+    prefix:N            row t sums cells 0 ... t
+    all-range:N         every interval of cells, N (N + 1) / 2 rows, ordered by first cell
+    random-range:M,N    first cell uniform over the N cells, last cell uniform from there to the end
+    haar:N              all ones, then I_k (x) h (x) 1_{N/2k} for k = 1, 2, 4 ... N/2, h = (1, -1)
+    parity:D,W          prod_{i in S} (-1)^{x_i} for every S of W out of D bits, over 2^D cells
+    window:N,W          row t sums the last W cells up to t: cells max(0, t - W + 1) ... t
+
+References:
+    [ZSO] Zhao, Saeidian and Oechtering, Context-aware Privacy Bounds for Linear Queries, Section
+        III-B: random ranges, and eq. (9), the Haar workload for N = 8.
+    [ZLU] Zou, Liu and Upadhyay, Optimality of matrix mechanism on l_p^p-metric, Definition A.6:
+        parity queries.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+from numbers import Integral
+
+import numpy as np
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.workloads.base import Workload, check_entries
+from pmldesign.workloads.matrix import DenseWorkload
+from pmldesign.workloads.ranges import RangeWorkload, cells_text
+
+MAX_CELLS = 2**16
+"""Cells of a named workload: a strategy for more would need a matrix beyond 32 GiB."""
+
+MAX_QUERIES = 2**24
+"""Queries of a named workload or of a product: beyond, a vector of answers needs over 128 MiB."""
+
+
+def histogram(cells: int) -> RangeWorkload:
+    """The count of each cell, 1 <= cells <= MAX_CELLS."""
+    n = _size("cells N of histogram:N", cells, MAX_CELLS)
+    first = np.arange(n)
+    return RangeWorkload(first, first + 1, n, name=f"histogram:{n}")
+
+
+def prefix(cells: int) -> RangeWorkload:
+    """The running sums, 1 <= cells <= MAX_CELLS."""
+    n = _size("cells N of prefix:N", cells, MAX_CELLS)
+    return RangeWorkload(np.zeros(n, dtype=int), np.arange(n) + 1, n, name=f"prefix:{n}")
+
+
+def all_range(cells: int) -> RangeWorkload:
+    """The sum of every interval; cells >= 1, at most MAX_QUERIES intervals."""
+    largest = (math.isqrt(8 * MAX_QUERIES + 1) - 1) // 2
+    n = _size("cells N of all-range:N (it has N (N + 1) / 2 queries)", cells, largest)
+    first, last = np.triu_indices(n)
+    return RangeWorkload(first, last + 1, n, name=f"all-range:{n}")
+
+
+def random_range(queries: int, cells: int, *, seed: int = 0) -> RangeWorkload:
+    """Random intervals as in [ZSO], Section III-B.
+
+    Args:
+        queries: how many, 1 <= queries <= MAX_QUERIES.
+        cells: 1 <= cells <= MAX_CELLS.
+        seed: of numpy's default generator, >= 0; the same seed gives the same intervals.
+
+    Raises:
+        InvalidInputError: an argument outside its range.
+    """
+    m = _size("queries M of random-range:M,N", queries, MAX_QUERIES)
+    n = _size("cells N of random-range:M,N", cells, MAX_CELLS)
+    seed = _size("seed of random-range:M,N", seed, 2**63 - 1, smallest=0)
+    generator = np.random.default_rng(seed)
+    first = generator.integers(0, n, size=m)
+    last = generator.integers(first, n)
+    return RangeWorkload(first, last + 1, n, name=f"random-range:{m},{n},seed={seed}")
+
+
+def haar(cells: int) -> Workload:
+    """Unnormalised Haar differences, cells a power of two up to MAX_CELLS: [ZSO] eq. (9)."""
+    n = _size("cells N of haar:N", cells, MAX_CELLS)
+    if n & (n - 1):
+        below = 1 << (n.bit_length() - 1)
+        raise InvalidInputError(
+            f"cells N of haar:N must be a power of two, got {n}; try haar:{below} or "
+            f"haar:{2 * below}"
+        )
+    from scipy import sparse
+
+    from pmldesign.workloads.sparse import SparseWorkload
+
+    lengths = [n >> level for level in range(n.bit_length() - 1)]  # N, N/2, ..., 2
+    values = [np.ones(n)]
+    values += [np.tile(np.repeat([1.0, -1.0], size // 2), n // size) for size in lengths]
+    row_sizes = np.concatenate([[n], *(np.full(n // size, size) for size in lengths)])
+    pointers = np.concatenate([[0], np.cumsum(row_sizes)])
+    cells_of = np.tile(np.arange(n), 1 + len(lengths))
+    matrix = sparse.csr_array((np.concatenate(values), cells_of, pointers), shape=(n, n))
+    return SparseWorkload(matrix, name=f"haar:{n}", label=lambda row: _haar_label(row, n))
+
+
+def parity(bits: int, weight: int) -> DenseWorkload:
+    """The parity of every set of `weight` out of `bits` bits, [ZLU] Definition A.6.
+
+    Args:
+        bits: D; a cell is a string of D bits, the first one most significant.
+        weight: W, the size of the sets, which come in lexicographic order.
+
+    Returns:
+        The (D choose W) x 2^D matrix of the signs prod_{i in S} (-1)^{x_i}.
+
+    Raises:
+        InvalidInputError: not 1 <= W <= D <= log2(MAX_CELLS), or a matrix that is too large.
+    """
+    d = _size("bits D of parity:D,W (it has 2^D cells)", bits, MAX_CELLS.bit_length() - 1)
+    w = _size(f"bits in a parity W of parity:{d},W", weight, d)
+    name = f"parity:{d},{w}"
+    check_entries(name, (math.comb(d, w), 2**d))
+    sets = list(combinations(range(d), w))
+    cells = np.arange(2**d)
+    signs = np.array([1.0 - 2.0 * (cells >> (d - 1 - bit) & 1) for bit in range(d)])
+    matrix = np.empty((len(sets), cells.size))
+    for row, chosen in zip(matrix, sets, strict=True):
+        np.prod(signs[list(chosen)], axis=0, out=row)
+    workload = DenseWorkload(matrix, name=name, copy=False)
+    workload.label = lambda row: f"row {row} (parity of bits {', '.join(map(str, sets[row]))})"
+    return workload
+
+
+def window(cells: int, width: int) -> RangeWorkload:
+    """The sliding-window sum of a stream: at every time t the sum of the last `width` cells.
+
+    The first width - 1 windows are cut off at the start of the stream, so that there is one query
+    for each cell.
+
+    Args:
+        cells: N, the length of the stream, 1 <= cells <= MAX_CELLS.
+        width: W, 1 <= width <= cells; window:N,N is prefix:N.
+
+    Raises:
+        InvalidInputError: an argument outside its range.
+    """
+    n = _size("cells N of window:N,W", cells, MAX_CELLS)
+    w = _size(f"width W of window:{n},W", width, n)
+    stops = np.arange(n) + 1
+    return RangeWorkload(np.maximum(0, stops - w), stops, n, name=f"window:{n},{w}")
+
+
+def _size(argument: str, value: int, largest: int, *, smallest: int = 1) -> int:
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise InvalidInputError(f"{argument} must be a whole number, got {value!r}")
+    if not smallest <= value <= largest:
+        raise InvalidInputError(f"{argument} must be from {smallest} to {largest}, got {value}")
+    return int(value)
+
+
+def _haar_label(row: int, cells: int) -> str:
+    if row == 0:
+        return f"row 0 ({cells_text(0, cells)})"
+    blocks = 1 << (row.bit_length() - 1)  # rows 2^k ... 2^(k+1) - 1 split the 2^k blocks
+    half = cells // (2 * blocks)
+    start = (row - blocks) * 2 * half
+    middle = start + half
+    return f"row {row} ({cells_text(start, middle)} minus {cells_text(middle, middle + half)})"

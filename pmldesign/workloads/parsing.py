@@ -1,0 +1,153 @@
+"""Workloads from text: "prefix:64", "random-range:8,8,seed=1", "prefix:16*histogram:5".
+
+    workload = factor { "*" factor }
+    factor   = name [ ":" argument { "," argument } ]
+    argument = whole number | option "=" whole number
+
+Blanks around every part are allowed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from typing import NoReturn
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.workloads import named
+from pmldesign.workloads.base import Workload
+from pmldesign.workloads.census import census_p12
+from pmldesign.workloads.kronecker import KroneckerWorkload
+
+MAX_PRODUCT_CELLS = 2**24
+"""Cells of a product, of which no matrix is formed: beyond, one histogram needs over 128 MiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedWorkload:
+    """One row of the table of names.
+
+    Attributes:
+        name: what stands before the colon.
+        arguments: the sizes that follow it, in order.
+        description: one line.
+        example: a text that parse_workload accepts.
+        build: takes the sizes, and the options by keyword.
+        options: what may follow as option=value.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    description: str
+    example: str
+    build: Callable[..., Workload]
+    options: tuple[str, ...] = ()
+
+    @property
+    def usage(self) -> str:
+        """How to write it: "random-range:M,N[,seed=...]"."""
+        sizes = ":" + ",".join(self.arguments) if self.arguments else ""
+        return self.name + sizes + "".join(f"[,{option}=...]" for option in self.options)
+
+
+@cache
+def named_workloads() -> tuple[NamedWorkload, ...]:
+    """All names that parse_workload knows, for help texts."""
+    row = NamedWorkload
+    return (
+        row("histogram", ("N",), "the count of each cell", "histogram:10", named.histogram),
+        row("prefix", ("N",), "running sums, one for each cell", "prefix:64", named.prefix),
+        row("all-range", ("N",), "the sum of every interval", "all-range:32", named.all_range),
+        row(
+            "random-range",
+            ("M", "N"),
+            "M random intervals of N cells",
+            "random-range:8,8,seed=1",
+            named.random_range,
+            ("seed",),
+        ),
+        row("haar", ("N",), "Haar differences, N a power of two", "haar:8", named.haar),
+        row("parity", ("D", "W"), "parities of W out of D bits", "parity:6,2", named.parity),
+        row(
+            "window", ("N", "W"), "at each time the sum of the last W", "window:64,7", named.window
+        ),
+        row("census-p12", (), "US census counts by sex and age", "census-p12", census_p12),
+    )
+
+
+def parse_workload(text: str) -> Workload:
+    """The workload that a text names.
+
+    Args:
+        text: a name with its sizes as in named_workloads(), or several joined by "*".
+
+    Raises:
+        InvalidInputError: an unknown name, wrong sizes or options, or a workload too large:
+            a factor with over 2^16 cells, a product with over 2^24, or over 2^24 queries.
+    """
+    parts = [part.strip() for part in text.split("*")]
+    if not text.strip():
+        raise InvalidInputError("the workload has no name; try prefix:64")
+    if "" in parts:
+        raise InvalidInputError(
+            f"{_shown(text)} has an empty factor; write a product as prefix:16*histogram:5"
+        )
+    factors = [_parse_factor(part) for part in parts]
+    if len(factors) == 1:
+        return factors[0]
+    m, n = (math.prod(sizes) for sizes in zip(*(f.shape for f in factors), strict=True))
+    if m > named.MAX_QUERIES or n > MAX_PRODUCT_CELLS:
+        raise InvalidInputError(
+            f"{_shown(text)} has {m} queries and {n} cells; a product may have up to "
+            f"{named.MAX_QUERIES} queries and {MAX_PRODUCT_CELLS} cells, for vectors of these "
+            "lengths must fit into memory"
+        )
+    return KroneckerWorkload(factors)
+
+
+def _parse_factor(text: str) -> Workload:
+    name, colon, tail = (part.strip() for part in text.partition(":"))
+    known = {entry.name: entry for entry in named_workloads()}
+    if name not in known:
+        nearest = get_close_matches(name.lower(), known, n=1)
+        hint = f"did you mean {nearest[0]}? " if nearest else ""
+        raise InvalidInputError(
+            f"unknown workload {_shown(name)}; {hint}known are "
+            + ", ".join(entry.usage for entry in known.values())
+        )
+    entry = known[name]
+    sizes: list[int] = []
+    options: dict[str, int] = {}
+    for argument in (part.strip() for part in tail.split(",")) if colon else ():
+        key, equals, value = (part.strip() for part in argument.partition("="))
+        if not equals:
+            sizes.append(_whole(argument, text, entry))
+        elif key not in entry.options or key in options:
+            allowed = ", ".join(entry.options) or "none"
+            problem = "repeated" if key in options else "unknown"
+            _refuse(text, entry, f"{problem} option {_shown(key)} (allowed: {allowed})")
+        else:
+            options[key] = _whole(value, text, entry)
+    if len(sizes) != len(entry.arguments):
+        _refuse(text, entry, f"takes {len(entry.arguments)} sizes, got {len(sizes)}")
+    return entry.build(*sizes, **options)
+
+
+def _whole(value: str, text: str, entry: NamedWorkload) -> int:
+    if not re.fullmatch(r"[+-]?[0-9]{1,19}", value):
+        _refuse(text, entry, f"{_shown(value)} is not a whole number of up to 19 digits")
+    return int(value)
+
+
+def _refuse(text: str, entry: NamedWorkload, problem: str) -> NoReturn:
+    raise InvalidInputError(
+        f"workload {_shown(text)}: {problem}; write {entry.usage}, for example {entry.example}"
+    )
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:57] + "...")

@@ -1,0 +1,193 @@
+"""Range queries: each row sums the cells of one interval.
+
+Row i is the indicator of start_i <= j < stop_i. With H[s, t] the total weight of the rows from s
+to t, the Gram matrix is a double cumulative sum of H, and diag(A X A^T) is the adjoint of that:
+
+    gram(u)[a, b]       = sum of H[s, t] over s <= a, t > b          for a <= b,
+    row_quadratic(X)[i] = sum over k < stop_i of (X_kk + 2 sum over start_i <= j < k of X_jk).
+
+Both take O(n^2 + m). Neither subtracts one cumulative sum from another: every entry is a plain sum
+of the terms that it consists of, so that small ranges keep their digits beside large ones. X is
+often the inverse of a Gram matrix, whose entries cancel; its sums are therefore carried in extended
+precision where the machine has it. Products with vectors do subtract: their rounding is relative
+to the largest prefix sum (whole numbers below 2^53 are exact).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.workloads.base import Workload, check_entries
+from pmldesign_solvers.operators import NOTHING, Array, Indices, Merged
+
+
+class RangeWorkload(Workload):
+    """Query i is the sum of the cells starts[i] ... stops[i] - 1.
+
+    Args:
+        starts: shape (m,), the first cell of each range.
+        stops: shape (m,), one past the last cell, starts <= stops <= cells; a range may be empty.
+        cells: the number of cells n.
+        name: what messages and tables call it.
+        label: what query i is called; by default "row 3 (cells 0 to 3)".
+
+    Raises:
+        InvalidInputError: not whole numbers, different lengths, or a range outside the cells.
+    """
+
+    def __init__(
+        self,
+        starts: ArrayLike,
+        stops: ArrayLike,
+        cells: int,
+        *,
+        name: str = "ranges",
+        label: Callable[[int], str] | None = None,
+    ) -> None:
+        self.starts = _whole(starts, "starts")
+        self.stops = _whole(stops, "stops")
+        self.cells = cells
+        self.name = name
+        self.label = label
+        if cells < 1 or not self.starts.size:
+            raise InvalidInputError(
+                f"a range workload has at least one range and one cell, got {self.starts.size} "
+                f"ranges and {cells} cells"
+            )
+        if self.starts.size != self.stops.size:
+            raise InvalidInputError(
+                f"starts and stops must have the same length, got {self.starts.size} and "
+                f"{self.stops.size}"
+            )
+        wrong = (self.starts < 0) | (self.starts > self.stops) | (self.stops > cells)
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise InvalidInputError(
+                f"range {row} goes from {self.starts[row]} to {self.stops[row]}; "
+                f"0 <= start <= stop <= {cells} is required (stop is one past the last cell)"
+            )
+        self._corners = self.starts * (cells + 1) + self.stops
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of queries m and of cells n."""
+        return self.starts.size, self.cells
+
+    def gram(self, weights: Array) -> Array:
+        """A^T diag(weights) A, shape (n, n), for weights of shape (m,)."""
+        size = self.cells + 1
+        corners = np.bincount(self._corners, weights, size * size).reshape(size, size)
+        later = np.cumsum(corners[:-1, :0:-1], axis=1)[:, ::-1]
+        upper: Array = np.triu(np.cumsum(later, axis=0))
+        return upper + np.triu(upper, 1).T
+
+    def row_quadratic(self, matrix: Array) -> Array:
+        """diag(A X A^T), shape (m,), for a symmetric matrix X of shape (n, n)."""
+        terms = 2.0 * np.triu(matrix, 1)
+        np.fill_diagonal(terms, np.diagonal(matrix))
+        sums = np.zeros((self.cells + 1, self.cells + 1))
+        columns = np.cumsum(terms[::-1], axis=0, dtype=np.longdouble)[::-1]
+        sums[:-1, 1:] = np.cumsum(columns, axis=1)
+        values: Array = sums[self.starts, self.stops]
+        return values
+
+    def matvec(self, x: Array) -> Array:
+        """A x, for x of shape (n,) or (n, c)."""
+        sums = np.zeros((self.cells + 1, *x.shape[1:]))
+        np.cumsum(x, axis=0, out=sums[1:])
+        product: Array = sums[self.stops] - sums[self.starts]
+        return product
+
+    def rmatvec(self, y: Array) -> Array:
+        """A^T y, for y of shape (m,) or (m, c)."""
+        steps = np.zeros((self.cells + 1, *y.shape[1:]))
+        np.add.at(steps, self.starts, y)
+        np.subtract.at(steps, self.stops, y)
+        product: Array = np.cumsum(steps[:-1], axis=0)
+        return product
+
+    def to_dense(self) -> Array:
+        """The matrix itself, shape (m, n)."""
+        check_entries(self.name, self.shape)
+        dense = np.zeros(self.shape)
+        for row, start, stop in zip(dense, self.starts, self.stops, strict=True):
+            row[start:stop] = 1.0
+        return dense
+
+    def merge(self) -> Merged:
+        """The same workload without repeated or empty ranges and without repeated or idle cells."""
+        rows, row_of = _number(self._corners, self.starts == self.stops)
+        starts, stops = self.starts[rows], self.stops[rows]
+        # A set of ranges with a common cell is pinned down by its latest start and earliest stop:
+        # cells with the same two lie in both, hence in the same ranges.
+        latest = _latest_start(starts, stops, self.cells)
+        reflected = _latest_start(self.cells - stops, self.cells - starts, self.cells)
+        keys = latest * (self.cells + 1) + reflected[::-1]
+        columns, column_of = _number(keys, latest < 0)
+        if not rows.size:
+            return Merged(NOTHING, row_of, column_of)
+        merged = RangeWorkload(  # ranges stay ranges when cells are left out
+            np.searchsorted(columns, starts),
+            np.searchsorted(columns, stops),
+            columns.size,
+            name=self.name,
+        )
+        return Merged(merged, row_of, column_of)
+
+    def row_label(self, index: int) -> str:
+        """How messages and tables call query `index` (from 0)."""
+        if self.label is not None:
+            return self.label(index)
+        return f"row {index} ({cells_text(int(self.starts[index]), int(self.stops[index]))})"
+
+
+def cells_text(start: int, stop: int) -> str:
+    """The cells start ... stop - 1 in words."""
+    if stop <= start:
+        return "no cells"
+    return f"cell {start}" if stop == start + 1 else f"cells {start} to {stop - 1}"
+
+
+def _whole(values: ArrayLike, argument: str) -> Indices:
+    given = np.asarray(values)
+    if given.ndim != 1 or given.dtype.kind not in "iu":
+        raise InvalidInputError(
+            f"{argument} must be a one-dimensional array of whole numbers, got {given.ndim} "
+            f"dimensions of type {given.dtype}"
+        )
+    kept = given.astype(np.intp)
+    kept.flags.writeable = False
+    return kept
+
+
+def _number(
+    keys: Indices, dropped: np.ndarray[tuple[int], np.dtype[np.bool_]]
+) -> tuple[Indices, Indices]:
+    """As first_seen, for whole numbers."""
+    kept = np.flatnonzero(~dropped)
+    _, first, inverse = np.unique(keys[kept], return_index=True, return_inverse=True)
+    rank = np.empty(first.size, dtype=np.intp)
+    rank[np.argsort(first)] = np.arange(first.size)
+    labels = np.full(keys.size, -1, dtype=np.intp)
+    labels[kept] = rank[inverse]
+    return kept[np.sort(first)], labels
+
+
+def _latest_start(starts: Indices, stops: Indices, cells: int) -> Indices:
+    """For each cell the latest start of the ranges that contain it, -1 where none does."""
+    longest = np.zeros(cells + 1, dtype=np.intp)
+    np.maximum.at(longest, starts, stops)
+    latest = np.full(cells, -1, dtype=np.intp)
+    open_starts: list[int] = []
+    for cell, reach in enumerate(longest[:-1].tolist()):
+        if reach > cell:
+            open_starts.append(cell)
+        while open_starts and longest[open_starts[-1]] <= cell:
+            open_starts.pop()
+        if open_starts:
+            latest[cell] = open_starts[-1]
+    return latest

@@ -1,0 +1,116 @@
+"""Workloads given as a scipy sparse matrix; apart, so that scipy.sparse loads only when needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.workloads.base import Workload, check_entries
+from pmldesign.workloads.matrix import check_matrix
+from pmldesign_solvers.operators import BLOCK_BYTES, NOTHING, Array, Indices, Merged, first_seen
+
+
+class SparseWorkload(Workload):
+    """Queries of which most entries are zero, kept in compressed rows.
+
+    Args:
+        matrix: a scipy sparse array or matrix of shape (m, n), in any format; entries as for
+            DenseWorkload.
+        name: what messages and tables call it.
+        label: what query i is called.
+
+    Raises:
+        InvalidInputError: the matrix is not real, finite, two-dimensional and non-empty, or its
+            index arrays contradict each other.
+    """
+
+    def __init__(
+        self,
+        matrix: Any,
+        *,
+        name: str = "sparse matrix",
+        label: Callable[[int], str] | None = None,
+    ) -> None:
+        check_matrix(matrix.shape, matrix.dtype)
+        if matrix.format in ("csr", "csc", "bsr"):
+            try:  # indices out of range would be read as addresses
+                matrix.check_format(full_check=True)
+            except ValueError as error:
+                raise InvalidInputError(f"the sparse workload is inconsistent: {error}") from None
+        kept = sparse.csr_array(matrix, dtype=np.float64, copy=True)
+        kept.sum_duplicates()
+        kept.eliminate_zeros()
+        self.matrix: Any = kept
+        self.name = name
+        self.label = label
+        finite = np.isfinite(kept.data)
+        if not finite.all():
+            position = int(finite.argmin())
+            row = int(np.searchsorted(kept.indptr, position, side="right")) - 1
+            raise InvalidInputError(
+                f"workload entry ({row}, {kept.indices[position]}) is {kept.data[position]}; every "
+                "entry must be a finite number"
+            )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of queries m and of cells n."""
+        m, n = self.matrix.shape
+        return m, n
+
+    def gram(self, weights: Array) -> Array:
+        """A^T diag(weights) A, shape (n, n), for weights of shape (m,)."""
+        weighted = self.matrix.copy()
+        weighted.data *= np.repeat(weights, np.diff(weighted.indptr))
+        product: Array = (self.matrix.T @ weighted).toarray()
+        return product
+
+    def row_quadratic(self, matrix: Array) -> Array:
+        """diag(A X A^T), shape (m,), for a symmetric matrix X of shape (n, n)."""
+        m, n = self.shape
+        step = max(1, BLOCK_BYTES // (8 * n))
+        values = np.empty(m)
+        for start in range(0, m, step):
+            block = self.matrix[start : start + step]
+            values[start : start + step] = block.multiply(block @ matrix).sum(axis=1)
+        return values
+
+    def matvec(self, x: Array) -> Array:
+        """A x, for x of shape (n,) or (n, c)."""
+        product: Array = self.matrix @ x
+        return product
+
+    def rmatvec(self, y: Array) -> Array:
+        """A^T y, for y of shape (m,) or (m, c)."""
+        product: Array = self.matrix.T @ y
+        return product
+
+    def to_dense(self) -> Array:
+        """The matrix itself, shape (m, n)."""
+        check_entries(self.name, self.shape)
+        dense: Array = self.matrix.toarray()
+        return dense
+
+    def merge(self) -> Merged:
+        """The same workload without repeated or zero rows and columns."""
+        rows, row_of = _distinct(self.matrix)
+        kept = self.matrix[rows]
+        columns, column_of = _distinct(kept.T.tocsr())
+        if not rows.size:
+            return Merged(NOTHING, row_of, column_of)
+        merged = SparseWorkload(kept[:, columns], name=self.name)
+        return Merged(merged, row_of, column_of)
+
+
+def _distinct(matrix: Any) -> tuple[Indices, Indices]:
+    matrix.sort_indices()
+    bounds = zip(matrix.indptr[:-1], matrix.indptr[1:], strict=True)
+    # Both parts grow with the number of entries, so that no two rows share a key.
+    keys = [
+        matrix.indices[low:high].tobytes() + matrix.data[low:high].tobytes() for low, high in bounds
+    ]
+    return first_seen(keys, b"")
