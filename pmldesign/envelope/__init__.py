@@ -7,6 +7,12 @@ from pmldesign.envelope.bounds import (
     theorem3_bound,
 )
 from pmldesign.envelope.channel import Channel
+from pmldesign.envelope.closed_form import (
+    RandomizedResponseBounds,
+    randomized_response_bounds,
+    randomized_response_dp,
+    randomized_response_envelope,
+)
 from pmldesign.envelope.curve import EnvelopeCurve, Plateau, envelope_curve, envelope_plateaus
 from pmldesign.envelope.exact import (
     EnvelopeValue,
@@ -32,12 +38,6 @@ from pmldesign.envelope.mechanisms import (
     randomized_response,
 )
 from pmldesign.envelope.programs import failure_program
-from pmldesign.envelope.closed_form import (
-    RandomizedResponseBounds,
-    randomized_response_bounds,
-    randomized_response_dp,
-    randomized_response_envelope,
-)
 
 __all__ = [
     "Channel",

@@ -20,7 +20,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pmldesign_solvers.operators import Array
 
 from pmldesign.envelope.channel import Channel, check_delta
 from pmldesign.envelope.measures import (
@@ -28,6 +27,7 @@ from pmldesign.envelope.measures import (
     maximal_leakage,
     pointwise_leakage,
 )
+from pmldesign_solvers.operators import Array
 
 
 def binary_envelope(channel: Channel, delta: float) -> float:

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pmldesign_solvers.operators import Array, Indices
 
 from pmldesign.errors import InvalidInputError
+from pmldesign_solvers.operators import Array, Indices
 
 SUM_TOLERANCE = 1e-9
 """Probabilities may miss the sum 1 by this much, the price of writing them as decimals."""
@@ -175,7 +175,13 @@ def check_epsilon(epsilon: float) -> float:
 
 def _probabilities(name: str, values: ArrayLike, *, dimensions: int) -> Array:
     """A copy of `values` whose last axis sums to 1."""
-    array = np.array(values, dtype=np.float64)
+    try:
+        given = np.asarray(values)
+    except ValueError:
+        raise InvalidInputError(f"{name} must have rows of one length") from None
+    if given.dtype.kind not in "biuf":
+        raise InvalidInputError(f"{name} must hold real numbers, got {given.dtype}")
+    array = given.astype(np.float64)
     if array.ndim != dimensions or array.size == 0:
         raise InvalidInputError(
             f"{name} must be a non-empty array with {dimensions} axes, got shape {array.shape}"

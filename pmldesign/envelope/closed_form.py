@@ -21,11 +21,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pmldesign_solvers.operators import Array
 
 from pmldesign.envelope.channel import check_delta
 from pmldesign.envelope.mechanisms import randomized_response
 from pmldesign.errors import InvalidInputError
+from pmldesign_solvers.operators import Array
 
 
 @dataclass(frozen=True, slots=True)

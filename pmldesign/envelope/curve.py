@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pmldesign_solvers.operators import Array
 
 from pmldesign.envelope.channel import Channel, check_delta
 from pmldesign.envelope.exact import GAP, exact_envelope
 from pmldesign.envelope.programs import dual_bound, solve_failure_program
 from pmldesign.errors import InvalidInputError
+from pmldesign_solvers.operators import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ With G(t) from `programs` (the mass that can reach leakage log t), the envelope 
     eps_c(delta) = log t*,   t* = max { t : G(t) >= delta }.
 
 G decreases strictly where 0 < G < 1, and jumps down only at the levels M_x = max_y r_xy, where the
-symbol x becomes useless. So: (1) bisect over the levels; (2) between two levels, Newton on G(t) = delta
-with G'(t) = -sum_xy mu_x m_xy. Every program, whatever its t, improves both ends of the bracket:
+symbol x becomes useless. So: (1) bisect over the levels; (2) between two levels, solve G(t) = delta
+by Newton, G'(t) = -sum_xy mu_x m_xy. Every program, whatever its t, improves both ends:
 
     below: an assignment m of mass delta; its post-processing has the ratios
            min_x sum_y m_xy r_xy / sum_y m_xy, computed from m alone;
@@ -21,10 +21,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from pmldesign_solvers.operators import Array
 
 from pmldesign.envelope.channel import Channel, check_delta, check_epsilon
 from pmldesign.envelope.programs import dual_bound, solve_failure_program
+from pmldesign_solvers.operators import Array
 
 GAP = 1e-12
 """The search ends when upper / lower - 1 of e^epsilon is at most this."""

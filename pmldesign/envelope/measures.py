@@ -20,10 +20,10 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pmldesign_solvers.operators import Array
 
 from pmldesign.envelope.channel import Channel, check_delta, check_epsilon
 from pmldesign.errors import InvalidInputError
+from pmldesign_solvers.operators import Array
 
 TIE = 1e-12
 """Sums of output probabilities this close (relative) to a given delta count as equal to it."""
@@ -82,7 +82,7 @@ def psi_1(channel: Channel, epsilon: float) -> float:
 
 
 def psi_2(channel: Channel, epsilon: float) -> float:
-    """The largest over x and events E of P(E | x) - e^epsilon P(E), the slack of (epsilon, delta)-PML.
+    """The largest P(E | x) - e^epsilon P(E) over x and events E: the slack delta in PML.
 
     Raises:
         InvalidInputError: epsilon negative or NaN.

@@ -20,11 +20,10 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pmldesign_solvers.operators import Array
-from scipy import special
 
 from pmldesign.envelope.channel import Channel
 from pmldesign.errors import InvalidInputError
+from pmldesign_solvers.operators import Array
 
 Number = TypeVar("Number", int, float)
 
@@ -89,6 +88,8 @@ def quantized_gaussian(prior: ArrayLike, *, scale: float, cells: int) -> Channel
     Raises:
         InvalidInputError: scale not positive and finite, cells below 2, a bad prior.
     """
+    from scipy import special
+
     return _quantized(prior, scale, cells, special.ndtr)
 
 
@@ -110,14 +111,14 @@ def _quantized(
     return Channel(np.where(upper_half, above, below), weights)
 
 
-def parse_channel(name: str, prior: ArrayLike) -> Channel:
+def parse_channel(name: str, prior: ArrayLike | None = None) -> Channel:
     """The channel that a name stands for.
 
     rr:K,eps=E  extremal:K,eps=E  laplace:K,scale=B,cells=C  gaussian:K,scale=S,cells=C
 
     Args:
         name: as above; K is the number of values of the secret.
-        prior: shape (K,).
+        prior: shape (K,); uniform if not given.
 
     Raises:
         InvalidInputError: another name, option or number, or a prior of another length.
@@ -130,11 +131,11 @@ def parse_channel(name: str, prior: ArrayLike) -> Channel:
     size, *given = rest.split(",")
     options = dict(entry.partition("=")[::2] for entry in given)
     if set(options) != set(_OPTIONS[kind]) or len(options) != len(given):
-        raise InvalidInputError(
-            f"channel {kind} takes {', '.join(_OPTIONS[kind])} once each, got {name!r}"
-        )
-    weights = np.asarray(prior, dtype=np.float64)
-    if len(weights) != _number("number of values", size, int):
+        form = next(form for form in _FORMS if form.startswith(f"{kind}:"))
+        raise InvalidInputError(f"channel must have the form {form}, got {name!r}")
+    k = _number("number of values", size, int)
+    weights = np.full(max(k, 1), 1 / max(k, 1)) if prior is None else np.asarray(prior)
+    if prior is not None and len(weights) != k:
         raise InvalidInputError(
             f"prior must have {size} entries for the channel {name!r}, got {len(weights)}"
         )

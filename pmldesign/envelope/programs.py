@@ -24,11 +24,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from pmldesign_solvers.operators import Array, Indices
-from scipy import optimize, sparse
 
 from pmldesign.envelope.channel import Channel, check_epsilon
 from pmldesign.errors import NotConvergedError
+from pmldesign_solvers.operators import Array, Indices
 
 if TYPE_CHECKING:
     import cvxpy
@@ -51,6 +50,8 @@ def solve_failure_program(
     Raises:
         NotConvergedError: HiGHS gives up.
     """
+    from scipy import optimize, sparse  # slow to import, and most commands do without
+
     assignment, multipliers = np.zeros_like(ratios), np.zeros(len(ratios))
     if len(symbols) == 0:
         return assignment, multipliers
