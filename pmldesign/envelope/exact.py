@@ -35,6 +35,9 @@ _ROUNDING = 1e-13
 _PATIENCE = 4
 """Programs in a row that improve neither end before the search rests with the gap it has."""
 
+_SLOW = 4
+"""Programs in a row that do not halve the bracket before Newton is thought to face a jump."""
+
 _NEGLIGIBLE = 1e-13
 
 
@@ -78,7 +81,7 @@ def exact_envelope(channel: Channel, delta: float) -> EnvelopeValue:
         delta: probability in (0, 1) with which larger leakage is tolerated.
 
     Returns:
-        Both bounds, rarely more than 1e-11 apart, the post-processing and the dual.
+        Both bounds, at most 1e-8 nats apart and rarely more than 1e-11, and what proves them.
 
     Raises:
         InvalidInputError: delta outside (0, 1).
@@ -153,7 +156,7 @@ class _Search:
 
     def run(self) -> None:
         """Close the bracket: the levels first, then Newton, with bisection as its guard."""
-        self._bisect_levels()
+        self._bisect(self.levels)
         threshold, width, slow, idle = self.upper, np.inf, 0, 0
         while not self._closed() and idle < _PATIENCE:
             before = self.lower, self.upper
@@ -161,23 +164,26 @@ class _Search:
             idle = idle + 1 if (self.lower, self.upper) == before else 0
             slow = slow + 1 if self.upper - self.lower > width / 2 else 0
             width = min(width, self.upper - self.lower)
+            if slow == _SLOW:  # as steep as a jump, at a ratio that is not quite a level
+                self._bisect(self.ratios.ravel())
             if slow > 1 or not self.lower < threshold < self.upper:
-                threshold, slow = float(np.sqrt(self.lower * self.upper)), 0
+                threshold = float(np.sqrt(self.lower * self.upper))
 
     def _closed(self) -> bool:
         return self.upper <= self.lower * (1 + GAP)
 
-    def _bisect_levels(self) -> None:
-        """Bring the bracket between two neighbouring levels, or close it on one."""
-        levels = np.unique(self.levels)
+    def _bisect(self, candidates: Array) -> None:
+        """Bring the bracket between two neighbouring candidates, or close it on one."""
+        left = np.unique(candidates)
         while not self._closed():
-            inside = levels[(levels > self.lower * (1 + GAP)) & (levels < self.upper)]
-            if len(inside) == 0:
+            left = left[(left > self.lower * (1 + GAP)) & (left < self.upper)]
+            if len(left) == 0:
                 return
-            level = float(inside[len(inside) // 2])
-            self._solve(level)
-            if self.lower >= level * (1 - GAP):
-                self._solve(level * (1 + GAP), above=True)
+            middle = float(left[len(left) // 2])
+            left = left[left != middle]
+            self._solve(middle)
+            if self.lower >= middle * (1 - GAP):
+                self._solve(middle * (1 + GAP), above=True)
 
     def _solve(self, threshold: float, *, above: bool = False) -> float:
         """Solve the program at a threshold (or just above it) and use both of its sides.

@@ -32,6 +32,9 @@ from pmldesign_solvers.operators import Array, Indices
 if TYPE_CHECKING:
     import cvxpy
 
+_SCALE = 1024.0
+"""Weight of the first constraints: HiGHS takes coefficients below 1e-9 for zero."""
+
 
 def solve_failure_program(
     ratios: Array, masses: Array, threshold: float, symbols: Indices
@@ -58,7 +61,7 @@ def solve_failure_program(
     count, outputs = len(symbols), ratios.shape[1]
     supply = sparse.csr_array(
         (
-            (threshold - ratios[symbols]).ravel(),
+            (_SCALE * (threshold - ratios[symbols])).ravel(),
             np.arange(count * outputs),
             np.arange(0, count * outputs + 1, outputs),
         )
@@ -78,7 +81,7 @@ def solve_failure_program(
     if result.x is None or result.status != 0:
         raise NotConvergedError(f"HiGHS stopped on the envelope's linear program: {result.message}")
     assignment[symbols] = result.x.reshape(count, outputs)
-    multipliers[symbols] = np.maximum(-result.ineqlin.marginals[:count], 0.0)
+    multipliers[symbols] = np.maximum(-_SCALE * result.ineqlin.marginals[:count], 0.0)
     return assignment, multipliers
 
 
