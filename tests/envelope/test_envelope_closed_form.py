@@ -50,13 +50,14 @@ def test_lower_bound_of_theorem_5_is_exact_under_its_condition(prior, epsilon, d
 
 
 def test_lower_bound_is_not_exact_when_the_condition_fails():
-    # alpha ~ 1, q ~ p = (0.01, 0.01, 0.48, 0.5), delta = 0.75: N = 4. One symbol for x = 3 and
-    # others cannot reach l(3); merging into symbols 1 and 2 leaks (2 alpha + ...)/delta > 1/q_3
+    # alpha ~ 1, beta ~ 0, q ~ p, N = 4: Theorem 5 is in its first regime, l(3) ~ log(1 / 0.48);
+    # two symbols alone, over which output 3 is spread, leak about 2 / 0.75 each
     prior, epsilon, delta = [0.01, 0.01, 0.48, 0.5], 6.0, 0.75
     bounds = randomized_response_bounds(prior, epsilon, delta)
     assert not bounds.condition
     value = exact_envelope(randomized_response(prior, epsilon=epsilon), delta)
     assert value.lower > bounds.lower + 0.1
+    assert value.value == pytest.approx(log(2 / 0.75), abs=0.05)
     closed = randomized_response_envelope(prior, epsilon, delta)
     assert closed == pytest.approx(value.value, abs=1e-11)
 

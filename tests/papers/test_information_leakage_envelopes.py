@@ -1,4 +1,4 @@
-"""[SPP] Saeidian, Pinzon and Palamidessi, Information Leakage Envelopes: examples and statements."""
+"""Examples and statements of [SPP], Information Leakage Envelopes."""
 
 from math import log
 
