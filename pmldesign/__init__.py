@@ -1,0 +1,1 @@
+"""Optimal private mechanisms for linear query workloads, with a certificate."""

@@ -1,13 +1,14 @@
-"""`pmldesign envelope`: how much a finite mechanism leaks after any post-processing."""
+"""pmldesign envelope CHANNEL --prior FILE --delta 0.1 [--curve] [--plot FILE]."""
 
 from __future__ import annotations
 
-import json
+from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
+from pmldesign.cli.show import facts, print_json, table
 from pmldesign.envelope import (
     Channel,
     EnvelopeCurve,
@@ -21,31 +22,41 @@ from pmldesign.envelope import (
     theorem3_bound,
 )
 from pmldesign.files import atomic_write, check_writable, load_channel
-from pmldesign_solvers.operators import Array
 
 
-@click.command()
+@click.command(name="envelope")
 @click.argument("channel")
 @click.option(
-    "--prior", required=True, help="Distribution of the secret: a file, 0.2,0.3,0.5 or uniform."
+    "--prior",
+    required=True,
+    metavar="FILE",
+    help="Distribution of the secret: a file, probabilities like 0.2,0.3,0.5, or uniform.",
 )
 @click.option("--delta", type=float, help="Probability with which more may leak, in (0, 1).")
-@click.option("--curve", is_flag=True, help="The envelope at many deltas, and its breakpoints.")
+@click.option("--curve", is_flag=True, help="The envelope at many deltas, and its plateaus.")
 @click.option(
     "--points", type=click.IntRange(2), default=19, show_default=True, help="Deltas of the curve."
 )
-@click.option("--plot", metavar="FILE", help="Draw the curve (.png, .pdf or .svg).")
+@click.option(
+    "--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw it: .png, .pdf, .svg."
+)
 @click.option("--json", "as_json", is_flag=True, help="JSON instead of tables.")
-@click.option("-o", "--output", metavar="FILE", help="Write the worst post-processing (.csv).")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the worst post-processing at --delta, a row for each output: .csv.",
+)
 def envelope(
     channel: str,
     prior: str,
     delta: float | None,
     curve: bool,
     points: int,
-    plot: str | None,
+    plot: Path | None,
     as_json: bool,
-    output: str | None,
+    output: Path | None,
 ) -> None:
     """Leakage of a finite mechanism that holds with probability 1 - delta, whatever is done next.
 
@@ -53,16 +64,11 @@ def envelope(
     secret, "-" for standard input, or a name: rr:5,eps=1  extremal:5,eps=0.1
     laplace:5,scale=1,cells=8  gaussian:5,scale=1,cells=8
     """
-    wants_curve = curve or plot is not None
-    if delta is None and not wants_curve:
+    if delta is None and not (curve or plot):
         raise click.UsageError("give --delta, or ask for the whole curve with --curve or --plot")
     if output is not None and delta is None:
         raise click.UsageError("--output writes the post-processing at one delta: give --delta")
-    if plot is not None and plot.rpartition(".")[2].lower() not in _PLOT_KINDS:
-        raise click.UsageError(f"--plot writes .png, .pdf or .svg, got {plot!r}")
-    for path in (plot, output):
-        if path is not None:
-            check_writable(path)
+    _check_paths(plot, output)
     loaded = load_channel(channel, prior)
     report: dict[str, Any] = {
         "channel": channel,
@@ -73,15 +79,28 @@ def envelope(
     }
     if delta is not None:
         report |= _at(loaded, delta, output)
-    if wants_curve:
-        found = envelope_curve(loaded, np.arange(1, points + 1) / (points + 1))
-        report["curve"] = _curve(loaded, found)
-        if plot is not None:
-            _plot(channel, report["curve"], plot)
-    click.echo(json.dumps(report, indent=2) if as_json else _table(report))
+    if curve or plot:
+        report["curve"] = _curve(
+            loaded, envelope_curve(loaded, np.arange(1, points + 1) / (points + 1))
+        )
+    if plot is not None:
+        _plot(report, plot)
+    if as_json:
+        print_json(report)
+    else:
+        _show(report)
 
 
-def _at(channel: Channel, delta: float, output: str | None) -> dict[str, Any]:
+def _check_paths(plot: Path | None, output: Path | None) -> None:
+    if plot is not None:
+        from pmldesign.plots import check_plot_path
+
+        check_plot_path(plot)
+    if output is not None:
+        check_writable(output)
+
+
+def _at(channel: Channel, delta: float, output: Path | None) -> dict[str, Any]:
     """The bounds at one delta; writes the post-processing if asked to."""
     value = exact_envelope(channel, delta)
     if output is not None:
@@ -113,57 +132,55 @@ def _curve(channel: Channel, found: EnvelopeCurve) -> dict[str, Any]:
     }
 
 
-_PLOT_KINDS = ("png", "pdf", "svg")
-_LABELS = {
-    "theorem3": "Theorem 3",
-    "cvar": "CVaR bound",
-    "exact": "exact envelope",
-    "binary": "binary envelope",
-}
+def _plot(report: dict[str, Any], path: Path) -> None:
+    from pmldesign.plots import plot_envelope
+
+    curve = report["curve"]
+    labels = {
+        "theorem3": "Theorem 3",
+        "cvar": "CVaR bound",
+        "exact": "exact envelope",
+        "binary": "binary envelope",
+    }
+    curves = {label: np.array(curve[key]) for key, label in labels.items()}
+    plot_envelope(f"PML envelope of {report['channel']}", np.array(curve["delta"]), curves, path)
 
 
-def _plot(name: str, curve: dict[str, Any], path: str) -> None:
-    from pmldesign.plots import envelope_figure
-
-    curves: dict[str, Array] = {label: np.array(curve[key]) for key, label in _LABELS.items()}
-    figure = envelope_figure(f"PML envelope of {name}", np.array(curve["delta"]), curves)
-    with atomic_write(path, "wb") as handle:
-        figure.savefig(handle, format=path.rpartition(".")[2].lower(), dpi=150)
-
-
-def _table(report: dict[str, Any]) -> str:
-    lines = [
-        f"{report['channel']}: {report['secrets']} values of the secret, "
-        f"{report['outputs']} outputs; leakage in nats",
-        "",
-        f"{'maximal leakage':<28}{report['maximal_leakage']:>12.6f}",
-        f"{'largest leakage of an output':<28}{report['largest_leakage']:>12.6f}",
+def _show(report: dict[str, Any]) -> None:
+    known = [
+        ("channel", report["channel"]),
+        ("values of the secret", str(report["secrets"])),
+        ("outputs", str(report["outputs"])),
+        ("maximal leakage", _nats(report["maximal_leakage"])),
+        ("largest leakage of an output", _nats(report["largest_leakage"])),
     ]
     if "delta" in report:
-        rows = {
-            "Theorem 3, from above": "theorem3",
-            "CVaR bound, from above": "cvar",
-            "exact envelope": "exact",
-            "quantile, from below": "quantile",
-            "binary, from below": "binary",
-        }
-        lines += ["", f"at delta = {report['delta']:g}"]
-        lines += [f"{label:<28}{report[key]:>12.6f}" for label, key in rows.items()]
-    if "curve" in report:
-        lines += ["", *_curve_lines(report["curve"])]
-    return "\n".join(lines)
-
-
-def _curve_lines(curve: dict[str, Any]) -> list[str]:
+        known += [
+            ("delta", f"{report['delta']:g}"),
+            ("Theorem 3, from above", _nats(report["theorem3"])),
+            ("CVaR bound, from above", _nats(report["cvar"])),
+            ("exact envelope", _nats(report["exact"])),
+            ("quantile, from below", _nats(report["quantile"])),
+            ("binary envelope, from below", _nats(report["binary"])),
+        ]
+    facts(known)
+    if "curve" not in report:
+        return
+    curve = report["curve"]
     columns = ("delta", "binary", "exact", "cvar", "theorem3")
-    lines = ["".join(f"{name:>12}" for name in columns)]
-    lines += [
-        f"{row[0]:>12.4g}" + "".join(f"{value:>12.6f}" for value in row[1:])
-        for row in zip(*(curve[name] for name in columns), strict=True)
-    ]
-    lines += ["", "constant at         for delta from          to"]
-    lines += [
-        f"{plateau['level']:>11.6f}{plateau['start']:>23.6f}{plateau['end']:>12.6f}"
-        for plateau in curve["plateaus"]
-    ]
-    return lines
+    rows = zip(*(curve[name] for name in columns), strict=True)
+    click.echo()
+    table(columns, [[f"{row[0]:.4g}", *(f"{value:.6f}" for value in row[1:])] for row in rows])
+    click.echo()
+    table(
+        ("constant at", "from delta", "to delta"),
+        [[f"{p[key]:.6f}" for key in ("level", "start", "end")] for p in curve["plateaus"]],
+    )
+
+
+def _nats(value: float) -> str:
+    return f"{value:.6f} nats"
+
+
+command = envelope
+"""The name under which the group of commands finds it."""

@@ -1,0 +1,1 @@
+"""Certified solvers for factorization norms: arrays in, arrays out, nothing about privacy."""

@@ -1,0 +1,264 @@
+"""Privacy guarantees: what is promised, to whom, and under which assumption.
+
+    PureDP(epsilon)                      P(E | x) <= e^eps P(E | x')           neighbours x, x'
+    ApproxDP(epsilon, delta)             P(E | x) <= e^eps P(E | x') + delta
+    PML(epsilon, alpha)                  P(E | D_i = d) <= e^eps P(E)
+    ApproxPML(epsilon, delta, alpha)     P(E | D_i = d) <= e^eps P(E) + delta
+    EnvelopePML(epsilon, delta, alpha)   P(leakage of any post-processing > eps) <= delta
+
+for every event E, record D_i and value d. The last three speak of data drawn from a distribution
+in Q_alpha: n independent records, n public, each falling in cell j with probability at least
+alpha_j. A scalar alpha means the same for each of the k cells, so it is at most 1/k.
+
+Whatever the mechanism, the leakage is at most log(1/min alpha): from there on a PML guarantee is
+vacuous, it promises nothing.
+
+References:
+    [ZSO] Zhao, Saeidian and Oechtering, Context-aware privacy bounds for linear queries, Sec. II.
+    [SPP] Saeidian, Pinzon and Palamidessi, Information leakage envelopes: psi_2, closed failure
+        probability.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar, SupportsFloat
+
+import numpy as np
+
+from pmldesign._arguments import positive, probability
+from pmldesign.errors import InvalidInputError
+from pmldesign.neighbours import Neighbours
+from pmldesign_solvers.operators import Array
+
+ROUNDING = 1e-12
+"""By how much the sum of alpha may exceed 1, so that 1/3 + 1/3 + 1/3 and 0.1 * 10 are accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class PureDP:
+    """epsilon-differential privacy.
+
+    Attributes:
+        epsilon: privacy parameter, positive and finite.
+        neighbours: neighbouring relation, add-remove by default.
+    """
+
+    epsilon: float
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
+        object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
+
+    def describe(self, cells: int) -> str:  # noqa: ARG002 - the same question to every guarantee
+        """What is promised, in words."""
+        return (
+            f"No event becomes more than e^{self.epsilon:g} times as likely when "
+            f"{_CHANGE[self.neighbours]}, whatever the data."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ApproxDP:
+    """(epsilon, delta)-differential privacy.
+
+    Attributes:
+        epsilon: privacy parameter, positive and finite.
+        delta: additive slack, in (0, 1).
+        neighbours: neighbouring relation, add-remove by default.
+    """
+
+    epsilon: float
+    delta: float
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
+        object.__setattr__(self, "delta", probability("delta", self.delta))
+        object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
+
+    def describe(self, cells: int) -> str:  # noqa: ARG002 - the same question to every guarantee
+        """What is promised, in words."""
+        return (
+            f"No event's probability exceeds e^{self.epsilon:g} times what it was, plus "
+            f"{self.delta:g}, when {_CHANGE[self.neighbours]}, whatever the data."
+        )
+
+
+class _OnPriors:
+    """What the guarantees that speak of Q_alpha share."""
+
+    __slots__ = ()
+    epsilon: float
+    alpha: float | tuple[float, ...]
+    neighbours: ClassVar[Neighbours] = Neighbours.REPLACE
+
+    def class_probabilities(self, cells: int) -> Array:
+        """Least probability of each cell, shape (cells,); see `class_probabilities`."""
+        return class_probabilities(self.alpha, cells)
+
+    def is_vacuous(self, cells: int) -> bool:
+        """Whether every mechanism satisfies it: epsilon >= log(1/min alpha)."""
+        return self.epsilon >= -math.log(self.class_probabilities(cells).min())
+
+
+@dataclass(frozen=True, slots=True)
+class PML(_OnPriors):
+    """epsilon pointwise maximal leakage on Q_alpha.
+
+    Attributes:
+        epsilon: largest leakage about a record, positive and finite.
+        alpha: least probability of a cell: one number for all cells, or one for each.
+    """
+
+    epsilon: float
+    alpha: float | tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
+        object.__setattr__(self, "alpha", _checked_alpha(self.alpha))
+
+    def describe(self, cells: int) -> str:
+        """What is promised, to whom, and under which assumption."""
+        return (
+            f"No output raises an adversary's expected gain about any record more than "
+            f"e^{self.epsilon:g} times above what it was before, {_assumption(self.alpha, cells)}."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ApproxPML(_OnPriors):
+    """epsilon-PML on Q_alpha up to an additive slack delta on every event (psi_2 of [SPP]).
+
+    Attributes:
+        epsilon: leakage about a record, positive and finite.
+        delta: additive slack, in (0, 1); not a failure probability.
+        alpha: least probability of a cell: one number for all cells, or one for each.
+    """
+
+    epsilon: float
+    delta: float
+    alpha: float | tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
+        object.__setattr__(self, "delta", probability("delta", self.delta))
+        object.__setattr__(self, "alpha", _checked_alpha(self.alpha))
+
+    def is_vacuous(self, cells: int) -> bool:
+        """Whether every mechanism satisfies it: delta >= 1 - e^eps min alpha."""
+        least = float(self.class_probabilities(cells).min())
+        return self.epsilon + math.log(least) >= math.log1p(-self.delta)
+
+    def describe(self, cells: int) -> str:
+        """What is promised, to whom, and under which assumption."""
+        return (
+            f"Knowing any one record raises no event's probability above e^{self.epsilon:g} times "
+            f"what it was, plus {self.delta:g}, {_assumption(self.alpha, cells)}."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EnvelopePML(_OnPriors):
+    """epsilon-PML on Q_alpha but for a probability delta, after any post-processing [SPP].
+
+    Attributes:
+        epsilon: leakage about a record, positive and finite.
+        delta: probability of a larger leakage, in (0, 1).
+        alpha: least probability of a cell: one number for all cells, or one for each.
+    """
+
+    epsilon: float
+    delta: float
+    alpha: float | tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
+        object.__setattr__(self, "delta", probability("delta", self.delta))
+        object.__setattr__(self, "alpha", _checked_alpha(self.alpha))
+
+    def describe(self, cells: int) -> str:
+        """What is promised, to whom, and under which assumption."""
+        return (
+            f"Except with probability {self.delta:g}, nothing computed from the output raises an "
+            f"adversary's expected gain about any one record more than e^{self.epsilon:g} times "
+            f"above what it was before, {_assumption(self.alpha, cells)}."
+        )
+
+
+PMLGuarantee = PML | ApproxPML | EnvelopePML
+Guarantee = PureDP | ApproxDP | PMLGuarantee
+
+_CHANGE = {
+    Neighbours.ADD_REMOVE: "one record is added or removed",
+    Neighbours.REPLACE: "one record is replaced (the number of records is public)",
+}
+
+
+def class_probabilities(alpha: float | Iterable[float], cells: int) -> Array:
+    """Turn alpha into the vector of least probabilities, one for each of k cells.
+
+    Args:
+        alpha: in (0, 1/k], or k numbers in (0, 1) whose sum is at most 1.
+        cells: k, at least 1.
+
+    Returns:
+        Shape (cells,), with a sum of at most 1 up to one rounding.
+
+    Raises:
+        InvalidInputError: alpha does not fit the number of cells.
+    """
+    if cells < 1:
+        raise InvalidInputError(f"cells must be at least 1, got {cells}")
+    alpha = _checked_alpha(alpha)
+    if isinstance(alpha, float):
+        if not alpha * cells <= 1 + ROUNDING:
+            raise InvalidInputError(
+                f"alpha must be in (0, 1/k] = (0, {1 / cells:.6g}] for k = {cells} cells, "
+                f"got {alpha:g}"
+            )
+        return np.full(cells, min(alpha, 1 / cells))
+    if len(alpha) != cells:
+        raise InvalidInputError(
+            f"alpha must be one number or one for each of the k = {cells} cells, got {len(alpha)}"
+        )
+    vector = np.array(alpha)
+    return vector / max(1.0, float(vector.sum()))
+
+
+def _checked_alpha(alpha: float | Iterable[float]) -> float | tuple[float, ...]:
+    if isinstance(alpha, SupportsFloat) and not isinstance(alpha, Iterable):
+        if not 0 < float(alpha) <= 1:
+            raise InvalidInputError(f"alpha must be in (0, 1/k] for k cells, got {alpha}")
+        return float(alpha)
+    try:
+        vector = tuple(float(value) for value in alpha)
+    except (TypeError, ValueError):
+        raise InvalidInputError(
+            f"alpha must be a number or a vector of numbers, got {alpha!r}"
+        ) from None
+    for cell, value in enumerate(vector):
+        if not 0 < value < 1:
+            raise InvalidInputError(
+                f"alpha must be in (0, 1) for every cell, got {value} for cell {cell}"
+            )
+    if not 0 < math.fsum(vector) <= 1 + ROUNDING:
+        raise InvalidInputError(
+            f"alpha must have a positive sum of at most 1, got {math.fsum(vector):.9g}"
+        )
+    return vector
+
+
+def _assumption(alpha: float | tuple[float, ...], cells: int) -> str:
+    least = class_probabilities(alpha, cells)
+    if isinstance(alpha, float):
+        each = f"falls in each of the {cells} cells with probability at least {least[0]:g}"
+    else:
+        each = (
+            f"falls in cell j of {cells} with probability at least alpha_j, "
+            f"from {least.min():g} to {least.max():g}"
+        )
+    return f"provided that records are independent, each {each}, and their number is public"

@@ -1,0 +1,248 @@
+"""The strategy: what a matrix mechanism measures with noise.
+
+A mechanism answers A x by L (R x + sigma z), L R = A. R (r x n) is the strategy, L (m x r) the
+reconstruction, G = R^T R the Gram matrix. For noise of equal variance on every row of R x, the
+least-squares reconstruction L = A R^+ has the smallest error on every query at once
+(Gauss-Markov: any other L is A R^+ + Z with Z R = 0, and the rows of Z are orthogonal to those of
+A R^+), so R alone is the strategy. The variance of query i, per unit noise, is
+
+    (L L^T)_ii = a_i G^+ a_i^T.
+
+Everything depends on R through G only, so any R with the same G serves. One of them is lower
+triangular with a positive diagonal: with J the reversal of the cells and R J = Q T (QR), it is
+J T J, since G = J T^T T J. For a lower-triangular A (prefix sums) L is then lower triangular too,
+and query i is answered when cell i arrives.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from scipy import linalg
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.workloads.base import Workload
+from pmldesign_solvers.operators import BLOCK_BYTES, Array
+
+RANK_CUTOFF = 1e-10
+"""Singular values of R below this part of the largest count as zero.
+
+The rounding of R^+ R is about the machine precision over the smallest value kept, 2e-6 at worst.
+"""
+
+ANSWER_TOLERANCE = 1e-6
+"""Row a_i is answered when norm(a_i - a_i R^+ R) is at most this part of norm(a_i).
+
+Above the rounding of R^+ R for condition numbers up to about 1e9, and far below what a missing
+measurement leaves: 1/sqrt(n) at least for a sum of cells of which one is not measured.
+"""
+
+LARGEST_ENTRY = 1e100
+"""Entries up to this size, and no matrix all below its inverse: squares stay in range."""
+
+
+@dataclass(frozen=True, eq=False)
+class Strategy:
+    """A strategy matrix R and what follows from it.
+
+    Attributes:
+        name: how tables and messages call it ("tree").
+        matrix: R, shape (r, n), float64, read-only. Copied, unless it is a read-only
+            float64 array that owns its data.
+        inverse: R^+, shape (n, r), where whoever made R knows it (R has full row rank then);
+            None computes it when asked for.
+
+    Raises:
+        InvalidInputError: the matrix is not 2-D, is empty, is not real, has an entry that is not
+            finite, is zero, or is scaled out of the range of float64 squares.
+    """
+
+    name: str
+    matrix: Array = field(repr=False)
+    inverse: Array | None = field(repr=False, default=None)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "matrix", _validated(self.name, self.matrix))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of measurements r and of cells n."""
+        rows, cells = self.matrix.shape
+        return rows, cells
+
+    @property
+    def cells(self) -> int:
+        """Number of cells n."""
+        return self.shape[1]
+
+    @cached_property
+    def gram(self) -> Array:
+        """G = R^T R, shape (n, n)."""
+        return _read_only(self.matrix.T @ self.matrix)
+
+    @cached_property
+    def sensitivity(self) -> float:
+        """Largest l2 norm of a column of R: the add-remove sensitivity of R x."""
+        return float(np.linalg.norm(self.matrix, axis=0).max())
+
+    @property
+    def rank(self) -> int:
+        """Number of singular values of R above RANK_CUTOFF times the largest."""
+        return self._inverse_and_rank[1]
+
+    @property
+    def pseudo_inverse(self) -> Array:
+        """R^+, shape (n, r); exactly lower triangular where R is lower triangular and regular."""
+        return self._inverse_and_rank[0]
+
+    @cached_property
+    def _inverse_and_rank(self) -> tuple[Array, int]:
+        if self.inverse is not None:
+            return self.inverse, self.shape[0]
+        inverse, rank = linalg.pinv(self.matrix, rtol=RANK_CUTOFF, return_rank=True)
+        if rank == self.cells == self.shape[0] and linalg.bandwidth(self.matrix)[1] == 0:
+            # Exact zeros above the diagonal: a stream has no later cell to multiply by 1e-17.
+            inverse = linalg.solve_triangular(self.matrix, np.eye(rank), lower=True)
+        return _read_only(np.asarray(inverse, dtype=np.float64)), int(rank)
+
+    def require_answers(self, workload: Workload) -> None:
+        """Refuse a workload that R does not determine.
+
+        Raises:
+            InvalidInputError: the numbers of cells differ, or a row of A is not in the row space
+                of R (see ANSWER_TOLERANCE); the first such row is named.
+        """
+        cells = workload.shape[1]
+        if cells != self.cells:
+            raise InvalidInputError(
+                f"strategy {self.name!r} measures {self.cells} cells, "
+                f"workload {workload.name!r} has {cells}; both must have the same cells"
+            )
+        identity = np.eye(cells)
+        unmeasured = identity - self.pseudo_inverse @ self.matrix
+        if np.linalg.norm(unmeasured) <= ANSWER_TOLERANCE:
+            return  # then every row passes
+        residual = np.sqrt(_squared_row_norms(workload, unmeasured))
+        allowed = ANSWER_TOLERANCE * np.sqrt(_squared_row_norms(workload, identity))
+        missed = np.flatnonzero(residual > allowed)
+        if missed.size:
+            raise InvalidInputError(
+                f"strategy {self.name!r} cannot answer {workload.row_label(int(missed[0]))}: "
+                "it lies outside what the strategy measures; add a query that covers it"
+            )
+
+    def reconstruction(self, workload: Workload) -> Array:
+        """L = A R^+, shape (m, r).
+
+        Raises:
+            InvalidInputError: as `require_answers`.
+        """
+        self.require_answers(workload)
+        return workload.matvec(self.pseudo_inverse)
+
+    def variances(self, workload: Workload) -> Array:
+        """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise.
+
+        L itself is not formed.
+
+        Raises:
+            InvalidInputError: as `require_answers`.
+        """
+        self.require_answers(workload)
+        factor = self.pseudo_inverse
+        if factor.shape[1] > factor.shape[0]:
+            # R^+ = F Q^T with orthonormal Q: A F has the row norms of A R^+ and fewer columns.
+            triangle = linalg.qr(factor.T, mode="r")[0][: self.cells]
+            factor = np.asarray(triangle.T, dtype=np.float64)
+        return _squared_row_norms(workload, factor)
+
+    def normalised(self) -> Strategy:
+        """The same strategy scaled to sensitivity 1."""
+        return Strategy(self.name, self.matrix / self.sensitivity)
+
+    def streaming(self) -> Strategy:
+        """The lower-triangular strategy, n x n with positive diagonal, of the same Gram matrix.
+
+        Raises:
+            InvalidInputError: R has rank below n, so that no such strategy exists.
+        """
+        if self.rank < self.cells:
+            raise InvalidInputError(
+                f"strategy {self.name!r} has rank {self.rank} on {self.cells} cells; "
+                f"its streaming form needs rank {self.cells}: add queries that cover every cell"
+            )
+        triangle = linalg.qr(self.matrix[:, ::-1], mode="r")[0][: self.cells]
+        factor = triangle[::-1, ::-1]
+        signs = np.where(np.diag(factor) < 0, -1.0, 1.0)
+        return Strategy(f"{self.name} (streaming)", np.tril(signs[:, None] * factor))
+
+
+def require_cells(cells: int) -> int:
+    """The number of cells as an int.
+
+    Raises:
+        InvalidInputError: it is not a whole number of at least 1.
+    """
+    try:
+        count = operator.index(cells)
+    except TypeError:
+        count = 0
+    if count < 1:
+        raise InvalidInputError(f"cells must be a whole number of at least 1, got {cells!r}")
+    return count
+
+
+def column_blocks(rows: int, columns: int) -> Iterator[slice]:
+    """Split columns so that `rows` x block takes at most BLOCK_BYTES (one column at least)."""
+    step = max(1, BLOCK_BYTES // (8 * max(1, rows)))
+    for start in range(0, columns, step):
+        yield slice(start, min(start + step, columns))
+
+
+def _squared_row_norms(workload: Workload, factor: Array) -> Array:
+    """diag(A F F^T A^T) for F of shape (n, c), in column blocks."""
+    total = np.zeros(workload.shape[0])
+    for columns in column_blocks(workload.shape[0], factor.shape[1]):
+        block = workload.matvec(factor[:, columns])
+        total += np.einsum("ij,ij->i", block, block)
+    return total
+
+
+def _read_only(array: Array) -> Array:
+    array.flags.writeable = False
+    return array
+
+
+def _validated(name: str, matrix: Array) -> Array:
+    given = np.asarray(matrix)
+    if given.ndim != 2 or given.size == 0:
+        raise InvalidInputError(
+            f"strategy {name!r} must be a matrix with at least one row and one column, "
+            f"got shape {given.shape}"
+        )
+    if given.dtype.kind not in "biuf":
+        raise InvalidInputError(
+            f"strategy {name!r} must be real numbers, got dtype {given.dtype}; convert it first"
+        )
+    kept = given.dtype == np.float64 and given.flags.owndata and not given.flags.writeable
+    values: Array = given if kept else np.array(given, dtype=np.float64, order="C")
+    if not np.isfinite(values).all():
+        row, column = np.argwhere(~np.isfinite(values))[0]
+        raise InvalidInputError(
+            f"strategy {name!r} must be finite, got {values[row, column]} "
+            f"at row {row}, column {column}"
+        )
+    peak = max(values.max(), -values.min())
+    if peak == 0:
+        raise InvalidInputError(f"strategy {name!r} is zero: it measures nothing; add a query")
+    if not 1 / LARGEST_ENTRY <= peak <= LARGEST_ENTRY:
+        raise InvalidInputError(
+            f"strategy {name!r} has largest entry {peak:g}, must be between "
+            f"{1 / LARGEST_ENTRY:g} and {LARGEST_ENTRY:g}; rescale it, which changes no error "
+            "at a given guarantee"
+        )
+    return _read_only(values)

@@ -1,0 +1,98 @@
+"""Strategies in closed form: identity, the workload itself, the square root, and products.
+
+Square root: with f(0) = 1 and f(k) = (1 - 1/(2k)) f(k - 1), the lower-triangular Toeplitz matrix
+R_ij = f(i - j) satisfies R R = prefix sums, as the f(k) are the coefficients of (1 - t)^(-1/2).
+On prefix sums L = R, and both the squared sensitivity and the largest variance are
+sum_{k < n} f(k)^2, about log(n) / pi.
+
+Kronecker products: column norms multiply, so the sensitivity of R_1 x R_2 is the product of the
+sensitivities; (R_1 x R_2)^+ = R_1^+ x R_2^+, so on A_1 x A_2 variances multiply too.
+
+References:
+    Fichtenberger, Henzinger and Upadhyay, Constant matters: fine-grained error bound on
+    differentially private continual observation, 2023.
+    [ZLU] Zou, Liu and Upadhyay, Optimality of matrix mechanism on l_p^p-metric, Appendix G.2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import linalg
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.strategies.base import Strategy, column_blocks, require_cells
+from pmldesign.workloads.base import Workload, check_entries
+
+
+def identity(cells: int) -> Strategy:
+    """Every cell by itself.
+
+    Args:
+        cells: number of cells n, at least 1.
+
+    Raises:
+        InvalidInputError: `cells` is not a whole number of at least 1, or too large.
+    """
+    n = require_cells(cells)
+    check_entries("strategy 'identity'", (n, n))
+    return Strategy("identity", np.eye(n))
+
+
+def workload_strategy(workload: Workload) -> Strategy:
+    """The queries of the workload themselves, R = A, as m x n.
+
+    An n x n factor of A^T A would serve Gaussian noise as well; the rows of A are kept because
+    the l1 sensitivity, which Laplace noise needs, is theirs alone.
+
+    Raises:
+        InvalidInputError: A is zero or too large to be written out.
+    """
+    m, n = workload.shape
+    check_entries("strategy 'workload'", (m, n))
+    matrix = np.empty((m, n))
+    for columns in column_blocks(m, n):
+        unit = np.zeros((n, columns.stop - columns.start))
+        np.fill_diagonal(unit[columns], 1.0)
+        matrix[:, columns] = workload.matvec(unit)
+    matrix.flags.writeable = False  # so that Strategy keeps it without a copy
+    return Strategy("workload", matrix)
+
+
+def square_root(cells: int) -> Strategy:
+    """The lower-triangular Toeplitz square root of prefix sums.
+
+    Args:
+        cells: number of cells n, at least 1.
+
+    Raises:
+        InvalidInputError: `cells` is not a whole number of at least 1, or too large.
+    """
+    n = require_cells(cells)
+    check_entries("strategy 'square-root'", (n, n))
+    k = np.arange(1, n)
+    f = np.concatenate(([1.0], np.cumprod(1.0 - 0.5 / k)))
+    return Strategy("square-root", np.tril(linalg.toeplitz(f)))
+
+
+def kronecker(strategies: Sequence[Strategy]) -> Strategy:
+    """The Kronecker product R_1 x R_2 x ..., the last factor's cells varying fastest.
+
+    Returns:
+        Named after the factors: their common name, or their names joined by " x ".
+
+    Raises:
+        InvalidInputError: there is no strategy, or the product is too large to be written out.
+    """
+    if not strategies:
+        raise InvalidInputError("strategies must hold at least one strategy, got none")
+    names = list(dict.fromkeys(strategy.name for strategy in strategies))
+    name = names[0] if len(names) == 1 else " x ".join(s.name for s in strategies)
+    rows, cells = zip(*(strategy.shape for strategy in strategies), strict=True)
+    check_entries(f"strategy {name!r}", (math.prod(rows), math.prod(cells)))
+    matrix = strategies[0].matrix
+    for strategy in strategies[1:]:
+        matrix = np.asarray(np.kron(matrix, strategy.matrix), dtype=np.float64)
+    return Strategy(name, matrix)

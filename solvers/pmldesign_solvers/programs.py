@@ -1,0 +1,208 @@
+"""gamma_(p) as CVXPY programs: the readable oracle that the fast solver is tested against.
+
+Primal, a semidefinite program whose value is gamma_(p)(A)^2:
+
+    minimise    norm(v)_{p/2}
+    subject to  [[X, A], [A^T, Y]] >= 0,   diag(X) <= v,   diag(Y) <= 1.
+
+Y is the Gram matrix of a strategy; the multipliers of the last two constraints are the dual u, w.
+
+Dual, diagonal scaling, whose value is gamma_(p)(A):
+
+    maximise    <A, Z>
+    subject to  [[diag(u), Z], [Z^T, diag(w)]] >= 0,   norm(u)_q <= 1,   sum(w) <= 1.
+
+Neither answer is taken at its word. From the weights follows a factorization in closed form, from Y
+another one after a small multiple of the identity makes it invertible; the better of them is
+exactly feasible, and its certificate is recomputed from the workload.
+
+References:
+    [ZLU] Zou, Liu and Upadhyay, Optimality of matrix mechanism on l_p^p-metric, Definition A.3 and
+    the dual in the proof of Lemma 2.10.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any, Literal
+
+import numpy as np
+
+from pmldesign_solvers.certificate import Certificate, certify, dual_exponent, upper_bound
+from pmldesign_solvers.operators import Array, DenseOperator
+from pmldesign_solvers.scaling_problem import ScalingProblem
+from pmldesign_solvers.solution import Solution, Status
+
+Form = Literal["primal", "dual"]
+SOLVERS = ("SCS", "CLARABEL")
+RIDGES = (1e-12, 1e-9, 1e-7, 1e-5, 1e-3)
+"""Multiples of the identity, relative to the largest diagonal entry, tried to make Y invertible."""
+
+
+class ProgramError(RuntimeError):
+    """The convex solver returned no point at all."""
+
+
+def solve(
+    matrix: Array,
+    p: float,
+    *,
+    form: Form = "primal",
+    solver: str = "SCS",
+    rel_gap: float = 1e-4,
+    accuracy: float = 1e-7,
+    max_iterations: int = 100_000,
+    time_limit: float | None = None,
+) -> Solution:
+    """Compute gamma_(p)(A) by a general convex solver, repaired and certified.
+
+    Args:
+        matrix: A, shape (m, n), not all zero.
+        p: in [2, inf].
+        form: "primal" or "dual".
+        solver: "SCS" or "CLARABEL".
+        rel_gap: the status is OPTIMAL only if the certificate is at least this tight.
+        accuracy: absolute and relative tolerance that the solver is asked for.
+        max_iterations: of the solver.
+        time_limit: in seconds, passed to the solver; None for none.
+
+    Returns:
+        The solution; `steps` are the solver's iterations, `eigendecompositions` the repair's.
+
+    Raises:
+        ValueError: an argument outside its range.
+        ProgramError: the solver failed and returned no point.
+    """
+    if not p >= 2:
+        raise ValueError(f"p must be in [2, inf], got {p}")
+    if solver not in SOLVERS:
+        raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {solver!r}")
+    start = time.perf_counter()
+    size = float(np.abs(matrix).max(initial=0.0))
+    if size == 0.0:
+        raise ValueError("the workload is zero: every answer is known without measuring anything")
+    options = _options(solver, accuracy, max_iterations, time_limit)
+    build = _primal if form == "primal" else _dual
+    u, w, gram, raw, iterations = build(matrix / size, p, solver, options)
+    strategy, basis, u, w = _repair(DenseOperator(matrix), p, u, w, gram)
+    certificate = certify(DenseOperator(matrix), strategy, basis, u, w, p)
+    return Solution(
+        strategy=strategy,
+        basis=basis,
+        dual_u=u,
+        dual_w=w,
+        certificate=certificate,
+        status=_status(raw, certificate, rel_gap),
+        steps=iterations,
+        eigendecompositions=2,
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _options(
+    solver: str, accuracy: float, max_iterations: int, time_limit: float | None
+) -> dict[str, float]:
+    if solver == "SCS":
+        limit = {} if time_limit is None else {"time_limit_secs": time_limit}
+        return {
+            "eps_abs": accuracy,
+            "eps_rel": accuracy,
+            "max_iters": max_iterations,
+            "acceleration_lookback": 0,  # its safeguard may give up early on these programs
+            **limit,
+        }
+    limit = {} if time_limit is None else {"time_limit": time_limit}
+    return {
+        "tol_gap_abs": accuracy,
+        "tol_gap_rel": accuracy,
+        "max_iter": min(max_iterations, 500),
+        **limit,
+    }
+
+
+def _primal(
+    matrix: Array, p: float, solver: str, options: dict[str, float]
+) -> tuple[Array, Array, Array | None, str, int]:
+    import cvxpy as cp
+
+    m, n = matrix.shape
+    block = cp.Variable((m + n, m + n), PSD=True)
+    variances = cp.Variable(m)
+    size = cp.max(variances) if np.isinf(p) else cp.pnorm(variances, p / 2)
+    diagonal = cp.diag(block)
+    rows, columns = diagonal[:m] <= variances, diagonal[m:] <= 1
+    problem = cp.Problem(cp.Minimize(size), [block[:m, m:] == matrix, rows, columns])
+    raw, iterations = _run(problem, solver, options)
+    gram = np.asarray(block.value[m:, m:])
+    return np.asarray(rows.dual_value), np.asarray(columns.dual_value), gram, raw, iterations
+
+
+def _dual(
+    matrix: Array, p: float, solver: str, options: dict[str, float]
+) -> tuple[Array, Array, Array | None, str, int]:
+    import cvxpy as cp
+
+    m, n = matrix.shape
+    block = cp.Variable((m + n, m + n), PSD=True)
+    u, w = cp.Variable(m), cp.Variable(n)
+    exponent = dual_exponent(p)
+    ball = cp.max(u) if exponent == 0.0 else cp.pnorm(u, 1.0 / exponent)
+    problem = cp.Problem(
+        cp.Maximize(cp.sum(cp.multiply(matrix, block[:m, m:]))),
+        [block[:m, :m] == cp.diag(u), block[m:, m:] == cp.diag(w), ball <= 1, cp.sum(w) <= 1],
+    )
+    raw, iterations = _run(problem, solver, options)
+    return np.asarray(u.value), np.asarray(w.value), None, raw, iterations
+
+
+def _run(problem: Any, solver: str, options: dict[str, float]) -> tuple[str, int]:
+    import cvxpy as cp
+
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore"
+        )  # "may be inaccurate": the status and the certificate say it
+        try:
+            problem.solve(solver=solver, **options)
+        except cp.error.SolverError as error:
+            raise ProgramError(f"{solver} failed: {error}") from error
+    if problem.status in ("optimal", "optimal_inaccurate", "user_limit") and all(
+        variable.value is not None for variable in problem.variables()
+    ):
+        return problem.status, int(problem.solver_stats.num_iters or 0)
+    raise ProgramError(
+        f"{solver} returned no point (status {problem.status!r}); try the other solver or the"
+        " diagonal-scaling method"
+    )
+
+
+def _repair(
+    operator: DenseOperator, p: float, u: Array, w: Array, gram: Array | None
+) -> tuple[Array, Array, Array, Array]:
+    """An exactly feasible factorization and dual point from approximate ones."""
+    problem = ScalingProblem(operator, p)
+    point = problem.evaluate(*problem.normalise(*problem.fold(u, w)))
+    u, w = problem.weights(point)
+    candidates = [problem.factors(point)]
+    if gram is not None:
+        candidates += [_from_gram(gram, ridge) for ridge in RIDGES]
+    strategy, basis = min(candidates, key=lambda pair: upper_bound(operator, pair[0], pair[1], p))
+    return strategy, basis, u, w
+
+
+def _from_gram(gram: Array, ridge: float) -> tuple[Array, Array]:
+    """R with unit columns and B = R^-1, for R^T R close to the given matrix."""
+    eigenvalues, vectors = np.linalg.eigh((gram + gram.T) / 2)
+    roots = np.sqrt(np.maximum(eigenvalues, 0.0) + ridge * float(gram.diagonal().max()))
+    strategy = (vectors * roots).T
+    norms = np.sqrt(np.einsum("ij,ij->j", strategy, strategy))
+    return strategy / norms, norms[:, None] * (vectors / roots)
+
+
+def _status(raw: str, certificate: Certificate, rel_gap: float) -> Status:
+    if raw == "user_limit":
+        return Status.ITERATION_LIMIT
+    if raw == "optimal" and certificate.gap <= rel_gap:
+        return Status.OPTIMAL
+    return Status.INACCURATE

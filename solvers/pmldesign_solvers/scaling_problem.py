@@ -1,0 +1,224 @@
+"""One point of the diagonal-scaling method: both bounds, the next weights, the factors.
+
+With weights u on the queries and w on the cells, diag(u)^(1/2) A diag(w)^(1/2) = P S Q^T,
+s = trace(S) and X = diag(w)^(1/2) Q S^-1 Q^T diag(w)^(1/2):
+
+    lower bound      s                                                   (u, w normalised)
+    factors          R = S^(1/2) Q^T diag(w)^(-1/2),   L = A B,   B = diag(w)^(1/2) Q S^(-1/2)
+    column norms     d_j = norm(R e_j)^2 = (Q S Q^T)_jj / w_j
+    row norms        v_i = (L L^T)_ii = a_i^T X a_i
+    stationarity     w_j = w_j d_j / s,   u_i = (u_i v_i / s)^(1/q),   1/q = (p - 2)/p
+
+Two upper bounds follow. The plain one is tr_{p/2}(v)^(1/2) max_j d_j^(1/2); its error is of first
+order in the distance to the optimum, since the largest d_j counts. Dividing every column of R by
+its norm makes all of them count alike: R' = R diag(d)^(-1/2), L' = A diag(d)^(1/2) R^-1 has the row
+norms diag(A diag(d)^(1/2) X diag(d)^(1/2) A^T). At finite p this error is of second order, so the
+bounds meet at the square root of the distance. It needs R to be square and invertible.
+
+A workload with fewer queries than cells is treated as its transpose, with the two norms exchanged,
+so that the matrices to decompose are min(m, n) x min(m, n).
+
+Where many weights tend to zero, small singular values drown in the rounding error of a Gram matrix.
+They are then taken from diag(u)^(1/2) A diag(w)^(1/2) itself by one-sided Jacobi rotations, which
+are accurate to relative precision for a matrix scaled from both sides.
+
+References:
+    [ZLU] Zou, Liu and Upadhyay, Optimality of matrix mechanism on l_p^p-metric, Lemma 2.10.
+    Drmac and Veselic, New fast and accurate Jacobi SVD algorithm, SIAM J. Matrix Anal. 29, 2008.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pmldesign_solvers.certificate import EPS, dual_exponent, dual_norm, power_mean
+from pmldesign_solvers.operators import Array, DenseOperator, Indices, Operator
+
+FLOOR = 1e-13
+"""Weights stay above this fraction of the largest, where their square roots still have digits."""
+ACCURATE = 1e-9
+"""Eigenvalues of a Gram matrix below this fraction of the largest have too few digits."""
+JACOBI_ENTRIES = 2**20
+"""Largest m * n for which such singular values are computed by Jacobi rotations instead."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Point:
+    """Both bounds at one pair of weights, and the weights that the fixed point proposes next.
+
+    Attributes:
+        u, w: the weights, per original row and column.
+        next_u, next_w: the fixed point's answer, not normalised.
+        lower, upper: the bounds at this point (not rounded outwards yet).
+        vectors, values: Q, shape (n, r), and the diagonal of S, shape (r,).
+        scale: shape (n,), the column norms that R is divided by.
+    """
+
+    u: Array
+    w: Array
+    next_u: Array
+    next_w: Array
+    lower: float
+    upper: float
+    vectors: Array
+    values: Array
+    scale: Array
+
+
+class ScalingProblem:
+    """A merged and oriented workload with the two norms of gamma_(p).
+
+    Rows carry the norm p and columns the norm inf, or the reverse after transposing. Weights are
+    those of one original row or column; equal ones share them.
+    """
+
+    def __init__(self, operator: Operator, p: float) -> None:
+        self._merged = operator.merge()
+        self._row_copies = _counts(self._merged.row_of)
+        self._column_copies = _counts(self._merged.column_of)
+        # equal columns are one column to the strategy, equal rows still count one by one
+        one_each = np.ones_like(self._column_copies)
+        m, n = self._merged.operator.shape
+        self.transposed = m < n
+        if self.transposed:
+            dense = np.ascontiguousarray(self._merged.operator.to_dense().T)
+            self.operator: Operator = DenseOperator(dense)
+            self.row_p, self.column_p = np.inf, p
+            self.row_counts, self.column_counts = one_each, self._row_copies
+        else:
+            self.operator = self._merged.operator
+            self.row_p, self.column_p = p, np.inf
+            self.row_counts, self.column_counts = self._row_copies, one_each
+        self.decompositions = 0
+        self._rank = self._measure_rank()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the merged and oriented workload; the second is what gets decomposed."""
+        return self.operator.shape
+
+    def normalise(self, u: Array, w: Array) -> tuple[Array, Array]:
+        """Scale the weights to unit dual norms."""
+        return (
+            np.asarray(u / dual_norm(u, self.row_p, self.row_counts)),
+            np.asarray(w / dual_norm(w, self.column_p, self.column_counts)),
+        )
+
+    def evaluate(self, u: Array, w: Array) -> Point:
+        """Both bounds and the fixed point's answer at normalised weights."""
+        root = np.sqrt(self.column_counts * w)
+        values, vectors = self._decompose(self.row_counts * u, root)
+        columns = (vectors**2) @ values / root**2
+        half = (root[:, None] * vectors) / np.sqrt(values)
+        inverse = half @ half.T
+        rows = self.operator.row_quadratic(inverse)
+        lower = float(values.sum())
+        upper, scale = np.inf, np.ones_like(columns)
+        if len(values) == self._rank:
+            upper, scale = self._upper(rows, columns, inverse)
+        return Point(
+            u=u,
+            w=w,
+            next_u=(u * rows / lower) ** dual_exponent(self.row_p),
+            next_w=(w * columns / lower) ** dual_exponent(self.column_p),
+            lower=lower,
+            upper=upper,
+            vectors=vectors,
+            values=values,
+            scale=scale,
+        )
+
+    def _measure_rank(self) -> int:
+        """Rank of the workload, after scaling its rows and columns to unit norms."""
+        m, n = self.shape
+        if 0 in (m, n):
+            return 0
+        rows = self.operator.row_quadratic(np.eye(n))
+        gram = self.operator.gram(1.0 / rows)
+        norms = np.sqrt(gram.diagonal())
+        eigenvalues = np.linalg.eigvalsh(gram / norms / norms[:, None])
+        self.decompositions += 1
+        return int((eigenvalues > 100 * n * EPS * eigenvalues[-1]).sum())
+
+    def _decompose(self, row_weights: Array, root: Array) -> tuple[Array, Array]:
+        """S and Q of diag(row_weights)^(1/2) A diag(root), without the null space of A."""
+        m, n = self.shape
+        gram = root[:, None] * self.operator.gram(row_weights) * root
+        eigenvalues, vectors = np.linalg.eigh(gram)
+        self.decompositions += 1
+        smallest = eigenvalues[n - self._rank]
+        if smallest < ACCURATE * eigenvalues[-1] and m * n <= JACOBI_ENTRIES:
+            self.decompositions += 1
+            return _jacobi(
+                np.sqrt(row_weights)[:, None] * self.operator.to_dense() * root, self._rank
+            )
+        found = min(self._rank, int((eigenvalues > n * EPS * eigenvalues[-1]).sum()))
+        return np.sqrt(eigenvalues[n - found :]), vectors[:, n - found :]
+
+    def _upper(self, rows: Array, columns: Array, inverse: Array) -> tuple[float, Array]:
+        """The better upper bound, and what it divides the columns of R by."""
+        row_size = power_mean(rows, self.row_p / 2, self.row_counts)
+        column_size = power_mean(columns, self.column_p / 2, self.column_counts)
+        plain = float(np.sqrt(row_size * column_size))
+        if self._rank == len(columns) and np.isinf(self.column_p):
+            norms = np.sqrt(columns)
+            rows = self.operator.row_quadratic(norms[:, None] * inverse * norms)
+            scaled = float(np.sqrt(power_mean(rows, self.row_p / 2, self.row_counts)))
+            if scaled < plain:
+                return scaled, norms
+        return plain, np.ones_like(columns)
+
+    def fold(self, u: Array, w: Array) -> tuple[Array, Array]:
+        """Weights of the original rows and columns as those of the merged and oriented workload."""
+        u, w = np.maximum(u, 0.0), np.maximum(w, 0.0)
+        rows, columns = self._merged.row_of, self._merged.column_of
+        row_weights = np.bincount(rows[rows >= 0], weights=u[rows >= 0]) / self._row_copies
+        column_weights = np.bincount(columns[columns >= 0], weights=w[columns >= 0])
+        row_weights = np.maximum(row_weights, FLOOR * row_weights.max())
+        column_weights = np.maximum(column_weights, FLOOR * column_weights.max())
+        if self.transposed:
+            return column_weights, row_weights
+        return row_weights, column_weights
+
+    def factors(self, point: Point) -> tuple[Array, Array]:
+        """R, shape (r, n), and B, shape (n, r), of the original workload, max column norm 1."""
+        norms = np.sqrt(self.column_counts * point.w) * point.scale
+        right_inverse = norms[:, None] * point.vectors / np.sqrt(point.values)
+        if self.transposed:
+            # L of the transposed workload, turned round
+            strategy = self.operator.matvec(right_inverse).T
+            basis = np.linalg.pinv(strategy)
+        else:
+            strategy = ((point.vectors * np.sqrt(point.values)) / norms[:, None]).T
+            square = len(strategy) == len(norms)
+            basis = right_inverse if square else np.linalg.pinv(strategy)
+        sensitivity = np.sqrt(np.einsum("ij,ij->j", strategy, strategy).max())
+        columns = self._merged.column_of
+        full = np.where(columns >= 0, strategy[:, columns], 0.0) / sensitivity
+        shares = np.where(columns >= 0, 1.0 / self._column_copies[columns], 0.0)
+        return np.ascontiguousarray(full), shares[:, None] * basis[columns] * sensitivity
+
+    def weights(self, point: Point) -> tuple[Array, Array]:
+        """u, shape (m,), and w, shape (n,), of the original workload."""
+        u, w = (point.w, point.u) if self.transposed else (point.u, point.w)
+        rows, columns = self._merged.row_of, self._merged.column_of
+        return (
+            np.where(rows >= 0, u[rows], 0.0),
+            np.where(columns >= 0, w[columns] / self._column_copies[columns], 0.0),
+        )
+
+
+def _counts(labels: Indices) -> Array:
+    """How many originals each merged row or column stands for."""
+    return np.asarray(np.bincount(labels[labels >= 0]), dtype=np.float64)
+
+
+def _jacobi(matrix: Array, rank: int) -> tuple[Array, Array]:
+    """The largest singular values of a tall matrix, shape (rank,), and right vectors (n, rank)."""
+    from scipy.linalg import lapack
+
+    # joba=2: relative accuracy for rows and columns of any scale; jobu=3, jobv=0: no U, all of V
+    values, _, vectors, work, _, _ = lapack.dgejsv(matrix, joba=2, jobu=3, jobv=0, jobr=0, jobp=0)
+    return values[:rank] * (work[0] / work[1]), vectors[:, :rank]

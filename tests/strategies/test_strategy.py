@@ -1,0 +1,238 @@
+import numpy as np
+import pytest
+from array_workload import ArrayWorkload, all_ranges, prefix, random_workload
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.strategies import base
+from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.elementary import identity, square_root, workload_strategy
+from pmldesign.strategies.trees import haar_wavelet, tree
+
+sizes = st.integers(1, 7)
+seeds = st.integers(0, 2**32 - 1)
+
+
+def gaussian(rows, cells, seed):
+    return np.random.default_rng(seed).standard_normal((rows, cells))
+
+
+@given(sizes, sizes, sizes, seeds)
+def test_variances_are_those_of_least_squares(queries, cells, extra, seed):
+    R = gaussian(cells + extra, cells, seed)
+    A = gaussian(queries, cells, seed + 1)
+    # column k of R^+ is the least-squares answer to the k-th unit measurement
+    inverse = np.linalg.lstsq(R, np.eye(cells + extra), rcond=None)[0]
+    strategy = Strategy("random", R)
+    assert np.allclose(
+        strategy.variances(ArrayWorkload(A)), ((A @ inverse) ** 2).sum(axis=1), rtol=1e-8
+    )
+    assert np.allclose(strategy.reconstruction(ArrayWorkload(A)) @ R, A, atol=1e-8)
+
+
+@given(sizes, sizes, seeds)
+def test_no_other_reconstruction_has_a_smaller_variance_on_any_query(cells, extra, seed):
+    # Gauss-Markov: every L with L R = A is A R^+ + Z (I - R R^+)
+    R = gaussian(cells + extra, cells, seed)
+    workload = ArrayWorkload(gaussian(5, cells, seed + 1))
+    strategy = Strategy("random", R)
+    off_range = np.eye(cells + extra) - R @ strategy.pseudo_inverse
+    other = strategy.reconstruction(workload) + gaussian(5, cells + extra, seed + 2) @ off_range
+    assert np.allclose(other @ R, workload.to_dense(), atol=1e-7)
+    variances = strategy.variances(workload)
+    assert ((other**2).sum(axis=1) >= variances * (1 - 1e-9)).all()
+    assert ((other**2).sum(axis=1) > variances * (1 + 1e-6)).any()
+
+
+@given(sizes, seeds)
+def test_rank_deficient_strategy_answers_what_it_measures(cells, seed):
+    low = gaussian(2, cells, seed)
+    R = gaussian(6, 2, seed + 1) @ low
+    A = gaussian(4, 6, seed + 2) @ R
+    strategy = Strategy("low rank", R)
+    assert strategy.rank == min(2, cells)
+    workload = ArrayWorkload(A)
+    L = strategy.reconstruction(workload)
+    assert np.allclose(L @ R, A, atol=1e-6 * np.abs(A).max())
+    assert np.allclose(strategy.variances(workload), (L**2).sum(axis=1), rtol=1e-9)
+
+
+def test_pseudo_inverse_satisfies_the_penrose_conditions_when_rank_deficient():
+    R = gaussian(7, 3, 0) @ gaussian(3, 5, 1)
+    P = Strategy("low rank", R).pseudo_inverse
+    assert np.allclose(R @ P @ R, R, atol=1e-12)
+    assert np.allclose(P @ R @ P, P, atol=1e-12)
+    assert np.allclose(R @ P, (R @ P).T, atol=1e-12)
+    assert np.allclose(P @ R, (P @ R).T, atol=1e-12)
+
+
+def test_variance_of_a_simulated_mechanism():
+    # 20000 releases: the sample variance is within 5 standard errors, sqrt(2/20000) each
+    strategy, workload = tree(5), prefix(5)
+    noise = np.random.default_rng(7).standard_normal((strategy.shape[0], 20000))
+    answers = strategy.reconstruction(workload) @ noise
+    ratio = (answers**2).mean(axis=1) / strategy.variances(workload)
+    assert np.abs(ratio - 1).max() < 5 * np.sqrt(2 / 20000)
+
+
+@given(sizes, seeds, st.floats(1e-3, 1e3))
+def test_scaling_a_strategy(cells, seed, factor):
+    R = gaussian(cells + 2, cells, seed)
+    workload = random_workload(3, cells, seed)
+    strategy, scaled = Strategy("s", R), Strategy("s", factor * R)
+    assert scaled.sensitivity == pytest.approx(factor * strategy.sensitivity, rel=1e-12)
+    assert np.allclose(
+        scaled.variances(workload) * factor**2, strategy.variances(workload), rtol=1e-8
+    )
+    assert scaled.normalised().sensitivity == pytest.approx(1.0, rel=1e-14)
+    assert np.allclose(scaled.normalised().matrix, strategy.normalised().matrix, rtol=1e-12)
+
+
+@given(sizes, seeds)
+def test_permutations_of_measurements_cells_and_queries(cells, seed):
+    rng = np.random.default_rng(seed)
+    R, A = gaussian(cells + 2, cells, seed), gaussian(4, cells, seed + 1)
+    measured, order, asked = rng.permutation(cells + 2), rng.permutation(cells), rng.permutation(4)
+    before = Strategy("s", R).variances(ArrayWorkload(A))
+    after = Strategy("s", R[measured][:, order]).variances(ArrayWorkload(A[asked][:, order]))
+    assert np.allclose(after, before[asked], rtol=1e-8)
+
+
+@given(sizes, seeds)
+def test_rotating_the_measurements_changes_nothing_that_counts(cells, seed):
+    R = gaussian(cells + 2, cells, seed)
+    Q = np.linalg.qr(gaussian(cells + 2, cells + 2, seed + 1))[0]
+    workload = random_workload(4, cells, seed)
+    strategy, rotated = Strategy("s", R), Strategy("s", Q @ R)
+    assert np.allclose(rotated.gram, strategy.gram, atol=1e-10)
+    assert rotated.sensitivity == pytest.approx(strategy.sensitivity, rel=1e-12)
+    assert np.allclose(rotated.variances(workload), strategy.variances(workload), rtol=1e-8)
+
+
+@given(sizes, st.integers(0, 4), seeds)
+def test_streaming_form_is_lower_triangular_with_the_same_gram_matrix(cells, extra, seed):
+    strategy = Strategy("s", gaussian(cells + extra, cells, seed))
+    workload = random_workload(4, cells, seed)
+    form = strategy.streaming()
+    assert form.shape == (cells, cells)
+    assert np.array_equal(form.matrix, np.tril(form.matrix))
+    assert (np.diag(form.matrix) > 0).all()
+    assert np.allclose(form.gram, strategy.gram, atol=1e-11)
+    assert form.sensitivity == pytest.approx(strategy.sensitivity, rel=1e-12)
+    assert np.allclose(form.variances(workload), strategy.variances(workload), rtol=1e-6)
+
+
+@pytest.mark.parametrize("strategy", [tree(11), haar_wavelet(11), tree(11, branching=3)])
+def test_streaming_prefix_sums_never_need_a_later_measurement(strategy):
+    reconstruction = strategy.streaming().reconstruction(prefix(11))
+    assert np.array_equal(reconstruction, np.tril(reconstruction))
+
+
+def test_streaming_form_of_a_triangular_strategy_is_itself():
+    strategy = square_root(9)
+    assert np.allclose(strategy.streaming().matrix, strategy.matrix, atol=1e-14)
+
+
+def test_streaming_form_survives_a_gram_matrix_that_is_not_positive_in_floats():
+    # norms 1, angle 1e-9: in float64 G is [[1, 1], [1, 1]], on which a Cholesky fails
+    R = np.array([[1.0, 1.0], [0.0, 1e-9]])
+    assert np.linalg.matrix_rank(R.T @ R) == 1
+    # G = [[1, 1], [1, 1 + 1e-18]]: x22 = sqrt(G22), x21 = G21/x22, x11 = |det R|/x22 = 1e-9
+    assert np.allclose(
+        Strategy("s", R).streaming().matrix, [[1e-9, 0.0], [1.0, 1.0]], rtol=1e-6, atol=1e-16
+    )
+
+
+def test_streaming_form_needs_full_rank():
+    with pytest.raises(InvalidInputError, match=r"'sum' has rank 1 on 3 cells; .* needs rank 3"):
+        Strategy("sum", np.ones((4, 3))).streaming()
+
+
+def test_variances_and_queries_are_formed_in_blocks(monkeypatch):
+    whole = tree(8).variances(all_ranges(8))
+    monkeypatch.setattr(base, "BLOCK_BYTES", 8 * 36 * 3)  # three columns of 36 queries
+    workload = all_ranges(8)
+    assert np.allclose(tree(8).variances(workload), whole, rtol=1e-13)
+    assert max(workload.widths) == 3
+    assert sum(workload.widths) == 8  # 15 measurements, but R^+ has rank 8
+    workload = all_ranges(8)
+    assert np.array_equal(workload_strategy(workload).matrix, workload.operator.matrix)
+    assert workload.widths == [3, 3, 2]
+
+
+def test_first_query_that_cannot_be_answered_is_named():
+    R = np.eye(4)[:3]
+    A = np.array([[1.0, 1, 0, 0], [0, 0, 0, 0], [0, 0, 1, 0], [1, 1, 1, 1], [0, 0, 0, 1]])
+    for ask in ("require_answers", "reconstruction", "variances"):
+        with pytest.raises(InvalidInputError, match=r"'short' cannot answer row 3: it lies"):
+            getattr(Strategy("short", R), ask)(ArrayWorkload(A))
+    Strategy("short", R).require_answers(ArrayWorkload(A[:3]))
+
+
+def test_one_unmeasured_cell_among_many_is_noticed():
+    # the smallest relative residual of a sum with one unmeasured cell, 1/sqrt(n)
+    cells = 400
+    with pytest.raises(InvalidInputError, match=r"cannot answer row 0"):
+        Strategy("short", np.eye(cells)[:-1]).variances(ArrayWorkload(np.ones((1, cells))))
+
+
+def test_a_row_is_judged_by_its_own_size():
+    strategy = Strategy("first", [[1.0, 0.0]])
+    assert strategy.variances(ArrayWorkload([[1e9, 1.0]])) == pytest.approx([1e18])
+    with pytest.raises(InvalidInputError, match=r"cannot answer row 1"):
+        strategy.variances(ArrayWorkload([[1e9, 0.0], [0.0, 1e-9]]))
+
+
+def test_numbers_of_cells_must_agree():
+    with pytest.raises(InvalidInputError, match=r"measures 3 cells, workload 'prefix:4' has 4"):
+        identity(3).variances(prefix(4))
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (np.ones(3), "at least one row"),
+        (np.ones((0, 3)), "at least one row"),
+        (np.ones((3, 0)), "at least one row"),
+        (np.ones((2, 2)) * 1j, "real"),
+        (np.array([["a"]]), "real"),
+        (np.array([[None]]), "real"),
+        ([[1.0, 0.0], [0.0, np.nan]], "got nan at row 1, column 1"),
+        ([[np.inf]], "got inf at row 0, column 0"),
+        (np.zeros((2, 2)), "measures nothing"),
+        ([[1e200]], "rescale"),
+        ([[1e-200]], "rescale"),
+    ],
+)
+def test_what_is_no_strategy_is_refused(matrix, message):
+    with pytest.raises(InvalidInputError, match=message):
+        Strategy("bad", matrix)
+
+
+def test_matrix_is_a_read_only_float64_copy():
+    given_matrix = np.array([[1, -128], [0, 2]], dtype=np.int8)
+    strategy = Strategy("s", given_matrix)
+    given_matrix[0, 0] = 5
+    assert strategy.matrix.dtype == np.float64
+    assert strategy.matrix.tolist() == [[1.0, -128.0], [0.0, 2.0]]
+    for array in (strategy.matrix, strategy.gram, strategy.pseudo_inverse):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0, 0] = 9.0
+    assert (strategy.shape, strategy.cells) == ((2, 2), 2)
+
+
+def test_only_a_read_only_array_of_its_own_is_kept_without_a_copy():
+    array = np.eye(3)
+    view = array.view()
+    view.flags.writeable = False
+    from_array, from_view = Strategy("s", array), Strategy("s", view)
+    array[0, 0] = 5.0
+    assert from_array.matrix[0, 0] == from_view.matrix[0, 0] == 1.0
+    array.flags.writeable = False
+    assert Strategy("s", array).matrix is array
+
+
+def test_sensitivity_is_the_largest_column_norm():
+    # columns (3, 4) and (1, 1): norms 5 and sqrt 2
+    assert Strategy("s", [[3.0, 1.0], [4.0, 1.0]]).sensitivity == pytest.approx(5.0, rel=1e-15)
