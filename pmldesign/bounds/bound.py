@@ -64,7 +64,7 @@ class Problem:
         guarantee: what the mechanisms have to satisfy.
         shifts: what the guarantee implies for additive noise; None if nothing.
         norm_lower: lower bound on gamma_(p)(A), or its replace version.
-        norm_upper: upper bound on it, or None.
+        norm_upper: upper bound on it.
     """
 
     workload: Workload
@@ -72,7 +72,7 @@ class Problem:
     guarantee: Guarantee
     shifts: Shifts | None
     norm_lower: float
-    norm_upper: float | None
+    norm_upper: float
 
     @property
     def queries(self) -> int:
@@ -91,7 +91,7 @@ class Problem:
 
     @cached_property
     def kappa(self) -> Kappa:
-        """Interval for kappa(A)."""
+        """The least width of A B_1, as an interval."""
         return kappa(self.workload)
 
     @cached_property
@@ -120,17 +120,13 @@ class Problem:
         return lower_bound(self.workload, np.ones(m), np.ones(n), self.p)
 
 
-def lower(
-    name: str, value: float | None, *, mechanisms: str, reason: str, source: str
-) -> Bound:
+def lower(name: str, value: float | None, *, mechanisms: str, reason: str, source: str) -> Bound:
     """A lower bound, rounded down."""
     rounded = None if value is None else value * (1 - ROUNDING)
     return Bound(name, Kind.LOWER, rounded, mechanisms, reason, source)
 
 
-def upper(
-    name: str, value: float | None, *, mechanisms: str, reason: str, source: str
-) -> Bound:
+def upper(name: str, value: float | None, *, mechanisms: str, reason: str, source: str) -> Bound:
     """An upper bound, rounded up."""
     rounded = None if value is None else value * (1 + ROUNDING)
     return Bound(name, Kind.UPPER, rounded, mechanisms, reason, source)

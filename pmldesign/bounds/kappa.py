@@ -96,7 +96,7 @@ def _width(matrix: Array, theta: Array) -> float:
 
 def _climb(matrix: Array, theta: Array) -> Array:
     """Increase norm(theta) over norm(A^T theta)_inf <= 1, one linear program at a time."""
-    best = theta / np.abs(matrix.T @ theta).max()
+    best: Array = theta / np.abs(matrix.T @ theta).max()
     sides = np.vstack([matrix.T, -matrix.T])
     for _ in range(ROUNDS):
         found = linprog(-best, A_ub=sides, b_ub=np.ones(len(sides)), bounds=(None, None))
