@@ -148,6 +148,11 @@ class ApproxPML(_OnPriors):
         object.__setattr__(self, "delta", probability("delta", self.delta))
         object.__setattr__(self, "alpha", _checked_alpha(self.alpha))
 
+    def is_vacuous(self, cells: int) -> bool:
+        """Whether every mechanism satisfies it: delta >= 1 - e^eps min alpha."""
+        least = float(self.class_probabilities(cells).min())
+        return self.epsilon + math.log(least) >= math.log1p(-self.delta)
+
     def describe(self, cells: int) -> str:
         """What is promised, to whom, and under which assumption."""
         return (

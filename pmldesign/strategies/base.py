@@ -53,6 +53,8 @@ class Strategy:
         name: how tables and messages call it ("tree").
         matrix: R, shape (r, n), float64, read-only. Copied, unless it is a read-only
             float64 array that owns its data.
+        inverse: R^+, shape (n, r), where whoever made R knows it (R has full row rank then);
+            None computes it when asked for.
 
     Raises:
         InvalidInputError: the matrix is not 2-D, is empty, is not real, has an entry that is not
@@ -61,6 +63,7 @@ class Strategy:
 
     name: str
     matrix: Array = field(repr=False)
+    inverse: Array | None = field(repr=False, default=None)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "matrix", _validated(self.name, self.matrix))
@@ -98,6 +101,8 @@ class Strategy:
 
     @cached_property
     def _inverse_and_rank(self) -> tuple[Array, int]:
+        if self.inverse is not None:
+            return self.inverse, self.shape[0]
         inverse, rank = linalg.pinv(self.matrix, rtol=RANK_CUTOFF, return_rank=True)
         if rank == self.cells == self.shape[0] and linalg.bandwidth(self.matrix)[1] == 0:
             # Exact zeros above the diagonal: a stream has no later cell to multiply by 1e-17.

@@ -23,7 +23,7 @@ import numpy as np
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.ranges import RangeWorkload
-from pmldesign_solvers.operators import Array, DenseOperator, Indices, Merged, Operator
+from pmldesign_solvers.operators import NOTHING, Array, DenseOperator, Indices, Merged, Operator
 
 
 class KroneckerOperator:
@@ -94,11 +94,10 @@ class KroneckerOperator:
         dense = [f.to_dense() for f in factors if not isinstance(f, RangeWorkload)]
         if max(sum(map(_proportional, dense)), sum(_proportional(f.T) for f in dense)) > 1:
             return DenseOperator(self.to_dense()).merge()
-        return Merged(
-            KroneckerOperator(factors),
-            _combine([part.row_of for part in parts], [f.shape[0] for f in factors]),
-            _combine([part.column_of for part in parts], [f.shape[1] for f in factors]),
-        )
+        row_of = _combine([part.row_of for part in parts], [f.shape[0] for f in factors])
+        column_of = _combine([part.column_of for part in parts], [f.shape[1] for f in factors])
+        anything = all(factor.shape[0] for factor in factors)
+        return Merged(KroneckerOperator(factors) if anything else NOTHING, row_of, column_of)
 
     def _halves(self) -> tuple[Operator, Operator]:
         middle = len(self._factors) // 2
@@ -155,5 +154,7 @@ def _combine(labels: list[Indices], sizes: list[int]) -> Indices:
 
 def _proportional(matrix: Array) -> bool:
     """Whether two of the rows, none of them zero, are multiples of each other."""
+    if not matrix.size:
+        return False
     leads = matrix[np.arange(len(matrix)), (matrix != 0).argmax(axis=1)]
     return len(DenseOperator(matrix / leads[:, None]).merge().operator.to_dense()) < len(matrix)

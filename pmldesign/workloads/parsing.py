@@ -138,8 +138,8 @@ def _parse_factor(text: str) -> Workload:
 
 
 def _whole(value: str, text: str, entry: NamedWorkload) -> int:
-    if not re.fullmatch(r"[+-]?[0-9]{1,18}", value):
-        _refuse(text, entry, f"{_shown(value)} is not a whole number of up to 18 digits")
+    if not re.fullmatch(r"[+-]?[0-9]{1,19}", value):
+        _refuse(text, entry, f"{_shown(value)} is not a whole number of up to 19 digits")
     return int(value)
 
 

@@ -7,9 +7,10 @@ to t, the Gram matrix is a double cumulative sum of H, and diag(A X A^T) is the 
     row_quadratic(X)[i] = sum over k < stop_i of (X_kk + 2 sum over start_i <= j < k of X_jk).
 
 Both take O(n^2 + m). Neither subtracts one cumulative sum from another: every entry is a plain sum
-of the terms that it consists of, so that the rounding is that of the product with the dense
-matrix. Products with vectors do subtract: their rounding is relative to the largest prefix sum
-(whole numbers below 2^53 are exact).
+of the terms that it consists of, so that small ranges keep their digits beside large ones. X is
+often the inverse of a Gram matrix, whose entries cancel; its sums are therefore carried in extended
+precision where the machine has it. Products with vectors do subtract: their rounding is relative
+to the largest prefix sum (whole numbers below 2^53 are exact).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload, check_entries
-from pmldesign_solvers.operators import Array, Indices, Merged
+from pmldesign_solvers.operators import NOTHING, Array, Indices, Merged
 
 
 class RangeWorkload(Workload):
@@ -89,8 +90,8 @@ class RangeWorkload(Workload):
         terms = 2.0 * np.triu(matrix, 1)
         np.fill_diagonal(terms, np.diagonal(matrix))
         sums = np.zeros((self.cells + 1, self.cells + 1))
-        columns = np.cumsum(terms[::-1], axis=0)[::-1]
-        np.cumsum(columns, axis=1, out=sums[:-1, 1:])
+        columns = np.cumsum(terms[::-1], axis=0, dtype=np.longdouble)[::-1]
+        sums[:-1, 1:] = np.cumsum(columns, axis=1)
         values: Array = sums[self.starts, self.stops]
         return values
 
@@ -127,16 +128,13 @@ class RangeWorkload(Workload):
         reflected = _latest_start(self.cells - stops, self.cells - starts, self.cells)
         keys = latest * (self.cells + 1) + reflected[::-1]
         columns, column_of = _number(keys, latest < 0)
-        # Ranges stay ranges when cells are left out.
-        merged = (
-            self
-            if (rows.size, columns.size) == self.shape
-            else RangeWorkload(
-                np.searchsorted(columns, starts),
-                np.searchsorted(columns, stops),
-                columns.size,
-                name=self.name,
-            )
+        if not rows.size:
+            return Merged(NOTHING, row_of, column_of)
+        merged = RangeWorkload(  # ranges stay ranges when cells are left out
+            np.searchsorted(columns, starts),
+            np.searchsorted(columns, stops),
+            columns.size,
+            name=self.name,
         )
         return Merged(merged, row_of, column_of)
 

@@ -11,7 +11,7 @@ from scipy import sparse
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.matrix import check_matrix
-from pmldesign_solvers.operators import BLOCK_BYTES, Array, Indices, Merged, first_seen
+from pmldesign_solvers.operators import BLOCK_BYTES, NOTHING, Array, Indices, Merged, first_seen
 
 
 class SparseWorkload(Workload):
@@ -100,6 +100,8 @@ class SparseWorkload(Workload):
         rows, row_of = _distinct(self.matrix)
         kept = self.matrix[rows]
         columns, column_of = _distinct(kept.T.tocsr())
+        if not rows.size:
+            return Merged(NOTHING, row_of, column_of)
         merged = SparseWorkload(kept[:, columns], name=self.name)
         return Merged(merged, row_of, column_of)
 

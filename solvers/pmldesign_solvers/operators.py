@@ -153,5 +153,9 @@ class DenseOperator:
 
     def _blocks(self) -> list[slice]:
         m, n = self.shape
-        step = max(1, BLOCK_BYTES // (8 * n))
+        step = max(1, BLOCK_BYTES // (8 * max(n, 1)))
         return [slice(start, min(start + step, m)) for start in range(0, m, step)]
+
+
+NOTHING = DenseOperator(np.zeros((0, 0)))
+"""What merging leaves of a workload of zeros."""

@@ -1,0 +1,72 @@
+"""The command line: one file a command, each parses, makes one library call and shows the result.
+
+Commands are imported when they are called, so that `pmldesign --help` does not load numpy.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module, metadata
+
+import click
+
+from pmldesign.errors import PmldesignError
+
+COMMANDS = {
+    "workload": "Show a workload, or write it to a file.",
+    "optimize": "Design the optimal strategy for a workload.",
+    "compare": "Compare strategies on a workload.",
+}
+
+
+class _Commands(click.Group):
+    """Finds a command in the module of its name; errors become one line and an exit code."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"pmldesign.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except PmldesignError as error:
+            click.echo(f"error: {error}", err=True)
+            ctx.exit(error.exit_code)
+        except MemoryError:
+            click.echo("error: this does not fit into memory; take a smaller workload", err=True)
+            ctx.exit(1)
+
+
+def _version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value:
+        click.echo(f"pmldesign {metadata.version('pmldesign')}")
+        ctx.exit()
+
+
+@click.command(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=(
+        "Exit codes: 0 done, 2 an argument is wrong, 3 stopped before the requested gap (what was"
+        " found is shown and written), 4 the guarantee protects nobody, 5 no mechanism can do"
+        " this, 6 a file cannot be read or written."
+    ),
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_version,
+    help="Show the version and exit.",
+)
+def main() -> None:
+    """Optimal private mechanisms for linear query workloads, with a certificate."""

@@ -1,0 +1,119 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.guarantees import PML, ApproxDP, ApproxPML, EnvelopePML, Guarantee, PureDP
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+
+gap_options: list[Decorator] = [
+    click.option(
+        "--rel-gap",
+        type=float,
+        default=1e-6,
+        show_default=True,
+        metavar="GAP",
+        help="Stop when upper / lower - 1 is at most this.",
+    ),
+    click.option(
+        "--time-limit", type=float, metavar="SECONDS", help="Stop after this time (each design)."
+    ),
+]
+
+guarantee_options: list[Decorator] = [
+    click.option("--epsilon", type=float, help="Privacy parameter of DP or PML."),
+    click.option("--delta", type=float, help="Slack or failure probability."),
+    click.option(
+        "--alpha",
+        type=float,
+        help="PML: every cell has at least this probability; in (0, 1/cells].",
+    ),
+    click.option(
+        "--alpha-file",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="PML: the least probability of each cell, one number a cell.",
+    ),
+    click.option(
+        "--failure",
+        type=click.Choice(["slack", "envelope"]),
+        default="envelope",
+        show_default=True,
+        help="PML with --delta: an additive slack on every event, or the probability of a larger"
+        " leakage after any post-processing.",
+    ),
+    click.option(
+        "--neighbours",
+        type=click.Choice(["add-remove", "replace"]),
+        help="DP: how neighbours differ; add-remove by default. PML is always replace.",
+    ),
+    click.option(
+        "--noise",
+        type=click.Choice(["auto", "gaussian", "laplace"]),
+        default="auto",
+        show_default=True,
+        help="auto takes the noise of smaller error.",
+    ),
+]
+
+
+def add_options(options: list[Decorator]) -> Decorator:
+    """One decorator for several options, in the order of the help."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def build_guarantee(
+    *,
+    epsilon: float | None,
+    delta: float | None,
+    alpha: float | None,
+    alpha_file: Path | None,
+    failure: str,
+    neighbours: str | None,
+) -> Guarantee | None:
+    """The guarantee that the options ask for; None if they ask for none.
+
+    Raises:
+        InvalidInputError: options that do not go together, or out of range.
+    """
+    if alpha is not None and alpha_file is not None:
+        raise InvalidInputError("give either --alpha or --alpha-file, not both")
+    least: float | tuple[float, ...] | None = alpha
+    if alpha_file is not None:
+        from pmldesign.files import read_workload
+
+        least = tuple(read_workload(alpha_file).to_dense().ravel().tolist())
+    if epsilon is None:
+        if delta is not None or least is not None:
+            raise InvalidInputError(
+                "--delta and --alpha need --epsilon; add for example --epsilon 1"
+            )
+        return None
+    if least is None:
+        relation: Any = neighbours or "add-remove"
+        if delta is None:
+            return PureDP(epsilon, neighbours=relation)
+        return ApproxDP(epsilon, delta, neighbours=relation)
+    if neighbours == "add-remove":
+        raise InvalidInputError(
+            "PML (--alpha) speaks of a public number of records: its neighbours are always"
+            " 'replace'; leave --neighbours out"
+        )
+    if delta is None:
+        return PML(epsilon, least)
+    return (EnvelopePML if failure == "envelope" else ApproxPML)(epsilon, delta, least)

@@ -1,0 +1,59 @@
+"""pmldesign workload NAME [-o FILE]."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pmldesign.cli.options import json_option
+from pmldesign.cli.show import facts, print_json, table
+from pmldesign.errors import InvalidInputError
+from pmldesign.files import load_workload, write_workload
+from pmldesign.workloads import named_workloads
+
+
+@click.command(name="workload")
+@click.argument("workload", required=False)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the matrix: .npy, .npz, .csv or .mtx.",
+)
+@json_option
+def command(workload: str | None, output: Path | None, as_json: bool) -> None:
+    """Show a workload, or write it to a file. Without WORKLOAD, list the names.
+
+    WORKLOAD is a name such as prefix:64, names joined by * for products, a .npy, .npz, .csv or
+    .mtx file, or - for standard input.
+    """
+    if workload is None:
+        if output is not None:
+            raise InvalidInputError("-o needs a WORKLOAD to write; try prefix:64")
+        names = [(known.usage, known.description, known.example) for known in named_workloads()]
+        if as_json:
+            print_json(
+                [dict(zip(("usage", "description", "example"), n, strict=True)) for n in names]
+            )
+        else:
+            table(["name", "queries", "example"], names)
+        return
+    queries = load_workload(workload)
+    if output is not None:
+        write_workload(output, queries)
+    m, n = queries.shape
+    rows, columns = queries.merge().operator.shape
+    shown = {
+        "workload": queries.name,
+        "queries": m,
+        "cells": n,
+        "distinct_queries": rows,
+        "distinct_cells": columns,
+        "output": None if output is None else str(output),
+    }
+    if as_json:
+        print_json(shown)
+    else:
+        facts([(key.replace("_", " "), str(v)) for key, v in shown.items() if v is not None])

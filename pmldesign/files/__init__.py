@@ -1,0 +1,30 @@
+"""The only place that reads or writes files."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from pmldesign.files.atomic import atomic_write, check_writable
+from pmldesign.files.workloads import load_workload, read_workload, write_workload
+
+if TYPE_CHECKING:
+    from pmldesign.files.strategies import check_strategy_path, read_strategy, write_strategy
+
+__all__ = [
+    "atomic_write",
+    "check_strategy_path",
+    "check_writable",
+    "load_workload",
+    "read_strategy",
+    "read_workload",
+    "write_strategy",
+    "write_workload",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # strategies need scipy, workloads do not
+    if name in __all__:
+        return getattr(import_module("pmldesign.files.strategies"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,127 @@
+"""Reading and writing strategies.
+
+A strategy file is .npz: the arrays `strategy` (R), `reconstruction` (L), `dual_u`, `dual_w` and a
+JSON text `header` with the format version, p, the neighbouring relation, both bounds and a
+fingerprint of the workload. What is read back is R alone: everything else follows from R and the
+workload, and is recomputed. Any workload file may also be read as a strategy matrix.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+from pathlib import Path
+
+import numpy as np
+
+from pmldesign.design import Design
+from pmldesign.errors import FileError, InvalidInputError, PmldesignError
+from pmldesign.files.atomic import PathName, atomic_write, check_writable
+from pmldesign.files.workloads import read_workload
+from pmldesign.strategies import Strategy
+from pmldesign.workloads import Workload
+from pmldesign.workloads.base import check_entries
+
+FORMAT = 1
+FINGERPRINT_COLUMNS = 64
+
+
+def check_strategy_path(path: PathName) -> None:
+    """Refuse a path that a strategy cannot be written to; called before long work.
+
+    Raises:
+        FileError: not .npz, or not writable.
+    """
+    if Path(path).suffix.lower() != ".npz":
+        raise FileError(f"cannot write {str(path)!r}: a strategy file ends in .npz")
+    check_writable(path)
+
+
+def write_strategy(path: PathName, design: Design) -> None:
+    """Write a design: R, L, the dual weights and the certificate.
+
+    Args:
+        path: a .npz file; an existing one is replaced at the end.
+        design: what to write.
+
+    Raises:
+        FileError: the path is no .npz, or cannot be written.
+        InvalidInputError: the reconstruction is too large to be written out.
+    """
+    check_strategy_path(path)
+    rows = design.strategy.shape[0]
+    check_entries("the reconstruction", (design.workload.shape[0], rows))
+    header = {
+        "format": FORMAT,
+        "pmldesign": importlib.metadata.version("pmldesign"),
+        "p": str(design.p),
+        "neighbours": design.neighbours.value,
+        "lower": design.certificate.lower,
+        "upper": design.certificate.upper,
+        "workload": design.workload.name,
+        "fingerprint": fingerprint(design.workload),
+    }
+    with atomic_write(path, "wb") as handle:
+        np.savez(
+            handle,
+            allow_pickle=False,
+            header=np.array(json.dumps(header)),
+            strategy=design.strategy.matrix,
+            reconstruction=design.reconstruction(),
+            dual_u=design.dual_u,
+            dual_w=design.dual_w,
+        )
+
+
+def read_strategy(path: PathName) -> Strategy:
+    """The strategy in a file, called by the name of the file.
+
+    Args:
+        path: a strategy file, or any workload file (.npy, .npz, .csv, .mtx) taken as R.
+
+    Raises:
+        FileError: missing, unreadable, damaged, or written by a later version.
+        InvalidInputError: the matrix is no strategy.
+    """
+    path = Path(path)
+    matrix = _read_own(path) if path.suffix.lower() == ".npz" else None
+    if matrix is None:
+        matrix = read_workload(path).to_dense()
+    return Strategy(path.name, matrix)
+
+
+def fingerprint(workload: Workload) -> str:
+    """SHA-256 of the shape and the entries of a workload, whatever its form in memory."""
+    m, n = workload.shape
+    digest = hashlib.sha256(f"{m} {n}".encode())
+    for start in range(0, n, FINGERPRINT_COLUMNS):
+        count = min(FINGERPRINT_COLUMNS, n - start)
+        block = np.zeros((n, count))
+        block[np.arange(start, start + count), np.arange(count)] = 1.0
+        digest.update(np.ascontiguousarray(workload.matvec(block) + 0.0).tobytes())
+    return digest.hexdigest()
+
+
+def _read_own(path: Path) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]] | None:
+    """R of a strategy file; None if the file is some other .npz."""
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            if "header" not in arrays or "strategy" not in arrays:
+                return None
+            version = json.loads(str(arrays["header"]))["format"]
+            if version != FORMAT:
+                raise FileError(
+                    f"{path.name}: strategy format {version} is not {FORMAT}; read it with the "
+                    "version of pmldesign that wrote it"
+                )
+            return np.asarray(arrays["strategy"])
+    except PmldesignError:
+        raise
+    except FileNotFoundError:
+        raise FileError(f"cannot read {str(path)!r}: No such file or directory") from None
+    except OSError as error:
+        raise FileError(f"cannot read {str(path)!r}: {error.strerror or error}") from None
+    except Exception as error:  # on damaged files the parsers raise whatever they stumble upon
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise InvalidInputError(f"{path.name} is no strategy file: {reason}") from None

@@ -1,0 +1,79 @@
+"""What remains to be measured when the number of records is public.
+
+Under the replace relation x' - x sums to zero and the total N of x is public, so a mechanism may
+write x = (N/n) 1 + x0 and measure x0 alone: M(x) = A 1 N/n + L (R x0 + noise). With the projection
+P = I - 1 1^T / n, the workload to answer is A P, and every strategy counts as R P, which has the
+same sensitivity, as R (e_i - e_j) = R P (e_i - e_j). A query on the total is a zero row of A P.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from pmldesign.workloads.base import Workload
+from pmldesign_solvers.certificate import squared_row_norms
+from pmldesign_solvers.operators import Array
+
+KNOWN = 1e-12
+"""A row of A P below this part of its row of A is rounding: the total answers it."""
+
+
+class CentredWorkload(Workload):
+    """A P: a workload on what differs between the cells, the total being known.
+
+    Args:
+        workload: A, shape (m, n).
+    """
+
+    def __init__(self, workload: Workload) -> None:
+        self._workload = workload
+        self.name = workload.name
+
+    @cached_property
+    def _kept(self) -> Array:
+        """0 for the queries that the total answers, 1 for the others; shape (m,)."""
+        identity = np.eye(self.shape[1])
+        rows = squared_row_norms(self._workload, identity)
+        centred = squared_row_norms(self._workload, centre(identity))
+        kept: Array = np.where(centred > KNOWN**2 * rows, 1.0, 0.0)
+        return kept
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of queries m and of cells n."""
+        return self._workload.shape
+
+    def gram(self, weights: Array) -> Array:
+        """P A^T diag(weights) A P, shape (n, n)."""
+        return centre(centre(self._workload.gram(self._kept * weights)).T)
+
+    def row_quadratic(self, matrix: Array) -> Array:
+        """diag(A P X P A^T), shape (m,)."""
+        return self._kept * self._workload.row_quadratic(centre(centre(matrix).T))
+
+    def matvec(self, x: Array) -> Array:
+        """A P x, for x of shape (n,) or (n, c)."""
+        product: Array = (self._kept * self._workload.matvec(x - x.mean(axis=0)).T).T
+        return product
+
+    def rmatvec(self, y: Array) -> Array:
+        """P A^T y, for y of shape (m,) or (m, c)."""
+        product = self._workload.rmatvec((self._kept * y.T).T)
+        centred: Array = product - product.mean(axis=0)
+        return centred
+
+    def to_dense(self) -> Array:
+        """The matrix itself, shape (m, n)."""
+        return self._kept[:, None] * centre(self._workload.to_dense())
+
+    def row_label(self, index: int) -> str:
+        """How messages and tables call query `index` (from 0)."""
+        return self._workload.row_label(index)
+
+
+def centre(matrix: Array) -> Array:
+    """X P: every row without its mean."""
+    centred: Array = matrix - matrix.mean(axis=1, keepdims=True)
+    return centred

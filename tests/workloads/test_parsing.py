@@ -1,0 +1,133 @@
+"""The grammar of names, and what it says about mistakes."""
+
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.workloads import KroneckerWorkload, named_workloads, parse_workload
+
+factors = st.one_of(
+    st.builds("prefix:{}".format, st.integers(1, 9)),
+    st.builds("window:{0},{0}".format, st.integers(1, 9)),
+    st.builds("haar:{}".format, st.sampled_from([1, 2, 4, 8])),
+    st.builds("parity:{},1".format, st.integers(1, 3)),
+    st.builds(
+        "random-range:{},{},seed={}".format,
+        st.integers(1, 5),
+        st.integers(1, 5),
+        st.integers(0, 2**63 - 1),
+    ),
+    st.just("census-p12"),
+)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(factors, min_size=1, max_size=2).map("*".join))
+def test_the_name_of_a_workload_parses_to_the_same_workload(text):
+    workload = parse_workload(text)
+    assert workload.name == text
+    again = parse_workload(workload.name)
+    x = np.arange(workload.shape[1], dtype=float)
+    np.testing.assert_array_equal(again.matvec(x), workload.matvec(x))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        " prefix : 16 *histogram: 5 ",
+        "prefix:16\t* histogram:5\n",
+        "prefix:+16*histogram:05",
+    ],
+)
+def test_blanks_are_tolerated(text):
+    assert parse_workload(text).name == "prefix:16*histogram:5"
+    assert parse_workload(" random-range : 3 , 4 , seed = 7 ").name == "random-range:3,4,seed=7"
+    assert parse_workload("random-range:3,seed=7,4").name == "random-range:3,4,seed=7"
+
+
+def test_products_are_kronecker_products():
+    workload = parse_workload("prefix:3*histogram:2*haar:2")
+    assert isinstance(workload, KroneckerWorkload)
+    expected = np.kron(np.tri(3), np.kron(np.eye(2), [[1, 1], [1, -1]]))
+    np.testing.assert_array_equal(workload.to_dense(), expected)
+
+
+@pytest.mark.parametrize("entry", named_workloads(), ids=lambda entry: entry.name)
+def test_every_example_in_the_table_parses(entry):
+    assert parse_workload(entry.example).name.startswith(entry.name)
+    assert entry.usage.startswith(entry.name)
+    assert "\n" not in entry.description
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "no name"),
+        ("  ", "no name"),
+        ("prefx:4", "did you mean prefix\\?.*known are histogram:N, prefix:N"),
+        ("PREFIX:4", "did you mean prefix\\?"),
+        ("zzz", "unknown workload 'zzz'; known are"),
+        (":4", "unknown workload ''"),
+        ("prefix", "takes 1 sizes, got 0; write prefix:N, for example prefix:64"),
+        ("prefix:", "'' is not a whole number"),
+        ("prefix:abc", "'abc' is not a whole number"),
+        ("prefix:0", "must be from 1 to 65536, got 0"),
+        ("prefix:-3", "must be from 1 to 65536, got -3"),
+        ("prefix:2.5", "'2.5' is not a whole number"),
+        ("prefix:1e3", "'1e3' is not a whole number"),
+        ("prefix:1_0", "'1_0' is not a whole number"),
+        ("prefix:٣", "is not a whole number"),
+        ("prefix:4:5", "'4:5' is not a whole number"),
+        ("prefix:4,5", "takes 1 sizes, got 2"),
+        ("prefix:4,", "'' is not a whole number"),
+        ("prefix:4 5", "'4 5' is not a whole number"),
+        ("parity:4", "takes 2 sizes, got 1; write parity:D,W"),
+        ("census-p12:3", "takes 0 sizes, got 1"),
+        ("haar:12", "power of two, got 12; try haar:8 or haar:16"),
+        ("haar:0", "from 1 to"),
+        ("parity:3,4", "W of parity:3,W must be from 1 to 3, got 4"),
+        ("parity:3,0", "must be from 1 to 3, got 0"),
+        ("parity:40,20", r"2\^D cells\) must be from 1 to 16, got 40"),
+        ("parity:16,8", "12870 x 65536 entries .6.28 GiB."),
+        ("window:4,9", "width W of window:4,W must be from 1 to 4, got 9"),
+        ("window:4,0", "from 1 to 4, got 0"),
+        ("prefix:10000000", "from 1 to 65536, got 10000000"),
+        ("prefix:" + "9" * 5000, "up to 19 digits"),
+        ("all-range:6000", "from 1 to 5792, got 6000"),
+        ("random-range:20000000,4", "queries M .* from 1 to 16777216"),
+        ("prefix:4*", "empty factor"),
+        ("*", "empty factor"),
+        ("prefix:4**prefix:4", "empty factor"),
+        ("prefix:60000*prefix:60000", "3600000000 queries and 3600000000 cells"),
+        ("prefix:4*prefx:4", "did you mean prefix"),
+        ("prefix:4,seed=1", r"unknown option 'seed' \(allowed: none\)"),
+        ("random-range:4,4,sed=1", r"unknown option 'sed' \(allowed: seed\)"),
+        ("random-range:4,4,seed=1,seed=2", "repeated option 'seed'"),
+        ("random-range:4,4,seed=x", "'x' is not a whole number"),
+        ("random-range:4,4,seed=", "'' is not a whole number"),
+        ("random-range:4,4,seed=-1", "seed .* from 0 to"),
+    ],
+)
+def test_mistakes_are_explained_in_one_line(text, words):
+    with pytest.raises(InvalidInputError, match=words) as caught:
+        parse_workload(text)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert len(message) < 400
+    assert caught.value.exit_code == 2
+
+
+names = st.sampled_from([entry.name for entry in named_workloads()])
+tails = st.text(alphabet="0123456789:*,=- seed", max_size=8)
+
+
+@settings(deadline=None)
+@given(st.one_of(st.text(max_size=30), st.builds(str.__add__, names, tails)))
+def test_any_text_is_a_workload_or_an_explained_mistake(text):
+    with suppress(InvalidInputError):
+        workload = parse_workload(text)
+        assert min(workload.shape) >= 1

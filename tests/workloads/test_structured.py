@@ -1,0 +1,176 @@
+"""Every structured workload against the matrix that it stands for."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from pmldesign.workloads import (
+    DenseWorkload,
+    KroneckerWorkload,
+    RangeWorkload,
+    Workload,
+    parse_workload,
+)
+from pmldesign.workloads.sparse import SparseWorkload
+from pmldesign_solvers.operators import DenseOperator
+
+
+@st.composite
+def ranges(draw, most=8):
+    n = draw(st.integers(1, most))
+    first = draw(st.lists(st.integers(0, n), min_size=1, max_size=10))
+    return RangeWorkload(first, [draw(st.integers(s, n)) for s in first], n)
+
+
+def matrices(most=6):
+    shape = st.tuples(st.integers(1, most), st.integers(1, most))
+    entry = st.sampled_from([0.0, 0.0, -0.0, 1.0, -1.0, 2.0, 0.5])
+    return shape.flatmap(
+        lambda s: st.lists(entry, min_size=s[0] * s[1], max_size=s[0] * s[1]).map(
+            lambda values: np.array(values).reshape(s)
+        )
+    )
+
+
+dense_workloads = matrices().map(DenseWorkload)
+sparse_workloads = matrices().map(lambda a: SparseWorkload(sparse.coo_array(a)))
+small = st.one_of(ranges(4), matrices(3).map(DenseWorkload))
+products = st.lists(small, min_size=2, max_size=3).map(KroneckerWorkload)
+workloads = st.one_of(ranges(), dense_workloads, sparse_workloads, products)
+
+
+def matrix_of(workload: Workload) -> np.ndarray:
+    """The matrix entry by entry, by the definition of each class."""
+    if isinstance(workload, RangeWorkload):
+        cells = range(workload.cells)
+        return np.array(
+            [
+                [float(s <= j < t) for j in cells]
+                for s, t in zip(workload.starts, workload.stops, strict=True)
+            ]
+        )
+    if isinstance(workload, KroneckerWorkload):
+        matrix = np.ones((1, 1))
+        for factor in workload.factors:
+            matrix = np.kron(matrix, matrix_of(factor))
+        return matrix
+    return workload.to_dense()
+
+
+@settings(max_examples=200, deadline=None)
+@given(workloads, st.integers(0, 2**32 - 1))
+def test_products_agree_with_the_matrix(workload, seed):
+    rng = np.random.default_rng(seed)
+    A = matrix_of(workload)
+    m, n = A.shape
+    X = rng.normal(size=(n, n))
+    X += X.T
+    assert workload.shape == (m, n)
+    np.testing.assert_array_equal(workload.to_dense(), A)
+    for u in (rng.random(m), rng.normal(size=m)):
+        np.testing.assert_allclose(workload.gram(u), A.T @ np.diag(u) @ A, atol=1e-12)
+    np.testing.assert_allclose(workload.row_quadratic(X), np.diag(A @ X @ A.T), atol=1e-11)
+    for columns in ((), (1,), (3,)):
+        x, y = rng.normal(size=(n, *columns)), rng.normal(size=(m, *columns))
+        np.testing.assert_allclose(workload.matvec(x), A @ x, atol=1e-12)
+        np.testing.assert_allclose(workload.rmatvec(y), A.T @ y, atol=1e-12)
+
+
+@settings(max_examples=300, deadline=None)
+@given(workloads)
+def test_merged_workload_expands_to_the_original(workload):
+    A = workload.to_dense()
+    merged = workload.merge()
+    B = merged.operator.to_dense()
+    padded = np.pad(B, ((0, 1), (0, 1)))  # index -1 is the zero row or column
+    np.testing.assert_array_equal(padded[np.ix_(merged.row_of, merged.column_of)], A)
+    assert B.shape == merged.operator.shape
+    for vectors in (B, B.T):
+        assert len(np.unique(vectors, axis=0)) == len(vectors)
+        assert vectors.any(axis=1).all()
+
+
+@settings(max_examples=200, deadline=None)
+@given(workloads)
+def test_merge_numbers_as_the_dense_matrix_does(workload):
+    merged, dense = workload.merge(), DenseOperator(workload.to_dense()).merge()
+    np.testing.assert_array_equal(merged.row_of, dense.row_of)
+    np.testing.assert_array_equal(merged.column_of, dense.column_of)
+
+
+@given(ranges())
+def test_merged_ranges_are_ranges(workload):
+    assume(workload.to_dense().any())
+    assert isinstance(workload.merge().operator, RangeWorkload)
+
+
+def test_cells_that_are_apart_merge_when_the_same_ranges_cover_them():
+    merged = RangeWorkload([0, 1], [3, 2], 4).merge()
+    assert merged.column_of.tolist() == [0, 1, 0, -1]
+    np.testing.assert_array_equal(merged.operator.to_dense(), [[1, 1], [0, 1]])
+
+
+def test_products_of_proportional_rows_merge():
+    # (2a) x b = a x (2b)
+    factor = DenseWorkload([[1, 1], [2, 2], [0, 1]])
+    merged = KroneckerWorkload([factor, factor]).merge()
+    assert merged.row_of[1] == merged.row_of[3]
+    assert merged.operator.shape == (8, 4)
+
+
+@pytest.mark.parametrize("n", [64, 512])
+@pytest.mark.parametrize("spread", [0, 6])
+def test_row_quadratic_is_as_accurate_as_the_dense_product(n, spread):
+    # Each entry is a sum of its own terms: error <= (2n + 1) eps a^T |X| a, as for any summation.
+    rng = np.random.default_rng(n)
+    workload = parse_workload(f"random-range:300,{n},seed={n}")
+    A = workload.to_dense()
+    scale = 10.0 ** rng.uniform(-spread, spread, n)
+    Q = rng.normal(size=(n, 40))
+    X = (Q @ Q.T + np.eye(n)) * scale[:, None] * scale
+    exact = np.einsum("ij,ij->i", (A.astype(np.longdouble) @ X.astype(np.longdouble)), A)
+    bound = np.einsum("ij,ij->i", A @ np.abs(X), A) * (2 * n + 1) * np.finfo(float).eps
+    assert np.all(np.abs(workload.row_quadratic(X) - exact) <= bound)
+
+
+def test_a_small_range_keeps_its_digits_beside_large_ones():
+    X = np.diag([1e20, 1.0, 1.0])
+    assert parse_workload("histogram:3").row_quadratic(X).tolist() == [1e20, 1.0, 1.0]
+    weights = np.array([1e20, 1.0, 1.0])
+    np.testing.assert_array_equal(parse_workload("histogram:3").gram(weights), np.diag(weights))
+
+
+def test_large_range_workload_is_never_formed():
+    # 524,800 x 1024 doubles are 4.3 GB; G_jj counts the ranges over cell j: (j + 1)(n - j).
+    n = 1024
+    workload = parse_workload(f"all-range:{n}")
+    gram = workload.gram(np.ones(workload.shape[0]))
+    j = np.arange(n)
+    low, high = np.minimum.outer(j, j), np.maximum.outer(j, j)
+    np.testing.assert_array_equal(gram, (low + 1.0) * (n - high))
+    lengths = workload.row_quadratic(np.ones((n, n)))
+    np.testing.assert_array_equal(lengths, np.square(workload.stops - workload.starts))
+
+
+def test_products_flatten_and_label_their_factors():
+    inner = parse_workload("prefix:2*histogram:3")
+    product = KroneckerWorkload([parse_workload("census-p12"), inner])
+    assert [factor.name for factor in product.factors] == ["census-p12", "prefix:2", "histogram:3"]
+    assert product.name == "census-p12*prefix:2*histogram:3"
+    assert product.shape == (49 * 6, 232 * 6)
+    assert product.row_label(6 + 4) == "male x row 1 (cells 0 to 1) x row 1 (cell 1)"
+
+
+def test_sparse_workload_never_densifies_a_large_matrix():
+    # Row i is 2 e_i - e_{i+1}: A A^T has 5 on the diagonal, 4 in the last row.
+    n = 2**17
+    A = sparse.diags_array([2.0, -1.0], offsets=[0, 1], shape=(n, n))
+    workload = SparseWorkload(A)
+    y = workload.matvec(workload.rmatvec(np.eye(1, n).ravel()))
+    assert y[:3].tolist() == [5.0, -2.0, 0.0]
+    merged = workload.merge()
+    assert merged.operator.shape == (n, n)
+    with pytest.raises(ValueError, match="ever written out"):
+        workload.to_dense()
