@@ -32,7 +32,7 @@ def test_one_record_every_event(k, seed, share, envelope):
     if envelope:
         # every event with P_r(E) > e^eps P_Y(E) for some prior: the largest P_Y(E) over priors
         # for which it is so is at most the largest P_Y(E) at all
-        bad = (P > math.exp(epsilon) * least).any(axis=0)
+        bad = (math.exp(epsilon) * least < P).any(axis=0)
         delta = P.max(axis=0)[bad].max(initial=1e-12)
         assume(delta < 1)
         found = implied_shifts(EnvelopePML(epsilon, delta, tuple(alpha)), k)

@@ -77,7 +77,7 @@ def test_without_epsilon_it_is_the_uniform_law(points):
 @settings(max_examples=300, deadline=None)
 @given(EPSILONS, st.floats(-9, 0), st.floats(0, 1), st.integers(0, 40), st.integers(0, 40))
 def test_truncated_geometric_noise_is_never_better(epsilon, rate, mix, a, b):
-    """P on -b ... a with ratios e^rate, mixed with its mirror image: its own delta, its variance."""
+    """P on -b ... a with ratios e^rate, mixed with its mirror image."""
     i = np.arange(-b, a + 1)
     law = np.exp(rate * np.abs(i))
     law /= law.sum()
