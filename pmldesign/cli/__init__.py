@@ -15,6 +15,7 @@ COMMANDS = {
     "workload": "Show a workload, or write it to a file.",
     "optimize": "Design the optimal strategy for a workload.",
     "compare": "Compare strategies on a workload.",
+    "bounds": "Show how close to the best possible an error is.",
 }
 
 
