@@ -234,7 +234,7 @@ def test_outputs_in_a_folder_that_refuses_files(refused, no_solve):
         ("missing.npz", FILE, "No such file"),
         ("optimal,wide.npy", INPUT, "measures 5 cells, workload 'prefix:4' has 4"),
         ("optimal,part.npy", INPUT, "cannot answer row 3 (cells 0 to 3)"),
-        ("pickle.npz", INPUT, "pickle.npz"),
+        ("pickle.npz", FILE, "pickle.npz"),
     ],
 )
 def test_strategies_that_cannot_be_compared(refused, no_solve, tmp_path, strategies, code, says):
