@@ -198,12 +198,12 @@ def _require_possible(guarantee: Guarantee, noise: Noise) -> None:
     if noise is Noise.GAUSSIAN and isinstance(guarantee, PureDP):
         raise InfeasibleError(
             "noise 'gaussian' meets epsilon-DP at no scale: likelihood ratios are unbounded; "
-            "use noise 'laplace', or ApproxDP with a delta"
+            "use noise 'laplace', or add a delta"
         )
     if noise is Noise.GAUSSIAN and isinstance(guarantee, PML):
         raise InfeasibleError(
             "noise 'gaussian' meets epsilon-PML below log(1/alpha) at no scale: far outputs give "
-            "the cell of a record away; use noise 'laplace', or ApproxPML or EnvelopePML"
+            "the cell of a record away; use noise 'laplace', or add a delta"
         )
 
 
@@ -237,12 +237,12 @@ def _why_vacuous(guarantee: PMLGuarantee, cells: int) -> str:
         return (
             f"epsilon must be below log(1/min alpha) = {-math.log(least):.6g}, got "
             f"{guarantee.epsilon:g}: every mechanism satisfies that, nobody is protected; "
-            "lower epsilon, or allow it explicitly"
+            "lower epsilon (in Python, allow_vacuous=True accepts it)"
         )
     asked = [f"epsilon {guarantee.epsilon:g}"]
     if not isinstance(guarantee, PML):
         asked.append(f"delta {guarantee.delta:g}")
     return (
         f"{' and '.join(asked)} with min alpha {least:g} are met by this strategy without any "
-        "noise, nobody is protected; lower them, or allow it explicitly"
+        "noise, nobody is protected; lower them (in Python, allow_vacuous=True accepts it)"
     )
