@@ -95,6 +95,8 @@ def read_standard_input(build: Callable[[Any, str], T]) -> T:
 
 
 def _looks_like_file(text: str) -> bool:
+    if not text:
+        return False  # Path("") is the current folder
     path = Path(text)
     if path.suffix.lower() in _READERS or os.sep in text or (os.altsep or os.sep) in text:
         return True

@@ -46,6 +46,15 @@ class MergedWorkload:
         m, n = self.shape
         if 0 in (m, n):
             return 0
+        try:
+            with np.errstate(over="raise", divide="raise", invalid="raise"):
+                return self._scaled_rank(n)
+        except FloatingPointError:
+            raise ValueError(
+                "the squares of its entries leave the range of float64; rescale it"
+            ) from None
+
+    def _scaled_rank(self, n: int) -> int:
         rows = self.operator.row_quadratic(np.eye(n))
         gram = self.operator.gram(1.0 / rows)
         norms = np.sqrt(gram.diagonal())
