@@ -19,7 +19,7 @@ from pmldesign.noise import Noise, gaussian_moment_root
 from pmldesign.strategies import baseline
 from pmldesign.workloads import as_workload
 from pmldesign_solvers.certificate import Certificate
-from pmldesign_solvers.diagonal_scaling import solve
+from pmldesign_solvers.gamma import solve
 from pmldesign_solvers.operators import DenseOperator
 
 CLASSES = {Noise.GAUSSIAN: "Gaussian mechanisms", Noise.LAPLACE: "Laplace matrix mechanisms"}
