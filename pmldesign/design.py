@@ -194,6 +194,7 @@ def _solve_program(workload: Workload, p: float, limits: _Limits) -> Solution:
         return programs.solve(
             workload.to_dense(),
             p,
+            kind=limits.kind,
             form="primal" if limits.method == "primal" else "dual",
             solver=limits.solver.upper(),
             rel_gap=limits.rel_gap,
