@@ -217,6 +217,18 @@ def _dual(
     return np.asarray(u.value), np.asarray(w.value), None, raw, iterations
 
 
+def _outer_products(vectors: Array) -> Any:
+    """The sparse matrix whose column k is v_k v_k^T, written row after row."""
+    from scipy import sparse
+
+    count, k = vectors.shape
+    index, first = np.nonzero(vectors)
+    same, second = np.nonzero(vectors[index])
+    owner, first = index[same], first[same]
+    values = vectors[owner, first] * vectors[owner, second]
+    return sparse.csr_array((values, (first * k + second, owner)), shape=(k * k, count))
+
+
 def _run(problem: Any, solver: str, options: dict[str, float]) -> tuple[str, int]:
     import cvxpy as cp
 
