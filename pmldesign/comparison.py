@@ -16,7 +16,7 @@ from pmldesign._arguments import exponent
 from pmldesign.design import Design, design
 from pmldesign.errors import InvalidInputError
 from pmldesign.guarantees import Guarantee
-from pmldesign.mechanism import Mechanism, NoiseChoice, mechanism
+from pmldesign.mechanism import Mechanism, NoiseChoice, mechanism, require_feasible
 from pmldesign.neighbours import Neighbours
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.workloads import Workload, as_workload
@@ -126,6 +126,8 @@ def compare(
         if isinstance(entry, Strategy)
         for value in values
     }
+    if OPTIMAL in asked:
+        require_feasible(guarantee, workload.shape[1], noise=noise)
     rows: list[Row] = []
     designs: dict[float, Design] = {}
     for value in values:

@@ -20,6 +20,7 @@ from pmldesign.comparison import Comparison, compare
 from pmldesign.design import METHODS, Design, design
 from pmldesign.files import check_strategy_path, load_workload, write_strategy
 from pmldesign.guarantees import Guarantee
+from pmldesign.mechanism import require_feasible
 
 BASELINES = ("tree", "haar", "identity", "workload")
 
@@ -82,6 +83,7 @@ def command(
     queries = load_workload(workload)
     guarantee = build_guarantee(**guarantee_arguments)
     relation = guarantee_arguments["neighbours"] or "add-remove"
+    require_feasible(guarantee, queries.shape[1], noise=noise)
     with progress() as callback:
         made = design(
             queries,
@@ -96,8 +98,6 @@ def command(
         )
     if streaming:
         made = replace(made, strategy=made.strategy.streaming())
-    if output is not None:
-        write_strategy(output, made)
     shown = compare(
         queries,
         [made.strategy, *BASELINES],
@@ -106,6 +106,8 @@ def command(
         noise=noise,
         neighbours=relation,
     )
+    if output is not None:
+        write_strategy(output, made)
     if as_json:
         print_json(_as_json(made, shown, guarantee, output))
     else:

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from pmldesign.design import Design
-from pmldesign.errors import FileError, InvalidInputError, PmldesignError
+from pmldesign.errors import FileError, PmldesignError
 from pmldesign.files.atomic import PathName, atomic_write, check_writable
 from pmldesign.files.workloads import read_workload
 from pmldesign.strategies import Strategy
@@ -106,7 +106,7 @@ def fingerprint(workload: Workload) -> str:
 def _read_own(path: Path) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]] | None:
     """R of a strategy file; None if the file is some other .npz."""
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with path.open("rb") as handle, np.load(handle, allow_pickle=False) as arrays:
             if "header" not in arrays or "strategy" not in arrays:
                 return None
             version = json.loads(str(arrays["header"]))["format"]
@@ -124,4 +124,4 @@ def _read_own(path: Path) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]] |
         raise FileError(f"cannot read {str(path)!r}: {error.strerror or error}") from None
     except Exception as error:  # on damaged files the parsers raise whatever they stumble upon
         reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise InvalidInputError(f"{path.name} is no strategy file: {reason}") from None
+        raise FileError(f"{path.name} is damaged or no strategy file: {reason}") from None

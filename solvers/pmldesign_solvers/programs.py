@@ -30,6 +30,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pmldesign_solvers.certificate import Certificate, certify, dual_exponent, upper_bound
+from pmldesign_solvers.merged import MergedWorkload
 from pmldesign_solvers.operators import Array, DenseOperator
 from pmldesign_solvers.scaling_problem import ScalingProblem
 from pmldesign_solvers.solution import Solution, Status
@@ -181,8 +182,9 @@ def _repair(
     operator: DenseOperator, p: float, u: Array, w: Array, gram: Array | None
 ) -> tuple[Array, Array, Array, Array]:
     """An exactly feasible factorization and dual point from approximate ones."""
-    problem = ScalingProblem(operator, p)
-    point = problem.evaluate(*problem.normalise(*problem.fold(u, w)))
+    merged = MergedWorkload(operator)
+    problem = ScalingProblem(merged, p)
+    point = problem.evaluate(*problem.normalise(*problem.turn(*merged.fold(u, w))))
     u, w = problem.weights(point)
     candidates = [problem.factors(point)]
     if gram is not None:
