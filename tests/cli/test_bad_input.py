@@ -9,7 +9,7 @@ import pickle
 import numpy as np
 import pytest
 
-from pmldesign_solvers import diagonal_scaling, programs
+from pmldesign_solvers import gamma, programs
 
 INPUT, VACUOUS, INFEASIBLE, FILE = 2, 4, 5, 6
 
@@ -19,7 +19,7 @@ def no_solve(monkeypatch):
     def refuse(*arguments, **options):
         raise AssertionError("the solve began before the arguments were checked")
 
-    monkeypatch.setattr(diagonal_scaling, "solve", refuse)
+    monkeypatch.setattr(gamma, "solve", refuse)
     monkeypatch.setattr(programs, "solve", refuse)
 
 
