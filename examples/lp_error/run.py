@@ -113,7 +113,7 @@ def plot(path: Path, rows: list[dict[str, str | float]]) -> None:
                 axis.plot(*zip(*points, strict=True), marker="o", markersize=3, label=label)
         axis.set(xscale="log", yscale="log", title=f"prefix sums, p = {p:g}", xlabel="n")
     axes[0].set_ylabel("error / (n^(1/p) log n)")
-    axes[-1].legend(fontsize=8)
+    axes[0].legend(fontsize=8, loc="center left")
     figure.tight_layout()
     figure.savefig(path, dpi=150)
 

@@ -133,8 +133,8 @@ def _classical(problem: Problem) -> tuple[float | None, str]:
     guarantee = problem.guarantee
     if not isinstance(guarantee, ApproxDP) or not problem.add_remove:
         return None, "the paper speaks of (epsilon, delta)-DP with add-remove neighbours"
-    if guarantee.epsilon > 1 or math.isinf(problem.p):
-        return None, "the paper proves it for epsilon up to 1 and finite p"
+    if guarantee.epsilon > 1 or guarantee.delta > 0.5 or math.isinf(problem.p):
+        return None, "shown for epsilon up to 1, delta up to 1/2 (the classical scale) and finite p"
     unit = classical_gaussian_scale(1, epsilon=guarantee.epsilon, delta=guarantee.delta)
     if gaussian_delta(1, unit, guarantee.epsilon) > guarantee.delta:
         return None, "the classical scale is not private here"

@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from pmldesign.bounds import Bound, Kind, bounds
-from pmldesign.bounds.replace import replace_norm
 from pmldesign.cli.options import (
     add_options,
     build_guarantee,
@@ -21,7 +20,6 @@ from pmldesign.comparison import compare
 from pmldesign.design import design
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import load_workload
-from pmldesign.neighbours import Neighbours
 
 BASELINES = ("tree", "identity")
 
@@ -61,8 +59,6 @@ def command(
             callback=callback,
         )
     norm = made.certificate
-    if guarantee.neighbours is Neighbours.REPLACE:
-        norm = replace_norm(made)
     reached = compare(queries, [made.strategy, *BASELINES], p=p, guarantee=guarantee, noise=noise)
     found = bounds(
         queries,

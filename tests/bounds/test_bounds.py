@@ -8,19 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pmldesign.bounds import Kind, bounds
-from pmldesign.bounds.replace import replace_norm
 from pmldesign.calibration import analytic_gaussian_scale
 from pmldesign.design import design
 from pmldesign.errors import InvalidInputError
 from pmldesign.guarantees import PML, ApproxDP, ApproxPML, EnvelopePML, PureDP
 from pmldesign.mechanism import mechanism
-from pmldesign.neighbours import Neighbours
 from pmldesign.noise import Noise, gaussian_moment_root
 from pmldesign.strategies import baseline
 from pmldesign.workloads import as_workload
-from pmldesign_solvers.certificate import Certificate
-from pmldesign_solvers.gamma import solve
-from pmldesign_solvers.operators import DenseOperator
 
 CLASSES = {Noise.GAUSSIAN: "Gaussian mechanisms", Noise.LAPLACE: "Laplace matrix mechanisms"}
 
@@ -28,14 +23,6 @@ CLASSES = {Noise.GAUSSIAN: "Gaussian mechanisms", Noise.LAPLACE: "Laplace matrix
 def named(found, name):
     (bound,) = [bound for bound in found if bound.name == name]
     return bound
-
-
-def replace_certificate(workload, p):
-    """gamma_(p)(A V) itself, all pairs written out."""
-    n = workload.shape[1]
-    rows, columns = np.triu_indices(n, 1)
-    V = np.eye(n)[:, rows] - np.eye(n)[:, columns]
-    return solve(DenseOperator(workload.to_dense() @ V), p).certificate
 
 
 def random_workload(generator):
@@ -71,10 +58,8 @@ def test_no_mechanism_is_below_a_lower_bound_of_its_class(kind):
         workload = random_workload(generator)
         p = generator.choice([2, 2.5, 4, 7, 16, math.inf])
         guarantee = random_guarantee(generator, kind, workload.shape[1])
-        made = design(workload, p=p, rel_gap=1e-4)
+        made = design(workload, p=p, neighbours=guarantee.neighbours, rel_gap=1e-4)
         norm = made.certificate
-        if guarantee.neighbours is Neighbours.REPLACE:
-            norm = replace_certificate(workload, p)
         found = bounds(
             workload, norm_lower=norm.lower, norm_upper=norm.upper, p=p, guarantee=guarantee
         )
@@ -227,25 +212,6 @@ def test_pure_dp_value_of_theorem_2_1():
     assert named(found, "Theorem 2.1").value == pytest.approx(expected, rel=1e-9)
     expected = 15 / 256 / math.sinh(1.2) * 3
     assert named(found, "Theorem 2.1 for all").value == pytest.approx(expected, rel=1e-9)
-
-
-@pytest.mark.parametrize("name", ["histogram:5", "prefix:8", "all-range:5", "haar:8", "parity:3,2"])
-@pytest.mark.parametrize("p", [2, 6, math.inf])
-def test_replace_interval_holds_the_norm(name, p):
-    made = design(name, p=p)
-    found = replace_norm(made)
-    exact = replace_certificate(as_workload(name), p)
-    assert found.lower <= exact.upper
-    assert found.upper >= exact.lower
-    if name == "histogram:5":
-        # all cells alike, so equal weights: n^(1/p - 1/2) sqrt(2/(n - 1)) (n - 1)
-        closed = 5 ** (1 / p - 0.5) * math.sqrt(2 * 4)
-        assert found.lower == pytest.approx(closed, rel=1e-6)
-        assert found.upper == pytest.approx(closed, rel=1e-6)
-
-
-def test_one_cell_under_replace_needs_nothing():
-    assert replace_norm(design(np.ones((2, 1)))) == Certificate(0.0, 0.0)
 
 
 def test_errors_given_by_the_caller_are_upper_bounds():
