@@ -15,8 +15,11 @@ from pmldesign.errors import PmldesignError
 COMMANDS = {
     "workload": "Show a workload, or write it to a file.",
     "optimize": "Design the optimal strategy for a workload.",
+    "calibrate": "Find the noise that a strategy needs for a guarantee.",
     "compare": "Compare strategies on a workload.",
     "bounds": "Show how close to the best possible an error is.",
+    "leakage": "Show the pointwise maximal leakage of noise on a strategy.",
+    "envelope": "Show the leakage envelope of a finite channel.",
 }
 
 
