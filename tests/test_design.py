@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pmldesign.design import design
 from pmldesign.errors import InvalidInputError, NotConvergedError
 from pmldesign.workloads import parse_workload
+from pmldesign_solvers.scaling_problem import ScalingProblem
 from pmldesign_solvers.solution import Status
 
 P_VALUES = [2.0, 3.0, 4.0, 7.5, math.inf]
@@ -179,6 +180,26 @@ def test_early_stops_keep_a_true_certificate(limit, status):
     assert made.certificate.upper >= exact.lower
     with pytest.raises(NotConvergedError, match=status.value[:20]):
         made.require_optimal()
+
+
+@pytest.mark.parametrize("p", [2.0, 4.0])
+def test_both_bounds_are_of_second_order_near_the_optimum(p):
+    workload = parse_workload("prefix:16")
+    best = design(workload, p=p, rel_gap=1e-10)
+    problem = ScalingProblem(workload, p)
+    rng = np.random.default_rng(0)
+    w_shift, u_shift = rng.normal(size=(2, 16))
+    if p == 2:
+        u_shift[:] = 0  # u = 1 is the corner of its box, where the solver stays
+
+    def errors(step):
+        u, w = best.dual_u * np.exp(step * u_shift), best.dual_w * np.exp(step * w_shift)
+        point = problem.evaluate(*problem.normalise(u, w))
+        upper = point.upper / best.certificate.upper - 1
+        return np.array([1 - point.lower / best.certificate.lower, upper])
+
+    # ten times closer, a hundred times better
+    np.testing.assert_allclose(errors(1e-2) / errors(1e-3), 100, rtol=0.1)
 
 
 def test_ctrl_c_returns_the_best_so_far():

@@ -14,8 +14,8 @@ import click
 
 from pmldesign_solvers.solution import Step
 
-PLAIN_WIDTH = 500
-"""Tables that are not for a terminal are never folded."""
+WIDTH = 500
+"""Tables are never cut to fit: a terminal that is too narrow wraps them, no digit is lost."""
 QUIET_SECONDS = 5.0
 """Where stderr is no terminal, a line of progress at most this often."""
 
@@ -32,13 +32,7 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         shown.add_column(header, justify="right" if index else "left", no_wrap=True)
     for row in rows:
         shown.add_row(*row)
-    console = Console(
-        file=sys.stdout,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        width=None if terminal else PLAIN_WIDTH,
-    )
+    console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False, width=WIDTH)
     with console.capture() as capture:
         console.print(shown)
     click.echo("\n".join(line.rstrip() for line in capture.get().splitlines()))
