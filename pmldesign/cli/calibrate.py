@@ -91,18 +91,26 @@ def _print(made: Mechanism, guarantee: Guarantee, name: str, p: float) -> None:
     gaussian = made.noise is Noise.GAUSSIAN
     kind = "standard deviation" if gaussian else "b, density exp(-|z|/b)/(2b)"
     lines = [
-        ("strategy", f"{name}: {made.strategy.shape[0]} measurements of {made.strategy.cells} cells"),
+        (
+            "strategy",
+            f"{name}: {made.strategy.shape[0]} measurements of {made.strategy.cells} cells",
+        ),
         ("guarantee", guarantee.describe(made.strategy.cells)),
         ("noise", f"{made.noise.value}, scale {made.scale:.9g} ({kind}) on every measurement"),
-        ("sensitivity", f"{number(made.sensitivity)} ({'l2' if gaussian else 'l1'}, "
-         f"{made.neighbours.value} neighbours)"),
+        (
+            "sensitivity",
+            f"{number(made.sensitivity)} ({'l2' if gaussian else 'l1'}, "
+            f"{made.neighbours.value} neighbours)",
+        ),
     ]
     if made.calibration is not None:
         loss = "delta" if gaussian else "epsilon"
         lines.append(("achieved", f"{loss} {made.calibration.achieved:.9g}"))
-    lines.append((
-        "error",
-        f"err_{p:g} {number(made.error(p))}, rmse {number(made.rmse)}, "
-        f"max std {number(made.max_std)} on {made.workload.name}",
-    ))
+    lines.append(
+        (
+            "error",
+            f"err_{p:g} {number(made.error(p))}, rmse {number(made.rmse)}, "
+            f"max std {number(made.max_std)} on {made.workload.name}",
+        )
+    )
     facts(lines)

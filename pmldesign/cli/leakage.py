@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from pmldesign.calibration import gaussian_delta
 from pmldesign.cli.options import json_option, load_strategy, numbers, strategy_help
 from pmldesign.cli.show import facts, number, print_json, table
 from pmldesign.errors import InvalidInputError
@@ -16,21 +17,29 @@ from pmldesign.leakage import (
     laplace_leakage,
 )
 from pmldesign.neighbours import Neighbours, l1_sensitivity, l2_sensitivity
-from pmldesign.calibration import gaussian_delta
 
 
 @click.command(name="leakage", epilog=strategy_help)
 @click.argument("strategy")
 @click.option(
-    "--scale", "scales", required=True, metavar="SCALE[,SCALE...]",
+    "--scale",
+    "scales",
+    required=True,
+    metavar="SCALE[,SCALE...]",
     help="b of Laplace noise, or the standard deviation of Gaussian noise.",
 )
 @click.option(
-    "--alpha", "alphas", required=True, metavar="ALPHA[,ALPHA...]",
+    "--alpha",
+    "alphas",
+    required=True,
+    metavar="ALPHA[,ALPHA...]",
     help="Every cell has at least this probability; in (0, 1/cells].",
 )
 @click.option(
-    "--noise", type=click.Choice(["laplace", "gaussian"]), default="laplace", show_default=True,
+    "--noise",
+    type=click.Choice(["laplace", "gaussian"]),
+    default="laplace",
+    show_default=True,
     help="The noise on every measurement.",
 )
 @click.option("--epsilon", type=float, help="Gaussian noise: the leakage whose delta is asked for.")
@@ -95,9 +104,7 @@ def _laplace(matrix: Any, scale: float, alpha: float) -> dict[str, float | None]
     }
 
 
-def _gaussian(
-    matrix: Any, scale: float, alpha: float, epsilon: float
-) -> dict[str, float | None]:
+def _gaussian(matrix: Any, scale: float, alpha: float, epsilon: float) -> dict[str, float | None]:
     arguments: Any = {"scale": scale, "epsilon": epsilon, "alpha": alpha}
     return {
         "scale": scale,
