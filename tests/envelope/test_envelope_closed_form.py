@@ -30,7 +30,7 @@ def priors(draw):
 
 
 @given(priors(), EPSILONS, DELTAS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_closed_form_is_the_linear_program(prior, epsilon, delta):
     closed = randomized_response_envelope(prior, epsilon, delta)
     value = exact_envelope(randomized_response(prior, epsilon=epsilon), delta)
