@@ -125,7 +125,7 @@ def build_guarantee(
 
 strategy_help = (
     "STRATEGY is a strategy file of `pmldesign optimize`, any matrix as .npy, .npz, .csv or .mtx "
-    "(a row for each measurement), or the name of a workload, whose queries are measured as they are."
+    "(a row for each measurement), or the name of a workload, whose own queries are measured."
 )
 
 
