@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pmldesign.design import design
 from pmldesign.errors import InvalidInputError, NotConvergedError
 from pmldesign.workloads import parse_workload
+from pmldesign_solvers.merged import MergedWorkload
 from pmldesign_solvers.scaling_problem import ScalingProblem
 from pmldesign_solvers.solution import Status
 
@@ -186,7 +187,7 @@ def test_early_stops_keep_a_true_certificate(limit, status):
 def test_both_bounds_are_of_second_order_near_the_optimum(p):
     workload = parse_workload("prefix:16")
     best = design(workload, p=p, rel_gap=1e-10)
-    problem = ScalingProblem(workload, p)
+    problem = ScalingProblem(MergedWorkload(workload), p)
     rng = np.random.default_rng(0)
     w_shift, u_shift = rng.normal(size=(2, 16))
     if p == 2:

@@ -82,7 +82,7 @@ def command(
         check_plot_path(plot)
     if output is not None:
         check_writable(output)
-    values = numbers("--p", exponents)
+    values = numbers("--p", exponents, example="2,4,inf")
     queries = load_workload(workload)
     guarantee = build_guarantee(**guarantee_arguments)
     with progress() as callback:

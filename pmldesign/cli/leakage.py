@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import click
@@ -53,7 +54,12 @@ def command(
     record out of any number of independent ones.
     """
     matrix = load_strategy(strategy).matrix
-    pairs = [(b, a) for b in numbers("--scale", scales) for a in numbers("--alpha", alphas)]
+    pairs = list(
+        product(
+            numbers("--scale", scales, example="0.5,1,2"),
+            numbers("--alpha", alphas, example="0.01,0.05"),
+        )
+    )
     if noise == "gaussian":
         if epsilon is None:
             raise InvalidInputError(

@@ -145,7 +145,7 @@ def load_strategy(text: str) -> Strategy:
     return replace(workload_strategy(queries), name=queries.name)
 
 
-def numbers(option: str, text: str) -> list[float]:
+def numbers(option: str, text: str, *, example: str) -> list[float]:
     """Numbers separated by commas.
 
     Raises:
@@ -155,5 +155,5 @@ def numbers(option: str, text: str) -> list[float]:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise InvalidInputError(
-            f"{option} must be numbers separated by commas, such as 0.5,1,2; got {text!r}"
+            f"{option} must be numbers separated by commas, such as {example}; got {text!r}"
         ) from None
