@@ -14,7 +14,8 @@ The singular values of a small matrix are computed directly and lowered by n * e
 one), more than a backward stable method can be off (Weyl). Those of a large one are square roots of
 eigenvalues of its Gram matrix, lowered likewise before the root.
 
-Both bounds are then moved outwards by the relative rounding error of their last sums.
+Both bounds are then moved outwards by the relative rounding error of their last sums. Squares that
+may have underflowed enter the upper bound with the smallest normal number added.
 
 References:
     [ZLU] Zou, Liu and Upadhyay, Optimality of matrix mechanism on l_p^p-metric, Definition A.3 and
@@ -30,6 +31,7 @@ import numpy as np
 from pmldesign_solvers.operators import BLOCK_BYTES, Array, DenseOperator, Operator
 
 EPS = float(np.finfo(np.float64).eps)
+TINY = float(np.finfo(np.float64).tiny)
 DIRECT_ENTRIES = 2**16
 """Largest m * n whose singular values are computed without a Gram matrix."""
 
@@ -58,7 +60,7 @@ def power_mean(values: Array, power: float, counts: Array | None = None) -> floa
     tr_q of a matrix with this diagonal; power may be inf.
     """
     top = float(values.max(initial=0.0))
-    if top == 0.0 or np.isinf(power):
+    if top in (0.0, np.inf) or np.isinf(power):
         return top
     scaled = (values / top) ** power
     total = float(scaled.sum() if counts is None else counts @ scaled)
@@ -111,9 +113,9 @@ def upper_bound(operator: Operator, strategy: Array, basis: Array, p: float) -> 
         p: in [2, inf].
     """
     m, n = operator.shape
-    sensitivity = float(np.sqrt(np.einsum("ij,ij->j", strategy, strategy).max()))
-    variances = squared_row_norms(operator, basis)
-    residual = squared_row_norms(operator, np.eye(n) - basis @ strategy)
+    sensitivity = float(np.sqrt(np.einsum("ij,ij->j", strategy, strategy).max() + TINY))
+    variances = squared_row_norms(operator, basis) + TINY
+    residual = squared_row_norms(operator, np.eye(n) - basis @ strategy) + TINY
     value = np.sqrt(power_mean(variances, p / 2)) * sensitivity
     value += np.sqrt(power_mean(residual, p / 2))
     return float(value) * (1.0 + (m + n) * EPS)

@@ -33,7 +33,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pmldesign_solvers.certificate import EPS, dual_exponent, dual_norm, power_mean
+from pmldesign_solvers.certificate import (
+    EPS,
+    dual_exponent,
+    dual_norm,
+    power_mean,
+    squared_row_norms,
+)
 from pmldesign_solvers.operators import Array, DenseOperator, Indices, Operator
 
 FLOOR = 1e-13
@@ -112,12 +118,11 @@ class ScalingProblem:
         values, vectors = self._decompose(self.row_counts * u, root)
         columns = (vectors**2) @ values / root**2
         half = (root[:, None] * vectors) / np.sqrt(values)
-        inverse = half @ half.T
-        rows = self.operator.row_quadratic(inverse)
+        rows = self._row_norms(half)
         lower = float(values.sum())
         upper, scale = np.inf, np.ones_like(columns)
         if len(values) == self._rank:
-            upper, scale = self._upper(rows, columns, inverse)
+            upper, scale = self._upper(rows, columns, half)
         return Point(
             u=u,
             w=w,
@@ -157,14 +162,25 @@ class ScalingProblem:
         found = min(self._rank, int((eigenvalues > n * EPS * eigenvalues[-1]).sum()))
         return np.sqrt(eigenvalues[n - found :]), vectors[:, n - found :]
 
-    def _upper(self, rows: Array, columns: Array, inverse: Array) -> tuple[float, Array]:
+    def _row_norms(self, half: Array) -> Array:
+        """diag(A X A^T) for X = H H^T.
+
+        The quadratic form squares the condition number of H; the product does not, but has m x n
+        entries even where A has structure.
+        """
+        m, n = self.shape
+        if m * n <= JACOBI_ENTRIES:
+            return squared_row_norms(self.operator, half)
+        return self.operator.row_quadratic(half @ half.T)
+
+    def _upper(self, rows: Array, columns: Array, half: Array) -> tuple[float, Array]:
         """The better upper bound, and what it divides the columns of R by."""
         row_size = power_mean(rows, self.row_p / 2, self.row_counts)
         column_size = power_mean(columns, self.column_p / 2, self.column_counts)
         plain = float(np.sqrt(row_size * column_size))
         if self._rank == len(columns) and np.isinf(self.column_p):
             norms = np.sqrt(columns)
-            rows = self.operator.row_quadratic(norms[:, None] * inverse * norms)
+            rows = self._row_norms(norms[:, None] * half)
             scaled = float(np.sqrt(power_mean(rows, self.row_p / 2, self.row_counts)))
             if scaled < plain:
                 return scaled, norms
