@@ -137,15 +137,25 @@ class ScalingProblem:
 
     def _measure_rank(self) -> int:
         """Rank of the workload, after scaling its rows and columns to unit norms."""
-        m, n = self.shape
-        if 0 in (m, n):
+        if 0 in self.shape:
             return 0
-        rows = self.operator.row_quadratic(np.eye(n))
+        eigenvalues = np.linalg.eigvalsh(self._equilibrated()[0])
+        self.decompositions += 1
+        return int((eigenvalues > 100 * self.shape[1] * EPS * eigenvalues[-1]).sum())
+
+    def _equilibrated(self) -> tuple[Array, Array]:
+        """Gram matrix of the workload with unit rows and columns, and the column norms."""
+        rows = self.operator.row_quadratic(np.eye(self.shape[1]))
         gram = self.operator.gram(1.0 / rows)
         norms = np.sqrt(gram.diagonal())
-        eigenvalues = np.linalg.eigvalsh(gram / norms / norms[:, None])
+        return gram / norms / norms[:, None], norms
+
+    def _onto_row_space(self, strategy: Array) -> Array:
+        """Remove what division by the roots of vanishing weights made of rounding errors."""
+        gram, norms = self._equilibrated()
+        basis = np.linalg.eigh(gram)[1][:, -self._rank :]
         self.decompositions += 1
-        return int((eigenvalues > 100 * n * EPS * eigenvalues[-1]).sum())
+        return np.asarray((strategy / norms @ basis) @ (basis.T * norms))
 
     def _decompose(self, row_weights: Array, root: Array) -> tuple[Array, Array]:
         """S and Q of diag(row_weights)^(1/2) A diag(root), without the null space of A."""
@@ -163,13 +173,9 @@ class ScalingProblem:
         return np.sqrt(eigenvalues[n - found :]), vectors[:, n - found :]
 
     def _row_norms(self, half: Array) -> Array:
-        """diag(A X A^T) for X = H H^T.
-
-        The quadratic form squares the condition number of H; the product does not, but has m x n
-        entries even where A has structure.
-        """
+        """diag(A X A^T) for X = H H^T."""
         m, n = self.shape
-        if m * n <= JACOBI_ENTRIES:
+        if m * n <= JACOBI_ENTRIES:  # the quadratic form squares the condition number of H
             return squared_row_norms(self.operator, half)
         return self.operator.row_quadratic(half @ half.T)
 
@@ -208,8 +214,10 @@ class ScalingProblem:
             basis = np.linalg.pinv(strategy)
         else:
             strategy = ((point.vectors * np.sqrt(point.values)) / norms[:, None]).T
-            square = len(strategy) == len(norms)
-            basis = right_inverse if square else np.linalg.pinv(strategy)
+            basis = right_inverse
+            if len(strategy) < len(norms):
+                strategy = self._onto_row_space(strategy)
+                basis = np.linalg.pinv(strategy)
         sensitivity = np.sqrt(np.einsum("ij,ij->j", strategy, strategy).max())
         columns = self._merged.column_of
         full = np.where(columns >= 0, strategy[:, columns], 0.0) / sensitivity
