@@ -302,5 +302,5 @@ def test_the_workload_is_left_as_it_was(seed, p):
     copy = A.copy()
     first = solve(DenseOperator(A), p)
     second = solve(DenseOperator(A), p)
-    assert (A == copy).all()
+    assert (copy == A).all()
     assert (first.strategy == second.strategy).all()  # nothing random, nothing remembered
