@@ -19,12 +19,12 @@ from itertools import islice
 import numpy as np
 
 from pmldesign_solvers import diagonal_scaling
-from pmldesign_solvers.certificate import Certificate, Kind, certify
+from pmldesign_solvers.certificate import Certificate, Kind, certify, dual_norm
 from pmldesign_solvers.differences import Cells, Differences
 from pmldesign_solvers.grounded import GroundedWorkload
 from pmldesign_solvers.interior_point import InteriorPoint, Iterate
 from pmldesign_solvers.merged import MergedWorkload
-from pmldesign_solvers.operators import Operator
+from pmldesign_solvers.operators import Array, Operator
 from pmldesign_solvers.scaling_problem import Point, ScalingProblem
 from pmldesign_solvers.solution import Callback, Candidate, Solution, Status, Step
 
@@ -79,7 +79,7 @@ def solve(
         # the certificate rounds outwards, so aim a little closer
         status = search.run(0.9 * rel_gap, max_steps, time_limit)
         strategy, basis = search.upper.factors()
-        u, w = search.lower.weights()
+        u, w = _normalised(*search.lower.weights(), p)
         certificate = certify(operator, strategy, basis, u, w, p, kind=kind)
         if certificate.gap <= rel_gap or status is not Status.OPTIMAL:
             break
@@ -95,6 +95,11 @@ def solve(
         eigendecompositions=merged.decompositions + 1,
         seconds=time.perf_counter() - start,
     )
+
+
+def _normalised(u: Array, w: Array, p: float) -> tuple[Array, Array]:
+    """Dual weights of unit norms; a matrix of pairs counts every pair once."""
+    return np.asarray(u / dual_norm(u, p)), np.asarray(w / (w.sum() / w.ndim))
 
 
 class _Search:

@@ -121,29 +121,35 @@ class InteriorPoint:
 
     def iterates(self) -> Iterator[Iterate]:
         """The iterates, until the arithmetic gives no direction any more."""
-        u, w = self._start()
-        size = float(w.sum())
-        here = self.evaluate(u, w)
-        yield here
-        slack_w = np.maximum(size - here.columns, 0.1 * size)
-        slack_u = np.maximum(float(u.sum()) - here.rows, 0.1 * float(u.sum()))
-        if not self._barred_rows:
-            slack_u = np.zeros(0)
-        slacks = np.concatenate([slack_w, slack_u])
-        while True:
-            try:
-                move = self._direction(here, slacks)
-                for boundary in TOWARDS_THE_BOUNDARY:
-                    u, w, moved_slacks = move(boundary)
-                    there = self.evaluate(u, w)
-                    if there.upper * here.lower <= here.upper * there.lower:
-                        break
-            except np.linalg.LinAlgError:
-                return
-            if not np.isfinite(there.lower + there.upper):
-                return
-            here, slacks = there, moved_slacks
-            yield here
+        try:
+            here, slacks = self._begin()
+            while True:
+                yield here
+                here, slacks = self._advance(here, slacks)
+        except (np.linalg.LinAlgError, FloatingPointError):
+            return
+
+    def _begin(self) -> tuple[Iterate, Array]:
+        """The first iterate, and slacks that fit it."""
+        with np.errstate(over="raise", divide="raise", invalid="raise"):
+            here = self.evaluate(*self._start())
+        size, rows = float(here.w.sum()), float(here.u.sum())
+        slacks = np.maximum(size - here.columns, 0.1 * size)
+        if self._barred_rows:
+            slacks = np.concatenate([slacks, np.maximum(rows - here.rows, 0.1 * rows)])
+        return here, slacks
+
+    def _advance(self, here: Iterate, slacks: Array) -> tuple[Iterate, Array]:
+        with np.errstate(over="raise", divide="raise", invalid="raise"):
+            move = self._direction(here, slacks)
+            for boundary in TOWARDS_THE_BOUNDARY:
+                u, w, moved = move(boundary)
+                there = self.evaluate(u, w)
+                if there.upper * here.lower <= here.upper * there.lower:
+                    break
+        if not np.isfinite(there.lower + there.upper):
+            raise FloatingPointError("a bound is not finite")
+        return there, moved
 
     def evaluate(self, u: Array, w: Array) -> Iterate:
         """Both bounds and the factors at positive weights."""

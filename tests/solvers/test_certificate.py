@@ -1,0 +1,168 @@
+import mpmath
+import numpy as np
+import pytest
+from certified import CHECK_P, p_norm
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.linalg import hadamard
+
+from pmldesign_solvers import certificate
+from pmldesign_solvers.certificate import certify, lower_bound, power_mean, upper_bound
+from pmldesign_solvers.operators import DenseOperator
+
+seeds = st.integers(0, 2**32 - 1)
+exponents = st.sampled_from([*CHECK_P, 2 + 1e-6, 1e6])
+scales = st.sampled_from([0, 3, 8])
+
+
+def closed_form(kind, size, p, rng):
+    """A workload and its gamma_(p)."""
+    per = 0.0 if np.isinf(p) else 1 / p
+    if kind == "identity":  # R = I; u = 1, w = 1/n scaled to norm 1
+        return np.eye(size), size**per
+    if kind == "parity":  # distinct rows of a Hadamard matrix: all singular values are equal
+        rows = rng.permutation(8)[:size]
+        return hadamard(8)[rows].astype(float), size ** (per + 0.5)
+    if kind == "circulant":  # uniform weights are optimal by symmetry
+        first = rng.standard_normal(size)
+        C = np.array([np.roll(first, shift) for shift in range(size)])
+        # eigenvalues of a circulant are the Fourier transform of its first row
+        return C, size ** (per - 1) * np.abs(np.fft.fft(first)).sum()
+    row, column = rng.standard_normal(size), rng.standard_normal(size + 2)
+    # rank one: R = column / norm_inf, and the dual puts all of w on its largest entry
+    return np.outer(row, column), p_norm(np.abs(row), p) * np.abs(column).max()
+
+
+kinds = st.sampled_from(["identity", "parity", "circulant", "rank one"])
+
+
+def garbage(rng, size, decades):
+    """Non-negative weights over many decades, some of them zero."""
+    weights = 10.0 ** rng.uniform(-decades, decades, size) * (rng.random(size) < 0.8)
+    weights[rng.integers(size)] = 1.0
+    return weights
+
+
+@given(kinds, st.integers(1, 7), exponents, seeds, scales)
+def test_garbage_brackets_the_closed_form(kind, size, p, seed, decades):
+    rng = np.random.default_rng(seed)
+    A, gamma = closed_form(kind, size, p, rng)
+    m, n = A.shape
+    rank = int(rng.integers(1, n + 3))
+    R = rng.standard_normal((rank, n)) * 10.0 ** rng.uniform(-decades, decades, n)
+    B = rng.standard_normal((n, rank)) if rng.random() < 0.5 else np.linalg.pinv(R)
+    bounds = certify(DenseOperator(A), R, B, garbage(rng, m, decades), garbage(rng, n, decades), p)
+    slack = 1e-13  # of the closed form itself
+    assert bounds.lower <= gamma * (1 + slack)
+    assert bounds.upper >= gamma * (1 - slack)
+
+
+@given(st.integers(1, 9), st.integers(1, 5), exponents, seeds)
+def test_no_strategy_at_all_costs_the_whole_workload(rows, columns, p, seed):
+    # R = 0, B = 0: everything is residual, and gamma_(p)(A) <= (sum_i norm(A_i)^p)^(1/p) by R = I
+    A = np.random.default_rng(seed).standard_normal((rows, columns))
+    zero = np.zeros((1, columns))
+    bound = upper_bound(DenseOperator(A), zero, zero.T, p)
+    direct = upper_bound(DenseOperator(A), np.eye(columns), np.eye(columns), p)
+    assert bound == pytest.approx(direct, rel=1e-14)
+
+
+def test_a_basis_that_misses_a_query_pays_for_it():
+    # R = B = diag(1, 0) answers the first query only; the second costs norm(e_2) = 1 on its own
+    half = np.diag([1.0, 0.0])
+    for p, gamma in ((2, 2**0.5), (4, 2**0.25), (np.inf, 1.0)):
+        bound = upper_bound(DenseOperator(np.eye(2)), half, half, p)
+        assert gamma <= bound
+        assert bound == pytest.approx(2.0, rel=1e-13)
+
+
+def exact_dual_value(A, u, w, p):
+    """The normalised dual value to 60 digits."""
+    with mpmath.workdps(60):
+        m, n = A.shape
+        entry = np.vectorize(mpmath.mpf, otypes=[object])
+        root_u, root_w = np.vectorize(mpmath.sqrt)(entry(u)), np.vectorize(mpmath.sqrt)(entry(w))
+        scaled = root_u[:, None] * entry(A) * root_w
+        tall = scaled if m >= n else scaled.T
+        nuclear = mpmath.fsum(mpmath.svd_r(mpmath.matrix(tall.tolist()), compute_uv=False))
+        if p == 2:
+            norm = max(entry(u))
+        else:
+            q = mpmath.mpf(1) if np.isinf(p) else mpmath.mpf(p) / (mpmath.mpf(p) - 2)
+            norm = mpmath.fsum(value**q for value in entry(u) if value > 0) ** (1 / q)
+        return nuclear / mpmath.sqrt(norm * mpmath.fsum(entry(w)))
+
+
+def exact_value(A, R, B, p):
+    """Value of L = A B, R and what the residual costs, to 60 digits."""
+    with mpmath.workdps(60):
+        A, R, B = (mpmath.matrix(array.tolist()) for array in (A, R, B))
+        L = A * B
+
+        def norms(X):
+            return [mpmath.norm(X[i, :], 2) for i in range(X.rows)]
+
+        def size(values):
+            if np.isinf(p):
+                return max(values)
+            return mpmath.fsum(value ** mpmath.mpf(p) for value in values) ** (1 / mpmath.mpf(p))
+
+        return size(norms(L)) * max(norms(R.T)) + size(norms(A - L * R))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (4, 4), (6, 3), (3, 6)])
+@pytest.mark.parametrize("shortcut", [False, True], ids=["direct", "gram"])
+@pytest.mark.parametrize("kind", ["gaussian", "deficient", "scaled", "equal"])
+def test_bounds_are_rounded_outwards(monkeypatch, shape, shortcut, kind):
+    if shortcut:
+        monkeypatch.setattr(certificate, "DIRECT_ENTRIES", 0)
+    m, n = shape
+    for seed, p in enumerate([2.0, 2 + 1e-6, 2.5, 4.0, 1e3, 1e6, np.inf]):
+        rng = np.random.default_rng([m, n, seed])
+        A = rng.standard_normal((m, n))
+        if kind == "deficient":
+            A = A[:, :1] @ A[:1]
+        elif kind == "scaled":
+            A *= 10.0 ** rng.uniform(-8, 8, (m, 1)) * 10.0 ** rng.uniform(-8, 8, n)
+        elif kind == "equal":
+            A = np.round(A)
+            A[0, 0] = 1.0
+        u, w = garbage(rng, m, 4), garbage(rng, n, 4)
+        lower = lower_bound(DenseOperator(A), u, w, p)
+        exact = exact_dual_value(A, u, w, p)
+        assert lower <= exact
+        # a Gram matrix hides singular values below the root of its rounding error
+        assert lower >= exact * (1 - (n * 1e-7 if shortcut else 1e-13))
+        R = np.linalg.qr(rng.standard_normal((n, n)))[0] * rng.uniform(0.5, 2, n)
+        B = np.linalg.inv(R)
+        value = exact_value(A, R, B, p)
+        upper = upper_bound(DenseOperator(A), R, B, p)
+        assert value <= upper <= value * (1 + 1e-13)
+
+
+@given(st.sampled_from([1e-300, 1e-170, 1e-155, 1e-150, 1e-100, 1e100, 1e150]), exponents)
+def test_extreme_units_do_not_falsify_the_bounds(scale, p):
+    # identity 3 in another unit: gamma is 3^(1/p) times the unit
+    gamma = scale * (1.0 if np.isinf(p) else 3 ** (1 / p))
+    one = np.ones(3)
+    bounds = certify(DenseOperator(np.eye(3) * scale), np.eye(3), np.eye(3), one, one, p)
+    assert bounds.lower <= gamma * (1 + 1e-15)
+    assert bounds.upper >= gamma * (1 - 1e-15)
+
+
+@given(st.integers(1, 6), seeds, st.sampled_from([1e3, 1e6, np.inf]), st.sampled_from([-200, 200]))
+def test_power_mean_neither_overflows_nor_underflows(size, seed, power, decade):
+    values = np.random.default_rng(seed).uniform(0.5, 1, size) * 10.0**decade
+    counts = np.arange(1.0, size + 1)
+    mean = power_mean(values, power, counts)
+    # between the largest value and the largest value with all the counts
+    top, spread = values.max(), counts.sum() ** (0 if np.isinf(power) else 1 / power)
+    assert top * (1 - 1e-15) <= mean <= top * spread * (1 + 1e-15)
+
+
+def test_power_mean_of_nothing_and_of_too_much():
+    assert power_mean(np.zeros(3), 2.0) == 0
+    assert power_mean(np.array([1.0, np.inf]), 2.0) == np.inf
+    assert power_mean(np.array([3.0, 4.0]), 2.0) == pytest.approx(5, rel=1e-15)
+    # counts stand for repetitions: (2 * 3^2 + 1 * 4^2)^(1/2)
+    assert power_mean(np.array([3.0, 4.0]), 2.0, np.array([2.0, 1.0])) == pytest.approx(34**0.5)

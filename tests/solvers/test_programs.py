@@ -1,0 +1,115 @@
+import numpy as np
+import pytest
+from certified import CHECK_P, assert_certified
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pmldesign_solvers import gamma, programs
+from pmldesign_solvers.operators import DenseOperator
+from pmldesign_solvers.programs import ProgramError
+from pmldesign_solvers.solution import Status
+
+GAP = 1e-4
+seeds = st.integers(0, 2**32 - 1)
+forms = pytest.mark.parametrize("form", ["primal", "dual"])
+solvers = pytest.mark.parametrize("solver", ["SCS", "CLARABEL"])
+
+
+def gaussian(rows, columns, seed=0):
+    return np.random.default_rng(seed).standard_normal((rows, columns))
+
+
+@forms
+@solvers
+@settings(max_examples=5)
+@given(st.tuples(st.integers(2, 5), st.integers(1, 4)), st.sampled_from(CHECK_P[:5]), seeds)
+def test_programs_agree_with_the_solver(form, solver, shape, p, seed):
+    A = gaussian(*shape, seed)
+    own = gamma.solve(DenseOperator(A), p)
+    oracle = programs.solve(A, p, form=form, solver=solver)
+    assert_certified(own, A, p=p)
+    assert_certified(oracle, A, p=p)
+    # two brackets of one number
+    assert own.certificate.lower <= oracle.certificate.upper
+    assert oracle.certificate.lower <= own.certificate.upper
+
+
+@forms
+@solvers
+@pytest.mark.parametrize("p", CHECK_P)
+def test_programs_reach_their_gap_on_prefix_sums(form, solver, p):
+    A = np.tril(np.ones((5, 5)))
+    oracle = programs.solve(A, p, form=form, solver=solver, rel_gap=GAP)
+    assert_certified(oracle, A, p=p, rel_gap=GAP)
+    own = gamma.solve(DenseOperator(A), p).certificate
+    assert own.lower <= oracle.certificate.upper
+    assert oracle.certificate.lower <= own.upper
+
+
+@forms
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_the_unit_of_the_workload_does_not_matter(form, scale):
+    A = scale * gaussian(4, 3)
+    oracle = programs.solve(A, 4, form=form)
+    assert_certified(oracle, A, p=4, rel_gap=GAP)
+
+
+@forms
+@solvers
+@pytest.mark.parametrize("p", [2, 3, np.inf])
+@pytest.mark.parametrize(
+    "A",
+    [
+        np.outer([1.0, 2, 2, 0], [1.0, 0, -1]),
+        np.array([[1.0, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1], [1, 1, 1, 1]]),
+        np.array([[2.0]]),
+    ],
+    ids=["rank one", "copies", "one"],
+)
+def test_copies_zeros_and_deficient_ranks(form, solver, p, A):
+    oracle = programs.solve(A, p, form=form, solver=solver)
+    assert_certified(oracle, A, p=p)
+    own = gamma.solve(DenseOperator(A), p).certificate
+    assert own.lower <= oracle.certificate.upper
+    assert oracle.certificate.lower <= own.upper
+
+
+@forms
+@pytest.mark.parametrize("p", [2, 3, np.inf])
+def test_an_early_stop_is_not_called_optimal(form, p):
+    A = gaussian(6, 4)
+    early = programs.solve(A, p, form=form, max_iterations=50)
+    assert early.status in (Status.INACCURATE, Status.ITERATION_LIMIT)
+    assert_certified(early, A, p=p)
+    own = gamma.solve(DenseOperator(A), p).certificate
+    assert early.certificate.lower <= own.upper
+    assert early.certificate.upper >= own.lower
+
+
+@forms
+def test_a_coarse_answer_is_not_called_optimal(form):
+    # the solver is content, the certificate is not
+    A = gaussian(6, 4)
+    coarse = programs.solve(A, 4, form=form, accuracy=1e-2, rel_gap=1e-9)
+    assert coarse.status is Status.INACCURATE
+    assert coarse.certificate.gap > 1e-9
+    assert_certified(coarse, A, p=4)
+
+
+def test_a_failed_solver_is_an_error():
+    # after three iterations SCS takes the dual for unbounded and offers a ray, not a point
+    with pytest.raises(ProgramError, match="SCS returned no point"):
+        programs.solve(gaussian(6, 4), 4, form="dual", max_iterations=3)
+
+
+@pytest.mark.parametrize("p", [1.9, np.nan, -np.inf])
+def test_p_outside_its_range_is_refused(p):
+    with pytest.raises(ValueError, match="p must be in"):
+        programs.solve(np.eye(2), p)
+
+
+def test_unknown_solvers_and_zero_workloads_are_refused():
+    with pytest.raises(ValueError, match="SCS, CLARABEL"):
+        programs.solve(np.eye(2), 2, solver="MOSEK")
+    with pytest.raises(ValueError, match="zero"):
+        programs.solve(np.zeros((2, 3)), 2)
