@@ -36,20 +36,20 @@ SHORTEST, LONGEST, FARTHEST = 1e-150, 1e100, 1e3
 """Limits of t and x beyond which delta is 0 or 1 in float64."""
 
 
-def gaussian_profile(ratios: ArrayLike, epsilon: float) -> Array:
+def gaussian_profile(ratios: ArrayLike, epsilon: ArrayLike) -> Array:
     """Upper bound, tight to rounding, on sup_E P(E) - e^eps Q(E) for Gaussians D apart.
 
     Args:
         ratios: t = D/s >= 0, any shape.
-        epsilon: at least 0.
+        epsilon: at least 0, of a shape that broadcasts with t.
 
     Returns:
         The profile at each t, in [0, 1]; increasing in t, 0 at t = 0.
     """
-    t = np.asarray(ratios, dtype=np.float64)
+    t, epsilon = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (ratios, epsilon)))
     result = np.zeros(t.shape)
     apart = t > 0
-    t = np.clip(t[apart], SHORTEST, LONGEST)
+    t, epsilon = np.clip(t[apart], SHORTEST, LONGEST), epsilon[apart]
     x = np.minimum(epsilon / t - t / 2, FARTHEST)
     log_mass = log_ndtr(-x)
     x_plus = np.maximum(x, 0.0)
@@ -119,17 +119,18 @@ def classical_gaussian_scale(sensitivity: float, *, epsilon: float, delta: float
 
     Args:
         sensitivity: largest l2 distance D between neighbours, at least 0.
-        epsilon: in (0, 1]; the rule is not proved beyond.
-        delta: in (0, 1).
+        epsilon: in (0, 1]; for large epsilon the rule gives too little noise.
+        delta: in (0, 1/2]; near 1 the rule gives too little noise, although [ZLU] states it.
 
     Raises:
         InvalidInputError: an argument out of range.
     """
     sensitivity = non_negative("sensitivity", sensitivity)
     epsilon, delta = positive("epsilon", epsilon), probability("delta", delta)
-    if epsilon > 1:
-        raise InvalidInputError(
-            f"epsilon must be in (0, 1] for the classical rule, got {epsilon:g}; "
-            "use analytic_gaussian_scale"
-        )
+    for name, value, most in (("epsilon", epsilon, 1.0), ("delta", delta, 0.5)):
+        if value > most:
+            raise InvalidInputError(
+                f"{name} must be in (0, {most:g}] for the classical rule, got {value:g}; "
+                "use analytic_gaussian_scale"
+            )
     return sensitivity * 3 * math.sqrt(-math.log(delta) / 2) / epsilon

@@ -25,26 +25,25 @@ def private_end(loss: Callable[[float], float], target: float, *, start: float) 
         A scale with loss(scale) <= target, for which some scale' with
         scale / (1 + 5e-7) <= scale' < scale was evaluated and has loss(scale') > target.
     """
-    met, violated = math.inf, 0.0
+    met, violated = math.inf, -math.inf  # logarithms of scales
 
     def excess(log_scale: float) -> float:
         nonlocal met, violated
-        scale = math.exp(log_scale)
-        value = loss(scale)
+        value = loss(math.exp(log_scale))
         if value <= target:
-            met = min(met, scale)
+            met = min(met, log_scale)
         else:
-            violated = max(violated, scale)
+            violated = max(violated, log_scale)
         return math.log(max(value, TINY) / target)
 
     log_scale, step = math.log(start), math.log(2)
     excess(log_scale)
-    while math.isinf(met) or violated == 0:
+    while math.isinf(met) or math.isinf(violated):
         log_scale += step if math.isinf(met) else -step
         step *= 2
         excess(log_scale)
     # the logarithms of the loss and of the scale are nearly linear in each other: few steps
-    brentq(excess, math.log(violated), math.log(met), xtol=WIDTH / 4, rtol=1e-15, disp=False)
-    while met > violated * (1 + WIDTH):
-        excess((math.log(met) + math.log(violated)) / 2)
-    return met
+    brentq(excess, violated, met, xtol=WIDTH / 4, rtol=1e-15, disp=False)
+    while met > violated + WIDTH:
+        excess((met + violated) / 2)
+    return math.exp(met)
