@@ -4,10 +4,11 @@ A strategy is R = [diag(d); Theta], with k rows Theta. With G = R^T R, X = G^-1 
 sum to zero, where the total is public) and t = tr_{p/2}(A X A^T), the error at noise scale 1 is
 sqrt(2 t), and with dt = <K, dX>
 
-    grad_R log sqrt(t) = -R X K X / t,       column products  c_j = sum_r R_rj grad_rj = -(K X)_jj/t.
+    grad log sqrt(t) = -R X K X / t.
 
-c gives the gradient in d without its own n x n product. Where every d_j > 0 and k is small, X comes
-from a k x k system (Woodbury), and everything costs O(n^2 k).
+Without a public total sum_r R_rj grad_rj = -(K X)_jj / t, which gives the gradient in d without
+another n x n product. Where moreover every d_j > 0 and k is small, X comes from a k x k system
+(Woodbury), and everything costs O(n^2 k).
 
 add-remove: the columns of R are divided by s_j = d_j + sum_k |Theta_kj|, so that the noise scale is
 1/eps whatever Theta and d is a constant. Distances: log b is added, and d >= 0 varies.
@@ -63,7 +64,7 @@ class Blocks:
 def log_unit_error(
     problem: Problem, blocks: Blocks, smoothing: Smoothing
 ) -> tuple[float, Array, Array]:
-    """log of the error at noise scale 1, its gradient in Theta, and the column products c."""
+    """log of the error at noise scale 1, and its gradients in d and in Theta."""
     if smoothing.exact_moment:
         return _log_moment(problem, blocks)
     power = problem.p / 2
@@ -71,9 +72,19 @@ def log_unit_error(
         power = min(power, 1 / smoothing.width)
     inverse = _inverse(problem, blocks)
     trace, weights = problem.p_trace(inverse, power)
-    gradient = -((blocks.rows @ inverse) @ weights) @ inverse / trace
-    products = -np.einsum("ij,ij->j", weights, inverse) / trace
-    return 0.5 * float(np.log(2 * trace)), gradient, products
+    d, Theta = blocks.diagonal, blocks.rows
+    along_rows = -((Theta @ inverse) @ weights) @ inverse / trace
+    along_d = np.zeros_like(d)
+    if problem.public_total:
+        along_d -= d * np.einsum("ij,ij->i", inverse @ weights, inverse) / trace
+    elif d.any():
+        products = -np.einsum("ij,ij->j", weights, inverse) / trace
+        along_d = (products - _column_products(along_rows, Theta)) / d
+    return 0.5 * float(np.log(2 * trace)), along_d, along_rows
+
+
+def _column_products(left: Array, right: Array) -> Array:
+    return np.asarray(np.einsum("kj,kj->j", left, right))
 
 
 def _inverse(problem: Problem, blocks: Blocks) -> Array:
@@ -83,12 +94,12 @@ def _inverse(problem: Problem, blocks: Blocks) -> Array:
         scaled = Theta / d
         small = linalg.cho_factor(np.eye(k) + scaled @ scaled.T)
         inner = -scaled.T @ linalg.cho_solve(small, scaled)
-        inner[np.diag_indices(n)] += 1.0
+        inner.flat[:: n + 1] += 1.0
         return np.asarray(inner / d / d[:, None])
     gram = Theta.T @ Theta
-    gram[np.diag_indices(n)] += d**2
+    gram.flat[:: n + 1] += d**2
     level = gram.trace() / n
-    gram[np.diag_indices(n)] += RIDGE * level
+    gram.flat[:: n + 1] += RIDGE * level
     if not problem.public_total:
         return np.asarray(linalg.cho_solve(linalg.cho_factor(gram), np.eye(n)))
     means = gram.mean(axis=0)
@@ -102,7 +113,7 @@ def _log_moment(problem: Problem, blocks: Blocks) -> tuple[float, Array, Array]:
     inverse = problem.pseudo_inverse(R)
     value, slope = log_moment(problem.matvec(inverse), problem.p, problem.counts)
     gradient = strategy_gradient(problem.centred(R), inverse, problem.rmatvec(slope))
-    return value, gradient[n:], np.einsum("ij,ij->j", R, gradient)
+    return value, gradient[:n].diagonal(), gradient[n:]
 
 
 def _scale_penalty(x: Array) -> tuple[float, Array]:
@@ -149,7 +160,8 @@ class ColumnObjective:
         Theta = x.reshape(-1, self.problem.cells)
         norms = self._norms(Theta, smoothing.width)
         blocks = Blocks(self.diagonal / norms, Theta / norms)
-        value, gradient, products = log_unit_error(self.problem, blocks, smoothing)
+        value, along_d, gradient = log_unit_error(self.problem, blocks, smoothing)
+        products = along_d * blocks.diagonal + _column_products(gradient, blocks.rows)
         slope = Theta / np.sqrt(Theta**2 + smoothing.width**2) if self.signed else 1.0
         gradient = ((gradient - products * slope) / norms).ravel()
         if self.diagonal.any():
@@ -193,17 +205,14 @@ class PairObjective:
         """The logarithm of the error, and its gradient."""
         blocks = self.form(x)
         d, Theta = blocks.diagonal, blocks.rows
-        value, gradient, products = log_unit_error(self.problem, blocks, smoothing)
+        value, along_d, gradient = log_unit_error(self.problem, blocks, smoothing)
         moves = Theta[:, :, None] - Theta[:, None, :]
         sizes = np.sqrt(moves**2 + smoothing.width**2)
         distances = sizes.sum(axis=0) + d + d[:, None]
-        distances[np.diag_indices(self.problem.cells)] = 0.0
+        distances.flat[:: self.problem.cells + 1] = 0.0
         log_scale, pull = self.rule.smooth_log_scale(distances, smoothing.width)
         moves /= sizes
-        along_d = np.zeros_like(d)
-        rest = products - np.einsum("kj,kj->j", gradient, Theta)
-        np.divide(rest, d, out=along_d, where=d > 0)
-        along_d += pull.sum(axis=1)
+        along_d = along_d + pull.sum(axis=1)
         along_rows = gradient + np.einsum("ij,kij->ki", pull, moves)
         penalty, back = _scale_penalty(x)
         return value + log_scale + penalty, np.concatenate([along_d, along_rows.ravel()]) + back

@@ -83,7 +83,7 @@ class ReplaceL1:
         Returns:
             log b, and its derivatives by the n (n - 1) / 2 distances as a symmetric matrix.
         """
-        value, shares = _power_mean(distances.ravel() / 2 ** (temperature), temperature)
+        value, shares = _power_mean(distances.ravel() / 2**temperature, temperature)
         off = np.where(distances > 0, distances, 1.0)
         gradient = 2 * shares.reshape(distances.shape) / off
         return math.log(value) - math.log(self.epsilon), gradient
@@ -124,7 +124,6 @@ class Leakage:
 
     def smooth_log_scale(self, distances: Array, temperature: float) -> tuple[float, Array]:
         """log b with smoothed maxima, and its gradient; see `ReplaceL1.smooth_log_scale`."""
-        cells = len(distances)
         top = distances.max(axis=1)
         powers = (distances / top[:, None]) ** (1 / temperature)
         total = powers.sum(axis=1)
@@ -140,7 +139,7 @@ class Leakage:
         weights /= ((terms * distances).sum(axis=1) + last * farthest)[:, None]
         value, shares = _power_mean(scales, temperature)
         gradient = np.where(limits, shares, 0.0)[:, None] * weights
-        gradient[np.diag_indices(cells)] = 0.0
+        gradient.flat[:: len(gradient) + 1] = 0.0
         return math.log(value), gradient + gradient.T
 
     def on_cells(self, cell_of: Indices) -> Leakage:

@@ -19,9 +19,11 @@ from pmldesign_solvers.operators import Array
 SIZES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
 """Numbers of bumps."""
 UNSTRUCTURED_CELLS = 64
-"""With more cells, unstructured rows cost more than they have ever gained."""
+"""With more cells, n x n unstructured rows cost too much."""
 KICKS = (0.03, 0.1, 0.3)
-"""Sizes of the perturbations, relative to the largest entry."""
+"""Sizes of the perturbations, relative to the row that varies most."""
+NEGLIGIBLE = 1e-4
+"""Rows that vary by less than this, relative to the one that varies most, are dropped."""
 
 NamedStart = tuple[str, Blocks]
 
@@ -88,9 +90,9 @@ def unstructured(cells: int, number: int, rng: np.random.Generator) -> NamedStar
 def perturbed(best: Blocks, number: int, rng: np.random.Generator, *, signed: bool) -> Blocks:
     """The number-th perturbation of the best so far, with one more row."""
     size = KICKS[number % len(KICKS)]
-    top = max(float(np.abs(best.rows).max(initial=0.0)), float(best.diagonal.max()))
-    extra = rng.random((1, best.rows.shape[1])) - (0.5 if signed else 0.0)
-    rows = np.vstack([best.rows, 0.0 * extra]) + 0.0
-    rows += size * top * (rng.standard_normal(rows.shape) * 0.3)
-    rows[-1] += size * top * extra[0]
+    spread = np.ptp(best.rows, axis=1)
+    top = max(float(spread.max(initial=0.0)), float(best.diagonal.max()))
+    kept = best.rows[spread > NEGLIGIBLE * top]
+    rows = np.vstack([kept, np.zeros(kept.shape[1])])
+    rows += 0.3 * size * top * rng.standard_normal(rows.shape)
     return Blocks(best.diagonal, rows if signed else np.maximum(rows, 0.0))

@@ -44,6 +44,12 @@ WIDTHS = (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6)
 """Smoothing of the stages of a descent."""
 STAGE_STEPS = 200
 """L-BFGS steps of one stage."""
+HOPEFUL_WIDTH, HOPELESS = 1e-3, 1.01
+"""From this width on, a descent that is worse than the best by this factor is given up."""
+SMOOTH_BELOW = 20
+"""Below this p, the p-norm of the variances needs no smoothing."""
+UNSTRUCTURED_COLUMNS = 32
+"""With more cells, random rows have gained nothing under add-remove."""
 POLISH_ENTRIES = 2**22
 """Largest product of queries and measurements for which L is written out to be polished."""
 
@@ -122,6 +128,7 @@ class _Search:
         self.best: tuple[float, Array] = (math.inf, np.zeros((0, problem.cells)))
         self.best_form: tuple[Objective, Blocks] | None = None
         self.table: list[Start] = []
+        self._reached = np.zeros(0)
 
     def offer(self, strategy: Array) -> float:
         """The exact error of a strategy, which is kept if it is the best."""
@@ -130,7 +137,7 @@ class _Search:
             return math.inf
         error = scale * self.problem.unit_error(strategy)
         if error < self.best[0]:
-            self.best = (error, strategy)
+            self.best, self.best_form = (error, strategy), None
         return error
 
     def follow(
@@ -143,6 +150,11 @@ class _Search:
             for stage in stages:
                 x = self._descend(objective, objective.variables(objective.form(x)), stage)
                 after = min(after, self._offer_point(objective, x))
+                if stage.width <= HOPEFUL_WIDTH and after > HOPELESS * self.best[0]:
+                    break
+        except (_TimeUpError, KeyboardInterrupt):
+            after = min(after, self._offer_point(objective, self._reached))
+            raise
         finally:
             self.table.append(Start(name, before, after))
         return after
@@ -155,33 +167,26 @@ class _Search:
         return error
 
     def _descend(self, objective: Objective, x: Array, stage: Smoothing) -> Array:
-        best_value, best_x = math.inf, x
+        self._reached, lowest = x, math.inf
 
         def value(x: Array) -> tuple[float, Array]:
-            nonlocal best_value, best_x
+            nonlocal lowest
             if time.perf_counter() > self.deadline:
                 raise _TimeUpError
-            try:
-                result, gradient = objective.evaluate(x, stage)
-            except np.linalg.LinAlgError:
-                return math.inf, np.zeros_like(x)
-            if result < best_value:
-                best_value, best_x = result, x.copy()
+            result, gradient = objective.evaluate(x, stage)
+            if result < lowest:
+                lowest, self._reached = result, x.copy()
             return result, gradient
 
-        try:
-            minimize(
-                value,
-                x,
-                jac=True,
-                method="L-BFGS-B",
-                bounds=objective.bounds(x.size),
-                options={"maxiter": STAGE_STEPS, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-9},
-            )
-        except (_TimeUpError, KeyboardInterrupt):
-            self._offer_point(objective, best_x)
-            raise
-        return best_x
+        minimize(
+            value,
+            x,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=objective.bounds(x.size),
+            options={"maxiter": STAGE_STEPS, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-9},
+        )
+        return self._reached
 
 
 def solve(
@@ -223,12 +228,12 @@ def solve(
     given = _checked_starts(starts or {}, operator.shape[1], scale, signed)
     rule = scale if isinstance(scale, AddRemoveL1) else scale.on_cells(problem.cell_of)
     search = _Search(problem, rule, deadline)
-    search.offer(np.eye(problem.cells))
-    folded = {name: problem.fold(matrix) for name, matrix in given.items()}
-    for matrix in folded.values():
-        search.offer(matrix)
     plan = _Plan(search, signed, restarts, seed)
+    folded = {name: problem.fold(matrix) for name, matrix in given.items()}
+    search.offer(np.eye(problem.cells))
     try:
+        for matrix in folded.values():
+            search.offer(matrix)
         for number, _ in enumerate(plan.run(folded), 1):
             if callback is not None:
                 callback(L1Step(number, search.best[0], time.perf_counter() - begin))
@@ -246,14 +251,17 @@ class _Plan:
     def __init__(self, search: _Search, signed: bool, restarts: int, seed: int) -> None:
         self.search, self.signed, self.restarts, self.seed = search, signed, restarts, seed
         self._number = 0
-        n, problem, rule = search.problem.cells, search.problem, search.rule
-        ones, zeros = np.ones(n), np.zeros(n)
+        problem, rule = search.problem, search.rule
+        ones, zeros = np.ones(problem.cells), np.zeros(problem.cells)
+        self._polishes = problem.p > 2 and is_exact(problem.p)
         if isinstance(rule, AddRemoveL1):
+            self._largest_unstructured = UNSTRUCTURED_COLUMNS if signed else 0
             self.free: Objective = ColumnObjective(problem, zeros, signed)
             self.beside_identity: list[Objective] = [ColumnObjective(problem, ones, False)]
             if signed:
                 self.beside_identity.append(ColumnObjective(problem, ones, True))
         else:
+            self._largest_unstructured = l1_starts.UNSTRUCTURED_CELLS
             self.free = PairObjective(problem, rule)
             self.beside_identity = [self.free]
 
@@ -261,21 +269,25 @@ class _Plan:
         """Follow every start; yields the error found from each."""
         n = self.search.problem.cells
         yield from self._structured(n)
-        zeros = np.zeros(n)
         for name, matrix in given.items():
-            if self.signed or isinstance(self.free, PairObjective):
-                yield self._follow(name, self.free, Blocks(zeros, matrix))
-            else:
-                rows = 4 * matrix / np.abs(matrix).max()
-                yield self._follow(name, self.beside_identity[0], Blocks(np.ones(n), rows))
-        if n <= l1_starts.UNSTRUCTURED_CELLS and (
-            self.signed or isinstance(self.free, PairObjective)
-        ):
+            yield self._follow(name, self.free, Blocks(np.zeros(n), matrix))
+        if n <= self._largest_unstructured:
             for number in range(self.restarts):
-                yield self._follow(*self._unstructured(number))
-        yield from self._hops()
-        if self.search.problem.p > 2 and is_exact(self.search.problem.p):
-            yield from self._polish()
+                name, start = l1_starts.unstructured(n, number, self._rng())
+                yield self._follow(name, self.free, start)
+        for number in range(self.restarts):
+            objective, best = self._best()
+            signed = not isinstance(objective, ColumnObjective) or objective.signed
+            start = l1_starts.perturbed(best, number, self._rng(), signed=signed)
+            yield self._follow("perturbation of the best", objective, start)
+        entries = len(self.search.best[1]) * self.search.problem.counts.size
+        if self._polishes and entries <= POLISH_ENTRIES:
+            stages = [Smoothing(width, exact_moment=True) for width in WIDTHS[3:]]
+            yield self.search.follow("polish", *self._best(), stages)
+
+    def _best(self) -> tuple[Objective, Blocks]:
+        form = self.search.best_form
+        return form or (self.free, Blocks(np.zeros(self.search.problem.cells), self.search.best[1]))
 
     def _rng(self) -> np.random.Generator:
         self._number += 1
@@ -292,32 +304,11 @@ class _Plan:
                     label = f"{name}, signed" if objective.signed else name
                     yield self._follow(label, objective, start)
 
-    def _unstructured(self, number: int) -> tuple[str, Objective, Blocks]:
-        name, start = l1_starts.unstructured(self.search.problem.cells, number, self._rng())
-        return name, self.free, start
-
-    def _hops(self) -> Iterator[float]:
-        for number in range(self.restarts):
-            if self.search.best_form is None:
-                return
-            objective, best = self.search.best_form
-            start = l1_starts.perturbed(
-                best, number, self._rng(), signed=getattr(objective, "signed", True)
-            )
-            yield self._follow("perturbation of the best", objective, start)
-
-    def _polish(self) -> Iterator[float]:
-        best = self.search.best_form
-        if best is None or len(self.search.best[1]) * self.search.problem.counts.size > POLISH_ENTRIES:
-            return
-        stages = [Smoothing(width, exact_moment=True) for width in WIDTHS[3:]]
-        yield self.search.follow("polish", *best, stages)
-
     def _follow(self, name: str, objective: Objective, start: Blocks) -> float:
-        if isinstance(objective, ColumnObjective) and not objective.signed and self.search.problem.p <= 16:
-            stages = [Smoothing(WIDTHS[-1])] * 10
-        else:
-            stages = [Smoothing(width) for width in WIDTHS]
+        stages = [Smoothing(width) for width in WIDTHS]
+        if isinstance(objective, ColumnObjective) and not objective.signed:
+            # nothing to smooth but the largest of the variances
+            stages = stages[-1:] * len(WIDTHS) if self.search.problem.p < SMOOTH_BELOW else stages
         return self.search.follow(name, objective, start, stages)
 
 
@@ -326,9 +317,7 @@ def _checked_starts(
 ) -> dict[str, Array]:
     for name, matrix in starts.items():
         if matrix.ndim != 2 or matrix.shape[1] != cells:
-            raise ValueError(
-                f"start {name!r} must have {cells} columns, got shape {matrix.shape}"
-            )
+            raise ValueError(f"start {name!r} must have {cells} columns, got shape {matrix.shape}")
         if not signed and isinstance(scale, AddRemoveL1) and matrix.min() < 0:
             raise ValueError(f"start {name!r} has negative entries; leave it out or allow signs")
     return dict(starts)
