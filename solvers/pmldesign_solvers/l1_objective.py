@@ -12,8 +12,8 @@ another n x n product. Where moreover every d_j > 0 and k is small, X comes from
 
 add-remove: the columns of R are divided by s_j = d_j + sum_k |Theta_kj|, so that the noise scale is
 1/eps whatever Theta and d is a constant. Distances: log b is added, and d >= 0 varies.
-|x| is smoothed to (x^2 + mu^2)^(1/2) unless Theta >= 0; the error does not depend on the scale of R,
-and (log mean square)^2 / 2 keeps it near 1, where mu is meant.
+|x| is smoothed to (x^2 + mu^2)^(1/2) unless Theta >= 0; the error does not depend on the scale of
+R, and (log mean square)^2 / 2 keeps it near 1, where mu is meant.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Blocks:
 def log_unit_error(
     problem: Problem, blocks: Blocks, smoothing: Smoothing
 ) -> tuple[float, Array, Array]:
-    """log of the error at noise scale 1, and its gradients in d and in Theta."""
+    """Logarithm of the error at noise scale 1, and its gradients in d and in Theta."""
     if smoothing.exact_moment:
         return _log_moment(problem, blocks)
     power = problem.p / 2
@@ -138,12 +138,12 @@ class ColumnObjective:
     signed: bool
 
     def variables(self, start: Blocks) -> Array:
-        """x of a start; without a constant part, scaled to mean square 1."""
+        """Variables of a start; without a constant part, scaled to mean square 1."""
         x = start.rows.ravel()
         return x if self.diagonal.any() else np.asarray(x / np.sqrt(x @ x / x.size))
 
     def form(self, x: Array) -> Blocks:
-        """d and Theta as they are, before normalisation."""
+        """Blocks d and Theta as they are, before normalisation."""
         return Blocks(self.diagonal, x.reshape(-1, self.problem.cells))
 
     def bounds(self, size: int) -> list[tuple[float | None, None]]:
@@ -183,7 +183,7 @@ class PairObjective:
     rule: PairRule
 
     def variables(self, start: Blocks) -> Array:
-        """x of a start, scaled to mean square 1."""
+        """Variables of a start, scaled to mean square 1."""
         x = np.concatenate([start.diagonal, start.rows.ravel()])
         return np.asarray(x / np.sqrt(x @ x / x.size))
 
@@ -193,7 +193,7 @@ class PairObjective:
         return [(0.0, None)] * n + [(None, None)] * (size - n)
 
     def form(self, x: Array) -> Blocks:
-        """d and Theta, which are the strategy."""
+        """Blocks d and Theta, which are the strategy."""
         n = self.problem.cells
         return Blocks(x[:n], x[n:].reshape(-1, n))
 

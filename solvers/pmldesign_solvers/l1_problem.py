@@ -89,7 +89,7 @@ class Problem:
         return padded[self._order]
 
     def p_trace(self, inverse: Array, power: float) -> tuple[float, Array]:
-        """t = tr_power(A X A^T) and the matrix K with dt = <K, dX>."""
+        """Trace t = tr_power(A X A^T) and the matrix K with dt = <K, dX>."""
         if power == 1:
             return float((self._gram * inverse).sum()), self._gram
         values = self.row_quadratic(inverse)

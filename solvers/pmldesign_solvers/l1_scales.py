@@ -56,7 +56,7 @@ class AddRemoveL1:
         _checked_epsilon(self.epsilon)
 
     def scale(self, strategy: Array) -> float:
-        """b for R of shape (r, n)."""
+        """Scale b for R of shape (r, n)."""
         return float(np.abs(strategy).sum(axis=0).max()) / self.epsilon
 
 
@@ -70,11 +70,11 @@ class ReplaceL1:
         _checked_epsilon(self.epsilon)
 
     def scale(self, strategy: Array) -> float:
-        """b for R of shape (r, n)."""
+        """Scale b for R of shape (r, n)."""
         return float(pairwise_l1(strategy).max()) / self.epsilon
 
     def smooth_log_scale(self, distances: Array, temperature: float) -> tuple[float, Array]:
-        """log b with a smoothed maximum, and its gradient.
+        """Logarithm of b with a smoothed maximum, and its gradient.
 
         Args:
             distances: D, shape (n, n), symmetric, zero only on the diagonal.
@@ -118,12 +118,12 @@ class Leakage:
         object.__setattr__(self, "_rest", max(0.0, 1.0 - float(self.alpha.sum())))
 
     def scale(self, strategy: Array) -> float:
-        """b for R of shape (r, n); 0 if no noise is needed."""
+        """Scale b for R of shape (r, n); 0 if no noise is needed."""
         distances = pairwise_l1(strategy)
         return float(self._scales(distances, distances.max(axis=1)).max())
 
     def smooth_log_scale(self, distances: Array, temperature: float) -> tuple[float, Array]:
-        """log b with smoothed maxima, and its gradient; see `ReplaceL1.smooth_log_scale`."""
+        """Logarithm of b with smoothed maxima, and its gradient; as for `ReplaceL1`."""
         top = distances.max(axis=1)
         powers = (distances / top[:, None]) ** (1 / temperature)
         total = powers.sum(axis=1)
@@ -144,7 +144,7 @@ class Leakage:
 
     def on_cells(self, cell_of: Indices) -> Leakage:
         """The same rule after merging cells; cell_of, shape (n,), has the merged cell of each."""
-        return Leakage(self.epsilon, np.bincount(cell_of, weights=self.alpha))
+        return Leakage(self.epsilon, np.bincount(cell_of, weights=self.alpha).astype(np.float64))
 
     def _scales(self, distances: Array, farthest: Array) -> Array:
         """b_r for every cell r, shape (n,); 0 where there is no root."""

@@ -21,11 +21,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from enum import Enum
 
 import numpy as np
-from scipy.optimize import minimize
 
 from pmldesign_solvers import l1_starts
 from pmldesign_solvers.l1_moments import is_exact
@@ -36,157 +33,20 @@ from pmldesign_solvers.l1_objective import (
     PairObjective,
     Smoothing,
 )
-from pmldesign_solvers.l1_problem import Problem
+from pmldesign_solvers.l1_problem import RANK_CUTOFF, Problem
 from pmldesign_solvers.l1_scales import AddRemoveL1, ScaleRule
+from pmldesign_solvers.l1_search import WIDTHS, Search, TimeUpError
+from pmldesign_solvers.l1_solution import L1Solution, L1Status, L1Step
 from pmldesign_solvers.operators import Array, Operator
 
-WIDTHS = (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6)
-"""Smoothing of the stages of a descent."""
-STAGE_STEPS = 200
-"""L-BFGS steps of one stage."""
-HOPEFUL_WIDTH, HOPELESS = 1e-3, 1.01
-"""From this width on, a descent that is worse than the best by this factor is given up."""
 SMOOTH_BELOW = 20
 """Below this p, the p-norm of the variances needs no smoothing."""
 UNSTRUCTURED_COLUMNS = 32
 """With more cells, random rows have gained nothing under add-remove."""
 POLISH_ENTRIES = 2**22
 """Largest product of queries and measurements for which L is written out to be polished."""
-
-
-class L1Status(Enum):
-    """Why the search stopped; the value is the sentence that a user reads."""
-
-    COMPLETED = "every start was followed to a local optimum; this is the best of them"
-    TIME_LIMIT = "the time limit came first; this is the best so far"
-    INTERRUPTED = "interrupted; this is the best so far"
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """One start and what became of it.
-
-    Attributes:
-        name: where the search began.
-        before, after: error of the start and of the strategy found from it.
-    """
-
-    name: str
-    before: float
-    after: float
-
-
-@dataclass(frozen=True, slots=True)
-class L1Step:
-    """The search after one start, as a callback sees it.
-
-    Attributes:
-        number: starts followed so far.
-        error: of the best strategy so far.
-        seconds: since the beginning.
-    """
-
-    number: int
-    error: float
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class L1Solution:
-    """The best strategy found, and the noise that it needs.
-
-    Attributes:
-        strategy: R, shape (r, n); the noise scale is 1/epsilon per unit sensitivity, see `scale`.
-        basis: B, shape (n, r): the reconstruction is L = A B. Where the total N is public, the
-            answers are A (N/n) 1 + L R' x, R' = R with the mean of every row taken off.
-        error: the l_p norm of the answers' standard deviations, which is err_p at p = 2; at other
-            even p up to 64, err_p itself.
-        scale: b, the scale of the Laplace noise on R x.
-        status: why the search stopped.
-        starts: every start, in the order in which they were followed.
-        seconds: wall-clock time.
-    """
-
-    strategy: Array
-    basis: Array
-    error: float
-    scale: float
-    status: L1Status
-    starts: tuple[Start, ...]
-    seconds: float
-
-
-class _TimeUpError(Exception):
-    """The time limit came during a descent."""
-
-
-class _Search:
-    """The best strategy so far, and the descent from a start."""
-
-    def __init__(self, problem: Problem, rule: ScaleRule, deadline: float) -> None:
-        self.problem, self.rule, self.deadline = problem, rule, deadline
-        self.best: tuple[float, Array] = (math.inf, np.zeros((0, problem.cells)))
-        self.best_form: tuple[Objective, Blocks] | None = None
-        self.table: list[Start] = []
-        self._reached = np.zeros(0)
-
-    def offer(self, strategy: Array) -> float:
-        """The exact error of a strategy, which is kept if it is the best."""
-        scale = self.rule.scale(strategy)
-        if not scale > 0:
-            return math.inf
-        error = scale * self.problem.unit_error(strategy)
-        if error < self.best[0]:
-            self.best, self.best_form = (error, strategy), None
-        return error
-
-    def follow(
-        self, name: str, objective: Objective, start: Blocks, stages: list[Smoothing]
-    ) -> float:
-        """Descend from a start; returns the best error on the way."""
-        x = objective.variables(start)
-        before = after = self._offer_point(objective, x)
-        try:
-            for stage in stages:
-                x = self._descend(objective, objective.variables(objective.form(x)), stage)
-                after = min(after, self._offer_point(objective, x))
-                if stage.width <= HOPEFUL_WIDTH and after > HOPELESS * self.best[0]:
-                    break
-        except (_TimeUpError, KeyboardInterrupt):
-            after = min(after, self._offer_point(objective, self._reached))
-            raise
-        finally:
-            self.table.append(Start(name, before, after))
-        return after
-
-    def _offer_point(self, objective: Objective, x: Array) -> float:
-        best = self.best[0]
-        error = self.offer(objective.strategy(x))
-        if error < best:
-            self.best_form = (objective, objective.form(x))
-        return error
-
-    def _descend(self, objective: Objective, x: Array, stage: Smoothing) -> Array:
-        self._reached, lowest = x, math.inf
-
-        def value(x: Array) -> tuple[float, Array]:
-            nonlocal lowest
-            if time.perf_counter() > self.deadline:
-                raise _TimeUpError
-            result, gradient = objective.evaluate(x, stage)
-            if result < lowest:
-                lowest, self._reached = result, x.copy()
-            return result, gradient
-
-        minimize(
-            value,
-            x,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=objective.bounds(x.size),
-            options={"maxiter": STAGE_STEPS, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-9},
-        )
-        return self._reached
+NEARLY_FREE = 1e-3
+"""d of the non-negative strategies that begin from a given one: keeps every column measured."""
 
 
 def solve(
@@ -227,7 +87,7 @@ def solve(
     problem = Problem(operator, p, public_total=not isinstance(scale, AddRemoveL1))
     given = _checked_starts(starts or {}, operator.shape[1], scale, signed)
     rule = scale if isinstance(scale, AddRemoveL1) else scale.on_cells(problem.cell_of)
-    search = _Search(problem, rule, deadline)
+    search = Search(problem, rule, deadline)
     plan = _Plan(search, signed, restarts, seed)
     folded = {name: problem.fold(matrix) for name, matrix in given.items()}
     search.offer(np.eye(problem.cells))
@@ -238,7 +98,7 @@ def solve(
             if callback is not None:
                 callback(L1Step(number, search.best[0], time.perf_counter() - begin))
         status = L1Status.COMPLETED
-    except _TimeUpError:
+    except TimeUpError:
         status = L1Status.TIME_LIMIT
     except KeyboardInterrupt:
         status = L1Status.INTERRUPTED
@@ -248,7 +108,7 @@ def solve(
 class _Plan:
     """Which starts are followed, and with which objective."""
 
-    def __init__(self, search: _Search, signed: bool, restarts: int, seed: int) -> None:
+    def __init__(self, search: Search, signed: bool, restarts: int, seed: int) -> None:
         self.search, self.signed, self.restarts, self.seed = search, signed, restarts, seed
         self._number = 0
         problem, rule = search.problem, search.rule
@@ -256,28 +116,30 @@ class _Plan:
         self._polishes = problem.p > 2 and is_exact(problem.p)
         if isinstance(rule, AddRemoveL1):
             self._largest_unstructured = UNSTRUCTURED_COLUMNS if signed else 0
-            self.free: Objective = ColumnObjective(problem, zeros, signed)
-            self.beside_identity: list[Objective] = [ColumnObjective(problem, ones, False)]
+            constant = zeros if signed else np.full(problem.cells, NEARLY_FREE)
+            self.free: Objective = ColumnObjective(problem, constant, signed)
+            self._beside_identity: list[ColumnObjective] = [ColumnObjective(problem, ones, False)]
             if signed:
-                self.beside_identity.append(ColumnObjective(problem, ones, True))
+                self._beside_identity.append(ColumnObjective(problem, ones, True))
         else:
             self._largest_unstructured = l1_starts.UNSTRUCTURED_CELLS
             self.free = PairObjective(problem, rule)
-            self.beside_identity = [self.free]
+            self._beside_identity = []
 
     def run(self, given: dict[str, Array]) -> Iterator[float]:
         """Follow every start; yields the error found from each."""
         n = self.search.problem.cells
         yield from self._structured(n)
         for name, matrix in given.items():
-            yield self._follow(name, self.free, Blocks(np.zeros(n), matrix))
+            rows = matrix / np.abs(matrix).sum(axis=0).max()
+            yield self._follow(name, self.free, Blocks(np.zeros(n), rows))
         if n <= self._largest_unstructured:
             for number in range(self.restarts):
                 name, start = l1_starts.unstructured(n, number, self._rng())
                 yield self._follow(name, self.free, start)
         for number in range(self.restarts):
             objective, best = self._best()
-            signed = not isinstance(objective, ColumnObjective) or objective.signed
+            signed = isinstance(objective, PairObjective) or objective.signed
             start = l1_starts.perturbed(best, number, self._rng(), signed=signed)
             yield self._follow("perturbation of the best", objective, start)
         entries = len(self.search.best[1]) * self.search.problem.counts.size
@@ -298,7 +160,7 @@ class _Plan:
             for name, start in l1_starts.identity_and_ramps(n, self._rng()):
                 yield self._follow(name, self.free, start)
             return
-        for objective in self.beside_identity:
+        for objective in self._beside_identity:
             for make in (l1_starts.identity_and_bumps, l1_starts.nested_bumps):
                 for name, start in make(n, self._rng()):
                     label = f"{name}, signed" if objective.signed else name
@@ -324,7 +186,7 @@ def _checked_starts(
 
 
 def _solution(
-    search: _Search, scale: ScaleRule, signed: bool, status: L1Status, begin: float
+    search: Search, scale: ScaleRule, signed: bool, status: L1Status, begin: float
 ) -> L1Solution:
     problem = search.problem
     error, merged = search.best
@@ -333,7 +195,7 @@ def _solution(
         strategy -= strategy.mean(axis=1, keepdims=True)
     noise = scale.scale(strategy)
     strategy = strategy / (noise * scale.epsilon)
-    basis = np.linalg.pinv(strategy, rcond=1e-10)
+    basis = np.asarray(np.linalg.pinv(strategy, rcond=RANK_CUTOFF), dtype=np.float64)
     if problem.public_total and not signed:
         strategy = strategy - strategy.min(axis=1, keepdims=True)
     return L1Solution(

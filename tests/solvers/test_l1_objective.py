@@ -1,4 +1,5 @@
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -32,6 +33,10 @@ def point(objective, rows):
     return objective.variables(start)
 
 
+def value_of(objective, smoothing, x):
+    return objective.evaluate(x, smoothing)[0]
+
+
 @pytest.mark.parametrize(
     ("p", "smoothing"),
     [
@@ -49,8 +54,8 @@ def test_gradients_against_finite_differences(p, smoothing):
                 continue
             x = point(objective, rows)
             _, gradient = objective.evaluate(x, smoothing)
-            forward = approx_fprime(x, lambda y: objective.evaluate(y, smoothing)[0], 1e-7)
-            backward = approx_fprime(x, lambda y: objective.evaluate(y, smoothing)[0], -1e-7)
+            value = partial(value_of, objective, smoothing)
+            forward, backward = (approx_fprime(x, value, step) for step in (1e-7, -1e-7))
             numerical = (forward + backward) / 2
             np.testing.assert_allclose(gradient, numerical, rtol=2e-5, atol=2e-6, err_msg=name)
 

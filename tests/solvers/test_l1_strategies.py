@@ -12,7 +12,8 @@ from pmldesign.strategies import baseline
 from pmldesign.workloads import parse_workload
 from pmldesign_solvers import diagonal_scaling
 from pmldesign_solvers.l1_scales import AddRemoveL1, Leakage, ReplaceL1
-from pmldesign_solvers.l1_strategies import L1Status, solve
+from pmldesign_solvers.l1_solution import L1Status
+from pmldesign_solvers.l1_strategies import solve
 from pmldesign_solvers.operators import DenseOperator
 
 
