@@ -112,7 +112,7 @@ def command(
             lines.append(("guarantee", guarantee.describe(n)))
         facts(lines)
         click.echo()
-        comparison_table(shown)
+        comparison_table(shown.rows)
     for made in shown.designs.values():
         made.require_optimal()
 

@@ -10,7 +10,7 @@ from pmldesign.neighbours import Neighbours
 from pmldesign.noise import gaussian_moment_root, laplace_error
 from pmldesign.strategies import baseline
 from pmldesign.workloads import parse_workload
-from pmldesign_solvers import diagonal_scaling
+from pmldesign_solvers import gamma as gamma_solver
 from pmldesign_solvers.l1_scales import AddRemoveL1, Leakage, ReplaceL1
 from pmldesign_solvers.l1_solution import L1Status
 from pmldesign_solvers.l1_strategies import solve
@@ -123,7 +123,7 @@ def test_errors_for_other_p_and_their_lower_bound(p):
     solution = solve(workload, p, scale=rule, restarts=1)
     exact = exact_error(A, solution.strategy, rule, p)
     # the l1 sensitivity is at least the l2 one; E |sum l z|^p >= c_p^p (2 sum l^2)^(p/2) (Jensen)
-    gamma = diagonal_scaling.solve(workload, p).certificate.lower
+    gamma = gamma_solver.solve(workload, p).certificate.lower
     assert exact >= math.sqrt(2) * gaussian_moment_root(p) * gamma / rule.epsilon * (1 - 1e-9)
     if p == 3:  # the standard deviations stand for the moments
         variances = ((A @ solution.basis) ** 2).sum(axis=1)
@@ -137,7 +137,7 @@ def test_replace_lower_bound():
     A = workload.to_dense()
     i, j = np.triu_indices(6, 1)
     differences = np.eye(6)[:, i] - np.eye(6)[:, j]
-    gamma = diagonal_scaling.solve(DenseOperator(A @ differences), 2).certificate.lower
+    gamma = gamma_solver.solve(DenseOperator(A @ differences), 2).certificate.lower
     solution = solve(workload, 2, scale=ReplaceL1(2.0), restarts=2)
     assert solution.error >= math.sqrt(2) * gamma / 2.0
 
