@@ -11,6 +11,7 @@ LATE = {"cvxpy", "matplotlib", "opendp", "rich"}
 LAYERS = [
     {"cli"},
     {"comparison", "files", "plots"},
+    {"laplace_design"},
     {"design", "mechanism", "bounds"},
     {
         *("calibration", "leakage", "noise", "strategies", "workloads", "guarantees", "neighbours"),
