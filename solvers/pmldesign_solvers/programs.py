@@ -102,7 +102,7 @@ def solve(
         raise ValueError("the workload is zero: every answer is known without measuring anything")
     options = _options(solver, accuracy, max_iterations, time_limit)
     build = _primal if form == "primal" else _dual
-    vectors = problem.differences.images(np.eye(problem.matrix.shape[1]))
+    vectors = problem.differences.vectors()
     u, w, gram, raw, iterations = build(problem.matrix / size, vectors, p, solver, options)
     strategy, basis, u, w = _repair(problem, p, u, w, gram)
     certificate = certify(DenseOperator(matrix), strategy, basis, u, w, p, kind=kind)
