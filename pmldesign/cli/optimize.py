@@ -12,15 +12,22 @@ from pmldesign.cli.options import (
     add_options,
     build_guarantee,
     gap_options,
+    given,
     guarantee_options,
     json_option,
 )
 from pmldesign.cli.show import facts, number, print_json, progress, table
 from pmldesign.comparison import Comparison, compare
 from pmldesign.design import METHODS, Design, design
+from pmldesign.errors import InvalidInputError
 from pmldesign.files import check_strategy_path, load_workload, write_strategy
 from pmldesign.guarantees import Guarantee
-from pmldesign.mechanism import require_feasible
+from pmldesign.mechanism import require_feasible, without_total
+from pmldesign.neighbours import Neighbours
+from pmldesign.strategies import Strategy, baseline
+from pmldesign.workloads import KroneckerWorkload, Workload
+from pmldesign.workloads.centred import CentredWorkload
+from pmldesign_solvers.merged import MergedWorkload
 
 BASELINES = ("tree", "haar", "identity", "workload")
 
@@ -80,15 +87,24 @@ def command(
     """
     if output is not None:
         check_strategy_path(output)
+    if given("solver") and method == "scaling":
+        raise InvalidInputError("--solver is for --method primal or dual; leave it out")
+    if given("max_steps") and method != "scaling":
+        raise InvalidInputError("--max-steps is for --method scaling; take --time-limit instead")
     queries = load_workload(workload)
     guarantee = build_guarantee(**guarantee_arguments)
-    relation = guarantee_arguments["neighbours"] or "add-remove"
-    require_feasible(guarantee, queries.shape[1], noise=noise)
+    relation = Neighbours(guarantee_arguments["neighbours"] or "add-remove")
+    if guarantee is not None:
+        relation = guarantee.neighbours
+    require_feasible(guarantee, queries.shape[1], noise=noise, p=p)
+    if streaming:
+        _require_streaming(queries, relation, method)
+    baselines = _baselines(queries, relation)
     with progress() as callback:
         made = design(
             queries,
             p=p,
-            neighbours=relation if guarantee is None else guarantee.neighbours,
+            neighbours=relation,
             rel_gap=rel_gap,
             max_steps=max_steps,
             time_limit=time_limit,
@@ -100,7 +116,7 @@ def command(
         made = replace(made, strategy=made.strategy.streaming())
     shown = compare(
         queries,
-        [made.strategy, *BASELINES],
+        [made.strategy, *baselines],
         p=p,
         guarantee=guarantee,
         noise=noise,
@@ -113,6 +129,39 @@ def command(
     else:
         _print(made, shown, guarantee, output)
     made.require_optimal()
+
+
+def _require_streaming(queries: Workload, relation: Neighbours, method: str) -> None:
+    """Refuse before the solve what has no lower-triangular strategy."""
+    if relation is Neighbours.REPLACE:
+        raise InvalidInputError(
+            "--streaming is for add-remove neighbours: with a public total a strategy has rank"
+            " cells - 1 and no lower-triangular form; leave it out"
+        )
+    factors = queries.factors if isinstance(queries, KroneckerWorkload) else (queries,)
+    # the programs may return more measurements than the rank of the workload
+    if method == "scaling" and any(MergedWorkload(one).rank < one.shape[1] for one in factors):
+        raise InvalidInputError(
+            f"--streaming needs a workload of rank {queries.shape[1]}, one for each cell, and"
+            f" {queries.name!r} has less: add queries that tell all cells apart, or leave it out"
+        )
+
+
+def _baselines(queries: Workload, relation: Neighbours) -> list[Strategy]:
+    """The baselines that can answer the workload in float64; a note on stderr about others."""
+    found = []
+    for name in BASELINES:
+        try:
+            strategy = baseline(name, queries)
+            if relation is Neighbours.REPLACE:
+                without_total(strategy).require_answers(CentredWorkload(queries))
+            else:
+                strategy.require_answers(queries)
+        except InvalidInputError as error:
+            click.echo(f"note: the table leaves out {name!r}: {error}", err=True)
+        else:
+            found.append(strategy)
+    return found
 
 
 def _as_json(
