@@ -87,7 +87,10 @@ _EXPLAINED = {
     ],
     "gaussian": [
         ("slack", "delta with P(E | record) <= e^epsilon P(E) + delta for every event E"),
-        ("envelope", "probability that anything computed from the output leaks more than epsilon"),
+        (
+            "envelope",
+            "bound on the probability that anything computed from it leaks more than epsilon",
+        ),
         ("dp", "delta of (epsilon, delta)-differential privacy, one record replaced"),
     ],
 }

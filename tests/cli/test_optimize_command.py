@@ -250,7 +250,7 @@ def test_pml_with_a_delta(run, failure):
         kind: run.json("optimize", "prefix:4", *options, "--failure", kind)["noise"]["scale"]
         for kind in ("slack", "envelope")
     }
-    assert scales["slack"] < scales["envelope"]  # an envelope implies as much slack
+    assert scales["slack"] < scales["envelope"]  # rare large losses cost more here
 
 
 @pytest.mark.parametrize(("neighbours", "total"), [("add-remove", 72.0), ("replace", 84.0)])
