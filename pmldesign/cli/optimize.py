@@ -99,7 +99,6 @@ def command(
     require_feasible(guarantee, queries.shape[1], noise=noise, p=p)
     if streaming:
         _require_streaming(queries, relation, method)
-    baselines = _baselines(queries, relation)
     with progress() as callback:
         made = design(
             queries,
@@ -116,7 +115,7 @@ def command(
         made = replace(made, strategy=made.strategy.streaming())
     shown = compare(
         queries,
-        [made.strategy, *baselines],
+        [made.strategy, *_baselines(queries, relation)],
         p=p,
         guarantee=guarantee,
         noise=noise,

@@ -256,6 +256,8 @@ def _repair(
 ) -> tuple[Array, Array, Array, Array]:
     """An exactly feasible factorization and dual point from approximate ones."""
     operator = problem.operator
+    # a solver that stops early may leave no positive weight; uniform ones give bounds as well
+    u, w = (x if (x > 0).any() else np.ones_like(x) for x in (u, w))
     pairs = problem.differences if isinstance(problem.differences, Pairs) else None
     candidates: list[tuple[Array, Array]] = []
     if pairs is None:

@@ -182,7 +182,7 @@ def test_theorem_5_iii_has_an_inequality_where_its_proof_prints_an_equality():
     # k = 3, N = 2: eta_1 = theta is forced, so Z is known
     prior, epsilon = [0.2, 0.3, 0.5], 1.0
     channel = randomized_response(prior, epsilon=epsilon)
-    q1, q2, q3 = channel.output_distribution
+    q1, q2, _ = channel.output_distribution
     theta = 0.9
     split = channel.post_process([[1, 0], [theta, 1 - theta], [0, 1]])
     delta = q1 + theta * q2

@@ -97,7 +97,7 @@ def gaussian_moment_root(p):
 
 
 def outside(shift, k):
-    """P(|loss| > k) between N(0, 1) and N(shift, 1): the loss is normal, variance twice its mean."""
+    """P(|loss| > k) of N(0, 1) against N(shift, 1): normal, its variance twice its mean."""
     return ndtr(shift / 2 - k / shift) + ndtr(-shift / 2 - k / shift)
 
 
