@@ -101,7 +101,7 @@ def laplace_design(
     if time_limit is not None:
         time_limit = positive("time_limit", time_limit)
     cells = workload.shape[1]
-    require_feasible(guarantee, cells, noise="laplace")
+    require_feasible(guarantee, cells, noise="laplace", p=p)
     named = {start.name: start.matrix for start in starts}
     try:
         found = l1_strategies.solve(
