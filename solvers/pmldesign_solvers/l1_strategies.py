@@ -71,7 +71,8 @@ def solve(
         signed: whether the strategy may have negative entries. Where the total is public this
             restricts nothing: a constant is added to every row.
         starts: further strategies to begin from, by name, each of shape (r, n). The answer is at
-            least as good as every one of them that determines the workload.
+            least as good as every one of them that determines the workload. For `Leakage`, name
+            the design for `ReplaceL1` here to be sure of improving on it.
         restarts: how many random starts, and how many perturbations of the best.
         seed: of the random starts; the same seed gives the same answer unless time runs out.
         time_limit: in seconds; None for none.
@@ -98,6 +99,8 @@ def solve(
         for number, _ in enumerate(plan.run(folded), 1):
             if callback is not None:
                 callback(L1Step(number, search.best[0], time.perf_counter() - begin))
+        if problem.public_total:
+            search.level()
         status = L1Status.COMPLETED
     except TimeUpError:
         status = L1Status.TIME_LIMIT

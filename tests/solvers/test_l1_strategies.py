@@ -118,6 +118,13 @@ def test_public_total(name, rule, bound):
     np.testing.assert_allclose(solution.strategy.sum(axis=1), 0, atol=1e-10)
 
 
+def test_rows_that_only_smoothing_kept_are_dropped():
+    # on eight cells the best strategy has one cell without a row of its own: seven rows
+    solution = solve(parse_workload("prefix:8"), 2, scale=ReplaceL1(1.0), restarts=2)
+    assert solution.error < 9.056
+    assert solution.strategy.shape == (7, 8)
+
+
 @pytest.mark.parametrize("name", ["histogram:6", "haar:8", "all-range:6"])
 def test_a_design_for_pml_is_no_worse_than_the_recalibrated_design_for_dp(name):
     workload = parse_workload(name)
