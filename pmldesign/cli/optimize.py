@@ -113,10 +113,9 @@ def command(
     if guarantee is not None:
         relation = guarantee.neighbours
     if streaming:
+        _require_streaming(queries, relation, method)
         noise = _streaming_noise(guarantee, noise)
     require_feasible(guarantee, queries.shape[1], noise=noise, p=p)
-    if streaming:
-        _require_streaming(queries, relation, method)
     with progress() as callback:
         found = optimize(
             queries,

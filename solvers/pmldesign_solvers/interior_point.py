@@ -144,8 +144,7 @@ class InteriorPoint:
     def evaluate(self, u: Array, w: Array) -> Iterate:
         """Both bounds and the factors at positive weights."""
         root = self._differences.root(w)
-        gram = self._operator.gram(u)
-        product = root.T @ gram @ root
+        product = root.T @ self._operator.gram(u) @ root
         eigenvalues, vectors = np.linalg.eigh((product + product.T) / 2)
         floor = len(root) * EPS * eigenvalues[-1]
         found = min(self._rank, int((eigenvalues > floor).sum()))
@@ -155,7 +154,8 @@ class InteriorPoint:
             strategy = np.asarray(np.linalg.solve(root.T, vectors * np.sqrt(values)).T)
         else:
             # the same, made of rows of A so that it spans them even where weights vanish
-            strategy = np.asarray((gram @ basis).T / values[:, None])
+            weighted = u[:, None] * self._operator.matvec(basis)
+            strategy = np.asarray(self._operator.rmatvec(weighted).T / values[:, None])
         columns = self._differences.quadratic(strategy.T @ strategy)
         rows = factor_row_norms(self._operator, basis)
         each = u / self._counts

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from pmldesign_solvers import diagonal_scaling, l1_starts
+from pmldesign_solvers import gamma, l1_starts
 from pmldesign_solvers.l1_moments import is_exact
 from pmldesign_solvers.l1_objective import (
     Blocks,
@@ -164,8 +164,13 @@ class _Plan:
         """The strategy that attains gamma_(p), in the rotation in which its solver finds it."""
         problem = self.search.problem
         left = self.search.deadline - time.perf_counter()
-        solution = diagonal_scaling.solve(
-            self._operator, problem.p, rel_gap=1e-3, max_steps=100, time_limit=left
+        solution = gamma.solve(
+            self._operator,
+            problem.p,
+            kind="pairs" if problem.public_total else "cells",
+            rel_gap=1e-3,
+            max_steps=100,
+            time_limit=left,
         )
         if solution.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
