@@ -49,6 +49,7 @@ __all__ = [
     "classical_gaussian_scale",
     "gaussian_delta",
     "laplace_scale",
+    "require_attainable",
 ]
 
 
@@ -61,7 +62,8 @@ class Calibration:
         scale: standard deviation (Gaussian) or b (Laplace); 0 where no noise is needed.
         guarantee: what was asked for.
         achieved: the loss at this scale, at most what was asked for: an epsilon for Laplace
-            noise, a delta (at the epsilon asked for) for Gaussian noise.
+            noise, a delta (at the epsilon asked for) for Gaussian noise. Where a vacuous
+            guarantee was allowed it is the loss without noise.
     """
 
     noise: Noise
@@ -104,13 +106,27 @@ def calibrate(
         if not allow_vacuous:
             raise VacuousGuaranteeError(_why_vacuous(guarantee, matrix.shape[1]))
         return Calibration(noise, 0.0, guarantee, exposed)
-    if noise is Noise.GAUSSIAN and isinstance(guarantee, PML):
-        raise InfeasibleError(
-            "noise 'gaussian' meets epsilon-PML below log(1/alpha) at no scale: far outputs give "
-            "the cell of a record away; use noise 'laplace', or ApproxPML or EnvelopePML"
-        )
+    _require_possible(guarantee, noise)
     scale = private_end(loss, target, start=diameter / guarantee.epsilon)
     return Calibration(noise, scale, guarantee, loss(scale))
+
+
+def require_attainable(guarantee: Guarantee, cells: int, *, noise: Noise | str) -> None:
+    """Refuse a guarantee that `calibrate` refuses whatever the strategy.
+
+    Args:
+        guarantee: what is to be met.
+        cells: number of cells k.
+        noise: "gaussian" or "laplace".
+
+    Raises:
+        InvalidInputError: alpha not fit for k cells.
+        InfeasibleError: this noise meets this guarantee at no scale.
+        VacuousGuaranteeError: every mechanism satisfies the guarantee.
+    """
+    if not isinstance(guarantee, PureDP | ApproxDP) and guarantee.is_vacuous(cells):
+        raise VacuousGuaranteeError(_why_vacuous(guarantee, cells))
+    _require_possible(guarantee, Noise(noise))
 
 
 def choose_noise(
@@ -168,11 +184,7 @@ def laplace_scale(sensitivity: float, *, epsilon: float) -> float:
 
 def _calibrate_dp(matrix: Array, guarantee: PureDP | ApproxDP, noise: Noise) -> Calibration:
     epsilon = guarantee.epsilon
-    if isinstance(guarantee, PureDP) and noise is Noise.GAUSSIAN:
-        raise InfeasibleError(
-            "noise 'gaussian' meets epsilon-DP at no scale: likelihood ratios are unbounded; "
-            "use noise 'laplace', or ApproxDP with a delta"
-        )
+    _require_possible(guarantee, noise)
     if isinstance(guarantee, ApproxDP) and noise is Noise.GAUSSIAN:
         sensitivity = l2_sensitivity(matrix, guarantee.neighbours)
         scale = analytic_gaussian_scale(sensitivity, epsilon=epsilon, delta=guarantee.delta)
@@ -180,6 +192,20 @@ def _calibrate_dp(matrix: Array, guarantee: PureDP | ApproxDP, noise: Noise) -> 
     sensitivity = l1_sensitivity(matrix, guarantee.neighbours)
     scale = laplace_scale(sensitivity, epsilon=epsilon)
     return Calibration(noise, scale, guarantee, sensitivity / scale if scale > 0 else 0.0)
+
+
+def _require_possible(guarantee: Guarantee, noise: Noise) -> None:
+    """Refuse Gaussian noise for a guarantee without a delta."""
+    if noise is Noise.GAUSSIAN and isinstance(guarantee, PureDP):
+        raise InfeasibleError(
+            "noise 'gaussian' meets epsilon-DP at no scale: likelihood ratios are unbounded; "
+            "use noise 'laplace', or add a delta"
+        )
+    if noise is Noise.GAUSSIAN and isinstance(guarantee, PML):
+        raise InfeasibleError(
+            "noise 'gaussian' meets epsilon-PML below log(1/alpha) at no scale: far outputs give "
+            "the cell of a record away; use noise 'laplace', or add a delta"
+        )
 
 
 def _pml_loss(
@@ -212,12 +238,12 @@ def _why_vacuous(guarantee: PMLGuarantee, cells: int) -> str:
         return (
             f"epsilon must be below log(1/min alpha) = {-math.log(least):.6g}, got "
             f"{guarantee.epsilon:g}: every mechanism satisfies that, nobody is protected; "
-            "lower epsilon, or allow it explicitly"
+            "lower epsilon (in Python, allow_vacuous=True accepts it)"
         )
     asked = [f"epsilon {guarantee.epsilon:g}"]
     if not isinstance(guarantee, PML):
         asked.append(f"delta {guarantee.delta:g}")
     return (
         f"{' and '.join(asked)} with min alpha {least:g} are met by this strategy without any "
-        "noise, nobody is protected; lower them, or allow it explicitly"
+        "noise, nobody is protected; lower them (in Python, allow_vacuous=True accepts it)"
     )

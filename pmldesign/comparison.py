@@ -16,7 +16,7 @@ from pmldesign._arguments import exponent
 from pmldesign.design import Design, design
 from pmldesign.errors import InvalidInputError
 from pmldesign.guarantees import Guarantee
-from pmldesign.mechanism import Mechanism, NoiseChoice, mechanism
+from pmldesign.mechanism import Mechanism, NoiseChoice, mechanism, require_feasible
 from pmldesign.neighbours import Neighbours
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.workloads import Workload, as_workload
@@ -126,6 +126,8 @@ def compare(
         if isinstance(entry, Strategy)
         for value in values
     }
+    if OPTIMAL in asked:
+        require_feasible(guarantee, workload.shape[1], noise=noise)
     rows: list[Row] = []
     designs: dict[float, Design] = {}
     for value in values:
@@ -139,13 +141,12 @@ def compare(
                 callback=callback,
             )
         group = [
-            _row(entry.name, value, fixed[index, value])
+            as_row(entry.name, value, fixed[index, value])
             if isinstance(entry, Strategy)
-            else _row(OPTIMAL, value, with_noise(designs[value].strategy, value))
+            else as_row(OPTIMAL, value, with_noise(designs[value].strategy, value))
             for index, entry in enumerate(asked)
         ]
-        best = min(row.error for row in group)
-        rows += [replace(row, ratio=row.error / best if best > 0 else 1.0) for row in group]
+        rows += with_ratios(group)
     return Comparison(workload, guarantee, tuple(rows), designs)
 
 
@@ -153,7 +154,14 @@ def _strategy(entry: str | Strategy, workload: Workload) -> Strategy:
     return baseline(entry, workload) if isinstance(entry, str) else entry
 
 
-def _row(name: str, p: float, made: Mechanism) -> Row:
+def with_ratios(rows: Sequence[Row]) -> tuple[Row, ...]:
+    """The rows with their errors set against the smallest one."""
+    best = min(row.error for row in rows)
+    return tuple(replace(row, ratio=row.error / best if best > 0 else 1.0) for row in rows)
+
+
+def as_row(name: str, p: float, made: Mechanism) -> Row:
+    """A mechanism as a row, not yet compared."""
     return Row(
         strategy=name,
         p=p,

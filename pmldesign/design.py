@@ -28,8 +28,8 @@ from pmldesign.strategies import Strategy
 from pmldesign.workloads import KroneckerWorkload, Workload, as_workload
 from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.centred import CentredWorkload
-from pmldesign_solvers import diagonal_scaling
-from pmldesign_solvers.certificate import Certificate
+from pmldesign_solvers import gamma
+from pmldesign_solvers.certificate import Certificate, Kind
 from pmldesign_solvers.operators import Array
 from pmldesign_solvers.solution import Callback, Solution, Status
 
@@ -133,11 +133,16 @@ def design(
     if method not in METHODS:
         raise InvalidInputError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
     relation = Neighbours(neighbours)
-    factors = workload.factors if isinstance(workload, KroneckerWorkload) else (workload,)
+    kind: Kind = "cells" if relation is Neighbours.ADD_REMOVE else "pairs"
+    factors = (
+        workload.factors
+        if isinstance(workload, KroneckerWorkload) and kind == "cells"
+        else (workload,)
+    )
     check_entries("the strategy", (workload.shape[1], workload.shape[1]))
     # (1 + gap/k)^k <= 1 + 1.8 gap for gap <= 1: leave room for the product of the factors' gaps
     share = rel_gap if len(factors) == 1 else math.log1p(rel_gap) / len(factors)
-    limits = _Limits(share, max_steps, time_limit, method, solver, callback)
+    limits = _Limits(share, max_steps, time_limit, method, solver, callback, kind)
     solutions = [_solve(factor, p, limits) for factor in factors]
     return _combine(workload, p, relation, rel_gap, solutions)
 
@@ -150,14 +155,16 @@ class _Limits:
     method: Method
     solver: str
     callback: Callback | None
+    kind: Kind
 
 
 def _solve(workload: Workload, p: float, limits: _Limits) -> Solution:
     try:
         if limits.method == "scaling":
-            return diagonal_scaling.solve(
+            return gamma.solve(
                 workload,
                 p,
+                kind=limits.kind,
                 rel_gap=limits.rel_gap,
                 max_steps=limits.max_steps,
                 time_limit=limits.time_limit,
@@ -187,6 +194,7 @@ def _solve_program(workload: Workload, p: float, limits: _Limits) -> Solution:
         return programs.solve(
             workload.to_dense(),
             p,
+            kind=limits.kind,
             form="primal" if limits.method == "primal" else "dual",
             solver=limits.solver.upper(),
             rel_gap=limits.rel_gap,

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 
 from pmldesign._arguments import finite_matrix, positive
 from pmldesign.errors import InvalidInputError
-from pmldesign.guarantees import class_probabilities
+from pmldesign.priors import class_probabilities
 from pmldesign_solvers.operators import BLOCK_BYTES, Array
 
 MOST_SIGNS = 2**24
@@ -52,6 +52,8 @@ def extreme_output_leakage(
     least = class_probabilities(alpha, matrix.shape[1])
     scale = positive("scale", scale)
     rows, counts = _distinct_rows(matrix)
+    if len(rows) == 0:
+        return 0.0
     patterns = math.prod(int(count) + 1 for count in counts)
     if patterns > MOST_SIGNS:
         raise InvalidInputError(
@@ -64,7 +66,7 @@ def extreme_output_leakage(
     for start in range(0, patterns, block):
         numbers = np.arange(start, min(start + block, patterns))
         # a group of `count` rows contributes -count, -count + 2, ..., count
-        digits = np.array(np.unravel_index(numbers, counts + 1)).reshape(len(rows), len(numbers))
+        digits = np.array(np.unravel_index(numbers, counts + 1))
         sums = (2 * digits.T - counts) @ rows / scale
         sums -= sums.min(axis=1, keepdims=True)
         kept = np.exp(-sums) @ least + rest * np.exp(-sums.max(axis=1))

@@ -36,8 +36,8 @@ from scipy.optimize import minimize_scalar
 
 from pmldesign._arguments import finite_matrix, non_negative, positive
 from pmldesign.gaussian_profile import LONGEST, gaussian_profile
-from pmldesign.guarantees import class_probabilities
 from pmldesign.neighbours import pairwise_distances
+from pmldesign.priors import class_probabilities
 from pmldesign_solvers.operators import BLOCK_BYTES, Array
 
 
@@ -92,17 +92,17 @@ def slack_from_distances(distances: Array, least: Array, scale: float, epsilon: 
 
 def envelope_from_distances(distances: Array, least: Array, scale: float, epsilon: float) -> float:
     """`gaussian_envelope_delta` from the l2 distances of the columns, shape (k, k)."""
+    if epsilon >= -math.log(least.min()):
+        return 0.0
     ratios = _ratios(distances, scale)
+    span = math.expm1(epsilon)
 
-    def bound(log_c: float) -> float:
-        return float(_bounds(ratios, least, log_c).sum()) / (
-            math.exp(log_c) * math.expm1(epsilon - log_c)
-        )
+    def bound(share: float) -> float:
+        """The bound at c = 1 + share (e^eps - 1)."""
+        return float(_bounds(ratios, least, math.log1p(share * span)).sum()) / ((1 - share) * span)
 
     # E (V - c)_+ is convex in c, so the bound is quasi-convex: one minimum
-    inside = minimize_scalar(
-        bound, bounds=(0.0, epsilon), method="bounded", options={"xatol": 1e-7 * epsilon}
-    )
+    inside = minimize_scalar(bound, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-7})
     return min(float(inside.fun), bound(0.0), 1.0)
 
 

@@ -119,17 +119,18 @@ def classical_gaussian_scale(sensitivity: float, *, epsilon: float, delta: float
 
     Args:
         sensitivity: largest l2 distance D between neighbours, at least 0.
-        epsilon: in (0, 1]; the rule is not proved beyond.
-        delta: in (0, 1).
+        epsilon: in (0, 1]; for large epsilon the rule gives too little noise.
+        delta: in (0, 1/2]; near 1 the rule gives too little noise, although [ZLU] states it.
 
     Raises:
         InvalidInputError: an argument out of range.
     """
     sensitivity = non_negative("sensitivity", sensitivity)
     epsilon, delta = positive("epsilon", epsilon), probability("delta", delta)
-    if epsilon > 1:
-        raise InvalidInputError(
-            f"epsilon must be in (0, 1] for the classical rule, got {epsilon:g}; "
-            "use analytic_gaussian_scale"
-        )
+    for name, value, most in (("epsilon", epsilon, 1.0), ("delta", delta, 0.5)):
+        if value > most:
+            raise InvalidInputError(
+                f"{name} must be in (0, {most:g}] for the classical rule, got {value:g}; "
+                "use analytic_gaussian_scale"
+            )
     return sensitivity * 3 * math.sqrt(-math.log(delta) / 2) / epsilon

@@ -22,19 +22,13 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, SupportsFloat
-
-import numpy as np
+from typing import ClassVar
 
 from pmldesign._arguments import positive, probability
-from pmldesign.errors import InvalidInputError
 from pmldesign.neighbours import Neighbours
+from pmldesign.priors import checked_alpha, class_probabilities
 from pmldesign_solvers.operators import Array
-
-ROUNDING = 1e-12
-"""By how much the sum of alpha may exceed 1, so that 1/3 + 1/3 + 1/3 and 0.1 * 10 are accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +90,10 @@ class _OnPriors:
     alpha: float | tuple[float, ...]
     neighbours: ClassVar[Neighbours] = Neighbours.REPLACE
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
+        object.__setattr__(self, "alpha", checked_alpha(self.alpha))
+
     def class_probabilities(self, cells: int) -> Array:
         """Least probability of each cell, shape (cells,); see `class_probabilities`."""
         return class_probabilities(self.alpha, cells)
@@ -116,10 +114,6 @@ class PML(_OnPriors):
 
     epsilon: float
     alpha: float | tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
-        object.__setattr__(self, "alpha", _checked_alpha(self.alpha))
 
     def describe(self, cells: int) -> str:
         """What is promised, to whom, and under which assumption."""
@@ -144,9 +138,8 @@ class ApproxPML(_OnPriors):
     alpha: float | tuple[float, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
+        _OnPriors.__post_init__(self)
         object.__setattr__(self, "delta", probability("delta", self.delta))
-        object.__setattr__(self, "alpha", _checked_alpha(self.alpha))
 
     def is_vacuous(self, cells: int) -> bool:
         """Whether every mechanism satisfies it: delta >= 1 - e^eps min alpha."""
@@ -176,9 +169,8 @@ class EnvelopePML(_OnPriors):
     alpha: float | tuple[float, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
+        _OnPriors.__post_init__(self)
         object.__setattr__(self, "delta", probability("delta", self.delta))
-        object.__setattr__(self, "alpha", _checked_alpha(self.alpha))
 
     def describe(self, cells: int) -> str:
         """What is promised, to whom, and under which assumption."""
@@ -196,60 +188,6 @@ _CHANGE = {
     Neighbours.ADD_REMOVE: "one record is added or removed",
     Neighbours.REPLACE: "one record is replaced (the number of records is public)",
 }
-
-
-def class_probabilities(alpha: float | Iterable[float], cells: int) -> Array:
-    """Turn alpha into the vector of least probabilities, one for each of k cells.
-
-    Args:
-        alpha: in (0, 1/k], or k numbers in (0, 1) whose sum is at most 1.
-        cells: k, at least 1.
-
-    Returns:
-        Shape (cells,), with a sum of at most 1 up to one rounding.
-
-    Raises:
-        InvalidInputError: alpha does not fit the number of cells.
-    """
-    if cells < 1:
-        raise InvalidInputError(f"cells must be at least 1, got {cells}")
-    alpha = _checked_alpha(alpha)
-    if isinstance(alpha, float):
-        if not alpha * cells <= 1 + ROUNDING:
-            raise InvalidInputError(
-                f"alpha must be in (0, 1/k] = (0, {1 / cells:.6g}] for k = {cells} cells, "
-                f"got {alpha:g}"
-            )
-        return np.full(cells, min(alpha, 1 / cells))
-    if len(alpha) != cells:
-        raise InvalidInputError(
-            f"alpha must be one number or one for each of the k = {cells} cells, got {len(alpha)}"
-        )
-    vector = np.array(alpha)
-    return vector / max(1.0, float(vector.sum()))
-
-
-def _checked_alpha(alpha: float | Iterable[float]) -> float | tuple[float, ...]:
-    if isinstance(alpha, SupportsFloat) and not isinstance(alpha, Iterable):
-        if not 0 < float(alpha) <= 1:
-            raise InvalidInputError(f"alpha must be in (0, 1/k] for k cells, got {alpha}")
-        return float(alpha)
-    try:
-        vector = tuple(float(value) for value in alpha)
-    except (TypeError, ValueError):
-        raise InvalidInputError(
-            f"alpha must be a number or a vector of numbers, got {alpha!r}"
-        ) from None
-    for cell, value in enumerate(vector):
-        if not 0 < value < 1:
-            raise InvalidInputError(
-                f"alpha must be in (0, 1) for every cell, got {value} for cell {cell}"
-            )
-    if not 0 < math.fsum(vector) <= 1 + ROUNDING:
-        raise InvalidInputError(
-            f"alpha must have a positive sum of at most 1, got {math.fsum(vector):.9g}"
-        )
-    return vector
 
 
 def _assumption(alpha: float | tuple[float, ...], cells: int) -> str:

@@ -31,8 +31,8 @@ from pmldesign._arguments import finite_matrix, non_negative, positive
 from pmldesign.errors import InvalidInputError
 from pmldesign.extreme_outputs import extreme_output_leakage
 from pmldesign.gaussian_leakage import gaussian_envelope_delta, gaussian_slack_delta
-from pmldesign.guarantees import class_probabilities
 from pmldesign.neighbours import pairwise_distances
+from pmldesign.priors import class_probabilities
 from pmldesign_solvers.operators import BLOCK_BYTES, Array
 
 __all__ = [

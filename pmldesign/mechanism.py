@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 
 from pmldesign._arguments import exponent
-from pmldesign.calibration import Calibration, calibrate
+from pmldesign.calibration import Calibration, calibrate, require_attainable
 from pmldesign.errors import InvalidInputError
 from pmldesign.guarantees import PML, Guarantee, PureDP
 from pmldesign.neighbours import Neighbours, l1_sensitivity, l2_sensitivity
@@ -155,6 +155,19 @@ def admissible(guarantee: Guarantee | None, noise: NoiseChoice) -> tuple[Noise, 
     if isinstance(guarantee, PureDP | PML):
         return (Noise.LAPLACE,)
     return (Noise.GAUSSIAN, Noise.LAPLACE)
+
+
+def require_feasible(guarantee: Guarantee | None, cells: int, *, noise: NoiseChoice) -> None:
+    """Refuse a guarantee that no strategy can meet with this noise; called before long work.
+
+    Raises:
+        InvalidInputError: alpha does not fit the number of cells.
+        InfeasibleError: this noise meets this guarantee at no scale.
+        VacuousGuaranteeError: every mechanism satisfies the guarantee.
+    """
+    if guarantee is not None:
+        for kind in admissible(guarantee, noise):
+            require_attainable(guarantee, cells, noise=kind)
 
 
 def without_total(strategy: Strategy) -> Strategy:

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pmldesign.comparison import Comparison
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.files import atomic_write, check_writable
+from pmldesign_solvers.operators import Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 FORMATS = (".png", ".pdf", ".svg")
+ENVELOPE_STYLES: Mapping[str, tuple[str, str]] = {
+    "Theorem 3": ("tab:gray", ":"),
+    "CVaR bound": ("tab:orange", "--"),
+    "exact envelope": ("tab:blue", "-"),
+    "binary envelope": ("tab:green", "-."),
+}
+"""Colour and line of each bound on the PML envelope, from above to below."""
 
 
 def check_plot_path(path: Path) -> None:
@@ -69,6 +81,47 @@ def plot_comparison(comparison: Comparison, path: Path) -> None:
     axes.set_title(comparison.workload.name)
     axes.grid(alpha=0.3)
     _save(figure, path)
+
+
+def plot_envelope(title: str, deltas: Array, curves: Mapping[str, Array], path: Path) -> None:
+    """Draw bounds on the PML envelope of one channel.
+
+    Args:
+        title: of the picture.
+        deltas: as for draw_envelope.
+        curves: as for draw_envelope.
+        path: .png, .pdf or .svg; an existing file is replaced at the end.
+
+    Raises:
+        FileError: the file cannot be written.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 4.4), layout="constrained")
+    axes = figure.subplots()
+    draw_envelope(axes, deltas, curves)
+    axes.set_title(title)
+    _save(figure, path)
+
+
+def draw_envelope(axes: Axes, deltas: Array, curves: Mapping[str, Array]) -> None:
+    """Draw bounds on the PML envelope over delta into axes.
+
+    Args:
+        axes: where to draw.
+        deltas: shape (d,), increasing.
+        curves: for some keys of ENVELOPE_STYLES, shape (d,), in nats.
+    """
+    for name, (color, line) in ENVELOPE_STYLES.items():
+        if name in curves:
+            width = 2.0 if name == "exact envelope" else 1.4
+            axes.plot(deltas, curves[name], line, color=color, linewidth=width, label=name)
+    axes.set_xlim(0, 1)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel(r"failure probability $\delta$")
+    axes.set_ylabel("leakage (nats)")
+    axes.grid(alpha=0.3)
+    axes.legend()
 
 
 def _text(p: float) -> str:

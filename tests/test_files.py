@@ -1,9 +1,11 @@
 """Files: every format there and back, what can be wrong with one, nothing left behind."""
 
+import errno
 import io
 import os
 import pickle
 import sys
+import tempfile
 import zipfile
 from types import SimpleNamespace
 
@@ -359,11 +361,15 @@ def test_paths_that_cannot_be_written(tmp_path, name, words):
     assert names_in(tmp_path) == ["folder.npy"]
 
 
-def test_devices_and_read_only_folders_are_refused(tmp_path, monkeypatch):
+def test_devices_and_folders_that_take_no_files_are_refused(tmp_path, monkeypatch):
     with pytest.raises(FileError, match="not a regular file"):
         check_writable("/dev/null")
-    monkeypatch.setattr(os, "access", lambda *_: False)
-    with pytest.raises(FileError, match="is read-only"):
+
+    def read_only(**_):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", read_only)
+    with pytest.raises(FileError, match="takes no new files: Read-only file system"):
         check_writable(tmp_path / "a.npy")
 
 

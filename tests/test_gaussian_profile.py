@@ -113,6 +113,8 @@ def test_classical_rule_is_never_better_and_only_for_epsilon_up_to_one():
         assert classical**2 == pytest.approx(18 * math.log(1 / delta) / epsilon**2)
     with pytest.raises(InvalidInputError, match="use analytic_gaussian_scale"):
         classical_gaussian_scale(1.0, epsilon=1.01, delta=1e-5)
+    with pytest.raises(InvalidInputError, match=r"delta must be in \(0, 0\.5\]"):
+        classical_gaussian_scale(1.0, epsilon=1, delta=0.51)
 
 
 @pytest.mark.parametrize("bad", [{"epsilon": 0}, {"epsilon": math.nan}, {"delta": 0}, {"delta": 1}])

@@ -56,6 +56,13 @@ def test_a_vector_of_alpha_is_kept_and_must_fit_the_cells():
         guarantee.class_probabilities(4)
 
 
+def test_a_sum_above_one_by_rounding_is_a_known_prior():
+    vector = (0.25, 0.25, 0.5 + 9e-13)
+    least = PML(1.0, vector).class_probabilities(3)
+    assert least.sum() == pytest.approx(1, abs=2e-16)
+    assert PML(1.0, (1 / 3 + 3e-13,) * 3).class_probabilities(3).sum() <= 1 + 2e-16
+
+
 def test_guarantees_are_values():
     assert PML(1, [0.2, 0.3]) == PML(1.0, (0.2, 0.3))
     assert len({PML(1, [0.2, 0.3]), PML(1.0, (0.2, 0.3)), PureDP(1)}) == 2

@@ -11,10 +11,12 @@ LATE = {"cvxpy", "matplotlib", "opendp", "rich"}
 LAYERS = [
     {"cli"},
     {"comparison", "files", "plots"},
+    {"laplace_design"},
     {"design", "mechanism", "bounds"},
     {
         *("calibration", "leakage", "noise", "strategies", "workloads", "guarantees", "neighbours"),
         *("gaussian_leakage", "gaussian_profile", "extreme_outputs", "private_end", "_arguments"),
+        *("priors", "envelope"),
     },
     {"errors"},
 ]

@@ -6,6 +6,7 @@ Commands are imported when they are called, so that `pmldesign --help` does not 
 from __future__ import annotations
 
 from importlib import import_module, metadata
+from typing import NoReturn
 
 import click
 
@@ -14,7 +15,11 @@ from pmldesign.errors import PmldesignError
 COMMANDS = {
     "workload": "Show a workload, or write it to a file.",
     "optimize": "Design the optimal strategy for a workload.",
+    "calibrate": "Find the noise that a strategy needs for a guarantee.",
     "compare": "Compare strategies on a workload.",
+    "bounds": "Show how close to the best possible an error is.",
+    "leakage": "Show the pointwise maximal leakage of noise on a strategy.",
+    "envelope": "Show the leakage envelope of a finite channel.",
 }
 
 
@@ -43,6 +48,24 @@ class _Commands(click.Group):
         except MemoryError:
             click.echo("error: this does not fit into memory; take a smaller workload", err=True)
             ctx.exit(1)
+        except click.UsageError as error:
+            _in_one_line(error, ctx)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args:
+            click.echo(ctx.get_help(), err=True)
+            ctx.exit(2)
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            _in_one_line(error, ctx)
+
+
+def _in_one_line(error: click.UsageError, ctx: click.Context) -> NoReturn:
+    path = (error.ctx or ctx).command_path
+    message = " ".join(error.format_message().rstrip(".").split())
+    click.echo(f"error: {message}; see {path} --help", err=True)
+    ctx.exit(error.exit_code)
 
 
 def _version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:

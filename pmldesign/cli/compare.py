@@ -15,10 +15,11 @@ from pmldesign.cli.options import (
     gap_options,
     guarantee_options,
     json_option,
+    numbers,
 )
 from pmldesign.cli.show import facts, print_json, progress
 from pmldesign.comparison import Comparison, compare
-from pmldesign.errors import FileError, InvalidInputError
+from pmldesign.errors import FileError
 from pmldesign.files import atomic_write, check_writable, load_workload, read_strategy
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload
@@ -81,7 +82,7 @@ def command(
         check_plot_path(plot)
     if output is not None:
         check_writable(output)
-    values = _exponents(exponents)
+    values = numbers("--p", exponents, example="2,4,inf")
     queries = load_workload(workload)
     guarantee = build_guarantee(**guarantee_arguments)
     with progress() as callback:
@@ -111,18 +112,9 @@ def command(
             lines.append(("guarantee", guarantee.describe(n)))
         facts(lines)
         click.echo()
-        comparison_table(shown)
+        comparison_table(shown.rows)
     for made in shown.designs.values():
         made.require_optimal()
-
-
-def _exponents(text: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise InvalidInputError(
-            f"--p must be numbers from 2 to inf separated by commas, such as 2,4,inf; got {text!r}"
-        ) from None
 
 
 def _entry(name: str, workload: Workload) -> str | Strategy:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.guarantees import PML, ApproxDP, ApproxPML, EnvelopePML, Guarantee, PureDP
+
+if TYPE_CHECKING:
+    from pmldesign.strategies import Strategy
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -117,3 +121,39 @@ def build_guarantee(
     if delta is None:
         return PML(epsilon, least)
     return (EnvelopePML if failure == "envelope" else ApproxPML)(epsilon, delta, least)
+
+
+strategy_help = (
+    "STRATEGY is a strategy file of `pmldesign optimize`, any matrix as .npy, .npz, .csv or .mtx "
+    "(a row for each measurement), or the name of a workload, whose own queries are measured."
+)
+
+
+def load_strategy(text: str) -> Strategy:
+    """The strategy in a file, or the queries of a named workload measured themselves.
+
+    Raises:
+        FileError: the file cannot be read.
+        InvalidInputError: it holds no strategy, or the name is not known.
+    """
+    from pmldesign.files import load_workload, read_strategy
+    from pmldesign.strategies import workload_strategy
+
+    if Path(text).suffix.lower() == ".npz":
+        return read_strategy(text)
+    queries = load_workload(text)
+    return replace(workload_strategy(queries), name=queries.name)
+
+
+def numbers(option: str, text: str, *, example: str) -> list[float]:
+    """Numbers separated by commas.
+
+    Raises:
+        InvalidInputError: something in it is no number.
+    """
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InvalidInputError(
+            f"{option} must be numbers separated by commas, such as {example}; got {text!r}"
+        ) from None

@@ -12,10 +12,11 @@ from typing import Any
 
 import click
 
+from pmldesign_solvers.l1_solution import L1Step
 from pmldesign_solvers.solution import Step
 
-PLAIN_WIDTH = 500
-"""Tables that are not for a terminal are never folded."""
+WIDTH = 500
+"""Tables are never cut to fit: a terminal that is too narrow wraps them, no digit is lost."""
 QUIET_SECONDS = 5.0
 """Where stderr is no terminal, a line of progress at most this often."""
 
@@ -32,13 +33,7 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         shown.add_column(header, justify="right" if index else "left", no_wrap=True)
     for row in rows:
         shown.add_row(*row)
-    console = Console(
-        file=sys.stdout,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        width=None if terminal else PLAIN_WIDTH,
-    )
+    console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False, width=WIDTH)
     with console.capture() as capture:
         console.print(shown)
     click.echo("\n".join(line.rstrip() for line in capture.get().splitlines()))
@@ -72,7 +67,7 @@ def _finite(value: Any) -> Any:
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[Step], None]]:
+def progress() -> Iterator[Callable[[Step | L1Step], None]]:
     """A callback for a solver that shows the step, both bounds and the gap on stderr."""
     if sys.stderr.isatty():
         from rich.console import Console
@@ -82,7 +77,7 @@ def progress() -> Iterator[Callable[[Step], None]]:
         return
     last = time.perf_counter()
 
-    def report(step: Step) -> None:
+    def report(step: Step | L1Step) -> None:
         nonlocal last
         now = time.perf_counter()
         if now - last >= QUIET_SECONDS:
@@ -92,7 +87,9 @@ def progress() -> Iterator[Callable[[Step], None]]:
     yield report
 
 
-def _line(step: Step) -> str:
+def _line(step: Step | L1Step) -> str:
+    if isinstance(step, L1Step):
+        return f"start {step.number}: error {step.error:.8g}, {step.seconds:.1f} s"
     return (
         f"step {step.number}: between {step.lower:.8g} and {step.upper:.8g},"
         f" gap {step.gap:.1e}, {step.seconds:.1f} s"

@@ -9,22 +9,29 @@ from pmldesign.files.atomic import atomic_write, check_writable
 from pmldesign.files.workloads import load_workload, read_workload, write_workload
 
 if TYPE_CHECKING:
+    from pmldesign.files.channels import load_channel, read_channel, read_prior
     from pmldesign.files.strategies import check_strategy_path, read_strategy, write_strategy
 
 __all__ = [
     "atomic_write",
     "check_strategy_path",
     "check_writable",
+    "load_channel",
     "load_workload",
+    "read_channel",
+    "read_prior",
     "read_strategy",
     "read_workload",
     "write_strategy",
     "write_workload",
 ]
 
+_CHANNELS = ("load_channel", "read_channel", "read_prior")
+
 
 def __getattr__(name: str) -> Any:
-    # strategies need scipy, workloads do not
+    # strategies need scipy, workloads do not; nor do they need channels
     if name in __all__:
-        return getattr(import_module("pmldesign.files.strategies"), name)
+        module = "channels" if name in _CHANNELS else "strategies"
+        return getattr(import_module(f"pmldesign.files.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,7 +20,7 @@ def check_writable(path: PathName) -> None:
     """Refuse a path that cannot be written; called before long work.
 
     Raises:
-        FileError: the path is a folder or a device, or its folder is missing or read-only.
+        FileError: the path is a folder or a device, or its folder is missing or takes no new files.
     """
     path = Path(path)
     try:
@@ -34,8 +35,14 @@ def check_writable(path: PathName) -> None:
         if isinstance(error, PmldesignError):
             raise
         raise FileError(f"cannot write {str(path)!r}: {error}") from None
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise FileError(f"cannot write {str(path)!r}: the folder {str(folder)!r} is read-only")
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise FileError(
+            f"cannot write {str(path)!r}: the folder {str(folder)!r} takes no new files:"
+            f" {error.strerror or error}"
+        ) from None
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from pmldesign.errors import FileError, PmldesignError
 from pmldesign.files.atomic import PathName, atomic_write
 from pmldesign.files.tables import read_csv, write_csv
 from pmldesign.workloads import DenseWorkload, Workload, named_workloads, parse_workload
+
+T = TypeVar("T")
 
 
 def load_workload(text: str) -> Workload:
@@ -36,7 +38,7 @@ def load_workload(text: str) -> Workload:
         InvalidInputError: its contents are not a workload, or the name is not known.
     """
     if text == "-":
-        return _read_standard_input()
+        return read_standard_input(_as_workload)
     return read_workload(text) if _looks_like_file(text) else parse_workload(text)
 
 
@@ -51,11 +53,16 @@ def read_workload(path: PathName) -> Workload:
         FileError: missing, unreadable, empty, truncated, pickled, or of another format.
         InvalidInputError: the contents are not a real, finite, non-empty matrix.
     """
+    return read_matrix_file(path, _as_workload)
+
+
+def read_matrix_file(path: PathName, build: Callable[[Any, str], T]) -> T:
+    """What `build` makes of the matrix in a file and of the file's name; as read_workload."""
     path = Path(path)
     extension = _extension(path)
     try:
         with path.open("rb") as handle:
-            return _read(handle, extension, path.name)
+            return _read(handle, extension, path.name, build)
     except PmldesignError:
         raise
     except (OSError, ValueError) as error:  # ValueError: a null byte in the path
@@ -80,13 +87,16 @@ def write_workload(path: PathName, workload: Workload) -> None:
         writer(handle, workload)
 
 
-def _read_standard_input() -> Workload:
+def read_standard_input(build: Callable[[Any, str], T]) -> T:
+    """What `build` makes of the matrix on standard input; .csv unless it starts as another."""
     data = sys.stdin.buffer.read()
     extension = next((name for magic, name in _MAGIC.items() if data.startswith(magic)), ".csv")
-    return _read(io.BytesIO(data), extension, "standard input")
+    return _read(io.BytesIO(data), extension, "standard input", build)
 
 
 def _looks_like_file(text: str) -> bool:
+    if not text:
+        return False  # Path("") is the current folder
     path = Path(text)
     if path.suffix.lower() in _READERS or os.sep in text or (os.altsep or os.sep) in text:
         return True
@@ -103,19 +113,19 @@ def _extension(path: Path) -> str:
     extension = path.suffix.lower()
     if extension not in _READERS:
         raise FileError(
-            f"{str(path)!r}: a workload file ends in {', '.join(_READERS)}, "
+            f"{str(path)!r}: a matrix file ends in {', '.join(_READERS)}, "
             + (f"not in {path.suffix}" if extension else "this one has no extension")
         )
     return extension
 
 
-def _read(handle: IO[bytes], extension: str, name: str) -> Workload:
+def _read(handle: IO[bytes], extension: str, name: str, build: Callable[[Any, str], T]) -> T:
     if not handle.read(1):
         raise FileError(f"{name} is empty")
     handle.seek(0)
     try:
         matrix = _READERS[extension](handle)
-        return _as_workload(matrix, name)
+        return build(matrix, name)
     except PmldesignError as error:
         raise type(error)(f"{name}: {error}") from None
     except MemoryError:

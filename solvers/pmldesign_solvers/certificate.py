@@ -14,6 +14,10 @@ The singular values of a small matrix are computed directly and lowered by n * e
 one), more than a backward stable method can be off (Weyl). Those of a large one are square roots of
 eigenvalues of its Gram matrix, lowered likewise before the root.
 
+Pairs. Where neighbours differ by e_i - e_j, R counts by the largest distance of two columns, w is a
+weight for every pair, diag(w) the graph Laplacian of these weights, and A and E count on vectors
+that sum to zero only.
+
 Both bounds are then moved outwards by the relative rounding error of their last sums. Squares that
 may have underflowed enter the upper bound with the smallest normal number added.
 
@@ -25,10 +29,14 @@ References:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from pmldesign_solvers.operators import BLOCK_BYTES, Array, DenseOperator, Operator
+from pmldesign_solvers.operators import BLOCK_BYTES, Array, Operator
+
+Kind = Literal["cells", "pairs"]
+"""What neighbouring histograms differ by: one cell (add-remove), or two (replace)."""
 
 EPS = float(np.finfo(np.float64).eps)
 TINY = float(np.finfo(np.float64).tiny)
@@ -84,26 +92,52 @@ def lower_bound(operator: Operator, u: Array, w: Array, p: float) -> float:
     Args:
         operator: the m x n workload.
         u: shape (m,), non-negative, not all zero; scaled here to norm(u)_q = 1.
-        w: shape (n,), non-negative, not all zero; scaled here to sum 1.
+        w: non-negative, not all zero. Shape (n,) for cells, scaled here to sum 1; or a symmetric
+            matrix of shape (n, n) for pairs, scaled to sum 1 over i < j.
         p: in [2, inf].
     """
     m, n = operator.shape
     u = np.asarray(u / dual_norm(u, p))
-    w = np.asarray(w / w.sum())
-    if m < n:
-        operator, u, w = DenseOperator(np.ascontiguousarray(operator.to_dense().T)), w, u
-    root = np.sqrt(w)
+    if w.ndim == 2:
+        return _lower_bound_of_pairs(np.sqrt(u)[:, None] * operator.to_dense(), w)
+    root = np.sqrt(w / w.sum())
     if m * n <= DIRECT_ENTRIES:
-        values = np.linalg.svd(np.sqrt(u)[:, None] * operator.to_dense() * root, compute_uv=False)
-        nuclear = float(np.maximum(values - len(root) * EPS * values[0], 0.0).sum())
-        return nuclear * (1.0 - (m + n) * EPS)
-    eigenvalues = np.linalg.eigvalsh(root[:, None] * operator.gram(u) * root)
-    allowance = len(root) * EPS * max(float(eigenvalues[-1]), 0.0)
-    nuclear = float(np.sqrt(np.maximum(eigenvalues - allowance, 0.0)).sum())
-    return nuclear * (1.0 - (m + n) * EPS)
+        matrix = np.sqrt(u)[:, None] * operator.to_dense() * root
+        values = np.linalg.svd(matrix, compute_uv=False)
+        nuclear = float(np.maximum(values - min(m, n) * EPS * values[0], 0.0).sum())
+    else:
+        if m < n:
+            rows = np.sqrt(u)[:, None] * operator.to_dense() * root
+            gram = rows @ rows.T
+        else:
+            gram = root[:, None] * operator.gram(u) * root
+        nuclear = _nuclear_norm(gram, float(np.trace(gram)))
+    return float(nuclear * (1.0 - (m + n) * EPS))
 
 
-def upper_bound(operator: Operator, strategy: Array, basis: Array, p: float) -> float:
+def _lower_bound_of_pairs(matrix: Array, w: Array) -> float:
+    """Nuclear norm of diag(u)^(1/2) A times a root of the Laplacian, without forming the root."""
+    m, n = matrix.shape
+    centred = matrix - matrix.mean(axis=1, keepdims=True)
+    if m > n:
+        centred = np.linalg.qr(centred, mode="r")
+    weights = w / (w.sum() / 2)
+    laplacian = np.diag(weights.sum(axis=1)) - weights
+    gram = centred @ laplacian @ centred.T
+    # rounding grows with the size of the terms, which may exceed that of their sum
+    terms = float((centred**2).sum()) * 2 * float(laplacian.diagonal().max())
+    return float(_nuclear_norm((gram + gram.T) / 2, terms) * (1.0 - (m + n) * EPS))
+
+
+def _nuclear_norm(gram: Array, terms: float) -> float:
+    """Lower bound on trace(M^T M)^(1/2) from the Gram matrix, whose terms are of this size."""
+    eigenvalues = np.linalg.eigvalsh(gram) - len(gram) * EPS * terms
+    return float(np.sqrt(np.maximum(eigenvalues, 0.0)).sum())
+
+
+def upper_bound(
+    operator: Operator, strategy: Array, basis: Array, p: float, *, kind: Kind = "cells"
+) -> float:
     """Certified upper bound on gamma_(p)(A) from any factorization, exact or nearly so.
 
     Args:
@@ -111,14 +145,32 @@ def upper_bound(operator: Operator, strategy: Array, basis: Array, p: float) -> 
         strategy: R, shape (r, n).
         basis: B, shape (n, r); the reconstruction is L = A B.
         p: in [2, inf].
+        kind: what neighbours differ by; for pairs A counts on vectors that sum to zero only.
     """
     m, n = operator.shape
-    sensitivity = float(np.sqrt(np.einsum("ij,ij->j", strategy, strategy).max() + TINY))
+    unit = np.eye(n)
+    residual = unit - basis @ strategy
+    if kind == "cells":
+        sensitivity = float(np.sqrt(np.einsum("ij,ij->j", strategy, strategy).max() + TINY))
+        spread = 1.0
+    else:
+        sensitivity, spread = diameter(strategy) + np.sqrt(TINY), float(np.sqrt(2.0))
+        residual -= residual.mean(axis=1, keepdims=True)
     variances = squared_row_norms(operator, basis) + TINY
-    residual = squared_row_norms(operator, np.eye(n) - basis @ strategy) + TINY
+    rest = squared_row_norms(operator, residual) + TINY
     value = np.sqrt(power_mean(variances, p / 2)) * sensitivity
-    value += np.sqrt(power_mean(residual, p / 2))
+    value += np.sqrt(power_mean(rest, p / 2)) * spread
     return float(value) * (1.0 + (m + n) * EPS)
+
+
+def diameter(strategy: Array) -> float:
+    """Largest distance between two columns of R, from their differences."""
+    columns = np.ascontiguousarray(strategy.T)
+    largest = 0.0
+    for index, column in enumerate(columns[:-1]):
+        others = columns[index + 1 :] - column
+        largest = max(largest, float(np.einsum("ij,ij->i", others, others).max()))
+    return float(np.sqrt(largest))
 
 
 def squared_row_norms(operator: Operator, matrix: Array) -> Array:
@@ -133,9 +185,17 @@ def squared_row_norms(operator: Operator, matrix: Array) -> Array:
 
 
 def certify(
-    operator: Operator, strategy: Array, basis: Array, u: Array, w: Array, p: float
+    operator: Operator,
+    strategy: Array,
+    basis: Array,
+    u: Array,
+    w: Array,
+    p: float,
+    *,
+    kind: Kind = "cells",
 ) -> Certificate:
     """Both bounds, from the original workload and the returned arrays alone."""
     return Certificate(
-        lower=lower_bound(operator, u, w, p), upper=upper_bound(operator, strategy, basis, p)
+        lower=lower_bound(operator, u, w, p),
+        upper=upper_bound(operator, strategy, basis, p, kind=kind),
     )

@@ -3,14 +3,18 @@
 Primal, a semidefinite program whose value is gamma_(p)(A)^2:
 
     minimise    norm(v)_{p/2}
-    subject to  [[X, A], [A^T, Y]] >= 0,   diag(X) <= v,   diag(Y) <= 1.
+    subject to  [[X, A], [A^T, Y]] >= 0,   diag(X) <= v,   d_k^T Y d_k <= 1.
 
-Y is the Gram matrix of a strategy; the multipliers of the last two constraints are the dual u, w.
+Y is the Gram matrix of a strategy, d_k are the difference vectors of neighbours (the unit vectors,
+for cells); the multipliers of the last two constraints are the dual u, w.
 
 Dual, diagonal scaling, whose value is gamma_(p)(A):
 
     maximise    <A, Z>
-    subject to  [[diag(u), Z], [Z^T, diag(w)]] >= 0,   norm(u)_q <= 1,   sum(w) <= 1.
+    subject to  [[diag(u), Z], [Z^T, W]] >= 0,   W = sum_k w_k d_k d_k^T,
+                norm(u)_q <= 1,   sum(w) <= 1,   w >= 0.
+
+For pairs both are written relative to the last cell, as in `differences`.
 
 Neither answer is taken at its word. From the weights follows a factorization in closed form, from Y
 another one after a small multiple of the identity makes it invertible; the better of them is
@@ -25,11 +29,22 @@ from __future__ import annotations
 
 import time
 import warnings
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from pmldesign_solvers.certificate import Certificate, certify, dual_exponent, upper_bound
+from pmldesign_solvers.certificate import (
+    Certificate,
+    Kind,
+    certify,
+    diameter,
+    dual_exponent,
+    upper_bound,
+)
+from pmldesign_solvers.differences import Cells, Pairs
+from pmldesign_solvers.interior_point import InteriorPoint
+from pmldesign_solvers.merged import FLOOR, MergedWorkload
 from pmldesign_solvers.operators import Array, DenseOperator
 from pmldesign_solvers.scaling_problem import ScalingProblem
 from pmldesign_solvers.solution import Solution, Status
@@ -48,6 +63,7 @@ def solve(
     matrix: Array,
     p: float,
     *,
+    kind: Kind = "cells",
     form: Form = "primal",
     solver: str = "SCS",
     rel_gap: float = 1e-4,
@@ -60,6 +76,7 @@ def solve(
     Args:
         matrix: A, shape (m, n), not all zero.
         p: in [2, inf].
+        kind: what neighbours differ by: "cells" (add-remove) or "pairs" (replace).
         form: "primal" or "dual".
         solver: "SCS" or "CLARABEL".
         rel_gap: the status is OPTIMAL only if the certificate is at least this tight.
@@ -79,14 +96,16 @@ def solve(
     if solver not in SOLVERS:
         raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {solver!r}")
     start = time.perf_counter()
-    size = float(np.abs(matrix).max(initial=0.0))
+    problem = _Coordinates.of(matrix, kind)
+    size = float(np.abs(problem.matrix).max(initial=0.0))
     if size == 0.0:
         raise ValueError("the workload is zero: every answer is known without measuring anything")
     options = _options(solver, accuracy, max_iterations, time_limit)
     build = _primal if form == "primal" else _dual
-    u, w, gram, raw, iterations = build(matrix / size, p, solver, options)
-    strategy, basis, u, w = _repair(DenseOperator(matrix), p, u, w, gram)
-    certificate = certify(DenseOperator(matrix), strategy, basis, u, w, p)
+    vectors = problem.differences.images(np.eye(problem.matrix.shape[1]))
+    u, w, gram, raw, iterations = build(problem.matrix / size, vectors, p, solver, options)
+    strategy, basis, u, w = _repair(problem, p, u, w, gram)
+    certificate = certify(DenseOperator(matrix), strategy, basis, u, w, p, kind=kind)
     return Solution(
         strategy=strategy,
         basis=basis,
@@ -98,6 +117,43 @@ def solve(
         eigendecompositions=2,
         seconds=time.perf_counter() - start,
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Coordinates:
+    """A workload in the coordinates of its difference vectors, nothing merged."""
+
+    matrix: Array
+    differences: Cells | Pairs
+
+    @classmethod
+    def of(cls, matrix: Array, kind: Kind) -> _Coordinates:
+        if kind == "cells":
+            return cls(matrix, Cells(matrix.shape[1]))
+        return cls(matrix[:, :-1] - matrix[:, -1:], Pairs(matrix.shape[1] - 1))
+
+    @property
+    def operator(self) -> DenseOperator:
+        return DenseOperator(self.matrix)
+
+    @property
+    def row_copies(self) -> Array:
+        return np.ones(len(self.matrix))
+
+    @property
+    def rank(self) -> int:
+        return int(np.linalg.matrix_rank(self.matrix))
+
+    def lift(self, strategy: Array, basis: Array) -> tuple[Array, Array]:
+        """R and B on all cells, of sensitivity 1."""
+        if isinstance(self.differences, Pairs):
+            strategy = np.hstack([strategy, np.zeros((len(strategy), 1))])
+            strategy -= strategy.mean(axis=1, keepdims=True)
+            basis = np.vstack([basis, -basis.sum(axis=0)])
+            sensitivity = diameter(strategy)
+        else:
+            sensitivity = float(np.linalg.norm(strategy, axis=0).max())
+        return strategy / sensitivity, basis * sensitivity
 
 
 def _options(
@@ -121,17 +177,21 @@ def _options(
     }
 
 
+Answer = tuple[Array, Array, Array | None, str, int]
+"""u, w, the Gram matrix of a strategy if the program has one, status, iterations."""
+
+
 def _primal(
-    matrix: Array, p: float, solver: str, options: dict[str, float]
-) -> tuple[Array, Array, Array | None, str, int]:
+    matrix: Array, vectors: Array, p: float, solver: str, options: dict[str, float]
+) -> Answer:
     import cvxpy as cp
 
-    m, n = matrix.shape
-    block = cp.Variable((m + n, m + n), PSD=True)
+    m, k = matrix.shape
+    block = cp.Variable((m + k, m + k), PSD=True)
     variances = cp.Variable(m)
     size = cp.max(variances) if np.isinf(p) else cp.pnorm(variances, p / 2)
-    diagonal = cp.diag(block)
-    rows, columns = diagonal[:m] <= variances, diagonal[m:] <= 1
+    rows = cp.diag(block)[:m] <= variances
+    columns = cp.sum(cp.multiply(vectors @ block[m:, m:], vectors), axis=1) <= 1
     problem = cp.Problem(cp.Minimize(size), [block[:m, m:] == matrix, rows, columns])
     raw, iterations = _run(problem, solver, options)
     gram = np.asarray(block.value[m:, m:])
@@ -139,21 +199,34 @@ def _primal(
 
 
 def _dual(
-    matrix: Array, p: float, solver: str, options: dict[str, float]
-) -> tuple[Array, Array, Array | None, str, int]:
+    matrix: Array, vectors: Array, p: float, solver: str, options: dict[str, float]
+) -> Answer:
     import cvxpy as cp
 
-    m, n = matrix.shape
-    block = cp.Variable((m + n, m + n), PSD=True)
-    u, w = cp.Variable(m), cp.Variable(n)
+    m, k = matrix.shape
+    block = cp.Variable((m + k, m + k), PSD=True)
+    u, w = cp.Variable(m), cp.Variable(len(vectors), nonneg=True)
     exponent = dual_exponent(p)
     ball = cp.max(u) if exponent == 0.0 else cp.pnorm(u, 1.0 / exponent)
+    weighted = cp.reshape(_outer_products(vectors) @ w, (k, k), order="C")
     problem = cp.Problem(
         cp.Maximize(cp.sum(cp.multiply(matrix, block[:m, m:]))),
-        [block[:m, :m] == cp.diag(u), block[m:, m:] == cp.diag(w), ball <= 1, cp.sum(w) <= 1],
+        [block[:m, :m] == cp.diag(u), block[m:, m:] == weighted, ball <= 1, cp.sum(w) <= 1],
     )
     raw, iterations = _run(problem, solver, options)
     return np.asarray(u.value), np.asarray(w.value), None, raw, iterations
+
+
+def _outer_products(vectors: Array) -> Any:
+    """The sparse matrix whose column k is v_k v_k^T, written row after row."""
+    from scipy import sparse
+
+    count, k = vectors.shape
+    index, first = np.nonzero(vectors)
+    same, second = np.nonzero(vectors[index])
+    owner, first = index[same], first[same]
+    values = vectors[owner, first] * vectors[owner, second]
+    return sparse.csr_array((values, (first * k + second, owner)), shape=(k * k, count))
 
 
 def _run(problem: Any, solver: str, options: dict[str, float]) -> tuple[str, int]:
@@ -178,16 +251,31 @@ def _run(problem: Any, solver: str, options: dict[str, float]) -> tuple[str, int
 
 
 def _repair(
-    operator: DenseOperator, p: float, u: Array, w: Array, gram: Array | None
+    problem: _Coordinates, p: float, u: Array, w: Array, gram: Array | None
 ) -> tuple[Array, Array, Array, Array]:
     """An exactly feasible factorization and dual point from approximate ones."""
-    problem = ScalingProblem(operator, p)
-    point = problem.evaluate(*problem.normalise(*problem.fold(u, w)))
-    u, w = problem.weights(point)
-    candidates = [problem.factors(point)]
+    operator = problem.operator
+    pairs = problem.differences if isinstance(problem.differences, Pairs) else None
+    candidates: list[tuple[Array, Array]] = []
+    if pairs is None:
+        merged = MergedWorkload(operator)
+        scaling = ScalingProblem(merged, p)
+        point = scaling.evaluate(*scaling.normalise(*scaling.turn(*merged.fold(u, w))))
+        u, w = scaling.weights(point)
+        candidates.append(scaling.factors(point))
+    else:
+        u, w = (np.maximum(x, FLOOR * x.max()) for x in (u, w))
+        iterate = InteriorPoint(problem, pairs, p).evaluate(u, w)
+        candidates.append(problem.lift(iterate.strategy, iterate.right_inverse()))
+        w = pairs.to_matrix(w)
     if gram is not None:
-        candidates += [_from_gram(gram, ridge) for ridge in RIDGES]
-    strategy, basis = min(candidates, key=lambda pair: upper_bound(operator, pair[0], pair[1], p))
+        candidates += [problem.lift(*_from_gram(gram, ridge)) for ridge in RIDGES]
+    kind: Kind = "cells" if pairs is None else "pairs"
+    if pairs is not None:
+        operator = DenseOperator(np.hstack([problem.matrix, np.zeros((len(problem.matrix), 1))]))
+    strategy, basis = min(
+        candidates, key=lambda pair: upper_bound(operator, pair[0], pair[1], p, kind=kind)
+    )
     return strategy, basis, u, w
 
 

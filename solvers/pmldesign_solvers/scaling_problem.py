@@ -40,10 +40,9 @@ from pmldesign_solvers.certificate import (
     power_mean,
     squared_row_norms,
 )
-from pmldesign_solvers.operators import Array, DenseOperator, Indices, Operator
+from pmldesign_solvers.merged import MergedWorkload
+from pmldesign_solvers.operators import Array, DenseOperator, Operator
 
-FLOOR = 1e-13
-"""Weights stay above this fraction of the largest, where their square roots still have digits."""
 ACCURATE = 1e-9
 """Eigenvalues of a Gram matrix below this fraction of the largest have too few digits."""
 JACOBI_ENTRIES = 2**20
@@ -80,25 +79,21 @@ class ScalingProblem:
     those of one original row or column; equal ones share them.
     """
 
-    def __init__(self, operator: Operator, p: float) -> None:
-        self._merged = operator.merge()
-        self._row_copies = _counts(self._merged.row_of)
-        self._column_copies = _counts(self._merged.column_of)
-        # equal columns are one column to the strategy, equal rows still count one by one
-        one_each = np.ones_like(self._column_copies)
-        m, n = self._merged.operator.shape
+    def __init__(self, merged: MergedWorkload, p: float) -> None:
+        self._merged = merged
+        self._rank = merged.rank
+        one_each = np.ones_like(merged.column_copies)
+        m, n = merged.shape
         self.transposed = m < n
         if self.transposed:
-            dense = np.ascontiguousarray(self._merged.operator.to_dense().T)
+            dense = np.ascontiguousarray(merged.operator.to_dense().T)
             self.operator: Operator = DenseOperator(dense)
             self.row_p, self.column_p = np.inf, p
-            self.row_counts, self.column_counts = one_each, self._row_copies
+            self.row_counts, self.column_counts = one_each, merged.row_copies
         else:
-            self.operator = self._merged.operator
+            self.operator = merged.operator
             self.row_p, self.column_p = p, np.inf
-            self.row_counts, self.column_counts = self._row_copies, one_each
-        self.decompositions = 0
-        self._rank = self._measure_rank()
+            self.row_counts, self.column_counts = merged.row_copies, one_each
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -135,37 +130,15 @@ class ScalingProblem:
             scale=scale,
         )
 
-    def _measure_rank(self) -> int:
-        """Rank of the workload, after scaling its rows and columns to unit norms."""
-        if 0 in self.shape:
-            return 0
-        eigenvalues = np.linalg.eigvalsh(self._equilibrated()[0])
-        self.decompositions += 1
-        return int((eigenvalues > 100 * self.shape[1] * EPS * eigenvalues[-1]).sum())
-
-    def _equilibrated(self) -> tuple[Array, Array]:
-        """Gram matrix of the workload with unit rows and columns, and the column norms."""
-        rows = self.operator.row_quadratic(np.eye(self.shape[1]))
-        gram = self.operator.gram(1.0 / rows)
-        norms = np.sqrt(gram.diagonal())
-        return gram / norms / norms[:, None], norms
-
-    def _onto_row_space(self, strategy: Array) -> Array:
-        """Remove what division by the roots of vanishing weights made of rounding errors."""
-        gram, norms = self._equilibrated()
-        basis = np.linalg.eigh(gram)[1][:, -self._rank :]
-        self.decompositions += 1
-        return np.asarray((strategy / norms @ basis) @ (basis.T * norms))
-
     def _decompose(self, row_weights: Array, root: Array) -> tuple[Array, Array]:
         """S and Q of diag(row_weights)^(1/2) A diag(root), without the null space of A."""
         m, n = self.shape
         gram = root[:, None] * self.operator.gram(row_weights) * root
         eigenvalues, vectors = np.linalg.eigh(gram)
-        self.decompositions += 1
+        self._merged.decompositions += 1
         smallest = eigenvalues[n - self._rank]
         if smallest < ACCURATE * eigenvalues[-1] and m * n <= JACOBI_ENTRIES:
-            self.decompositions += 1
+            self._merged.decompositions += 1
             return _jacobi(
                 np.sqrt(row_weights)[:, None] * self.operator.to_dense() * root, self._rank
             )
@@ -173,9 +146,13 @@ class ScalingProblem:
         return np.sqrt(eigenvalues[n - found :]), vectors[:, n - found :]
 
     def _row_norms(self, half: Array) -> Array:
-        """diag(A X A^T) for X = H H^T."""
+        """diag(A X A^T) for X = H H^T.
+
+        The quadratic form squares the condition number of H; the product does not, but has m x n
+        entries even where A has structure.
+        """
         m, n = self.shape
-        if m * n <= JACOBI_ENTRIES:  # the quadratic form squares the condition number of H
+        if m * n <= JACOBI_ENTRIES:
             return squared_row_norms(self.operator, half)
         return self.operator.row_quadratic(half @ half.T)
 
@@ -192,51 +169,31 @@ class ScalingProblem:
                 return scaled, norms
         return plain, np.ones_like(columns)
 
-    def fold(self, u: Array, w: Array) -> tuple[Array, Array]:
-        """Weights of the original rows and columns as those of the merged and oriented workload."""
-        u, w = np.maximum(u, 0.0), np.maximum(w, 0.0)
-        rows, columns = self._merged.row_of, self._merged.column_of
-        row_weights = np.bincount(rows[rows >= 0], weights=u[rows >= 0]) / self._row_copies
-        column_weights = np.bincount(columns[columns >= 0], weights=w[columns >= 0])
-        row_weights = np.maximum(row_weights, FLOOR * row_weights.max())
-        column_weights = np.maximum(column_weights, FLOOR * column_weights.max())
-        if self.transposed:
-            return column_weights, row_weights
-        return row_weights, column_weights
+    def turn(self, u: Array, w: Array) -> tuple[Array, Array]:
+        """Weights of rows and columns of the merged workload as those of the oriented one."""
+        return (w, u) if self.transposed else (u, w)
 
     def factors(self, point: Point) -> tuple[Array, Array]:
         """R, shape (r, n), and B, shape (n, r), of the original workload, max column norm 1."""
         norms = np.sqrt(self.column_counts * point.w) * point.scale
-        right_inverse = norms[:, None] * point.vectors / np.sqrt(point.values)
+        basis = np.asarray(norms[:, None] * point.vectors / np.sqrt(point.values))
         if self.transposed:
             # L of the transposed workload, turned round
-            strategy = self.operator.matvec(right_inverse).T
-            basis = np.linalg.pinv(strategy)
+            strategy = np.asarray(self.operator.matvec(basis).T)
+        elif len(point.values) == len(norms):
+            strategy = np.asarray(((point.vectors * np.sqrt(point.values)) / norms[:, None]).T)
+            return self._merged.original_factors(strategy, basis)
         else:
-            strategy = ((point.vectors * np.sqrt(point.values)) / norms[:, None]).T
-            basis = right_inverse
-            if len(strategy) < len(norms):
-                strategy = self._onto_row_space(strategy)
-                basis = np.linalg.pinv(strategy)
-        sensitivity = np.sqrt(np.einsum("ij,ij->j", strategy, strategy).max())
-        columns = self._merged.column_of
-        full = np.where(columns >= 0, strategy[:, columns], 0.0) / sensitivity
-        shares = np.where(columns >= 0, 1.0 / self._column_copies[columns], 0.0)
-        return np.ascontiguousarray(full), shares[:, None] * basis[columns] * sensitivity
+            # made of rows of A, so that it spans them even where weights vanish
+            rows = (self.row_counts * point.u)[:, None] * self.operator.matvec(basis)
+            strategy = np.asarray(self.operator.rmatvec(rows).T / point.values[:, None])
+        basis = np.asarray(np.linalg.pinv(strategy))
+        return self._merged.original_factors(strategy, basis)
 
     def weights(self, point: Point) -> tuple[Array, Array]:
         """u, shape (m,), and w, shape (n,), of the original workload."""
-        u, w = (point.w, point.u) if self.transposed else (point.u, point.w)
-        rows, columns = self._merged.row_of, self._merged.column_of
-        return (
-            np.where(rows >= 0, u[rows], 0.0),
-            np.where(columns >= 0, w[columns] / self._column_copies[columns], 0.0),
-        )
-
-
-def _counts(labels: Indices) -> Array:
-    """How many originals each merged row or column stands for."""
-    return np.asarray(np.bincount(labels[labels >= 0]), dtype=np.float64)
+        u, w = self.turn(point.u, point.w)
+        return self._merged.original_weights(u, w)
 
 
 def _jacobi(matrix: Array, rank: int) -> tuple[Array, Array]:

@@ -47,14 +47,32 @@ Callback = Callable[[Step], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Candidate:
+    """What one step of a method offers; the arrays are made when they are wanted.
+
+    Attributes:
+        lower: of the dual weights.
+        upper: of the factorization; inf if it does not answer the whole workload.
+        weights: u and w of the original workload.
+        factors: R and B of the original workload.
+    """
+
+    lower: float
+    upper: float
+    weights: Callable[[], tuple[Array, Array]]
+    factors: Callable[[], tuple[Array, Array]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Solution:
     """A factorization A = L R, L = A B, with its certificate.
 
     Attributes:
-        strategy: R, shape (r, n); its largest column norm is 1.
+        strategy: R, shape (r, n); its sensitivity is 1.
         basis: B, shape (n, r), so that the reconstruction is L = A B.
         dual_u: shape (m,), non-negative, norm(u)_q = 1.
-        dual_w: shape (n,), non-negative, sum 1.
+        dual_w: non-negative; shape (n,) and sum 1 for cells, a symmetric matrix of shape (n, n)
+            with sum 1 over i < j for pairs.
         certificate: both bounds on gamma_(p)(A), recomputed from the arrays above.
         status: why the solver stopped.
         steps: iterations.

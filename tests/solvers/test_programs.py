@@ -4,7 +4,7 @@ from certified import CHECK_P, assert_certified
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pmldesign_solvers import diagonal_scaling, programs
+from pmldesign_solvers import gamma, programs
 from pmldesign_solvers.operators import DenseOperator
 from pmldesign_solvers.programs import ProgramError
 from pmldesign_solvers.solution import Status
@@ -25,7 +25,7 @@ def gaussian(rows, columns, seed=0):
 @given(st.tuples(st.integers(2, 5), st.integers(1, 4)), st.sampled_from(CHECK_P[:5]), seeds)
 def test_programs_agree_with_the_solver(form, solver, shape, p, seed):
     A = gaussian(*shape, seed)
-    own = diagonal_scaling.solve(DenseOperator(A), p)
+    own = gamma.solve(DenseOperator(A), p)
     oracle = programs.solve(A, p, form=form, solver=solver)
     assert_certified(own, A, p=p)
     assert_certified(oracle, A, p=p)
@@ -41,7 +41,7 @@ def test_programs_reach_their_gap_on_prefix_sums(form, solver, p):
     A = np.tril(np.ones((5, 5)))
     oracle = programs.solve(A, p, form=form, solver=solver, rel_gap=GAP)
     assert_certified(oracle, A, p=p, rel_gap=GAP)
-    own = diagonal_scaling.solve(DenseOperator(A), p).certificate
+    own = gamma.solve(DenseOperator(A), p).certificate
     assert own.lower <= oracle.certificate.upper
     assert oracle.certificate.lower <= own.upper
 
@@ -69,7 +69,7 @@ def test_the_unit_of_the_workload_does_not_matter(form, scale):
 def test_copies_zeros_and_deficient_ranks(form, solver, p, A):
     oracle = programs.solve(A, p, form=form, solver=solver)
     assert_certified(oracle, A, p=p)
-    own = diagonal_scaling.solve(DenseOperator(A), p).certificate
+    own = gamma.solve(DenseOperator(A), p).certificate
     assert own.lower <= oracle.certificate.upper
     assert oracle.certificate.lower <= own.upper
 
@@ -81,7 +81,7 @@ def test_an_early_stop_is_not_called_optimal(form, p):
     early = programs.solve(A, p, form=form, max_iterations=50)
     assert early.status in (Status.INACCURATE, Status.ITERATION_LIMIT)
     assert_certified(early, A, p=p)
-    own = diagonal_scaling.solve(DenseOperator(A), p).certificate
+    own = gamma.solve(DenseOperator(A), p).certificate
     assert early.certificate.lower <= own.upper
     assert early.certificate.upper >= own.lower
 

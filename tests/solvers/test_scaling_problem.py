@@ -4,6 +4,7 @@ from certified import CHECK_P, dual_value, factorization_value
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pmldesign_solvers.merged import MergedWorkload
 from pmldesign_solvers.operators import DenseOperator, first_seen
 from pmldesign_solvers.scaling_problem import ScalingProblem
 
@@ -49,16 +50,15 @@ def test_labels_count_by_first_appearance():
 @given(sizes, sizes, exponents, seeds)
 def test_fold_undoes_weights(rows, columns, p, seed):
     A = with_copies(rows, columns, seed)
-    problem = ScalingProblem(DenseOperator(A), p)
+    problem = ScalingProblem(MergedWorkload(DenseOperator(A)), p)
     m, n = problem.shape
     assert m >= n
     rng = np.random.default_rng(seed)
     folded = problem.normalise(rng.uniform(0.1, 1, m), rng.uniform(0.1, 1, n))
     point = problem.evaluate(*folded)
     u, w = problem.weights(point)
-    for original, back in zip(
-        folded, problem.normalise(*problem.fold(7 * u, 0.1 * w)), strict=True
-    ):
+    again = problem.turn(*MergedWorkload(DenseOperator(A)).fold(7 * u, 0.1 * w))
+    for original, back in zip(folded, problem.normalise(*again), strict=True):
         assert np.allclose(back, original, rtol=1e-12)
     # neither merging nor turning round changes the dual value
     assert point.lower == pytest.approx(dual_value(A, u, w, p), rel=1e-9)
@@ -67,7 +67,7 @@ def test_fold_undoes_weights(rows, columns, p, seed):
 @given(sizes, sizes, exponents, seeds)
 def test_bounds_at_a_point_are_those_of_its_factors(rows, columns, p, seed):
     A = with_copies(rows, columns, seed)
-    problem = ScalingProblem(DenseOperator(A), p)
+    problem = ScalingProblem(MergedWorkload(DenseOperator(A)), p)
     rng = np.random.default_rng(seed)
     weights = [rng.uniform(0.1, 1, size) for size in problem.shape]
     point = problem.evaluate(*problem.normalise(*weights))
@@ -88,8 +88,8 @@ def test_garbage_weights_fold_to_positive_ones(rows, columns, seed):
     rng = np.random.default_rng(seed)
     u, w = rng.standard_normal(len(A)), rng.standard_normal(A.shape[1])
     u[A.any(axis=1).argmax()] = w[A.any(axis=0).argmax()] = 1.0
-    problem = ScalingProblem(DenseOperator(A), 4)
-    for folded, size in zip(problem.fold(u, w), problem.shape, strict=True):
+    merged = MergedWorkload(DenseOperator(A))
+    for folded, size in zip(merged.fold(u, w), merged.shape, strict=True):
         assert folded.shape == (size,)
         assert (folded > 0).all()
 
@@ -104,7 +104,7 @@ def test_factors_stay_in_the_row_space_whatever_the_weights(rank, p, seed):
     # columns whose weights vanish: the rounding there must not reach the answers
     n = 7
     A = rank_one_update_rows(rank, n, seed)
-    problem = ScalingProblem(DenseOperator(A), p)
+    problem = ScalingProblem(MergedWorkload(DenseOperator(A)), p)
     w = np.where(np.arange(n) < rank, 1.0, 1e-13)
     point = problem.evaluate(*problem.normalise(np.ones(len(A)), w))
     R, B = problem.factors(point)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.linalg import circulant, hadamard
 
 from pmldesign.workloads import RangeWorkload, parse_workload
-from pmldesign_solvers.diagonal_scaling import solve
+from pmldesign_solvers.gamma import solve
 from pmldesign_solvers.operators import DenseOperator
 from pmldesign_solvers.solution import Status
 

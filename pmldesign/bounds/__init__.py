@@ -1,0 +1,85 @@
+"""How close to the best possible: lower and upper bounds on err_p, each with its conditions.
+
+References:
+    [ZLU] Zou, Liu and Upadhyay, Optimality of matrix mechanism on l_p^p-metric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pmldesign._arguments import exponent, non_negative
+from pmldesign.bounds.bound import Bound, Kind, Problem
+from pmldesign.bounds.implied import Shifts, implied_shifts
+from pmldesign.bounds.kappa import Kappa, kappa
+from pmldesign.bounds.lower import lower_bounds
+from pmldesign.bounds.one_dimensional import (
+    least_deviation,
+    staircase_deviation,
+    total_variation_deviation,
+)
+from pmldesign.bounds.published import published_bounds
+from pmldesign.bounds.upper import upper_bounds
+from pmldesign.errors import InvalidInputError
+from pmldesign.guarantees import Guarantee
+from pmldesign.workloads.base import Workload
+
+__all__ = [
+    "Bound",
+    "Kappa",
+    "Kind",
+    "Shifts",
+    "bounds",
+    "implied_shifts",
+    "kappa",
+    "least_deviation",
+    "staircase_deviation",
+    "total_variation_deviation",
+]
+
+
+def bounds(
+    workload: Workload,
+    *,
+    norm_lower: float,
+    norm_upper: float,
+    p: float,
+    guarantee: Guarantee,
+    errors: Mapping[str, float] | None = None,
+) -> tuple[Bound, ...]:
+    """Every bound on err_p that is known here; those that do not hold say why.
+
+    Args:
+        workload: A, m queries on n cells.
+        norm_lower: certified lower bound on gamma_(p)(A) (`Certificate.lower`); on its replace
+            version if the guarantee speaks of replacing a record, as PML always does.
+        norm_upper: certified upper bound on the same norm.
+        p: in [2, inf]; at inf the error is the largest root mean squared error of a query.
+        guarantee: what the mechanisms have to satisfy.
+        errors: exact errors of mechanisms that satisfy it, by name, as further upper bounds.
+
+    Returns:
+        Lower bounds, then upper bounds.
+
+    Raises:
+        InvalidInputError: an argument out of range, or alpha that does not fit the cells.
+    """
+    norm_lower = non_negative("norm_lower", norm_lower)
+    norm_upper = non_negative("norm_upper", norm_upper)
+    if norm_lower > norm_upper:
+        raise InvalidInputError(
+            f"norm_lower must be at most norm_upper, got {norm_lower} and {norm_upper}"
+        )
+    problem = Problem(
+        workload=workload,
+        p=exponent(p),
+        guarantee=guarantee,
+        shifts=implied_shifts(guarantee, workload.shape[1]),
+        norm_lower=norm_lower,
+        norm_upper=norm_upper,
+    )
+    return (
+        *lower_bounds(problem),
+        *published_bounds(problem),
+        *upper_bounds(problem, errors or {}),
+    )

@@ -1,0 +1,132 @@
+"""One bound on err_p, and the facts about a problem from which all of them are computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+import numpy as np
+
+from pmldesign.bounds.implied import Shifts
+from pmldesign.bounds.kappa import LARGEST, Kappa, is_prefix, kappa
+from pmldesign.guarantees import Guarantee
+from pmldesign.neighbours import Neighbours
+from pmldesign.workloads.base import Workload
+from pmldesign_solvers.certificate import lower_bound
+
+ROUNDING = 1e-12
+"""Relative rounding of a final value, away from the side where it could be wrong."""
+
+
+class Kind(StrEnum):
+    """Whether no mechanism of the class is better, or some mechanism is as good."""
+
+    LOWER = "lower"
+    UPPER = "upper"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A bound on err_p = max over x of (E norm(M(x) - A x)_p^p)^(1/p).
+
+    At p = inf, err_p is the largest root mean squared error of a query.
+
+    Attributes:
+        name: what tables call it.
+        kind: lower bounds are rounded down, upper bounds up.
+        value: the bound, at least 0; None where it does not hold.
+        mechanisms: the mechanisms that it speaks of.
+        reason: the conditions and how they are met, or why it does not hold.
+        source: paper and statement, or the section of docs/bounds.md with the proof.
+    """
+
+    name: str
+    kind: Kind
+    value: float | None
+    mechanisms: str
+    reason: str
+    source: str
+
+    @property
+    def holds(self) -> bool:
+        """Whether the conditions are met."""
+        return self.value is not None
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A workload, an error, a guarantee and what is certified about the norm.
+
+    Attributes:
+        workload: A, m x n.
+        p: in [2, inf].
+        guarantee: what the mechanisms have to satisfy.
+        shifts: what the guarantee implies for additive noise; None if nothing.
+        norm_lower: lower bound on gamma_(p)(A), or its replace version.
+        norm_upper: upper bound on it.
+    """
+
+    workload: Workload
+    p: float
+    guarantee: Guarantee
+    shifts: Shifts | None
+    norm_lower: float
+    norm_upper: float
+
+    @property
+    def queries(self) -> int:
+        """Number of queries m."""
+        return self.workload.shape[0]
+
+    @property
+    def cells(self) -> int:
+        """Number of cells n."""
+        return self.workload.shape[1]
+
+    @property
+    def add_remove(self) -> bool:
+        """Whether neighbours differ in one record added or removed."""
+        return self.guarantee.neighbours is Neighbours.ADD_REMOVE
+
+    @cached_property
+    def kappa(self) -> Kappa:
+        """The least width of A B_1, as an interval."""
+        return kappa(self.workload)
+
+    @cached_property
+    def is_prefix(self) -> bool:
+        """Whether the queries are the prefix sums."""
+        return is_prefix(self.workload)
+
+    @cached_property
+    def is_parity(self) -> bool:
+        """Whether A has entries 1 and -1 and orthogonal rows, as every set of parities has."""
+        m, n = self.workload.shape
+        if m > n or m * n > LARGEST:
+            return False
+        matrix = self.workload.to_dense()
+        # whole numbers below 2^53: the products are exact
+        return bool((np.abs(matrix) == 1).all()) and np.array_equal(
+            matrix @ matrix.T, n * np.eye(m)
+        )
+
+    @cached_property
+    def schatten_norm(self) -> float | None:
+        """m^(1/p - 1/2) n^(-1/2) times the sum of singular values; None where A is too large."""
+        m, n = self.workload.shape
+        if m * n > LARGEST:
+            return None
+        return lower_bound(self.workload, np.ones(m), np.ones(n), self.p)
+
+
+def lower(name: str, value: float | None, *, mechanisms: str, reason: str, source: str) -> Bound:
+    """A lower bound, rounded down."""
+    rounded = None if value is None else value * (1 - ROUNDING)
+    return Bound(name, Kind.LOWER, rounded, mechanisms, reason, source)
+
+
+def upper(name: str, value: float | None, *, mechanisms: str, reason: str, source: str) -> Bound:
+    """An upper bound, rounded up."""
+    rounded = None if value is None else value * (1 + ROUNDING)
+    return Bound(name, Kind.UPPER, rounded, mechanisms, reason, source)

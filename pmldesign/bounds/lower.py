@@ -1,0 +1,168 @@
+r"""Lower bounds on err_p: s times a certified lower bound on gamma_(p)(A).
+
+If the noise z of an additive mechanism has Var(theta^T z) >= s^2 w(theta)^2 for every theta, with
+w(theta) = max over steps v of abs(theta^T v), then every step lies in Cov(z)^(1/2) B_2 / s, which
+is a factorization of A (replace: of A V), and
+
+    err_p >= (sum_i Var(z_i)^(p/2))^(1/p) >= s gamma_(p)(A),        2 <= p <= inf.
+
+`one_dimensional` has s for (epsilon, delta)-DP. Gaussian noise and mixtures of it have
+E abs(z_i)^p >= c_p^p Var(z_i)^(p/2) besides, a factor c_p. Averaging a mechanism over a large box
+of data makes its noise additive with the same epsilon, delta and no larger error, so that under DP
+the bounds speak of every mechanism. Proofs: docs/bounds.md.
+
+References:
+    [ZLU] Zou, Liu and Upadhyay, Optimality of matrix mechanism on l_p^p-metric, Section 2.
+"""
+
+from __future__ import annotations
+
+import math
+
+from pmldesign.bounds.bound import Bound, Problem, lower
+from pmldesign.bounds.one_dimensional import (
+    least_deviation,
+    staircase_deviation,
+    total_variation_deviation,
+)
+from pmldesign.calibration import analytic_gaussian_scale
+from pmldesign.guarantees import ApproxDP, PureDP
+from pmldesign.noise import gaussian_moment_root
+
+ANY_SIZE = "every mechanism, worst case over data of any size"
+ADDITIVE = "additive noise that serves every number of records"
+NOTHING = (
+    "this guarantee bounds no step of additive noise: e^epsilon times the sum of alpha without its "
+    "smallest entry is 1 or more, or the implied delta is"
+)
+
+
+def lower_bounds(problem: Problem) -> list[Bound]:
+    """The bounds with the sharp constants of this package, whether or not they hold."""
+    return [
+        gaussian_class(problem),
+        laplace_class(problem),
+        least_variance(problem),
+        staircase(problem),
+        total_variation(problem),
+    ]
+
+
+def gaussian_class(problem: Problem) -> Bound:
+    """Gaussian noise of any covariance: c_p sigma(1) gamma."""
+    value, shifts = None, problem.shifts
+    if shifts is None:
+        reason = NOTHING
+    elif shifts.delta == 0:
+        reason = "Gaussian noise of any size violates a guarantee without delta"
+    else:
+        # sigma(1) is the private end of its bracket, which is 1e-6 wide
+        sigma = analytic_gaussian_scale(1, epsilon=shifts.epsilon, delta=shifts.delta) / (1 + 1e-6)
+        value = gaussian_moment_root(problem.p) * sigma * problem.norm_lower
+        reason = f"a step of length 1 needs a standard deviation of {sigma:.6g}{_implied(problem)}"
+    return lower(
+        "Gaussian mechanisms",
+        value,
+        mechanisms="additive Gaussian noise of any covariance"
+        + ("" if _dp(problem) else ", the same for every number of records"),
+        reason=reason,
+        source="docs/bounds.md, 4",
+    )
+
+
+def laplace_class(problem: Problem) -> Bound:
+    """Laplace noise on a strategy: c_p sqrt(2) gamma / epsilon."""
+    value, shifts = None, problem.shifts
+    if shifts is None:
+        reason = NOTHING
+    elif shifts.delta > 0 and not isinstance(problem.guarantee, ApproxDP):
+        reason = "the guarantee implies no least scale of Laplace noise"
+    else:
+        scale = 1 / shifts.epsilon
+        value = gaussian_moment_root(problem.p) * math.sqrt(2) * scale * problem.norm_lower
+        reason = (
+            f"an l1 sensitivity of 1 bounds the l2 sensitivity and needs a scale of "
+            f"{scale:.6g}{_implied(problem)}"
+        )
+    return lower(
+        "Laplace matrix mechanisms",
+        value,
+        mechanisms="R x measured with Laplace noise whose scale makes it epsilon-DP"
+        if _dp(problem)
+        else "R x measured with Laplace noise, of the same scale for every number of records",
+        reason=reason,
+        source="docs/bounds.md, 4",
+    )
+
+
+def least_variance(problem: Problem) -> Bound:
+    """The exact least variance of a step, times gamma."""
+    value, reason, shifts = None, NOTHING, problem.shifts
+    if shifts is not None:
+        deviation = least_deviation(shifts.epsilon, shifts.delta)
+        value = deviation * problem.norm_lower
+        reason = f"a step of length 1 needs a standard deviation of {deviation:.6g}"
+        reason += _implied(problem)
+    return lower(
+        "least variance",
+        value,
+        mechanisms=_mechanisms(problem),
+        reason=reason,
+        source="docs/bounds.md, 1, 2 and 3",
+    )
+
+
+def staircase(problem: Problem) -> Bound:
+    """The variance of the staircase mechanism, times gamma."""
+    value = None
+    if not isinstance(problem.guarantee, PureDP):
+        reason = "only epsilon-DP has this bound"
+    elif not problem.add_remove:
+        reason = "replacing a record changes two cells by exactly 1, not by every t in [-1, 1]"
+    else:
+        deviation = staircase_deviation(problem.guarantee.epsilon)
+        value = deviation * problem.norm_lower
+        reason = (
+            f"a cell that may change by any t in [-1, 1] needs a standard deviation of "
+            f"{deviation:.6g}; counts of whole records have the least variance bound only"
+        )
+    return lower(
+        "staircase",
+        value,
+        mechanisms="every mechanism for cells of real values, worst case over data of any size",
+        reason=reason,
+        source="Geng and Viswanath 2014, Theorem 7; docs/bounds.md, 2 and 3",
+    )
+
+
+def total_variation(problem: Problem) -> Bound:
+    """The elementary bound by the total variation of several steps, times gamma."""
+    value, reason, shifts = None, NOTHING, problem.shifts
+    if shifts is not None:
+        deviation = total_variation_deviation(shifts.epsilon, shifts.delta)
+        value = deviation * problem.norm_lower
+        reason = f"never above the least variance; standard deviation {deviation:.6g}"
+        reason += _implied(problem)
+    return lower(
+        "total variation",
+        value,
+        mechanisms=_mechanisms(problem),
+        reason=reason,
+        source="docs/bounds.md, 1, 2 and 3",
+    )
+
+
+def _dp(problem: Problem) -> bool:
+    return isinstance(problem.guarantee, PureDP | ApproxDP)
+
+
+def _mechanisms(problem: Problem) -> str:
+    return ANY_SIZE if _dp(problem) else ADDITIVE
+
+
+def _implied(problem: Problem) -> str:
+    """How PML came to speak of a step; nothing under DP."""
+    shifts = problem.shifts
+    if _dp(problem) or shifts is None:
+        return ""
+    return f", as a step is ({shifts.epsilon:.6g}, {shifts.delta:.3g})-DP"

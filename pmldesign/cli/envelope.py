@@ -1,0 +1,186 @@
+"""pmldesign envelope CHANNEL --prior FILE --delta 0.1 [--curve] [--plot FILE]."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from pmldesign.cli.show import facts, print_json, table
+from pmldesign.envelope import (
+    Channel,
+    EnvelopeCurve,
+    binary_envelope,
+    cvar_bound,
+    envelope_curve,
+    exact_envelope,
+    leakage_quantile,
+    maximal_leakage,
+    pointwise_leakage,
+    theorem3_bound,
+)
+from pmldesign.files import atomic_write, check_writable, load_channel
+
+
+@click.command(name="envelope")
+@click.argument("channel")
+@click.option(
+    "--prior",
+    required=True,
+    metavar="FILE",
+    help="Distribution of the secret: a file, probabilities like 0.2,0.3,0.5, or uniform.",
+)
+@click.option("--delta", type=float, help="Probability with which more may leak, in (0, 1).")
+@click.option("--curve", is_flag=True, help="The envelope at many deltas, and its plateaus.")
+@click.option(
+    "--points", type=click.IntRange(2), default=19, show_default=True, help="Deltas of the curve."
+)
+@click.option(
+    "--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw it: .png, .pdf, .svg."
+)
+@click.option("--json", "as_json", is_flag=True, help="JSON instead of tables.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the worst post-processing at --delta, a row for each output: .csv.",
+)
+def envelope(
+    channel: str,
+    prior: str,
+    delta: float | None,
+    curve: bool,
+    points: int,
+    plot: Path | None,
+    as_json: bool,
+    output: Path | None,
+) -> None:
+    """Leakage of a finite mechanism that holds with probability 1 - delta, whatever is done next.
+
+    CHANNEL is a file (.npy, .npz, .csv, .mtx) with one row P(. | x) for each value x of the
+    secret, "-" for standard input, or a name: rr:5,eps=1  extremal:5,eps=0.1
+    laplace:5,scale=1,cells=8  gaussian:5,scale=1,cells=8
+    """
+    if delta is None and not (curve or plot):
+        raise click.UsageError("give --delta, or ask for the whole curve with --curve or --plot")
+    if output is not None and delta is None:
+        raise click.UsageError("--output writes the post-processing at one delta: give --delta")
+    _check_paths(plot, output)
+    loaded = load_channel(channel, prior)
+    report: dict[str, Any] = {
+        "channel": channel,
+        "secrets": loaded.shape[0],
+        "outputs": loaded.shape[1],
+        "maximal_leakage": maximal_leakage(loaded),
+        "largest_leakage": float(pointwise_leakage(loaded).max()),
+    }
+    if delta is not None:
+        report |= _at(loaded, delta, output)
+    if curve or plot:
+        report["curve"] = _curve(
+            loaded, envelope_curve(loaded, np.arange(1, points + 1) / (points + 1))
+        )
+    if plot is not None:
+        _plot(report, plot)
+    if as_json:
+        print_json(report)
+    else:
+        _show(report)
+
+
+def _check_paths(plot: Path | None, output: Path | None) -> None:
+    if plot is not None:
+        from pmldesign.plots import check_plot_path
+
+        check_plot_path(plot)
+    if output is not None:
+        check_writable(output)
+
+
+def _at(channel: Channel, delta: float, output: Path | None) -> dict[str, Any]:
+    """The bounds at one delta; writes the post-processing if asked to."""
+    value = exact_envelope(channel, delta)
+    if output is not None:
+        with atomic_write(output, "w") as handle:
+            np.savetxt(handle, value.post_processing, delimiter=",", fmt="%.17g")
+    return {
+        "delta": delta,
+        "theorem3": theorem3_bound(channel, delta),
+        "cvar": cvar_bound(channel, delta),
+        "exact": value.upper,
+        "exact_lower": value.lower,
+        "quantile": leakage_quantile(channel, delta),
+        "binary": binary_envelope(channel, delta),
+    }
+
+
+def _curve(channel: Channel, found: EnvelopeCurve) -> dict[str, Any]:
+    bounds = {"theorem3": theorem3_bound, "cvar": cvar_bound, "binary": binary_envelope}
+    deltas = found.deltas.tolist()
+    return {
+        "delta": deltas,
+        "exact": found.upper.tolist(),
+        "exact_lower": found.lower.tolist(),
+        **{name: [bound(channel, point) for point in deltas] for name, bound in bounds.items()},
+        "plateaus": [
+            {"level": plateau.level, "start": plateau.start, "end": plateau.end}
+            for plateau in found.plateaus
+        ],
+    }
+
+
+def _plot(report: dict[str, Any], path: Path) -> None:
+    from pmldesign.plots import plot_envelope
+
+    curve = report["curve"]
+    labels = {
+        "theorem3": "Theorem 3",
+        "cvar": "CVaR bound",
+        "exact": "exact envelope",
+        "binary": "binary envelope",
+    }
+    curves = {label: np.array(curve[key]) for key, label in labels.items()}
+    plot_envelope(f"PML envelope of {report['channel']}", np.array(curve["delta"]), curves, path)
+
+
+def _show(report: dict[str, Any]) -> None:
+    known = [
+        ("channel", report["channel"]),
+        ("values of the secret", str(report["secrets"])),
+        ("outputs", str(report["outputs"])),
+        ("maximal leakage", _nats(report["maximal_leakage"])),
+        ("largest leakage of an output", _nats(report["largest_leakage"])),
+    ]
+    if "delta" in report:
+        known += [
+            ("delta", f"{report['delta']:g}"),
+            ("Theorem 3, from above", _nats(report["theorem3"])),
+            ("CVaR bound, from above", _nats(report["cvar"])),
+            ("exact envelope", _nats(report["exact"])),
+            ("quantile, from below", _nats(report["quantile"])),
+            ("binary envelope, from below", _nats(report["binary"])),
+        ]
+    facts(known)
+    if "curve" not in report:
+        return
+    curve = report["curve"]
+    columns = ("delta", "binary", "exact", "cvar", "theorem3")
+    rows = zip(*(curve[name] for name in columns), strict=True)
+    click.echo()
+    table(columns, [[f"{row[0]:.4g}", *(f"{value:.6f}" for value in row[1:])] for row in rows])
+    click.echo()
+    table(
+        ("constant at", "from delta", "to delta"),
+        [[f"{p[key]:.6f}" for key in ("level", "start", "end")] for p in curve["plateaus"]],
+    )
+
+
+def _nats(value: float) -> str:
+    return f"{value:.6f} nats"
+
+
+command = envelope
+"""The name under which the group of commands finds it."""

@@ -1,0 +1,204 @@
+"""A finite channel: what a mechanism tells about a secret that has finitely many values.
+
+P (k x y) has the rows P(. | x), one for each value x of the secret X; p is the prior of X and
+q = p P the distribution of the output Y. All leakages are read off the ratios
+
+    r_xy = P(y | x) / q_y = P(x | y) / p_x,      log r_xy = i(x; y), the information density.
+
+References:
+    [SPP] Saeidian, Pinzon and Palamidessi, Information Leakage Envelopes, Sections II and App. C.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pmldesign.errors import InvalidInputError
+from pmldesign_solvers.operators import Array, Indices
+
+SUM_TOLERANCE = 1e-9
+"""Probabilities may miss the sum 1 by this much, the price of writing them as decimals."""
+
+SIMILAR_TOLERANCE = 1e-14
+"""Two outputs are similar when their ratios r_xy agree to this relative accuracy."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Channel:
+    """A conditional distribution of an output given a secret, and the prior of the secret.
+
+    Rows and prior are scaled to sum to 1 exactly; outputs that never occur are dropped.
+
+    Attributes:
+        matrix: shape (k, y), P(y | x) for the outputs that can occur.
+        prior: shape (k,), every entry positive.
+        outputs: shape (y,), which columns of the given matrix these are.
+
+    Raises:
+        InvalidInputError: entries that are not probabilities, rows or prior that do not sum to 1,
+            a prior of another length than the matrix has rows, or with a zero.
+    """
+
+    matrix: Array
+    prior: Array
+    outputs: Indices = field(init=False)
+
+    def __init__(self, matrix: ArrayLike, prior: ArrayLike) -> None:
+        rows = _probabilities("channel", matrix, dimensions=2)
+        weights = _probabilities("prior", prior, dimensions=1)
+        if len(weights) != len(rows):
+            raise InvalidInputError(
+                f"prior must have one entry for each of the channel's {len(rows)} rows, "
+                f"got {len(weights)}"
+            )
+        if not (weights > 0).all():
+            raise InvalidInputError(
+                f"prior must be positive everywhere, got 0 at entry {np.argmin(weights)}; "
+                "remove the values of the secret that never occur from the prior and the channel"
+            )
+        outputs = np.flatnonzero(weights @ rows > 0)
+        object.__setattr__(self, "matrix", np.ascontiguousarray(rows[:, outputs]))
+        object.__setattr__(self, "prior", weights)
+        object.__setattr__(self, "outputs", outputs)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of values of the secret k, and of outputs y."""
+        k, y = self.matrix.shape
+        return k, y
+
+    @property
+    def output_distribution(self) -> Array:
+        """The distribution q = p P of the output, shape (y,)."""
+        distribution: Array = self.prior @ self.matrix
+        return distribution
+
+    @property
+    def ratios(self) -> Array:
+        """The ratios r_xy = P(y | x) / q_y, shape (k, y)."""
+        return self.matrix / self.output_distribution
+
+    def post_process(self, matrix: ArrayLike) -> Channel:
+        """The channel whose output Z is drawn from row y of `matrix` when this one gives y.
+
+        Args:
+            matrix: shape (y, z), rows P(z | y) for the outputs of this channel.
+
+        Raises:
+            InvalidInputError: rows that are not distributions, or not one for each output.
+        """
+        rows = _probabilities("post-processing", matrix, dimensions=2)
+        if len(rows) != self.shape[1]:
+            raise InvalidInputError(
+                f"post-processing must have one row for each of the {self.shape[1]} outputs, "
+                f"got {len(rows)}"
+            )
+        return Channel(self.matrix @ rows, self.prior)
+
+    def similar_outputs(self) -> Indices:
+        """Shape (y,): equal numbers, from 0, for outputs that tell the same about the secret."""
+        ratios = self.ratios
+        labels = np.full(self.shape[1], -1, dtype=np.intp)
+        count = 0
+        for y in range(self.shape[1]):
+            if labels[y] >= 0:
+                continue
+            rest = np.flatnonzero(labels < 0)
+            scale = np.maximum(ratios[:, [y]], ratios[:, rest])
+            far = np.abs(ratios[:, rest] - ratios[:, [y]]) > SIMILAR_TOLERANCE * scale
+            labels[rest[~far.any(axis=0)]] = count
+            count += 1
+        return labels
+
+    def reduced(self) -> Channel:
+        """The reduced mechanism: similar outputs merged, which changes no leakage."""
+        labels = self.similar_outputs()
+        return self.post_process(np.eye(labels.max() + 1)[labels])
+
+    def compose(self, second: ArrayLike) -> Channel:
+        """The channel that gives this one's output and then a second one's.
+
+        Args:
+            second: shape (k, z), P(z | x); or, when the second mechanism is chosen after the first
+                output is seen, shape (y, k, z), P(z | x, y) for every column y that this channel
+                was given.
+
+        Returns:
+            A channel whose column i * z + j is this one's column i and the second's output j.
+
+        Raises:
+            InvalidInputError: a second mechanism of another shape, or rows that do not sum to 1.
+        """
+        joint = self.matrix[:, :, None] * self.conditional(second)
+        return Channel(joint.reshape(self.shape[0], -1), self.prior)
+
+    def conditional(self, second: ArrayLike) -> Array:
+        """`second` as P(z | x, y), shape (k, y, z), checked; see `compose`."""
+        array = np.asarray(second, dtype=np.float64)
+        k, y = self.shape
+        if array.ndim == 2 and len(array) == k:
+            rows = _probabilities("second mechanism", array, dimensions=2)
+            return np.broadcast_to(rows[:, None, :], (k, y, rows.shape[1]))
+        if array.ndim != 3 or array.shape[1] != k or len(array) <= self.outputs.max():
+            raise InvalidInputError(
+                f"second mechanism must have shape ({k}, z), or (outputs, {k}, z) if it depends on "
+                f"the first output, got {array.shape}"
+            )
+        flat = _probabilities("second mechanism", array.reshape(-1, array.shape[2]), dimensions=2)
+        return flat.reshape(array.shape)[self.outputs].transpose(1, 0, 2)
+
+
+def check_delta(delta: float) -> float:
+    """`delta` itself, a probability in (0, 1).
+
+    Raises:
+        InvalidInputError: outside, or NaN.
+    """
+    if not 0 < delta < 1:
+        raise InvalidInputError(f"delta must be in (0, 1), got {delta}")
+    return float(delta)
+
+
+def check_epsilon(epsilon: float) -> float:
+    """`epsilon` itself, a leakage in nats, at least 0.
+
+    Raises:
+        InvalidInputError: negative, infinite or NaN.
+    """
+    if not 0 <= epsilon < np.inf:
+        raise InvalidInputError(f"epsilon must be at least 0 and finite, in nats, got {epsilon}")
+    return float(epsilon)
+
+
+def _probabilities(name: str, values: ArrayLike, *, dimensions: int) -> Array:
+    """A copy of `values` whose last axis sums to 1."""
+    try:
+        given = np.asarray(values)
+    except ValueError:
+        raise InvalidInputError(f"{name} must have rows of one length") from None
+    if given.dtype.kind not in "biuf":
+        raise InvalidInputError(f"{name} must hold real numbers, got {given.dtype}")
+    array = given.astype(np.float64)
+    if array.ndim != dimensions or array.size == 0:
+        raise InvalidInputError(
+            f"{name} must be a non-empty array with {dimensions} axes, got shape {array.shape}"
+        )
+    bad = ~((array >= 0) & (array <= 1 + SUM_TOLERANCE))
+    if bad.any():
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        raise InvalidInputError(
+            f"{name} must have entries in [0, 1], got {array[where]} at {where}"
+        )
+    sums = array.sum(axis=-1, keepdims=True)
+    worst = int(np.argmax(np.abs(sums - 1)))
+    if abs(sums.flat[worst] - 1) > SUM_TOLERANCE:
+        place = f"row {worst} of {name}" if dimensions == 2 else name
+        raise InvalidInputError(
+            f"{place} must sum to 1 within {SUM_TOLERANCE}, got {sums.flat[worst]:.12g}; "
+            "give more digits or divide by the sum"
+        )
+    scaled: Array = array / sums
+    return scaled

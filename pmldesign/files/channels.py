@@ -1,0 +1,75 @@
+"""Reading finite channels and priors: from files, from names, from the command line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pmldesign.envelope import Channel, parse_channel
+from pmldesign.envelope.mechanisms import is_channel_name
+from pmldesign.errors import InvalidInputError
+from pmldesign.files.atomic import PathName
+from pmldesign.files.workloads import read_matrix_file, read_standard_input
+from pmldesign_solvers.operators import Array
+
+
+def load_channel(channel: str, prior: str) -> Channel:
+    """The channel that two command-line arguments mean.
+
+    Args:
+        channel: a name for parse_channel ("rr:5,eps=1"), "-" for standard input, or a file.
+        prior: "uniform", probabilities separated by commas ("0.2,0.3,0.5"), or a file.
+
+    Raises:
+        FileError: a file cannot be read.
+        InvalidInputError: the contents are not a channel and a prior of its size.
+    """
+    if is_channel_name(channel):
+        return parse_channel(channel, None if prior == "uniform" else _load_prior(prior))
+    matrix = read_standard_input(_dense) if channel == "-" else read_channel(channel)
+    if prior == "uniform":
+        return Channel(matrix, np.full(len(matrix), 1 / len(matrix)))
+    return Channel(matrix, _load_prior(prior))
+
+
+def read_channel(path: PathName) -> Array:
+    """The conditional matrix P(y | x), shape (k, y), in a .npy, .npz, .csv or .mtx file.
+
+    Raises:
+        FileError: missing, unreadable, damaged, or of another format.
+        InvalidInputError: the contents are not a matrix of real numbers.
+    """
+    return read_matrix_file(path, _dense)
+
+
+def read_prior(path: PathName) -> Array:
+    """The prior in a .npy, .npz, .csv or .mtx file: one row, one column, or a vector.
+
+    Raises:
+        FileError: missing, unreadable, damaged, or of another format.
+        InvalidInputError: the contents are not a vector of real numbers.
+    """
+    matrix = read_matrix_file(path, _dense)
+    if min(matrix.shape) != 1:
+        raise InvalidInputError(
+            f"prior must be one row or one column of probabilities, got shape {matrix.shape}"
+        )
+    return matrix.ravel()
+
+
+def _load_prior(text: str) -> Array:
+    try:
+        return np.array([float(entry) for entry in text.split(",")])
+    except ValueError:
+        return read_prior(text)
+
+
+def _dense(matrix: Any, _name: str) -> Array:
+    """The dense two-dimensional float array of what a file held."""
+    dense = np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix)
+    if dense.dtype.kind not in "biuf" or dense.ndim not in (1, 2) or dense.size == 0:
+        raise InvalidInputError(
+            f"a matrix of real numbers is needed, got {dense.dtype} of shape {dense.shape}"
+        )
+    return np.atleast_2d(dense).astype(np.float64)

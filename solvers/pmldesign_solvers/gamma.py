@@ -1,0 +1,234 @@
+"""gamma_(p)(A) with a certificate: the entry point, which chooses the method.
+
+For neighbours that differ in one cell the accelerated fixed point comes first: a step costs one
+eigendecomposition, and most workloads need 3 to 25. Duals that vanish make it crawl; when it has
+taken about as long as the interior point method would, that one takes over if it is affordable.
+For pairs, where most duals vanish, the interior point method comes first.
+
+Both methods yield feasible points on both sides. The best of each side is kept, whoever found it,
+and the certificate is recomputed from those two alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+
+from pmldesign_solvers import diagonal_scaling
+from pmldesign_solvers.certificate import Certificate, Kind, certify, dual_norm
+from pmldesign_solvers.differences import Cells, Differences
+from pmldesign_solvers.grounded import GroundedWorkload
+from pmldesign_solvers.interior_point import InteriorPoint, Iterate
+from pmldesign_solvers.merged import MergedWorkload
+from pmldesign_solvers.operators import Array, Operator
+from pmldesign_solvers.scaling_problem import Point, ScalingProblem
+from pmldesign_solvers.solution import Callback, Candidate, Solution, Status, Step
+
+PATIENCE = 50
+"""Steps without a visible change of the gap before the solver calls it a stall."""
+MAX_DUALS = 6000
+"""Largest number of dual weights that the interior point method is tried with."""
+INTERIOR_STEPS = 60
+CORRECTIONS = 20
+"""How often a search goes on that believed its bounds to be closer than they are."""
+CRAWL = 12
+"""Steps without a visible change of the gap before the fixed point gives way."""
+
+
+def solve(
+    operator: Operator,
+    p: float,
+    *,
+    kind: Kind = "cells",
+    rel_gap: float = 1e-6,
+    max_steps: int = 1000,
+    time_limit: float | None = None,
+    callback: Callback | None = None,
+) -> Solution:
+    """Compute gamma_(p)(A) with a certificate, and the factorization that attains it.
+
+    Args:
+        operator: the m x n workload, not all zero.
+        p: in [2, inf].
+        kind: what neighbours differ by: "cells" (add-remove) or "pairs" (replace).
+        rel_gap: stop when upper / lower - 1 is at most this.
+        max_steps: stop after this many steps.
+        time_limit: in seconds; None for none. A step is never cut short.
+        callback: called after every step. Ctrl-C during the search returns the best so far.
+
+    Returns:
+        The best factorization and dual weights found, with their true gap, whatever the status.
+
+    Raises:
+        ValueError: p outside [2, inf], a workload that is zero (on vectors that sum to zero, for
+            pairs), or one with too many pairs.
+    """
+    if not p >= 2:
+        raise ValueError(f"p must be in [2, inf], got {p}")
+    start = time.perf_counter()
+    merged = MergedWorkload(operator)
+    if 0 in merged.shape:
+        raise ValueError("the workload is zero: every answer is known without measuring anything")
+    candidates = _cells(merged, p) if kind == "cells" else _pairs(merged, p)
+    search = _Search(candidates, callback, start)
+    for _ in range(CORRECTIONS):
+        # the certificate rounds outwards, so aim a little closer
+        status = search.run(0.9 * rel_gap, max_steps, time_limit)
+        strategy, basis = search.upper.factors()
+        u, w = _normalised(*search.lower.weights(), p)
+        certificate = certify(operator, strategy, basis, u, w, p, kind=kind)
+        if certificate.gap <= rel_gap or status is not Status.OPTIMAL:
+            break
+        search.correct(certificate)
+    return Solution(
+        strategy=strategy,
+        basis=basis,
+        dual_u=u,
+        dual_w=w,
+        certificate=certificate,
+        status=_final(status, certificate, rel_gap),
+        steps=search.steps,
+        eigendecompositions=merged.decompositions + 1,
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _normalised(u: Array, w: Array, p: float) -> tuple[Array, Array]:
+    """Dual weights of unit norms; a matrix of pairs counts every pair once."""
+    return np.asarray(u / dual_norm(u, p)), np.asarray(w / (w.sum() / w.ndim))
+
+
+class _Search:
+    """Takes candidates one by one, keeps the best of each side, and knows when to stop."""
+
+    def __init__(
+        self, candidates: Iterator[Candidate], callback: Callback | None, start: float
+    ) -> None:
+        self._candidates = candidates
+        self._callback = callback
+        self._start = start
+        self.lower = self.upper = next(candidates)
+        self.steps = 1
+        self._visible_gap, self._visible_step = np.inf, 1
+
+    @property
+    def _gap(self) -> float:
+        return self.upper.upper / self.lower.lower - 1.0
+
+    def run(self, rel_gap: float, max_steps: int, time_limit: float | None) -> Status:
+        """Search until something says stop."""
+        try:
+            while True:
+                seconds = time.perf_counter() - self._start
+                if self._callback is not None:
+                    self._callback(Step(self.steps, self.lower.lower, self.upper.upper, seconds))
+                if self._gap <= rel_gap:
+                    return Status.OPTIMAL
+                if self.steps >= max_steps:
+                    return Status.ITERATION_LIMIT
+                if time_limit is not None and seconds >= time_limit:
+                    return Status.TIME_LIMIT
+                if self._stalled() or not self._advance():
+                    return Status.STALLED
+        except KeyboardInterrupt:
+            return Status.INTERRUPTED
+
+    def correct(self, certificate: Certificate) -> None:
+        """Put certified values in place of what rounding made of them, and go on from there."""
+        self.lower = replace(self.lower, lower=certificate.lower)
+        self.upper = replace(self.upper, upper=certificate.upper)
+
+    def _advance(self) -> bool:
+        candidate = next(self._candidates, None)
+        if candidate is None:
+            return False
+        self.steps += 1
+        if candidate.lower > self.lower.lower:
+            self.lower = candidate
+        if candidate.upper < self.upper.upper:
+            self.upper = candidate
+        return True
+
+    def _stalled(self) -> bool:
+        if self._gap < 0.99 * self._visible_gap:
+            self._visible_gap, self._visible_step = self._gap, self.steps
+        return self.steps - self._visible_step >= PATIENCE
+
+
+def _final(status: Status, certificate: Certificate, rel_gap: float) -> Status:
+    """What the certificate says counts, not what the search believed."""
+    if certificate.gap <= rel_gap:
+        return Status.OPTIMAL
+    return Status.STALLED if status is Status.OPTIMAL else status
+
+
+def _cells(merged: MergedWorkload, p: float) -> Iterator[Candidate]:
+    """The fixed point, then the interior point method, then the fixed point again."""
+    problem = ScalingProblem(merged, p)
+
+    def offer(point: Point) -> Candidate:
+        return Candidate(
+            point.lower, point.upper, lambda: problem.weights(point), lambda: problem.factors(point)
+        )
+
+    fixed_point = map(offer, diagonal_scaling.points(problem))
+    duals = merged.shape[1] + (0 if p == 2 else merged.shape[0])
+    if duals <= MAX_DUALS:
+        yield from _until_it_crawls(fixed_point, _patience(merged, duals))
+        yield from _interior(merged, merged, Cells(merged.shape[1]), p)
+    yield from fixed_point
+
+
+def _until_it_crawls(candidates: Iterator[Candidate], most: int) -> Iterator[Candidate]:
+    """At most so many candidates, and none after CRAWL without a visible change of the gap."""
+    lower, upper, visible, since = 0.0, np.inf, np.inf, 0
+    for number, candidate in enumerate(islice(candidates, most)):
+        yield candidate
+        lower, upper = max(lower, candidate.lower), min(upper, candidate.upper)
+        if upper / lower - 1.0 < 0.9 * visible:
+            visible, since = upper / lower - 1.0, number
+        if number - since >= CRAWL:
+            return
+
+
+def _pairs(merged: MergedWorkload, p: float) -> Iterator[Candidate]:
+    grounded = GroundedWorkload(merged)
+    duals = grounded.pairs.count + (0 if p == 2 else merged.shape[0])
+    if duals > MAX_DUALS:
+        raise ValueError(
+            f"under replace it has {duals} pairs and queries, more than the {MAX_DUALS} that can be"
+            " solved; take fewer distinct cells, or add-remove neighbours"
+        )
+
+    return _interior(merged, grounded, grounded.pairs, p)
+
+
+def _interior(
+    merged: MergedWorkload,
+    problem: MergedWorkload | GroundedWorkload,
+    differences: Differences,
+    p: float,
+) -> Iterator[Candidate]:
+    """The interior point method, as long as it gets anywhere."""
+
+    def offer(iterate: Iterate) -> Candidate:
+        merged.decompositions += 1
+        return Candidate(
+            iterate.lower,
+            iterate.upper,
+            lambda: problem.original_weights(iterate.each, iterate.w),
+            lambda: problem.original_factors(iterate.strategy, iterate.right_inverse()),
+        )
+
+    return map(offer, islice(InteriorPoint(problem, differences, p).iterates(), INTERIOR_STEPS))
+
+
+def _patience(merged: MergedWorkload, duals: int) -> int:
+    """Steps of the fixed point that take about as long as the interior point method would."""
+    n = merged.shape[1]
+    interior = 8 * (40 * duals**2 * n + duals**3 / 3)
+    return int(np.clip(0.7 * interior / (30 * n**3), 15, 40))

@@ -1,0 +1,293 @@
+"""A primal-dual interior point method on the dual weights, for duals that vanish.
+
+With K = A^T diag(u) A and W = sum_k w_k v_k v_k^T = C C^T the dual function is
+f(u, w) = trace (C^T K C)^(1/2). Let C^T K C = Q S^2 Q^T, R = S^(1/2) Q^T C^-1, L = A C Q S^(-1/2),
+d_k = norm(R v_k)^2 and v_i = norm(L_i)^2. Then 2 df/dw_k = d_k, 2 df/du_i = v_i, and the Hessian of
+2 f is -B B^T with the rows
+
+    (R v_k)_a (R v_k)_b / sqrt(s_a + s_b)   for w_k,     - L_ia L_ib / sqrt(s_a + s_b)   for u_i.
+
+Maximised is 2 f - (sum w)^2 / 2 - h(u), whose scale is determined, with
+
+    p = 2           u = 1 is fixed
+    2 < p < inf     h = sum u^q / q       stationary where v_i = u_i^(q-1); Newton moves u^(q-1)
+    p = inf         h = (sum u)^2 / 2
+
+and slacks z >= 0: d_k + z_k = sum(w), z_k w_k = mu (at p = inf the same for u), by Mehrotra's
+predictor and corrector. On the central path no d_k exceeds sum(w), so that the factorization is
+feasible as it is and the plain upper bound is as good as the lower one.
+
+B has a column for every pair a <= b. It is never formed: 1/(s_a + s_b) is the integral of
+exp(-t (s_a + s_b)), which the trapezoidal rule in log t turns into a short sum, and
+B B^T = sum_t c_t (F E_t F^T)^2, entry by entry, with E_t = diag(exp(-t s)) and F the rows R v_k and
+L_i (the sign of the mixed blocks is -). An inexact Hessian costs steps, never correctness.
+
+References:
+    Mehrotra, On the implementation of a primal-dual interior point method, SIAM J. Optim. 2, 1992.
+    [ZLU] Zou, Liu and Upadhyay, Optimality of matrix mechanism on l_p^p-metric, Lemma 2.10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from pmldesign_solvers.certificate import EPS, dual_norm, power_mean
+from pmldesign_solvers.differences import Differences
+from pmldesign_solvers.operators import Array, Operator
+
+QUADRATURE_STEP = 1.0
+"""Of the trapezoidal rule in log t: a relative error of 4e-4."""
+TOWARDS_THE_BOUNDARY = (0.99, 0.7, 0.4)
+"""Parts of the way to the boundary; the first that does not widen the gap, or the last."""
+LONGEST = 2.0
+"""Where the boundary is farther than this, a full step goes at most half of the way to it."""
+
+Moved = tuple[Array, Array, Array]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Iterate:
+    """The bounds and factors at one pair of weights.
+
+    Attributes:
+        u, w: shapes (m,) and (N,); u counts all copies of a merged row together.
+        each: u of one copy.
+        lower, upper: both bounds.
+        rows, columns: v, shape (m,), and d, shape (N,).
+        row_images, column_images: L, shape (m, r), and R v_k, shape (N, r).
+        values: the diagonal of S.
+        strategy, basis: R, shape (r, k), and B, shape (k, r), with L = A B.
+    """
+
+    u: Array
+    w: Array
+    each: Array
+    lower: float
+    upper: float
+    rows: Array
+    columns: Array
+    row_images: Array
+    column_images: Array
+    values: Array
+    strategy: Array
+    basis: Array
+
+    def right_inverse(self) -> Array:
+        """B again, to working precision even where weights vanish and A has not full rank."""
+        rows, cells = self.strategy.shape
+        return self.basis if rows == cells else np.asarray(np.linalg.pinv(self.strategy))
+
+
+class Problem(Protocol):
+    """A workload in k coordinates, without repetitions."""
+
+    @property
+    def operator(self) -> Operator:
+        """A, shape (m, k)."""
+        ...
+
+    @property
+    def row_copies(self) -> Array:
+        """How many original rows each row stands for, shape (m,)."""
+        ...
+
+    @property
+    def rank(self) -> int:
+        """Of A."""
+        ...
+
+
+class InteriorPoint:
+    """The method on one workload.
+
+    Args:
+        problem: the workload, in the coordinates of the differences.
+        differences: the difference vectors.
+        p: in [2, inf].
+    """
+
+    def __init__(self, problem: Problem, differences: Differences, p: float) -> None:
+        self._operator, self._rank = problem.operator, problem.rank
+        self._counts = problem.row_copies
+        self._differences = differences
+        self._p = p
+        self._fixed_rows, self._barred_rows = p == 2, bool(np.isinf(p))
+        # 1/(q - 1) = (p - 2)/2: u = v^((p - 2)/2) where stationary
+        self._power = (p - 2) / 2
+
+    def iterates(self) -> Iterator[Iterate]:
+        """The iterates, until the arithmetic gives no direction any more."""
+        try:
+            here, slacks = self._begin()
+            while True:
+                yield here
+                here, slacks = self._advance(here, slacks)
+        except (np.linalg.LinAlgError, FloatingPointError):
+            return
+
+    def _begin(self) -> tuple[Iterate, Array]:
+        """The first iterate, and slacks that fit it."""
+        with np.errstate(over="raise", divide="raise", invalid="raise"):
+            here = self.evaluate(*self._start())
+        size, rows = float(here.w.sum()), float(here.u.sum())
+        slacks = np.maximum(size - here.columns, 0.1 * size)
+        if self._barred_rows:
+            slacks = np.concatenate([slacks, np.maximum(rows - here.rows, 0.1 * rows)])
+        return here, slacks
+
+    def _advance(self, here: Iterate, slacks: Array) -> tuple[Iterate, Array]:
+        with np.errstate(over="raise", divide="raise", invalid="raise"):
+            move = self._direction(here, slacks)
+            for boundary in TOWARDS_THE_BOUNDARY:
+                u, w, moved = move(boundary)
+                there = self.evaluate(u, w)
+                if there.upper * here.lower <= here.upper * there.lower:
+                    break
+        if not np.isfinite(there.lower + there.upper):
+            raise FloatingPointError("a bound is not finite")
+        return there, moved
+
+    def evaluate(self, u: Array, w: Array) -> Iterate:
+        """Both bounds and the factors at positive weights."""
+        root = self._differences.root(w)
+        product = root.T @ self._operator.gram(u) @ root
+        eigenvalues, vectors = np.linalg.eigh((product + product.T) / 2)
+        floor = len(root) * EPS * eigenvalues[-1]
+        found = min(self._rank, int((eigenvalues > floor).sum()))
+        values, vectors = np.sqrt(eigenvalues[-found:]), vectors[:, -found:]
+        basis = root @ vectors / np.sqrt(values)
+        row_images = self._operator.matvec(basis)
+        if found == len(root):
+            strategy = np.linalg.solve(root.T, vectors * np.sqrt(values)).T
+        else:
+            # the same, made of rows of A so that it spans them even where weights vanish
+            strategy = self._operator.rmatvec(u[:, None] * row_images).T / values[:, None]
+        column_images = self._differences.images(strategy)
+        columns = np.einsum("ij,ij->i", column_images, column_images)
+        rows = np.einsum("ij,ij->i", row_images, row_images)
+        each = u / self._counts
+        dual = dual_norm(each, self._p, self._counts) * float(w.sum())
+        primal = power_mean(rows, self._p / 2, self._counts) * float(columns.max())
+        return Iterate(
+            u=u,
+            w=w,
+            each=each,
+            lower=float(values.sum()) / float(np.sqrt(dual)),
+            upper=float(np.sqrt(primal)) if found == self._rank else np.inf,
+            rows=rows,
+            columns=columns,
+            row_images=row_images,
+            column_images=column_images,
+            values=values,
+            strategy=strategy,
+            basis=basis,
+        )
+
+    def _start(self) -> tuple[Array, Array]:
+        """Uniform weights, scaled so that on average they are stationary."""
+        u = self._counts.copy()
+        w = np.ones(self._differences.count) / self._differences.count
+        f = float(self.evaluate(u, w).values.sum())
+        rows = float(u.sum())
+        if self._fixed_rows:
+            return u, w * f ** (2 / 3)
+        if self._barred_rows:
+            size = f / np.sqrt(rows)
+            return u * (size / rows), w * size
+        # f (a b)^(1/2) = b^2 = a^q rows for u <- a u, w <- b w
+        q = 1 + 1 / self._power
+        system = np.array([[0.5, -1.5], [0.5 - q, 0.5]])
+        a, b = np.exp(np.linalg.solve(system, [-np.log(f), np.log(rows) - np.log(f)]))
+        return u * a, w * b
+
+    def _direction(self, here: Iterate, slacks: Array) -> Callable[[float], Moved]:
+        """Predictor and corrector: u, w and slacks after a step so far towards the boundary."""
+        u, w = here.u, here.w
+        gradient = here.columns - w.sum()
+        matrix = self._hessian(here)
+        matrix[: len(w), : len(w)] += 1.0
+        moving = w
+        if self._barred_rows:
+            matrix[len(w) :, len(w) :] += 1.0
+            gradient = np.concatenate([gradient, here.rows - u.sum()])
+            moving = np.concatenate([w, u])
+        elif not self._fixed_rows:
+            goal = here.each ** (1 / self._power)
+            slope = self._power * here.each / goal  # du/d(u^(q-1))
+            rows = np.arange(len(w), len(matrix))
+            matrix[rows, rows] += 1 / (slope * self._counts)
+            gradient = np.concatenate([gradient, here.rows - goal])
+        barred = len(slacks)
+        diagonal = np.arange(barred)
+        matrix[diagonal, diagonal] += slacks / moving
+        solve = _solver(matrix)
+
+        def direction(target: Array) -> tuple[Array, Array]:
+            right = gradient.copy()
+            right[:barred] += target / moving
+            change = solve(right)
+            return change, (target - slacks * change[:barred]) / moving - slacks
+
+        average = float(moving @ slacks) / barred
+        change, slack_change = direction(np.zeros(barred))
+        ahead = moving + min(1.0, _longest(moving, change[:barred])) * change[:barred]
+        slack_ahead = slacks + min(1.0, _longest(slacks, slack_change)) * slack_change
+        centring = (float(ahead @ slack_ahead) / barred / average) ** 3
+        change, slack_change = direction(centring * average - change[:barred] * slack_change)
+        longest = _longest(moving, change[:barred])
+        if not (self._fixed_rows or self._barred_rows):
+            goal_change = change[barred:] / (slope * self._counts)
+            longest = min(longest, _longest(goal, goal_change))
+        longest_slack = _longest(slacks, slack_change)
+
+        def move(boundary: float) -> Moved:
+            length, slack_length = min(1.0, boundary * longest), min(1.0, boundary * longest_slack)
+            moved_u = u
+            if self._barred_rows:
+                moved_u = u + length * change[len(w) :]
+            elif not self._fixed_rows:
+                moved_u = (goal + length * goal_change) ** self._power * self._counts
+            moved_w = w + length * change[: len(w)]
+            return moved_u, moved_w, slacks + slack_length * slack_change
+
+        return move
+
+    def _hessian(self, here: Iterate) -> Array:
+        """B B^T, shape (N + m, N + m), or (N, N) while u is fixed."""
+        images = here.column_images
+        if not self._fixed_rows:
+            images = np.vstack([images, here.row_images])
+        values = here.values
+        nodes = np.arange(
+            -np.log(values[-1]) - 9.0, 2.0 - np.log(values[0]) + QUADRATURE_STEP, QUADRATURE_STEP
+        )
+        total = np.zeros((len(images), len(images)))
+        for time in np.exp(nodes):
+            scaled = images * np.exp(-0.5 * time * values)
+            product = scaled @ scaled.T
+            total += (QUADRATURE_STEP * time) * product * product
+        cells = len(here.w)
+        total[:cells, cells:] *= -1.0
+        total[cells:, :cells] *= -1.0
+        return total
+
+
+def _solver(matrix: Array) -> Callable[[Array], Array]:
+    """Solve with a positive definite matrix, scaled to unit diagonal; overwrites it."""
+    from scipy.linalg import cho_factor, cho_solve
+
+    scale = 1.0 / np.sqrt(np.diagonal(matrix))
+    matrix *= scale[:, None] * scale
+    matrix[np.diag_indices_from(matrix)] += 100 * EPS
+    factor = cho_factor(matrix, lower=True, overwrite_a=True)
+    return lambda right: np.asarray(scale * cho_solve(factor, scale * right))
+
+
+def _longest(values: Array, change: Array) -> float:
+    """The longest step, of at most LONGEST, that keeps positive values non-negative."""
+    shrinking = change < 0
+    return float(np.min(-values[shrinking] / change[shrinking], initial=LONGEST))

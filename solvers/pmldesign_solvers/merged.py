@@ -1,0 +1,96 @@
+"""A workload without repetitions, and the way back to the original one.
+
+Equal columns are one column to a strategy: its weight is what they have together, and each gets the
+same share of the basis B. Equal rows count one by one: they share every weight u.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pmldesign_solvers.certificate import EPS
+from pmldesign_solvers.operators import Array, Indices, Operator
+
+FLOOR = 1e-13
+"""Weights stay above this fraction of the largest, where their square roots still have digits."""
+
+
+class MergedWorkload:
+    """A merged operator with counts.
+
+    Attributes:
+        operator: shape (m, n), without repeated or zero rows and columns.
+        row_copies: shape (m,), how many original rows each row stands for.
+        column_copies: shape (n,), likewise.
+        row_of, column_of: the merged row or column of every original one, -1 for zero.
+        decompositions: of n x n matrices so far; whoever decomposes counts here.
+        rank: of the operator.
+    """
+
+    def __init__(self, operator: Operator) -> None:
+        merged = operator.merge()
+        self.operator = merged.operator
+        self.row_of, self.column_of = merged.row_of, merged.column_of
+        self.row_copies = counts(self.row_of)
+        self.column_copies = counts(self.column_of)
+        self.decompositions = 0
+        self.rank = self._measure_rank()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the merged operator."""
+        return self.operator.shape
+
+    def _measure_rank(self) -> int:
+        """Rank after scaling rows and columns to unit norms."""
+        m, n = self.shape
+        if 0 in (m, n):
+            return 0
+        try:
+            with np.errstate(over="raise", divide="raise", invalid="raise"):
+                return self._scaled_rank(n)
+        except FloatingPointError:
+            raise ValueError(
+                "the squares of its entries leave the range of float64; rescale it"
+            ) from None
+
+    def _scaled_rank(self, n: int) -> int:
+        rows = self.operator.row_quadratic(np.eye(n))
+        gram = self.operator.gram(1.0 / rows)
+        norms = np.sqrt(gram.diagonal())
+        eigenvalues = np.linalg.eigvalsh(gram / norms / norms[:, None])
+        self.decompositions += 1
+        return int((eigenvalues > 100 * n * EPS * eigenvalues[-1]).sum())
+
+    def original_rows(self, u: Array) -> Array:
+        """Weights of the original rows, shape (original m,)."""
+        return np.where(self.row_of >= 0, u[self.row_of], 0.0)
+
+    def original_weights(self, u: Array, w: Array) -> tuple[Array, Array]:
+        """u, shape (m,), and w, shape (n,), of the original workload; equal columns share w."""
+        columns = np.where(self.column_of >= 0, (w / self.column_copies)[self.column_of], 0.0)
+        return self.original_rows(u), columns
+
+    def original_factors(self, strategy: Array, basis: Array) -> tuple[Array, Array]:
+        """R and B of the original workload, scaled to largest column norm 1."""
+        sensitivity = np.sqrt(np.einsum("ij,ij->j", strategy, strategy).max())
+        kept = self.column_of >= 0
+        full = np.where(kept, strategy[:, self.column_of], 0.0) / sensitivity
+        shares = basis / self.column_copies[:, None] * sensitivity
+        return np.ascontiguousarray(full), np.where(kept[:, None], shares[self.column_of], 0.0)
+
+    def fold(self, u: Array, w: Array) -> tuple[Array, Array]:
+        """Weights of the original rows and columns as positive ones of the merged workload."""
+        u, w = np.maximum(u, 0.0), np.maximum(w, 0.0)
+        rows, columns = self.row_of >= 0, self.column_of >= 0
+        row_weights = np.bincount(self.row_of[rows], weights=u[rows]) / self.row_copies
+        column_weights = np.bincount(self.column_of[columns], weights=w[columns])
+        return (
+            np.maximum(row_weights, FLOOR * row_weights.max()),
+            np.maximum(column_weights, FLOOR * column_weights.max()),
+        )
+
+
+def counts(labels: Indices) -> Array:
+    """How many originals each merged row or column stands for."""
+    return np.asarray(np.bincount(labels[labels >= 0]), dtype=np.float64)

@@ -1,0 +1,37 @@
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from pmldesign.cli import main
+
+
+class Shell:
+    """Runs commands in the current folder; `table` and `json` insist on success."""
+
+    def __call__(self, *arguments, stdin=None):
+        words = [str(argument) for argument in arguments]
+        result = CliRunner().invoke(main, words, input=stdin, prog_name="pmldesign")
+        crash = result.exception
+        if crash is not None and not isinstance(crash, SystemExit):
+            raise crash
+        return result
+
+    def json(self, *arguments, exit_code=0):
+        result = self(*arguments, "--json")
+        assert result.exit_code == exit_code, result.stderr
+        return json.loads(result.stdout)
+
+    def table(self, *arguments):
+        """The rows of the table, each a dictionary by column."""
+        result = self(*arguments)
+        assert result.exit_code == 0, result.stderr
+        lines = result.stdout.split("\n\n")[-1].splitlines()
+        header, *body = [line.replace("max std", "max_std").split() for line in lines]
+        return [dict(zip(header, cells, strict=True)) for cells in body]
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return Shell()

@@ -1,0 +1,267 @@
+"""What can be wrong on the command line: one line that says so, an exit code, nothing written.
+
+Nothing is solved first: the solvers raise here if they are reached.
+"""
+
+import os
+import pickle
+
+import numpy as np
+import pytest
+
+from pmldesign_solvers import gamma, programs
+
+INPUT, VACUOUS, INFEASIBLE, FILE = 2, 4, 5, 6
+
+
+@pytest.fixture
+def no_solve(monkeypatch):
+    def refuse(*arguments, **options):
+        raise AssertionError("the solve began before the arguments were checked")
+
+    monkeypatch.setattr(gamma, "solve", refuse)
+    monkeypatch.setattr(programs, "solve", refuse)
+
+
+@pytest.fixture
+def refused(run, tmp_path):
+    def check(*arguments, code, says, stdin=None):
+        before = sorted(tmp_path.rglob("*"))
+        result = run(*arguments, stdin=stdin)
+        assert result.exit_code == code, result.output
+        assert result.stdout == ""
+        assert result.stderr.startswith("error: ")
+        assert result.stderr.count("\n") == 1
+        assert says in result.stderr
+        assert sorted(tmp_path.rglob("*")) == before
+
+    return check
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "says"),
+    [
+        (["--p", "1.9"], INPUT, "p must be in [2, inf], got 1.9"),
+        (["--p", "nan"], INPUT, "p must be in [2, inf], got nan"),
+        (["--p", "-inf"], INPUT, "p must be in [2, inf]"),
+        (["--p", "abc"], INPUT, "abc"),
+        (["--epsilon", "0"], INPUT, "epsilon must be positive and finite, got 0"),
+        (["--epsilon", "-1"], INPUT, "epsilon must be positive and finite, got -1"),
+        (["--epsilon", "inf"], INPUT, "epsilon must be positive and finite, got inf"),
+        (["--epsilon", "nan"], INPUT, "epsilon must be positive and finite, got nan"),
+        (["--epsilon", "1", "--delta", "0"], INPUT, "delta must be in (0, 1), got 0"),
+        (["--epsilon", "1", "--delta", "1"], INPUT, "delta must be in (0, 1), got 1"),
+        (["--epsilon", "1", "--delta", "nan"], INPUT, "delta must be in (0, 1), got nan"),
+        (["--delta", "1e-6"], INPUT, "need --epsilon; add for example --epsilon 1"),
+        (["--alpha", "0.1"], INPUT, "need --epsilon; add for example --epsilon 1"),
+        (["--epsilon", "1", "--alpha", "0.3"], INPUT, "(0, 1/k] = (0, 0.25] for k = 4 cells"),
+        (["--epsilon", "1", "--alpha", "0"], INPUT, "alpha must be in (0, 1/k]"),
+        (["--epsilon", "1", "--alpha", "nan"], INPUT, "alpha must be in (0, 1/k]"),
+        (
+            ["--epsilon", "1", "--alpha", "0.1", "--neighbours", "add-remove"],
+            INPUT,
+            "leave --neighbours out",
+        ),
+        (["--epsilon", "1", "--neighbours", "both"], INPUT, "add-remove"),
+        (["--epsilon", "1", "--noise", "uniform"], INPUT, "laplace"),
+        (["--epsilon", "1", "--alpha", "0.1", "--failure", "both"], INPUT, "slack"),
+        (["--epsilon", "1.4", "--alpha", "0.25"], VACUOUS, "nobody is protected"),
+        (["--epsilon", "3", "--alpha", "0.1", "--delta", "0.1"], VACUOUS, "log(1/min alpha)"),
+        (["--epsilon", "1", "--noise", "gaussian"], INFEASIBLE, "use noise 'laplace'"),
+        (
+            ["--epsilon", "1", "--alpha", "0.1", "--noise", "gaussian"],
+            INFEASIBLE,
+            "use noise 'laplace'",
+        ),
+        (["--unknown"], INPUT, "see pmldesign "),
+    ],
+)
+@pytest.mark.parametrize("command", ["optimize", "compare"])
+def test_options_of_both_commands(refused, no_solve, command, options, code, says):
+    if command == "compare" and options == ["--p", "abc"]:
+        says = "such as 2,4,inf; got 'abc'"
+    refused(command, "prefix:4", *options, code=code, says=says)
+
+
+@pytest.mark.parametrize("command", ["optimize", "compare"])
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--rel-gap", "0"], "rel_gap must be positive"),
+        (["--rel-gap", "nan"], "rel_gap must be positive"),
+        (["--time-limit", "0"], "time_limit must be positive"),
+        (["--time-limit", "-1"], "time_limit must be positive"),
+    ],
+)
+def test_limits_of_both_commands(refused, no_solve, command, options, says):
+    refused(command, "prefix:4", *options, code=INPUT, says=says)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--max-steps", "0"], "max_steps must be at least 1"),
+        (["--max-steps", "1.5"], "1.5"),
+        (["--method", "simplex"], "scaling"),
+        (["--solver", "MOSEK"], "clarabel"),
+    ],
+)
+def test_limits_and_methods_of_optimize(refused, no_solve, options, says):
+    refused("optimize", "prefix:4", *options, code=INPUT, says=says)
+
+
+def test_a_program_too_large_names_the_other_method(refused, no_solve):
+    refused("optimize", "prefix:201", "--method", "dual", code=INPUT, says="use method 'scaling'")
+
+
+@pytest.mark.parametrize("command", ["workload", "optimize", "compare"])
+@pytest.mark.parametrize(
+    ("name", "code", "says"),
+    [
+        ("prefix:0", INPUT, "must be from 1 to"),
+        ("prefix:abc", INPUT, "for example prefix:64"),
+        ("prefix:-3", INPUT, "must be from 1 to"),
+        ("prefix:1.5", INPUT, "not a whole number"),
+        ("prefix", INPUT, "takes 1 sizes, got 0"),
+        ("prefx:4", INPUT, "did you mean prefix?"),
+        ("prefix:4*", INPUT, "empty factor"),
+        ("", INPUT, "try prefix:64"),
+        ("missing.npy", FILE, "No such file"),
+        ("./missing", FILE, "has no extension"),
+        ("folder.npy", FILE, "directory"),
+        ("folder", FILE, "has no extension"),
+        (".", FILE, "has no extension"),
+    ],
+)
+def test_workload_arguments(refused, no_solve, tmp_path, command, name, code, says):
+    (tmp_path / "folder.npy").mkdir()
+    (tmp_path / "folder").mkdir()
+    refused(command, name, code=code, says=says)
+
+
+class Marker:
+    """Leaves a file behind when unpickled."""
+
+    def __reduce__(self):
+        return (os.mkdir, ("unpickled",))
+
+
+ARRAYS = {
+    "nan": (np.array([[1.0, np.nan]]), INPUT, "entry (0, 1) is nan"),
+    "inf": (np.array([[1.0], [-np.inf]]), INPUT, "entry (1, 0) is -inf"),
+    "complex": (np.array([[1j]]), INPUT, "complex128"),
+    "text": (np.array([["a"]]), INPUT, "real numbers"),
+    "empty": (np.zeros((0, 3)), INPUT, "shape (0, 3)"),
+    "vector": (np.ones(3), INPUT, "shape (3,)"),
+    "cube": (np.ones((2, 2, 2)), INPUT, "shape (2, 2, 2)"),
+    "objects": (np.array([[Marker()]], dtype=object), FILE, "pickled"),
+}
+
+
+@pytest.mark.parametrize("command", ["workload", "optimize", "compare"])
+@pytest.mark.parametrize("kind", ARRAYS)
+def test_arrays_that_are_no_workload(refused, no_solve, tmp_path, command, kind):
+    array, code, says = ARRAYS[kind]
+    np.save(tmp_path / "w.npy", array, allow_pickle=True)
+    refused(command, "w.npy", code=code, says=says)
+
+
+@pytest.mark.parametrize("name", ["w.npy", "w.npz"])
+def test_plain_pickles_are_never_loaded(refused, no_solve, tmp_path, name):
+    (tmp_path / name).write_bytes(pickle.dumps(Marker()))
+    refused("optimize", name, code=FILE, says=name)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "says"),
+    [
+        ("", FILE, "standard input is empty"),
+        ("a,b\n", INPUT, "no numbers"),
+        ("1,0\n1\n", FILE, "line 2 has 1 fields"),
+        ("1,0\n1,x\n", INPUT, "'x' is not a number"),
+        ("1,nan\n", INPUT, "entry (0, 1) is nan"),
+    ],
+)
+def test_standard_input_that_is_no_workload(refused, no_solve, text, code, says):
+    refused("optimize", "-", stdin=text, code=code, says=says)
+
+
+@pytest.mark.parametrize("entries", [[0.0, 0.0], [1e200, 1e200], [1e-200, 1e-200], [1e-160, 1e160]])
+def test_workloads_without_a_norm_in_float64(refused, tmp_path, entries):
+    np.save(tmp_path / "w.npy", np.diag(entries))
+    says = "is zero" if not any(entries) else "rescale"
+    refused("optimize", "w.npy", code=INPUT, says=says)
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "name"),
+    [
+        ("workload", "-o", "w.npy"),
+        ("optimize", "-o", "s.npz"),
+        ("compare", "-o", "rows.csv"),
+        ("compare", "--plot", "errors.png"),
+    ],
+)
+@pytest.mark.parametrize("wrong", ["no folder", "a folder", "extension", "no extension", "a file"])
+def test_outputs_are_checked_before_the_solve(
+    refused, no_solve, tmp_path, command, option, name, wrong
+):
+    (tmp_path / name).mkdir()
+    (tmp_path / "file").write_text("kept")
+    path, says = {
+        "no folder": (f"missing/{name}", "there is no folder"),
+        "a folder": (name, "it is a folder"),
+        "extension": ("result.exe", "end"),
+        "no extension": ("result", "end"),
+        "a file": (f"file/{name}", "there is no folder"),
+    }[wrong]
+    refused(command, "prefix:4", option, path, code=FILE, says=says)
+
+
+def test_outputs_in_a_folder_that_refuses_files(refused, no_solve):
+    # /proc takes no new files, whoever asks
+    refused("optimize", "prefix:4", "-o", "/proc/s.npz", code=FILE, says="cannot write")
+
+
+@pytest.mark.parametrize(
+    ("strategies", "code", "says"),
+    [
+        ("optimal,nothing", INPUT, "strategy must be one of identity"),
+        ("optimal,tre", INPUT, "did you mean 'tree'?"),
+        ("tree:1", INPUT, "at least 2, got 1"),
+        ("tree:x", INPUT, "try tree:4"),
+        ("optimal,", INPUT, "strategy must be one of"),
+        ("missing.npz", FILE, "No such file"),
+        ("optimal,wide.npy", INPUT, "measures 5 cells, workload 'prefix:4' has 4"),
+        ("optimal,part.npy", INPUT, "cannot answer row 3 (cells 0 to 3)"),
+        ("pickle.npz", FILE, "pickle.npz"),
+    ],
+)
+def test_strategies_that_cannot_be_compared(refused, no_solve, tmp_path, strategies, code, says):
+    np.save(tmp_path / "wide.npy", np.eye(5))
+    np.save(tmp_path / "part.npy", np.eye(4)[:3])
+    objects = np.array([[Marker()]], dtype=object)
+    np.savez(tmp_path / "pickle.npz", header=np.array("{}"), strategy=objects)
+    refused("compare", "prefix:4", "--strategies", strategies, code=code, says=says)
+
+
+def test_alpha_files(refused, no_solve, tmp_path):
+    np.savetxt(tmp_path / "three.csv", np.full(3, 0.1))
+    np.savetxt(tmp_path / "much.csv", np.full(4, 0.3))
+    start = ["optimize", "prefix:4", "--epsilon", "1", "--alpha-file"]
+    refused(*start, "three.csv", code=INPUT, says="each of the k = 4 cells, got 3")
+    refused(*start, "much.csv", code=INPUT, says="sum of at most 1")
+    refused(*start, "missing.csv", code=FILE, says="No such file")
+    refused(*start, "three.csv", "--alpha", "0.1", code=INPUT, says="not both")
+
+
+def test_commands(refused, run):
+    refused("design", "prefix:4", code=INPUT, says="No such command 'design'")
+    refused("--unknown", code=INPUT, says="see pmldesign --help")
+    refused("optimize", code=INPUT, says="Missing argument 'WORKLOAD'")
+    refused("workload", "prefix:4", "prefix:5", code=INPUT, says="unexpected extra argument")
+    refused("workload", "-o", "w.npy", code=INPUT, says="try prefix:64")
+    refused("compare", "prefix:4", "--p", "2,,4", code=INPUT, says="such as 2,4,inf")
+    bare = run()
+    assert bare.exit_code == 2
+    assert "optimize" in bare.stderr

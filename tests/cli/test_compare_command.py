@@ -1,0 +1,124 @@
+"""pmldesign compare: rows, files and pictures."""
+
+import contextlib
+import csv
+import json
+import math
+
+import numpy as np
+import pytest
+
+import pmldesign.cli.compare
+
+ALL = "optimal,tree,tree:4,haar,identity,workload,square-root"
+
+
+def test_json_has_the_documented_keys_and_one_row_for_every_p_and_strategy(run):
+    shown = run.json("compare", "prefix:16", "--p", "2,4,inf", "--strategies", ALL)
+    assert set(shown) == {"workload", "queries", "cells", "guarantee", "strategies", "norms"}
+    assert [(row["p"], row["name"]) for row in shown["strategies"]] == [
+        (p, name) for p in (2.0, 4.0, "inf") for name in ALL.split(",")
+    ]
+    assert [set(norm) for norm in shown["norms"]] == [{"p", "lower", "upper", "gap", "status"}] * 3
+    for norm, gamma in zip(shown["norms"], (6.7576147, 3.3847245, 1.7044802), strict=True):
+        assert norm["lower"] <= gamma * (1 + 1e-7)
+        assert norm["upper"] >= gamma * (1 - 1e-7)
+
+
+def test_without_a_guarantee_the_design_is_the_best_and_attains_the_norm(run):
+    shown = run.json("compare", "prefix:16", "--p", "2,5,inf", "--strategies", ALL)
+    for norm in shown["norms"]:
+        rows = [row for row in shown["strategies"] if row["p"] == norm["p"]]
+        p = math.inf if norm["p"] == "inf" else norm["p"]
+        # c_p = (E |N(0, 1)|^p)^(1/p); the error is sigma c_p gamma with sigma = sensitivity = 1
+        c = 1.0
+        if p < math.inf:
+            c = (2 ** (p / 2) * math.gamma((p + 1) / 2) / math.sqrt(math.pi)) ** (1 / p)
+        assert rows[0]["error"] == pytest.approx(c * norm["upper"], rel=1e-9)
+        assert min(rows, key=lambda row: row["error"]) is rows[0]
+        assert all(row["ratio"] == row["error"] / rows[0]["error"] for row in rows)
+
+
+def test_the_table_names_p_where_there_are_several(run):
+    several = run.table("compare", "prefix:4", "--p", "2,inf", "--strategies", "identity,tree")
+    assert [(row["strategy"], row["p"]) for row in several] == [
+        ("identity", "2"),
+        ("tree", "2"),
+        ("identity", "inf"),
+        ("tree", "inf"),
+    ]
+    # unit noise on every cell: the last running sum has variance 4
+    assert float(several[2]["error"]) == 2.0
+    assert set(run.table("compare", "prefix:4", "--strategies", "tree")[0]) >= {"err_2", "ratio"}
+
+
+def test_rows_are_written_as_csv(run, tmp_path):
+    shown = run.json("compare", "prefix:4", "--p", "2,inf", "-o", "rows.csv")
+    with (tmp_path / "rows.csv").open(newline="") as handle:
+        rows = list(csv.DictReader(handle))
+    assert len(rows) == len(shown["strategies"]) == 10
+    for written, row in zip(rows, shown["strategies"], strict=True):
+        assert written["name"] == row["name"]
+        assert float(written["p"]) == float(row["p"])
+        assert float(written["error"]) == row["error"]
+
+
+@pytest.mark.parametrize(
+    ("name", "magic"), [("e.png", b"\x89PNG"), ("e.pdf", b"%PDF"), ("e.SVG", b"<?xml")]
+)
+@pytest.mark.parametrize("p", ["2", "2,inf"])
+def test_plot_writes_a_picture(run, tmp_path, name, magic, p):
+    result = run("compare", "prefix:4", "--p", p, "--strategies", "tree,haar", "--plot", name)
+    assert result.exit_code == 0
+    assert (tmp_path / name).read_bytes().startswith(magic)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_written_strategy_compares_as_the_design_does(run, tmp_path):
+    run("optimize", "prefix:8", "--p", "4", "-o", "mine.npz")
+    np.save(tmp_path / "cells.npy", np.eye(8))
+    options = ["--p", "4", "--strategies", "optimal,mine.npz,cells.npy,identity"]
+    optimal, mine, cells, identity = run.json("compare", "prefix:8", *options)["strategies"]
+    assert mine["name"] == "mine.npz"
+    assert mine["error"] == pytest.approx(optimal["error"], rel=1e-9)
+    assert cells["error"] == pytest.approx(identity["error"], rel=1e-12)
+
+
+def test_guarantee_options(run):
+    shown = run.json("compare", "histogram:5", "--strategies", "identity", "--epsilon", "0.5")
+    row = shown["strategies"][0]
+    assert (row["noise"], row["scale"]) == ("laplace", 2.0)
+    assert row["error"] == pytest.approx(2 * math.sqrt(2 * 5))
+    assert "e^0.5 times" in shown["guarantee"]
+    assert shown["norms"] == []
+    options = ["--neighbours", "replace", "--strategies", "identity"]
+    row = run.json("compare", "histogram:5", *options)["strategies"][0]
+    # columns e_i - e_j: sqrt 2; every cell without a fifth of the known total: trace 5 - 1
+    assert row["sensitivity"] == pytest.approx(math.sqrt(2))
+    assert row["error"] == pytest.approx(math.sqrt(2) * 2)
+
+
+@pytest.mark.parametrize("stop", ["time", "interrupt"])
+def test_a_design_that_stops_early_is_shown_written_and_exits_3(run, tmp_path, monkeypatch, stop):
+    @contextlib.contextmanager
+    def impatient():
+        def interrupt(step):
+            raise KeyboardInterrupt
+
+        yield interrupt
+
+    options = ["--time-limit", "1e-9"] if stop == "time" else []
+    if stop == "interrupt":
+        monkeypatch.setattr(pmldesign.cli.compare, "progress", impatient)
+    result = run("compare", "prefix:32", *options, "-o", "rows.csv", "--json")
+    assert result.exit_code == 3
+    assert result.stderr.startswith("error: the gap is ")
+    shown = json.loads(result.stdout)
+    expected = "time_limit" if stop == "time" else "interrupted"
+    assert shown["norms"][0]["status"] == expected
+    assert len((tmp_path / "rows.csv").read_text().splitlines()) == 6
+
+
+def test_a_wider_gap_is_passed_on(run):
+    norm = run.json("compare", "prefix:64", "--rel-gap", "0.1")["norms"][0]
+    assert 1e-6 < norm["gap"] <= 0.1

@@ -1,0 +1,100 @@
+"""Examples in Markdown pages: finding them, running them, and writing their output into the page.
+
+A ```console block holds commands on lines that start with "$ ", each followed by its output. A
+```python block is run as it stands; what it prints is in the ```text block right after it, if any.
+The blocks of a page share one folder and one Python namespace.
+
+`python tests/doc_blocks.py` rewrites the outputs of all pages.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(
+    r"^```(?P<kind>console|python)\n(?P<body>.*?)^```$(?:\n\n^```text\n(?P<text>.*?)^```$)?",
+    re.MULTILINE | re.DOTALL,
+)
+COMMAND = re.compile(r"^\$ (?P<line>.*(?:\n> .*)*)\n?(?P<output>(?:(?!\$ ).*\n?)*)", re.MULTILINE)
+
+
+def commands(body: str) -> Iterator[tuple[str, str]]:
+    """Each command of a console block, with the output shown for it."""
+    for match in COMMAND.finditer(body):
+        yield match["line"].replace("\n> ", "\n"), match["output"]
+
+
+def run_command(line: str, folder: Path) -> str:
+    """What a command prints, on both streams, run in a folder that is shown as /home/me."""
+    return _output(line, folder).replace(str(folder.resolve()), "/home/me")
+
+
+def _output(line: str, folder: Path) -> str:
+    if line.startswith("pmldesign ") and not set(line) & set("|<>$;&\n"):
+        from pmldesign.cli import main
+
+        with contextlib.chdir(folder):
+            words = shlex.split(line)[1:]
+            result = CliRunner().invoke(main, words, prog_name="pmldesign")
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        # progress goes to stderr, and depends on the machine
+        return result.stdout if result.exit_code == 0 else result.output
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    function = f'pmldesign() {{ {shlex.quote(sys.executable)} -m pmldesign "$@"; }}'
+    result = subprocess.run(
+        ["bash", "-c", f"{function}\n{line}"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    return result.stdout
+
+
+def run_python(code: str, names: dict[str, Any], folder: Path) -> str:
+    """What a piece of Python prints, run in a folder."""
+    printed = io.StringIO()
+    with contextlib.chdir(folder), contextlib.redirect_stdout(printed):
+        exec(compile(code, "example", "exec"), names)
+    return printed.getvalue()
+
+
+def refreshed(text: str, folder: Path) -> str:
+    """The page with the output that its examples have now."""
+    names: dict[str, Any] = {}
+
+    def rewrite(match: re.Match[str]) -> str:
+        if match["kind"] == "console":
+            shown = "".join(
+                "$ " + line.replace("\n", "\n> ") + "\n" + run_command(line, folder)
+                for line, _ in commands(match["body"])
+            )
+            return f"```console\n{shown}```"
+        block = f"```python\n{match['body']}```"
+        printed = run_python(match["body"], names, folder)
+        return f"{block}\n\n```text\n{printed}```" if printed else block
+
+    return BLOCK.sub(rewrite, text)
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        with tempfile.TemporaryDirectory() as name:
+            page.write_text(refreshed(page.read_text(), Path(name)))

@@ -1,0 +1,67 @@
+"""Every command and every piece of Python in the documentation does what is shown."""
+
+import math
+import re
+
+import pytest
+from doc_blocks import BLOCK, PAGES, ROOT, commands, run_command, run_python
+
+from pmldesign.cli import COMMANDS
+
+NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\binf\b)")
+# How long it took and how close the bounds came differ between machines.
+MASKS = [
+    (r"[\d.]+ s\b", "# s"),
+    (r"(?m)^search .*$", "search #"),
+    (r"\d+ steps", "# steps"),
+    (r"\d+ eigendecompositions", "# eigendecompositions"),
+    (r"gap (is )?[\d.e+-]+", r"gap \1#"),
+]
+
+
+def normal(text):
+    """The text without widths of columns, and its numbers."""
+    for pattern, replacement in MASKS:
+        text = re.sub(pattern, replacement, text)
+    words = [" ".join(line.split()) for line in text.splitlines()]
+    joined = "\n".join(line for line in words if line)
+    return NUMBER.sub("<number>", joined), [float(found) for found in NUMBER.findall(joined)]
+
+
+def assert_same(printed, shown):
+    words, numbers = normal(printed)
+    expected_words, expected = normal(shown)
+    assert words == expected_words
+    # six digits are shown, of bounds that are known to a relative 1e-6
+    assert all(math.isclose(a, b, rel_tol=2e-5) for a, b in zip(numbers, expected, strict=True))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+def test_examples(page, tmp_path):
+    names = {}
+    for block in BLOCK.finditer(page.read_text()):
+        if block["kind"] == "python":
+            assert_same(run_python(block["body"], names, tmp_path), block["text"] or "")
+            continue
+        for line, shown in commands(block["body"]):
+            assert_same(run_command(line, tmp_path), shown)
+
+
+def test_a_wrong_number_or_word_is_noticed():
+    assert_same("error 1.00001, 0.31 s\n", "error   1.00000, 2.5 s\n")
+    for printed in ("error 1.001, 2.5 s", "mistake 1, 2.5 s", "error 1 2, 2.5 s"):
+        with pytest.raises(AssertionError):
+            assert_same(printed, "error 1, 2.5 s")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_has_a_place_in_the_page_of_its_command(command):
+    page = (ROOT / "docs" / f"{command}.md").read_text()
+    for option in re.findall(r"--[a-z-]+", run_command(f"pmldesign {command} --help", ROOT)):
+        assert f"`{option}" in page or f"--{option[2:]}`" in page, option
+
+
+def test_links_between_pages_lead_somewhere():
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md"]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
