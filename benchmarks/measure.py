@@ -17,7 +17,7 @@ from contextlib import suppress
 import numpy as np
 
 from pmldesign.workloads import parse_workload
-from pmldesign_solvers import diagonal_scaling, programs
+from pmldesign_solvers import gamma, programs
 from pmldesign_solvers.operators import DenseOperator, Operator
 from pmldesign_solvers.solution import Solution
 
@@ -41,7 +41,7 @@ def own(operator: Operator, p: float, gaps: list[float], limit: float) -> Iterat
         start = time.perf_counter()
         runs: list[Timed] = []
         while len(runs) < REPEATS and time.perf_counter() - start < limit / 3:
-            runs.append(_timed(diagonal_scaling.solve, operator, p, rel_gap=gap, time_limit=limit))
+            runs.append(_timed(gamma.solve, operator, p, rel_gap=gap, time_limit=limit))
         yield _row(gap, min(runs, key=lambda run: run[0]))
 
 
