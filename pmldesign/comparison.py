@@ -20,7 +20,7 @@ from pmldesign.mechanism import Mechanism, NoiseChoice, mechanism, require_feasi
 from pmldesign.neighbours import Neighbours
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.workloads import Workload, as_workload
-from pmldesign_solvers.solution import Callback
+from pmldesign_solvers.solution import Callback, Status
 
 OPTIMAL = "optimal"
 
@@ -65,7 +65,7 @@ class Comparison:
     Attributes:
         workload: what is answered.
         guarantee: what the noise was calibrated to; None for a scale equal to the sensitivity.
-        rows: one for every p and strategy.
+        rows: one for every p and strategy; only up to the p whose design was interrupted.
         designs: what "optimal" stood for, by p.
     """
 
@@ -127,7 +127,8 @@ def compare(
         for value in values
     }
     if OPTIMAL in asked:
-        require_feasible(guarantee, workload.shape[1], noise=noise)
+        for value in values:
+            require_feasible(guarantee, workload.shape[1], noise=noise, p=value)
     rows: list[Row] = []
     designs: dict[float, Design] = {}
     for value in values:
@@ -147,6 +148,8 @@ def compare(
             for index, entry in enumerate(asked)
         ]
         rows += with_ratios(group)
+        if value in designs and designs[value].status is Status.INTERRUPTED:
+            break  # whoever pressed Ctrl-C does not want the next design
     return Comparison(workload, guarantee, tuple(rows), designs)
 
 

@@ -11,21 +11,25 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from pmldesign._arguments import exponent, positive
 from pmldesign.errors import InvalidInputError
-from pmldesign.guarantees import ApproxDP, Guarantee, PureDP
+from pmldesign.guarantees import PML, ApproxDP, ApproxPML, EnvelopePML, Guarantee, PureDP
 from pmldesign.mechanism import Mechanism, mechanism, require_feasible
 from pmldesign.neighbours import Neighbours
-from pmldesign.strategies import Strategy
+from pmldesign.strategies import Strategy, baseline
 from pmldesign.workloads import Workload, as_workload
 from pmldesign_solvers import l1_strategies
 from pmldesign_solvers.l1_scales import AddRemoveL1, Leakage, ReplaceL1, ScaleRule
 from pmldesign_solvers.l1_solution import L1Status, L1Step, Start
 from pmldesign_solvers.operators import Array
+
+DP_RESTARTS = 4
+"""Random starts of the search under DP that a search under PML begins from."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,8 +86,9 @@ def laplace_design(
         workload: a Workload, a name such as "prefix:64", or a matrix of shape (m, n).
         guarantee: any; a delta is not used by Laplace noise.
         p: in [2, inf].
-        starts: strategies to begin from besides the search's own; the answer is at least as good
-            as every one of them that answers the workload.
+        starts: strategies to begin from, besides tree, Haar, the workload (unless it is tall),
+            the identity, and under PML the best strategy found for DP; the answer is at least as
+            good as every one of them that answers the workload.
         signed: allow strategies with negative entries.
         seed: of the random starts; the same seed gives the same strategy unless time runs out.
         time_limit: in seconds; None for none.
@@ -101,18 +106,32 @@ def laplace_design(
     if time_limit is not None:
         time_limit = positive("time_limit", time_limit)
     cells = workload.shape[1]
-    require_feasible(guarantee, cells, noise="laplace")
-    named = {start.name: start.matrix for start in starts}
+    require_feasible(guarantee, cells, noise="laplace", p=p)
+    named = {start.name: start.matrix for start in [*starts, *_baselines(workload)]}
+    options: dict[str, Any] = {"signed": signed, "seed": seed, "callback": callback}
+    begin = time.perf_counter()
     try:
+        if isinstance(guarantee, PML | ApproxPML | EnvelopePML):
+            # so that knowing the prior is never worse than not knowing it
+            plain = l1_strategies.solve(
+                workload,
+                p,
+                scale=ReplaceL1(guarantee.epsilon),
+                starts=named,
+                restarts=DP_RESTARTS,
+                time_limit=None if time_limit is None else time_limit / 3,
+                **options,
+            )
+            named["for DP"] = plain.strategy
+            if plain.status is L1Status.INTERRUPTED:
+                raise KeyboardInterrupt
         found = l1_strategies.solve(
             workload,
             p,
             scale=_rule(guarantee, cells),
-            signed=signed,
             starts=named,
-            seed=seed,
-            time_limit=time_limit,
-            callback=callback,
+            time_limit=None if time_limit is None else _left(time_limit, begin),
+            **options,
         )
     except ValueError as error:
         if isinstance(error, InvalidInputError):
@@ -128,8 +147,20 @@ def laplace_design(
         mechanism=made,
         status=found.status,
         starts=found.starts,
-        seconds=found.seconds,
+        seconds=time.perf_counter() - begin,
     )
+
+
+def _left(time_limit: float, begin: float) -> float:
+    """What is left of the time, a little at least."""
+    return max(time_limit - (time.perf_counter() - begin), 0.1)
+
+
+def _baselines(workload: Workload) -> Iterator[Strategy]:
+    """Baselines to begin from, unless they would be large."""
+    queries, cells = workload.shape
+    for name in ("tree", "haar", "workload") if queries <= 4 * cells else ("tree", "haar"):
+        yield baseline(name, workload)
 
 
 def _rule(guarantee: Guarantee, cells: int) -> ScaleRule:

@@ -26,6 +26,7 @@ from pmldesign.noise import (
     Noise,
     gaussian_error,
     laplace_error,
+    laplace_exponent,
     largest_standard_deviation,
     root_mean_squared_error,
     standard_deviations,
@@ -157,17 +158,21 @@ def admissible(guarantee: Guarantee | None, noise: NoiseChoice) -> tuple[Noise, 
     return (Noise.GAUSSIAN, Noise.LAPLACE)
 
 
-def require_feasible(guarantee: Guarantee | None, cells: int, *, noise: NoiseChoice) -> None:
-    """Refuse a guarantee that no strategy can meet with this noise; called before long work.
+def require_feasible(
+    guarantee: Guarantee | None, cells: int, *, noise: NoiseChoice, p: float
+) -> None:
+    """Refuse what no strategy can do with this noise; called before long work.
 
     Raises:
-        InvalidInputError: alpha does not fit the number of cells.
+        InvalidInputError: alpha does not fit the number of cells, or p is too large for the noise.
         InfeasibleError: this noise meets this guarantee at no scale.
         VacuousGuaranteeError: every mechanism satisfies the guarantee.
     """
-    if guarantee is not None:
-        for kind in admissible(guarantee, noise):
+    for kind in admissible(guarantee, noise):
+        if guarantee is not None:
             require_attainable(guarantee, cells, noise=kind)
+        if kind is Noise.LAPLACE:
+            laplace_exponent(p)
 
 
 def without_total(strategy: Strategy) -> Strategy:

@@ -121,11 +121,7 @@ def laplace_error(reconstruction: ArrayLike, *, p: float, scale: float = 1.0) ->
     Raises:
         InvalidInputError: an argument out of range.
     """
-    p, scale = exponent(p), non_negative("scale", scale)
-    if LARGEST_EXPONENT < p < math.inf:
-        raise InvalidInputError(
-            f"p must be at most {LARGEST_EXPONENT:.0f} or inf for Laplace noise, got {p}"
-        )
+    p, scale = laplace_exponent(p), non_negative("scale", scale)
     rows = np.abs(finite_matrix("reconstruction", reconstruction))
     if math.isinf(p):
         return scale * math.sqrt(2) * float(np.sqrt(row_norms_squared(rows).max()))
@@ -141,6 +137,21 @@ def laplace_error(reconstruction: ArrayLike, *, p: float, scale: float = 1.0) ->
         log_moments[several] = p * math.log(math.sqrt(2) * gaussian_moment_root(p))
         log_moments[several] += _log_moments_of_mixture(squares, p / 2)
     return scale * math.exp(float(logsumexp(log_moments + p * np.log(largest))) / p)
+
+
+def laplace_exponent(p: float) -> float:
+    """The p of an error of Laplace noise, as a float in [2, 10000] or inf.
+
+    Raises:
+        InvalidInputError: outside that range, or NaN.
+    """
+    p = exponent(p)
+    if LARGEST_EXPONENT < p < math.inf:
+        raise InvalidInputError(
+            f"p must be at most {LARGEST_EXPONENT:.0f} or inf for Laplace noise, got {p}; use inf,"
+            " or noise 'gaussian'"
+        )
+    return p
 
 
 def expected_error(

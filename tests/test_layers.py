@@ -11,6 +11,7 @@ LATE = {"cvxpy", "matplotlib", "opendp", "rich"}
 LAYERS = [
     {"cli"},
     {"comparison", "files", "plots"},
+    {"optimization"},
     {"laplace_design"},
     {"design", "mechanism", "bounds"},
     {

@@ -145,7 +145,7 @@ def test_the_error_of_a_calibrated_mechanism_does_not_depend_on_the_scale_of_the
 )
 def test_what_no_strategy_can_meet_is_refused_with_and_without_one(guarantee, noise, error):
     with pytest.raises(error) as early:
-        require_feasible(guarantee, 4, noise=noise)
+        require_feasible(guarantee, 4, noise=noise, p=2)
     with pytest.raises(error) as late:
         made_for("identity", "prefix:4", guarantee=guarantee, noise=noise)
     assert str(early.value) == str(late.value)
@@ -153,7 +153,7 @@ def test_what_no_strategy_can_meet_is_refused_with_and_without_one(guarantee, no
 
 def test_what_some_strategy_can_meet_is_not_refused_early():
     for guarantee in (None, PureDP(1), ApproxDP(1, 1e-6), PML(1, 0.1), EnvelopePML(1, 0.1, 0.1)):
-        require_feasible(guarantee, 4, noise="auto")
+        require_feasible(guarantee, 4, noise="auto", p=2)
 
 
 def test_arguments():

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from pmldesign.cli.optimize import comparison_table
+from pmldesign.cli.optimize_report import comparison_table
 from pmldesign.cli.options import (
     add_options,
     build_guarantee,

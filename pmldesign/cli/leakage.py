@@ -83,11 +83,11 @@ _EXPLAINED = {
     "laplace": [
         ("corollary1", "upper bound for any number of records, exact for one: calibrate with this"),
         ("dp", "epsilon of differential privacy, one record replaced"),
-        ("extreme_output", "leakage in the limit of extreme outputs: never an upper bound"),
+        ("extreme_output", "leakage at extreme outputs, a lower bound: never calibrate with this"),
     ],
     "gaussian": [
         ("slack", "delta with P(E | record) <= e^epsilon P(E) + delta for every event E"),
-        ("envelope", "probability that anything computed from the output leaks more than epsilon"),
+        ("envelope", "bound on the probability that anything computed from it leaks more"),
         ("dp", "delta of (epsilon, delta)-differential privacy, one record replaced"),
     ],
 }

@@ -2,38 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from pmldesign.bounds import Bound, Kind, bounds
+from pmldesign.cli.optimize_report import as_json as to_json
+from pmldesign.cli.optimize_report import print_report
 from pmldesign.cli.options import (
     add_options,
     build_guarantee,
     gap_options,
+    given,
     guarantee_options,
     json_option,
 )
-from pmldesign.cli.show import facts, number, print_json, progress, table
+from pmldesign.cli.show import print_json, progress
 from pmldesign.comparison import Row, as_row, compare, with_ratios
-from pmldesign.design import METHODS, Design, design
-from pmldesign.errors import NotConvergedError
+from pmldesign.design import METHODS
+from pmldesign.errors import InvalidInputError, NotConvergedError
 from pmldesign.files import check_strategy_path, load_workload, write_strategy
-from pmldesign.guarantees import Guarantee
-from pmldesign.laplace_design import LaplaceDesign, laplace_design
-from pmldesign.mechanism import (
-    Mechanism,
-    NoiseChoice,
-    admissible,
-    mechanism,
-    require_feasible,
-)
-from pmldesign.noise import Noise
+from pmldesign.guarantees import PML, Guarantee, PureDP
+from pmldesign.mechanism import require_feasible, without_total
+from pmldesign.neighbours import Neighbours
+from pmldesign.optimization import Optimized, optimize
+from pmldesign.strategies import Strategy, baseline
+from pmldesign.workloads import KroneckerWorkload, Workload
+from pmldesign.workloads.centred import CentredWorkload
 from pmldesign_solvers.l1_solution import L1Status
-from pmldesign_solvers.solution import Status
+from pmldesign_solvers.merged import MergedWorkload
 
 BASELINES = ("tree", "haar", "identity", "workload")
 
@@ -106,222 +103,105 @@ def command(
     """
     if output is not None:
         check_strategy_path(output)
+    if given("solver") and method == "scaling":
+        raise InvalidInputError("--solver is for --method primal or dual; leave it out")
+    if given("max_steps") and method != "scaling":
+        raise InvalidInputError("--max-steps is for --method scaling; take --time-limit instead")
     queries = load_workload(workload)
     guarantee = build_guarantee(**guarantee_arguments)
-    relation = guarantee_arguments["neighbours"] or "add-remove"
-    require_feasible(guarantee, queries.shape[1], noise=noise)
+    relation = Neighbours(guarantee_arguments["neighbours"] or "add-remove")
+    if guarantee is not None:
+        relation = guarantee.neighbours
+    if streaming:
+        _require_streaming(queries, relation, method)
+        noise = _streaming_noise(guarantee, noise)
+    require_feasible(guarantee, queries.shape[1], noise=noise, p=p)
     with progress() as callback:
-        made = design(
+        found = optimize(
             queries,
             p=p,
-            neighbours=relation if guarantee is None else guarantee.neighbours,
+            guarantee=guarantee,
+            noise=noise,
+            neighbours=relation,
             rel_gap=rel_gap,
             max_steps=max_steps,
             time_limit=time_limit,
             method=method,
             solver=solver,
+            streaming=streaming,
+            search_time=search_time,
+            seed=seed,
             callback=callback,
         )
-        searched = None
-        wanted = guarantee is not None and Noise.LAPLACE in admissible(guarantee, noise)
-        if guarantee is not None and wanted and made.status is not Status.INTERRUPTED:
-            searched = laplace_design(
-                queries,
-                guarantee,
-                p=p,
-                starts=[made.strategy],
-                seed=seed,
-                time_limit=search_time,
-                callback=callback,
-            )
-    if streaming:
-        made = replace(made, strategy=made.strategy.streaming())
-    designs: list[Design | LaplaceDesign] = [made] if searched is None else [made, searched]
-    mechanisms = [
-        mechanism(
-            one.strategy,
-            queries,
-            guarantee=guarantee,
-            noise=noise if searched is None or noise != "auto" else _own_noise(one, guarantee),
-            p=p,
-            neighbours=relation,
-        )
-        for one in designs
-    ]
-    best = min(range(len(designs)), key=lambda index: mechanisms[index].error(p))
-    names = [_name(one, guarantee) for one in designs]
-    baselines = compare(
-        queries, BASELINES, p=p, guarantee=guarantee, noise=noise, neighbours=relation
+    others = compare(
+        queries,
+        _baselines(queries, relation),
+        p=p,
+        guarantee=guarantee,
+        noise=noise,
+        neighbours=relation,
     )
-    own = [as_row(name, p, one) for name, one in zip(names, mechanisms, strict=True)]
-    rows = with_ratios([own[best], *own[:best], *own[best + 1 :], *baselines.rows])
+    rows = with_ratios([*_own_rows(found), *others.rows])
     if output is not None:
-        write_strategy(output, designs[best])
-    report = _Report(made, searched, guarantee, rows, output, mechanisms[best])
+        write_strategy(output, found.designs[found.best])
     if as_json:
-        print_json(report.to_json())
+        print_json(to_json(found, rows, output))
     else:
-        report.print()
-    made.require_optimal()
+        print_report(found, rows, output)
+    found.norm_design.require_optimal()
+    searched = found.laplace_design
     if searched is not None and searched.status is L1Status.INTERRUPTED:
         raise NotConvergedError(searched.status.value)
 
 
-def _own_noise(one: Design | LaplaceDesign, guarantee: Guarantee | None) -> NoiseChoice:
-    """The noise that a design was made for, where the guarantee admits it."""
-    if isinstance(one, Design) and Noise.GAUSSIAN in admissible(guarantee, "auto"):
-        return "gaussian"
-    return "laplace"
+def _own_rows(found: Optimized) -> list[Row]:
+    """The designs, the best one first; that of least norm is no design for Laplace noise."""
+    names = ["design"] * len(found.designs)
+    if found.laplace_design is not None and found.mechanisms[0].noise == "laplace":
+        names[0] = "norm-optimal"
+    p = found.norm_design.p
+    rows = [as_row(name, p, one) for name, one in zip(names, found.mechanisms, strict=True)]
+    return [rows.pop(found.best), *rows]
 
 
-def _name(one: Design | LaplaceDesign, guarantee: Guarantee | None) -> str:
-    gaussian = guarantee is None or Noise.GAUSSIAN in admissible(guarantee, "auto")
-    return "norm-optimal" if isinstance(one, Design) and not gaussian else "design"
-
-
-@dataclass(frozen=True, slots=True)
-class _Report:
-    """What the command shows.
-
-    Attributes:
-        made: the strategy of least norm, with its certificate.
-        searched: the strategy for Laplace noise, if that was wanted.
-        guarantee: what the noise meets.
-        rows: the best design first.
-        output: where it was written.
-        best: the best design with its noise.
-    """
-
-    made: Design
-    searched: LaplaceDesign | None
-    guarantee: Guarantee | None
-    rows: tuple[Row, ...]
-    output: Path | None
-    best: Mechanism
-
-    def lower_bound(self) -> Bound | None:
-        """The largest lower bound for every mechanism of the guarantee."""
-        if self.guarantee is None:
-            return None
-        found = bounds(
-            self.made.workload,
-            norm_lower=self.made.certificate.lower,
-            norm_upper=self.made.certificate.upper,
-            p=self.made.p,
-            guarantee=self.guarantee,
+def _streaming_noise(guarantee: Guarantee | None, noise: Any) -> Any:
+    """Gaussian noise, which does not mind the rotation to lower triangular form."""
+    if noise == "laplace" or isinstance(guarantee, PureDP | PML):
+        raise InvalidInputError(
+            "--streaming is for Gaussian noise: a lower-triangular form has the same l2 norms, but"
+            " other l1 norms; leave it out, or give --delta"
         )
-        holding = [
-            (bound.value, bound)
-            for bound in found
-            if bound.kind is Kind.LOWER
-            and bound.value is not None
-            and bound.mechanisms.startswith("every mechanism, ")
-        ]
-        return max(holding, key=lambda pair: pair[0])[1] if holding else None
+    return "gaussian"
 
-    def to_json(self) -> dict[str, Any]:
-        """The documented keys."""
-        made, lower = self.made, self.lower_bound()
-        return {
-            "workload": made.workload.name,
-            "queries": made.workload.shape[0],
-            "cells": made.workload.shape[1],
-            "p": made.p,
-            "neighbours": made.neighbours.value,
-            "norm": {
-                "lower": made.certificate.lower,
-                "upper": made.certificate.upper,
-                "gap": made.certificate.gap,
-            },
-            "status": made.status.name.lower(),
-            "message": made.status.value,
-            "steps": made.steps,
-            "eigendecompositions": made.eigendecompositions,
-            "seconds": made.seconds,
-            "search": None
-            if self.searched is None
-            else {
-                "status": self.searched.status.name.lower(),
-                "starts": len(self.searched.starts),
-                "seconds": self.searched.seconds,
-            },
-            "sensitivity": self.best.sensitivity,
-            "noise": {"kind": self.best.noise.value, "scale": self.best.scale},
-            "guarantee": None
-            if self.guarantee is None
-            else self.guarantee.describe(made.workload.shape[1]),
-            "lower_bound": None if lower is None else lower.value,
-            "strategies": [row.to_json() for row in self.rows],
-            "output": None if self.output is None else str(self.output),
-        }
 
-    def print(self) -> None:
-        """Facts, then the table."""
-        made = self.made
-        m, n = made.workload.shape
-        certificate = made.certificate
-        lines = [
-            ("workload", f"{made.workload.name}: {m} queries on {n} cells"),
-            (
-                "norm",
-                f"gamma_({made.p:g}) between {certificate.lower:.9g} and {certificate.upper:.9g},"
-                f" gap {certificate.gap:.1e} ({made.neighbours.value} neighbours)",
-            ),
-            ("status", made.status.value),
-            (
-                "effort",
-                f"{made.steps} steps, {made.eigendecompositions} eigendecompositions,"
-                f" {made.seconds:.2f} s",
-            ),
-        ]
-        if self.searched is not None:
-            lines.append(
-                (
-                    "search",
-                    f"{len(self.searched.starts)} starts for Laplace noise,"
-                    f" {self.searched.seconds:.1f} s; {self.searched.status.value}",
-                )
-            )
-        if self.guarantee is None:
-            lines.append(
-                ("noise", "scale equal to the sensitivity (give --epsilon to calibrate it)")
-            )
+def _require_streaming(queries: Workload, relation: Neighbours, method: str) -> None:
+    """Refuse before the solve what has no lower-triangular strategy."""
+    if relation is Neighbours.REPLACE:
+        raise InvalidInputError(
+            "--streaming is for add-remove neighbours: with a public total a strategy has rank"
+            " cells - 1 and no lower-triangular form; leave it out"
+        )
+    factors = queries.factors if isinstance(queries, KroneckerWorkload) else (queries,)
+    # the programs may return more measurements than the rank of the workload
+    if method == "scaling" and any(MergedWorkload(one).rank < one.shape[1] for one in factors):
+        raise InvalidInputError(
+            f"--streaming needs a workload of rank {queries.shape[1]}, one for each cell, and"
+            f" {queries.name!r} has less: add queries that tell all cells apart, or leave it out"
+        )
+
+
+def _baselines(queries: Workload, relation: Neighbours) -> list[Strategy]:
+    """The baselines that can answer the workload in float64; a note on stderr about others."""
+    found = []
+    for name in BASELINES:
+        try:
+            strategy = baseline(name, queries)
+            if relation is Neighbours.REPLACE:
+                without_total(strategy).require_answers(CentredWorkload(queries))
+            else:
+                strategy.require_answers(queries)
+        except InvalidInputError as error:
+            click.echo(f"note: the table leaves out {name!r}: {error}", err=True)
         else:
-            lines.append(("guarantee", self.guarantee.describe(n)))
-            lower = self.lower_bound()
-            if lower is not None and lower.value is not None and lower.value > 0:
-                ratio = self.rows[0].error / lower.value
-                lines.append(
-                    (
-                        "bound",
-                        f"{lower.mechanisms}: error at least {lower.value:.6g},"
-                        f" the design has {ratio:.3g} times that",
-                    )
-                )
-        if self.output is not None:
-            lines.append(("written", str(self.output)))
-        facts(lines)
-        click.echo()
-        comparison_table(self.rows)
-
-
-def comparison_table(rows: Sequence[Row]) -> None:
-    """Print the rows of a comparison; the p in front if there are several."""
-    several = len({row.p for row in rows}) > 1
-    headers = ["strategy", "noise", "sensitivity", "scale", "error", "rmse", "max std", "ratio"]
-    body = [
-        [
-            row.strategy,
-            row.noise,
-            *map(number, (row.sensitivity, row.scale, row.error, row.rmse, row.max_std)),
-            f"{row.ratio:.4f}",
-        ]
-        for row in rows
-    ]
-    if several:
-        headers.insert(1, "p")
-        for cells, row in zip(body, rows, strict=True):
-            cells.insert(1, f"{row.p:g}")
-    elif rows:
-        headers[headers.index("error")] = f"err_{rows[0].p:g}"
-    table(headers, body)
+            found.append(strategy)
+    return found

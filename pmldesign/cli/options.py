@@ -81,6 +81,12 @@ def add_options(options: list[Decorator]) -> Decorator:
     return decorate
 
 
+def given(option: str) -> bool:
+    """Whether the user gave an option (by the name of its argument), or it has its default."""
+    source = click.get_current_context().get_parameter_source(option)
+    return source is not click.core.ParameterSource.DEFAULT
+
+
 def build_guarantee(
     *,
     epsilon: float | None,
@@ -102,6 +108,10 @@ def build_guarantee(
         from pmldesign.files import read_workload
 
         least = tuple(read_workload(alpha_file).to_dense().ravel().tolist())
+    if given("failure") and (least is None or delta is None):
+        raise InvalidInputError(
+            "--failure is for PML with a delta; give --alpha and --delta too, or leave it out"
+        )
     if epsilon is None:
         if delta is not None or least is not None:
             raise InvalidInputError(

@@ -24,6 +24,8 @@ STAGE_STEPS = 200
 """L-BFGS steps of one stage."""
 HOPEFUL_WIDTH, HOPELESS = 1e-3, 1.01
 """From this width on, a descent that is worse than the best by this factor is given up."""
+LEVEL_TOLERANCES = (1e-7, 1e-6, 1e-5, 1e-4)
+"""Values this close, relative to the row that varies most, may be meant to be equal."""
 
 
 class TimeUpError(Exception):
@@ -71,6 +73,14 @@ class Search:
             self.table.append(Start(name, before, after))
         return after
 
+    def level(self) -> None:
+        """Offer the best with values of a row that smoothing kept apart made equal."""
+        best = self.best[1]
+        span = float(np.ptp(best, axis=1).max())
+        for tolerance in LEVEL_TOLERANCES:
+            rows = np.array([_levelled(row, tolerance * span) for row in best])
+            self.offer(rows[np.ptp(rows, axis=1) > 0])
+
     def _offer_point(self, objective: Objective, x: Array) -> float:
         best = self.best[0]
         error = self.offer(objective.strategy(x))
@@ -99,3 +109,13 @@ class Search:
             options={"maxiter": STAGE_STEPS, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-9},
         )
         return self._reached
+
+
+def _levelled(row: Array, tolerance: float) -> Array:
+    """The row with every run of values less than `tolerance` apart replaced by its mean."""
+    order = np.argsort(row, kind="stable")
+    cuts = np.flatnonzero(np.diff(row[order]) > tolerance) + 1
+    levelled = np.empty_like(row)
+    for run in np.split(order, cuts):
+        levelled[run] = row[run].mean()
+    return levelled

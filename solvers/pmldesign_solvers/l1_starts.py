@@ -57,7 +57,7 @@ def nested_bumps(cells: int, rng: np.random.Generator) -> Iterator[NamedStart]:
 def identity_and_ramps(cells: int, rng: np.random.Generator) -> Iterator[NamedStart]:
     """The identity with a few ramps; in full, with noise, where there are few enough cells."""
     place = np.linspace(-1.0, 1.0, cells)
-    for count in (1, 2, 4, 8):
+    for count in (1, 2, 4, 8, 16):
         if count > cells:
             return
         centres, widths = rng.uniform(-1, 1, (count, 1)), rng.uniform(0.2, 2, (count, 1))

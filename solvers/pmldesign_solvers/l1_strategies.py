@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from pmldesign_solvers import l1_starts
+from pmldesign_solvers import gamma, l1_starts
 from pmldesign_solvers.l1_moments import is_exact
 from pmldesign_solvers.l1_objective import (
     Blocks,
@@ -38,6 +38,7 @@ from pmldesign_solvers.l1_scales import AddRemoveL1, ScaleRule
 from pmldesign_solvers.l1_search import WIDTHS, Search, TimeUpError
 from pmldesign_solvers.l1_solution import L1Solution, L1Status, L1Step
 from pmldesign_solvers.operators import Array, Operator
+from pmldesign_solvers.solution import Status
 
 SMOOTH_BELOW = 20
 """Below this p, the p-norm of the variances needs no smoothing."""
@@ -70,7 +71,8 @@ def solve(
         signed: whether the strategy may have negative entries. Where the total is public this
             restricts nothing: a constant is added to every row.
         starts: further strategies to begin from, by name, each of shape (r, n). The answer is at
-            least as good as every one of them that determines the workload.
+            least as good as every one of them that determines the workload. For `Leakage`, name
+            the design for `ReplaceL1` here to be sure of improving on it.
         restarts: how many random starts, and how many perturbations of the best.
         seed: of the random starts; the same seed gives the same answer unless time runs out.
         time_limit: in seconds; None for none.
@@ -88,7 +90,7 @@ def solve(
     given = _checked_starts(starts or {}, operator.shape[1], scale, signed)
     rule = scale if isinstance(scale, AddRemoveL1) else scale.on_cells(problem.cell_of)
     search = Search(problem, rule, deadline)
-    plan = _Plan(search, signed, restarts, seed)
+    plan = _Plan(operator, search, signed, restarts, seed)
     folded = {name: problem.fold(matrix) for name, matrix in given.items()}
     search.offer(np.eye(problem.cells))
     try:
@@ -97,6 +99,8 @@ def solve(
         for number, _ in enumerate(plan.run(folded), 1):
             if callback is not None:
                 callback(L1Step(number, search.best[0], time.perf_counter() - begin))
+        if problem.public_total:
+            search.level()
         status = L1Status.COMPLETED
     except TimeUpError:
         status = L1Status.TIME_LIMIT
@@ -108,7 +112,10 @@ def solve(
 class _Plan:
     """Which starts are followed, and with which objective."""
 
-    def __init__(self, search: Search, signed: bool, restarts: int, seed: int) -> None:
+    def __init__(
+        self, operator: Operator, search: Search, signed: bool, restarts: int, seed: int
+    ) -> None:
+        self._operator = operator
         self.search, self.signed, self.restarts, self.seed = search, signed, restarts, seed
         self._number = 0
         problem, rule = search.problem, search.rule
@@ -130,6 +137,8 @@ class _Plan:
         """Follow every start; yields the error found from each."""
         n = self.search.problem.cells
         yield from self._structured(n)
+        if n <= l1_starts.UNSTRUCTURED_CELLS and (self.signed or self.search.problem.public_total):
+            given = given | {"optimal for Gaussian noise": self._gaussian()}
         for name, matrix in given.items():
             rows = matrix / np.abs(matrix).sum(axis=0).max()
             yield self._follow(name, self.free, Blocks(np.zeros(n), rows))
@@ -150,6 +159,22 @@ class _Plan:
     def _best(self) -> tuple[Objective, Blocks]:
         form = self.search.best_form
         return form or (self.free, Blocks(np.zeros(self.search.problem.cells), self.search.best[1]))
+
+    def _gaussian(self) -> Array:
+        """The strategy that attains gamma_(p), in the rotation in which its solver finds it."""
+        problem = self.search.problem
+        left = self.search.deadline - time.perf_counter()
+        solution = gamma.solve(
+            self._operator,
+            problem.p,
+            kind="pairs" if problem.public_total else "cells",
+            rel_gap=1e-3,
+            max_steps=100,
+            time_limit=left,
+        )
+        if solution.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        return problem.fold(solution.strategy)
 
     def _rng(self) -> np.random.Generator:
         self._number += 1

@@ -102,8 +102,9 @@ def solve(
         raise ValueError("the workload is zero: every answer is known without measuring anything")
     options = _options(solver, accuracy, max_iterations, time_limit)
     build = _primal if form == "primal" else _dual
-    vectors = problem.differences.images(np.eye(problem.matrix.shape[1]))
+    vectors = problem.differences.vectors()
     u, w, gram, raw, iterations = build(problem.matrix / size, vectors, p, solver, options)
+    late = time_limit is not None and time.perf_counter() - start >= time_limit
     strategy, basis, u, w = _repair(problem, p, u, w, gram)
     certificate = certify(DenseOperator(matrix), strategy, basis, u, w, p, kind=kind)
     return Solution(
@@ -112,7 +113,7 @@ def solve(
         dual_u=u,
         dual_w=w,
         certificate=certificate,
-        status=_status(raw, certificate, rel_gap),
+        status=_status(raw, certificate, rel_gap, late=late),
         steps=iterations,
         eigendecompositions=2,
         seconds=time.perf_counter() - start,
@@ -255,6 +256,8 @@ def _repair(
 ) -> tuple[Array, Array, Array, Array]:
     """An exactly feasible factorization and dual point from approximate ones."""
     operator = problem.operator
+    # a solver that stops early may leave no positive weight; uniform ones give bounds as well
+    u, w = (x if (x > 0).any() else np.ones_like(x) for x in (u, w))
     pairs = problem.differences if isinstance(problem.differences, Pairs) else None
     candidates: list[tuple[Array, Array]] = []
     if pairs is None:
@@ -288,9 +291,9 @@ def _from_gram(gram: Array, ridge: float) -> tuple[Array, Array]:
     return strategy / norms, norms[:, None] * (vectors / roots)
 
 
-def _status(raw: str, certificate: Certificate, rel_gap: float) -> Status:
-    if raw == "user_limit":
-        return Status.ITERATION_LIMIT
+def _status(raw: str, certificate: Certificate, rel_gap: float, *, late: bool) -> Status:
     if raw == "optimal" and certificate.gap <= rel_gap:
         return Status.OPTIMAL
-    return Status.INACCURATE
+    if late and raw != "optimal":  # SCS calls what it has by then inaccurate
+        return Status.TIME_LIMIT
+    return Status.ITERATION_LIMIT if raw == "user_limit" else Status.INACCURATE

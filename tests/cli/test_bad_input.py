@@ -265,3 +265,40 @@ def test_commands(refused, run):
     bare = run()
     assert bare.exit_code == 2
     assert "optimize" in bare.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--solver", "SCS"], "--solver is for --method primal or dual"),
+        (["--solver", "clarabel", "--method", "scaling"], "--solver is for --method primal"),
+        (["--max-steps", "1000", "--method", "primal"], "--max-steps is for --method scaling"),
+        (["--max-steps", "5", "--method", "dual"], "--max-steps is for --method scaling"),
+        (["--failure", "envelope"], "give --alpha and --delta"),
+        (["--failure", "slack", "--epsilon", "1", "--delta", "0.1"], "give --alpha and --delta"),
+        (["--failure", "slack", "--epsilon", "1", "--alpha", "0.1"], "give --alpha and --delta"),
+        (["--p", "20000", "--noise", "laplace"], "at most 10000 or inf for Laplace noise"),
+        (["--p", "20000", "--epsilon", "1"], "at most 10000 or inf for Laplace noise"),
+        (["--p", "20000", "--epsilon", "1", "--delta", "0.1"], "or noise 'gaussian'"),
+        (["--streaming", "--neighbours", "replace"], "--streaming is for add-remove"),
+        (["--streaming", "--epsilon", "1", "--alpha", "0.1"], "--streaming is for add-remove"),
+    ],
+)
+def test_options_that_do_nothing_or_cannot_be_met(refused, no_solve, options, says):
+    refused("optimize", "prefix:4", *options, code=INPUT, says=says)
+
+
+@pytest.mark.parametrize("rows", ["1,1,0\n1,1,0\n", "1,0,0\n0,1,0\n", "1,0,1\n0,1,0\n"])
+def test_streaming_of_cells_that_no_query_tells_apart(refused, no_solve, rows):
+    says = "needs a workload of rank 3"
+    refused("optimize", "-", "--streaming", stdin=rows, code=INPUT, says=says)
+
+
+def test_streaming_of_a_product_with_such_a_factor(refused, no_solve):
+    says = "needs a workload of rank 12"
+    refused("optimize", "prefix:3*parity:2,1", "--streaming", code=INPUT, says=says)
+
+
+def test_exponents_of_laplace_noise_are_checked_before_any_design(refused, no_solve):
+    options = ["--p", "2,20000", "--strategies", "optimal", "--epsilon", "1"]
+    refused("compare", "prefix:4", *options, code=INPUT, says="at most 10000 or inf")

@@ -122,3 +122,31 @@ def test_a_design_that_stops_early_is_shown_written_and_exits_3(run, tmp_path, m
 def test_a_wider_gap_is_passed_on(run):
     norm = run.json("compare", "prefix:64", "--rel-gap", "0.1")["norms"][0]
     assert 1e-6 < norm["gap"] <= 0.1
+
+
+def test_ctrl_c_ends_the_comparison_with_the_rows_so_far(run, tmp_path, monkeypatch):
+    begun = []
+
+    @contextlib.contextmanager
+    def impatient():
+        def interrupt(step):
+            begun.append(step.number == 1)
+            if sum(begun) == 2:
+                raise KeyboardInterrupt  # in the first step of the second design
+
+        yield interrupt
+
+    monkeypatch.setattr(pmldesign.cli.compare, "progress", impatient)
+    options = ["--p", "2,4,inf", "--strategies", "optimal,identity", "-o", "rows.csv"]
+    result = run("compare", "prefix:32", *options, "--json")
+    assert result.exit_code == 3
+    assert "interrupted" in result.stderr
+    assert sum(begun) == 2
+    shown = json.loads(result.stdout)
+    assert [(norm["p"], norm["status"]) for norm in shown["norms"]] == [
+        (2.0, "optimal"),
+        (4.0, "interrupted"),
+    ]
+    rows = [(row["p"], row["name"]) for row in shown["strategies"]]
+    assert rows == [(p, name) for p in (2.0, 4.0) for name in ("optimal", "identity")]
+    assert len((tmp_path / "rows.csv").read_text().splitlines()) == 5

@@ -23,6 +23,7 @@ from pmldesign.envelope import (
     psi_2,
     randomized_response,
     randomized_response_bounds,
+    randomized_response_dp,
     theorem3_bound,
 )
 
@@ -175,3 +176,53 @@ def test_closed_failure_probability_dominates_the_plain_one():
     assert closed_failure_probability(EXAMPLE_1, log(4) - 1e-9) == pytest.approx(0.1, abs=1e-8)
     # at log(6/5) the two merged symbols of Example 1 together have mass 1
     assert closed_failure_probability(EXAMPLE_1, log(6 / 5) - 1e-9) == pytest.approx(1)
+
+
+def test_theorem_5_iii_has_an_inequality_where_its_proof_prints_an_equality():
+    # k = 3, N = 2: eta_1 = theta is forced, so Z is known
+    prior, epsilon = [0.2, 0.3, 0.5], 1.0
+    channel = randomized_response(prior, epsilon=epsilon)
+    q1, q2, _ = channel.output_distribution
+    theta = 0.9
+    split = channel.post_process([[1, 0], [theta, 1 - theta], [0, 1]])
+    delta = q1 + theta * q2
+    alpha, beta = np.exp(epsilon) / (np.exp(epsilon) + 2), 1 / (np.exp(epsilon) + 2)
+    of_split = leakage_quantile(split, delta * (1 - 1e-12))
+    assert of_split == pytest.approx(log((alpha + theta * beta) / delta))
+    # theta_2 = alpha (q2 - q1)/(q2 (alpha - beta)) < theta: Y itself leaks log(alpha/q2) as often
+    assert alpha * (q2 - q1) / (q2 * (alpha - beta)) < theta
+    assert exact_envelope(channel, delta).lower >= log(alpha / q2) - 1e-11 > of_split + 0.01
+
+
+def test_the_dp_curve_of_randomized_response_beyond_its_formula():
+    # log((alpha - delta)/beta) has no value from delta = alpha on; from alpha - beta on it is 0
+    k, epsilon = 5, 1.0
+    rows = randomized_response([1 / k] * k, epsilon=epsilon).matrix
+    alpha, beta = rows[0, 0], rows[0, 1]
+    for delta in (0.01, 0.9 * (alpha - beta), 1.01 * (alpha - beta), alpha, 0.9):
+        level = randomized_response_dp(k, epsilon, delta)
+        if delta < alpha:
+            assert level == pytest.approx(max(log((alpha - delta) / beta), 0), abs=1e-15)
+        needed = max(
+            np.maximum(rows[i] - np.exp(level) * rows[j], 0).sum()
+            for i in range(k)
+            for j in range(k)
+        )
+        assert needed <= delta + 1e-12
+        assert (level == 0) == (delta >= alpha - beta)
+
+
+def test_neither_slack_nor_envelope_implies_the_other():
+    # the secret is told with probability c, its rare value x = 0 has probability a
+    c, a, epsilon = 0.1, 0.01, log(4)
+    told = Channel([[c, 0, 1 - c], [0, c, 1 - c]], [a, 1 - a])
+    # slack c (1 - a e^eps); envelope: a c of mass, padded from the silent output until it leaks eps
+    assert psi_2(told, epsilon) == pytest.approx(c * (1 - 4 * a))
+    padded = a * c + c * (1 - 4 * a) / 3
+    assert closed_failure_probability(told, epsilon) == pytest.approx(padded)
+    assert padded < 0.4 * psi_2(told, epsilon)
+    # and the other way: every output leaks a little more than epsilon
+    thin = randomized_response([0.5, 0.5], epsilon=0.1)
+    below = pointwise_leakage(thin).min() - 1e-3
+    assert closed_failure_probability(thin, below) == pytest.approx(1)
+    assert psi_2(thin, below) < 0.01

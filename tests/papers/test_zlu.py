@@ -6,7 +6,9 @@ import math
 import mpmath
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
+from pmldesign.bounds.one_dimensional import least_deviation
 from pmldesign.calibration import analytic_gaussian_scale, classical_gaussian_scale
 
 
@@ -87,3 +89,83 @@ def test_lemma_a_12_holds_where_it_is_offered():
             assert scale == pytest.approx(classical(epsilon, delta))
             assert exact_delta(scale, epsilon) <= delta
             assert analytic_gaussian_scale(1.0, epsilon=epsilon, delta=delta) < scale
+
+
+def gaussian_moment_root(p):
+    """(E |N(0, 1)|^p)^(1/p)."""
+    return math.sqrt(2) * math.exp((math.lgamma((p + 1) / 2) - math.lgamma(0.5)) / p)
+
+
+def outside(shift, k):
+    """P(|loss| > k) of N(0, 1) against N(shift, 1): normal, its variance twice its mean."""
+    return ndtr(shift / 2 - k / shift) + ndtr(-shift / 2 - k / shift)
+
+
+@pytest.mark.parametrize(("shift", "epsilon"), [(0.1, 0.5), (0.2, 1), (0.3, 1), (0.5, 1), (1, 2)])
+def test_lemma_a_16_needs_e_to_the_two_epsilon(shift, epsilon):
+    allowed = 2 * float(exact_delta(1 / shift, epsilon)) / -math.expm1(-epsilon)
+    assert outside(shift, epsilon) > 1.5 * allowed
+    assert outside(shift, 2 * epsilon) <= allowed
+    # the same by integration, without the law of the loss: ratio e^(shift^2/2 - shift y) at y
+    y = np.linspace(-12, 12, 2_000_001)
+    density, loss = np.exp(-(y**2) / 2) / math.sqrt(2 * math.pi), shift**2 / 2 - shift * y
+    integral = density[np.abs(loss) > epsilon].sum() * (y[1] - y[0])
+    assert integral == pytest.approx(outside(shift, epsilon), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "p", "excess"), [(0.5, 1e-5, 400, 2.0), (0.9, 0.1, 100, 1.5)]
+)
+def test_theorem_d_1_fails_for_large_p(epsilon, delta, p, excess):
+    # one query A = (1): gamma = 1, and Gaussian noise needs at least the analytic scale
+    printed = 3 * math.sqrt(math.log(1 / delta) * min(p, math.log(2)) / 2) / epsilon
+    needed = analytic_gaussian_scale(1.0, epsilon=epsilon, delta=delta) * (1 - 1e-6)
+    assert exact_delta(needed, epsilon) > delta
+    assert gaussian_moment_root(p) * needed > excess * printed
+    # its step E |z|^p <= min(p, log 2m)^(p/2) Var^(p/2) holds for p in place of the minimum
+    assert 1 < gaussian_moment_root(p) ** 2 <= p
+    assert gaussian_moment_root(p) ** 2 > 20 * math.log(2)
+
+
+@pytest.mark.parametrize(("n", "p", "excess"), [(2, 8, 1.7), (2, 100, 6), (3, 100, 3), (4, 200, 3)])
+def test_theorem_2_12_fails_for_few_cells_and_large_p(n, p, excess):
+    epsilon, delta = 0.5, 1e-6
+    # a lower bound on gamma_(p) of the prefix sums from uniform weights u = n^(2/p - 1), w = 1/n
+    norm = n ** (1 / p - 1) * np.linalg.norm(np.tril(np.ones((n, n))), ord="nuc")
+    best = gaussian_moment_root(p) * analytic_gaussian_scale(norm, epsilon=epsilon, delta=delta)
+    log = math.log(n)
+    printed = 3 * n ** (1 / p) * log * math.sqrt(math.log(1 / delta) * min(p, log) / 2) / epsilon
+    assert best > excess * printed
+    # one cell: log 1 = 0, so the theorem promises exact answers
+    assert math.log(1) == 0 < least_deviation(epsilon, delta)
+
+
+def prefix_norm(n):
+    """Theorem A.5: gamma_(2) of n prefix sums is at least sqrt(n) times this."""
+    return (2 + math.log((2 * n + 1) / 5) + math.log(2 * n + 1) / (2 * n)) / math.pi
+
+
+def test_theorem_2_11_lacks_the_factor_of_lemma_2_13():
+    for n in (4, 16, 64, 1024):
+        k = np.arange(1, n)
+        f = np.concatenate([[1.0], np.cumprod(1 - 1 / (2 * k))])  # the factors of Appendix G.2
+        upper = f @ f  # at least gamma_(2) / sqrt n
+        assert prefix_norm(n) <= upper
+        # gamma_(2) >= n^(1/2) log n, which the proof uses, is false from some n on
+        assert (upper < math.log(n)) == (n > 4)
+        # nor is there room: the proof has gamma/8 e^(3 eps)/(e^(6 eps) - 1) <= gamma/(48 eps)
+        assert (upper / 48 < math.log(n) / 96) == (n == 1024)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.05, 0.1, 0.16])
+def test_theorem_2_11_holds_by_another_proof(epsilon):
+    # err >= least deviation * gamma for every mechanism, and gamma_(p) >= n^(1/p) prefix_norm(n)
+    for n, p in itertools.product([2, 4, 64, 10**4, 10**8], [2, 4, math.inf]):
+        decay = math.exp(-epsilon) * -math.expm1(-epsilon)
+        limit = min(
+            epsilon * decay / 12 / (1 + math.log(4 * n / 5) / math.pi), epsilon**2 * decay / 2
+        )
+        delta = limit * n ** (1 / p - 0.5)
+        slack = 2 * delta * math.exp(epsilon) / -math.expm1(-epsilon)
+        printed = (1 - slack) * math.log(n) / (96 * epsilon)
+        assert least_deviation(epsilon, delta) * prefix_norm(n) > 40 * printed

@@ -84,6 +84,19 @@ def test_signs_help_the_prefix_sums_of_eight_cells():
     assert free.error < positive.error <= math.sqrt(72) * (1 + 1e-9)
 
 
+def test_non_negative_strategies():
+    workload, rule = parse_workload("prefix:16"), AddRemoveL1(1.0)
+    starts = baselines(workload, signed=False)
+    A = workload.to_dense()
+    solution = solve(workload, 2, scale=rule, signed=False, starts=starts, restarts=2)
+    assert_sound(solution, A, rule)
+    assert solution.strategy.min() >= 0
+    for R in starts.values():
+        assert solution.error <= exact_error(A, R, rule) * (1 + 1e-9)
+    # one row beside the identity already gains over sqrt(16 * 17)
+    assert solution.error < 14.55 < math.sqrt(272)
+
+
 @pytest.mark.parametrize(
     ("name", "rule", "bound"),
     [
@@ -105,8 +118,15 @@ def test_public_total(name, rule, bound):
     np.testing.assert_allclose(solution.strategy.sum(axis=1), 0, atol=1e-10)
 
 
+def test_rows_that_only_smoothing_kept_are_dropped():
+    # on eight cells the best strategy has one cell without a row of its own: seven rows
+    solution = solve(parse_workload("prefix:8"), 2, scale=ReplaceL1(1.0), restarts=2)
+    assert solution.error < 9.056
+    assert solution.strategy.shape == (7, 8)
+
+
 @pytest.mark.parametrize("name", ["histogram:6", "haar:8", "all-range:6"])
-def test_a_design_for_pml_beats_the_recalibrated_design_for_dp(name):
+def test_a_design_for_pml_is_no_worse_than_the_recalibrated_design_for_dp(name):
     workload = parse_workload(name)
     A, n = workload.to_dense(), workload.shape[1]
     rule = Leakage(1.0, np.full(n, 0.8 / n))
@@ -114,6 +134,21 @@ def test_a_design_for_pml_beats_the_recalibrated_design_for_dp(name):
     pml = solve(workload, 2, scale=rule, starts={"dp": dp.strategy}, restarts=2)
     assert pml.error <= exact_error(A, dp.strategy, rule) * (1 + 1e-9)
     assert pml.error < dp.error
+
+
+def test_a_census_table_on_its_merged_cells():
+    workload = parse_workload("census-p12")
+    A, n = workload.to_dense(), workload.shape[1]
+    starts = baselines(workload)
+    dp_rule, rule = ReplaceL1(1.0), Leakage(1.0, np.full(n, 0.5 / n))
+    dp = solve(workload, 2, scale=dp_rule, starts=starts, time_limit=4.0)
+    pml = solve(workload, 2, scale=rule, starts=starts | {"dp": dp.strategy}, time_limit=4.0)
+    assert_sound(dp, A, dp_rule)
+    assert_sound(pml, A, rule)
+    assert pml.error <= exact_error(A, dp.strategy, rule) * (1 + 1e-9)
+    for R in starts.values():
+        assert dp.error <= exact_error(A, R, dp_rule) * (1 + 1e-9)
+        assert pml.error <= exact_error(A, R, rule) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("p", [2, 3, 4, math.inf])

@@ -113,3 +113,14 @@ def test_unknown_solvers_and_zero_workloads_are_refused():
         programs.solve(np.eye(2), 2, solver="MOSEK")
     with pytest.raises(ValueError, match="zero"):
         programs.solve(np.zeros((2, 3)), 2)
+
+
+@forms
+@solvers
+def test_a_time_limit_is_called_a_time_limit(form, solver):
+    A = np.tril(np.ones((30, 30)))
+    late = programs.solve(A, 4, form=form, solver=solver, time_limit=1e-3)
+    assert late.status is Status.TIME_LIMIT
+    assert_certified(late, A, p=4)
+    in_time = programs.solve(A[:4, :4], 4, form=form, solver=solver, time_limit=600)
+    assert in_time.status is Status.OPTIMAL
