@@ -69,7 +69,8 @@ class Iterate:
     def right_inverse(self) -> Array:
         """B again, to working precision even where weights vanish and A has not full rank."""
         rows, cells = self.strategy.shape
-        return self.basis if rows == cells else np.asarray(np.linalg.pinv(self.strategy))
+        inverse = np.linalg.inv if rows == cells else np.linalg.pinv
+        return np.asarray(inverse(self.strategy))
 
 
 class Problem(Protocol):

@@ -165,19 +165,19 @@ class ScalingProblem:
     def factors(self, point: Point) -> tuple[Array, Array]:
         """R, shape (r, n), and B, shape (n, r), of the original workload, max column norm 1."""
         norms = np.sqrt(self.column_counts * point.w) * point.scale
-        basis = np.asarray(norms[:, None] * point.vectors / np.sqrt(point.values))
+        inverse = np.asarray(norms[:, None] * point.vectors / np.sqrt(point.values))
         if self.transposed:
             # L of the transposed workload, turned round
-            strategy = np.asarray(self.operator.matvec(basis).T)
+            strategy = np.asarray(self.operator.matvec(inverse).T)
         elif len(point.values) == len(norms):
             strategy = np.asarray(((point.vectors * np.sqrt(point.values)) / norms[:, None]).T)
-            return self._merged.original_factors(strategy, basis)
+            # the closed form keeps the rounding that vanishing weights have raised
+            return self._merged.original_factors(strategy, np.linalg.inv(strategy))
         else:
             # made of rows of A, so that it spans them even where weights vanish
-            rows = (self.row_counts * point.u)[:, None] * self.operator.matvec(basis)
+            rows = (self.row_counts * point.u)[:, None] * self.operator.matvec(inverse)
             strategy = np.asarray(self.operator.rmatvec(rows).T / point.values[:, None])
-        basis = np.asarray(np.linalg.pinv(strategy))
-        return self._merged.original_factors(strategy, basis)
+        return self._merged.original_factors(strategy, np.linalg.pinv(strategy))
 
     def weights(self, point: Point) -> tuple[Array, Array]:
         """u, shape (m,), and w, shape (n,), of the original workload."""
