@@ -172,12 +172,12 @@ class ScalingProblem:
         elif len(point.values) == len(norms):
             strategy = np.asarray(((point.vectors * np.sqrt(point.values)) / norms[:, None]).T)
             # the closed form keeps the rounding that vanishing weights have raised
-            return self._merged.original_factors(strategy, np.linalg.inv(strategy))
+            return self._merged.original_factors(strategy, np.asarray(np.linalg.inv(strategy)))
         else:
             # made of rows of A, so that it spans them even where weights vanish
             rows = (self.row_counts * point.u)[:, None] * self.operator.matvec(inverse)
             strategy = np.asarray(self.operator.rmatvec(rows).T / point.values[:, None])
-        return self._merged.original_factors(strategy, np.linalg.pinv(strategy))
+        return self._merged.original_factors(strategy, np.asarray(np.linalg.pinv(strategy)))
 
     def weights(self, point: Point) -> tuple[Array, Array]:
         """u, shape (m,), and w, shape (n,), of the original workload."""
