@@ -218,9 +218,7 @@ def _interior(
             iterate.lower,
             iterate.upper,
             lambda: problem.original_weights(iterate.each, iterate.w),
-            lambda: problem.original_factors(
-                iterate.strategy, right_inverse(iterate.strategy, iterate.basis)
-            ),
+            lambda: problem.original_factors(iterate.strategy, right_inverse(iterate.strategy)),
         )
 
     return map(offer, islice(InteriorPoint(problem, differences, p).iterates(), INTERIOR_STEPS))

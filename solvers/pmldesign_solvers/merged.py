@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pmldesign_solvers.certificate import EPS
+from pmldesign_solvers.certificate import DIRECT_ENTRIES, EPS
 from pmldesign_solvers.operators import Array, Indices, Operator
 
 FLOOR = 1e-13
@@ -58,9 +58,14 @@ class MergedWorkload:
         rows = self.operator.row_quadratic(np.eye(n))
         gram = self.operator.gram(1.0 / rows)
         norms = np.sqrt(gram.diagonal())
-        eigenvalues = np.linalg.eigvalsh(gram / norms / norms[:, None])
         self.decompositions += 1
-        return int((eigenvalues > 100 * n * EPS * eigenvalues[-1]).sum())
+        if self.shape[0] * n <= DIRECT_ENTRIES:
+            # a Gram matrix hides what is below the root of its rounding error
+            scaled = self.operator.to_dense() / np.sqrt(rows)[:, None] / norms
+            values = np.linalg.svd(scaled, compute_uv=False)
+        else:
+            values = np.linalg.eigvalsh(gram / norms / norms[:, None])
+        return int((values > 100 * n * EPS * values.max()).sum())
 
     def original_rows(self, u: Array) -> Array:
         """Weights of the original rows, shape (original m,)."""
@@ -91,13 +96,14 @@ class MergedWorkload:
         )
 
 
-def right_inverse(strategy: Array, basis: Array) -> Array:
-    """R^+ to working precision, for R of full row rank with an approximate right inverse."""
+def right_inverse(strategy: Array) -> Array:
+    """R^+, for R of full row rank.
+
+    Not in closed form: that keeps the rounding which vanishing weights have raised.
+    """
     rows, cells = strategy.shape
-    if rows < cells:
-        return np.asarray(np.linalg.pinv(strategy))
-    # one Newton step: where weights vanish, rounding was divided by their roots
-    return basis + basis @ (np.eye(rows) - strategy @ basis)
+    inverse = np.linalg.inv if rows == cells else np.linalg.pinv
+    return np.asarray(inverse(strategy))
 
 
 def counts(labels: Indices) -> Array:

@@ -269,9 +269,7 @@ def _repair(
     else:
         u, w = (np.maximum(x, FLOOR * x.max()) for x in (u, w))
         iterate = InteriorPoint(problem, pairs, p).evaluate(u, w)
-        candidates.append(
-            problem.lift(iterate.strategy, right_inverse(iterate.strategy, iterate.basis))
-        )
+        candidates.append(problem.lift(iterate.strategy, right_inverse(iterate.strategy)))
         w = pairs.to_matrix(w)
     if gram is not None:
         candidates += [problem.lift(*_from_gram(gram, ridge)) for ridge in RIDGES]

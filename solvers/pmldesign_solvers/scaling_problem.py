@@ -171,13 +171,11 @@ class ScalingProblem:
             strategy = np.asarray(self.operator.matvec(basis).T)
         elif len(point.values) == len(norms):
             strategy = np.asarray(((point.vectors * np.sqrt(point.values)) / norms[:, None]).T)
-            return self._merged.original_factors(strategy, right_inverse(strategy, basis))
         else:
             # made of rows of A, so that it spans them even where weights vanish
             rows = (self.row_counts * point.u)[:, None] * self.operator.matvec(basis)
             strategy = np.asarray(self.operator.rmatvec(rows).T / point.values[:, None])
-        basis = np.asarray(np.linalg.pinv(strategy))
-        return self._merged.original_factors(strategy, basis)
+        return self._merged.original_factors(strategy, right_inverse(strategy))
 
     def weights(self, point: Point) -> tuple[Array, Array]:
         """u, shape (m,), and w, shape (n,), of the original workload."""

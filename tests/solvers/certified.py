@@ -51,7 +51,7 @@ def assert_certified(result, A, *, p, rel_gap=None):
 
     # feasible: A = L R to rounding, sensitivity at most 1, weights in their unit balls
     L = A @ B
-    rounding = 100 * (m + n) * EPS * (np.abs(A) @ np.abs(B) @ np.abs(R) + np.abs(A).max())
+    rounding = 10 * (m + n) * EPS * (np.abs(A) @ np.abs(B) @ np.abs(R) + np.abs(A).max())
     assert (np.abs(L @ R - A) <= rounding).all()
     assert np.linalg.norm(R, axis=0).max() <= 1 + 1e-12
     assert (u >= 0).all()
