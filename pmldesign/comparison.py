@@ -142,13 +142,12 @@ def compare(
                 callback=callback,
             )
         group = [
-            _row(entry.name, value, fixed[index, value])
+            as_row(entry.name, value, fixed[index, value])
             if isinstance(entry, Strategy)
-            else _row(OPTIMAL, value, with_noise(designs[value].strategy, value))
+            else as_row(OPTIMAL, value, with_noise(designs[value].strategy, value))
             for index, entry in enumerate(asked)
         ]
-        best = min(row.error for row in group)
-        rows += [replace(row, ratio=row.error / best if best > 0 else 1.0) for row in group]
+        rows += with_ratios(group)
         if value in designs and designs[value].status is Status.INTERRUPTED:
             break  # whoever pressed Ctrl-C does not want the next design
     return Comparison(workload, guarantee, tuple(rows), designs)
@@ -158,7 +157,14 @@ def _strategy(entry: str | Strategy, workload: Workload) -> Strategy:
     return baseline(entry, workload) if isinstance(entry, str) else entry
 
 
-def _row(name: str, p: float, made: Mechanism) -> Row:
+def with_ratios(rows: Sequence[Row]) -> tuple[Row, ...]:
+    """The rows with their errors set against the smallest one."""
+    best = min(row.error for row in rows)
+    return tuple(replace(row, ratio=row.error / best if best > 0 else 1.0) for row in rows)
+
+
+def as_row(name: str, p: float, made: Mechanism) -> Row:
+    """A mechanism as a row, not yet compared."""
     return Row(
         strategy=name,
         p=p,

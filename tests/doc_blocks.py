@@ -52,7 +52,8 @@ def _output(line: str, folder: Path) -> str:
             result = CliRunner().invoke(main, words, prog_name="pmldesign")
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
-        return result.output
+        # progress goes to stderr, and depends on the machine
+        return result.stdout if result.exit_code == 0 else result.output
     path = os.pathsep.join(entry for entry in sys.path if entry)
     function = f'pmldesign() {{ {shlex.quote(sys.executable)} -m pmldesign "$@"; }}'
     result = subprocess.run(

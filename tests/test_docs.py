@@ -12,6 +12,7 @@ NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\binf\b)")
 # How long it took and how close the bounds came differ between machines.
 MASKS = [
     (r"[\d.]+ s\b", "# s"),
+    (r"(?m)^search .*$", "search #"),
     (r"\d+ steps", "# steps"),
     (r"\d+ eigendecompositions", "# eigendecompositions"),
     (r"gap (is )?[\d.e+-]+", r"gap \1#"),

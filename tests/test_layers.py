@@ -11,6 +11,8 @@ LATE = {"cvxpy", "matplotlib", "opendp", "rich"}
 LAYERS = [
     {"cli"},
     {"comparison", "files", "plots"},
+    {"optimization"},
+    {"laplace_design"},
     {"design", "mechanism", "bounds"},
     {
         *("calibration", "leakage", "noise", "strategies", "workloads", "guarantees", "neighbours"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from pmldesign.cli.optimize import comparison_table
+from pmldesign.cli.optimize_report import comparison_table
 from pmldesign.cli.options import (
     add_options,
     build_guarantee,
@@ -112,7 +112,7 @@ def command(
             lines.append(("guarantee", guarantee.describe(n)))
         facts(lines)
         click.echo()
-        comparison_table(shown)
+        comparison_table(shown.rows)
     for made in shown.designs.values():
         made.require_optimal()
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
+from pmldesign.cli.optimize_report import as_json as to_json
+from pmldesign.cli.optimize_report import print_report
 from pmldesign.cli.options import (
     add_options,
     build_guarantee,
@@ -16,17 +17,19 @@ from pmldesign.cli.options import (
     guarantee_options,
     json_option,
 )
-from pmldesign.cli.show import facts, number, print_json, progress, table
-from pmldesign.comparison import Comparison, compare
-from pmldesign.design import METHODS, Design, design
-from pmldesign.errors import InvalidInputError
+from pmldesign.cli.show import print_json, progress
+from pmldesign.comparison import Row, as_row, compare, with_ratios
+from pmldesign.design import METHODS
+from pmldesign.errors import InvalidInputError, NotConvergedError
 from pmldesign.files import check_strategy_path, load_workload, write_strategy
-from pmldesign.guarantees import Guarantee
+from pmldesign.guarantees import PML, Guarantee, PureDP
 from pmldesign.mechanism import require_feasible, without_total
 from pmldesign.neighbours import Neighbours
+from pmldesign.optimization import Optimized, optimize
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.workloads import KroneckerWorkload, Workload
 from pmldesign.workloads.centred import CentredWorkload
+from pmldesign_solvers.l1_solution import L1Status
 from pmldesign_solvers.merged import MergedWorkload
 
 BASELINES = ("tree", "haar", "identity", "workload")
@@ -58,6 +61,17 @@ BASELINES = ("tree", "haar", "identity", "workload")
     help="Make the strategy lower triangular: the same error, usable on a stream.",
 )
 @click.option(
+    "--search-time",
+    type=float,
+    default=20.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="For the search of a strategy for Laplace noise.",
+)
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Of the search's random starts."
+)
+@click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
@@ -74,6 +88,8 @@ def command(
     method: Any,
     solver: str,
     streaming: bool,
+    search_time: float,
+    seed: int,
     output: Path | None,
     as_json: bool,
     noise: Any,
@@ -96,38 +112,66 @@ def command(
     relation = Neighbours(guarantee_arguments["neighbours"] or "add-remove")
     if guarantee is not None:
         relation = guarantee.neighbours
-    require_feasible(guarantee, queries.shape[1], noise=noise, p=p)
     if streaming:
         _require_streaming(queries, relation, method)
+        noise = _streaming_noise(guarantee, noise)
+    require_feasible(guarantee, queries.shape[1], noise=noise, p=p)
     with progress() as callback:
-        made = design(
+        found = optimize(
             queries,
             p=p,
+            guarantee=guarantee,
+            noise=noise,
             neighbours=relation,
             rel_gap=rel_gap,
             max_steps=max_steps,
             time_limit=time_limit,
             method=method,
             solver=solver,
+            streaming=streaming,
+            search_time=search_time,
+            seed=seed,
             callback=callback,
         )
-    if streaming:
-        made = replace(made, strategy=made.strategy.streaming())
-    shown = compare(
+    others = compare(
         queries,
-        [made.strategy, *_baselines(queries, relation)],
+        _baselines(queries, relation),
         p=p,
         guarantee=guarantee,
         noise=noise,
         neighbours=relation,
     )
+    rows = with_ratios([*_own_rows(found), *others.rows])
     if output is not None:
-        write_strategy(output, made)
+        write_strategy(output, found.designs[found.best])
     if as_json:
-        print_json(_as_json(made, shown, guarantee, output))
+        print_json(to_json(found, rows, output))
     else:
-        _print(made, shown, guarantee, output)
-    made.require_optimal()
+        print_report(found, rows, output)
+    found.norm_design.require_optimal()
+    searched = found.laplace_design
+    if searched is not None and searched.status is L1Status.INTERRUPTED:
+        raise NotConvergedError(searched.status.value)
+
+
+def _own_rows(found: Optimized) -> list[Row]:
+    """The designs, the best one first; that of least norm is no design for Laplace noise."""
+    names = ["design"] * len(found.designs)
+    if found.laplace_design is not None and found.mechanisms[0].noise == "laplace":
+        names[0] = "norm-optimal"
+    p = found.norm_design.p
+    rows = [as_row(name, p, one) for name, one in zip(names, found.mechanisms, strict=True)]
+    return [rows.pop(found.best), *rows]
+
+
+def _streaming_noise(guarantee: Guarantee | None, noise: Any) -> Any:
+    """Gaussian noise, which does not mind the rotation to lower triangular form."""
+    if noise == "laplace" or isinstance(guarantee, PureDP | PML):
+        raise InvalidInputError(
+            "--streaming is for Gaussian noise: a lower-triangular form has the same l2 norms, but"
+            " other l1 norms; leave it out, or give --delta"
+        )
+    return "gaussian"
 
 
 def _require_streaming(queries: Workload, relation: Neighbours, method: str) -> None:
@@ -161,83 +205,3 @@ def _baselines(queries: Workload, relation: Neighbours) -> list[Strategy]:
         else:
             found.append(strategy)
     return found
-
-
-def _as_json(
-    made: Design, shown: Comparison, guarantee: Guarantee | None, output: Path | None
-) -> dict[str, Any]:
-    best = shown.rows[0]
-    return {
-        "workload": made.workload.name,
-        "queries": made.workload.shape[0],
-        "cells": made.workload.shape[1],
-        "p": made.p,
-        "neighbours": made.neighbours.value,
-        "norm": {
-            "lower": made.certificate.lower,
-            "upper": made.certificate.upper,
-            "gap": made.certificate.gap,
-        },
-        "status": made.status.name.lower(),
-        "message": made.status.value,
-        "steps": made.steps,
-        "eigendecompositions": made.eigendecompositions,
-        "seconds": made.seconds,
-        "sensitivity": best.sensitivity,
-        "noise": {"kind": best.noise, "scale": best.scale},
-        "guarantee": None if guarantee is None else guarantee.describe(made.workload.shape[1]),
-        "strategies": [row.to_json() for row in shown.rows],
-        "output": None if output is None else str(output),
-    }
-
-
-def _print(
-    made: Design, shown: Comparison, guarantee: Guarantee | None, output: Path | None
-) -> None:
-    m, n = made.workload.shape
-    bounds = made.certificate
-    lines = [
-        ("workload", f"{made.workload.name}: {m} queries on {n} cells"),
-        (
-            "norm",
-            f"gamma_({made.p:g}) between {bounds.lower:.9g} and {bounds.upper:.9g},"
-            f" gap {bounds.gap:.1e} ({made.neighbours.value} neighbours)",
-        ),
-        ("status", made.status.value),
-        (
-            "effort",
-            f"{made.steps} steps, {made.eigendecompositions} eigendecompositions,"
-            f" {made.seconds:.2f} s",
-        ),
-    ]
-    if guarantee is not None:
-        lines.append(("guarantee", guarantee.describe(n)))
-    else:
-        lines.append(("noise", "scale equal to the sensitivity (give --epsilon to calibrate it)"))
-    if output is not None:
-        lines.append(("written", str(output)))
-    facts(lines)
-    click.echo()
-    comparison_table(shown)
-
-
-def comparison_table(shown: Comparison) -> None:
-    """Print the rows of a comparison; the p in front if there are several."""
-    several = len({row.p for row in shown.rows}) > 1
-    headers = ["strategy", "noise", "sensitivity", "scale", "error", "rmse", "max std", "ratio"]
-    body = [
-        [
-            row.strategy,
-            row.noise,
-            *map(number, (row.sensitivity, row.scale, row.error, row.rmse, row.max_std)),
-            f"{row.ratio:.4f}",
-        ]
-        for row in shown.rows
-    ]
-    if several:
-        headers.insert(1, "p")
-        for cells, row in zip(body, shown.rows, strict=True):
-            cells.insert(1, f"{row.p:g}")
-    elif shown.rows:
-        headers[headers.index("error")] = f"err_{shown.rows[0].p:g}"
-    table(headers, body)

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from pmldesign_solvers.l1_solution import L1Step
 from pmldesign_solvers.solution import Step
 
 WIDTH = 500
@@ -66,7 +67,7 @@ def _finite(value: Any) -> Any:
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[Step], None]]:
+def progress() -> Iterator[Callable[[Step | L1Step], None]]:
     """A callback for a solver that shows the step, both bounds and the gap on stderr."""
     if sys.stderr.isatty():
         from rich.console import Console
@@ -76,7 +77,7 @@ def progress() -> Iterator[Callable[[Step], None]]:
         return
     last = time.perf_counter()
 
-    def report(step: Step) -> None:
+    def report(step: Step | L1Step) -> None:
         nonlocal last
         now = time.perf_counter()
         if now - last >= QUIET_SECONDS:
@@ -86,7 +87,9 @@ def progress() -> Iterator[Callable[[Step], None]]:
     yield report
 
 
-def _line(step: Step) -> str:
+def _line(step: Step | L1Step) -> str:
+    if isinstance(step, L1Step):
+        return f"start {step.number}: error {step.error:.8g}, {step.seconds:.1f} s"
     return (
         f"step {step.number}: between {step.lower:.8g} and {step.upper:.8g},"
         f" gap {step.gap:.1e}, {step.seconds:.1f} s"

@@ -1,9 +1,10 @@
 """Reading and writing strategies.
 
-A strategy file is .npz: the arrays `strategy` (R), `reconstruction` (L), `dual_u`, `dual_w` and a
-JSON text `header` with the format version, p, the neighbouring relation, both bounds and a
-fingerprint of the workload. What is read back is R alone: everything else follows from R and the
-workload, and is recomputed. Any workload file may also be read as a strategy matrix.
+A strategy file is .npz: the arrays `strategy` (R), `reconstruction` (L) and a JSON text `header`
+with the format version, p, the neighbouring relation and a fingerprint of the workload; a strategy
+of certified norm also has its dual weights `dual_u` and `dual_w`, and both bounds in the header.
+What is read back is R alone: everything else follows from R and the workload, and is recomputed.
+Any workload file may also be read as a strategy matrix.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pmldesign.design import Design
 from pmldesign.errors import FileError, PmldesignError
 from pmldesign.files.atomic import PathName, atomic_write, check_writable
 from pmldesign.files.workloads import read_workload
+from pmldesign.laplace_design import LaplaceDesign
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
@@ -38,7 +40,7 @@ def check_strategy_path(path: PathName) -> None:
     check_writable(path)
 
 
-def write_strategy(path: PathName, design: Design) -> None:
+def write_strategy(path: PathName, design: Design | LaplaceDesign) -> None:
     """Write a design: R, L, the dual weights and the certificate.
 
     Args:
@@ -57,11 +59,14 @@ def write_strategy(path: PathName, design: Design) -> None:
         "pmldesign": importlib.metadata.version("pmldesign"),
         "p": str(design.p),
         "neighbours": design.neighbours.value,
-        "lower": design.certificate.lower,
-        "upper": design.certificate.upper,
         "workload": design.workload.name,
         "fingerprint": fingerprint(design.workload),
     }
+    duals = {}
+    if isinstance(design, Design):
+        header["lower"] = design.certificate.lower
+        header["upper"] = design.certificate.upper
+        duals = {"dual_u": design.dual_u, "dual_w": design.dual_w}
     with atomic_write(path, "wb") as handle:
         np.savez(
             handle,
@@ -69,8 +74,7 @@ def write_strategy(path: PathName, design: Design) -> None:
             header=np.array(json.dumps(header)),
             strategy=design.strategy.matrix,
             reconstruction=design.reconstruction(),
-            dual_u=design.dual_u,
-            dual_w=design.dual_w,
+            **duals,
         )
 
 

@@ -40,6 +40,8 @@ Kind = Literal["cells", "pairs"]
 
 EPS = float(np.finfo(np.float64).eps)
 TINY = float(np.finfo(np.float64).tiny)
+PRODUCT_ENTRIES = 2**20
+"""Largest m * n for which norms of rows are taken from a product instead of a quadratic form."""
 DIRECT_ENTRIES = 2**16
 """Largest m * n whose singular values are computed without a Gram matrix."""
 
@@ -182,6 +184,18 @@ def squared_row_norms(operator: Operator, matrix: Array) -> Array:
         block = operator.matvec(np.ascontiguousarray(matrix[:, start : start + step]))
         total += np.einsum("ij,ij->i", block, block)
     return total
+
+
+def factor_row_norms(operator: Operator, half: Array) -> Array:
+    """diag(A X A^T) for X = H H^T, H of shape (n, r).
+
+    The quadratic form squares the condition number of H; the product does not, but has m x r
+    entries even where A has structure.
+    """
+    m, n = operator.shape
+    if m * n <= PRODUCT_ENTRIES:
+        return squared_row_norms(operator, half)
+    return operator.row_quadratic(half @ half.T)
 
 
 def certify(

@@ -28,12 +28,20 @@ class Differences(Protocol):
         """N."""
         ...
 
-    def root(self, weights: Array) -> Array:
-        """C, shape (k, k), with C C^T = sum_k w_k v_k v_k^T."""
+    def weighted(self, weights: Array) -> Array:
+        """W = sum_k w_k v_k v_k^T, shape (k, k)."""
         ...
 
-    def images(self, strategy: Array) -> Array:
-        """R v_k as rows, shape (N, r), for R of shape (r, k)."""
+    def root(self, weights: Array) -> Array:
+        """C, shape (k, k), with C C^T = W, for positive weights."""
+        ...
+
+    def quadratic(self, matrix: Array) -> Array:
+        """v_k^T X v_k, shape (N,), for a symmetric matrix X of shape (k, k)."""
+        ...
+
+    def vectors(self) -> Array:
+        """The v_k as rows, shape (N, k)."""
         ...
 
 
@@ -43,13 +51,21 @@ class Cells:
     def __init__(self, cells: int) -> None:
         self.count = cells
 
+    def weighted(self, weights: Array) -> Array:
+        """diag(w)."""
+        return np.diag(weights)
+
     def root(self, weights: Array) -> Array:
         """diag(w)^(1/2)."""
         return np.diag(np.sqrt(weights))
 
-    def images(self, strategy: Array) -> Array:
-        """The columns of R."""
-        return np.ascontiguousarray(strategy.T)
+    def quadratic(self, matrix: Array) -> Array:
+        """The diagonal."""
+        return matrix.diagonal().copy()
+
+    def vectors(self) -> Array:
+        """The identity."""
+        return np.eye(self.count)
 
 
 class Pairs:
@@ -60,12 +76,8 @@ class Pairs:
         self._first, self._second = np.triu_indices(cells, 1)
         self.count = cells + len(self._first)
 
-    def root(self, weights: Array) -> Array:
-        """The Cholesky factor of the grounded Laplacian."""
-        return np.asarray(np.linalg.cholesky(self.laplacian(weights)))
-
-    def laplacian(self, weights: Array) -> Array:
-        """sum_k w_k v_k v_k^T, shape (k, k)."""
+    def weighted(self, weights: Array) -> Array:
+        """The grounded Laplacian."""
         single, double = np.split(weights, [self._cells])
         matrix = np.zeros((self._cells, self._cells))
         matrix[self._first, self._second] = -double
@@ -73,10 +85,21 @@ class Pairs:
         np.fill_diagonal(matrix, single - matrix.sum(axis=1))
         return matrix
 
-    def images(self, strategy: Array) -> Array:
-        """The columns of R, then their differences."""
-        columns = strategy.T
-        return np.vstack([columns, columns[self._first] - columns[self._second]])
+    def root(self, weights: Array) -> Array:
+        """The Cholesky factor of the grounded Laplacian."""
+        return np.asarray(np.linalg.cholesky(self.weighted(weights)))
+
+    def quadratic(self, matrix: Array) -> Array:
+        """x_jj, then x_ii + x_jj - 2 x_ij."""
+        diagonal = matrix.diagonal()
+        mixed = matrix[self._first, self._second]
+        pairs = diagonal[self._first] + diagonal[self._second] - 2 * mixed
+        return np.concatenate([diagonal, pairs])
+
+    def vectors(self) -> Array:
+        """e_j, then e_i - e_j."""
+        unit = np.eye(self._cells)
+        return np.vstack([unit, unit[self._first] - unit[self._second]])
 
     def to_matrix(self, weights: Array) -> Array:
         """Weights as a symmetric matrix over all cells, the reference last; zero diagonal."""

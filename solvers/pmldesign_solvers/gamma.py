@@ -1,9 +1,8 @@
 """gamma_(p)(A) with a certificate: the entry point, which chooses the method.
 
 For neighbours that differ in one cell the accelerated fixed point comes first: a step costs one
-eigendecomposition, and most workloads need 3 to 25. Duals that vanish make it crawl; when it has
-taken about as long as the interior point method would, that one takes over if it is affordable.
-For pairs, where most duals vanish, the interior point method comes first.
+eigendecomposition, and most workloads need 3 to 25. Duals that vanish make it crawl; then the
+interior point method takes over. For pairs, where most duals vanish, that one comes first.
 
 Both methods yield feasible points on both sides. The best of each side is kept, whoever found it,
 and the certificate is recomputed from those two alone.
@@ -30,8 +29,10 @@ from pmldesign_solvers.solution import Callback, Candidate, Solution, Status, St
 
 PATIENCE = 50
 """Steps without a visible change of the gap before the solver calls it a stall."""
-MAX_DUALS = 6000
-"""Largest number of dual weights that the interior point method is tried with."""
+FIXED_POINT_STEPS = 30
+"""Steps that cost about a third of what the interior point method takes."""
+MAX_PAIRS = 2**21
+"""Largest number of pairs of distinct cells."""
 INTERIOR_STEPS = 60
 CORRECTIONS = 20
 """How often a search goes on that believed its bounds to be closer than they are."""
@@ -176,17 +177,15 @@ def _cells(merged: MergedWorkload, p: float) -> Iterator[Candidate]:
         )
 
     fixed_point = map(offer, diagonal_scaling.points(problem))
-    duals = merged.shape[1] + (0 if p == 2 else merged.shape[0])
-    if duals <= MAX_DUALS:
-        yield from _until_it_crawls(fixed_point, _patience(merged, duals))
-        yield from _interior(merged, merged, Cells(merged.shape[1]), p)
+    yield from _until_it_crawls(fixed_point)
+    yield from _interior(merged, merged, Cells(merged.shape[1]), p)
     yield from fixed_point
 
 
-def _until_it_crawls(candidates: Iterator[Candidate], most: int) -> Iterator[Candidate]:
-    """At most so many candidates, and none after CRAWL without a visible change of the gap."""
+def _until_it_crawls(candidates: Iterator[Candidate]) -> Iterator[Candidate]:
+    """FIXED_POINT_STEPS candidates, none after CRAWL without a visible change of the gap."""
     lower, upper, visible, since = 0.0, np.inf, np.inf, 0
-    for number, candidate in enumerate(islice(candidates, most)):
+    for number, candidate in enumerate(islice(candidates, FIXED_POINT_STEPS)):
         yield candidate
         lower, upper = max(lower, candidate.lower), min(upper, candidate.upper)
         if upper / lower - 1.0 < 0.9 * visible:
@@ -197,13 +196,11 @@ def _until_it_crawls(candidates: Iterator[Candidate], most: int) -> Iterator[Can
 
 def _pairs(merged: MergedWorkload, p: float) -> Iterator[Candidate]:
     grounded = GroundedWorkload(merged)
-    duals = grounded.pairs.count + (0 if p == 2 else merged.shape[0])
-    if duals > MAX_DUALS:
+    if grounded.pairs.count > MAX_PAIRS:
         raise ValueError(
-            f"under replace it has {duals} pairs and queries, more than the {MAX_DUALS} that can be"
-            " solved; take fewer distinct cells, or add-remove neighbours"
+            f"under replace it has {grounded.pairs.count} pairs of distinct cells, more than the"
+            f" {MAX_PAIRS} that can be weighed; take fewer cells, or add-remove neighbours"
         )
-
     return _interior(merged, grounded, grounded.pairs, p)
 
 
@@ -225,10 +222,3 @@ def _interior(
         )
 
     return map(offer, islice(InteriorPoint(problem, differences, p).iterates(), INTERIOR_STEPS))
-
-
-def _patience(merged: MergedWorkload, duals: int) -> int:
-    """Steps of the fixed point that take about as long as the interior point method would."""
-    n = merged.shape[1]
-    interior = 8 * (40 * duals**2 * n + duals**3 / 3)
-    return int(np.clip(0.7 * interior / (30 * n**3), 15, 40))

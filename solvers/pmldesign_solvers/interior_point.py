@@ -1,11 +1,9 @@
 """A primal-dual interior point method on the dual weights, for duals that vanish.
 
 With K = A^T diag(u) A and W = sum_k w_k v_k v_k^T = C C^T the dual function is
-f(u, w) = trace (C^T K C)^(1/2). Let C^T K C = Q S^2 Q^T, R = S^(1/2) Q^T C^-1, L = A C Q S^(-1/2),
-d_k = norm(R v_k)^2 and v_i = norm(L_i)^2. Then 2 df/dw_k = d_k, 2 df/du_i = v_i, and the Hessian of
-2 f is -B B^T with the rows
-
-    (R v_k)_a (R v_k)_b / sqrt(s_a + s_b)   for w_k,     - L_ia L_ib / sqrt(s_a + s_b)   for u_i.
+f(u, w) = trace (C^T K C)^(1/2). Let C^T K C = Q S^2 Q^T, R = S^(1/2) Q^T C^-1, B = C Q S^(-1/2),
+d_k = norm(R v_k)^2 and v_i = norm(B^T a_i)^2. Then 2 df/dw_k = d_k and 2 df/du_i = v_i; the second
+derivatives are in `newton`.
 
 Maximised is 2 f - (sum w)^2 / 2 - h(u), whose scale is determined, with
 
@@ -15,12 +13,8 @@ Maximised is 2 f - (sum w)^2 / 2 - h(u), whose scale is determined, with
 
 and slacks z >= 0: d_k + z_k = sum(w), z_k w_k = mu (at p = inf the same for u), by Mehrotra's
 predictor and corrector. On the central path no d_k exceeds sum(w), so that the factorization is
-feasible as it is and the plain upper bound is as good as the lower one.
-
-B has a column for every pair a <= b. It is never formed: 1/(s_a + s_b) is the integral of
-exp(-t (s_a + s_b)), which the trapezoidal rule in log t turns into a short sum, and
-B B^T = sum_t c_t (F E_t F^T)^2, entry by entry, with E_t = diag(exp(-t s)) and F the rows R v_k and
-L_i (the sign of the mixed blocks is -). An inexact Hessian costs steps, never correctness.
+feasible as it is and the plain upper bound is as good as the lower one. A step that widens the gap
+is shortened.
 
 References:
     Mehrotra, On the implementation of a primal-dual interior point method, SIAM J. Optim. 2, 1992.
@@ -35,12 +29,17 @@ from typing import Protocol
 
 import numpy as np
 
-from pmldesign_solvers.certificate import DIRECT_ENTRIES, EPS, dual_norm, power_mean
+from pmldesign_solvers.certificate import (
+    DIRECT_ENTRIES,
+    EPS,
+    dual_norm,
+    factor_row_norms,
+    power_mean,
+)
 from pmldesign_solvers.differences import Differences
+from pmldesign_solvers.newton import NewtonSystem
 from pmldesign_solvers.operators import Array, Operator
 
-QUADRATURE_STEP = 1.0
-"""Of the trapezoidal rule in log t: a relative error of 4e-4."""
 TOWARDS_THE_BOUNDARY = (0.99, 0.7, 0.4)
 """Parts of the way to the boundary; the first that does not widen the gap, or the last."""
 LONGEST = 2.0
@@ -58,7 +57,6 @@ class Iterate:
         each: u of one copy.
         lower, upper: both bounds.
         rows, columns: v, shape (m,), and d, shape (N,).
-        row_images, column_images: L, shape (m, r), and R v_k, shape (N, r).
         values: the diagonal of S.
         strategy, basis: R, shape (r, k), and B, shape (k, r), with L = A B.
     """
@@ -70,8 +68,6 @@ class Iterate:
     upper: float
     rows: Array
     columns: Array
-    row_images: Array
-    column_images: Array
     values: Array
     strategy: Array
     basis: Array
@@ -155,17 +151,15 @@ class InteriorPoint:
         """Both bounds and the factors at positive weights."""
         root = self._differences.root(w)
         values, vectors = self._decompose(u, root)
-        basis = root @ vectors / np.sqrt(values)
-        row_images = self._operator.matvec(basis)
-        found = len(values)
+        basis, found = np.asarray(root @ vectors / np.sqrt(values)), len(values)
         if found == len(root):
-            strategy = np.linalg.solve(root.T, vectors * np.sqrt(values)).T
+            strategy = np.asarray(np.linalg.solve(root.T, vectors * np.sqrt(values)).T)
         else:
             # the same, made of rows of A so that it spans them even where weights vanish
-            strategy = self._operator.rmatvec(u[:, None] * row_images).T / values[:, None]
-        column_images = self._differences.images(strategy)
-        columns = np.einsum("ij,ij->i", column_images, column_images)
-        rows = np.einsum("ij,ij->i", row_images, row_images)
+            weighted = u[:, None] * self._operator.matvec(basis)
+            strategy = np.asarray(self._operator.rmatvec(weighted).T / values[:, None])
+        columns = self._differences.quadratic(strategy.T @ strategy)
+        rows = factor_row_norms(self._operator, basis)
         each = u / self._counts
         dual = dual_norm(each, self._p, self._counts) * float(w.sum())
         primal = power_mean(rows, self._p / 2, self._counts) * float(columns.max())
@@ -177,8 +171,6 @@ class InteriorPoint:
             upper=float(np.sqrt(primal)) if found == self._rank else np.inf,
             rows=rows,
             columns=columns,
-            row_images=row_images,
-            column_images=column_images,
             values=values,
             strategy=strategy,
             basis=basis,
@@ -221,29 +213,32 @@ class InteriorPoint:
     def _direction(self, here: Iterate, slacks: Array) -> Callable[[float], Moved]:
         """Predictor and corrector: u, w and slacks after a step so far towards the boundary."""
         u, w = here.u, here.w
-        gradient = here.columns - w.sum()
-        matrix = self._hessian(here)
-        matrix[: len(w), : len(w)] += 1.0
-        moving = w
+        gradient, moving = here.columns - w.sum(), w
+        added = np.zeros(len(w) if self._fixed_rows else len(w) + len(u))
         if self._barred_rows:
-            matrix[len(w) :, len(w) :] += 1.0
             gradient = np.concatenate([gradient, here.rows - u.sum()])
             moving = np.concatenate([w, u])
         elif not self._fixed_rows:
             goal = here.each ** (1 / self._power)
             slope = self._power * here.each / goal  # du/d(u^(q-1))
-            rows = np.arange(len(w), len(matrix))
-            matrix[rows, rows] += 1 / (slope * self._counts)
+            added[len(w) :] = 1 / (slope * self._counts)
             gradient = np.concatenate([gradient, here.rows - goal])
         barred = len(slacks)
-        diagonal = np.arange(barred)
-        matrix[diagonal, diagonal] += slacks / moving
-        solve = _solver(matrix)
+        added[:barred] += slacks / moving
+        system = NewtonSystem(
+            self._operator,
+            self._differences,
+            here.strategy,
+            here.basis,
+            here.values,
+            added,
+            coupled_rows=self._barred_rows,
+        )
 
         def direction(target: Array) -> tuple[Array, Array]:
             right = gradient.copy()
             right[:barred] += target / moving
-            change = solve(right)
+            change = system.solve(right)
             return change, (target - slacks * change[:barred]) / moving - slacks
 
         average = float(moving @ slacks) / barred
@@ -269,36 +264,6 @@ class InteriorPoint:
             return moved_u, moved_w, slacks + slack_length * slack_change
 
         return move
-
-    def _hessian(self, here: Iterate) -> Array:
-        """B B^T, shape (N + m, N + m), or (N, N) while u is fixed."""
-        images = here.column_images
-        if not self._fixed_rows:
-            images = np.vstack([images, here.row_images])
-        values = here.values
-        nodes = np.arange(
-            -np.log(values[-1]) - 9.0, 2.0 - np.log(values[0]) + QUADRATURE_STEP, QUADRATURE_STEP
-        )
-        total = np.zeros((len(images), len(images)))
-        for time in np.exp(nodes):
-            scaled = images * np.exp(-0.5 * time * values)
-            product = scaled @ scaled.T
-            total += (QUADRATURE_STEP * time) * product * product
-        cells = len(here.w)
-        total[:cells, cells:] *= -1.0
-        total[cells:, :cells] *= -1.0
-        return total
-
-
-def _solver(matrix: Array) -> Callable[[Array], Array]:
-    """Solve with a positive definite matrix, scaled to unit diagonal; overwrites it."""
-    from scipy.linalg import cho_factor, cho_solve
-
-    scale = 1.0 / np.sqrt(np.diagonal(matrix))
-    matrix *= scale[:, None] * scale
-    matrix[np.diag_indices_from(matrix)] += 100 * EPS
-    factor = cho_factor(matrix, lower=True, overwrite_a=True)
-    return lambda right: np.asarray(scale * cho_solve(factor, scale * right))
 
 
 def _longest(values: Array, change: Array) -> float:

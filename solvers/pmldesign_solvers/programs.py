@@ -103,7 +103,7 @@ def solve(
         raise ValueError("the workload is zero: every answer is known without measuring anything")
     options = _options(solver, accuracy, max_iterations, time_limit)
     build = _primal if form == "primal" else _dual
-    vectors = problem.differences.images(np.eye(problem.matrix.shape[1]))
+    vectors = problem.differences.vectors()
     u, w, gram, raw, iterations = build(problem.matrix / size, vectors, p, solver, options)
     late = time_limit is not None and time.perf_counter() - start >= time_limit
     strategy, basis, u, w = _repair(problem, p, u, w, gram)

@@ -37,8 +37,8 @@ from pmldesign_solvers.certificate import (
     EPS,
     dual_exponent,
     dual_norm,
+    factor_row_norms,
     power_mean,
-    squared_row_norms,
 )
 from pmldesign_solvers.merged import MergedWorkload
 from pmldesign_solvers.operators import Array, DenseOperator, Operator
@@ -113,7 +113,7 @@ class ScalingProblem:
         values, vectors = self._decompose(self.row_counts * u, root)
         columns = (vectors**2) @ values / root**2
         half = (root[:, None] * vectors) / np.sqrt(values)
-        rows = self._row_norms(half)
+        rows = factor_row_norms(self.operator, half)
         lower = float(values.sum())
         upper, scale = np.inf, np.ones_like(columns)
         if len(values) == self._rank:
@@ -145,17 +145,6 @@ class ScalingProblem:
         found = min(self._rank, int((eigenvalues > n * EPS * eigenvalues[-1]).sum()))
         return np.sqrt(eigenvalues[n - found :]), vectors[:, n - found :]
 
-    def _row_norms(self, half: Array) -> Array:
-        """diag(A X A^T) for X = H H^T.
-
-        The quadratic form squares the condition number of H; the product does not, but has m x n
-        entries even where A has structure.
-        """
-        m, n = self.shape
-        if m * n <= JACOBI_ENTRIES:
-            return squared_row_norms(self.operator, half)
-        return self.operator.row_quadratic(half @ half.T)
-
     def _upper(self, rows: Array, columns: Array, half: Array) -> tuple[float, Array]:
         """The better upper bound, and what it divides the columns of R by."""
         row_size = power_mean(rows, self.row_p / 2, self.row_counts)
@@ -163,7 +152,7 @@ class ScalingProblem:
         plain = float(np.sqrt(row_size * column_size))
         if self._rank == len(columns) and np.isinf(self.column_p):
             norms = np.sqrt(columns)
-            rows = self._row_norms(norms[:, None] * half)
+            rows = factor_row_norms(self.operator, norms[:, None] * half)
             scaled = float(np.sqrt(power_mean(rows, self.row_p / 2, self.row_counts)))
             if scaled < plain:
                 return scaled, norms

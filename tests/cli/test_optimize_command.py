@@ -27,9 +27,11 @@ KEYS = {
     "steps",
     "eigendecompositions",
     "seconds",
+    "search",
     "sensitivity",
     "noise",
     "guarantee",
+    "lower_bound",
     "strategies",
     "output",
 }
@@ -263,12 +265,32 @@ def test_neighbours_of_pure_dp(run, neighbours, total):
 
 
 def test_auto_takes_the_noise_of_smaller_error(run):
-    options = ["optimize", "prefix:8", "--p", "4", "--epsilon", 1, "--delta", 1e-6]
+    options = ["optimize", "prefix:8", "--p", "2", "--epsilon", 1, "--delta", 1e-6]
     best = run.json(*options)["strategies"]
     each = [run.json(*options, "--noise", kind)["strategies"] for kind in ("gaussian", "laplace")]
-    for row, gaussian, laplace in zip(best, *each, strict=True):
-        winner = min(gaussian, laplace, key=lambda one: one["error"])
-        assert (row["noise"], row["error"]) == (winner["noise"], winner["error"])
+    assert best[0]["error"] == pytest.approx(min(rows[0]["error"] for rows in each), rel=1e-9)
+    found = {(row["name"], row["noise"]): row["error"] for rows in each for row in rows}
+    for row in best[2:]:
+        both = [found[row["name"], kind] for kind in ("gaussian", "laplace")]
+        assert row["error"] == found[row["name"], row["noise"]] == min(both)
+
+
+def test_a_design_for_laplace_noise_beats_every_baseline_and_no_lower_bound(run, tmp_path):
+    # identity, the best baseline, has err_2 sqrt(2 (1 + ... + 8)) = 8.485 on prefix sums
+    shown = run.json("optimize", "prefix:8", "--epsilon", 1, "-o", "s.npz", "--seed", 1)
+    design, *others = shown["strategies"]
+    assert (design["name"], design["noise"]) == ("design", "laplace")
+    assert shown["lower_bound"] < design["error"] < 8.485
+    assert all(design["error"] <= row["error"] for row in others)
+    assert shown["search"]["starts"] > 0
+    # the file has the strategy of the first row: its l1 sensitivity, and the error it gives
+    strategy = read_strategy(tmp_path / "s.npz").matrix
+    scale = np.abs(strategy).sum(axis=0).max()
+    reconstruction = np.tril(np.ones((8, 8))) @ np.linalg.pinv(strategy)
+    assert design["scale"] == pytest.approx(scale, rel=1e-9)
+    assert design["error"] == pytest.approx(
+        scale * np.sqrt(2) * np.linalg.norm(reconstruction), rel=1e-9
+    )
 
 
 def test_a_workload_from_standard_input_or_a_file(run, tmp_path):

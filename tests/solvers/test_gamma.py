@@ -207,6 +207,16 @@ def test_badly_scaled_rows_and_columns(decades, p):
     norm(scale[:, None] * A * scale, p)
 
 
+@all_p
+@pytest.mark.parametrize("seed", range(4))
+def test_nearly_dependent_queries_are_not_dependent(seed, p):
+    # the last query is the sum of the others but for 1e-9, less than the root of a Gram's rounding
+    A = gaussian(6, 6, seed)
+    A[-1] = A[:-1].sum(axis=0) + 1e-9 * A[-1]
+    norm(A, p)
+    norm(A * np.logspace(0, -8, 6), p, rel_gap=1e-5)
+
+
 @pytest.mark.parametrize("p", [2.5, np.inf])
 def test_the_search_believes_no_false_upper_bound(p):
     # rows of norm 1e-8: a quadratic form would square their condition number

@@ -12,6 +12,7 @@ from pmldesign_solvers.differences import Cells
 from pmldesign_solvers.grounded import GroundedWorkload
 from pmldesign_solvers.interior_point import InteriorPoint
 from pmldesign_solvers.merged import MergedWorkload
+from pmldesign_solvers.newton import NewtonSystem
 from pmldesign_solvers.operators import DenseOperator
 
 KINDS = ["cells", "pairs"]
@@ -24,7 +25,7 @@ def start(A, p, kind):
     problem = merged if kind == "cells" else GroundedWorkload(merged)
     differences = Cells(merged.shape[1]) if kind == "cells" else problem.pairs
     matrix = problem.operator.to_dense()
-    vectors = differences.images(np.eye(matrix.shape[1])).T
+    vectors = differences.vectors().T
     return InteriorPoint(problem, differences, p), matrix, vectors, problem.row_copies
 
 
@@ -56,32 +57,48 @@ def test_squared_norms_are_the_gradient_of_twice_the_dual(kind, shape):
     assert here.values.sum() == pytest.approx(nuclear(A, V, u, w), rel=1e-12)
 
 
+def newton(method, here, added, **options):
+    problem = method._operator, method._differences
+    return NewtonSystem(*problem, here.strategy, here.basis, here.values, added, **options)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", [(6, 5), (40, 4)])
-@pytest.mark.parametrize("fixed_rows", [True, False])
-def test_the_quadrature_is_the_hessian(kind, shape, fixed_rows):
-    method, _, _, u, w = random_point(kind, p=2.0 if fixed_rows else math.inf, shape=shape)
-    found = method._hessian(method.evaluate(u, w))
+@pytest.mark.parametrize("p", [2.0, 4.0, math.inf])
+def test_the_newton_system_is_the_derivative_of_the_gradient(kind, shape, p):
+    method, _, _, u, w = random_point(kind, p=p, shape=shape)
+    cells, fixed_rows, coupled = len(w), p == 2, math.isinf(p)
+    added = np.linspace(0.1, 2.0, cells if fixed_rows else cells + len(u))
+    system = newton(method, method.evaluate(u, w), added, coupled_rows=coupled)
 
     def gradient(x):
-        there = method.evaluate(u if fixed_rows else x[len(w) :], x[: len(w)])
-        return there.columns if fixed_rows else np.concatenate([there.columns, there.rows])
+        there = method.evaluate(u if fixed_rows else x[cells:], x[:cells])
+        d, v = there.columns - x[:cells].sum(), there.rows - (x[cells:].sum() if coupled else 0.0)
+        return d if fixed_rows else np.concatenate([d, v])
 
-    expected = -slopes(gradient, w if fixed_rows else np.concatenate([w, u]))
-    # the trapezoidal rule is good to 4e-4 of every term; terms do not cancel within a block
-    np.testing.assert_allclose(found, expected, atol=2e-3 * np.abs(expected).max())
-    np.testing.assert_array_equal(found, found.T)
-    assert np.linalg.eigvalsh(found)[0] > -1e-12 * np.linalg.norm(found)
+    expected = np.diag(added) - slopes(gradient, w if fixed_rows else np.concatenate([w, u]))
+    found = np.array([system._apply(unit) for unit in np.eye(len(added))]).T
+    np.testing.assert_allclose(found, expected, atol=1e-6 * np.abs(expected).max())
+    np.testing.assert_allclose(found, found.T, atol=1e-12 * np.abs(found).max())
+    assert np.linalg.eigvalsh(found)[0] > 0
+    right = np.cos(np.arange(len(added)))
+    rest = found @ system.solve(right) - right
+    assert np.linalg.norm(rest) <= 2e-3 * np.linalg.norm(right)
 
 
-def test_weights_over_many_orders_of_magnitude_do_not_hurt_the_quadrature():
-    method, *_, u, w = random_point("cells", p=2.0)
-    w = np.geomspace(1e-8, 1.0, len(w))
+@pytest.mark.parametrize("smallest", [1e-8, 1e-4, 0.5])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_quadrature_is_the_diagonal_of_the_system(kind, smallest):
+    method, _, V, u, w = random_point(kind)
+    w = np.geomspace(smallest, 1.0, len(w))
     here = method.evaluate(u, w)
-    # B itself: (R e_j)_a (R e_j)_b / sqrt(s_a + s_b), all pairs (a, b)
-    R, s = here.column_images, here.values
-    B = (R[:, :, None] * R[:, None, :] / np.sqrt(s[:, None] + s)).reshape(len(R), -1)
-    np.testing.assert_allclose(method._hessian(here), B @ B.T, rtol=1e-3)
+    # minus the Hessian is B B^T, B_k,(a, b) = F_ka F_kb / sqrt(s_a + s_b), F the rows R v_k and L_i
+    images = (here.strategy @ V).T, method._operator.matvec(here.basis)
+    s = here.values[:, None] + here.values
+    exact = np.concatenate([np.einsum("ka,kb,ab->k", F**2, F**2, 1 / s) for F in images])
+    added = np.ones(len(w) + len(u))
+    whole = newton(method, here, added, coupled_rows=True)._whole_diagonal()
+    np.testing.assert_allclose(whole, exact + 2.0, rtol=1e-3)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,0 +1,119 @@
+"""What `pmldesign optimize` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pmldesign.cli.show import facts, number, table
+from pmldesign.comparison import Row
+from pmldesign.optimization import Optimized
+
+
+def as_json(found: Optimized, rows: Sequence[Row], output: Path | None) -> dict[str, Any]:
+    """The documented keys; the best design is the first row."""
+    made, searched, lower = found.norm_design, found.laplace_design, found.lower_bound()
+    best = found.mechanisms[found.best]
+    m, n = made.workload.shape
+    return {
+        "workload": made.workload.name,
+        "queries": m,
+        "cells": n,
+        "p": made.p,
+        "neighbours": made.neighbours.value,
+        "norm": {
+            "lower": made.certificate.lower,
+            "upper": made.certificate.upper,
+            "gap": made.certificate.gap,
+        },
+        "status": made.status.name.lower(),
+        "message": made.status.value,
+        "steps": made.steps,
+        "eigendecompositions": made.eigendecompositions,
+        "seconds": made.seconds,
+        "search": None
+        if searched is None
+        else {
+            "status": searched.status.name.lower(),
+            "starts": len(searched.starts),
+            "seconds": searched.seconds,
+        },
+        "sensitivity": best.sensitivity,
+        "noise": {"kind": best.noise.value, "scale": best.scale},
+        "guarantee": None if found.guarantee is None else found.guarantee.describe(n),
+        "lower_bound": None if lower is None else lower.value,
+        "strategies": [row.to_json() for row in rows],
+        "output": None if output is None else str(output),
+    }
+
+
+def print_report(found: Optimized, rows: Sequence[Row], output: Path | None) -> None:
+    """Facts, then the table."""
+    made, searched = found.norm_design, found.laplace_design
+    m, n = made.workload.shape
+    certificate = made.certificate
+    lines = [
+        ("workload", f"{made.workload.name}: {m} queries on {n} cells"),
+        (
+            "norm",
+            f"gamma_({made.p:g}) between {certificate.lower:.9g} and {certificate.upper:.9g},"
+            f" gap {certificate.gap:.1e} ({made.neighbours.value} neighbours)",
+        ),
+        ("status", made.status.value),
+        (
+            "effort",
+            f"{made.steps} steps, {made.eigendecompositions} eigendecompositions,"
+            f" {made.seconds:.2f} s",
+        ),
+    ]
+    if searched is not None:
+        lines.append(
+            (
+                "search",
+                f"{len(searched.starts)} starts for Laplace noise, {searched.seconds:.1f} s;"
+                f" {searched.status.value}",
+            )
+        )
+    if found.guarantee is None:
+        lines.append(("noise", "scale equal to the sensitivity (give --epsilon to calibrate it)"))
+    else:
+        lines.append(("guarantee", found.guarantee.describe(n)))
+        lower = found.lower_bound()
+        if lower is not None and lower.value:
+            lines.append(
+                (
+                    "bound",
+                    f"{lower.mechanisms}: error at least {lower.value:.6g},"
+                    f" the design has {rows[0].error / lower.value:.3g} times that",
+                )
+            )
+    if output is not None:
+        lines.append(("written", str(output)))
+    facts(lines)
+    click.echo()
+    comparison_table(rows)
+
+
+def comparison_table(rows: Sequence[Row]) -> None:
+    """Print the rows of a comparison; the p in front if there are several."""
+    several = len({row.p for row in rows}) > 1
+    headers = ["strategy", "noise", "sensitivity", "scale", "error", "rmse", "max std", "ratio"]
+    body = [
+        [
+            row.strategy,
+            row.noise,
+            *map(number, (row.sensitivity, row.scale, row.error, row.rmse, row.max_std)),
+            f"{row.ratio:.4f}",
+        ]
+        for row in rows
+    ]
+    if several:
+        headers.insert(1, "p")
+        for cells, row in zip(body, rows, strict=True):
+            cells.insert(1, f"{row.p:g}")
+    elif rows:
+        headers[headers.index("error")] = f"err_{rows[0].p:g}"
+    table(headers, body)

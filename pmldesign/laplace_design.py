@@ -1,0 +1,172 @@
+"""From a workload, p and a guarantee to a strategy for Laplace noise.
+
+The scale of Laplace noise depends on l1 distances: the largest column norm (DP, add-remove), the
+largest distance of two columns (DP, replace), or all distances weighed by the prior (PML, Corollary
+1 of [ZSO]). The error is not a convex function of the strategy, so a search from many starts finds
+a good one, never worse than any start, and lower bounds say how far from the best possible it is.
+
+References:
+    [ZSO] Zhao, Saeidian and Oechtering, Context-aware privacy bounds for linear queries.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pmldesign._arguments import exponent, positive
+from pmldesign.errors import InvalidInputError
+from pmldesign.guarantees import PML, ApproxDP, ApproxPML, EnvelopePML, Guarantee, PureDP
+from pmldesign.mechanism import Mechanism, mechanism, require_feasible
+from pmldesign.neighbours import Neighbours
+from pmldesign.strategies import Strategy, baseline
+from pmldesign.workloads import Workload, as_workload
+from pmldesign_solvers import l1_strategies
+from pmldesign_solvers.l1_scales import AddRemoveL1, Leakage, ReplaceL1, ScaleRule
+from pmldesign_solvers.l1_solution import L1Status, L1Step, Start
+from pmldesign_solvers.operators import Array
+
+DP_RESTARTS = 4
+"""Random starts of the search under DP that a search under PML begins from."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LaplaceDesign:
+    """The best strategy that a search found for Laplace noise.
+
+    Attributes:
+        workload: what it answers.
+        p: of the l_p^p error, in [2, inf].
+        guarantee: what the noise was to meet.
+        mechanism: the strategy with its exactly calibrated noise.
+        status: why the search stopped.
+        starts: every start and what became of it.
+        seconds: that the search took.
+    """
+
+    workload: Workload
+    p: float
+    guarantee: Guarantee
+    mechanism: Mechanism
+    status: L1Status
+    starts: tuple[Start, ...]
+    seconds: float
+
+    @property
+    def strategy(self) -> Strategy:
+        """R; without its total where the number of records is public."""
+        return self.mechanism.strategy
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """The relation that the sensitivity speaks of."""
+        return self.guarantee.neighbours
+
+    def reconstruction(self) -> Array:
+        """L = A R^+, shape (m, r): answers are L (R x + noise)."""
+        return self.strategy.reconstruction(self.mechanism.workload)
+
+
+def laplace_design(
+    workload: Any,
+    guarantee: Guarantee,
+    *,
+    p: float = 2.0,
+    starts: Iterable[Strategy] = (),
+    signed: bool = True,
+    seed: int = 0,
+    time_limit: float | None = None,
+    callback: Callable[[L1Step], None] | None = None,
+) -> LaplaceDesign:
+    """Search for the strategy with the smallest error under Laplace noise.
+
+    Args:
+        workload: a Workload, a name such as "prefix:64", or a matrix of shape (m, n).
+        guarantee: any; a delta is not used by Laplace noise.
+        p: in [2, inf].
+        starts: strategies to begin from, besides tree, Haar, the workload (unless it is tall),
+            the identity, and under PML the best strategy found for DP; the answer is at least as
+            good as every one of them that answers the workload.
+        signed: allow strategies with negative entries.
+        seed: of the random starts; the same seed gives the same strategy unless time runs out.
+        time_limit: in seconds; None for none.
+        callback: called with every `L1Step`. Ctrl-C during the search returns the best so far.
+
+    Returns:
+        The design, whatever the status.
+
+    Raises:
+        InvalidInputError: an argument out of range, or a workload that needs no measurement.
+        VacuousGuaranteeError: every mechanism satisfies the guarantee.
+    """
+    workload = as_workload(workload)
+    p = exponent(p)
+    if time_limit is not None:
+        time_limit = positive("time_limit", time_limit)
+    cells = workload.shape[1]
+    require_feasible(guarantee, cells, noise="laplace", p=p)
+    named = {start.name: start.matrix for start in [*starts, *_baselines(workload)]}
+    options: dict[str, Any] = {"signed": signed, "seed": seed, "callback": callback}
+    begin = time.perf_counter()
+    try:
+        if isinstance(guarantee, PML | ApproxPML | EnvelopePML):
+            # so that knowing the prior is never worse than not knowing it
+            plain = l1_strategies.solve(
+                workload,
+                p,
+                scale=ReplaceL1(guarantee.epsilon),
+                starts=named,
+                restarts=DP_RESTARTS,
+                time_limit=None if time_limit is None else time_limit / 3,
+                **options,
+            )
+            named["for DP"] = plain.strategy
+            if plain.status is L1Status.INTERRUPTED:
+                raise KeyboardInterrupt
+        found = l1_strategies.solve(
+            workload,
+            p,
+            scale=_rule(guarantee, cells),
+            starts=named,
+            time_limit=None if time_limit is None else _left(time_limit, begin),
+            **options,
+        )
+    except ValueError as error:
+        if isinstance(error, InvalidInputError):
+            raise
+        raise InvalidInputError(f"workload {workload.name!r}: {error}") from error
+    made = mechanism(
+        Strategy("design", found.strategy), workload, guarantee=guarantee, noise="laplace", p=p
+    )
+    return LaplaceDesign(
+        workload=workload,
+        p=p,
+        guarantee=guarantee,
+        mechanism=made,
+        status=found.status,
+        starts=found.starts,
+        seconds=time.perf_counter() - begin,
+    )
+
+
+def _left(time_limit: float, begin: float) -> float:
+    """What is left of the time, a little at least."""
+    return max(time_limit - (time.perf_counter() - begin), 0.1)
+
+
+def _baselines(workload: Workload) -> Iterator[Strategy]:
+    """Baselines to begin from, unless they would be large."""
+    queries, cells = workload.shape
+    for name in ("tree", "haar", "workload") if queries <= 4 * cells else ("tree", "haar"):
+        yield baseline(name, workload)
+
+
+def _rule(guarantee: Guarantee, cells: int) -> ScaleRule:
+    """How the scale of the noise follows from the strategy."""
+    if isinstance(guarantee, PureDP | ApproxDP):
+        if guarantee.neighbours is Neighbours.ADD_REMOVE:
+            return AddRemoveL1(guarantee.epsilon)
+        return ReplaceL1(guarantee.epsilon)
+    return Leakage(guarantee.epsilon, guarantee.class_probabilities(cells))
