@@ -1,4 +1,4 @@
-"""Strategies side by side: what each costs in error on the same workload.
+"""Strategies side by side: what each costs in error, over workloads, p and guarantees.
 
 A strategy is named: "optimal" designs one for each p, every other name is a baseline, and a
 Strategy stands for itself. Without a guarantee the noise has scale equal to the strategy's
@@ -8,54 +8,24 @@ the release.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pmldesign._arguments import exponent
-from pmldesign.design import Design, design
+from pmldesign.design import Design
 from pmldesign.errors import InvalidInputError
+from pmldesign.grid import OPTIMAL, Task, Work
 from pmldesign.guarantees import Guarantee
-from pmldesign.mechanism import Mechanism, NoiseChoice, mechanism, require_feasible
+from pmldesign.mechanism import NoiseChoice
 from pmldesign.neighbours import Neighbours
-from pmldesign.strategies import Strategy, baseline
+from pmldesign.parallel import check_jobs
+from pmldesign.rows import Row, as_row, with_bounds, with_ratios
+from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload, as_workload
-from pmldesign_solvers.solution import Callback, Status
+from pmldesign_solvers.solution import Callback
 
-OPTIMAL = "optimal"
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One strategy at one p.
-
-    Attributes:
-        strategy: its name.
-        p: of the l_p^p error.
-        noise: "gaussian" or "laplace".
-        sensitivity: largest distance between the measurements of neighbours, l2 for Gaussian
-            noise and l1 for Laplace noise.
-        scale: of the noise on every measurement.
-        error: exact l_p^p error, (E norm(M(x) - A x)_p^p)^(1/p); at p = inf `max_std`.
-        rmse: root mean squared error of a query.
-        max_std: largest standard deviation of a query.
-        ratio: error over the smallest error at the same p.
-    """
-
-    strategy: str
-    p: float
-    noise: str
-    sensitivity: float
-    scale: float
-    error: float
-    rmse: float
-    max_std: float
-    ratio: float
-
-    def to_json(self) -> dict[str, Any]:
-        """The row with the keys that the command line documents."""
-        fields = asdict(self)
-        return {"name": fields.pop("strategy"), **fields}
+__all__ = ["OPTIMAL", "Comparison", "Row", "as_row", "compare", "compare_all", "with_ratios"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,14 +35,18 @@ class Comparison:
     Attributes:
         workload: what is answered.
         guarantee: what the noise was calibrated to; None for a scale equal to the sensitivity.
-        rows: one for every p and strategy; only up to the p whose design was interrupted.
+        rows: one for every p and strategy; after Ctrl-C, for every p that was finished.
         designs: what "optimal" stood for, by p.
+        left_out: why strategies are missing, where that was allowed.
+        interrupted: whether Ctrl-C ended the work early.
     """
 
     workload: Workload
     guarantee: Guarantee | None
     rows: tuple[Row, ...]
     designs: dict[float, Design]
+    left_out: tuple[str, ...] = ()
+    interrupted: bool = False
 
 
 def compare(
@@ -87,92 +61,106 @@ def compare(
     time_limit: float | None = None,
     callback: Callback | None = None,
 ) -> Comparison:
-    """Compare strategies on a workload.
+    """Compare strategies on one workload under one guarantee, or none; see `compare_all`."""
+    return compare_all(
+        [workload],
+        strategies,
+        p=p,
+        guarantees=[guarantee],
+        noise=noise,
+        neighbours=neighbours,
+        rel_gap=rel_gap,
+        time_limit=time_limit,
+        callback=callback,
+    )[0]
+
+
+def compare_all(
+    workloads: Iterable[Any],
+    strategies: Iterable[str | Strategy],
+    *,
+    p: float | Sequence[float] = 2.0,
+    guarantees: Sequence[Guarantee | None] = (None,),
+    noise: NoiseChoice = "auto",
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    rel_gap: float = 1e-6,
+    time_limit: float | None = None,
+    leave_out: bool = False,
+    jobs: int = 1,
+    callback: Callback | None = None,
+    announce: Callable[[str], None] | None = None,
+) -> tuple[Comparison, ...]:
+    """Compare strategies on every workload, at every p, under every guarantee.
 
     Args:
-        workload: a Workload, a name such as "prefix:64", or a matrix of shape (m, n).
-        strategies: names ("optimal", "tree", "haar", "identity", "workload", "square-root",
-            "tree:4") or strategies, in the order of the rows.
+        workloads: each a Workload, a name such as "prefix:64", or a matrix of shape (m, n).
+        strategies: names ("optimal", those of `BASELINES`, "tree:4", "weighted-tree:4") or
+            strategies, in the order of the rows.
         p: one or several values in [2, inf].
-        guarantee: calibrate the noise to this; None for a scale equal to the sensitivity.
+        guarantees: the noise is calibrated to each; None for a scale equal to the sensitivity.
         noise: "gaussian", "laplace", or "auto" for the better one of those that can meet the
             guarantee, for each strategy and p (Gaussian without a guarantee).
         neighbours: "add-remove" or "replace", where there is no guarantee to say it.
         rel_gap: of every design made here.
         time_limit: of every design made here, in seconds.
-        callback: called with every `Step` of a design.
+        leave_out: leave out strategies that cannot answer a workload, or are too large for it,
+            and say so in `Comparison.left_out`; otherwise they are an error.
+        jobs: number of processes; more than one needs joblib (the jobs extra).
+        callback: called with every `Step` of a design made in this process.
+        announce: called with a line of text after every piece of work.
+
+    Returns:
+        One comparison for each workload and guarantee, the guarantees of a workload together.
+        Ctrl-C ends the work with what is finished, a design that it stopped included; only if
+        that is nothing, KeyboardInterrupt is raised.
 
     Raises:
-        InvalidInputError: an unknown name, a strategy that cannot answer the workload (the first
+        InvalidInputError: an unknown name, a strategy that cannot answer a workload (the first
             row that it cannot answer is named), or an argument out of range.
         InfeasibleError, VacuousGuaranteeError: as in `mechanism`.
     """
-    workload = as_workload(workload)
-    values = [exponent(value) for value in (p if isinstance(p, Sequence) else [p])]
-    relation = Neighbours(neighbours) if guarantee is None else guarantee.neighbours
-    asked = [entry if entry == OPTIMAL else _strategy(entry, workload) for entry in strategies]
-    if not asked or not values:
+    asked = list(strategies)
+    task = Task(
+        values=tuple(exponent(value) for value in (p if isinstance(p, Sequence) else [p])),
+        guarantees=tuple(guarantees),
+        noise=noise,
+        neighbours=Neighbours(neighbours),
+        leave_out=leave_out,
+        limits={"rel_gap": rel_gap, "time_limit": time_limit},
+    )
+    work = Work(task, [as_workload(workload) for workload in workloads], asked, announce)
+    if not asked or not task.values or not work.workloads or not task.guarantees:
         raise InvalidInputError("nothing to compare: give at least one strategy and one p")
+    work.do(check_jobs(jobs), callback)
+    found = [
+        _comparison(work, w, g)
+        for w in range(len(work.workloads))
+        for g in range(len(task.guarantees))
+    ]
+    if work.interrupted:
+        found = [one for one in found if one.rows]
+        if not found:
+            raise KeyboardInterrupt
+    return tuple(found)
 
-    def with_noise(strategy: Strategy, p: float) -> Mechanism:
-        return mechanism(
-            strategy, workload, guarantee=guarantee, noise=noise, p=p, neighbours=relation
-        )
 
-    # what does not depend on a design is refused before any long work
-    fixed = {
-        (index, value): with_noise(entry, value)
-        for index, entry in enumerate(asked)
-        if isinstance(entry, Strategy)
-        for value in values
-    }
-    if OPTIMAL in asked:
-        for value in values:
-            require_feasible(guarantee, workload.shape[1], noise=noise, p=value)
+def _comparison(work: Work, w: int, g: int) -> Comparison:
+    """One workload and one guarantee, at the p at which every strategy has its row."""
+    workload, guarantee = work.workloads[w], work.task.guarantees[g]
+    present = [s for s in range(len(work.asked)) if (w, s) not in work.left_out]
+    left_out = tuple(reason for (at, _), reason in work.left_out.items() if at == w)
+    if not present:
+        raise InvalidInputError(left_out[0])
     rows: list[Row] = []
     designs: dict[float, Design] = {}
-    for value in values:
-        if OPTIMAL in asked:
-            designs[value] = design(
-                workload,
-                p=value,
-                neighbours=relation,
-                rel_gap=rel_gap,
-                time_limit=time_limit,
-                callback=callback,
-            )
-        group = [
-            as_row(entry.name, value, fixed[index, value])
-            if isinstance(entry, Strategy)
-            else as_row(OPTIMAL, value, with_noise(designs[value].strategy, value))
-            for index, entry in enumerate(asked)
-        ]
-        rows += with_ratios(group)
-        if value in designs and designs[value].status is Status.INTERRUPTED:
-            break  # whoever pressed Ctrl-C does not want the next design
-    return Comparison(workload, guarantee, tuple(rows), designs)
-
-
-def _strategy(entry: str | Strategy, workload: Workload) -> Strategy:
-    return baseline(entry, workload) if isinstance(entry, str) else entry
-
-
-def with_ratios(rows: Sequence[Row]) -> tuple[Row, ...]:
-    """The rows with their errors set against the smallest one."""
-    best = min(row.error for row in rows)
-    return tuple(replace(row, ratio=row.error / best if best > 0 else 1.0) for row in rows)
-
-
-def as_row(name: str, p: float, made: Mechanism) -> Row:
-    """A mechanism as a row, not yet compared."""
-    return Row(
-        strategy=name,
-        p=p,
-        noise=made.noise.value,
-        sensitivity=made.sensitivity,
-        scale=made.scale,
-        error=made.error(p),
-        rmse=made.rmse,
-        max_std=made.max_std,
-        ratio=1.0,
-    )
+    for p in work.task.values:
+        group = [work.rows.get((w, s), {}).get((g, p)) for s in present]
+        complete = [row for row in group if row is not None]
+        if len(complete) < len(group):
+            continue
+        made = work.designs.get((w, p, work.task.relation(guarantee)))
+        if made is not None:
+            designs[p] = made
+            complete = [*with_bounds(complete, workload, made.certificate)]
+        rows += with_ratios(complete)
+    return Comparison(workload, guarantee, tuple(rows), designs, left_out, work.interrupted)

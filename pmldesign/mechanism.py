@@ -1,8 +1,7 @@
 """The mechanism: a strategy, noise on what it measures, and the guarantee that they meet.
 
 M(x) = L (R x + scale z), L R = A, with z i.i.d. standard Gaussian or Laplace(1). The error is that
-of scale L z and does not depend on the data. Under the replace relation (always for PML) the number
-of records is public, and R and A count without their total (`workloads.centred`).
+of scale L z and does not depend on the data (`answering`).
 
 Without a guarantee the scale is the sensitivity itself, so that errors compare strategies: that is
 1/2-zCDP for Gaussian noise and 1-DP for Laplace noise.
@@ -10,22 +9,18 @@ Without a guarantee the scale is the sensitivity itself, so that errors compare 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal
 
-import numpy as np
-
 from pmldesign._arguments import exponent
+from pmldesign.answering import Answering, answer
 from pmldesign.calibration import Calibration, calibrate, require_attainable
 from pmldesign.errors import InvalidInputError
 from pmldesign.guarantees import PML, Guarantee, PureDP
-from pmldesign.neighbours import Neighbours, l1_sensitivity, l2_sensitivity
+from pmldesign.neighbours import Neighbours
 from pmldesign.noise import (
     Noise,
-    gaussian_error,
-    laplace_error,
     laplace_exponent,
     largest_standard_deviation,
     root_mean_squared_error,
@@ -33,7 +28,6 @@ from pmldesign.noise import (
 )
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload
-from pmldesign.workloads.centred import CentredWorkload, centre
 from pmldesign_solvers.operators import Array
 
 NoiseChoice = Literal["auto", "gaussian", "laplace"]
@@ -44,28 +38,39 @@ class Mechanism:
     """A strategy with calibrated noise, and its exact error on a workload.
 
     Attributes:
-        workload: A, what is answered; without its total under replace.
-        strategy: R, what is measured; without its total under replace.
+        answering: the strategy and the workload.
         noise: Gaussian or Laplace.
-        neighbours: the relation that the sensitivity speaks of.
         sensitivity: largest distance of neighbours' measurements: l2 for Gaussian noise, l1 for
             Laplace noise.
         scale: standard deviation (Gaussian) or b (Laplace) of the noise on each measurement.
         calibration: how the scale was found; None without a guarantee.
     """
 
-    workload: Workload
-    strategy: Strategy
+    answering: Answering
     noise: Noise
-    neighbours: Neighbours
     sensitivity: float
     scale: float
     calibration: Calibration | None
 
-    @cached_property
+    @property
+    def workload(self) -> Workload:
+        """A, what is answered; without its total under replace."""
+        return self.answering.workload
+
+    @property
+    def strategy(self) -> Strategy:
+        """R, what is measured; without its total under replace."""
+        return self.answering.strategy
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """The relation that the sensitivity speaks of."""
+        return self.answering.neighbours
+
+    @property
     def variances(self) -> Array:
         """diag(L L^T), shape (m,): variance of each answer per unit variance of the noise."""
-        return self.strategy.variances(self.workload)
+        return self.answering.variances
 
     def error(self, p: float) -> float:
         """Exact l_p^p error, (E norm(M(x) - A x)_p^p)^(1/p); at p = inf `max_std`.
@@ -73,15 +78,7 @@ class Mechanism:
         Raises:
             InvalidInputError: p below 2 or NaN.
         """
-        p = exponent(p)
-        if self.noise is Noise.GAUSSIAN:
-            return gaussian_error(self.variances, p=p, scale=self.scale)
-        if p == 2:
-            return self.rmse * float(np.sqrt(self.workload.shape[0]))
-        if np.isinf(p):
-            return self.max_std
-        reconstruction = self.strategy.reconstruction(self.workload)
-        return laplace_error(reconstruction, p=p, scale=self.scale)
+        return self.scale * self.answering.unit_error(self.noise, exponent(p))
 
     @property
     def rmse(self) -> float:
@@ -126,29 +123,48 @@ def mechanism(
         InfeasibleError: this noise meets this guarantee at no scale.
         VacuousGuaranteeError: the guarantee needs no noise at all, and that is not allowed.
     """
-    if noise not in ("auto", "gaussian", "laplace"):
-        raise InvalidInputError(f"noise must be auto, gaussian or laplace, got {noise!r}")
     relation = Neighbours(neighbours) if guarantee is None else guarantee.neighbours
-    if relation is Neighbours.REPLACE:
-        workload, strategy = CentredWorkload(workload), without_total(strategy)
-    strategy.require_answers(workload)
+    kinds = admissible(guarantee, noise)
+    answering = answer(strategy, workload, relation)
+    made = (calibrated(answering, guarantee, kind, allow_vacuous=allow_vacuous) for kind in kinds)
+    return smallest_error(tuple(made), exponent(p))
 
-    def build(kind: Noise) -> Mechanism:
-        norm: Callable[..., float] = l2_sensitivity if kind is Noise.GAUSSIAN else l1_sensitivity
-        sensitivity = norm(strategy.matrix, relation)
-        calibration, scale = None, sensitivity
-        if guarantee is not None:
-            calibration = calibrate(
-                strategy.matrix, guarantee, noise=kind, allow_vacuous=allow_vacuous
-            )
-            scale = calibration.scale
-        return Mechanism(workload, strategy, kind, relation, sensitivity, scale, calibration)
 
-    return min(map(build, admissible(guarantee, noise)), key=lambda one: one.error(p))
+def calibrated(
+    answering: Answering, guarantee: Guarantee | None, noise: Noise, *, allow_vacuous: bool = False
+) -> Mechanism:
+    """Noise of one kind at the scale that the guarantee asks for.
+
+    Raises:
+        InvalidInputError, InfeasibleError, VacuousGuaranteeError: as in `mechanism`.
+    """
+    sensitivity = answering.sensitivity(noise)
+    if guarantee is None:
+        return Mechanism(answering, noise, sensitivity, sensitivity, None)
+    found = calibrate(
+        answering.strategy.matrix, guarantee, noise=noise, allow_vacuous=allow_vacuous
+    )
+    return Mechanism(answering, noise, sensitivity, found.scale, found)
+
+
+def smallest_error(mechanisms: Sequence[Mechanism], p: float) -> Mechanism:
+    """The one of smallest error at p, the first of equal ones; those far off are not evaluated."""
+    best = mechanisms[0]
+    for other in mechanisms[1:]:
+        least = other.scale * other.answering.least_unit_error(other.noise, p)
+        if least < best.error(p) and other.error(p) < best.error(p):
+            best = other
+    return best
 
 
 def admissible(guarantee: Guarantee | None, noise: NoiseChoice) -> tuple[Noise, ...]:
-    """The kinds of noise to consider; a single one for the caller's explicit choice."""
+    """The kinds of noise to consider; a single one for the caller's explicit choice.
+
+    Raises:
+        InvalidInputError: there is no such noise.
+    """
+    if noise not in ("auto", "gaussian", "laplace"):
+        raise InvalidInputError(f"noise must be auto, gaussian or laplace, got {noise!r}")
     if noise != "auto":
         return (Noise(noise),)
     if guarantee is None:
@@ -173,10 +189,3 @@ def require_feasible(
             require_attainable(guarantee, cells, noise=kind)
         if kind is Noise.LAPLACE:
             laplace_exponent(p)
-
-
-def without_total(strategy: Strategy) -> Strategy:
-    """R P: what a strategy tells beyond the number of records."""
-    matrix = centre(strategy.matrix)
-    kept = np.abs(matrix).max(axis=1) > 1e-12 * np.abs(strategy.matrix).max(axis=1)
-    return Strategy(strategy.name, matrix[kept] if kept.any() else matrix)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pmldesign.comparison import Comparison
+from pmldesign.comparison import Comparison, Row
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.files import atomic_write, check_writable
+from pmldesign.rows import parameters
 from pmldesign_solvers.operators import Array
 
 if TYPE_CHECKING:
@@ -24,6 +27,18 @@ ENVELOPE_STYLES: Mapping[str, tuple[str, str]] = {
     "binary envelope": ("tab:green", "-."),
 }
 """Colour and line of each bound on the PML envelope, from above to below."""
+
+
+AXES = ("cells", "epsilon", "alpha", "delta", "p")
+LABELS = {
+    "cells": "cells n",
+    "epsilon": r"$\varepsilon$",
+    "alpha": r"$\alpha$",
+    "delta": r"$\delta$",
+    "p": "p",
+}
+MARKERS = "osD^vP*Xh<>"
+MAX_PANELS = 12
 
 
 def check_plot_path(path: Path) -> None:
@@ -42,45 +57,124 @@ def check_plot_path(path: Path) -> None:
         )
 
 
-def plot_comparison(comparison: Comparison, path: Path) -> None:
-    """Draw the error of each strategy: bars at one p, lines over several.
+def plot_comparisons(comparisons: Sequence[Comparison], path: Path) -> None:
+    """Draw the error of each strategy: bars, or lines over what varies.
+
+    Lines are over the cells of a family of workloads, else over epsilon, alpha, delta or p, the
+    first of these that varies, and show the error per query, err_p / m^(1/p). What varies besides
+    has a panel for each value. The dashed line is the lower bound for every mechanism.
 
     Args:
-        comparison: what to draw.
+        comparisons: what to draw; at least one row.
         path: .png, .pdf or .svg; an existing file is replaced at the end.
 
     Raises:
+        InvalidInputError: there would be more than MAX_PANELS panels.
         FileError: the file cannot be written.
     """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7, 4.2), layout="constrained")
-    axes = figure.subplots()
-    values = list(dict.fromkeys(row.p for row in comparison.rows))
-    names = list(dict.fromkeys(row.strategy for row in comparison.rows))
-    if len(values) == 1:
-        rows = sorted(comparison.rows, key=lambda row: row.error, reverse=True)
-        bars = axes.barh([row.strategy for row in rows], [row.error for row in rows])
-        axes.bar_label(bars, [f" {row.error:.4g}" for row in rows])
-        axes.margins(x=0.15)
-        axes.set_xlabel(f"$\\ell_{{{_text(values[0])}}}$ error")
-    else:
-        queries = comparison.workload.shape[0]
-        for name, marker in zip(names, "osD^vP*Xh<>" * len(names), strict=False):
-            errors = [row for row in comparison.rows if row.strategy == name]
-            # per query, so that different p can share an axis
-            heights = [
-                row.error / queries ** (0 if math.isinf(row.p) else 1 / row.p) for row in errors
-            ]
-            axes.plot(range(len(values)), heights, marker=marker, label=name)
-        axes.set_xticks(range(len(values)), [_text(value) for value in values])
-        axes.set_yscale("log")
-        axes.set_xlabel("p")
-        axes.set_ylabel("$\\ell_p$ error per query")
-        axes.legend()
-    axes.set_title(comparison.workload.name)
-    axes.grid(alpha=0.3)
+    points = _points(comparisons)
+    varying = [key for key in points[0].where if len({point.where[key] for point in points}) > 1]
+    axis = next((key for key in AXES if key in varying), None)
+    panels: dict[tuple[Any, ...], list[_Point]] = {}
+    for point in points:
+        key = tuple(point.where[key] for key in varying if key != axis)
+        panels.setdefault(key, []).append(point)
+    if len(panels) > MAX_PANELS:
+        raise InvalidInputError(
+            f"the picture would have {len(panels)} panels, at most {MAX_PANELS} can be drawn; "
+            "compare fewer workloads, p or parameters at a time, or write them with --csv"
+        )
+    columns = min(3, len(panels))
+    height = -(-len(panels) // columns)
+    figure = Figure(figsize=(4.6 * columns + 2.4, 4.2 * height), layout="constrained")
+    grid = figure.subplots(height, columns, squeeze=False).flat
+    for group, axes in zip(panels.values(), grid, strict=False):
+        (_bars if axis is None else _lines)(axes, axis or "", group)
+        others = [name for name in varying if name not in (axis, "workload")]
+        values = [group[0].where[name] for name in others]
+        parts = [f"{LABELS[n]} = {_text(v)}" for n, v in zip(others, values, strict=True)]
+        axes.set_title(", ".join([group[0].where["workload"], *parts]))
+        axes.grid(alpha=0.3)
+    for axes in [*grid]:  # panels that were not needed
+        axes.set_axis_off()
+    if axis is not None:
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside right upper")
     _save(figure, path)
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """A row, where it lies, and the error of one query at it."""
+
+    where: dict[str, Any]
+    row: Row
+    queries: int
+
+    def per_query(self, error: float) -> float:
+        p = self.row.p
+        size = 1.0 if math.isinf(p) else math.pow(self.queries, 1 / p)
+        return error / size
+
+
+def _points(comparisons: Sequence[Comparison]) -> list[_Point]:
+    """Every row with its coordinates; the members of a family share one name."""
+    sizes = {one.workload.name: one.workload.shape[1] for one in comparisons}
+    patterns = {re.sub(r"\d+", "#", name) for name in sizes}
+    family = len(sizes) > 1 and len(patterns) == 1 and len(set(sizes.values())) == len(sizes)
+    points = []
+    for one in comparisons:
+        m, n = one.workload.shape
+        name = one.workload.name
+        place = {"workload": _family_name([*sizes]), "cells": n} if family else {"workload": name}
+        for row in one.rows:
+            where = {**place, **parameters(one.guarantee), "p": row.p}
+            points.append(_Point(where, row, m))
+    return points
+
+
+def _family_name(names: Sequence[str]) -> str:
+    """The first name, with the numbers that others have differently written as n."""
+    split = [re.split(r"(\d+)", name) for name in names]
+    return "".join(parts[0] if len(set(parts)) == 1 else "n" for parts in zip(*split, strict=True))
+
+
+def _bars(axes: Axes, axis: str, points: Sequence[_Point]) -> None:  # noqa: ARG001 - as _lines
+    rows = sorted((point.row for point in points), key=lambda row: row.error, reverse=True)
+    bars = axes.barh([row.strategy for row in rows], [row.error for row in rows])
+    axes.bar_label(bars, [f" {row.error:.4g}" for row in rows])
+    axes.margins(x=0.18)
+    axes.set_xlabel(f"$\\ell_{{{_text(rows[0].p)}}}$ error")
+
+
+def _lines(axes: Axes, axis: str, points: Sequence[_Point]) -> None:
+    from matplotlib.ticker import LogFormatter
+
+    values = sorted({point.where[axis] for point in points})
+    # p is drawn at even steps, as infinity may be among its values
+    place = {value: float(i) if axis == "p" else value for i, value in enumerate(values)}
+    names = list(dict.fromkeys(point.row.strategy for point in points))
+    for name, marker in zip(names, MARKERS * len(names), strict=False):
+        own = sorted((q for q in points if q.row.strategy == name), key=lambda q: q.where[axis])
+        heights = [point.per_query(point.row.error) for point in own]
+        axes.plot([place[q.where[axis]] for q in own], heights, marker=marker, label=name)
+    bounds = {q.where[axis]: q.per_query(q.row.lower_bound) for q in points if q.row.lower_bound}
+    if bounds:
+        xs = sorted(bounds)
+        heights = [bounds[x] for x in xs]
+        axes.plot([place[x] for x in xs], heights, "--", color="0.4", label="lower bound")
+    if axis != "p":
+        axes.set_xscale("log")
+    if len(values) <= 12:
+        axes.set_xticks([place[value] for value in values], [_text(value) for value in values])
+        axes.set_xticks([], minor=True)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(LogFormatter())
+    axes.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.4)))
+    axes.set_xlabel(LABELS[axis])
+    axes.set_ylabel("$\\ell_p$ error per query")
 
 
 def plot_envelope(title: str, deltas: Array, curves: Mapping[str, Array], path: Path) -> None:
@@ -124,8 +218,10 @@ def draw_envelope(axes: Axes, deltas: Array, curves: Mapping[str, Array]) -> Non
     axes.legend()
 
 
-def _text(p: float) -> str:
-    return "\u221e" if math.isinf(p) else f"{p:g}"
+def _text(value: float | None) -> str:
+    if value is None:
+        return "none"
+    return "\u221e" if math.isinf(value) else f"{value:g}"
 
 
 def _save(figure: Any, path: Path) -> None:

@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 from scipy import integrate
 
-import pmldesign.comparison
-from pmldesign.comparison import compare
+import pmldesign.grid
+import pmldesign.parallel
+from pmldesign.bounds import bounds
+from pmldesign.comparison import compare, compare_all
+from pmldesign.design import design
 from pmldesign.errors import InvalidInputError, VacuousGuaranteeError
-from pmldesign.guarantees import PML, ApproxDP, PureDP
+from pmldesign.guarantees import PML, ApproxDP, EnvelopePML, PureDP
 from pmldesign.mechanism import mechanism
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.workloads import parse_workload
@@ -78,7 +81,7 @@ def test_what_cannot_be_compared_is_refused_before_any_design(monkeypatch):
     def refuse(*arguments, **options):
         raise AssertionError("the design began before the arguments were checked")
 
-    monkeypatch.setattr(pmldesign.comparison, "design", refuse)
+    monkeypatch.setattr(pmldesign.grid, "design", refuse)
     part = Strategy("part", np.eye(4)[:3])
     for strategies, options, error, words in [
         (["optimal", part], {}, InvalidInputError, "cannot answer row 3"),
@@ -91,3 +94,200 @@ def test_what_cannot_be_compared_is_refused_before_any_design(monkeypatch):
     ]:
         with pytest.raises(error, match=words):
             compare("prefix:4", strategies, **options)
+
+
+GUARANTEES = (None, PureDP(0.5), ApproxDP(1.0, 1e-6), PML(1.0, 0.05), ApproxDP(2.0, 1e-9))
+
+
+def test_all_combinations_are_those_of_single_comparisons():
+    names = ["optimal", "tree", "eigen-design"]
+    workloads = ["prefix:5", "all-range:4", "prefix:2*histogram:3"]
+    found = compare_all(workloads, names, p=[2, 3, math.inf], guarantees=GUARANTEES)
+    single = [
+        compare(workload, names, p=[2, 3, math.inf], guarantee=guarantee)
+        for workload in workloads
+        for guarantee in GUARANTEES
+    ]
+    assert [one.rows for one in found] == [one.rows for one in single]
+    assert [one.guarantee for one in found] == [*GUARANTEES] * 3
+    assert {one.workload.name for one in found} == {*workloads}
+
+
+def test_every_norm_is_solved_once(monkeypatch):
+    solved = []
+
+    def counted(workload, **options):
+        solved.append((workload.name, options["p"], options["neighbours"].value))
+        return design(workload, **options)
+
+    monkeypatch.setattr(pmldesign.grid, "design", counted)
+    compare_all(["prefix:4", "prefix:8"], ["optimal"], p=[2, 4], guarantees=GUARANTEES)
+    # PML speaks of replace, the others of add-remove
+    assert len(solved) == len(set(solved)) == 2 * 2 * 2
+
+
+def test_pseudo_inverses_are_computed_once_for_all_p_and_guarantees(monkeypatch):
+    counted = []
+    pinv = pmldesign.strategies.base.linalg.pinv
+    monkeypatch.setattr(
+        pmldesign.strategies.base.linalg,
+        "pinv",
+        lambda *arguments, **options: counted.append(1) or pinv(*arguments, **options),
+    )
+    guarantees = [None, PureDP(0.5), ApproxDP(1.0, 1e-6)]
+    compare_all(["prefix:8"], ["tree", "haar"], p=[2, 3, 4, 8], guarantees=guarantees)
+    assert len(counted) == 2
+
+
+def test_norm_of_a_row_is_its_error_without_noise_and_guarantee():
+    shown = compare("prefix:8", ["optimal", "tree"], p=[2, 5, math.inf], noise="gaussian")
+    for row in shown.rows:
+        c = 1.0 if math.isinf(row.p) else moment_root(row.p)
+        assert row.error == pytest.approx(c * row.norm, rel=1e-9)
+        bracket = shown.designs[row.p].certificate
+        assert row.norm >= bracket.lower
+        if row.strategy == "optimal":
+            assert row.norm == pytest.approx(bracket.upper, rel=1e-9)
+        assert row.class_bound == pytest.approx(c * bracket.lower, rel=1e-9)
+        assert row.lower_bound is None
+        assert row.over_class_bound == row.error / row.class_bound
+
+
+@pytest.mark.parametrize(
+    "guarantee", [PureDP(0.5), ApproxDP(0.5, 1e-4), PML(0.5, 0.01), EnvelopePML(0.5, 1e-6, 0.01)]
+)
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+def test_lower_bounds_of_rows_are_those_of_the_bounds(guarantee, noise):
+    if noise == "gaussian" and isinstance(guarantee, PureDP | PML):
+        noise = "auto"
+    workload = parse_workload("prefix:6")
+    shown = compare(workload, ["optimal", "identity"], p=[2, 4], guarantee=guarantee, noise=noise)
+    for row in shown.rows:
+        norm = shown.designs[row.p].certificate
+        listed = {
+            bound.name: bound
+            for bound in bounds(
+                workload,
+                norm_lower=norm.lower,
+                norm_upper=norm.upper,
+                p=row.p,
+                guarantee=guarantee,
+            )
+        }
+        every = [
+            bound.value
+            for bound in listed.values()
+            if bound.kind == "lower"
+            and bound.holds
+            and "cells of real values" not in bound.mechanisms
+            and bound.mechanisms.startswith(("every", "additive noise that"))
+        ]
+        assert row.lower_bound == max(every)
+        name = {"gaussian": "Gaussian mechanisms", "laplace": "Laplace matrix mechanisms"}
+        assert row.class_bound == listed[name[row.noise]].value
+        assert row.lower_bound <= row.error
+        assert row.class_bound is None or row.class_bound <= row.error
+
+
+def test_without_a_design_there_are_no_bounds():
+    rows = compare("prefix:4", ["tree"], guarantee=PureDP(1.0)).rows
+    assert [(row.lower_bound, row.over_lower_bound, row.class_bound) for row in rows] == [
+        (None, None, None)
+    ]
+
+
+def test_records_have_every_column():
+    row = compare("prefix:3", ["optimal"], guarantee=EnvelopePML(0.5, 1e-3, 0.1)).rows[0]
+    record = row.to_record()
+    assert (record["workload"], record["epsilon"], record["delta"]) == ("prefix:3", 0.5, 1e-3)
+    assert record["alpha"] == 0.1
+    assert {**record, **row.to_json()} == record
+    assert record["over_lower_bound"] == row.error / row.lower_bound
+    plain = compare("prefix:3", ["tree"]).rows[0].to_record()
+    assert [plain[key] for key in ("epsilon", "delta", "alpha", "lower_bound")] == [None] * 4
+
+
+def test_strategies_that_cannot_answer_are_left_out_where_that_is_allowed():
+    part = Strategy("part", np.eye(4)[:3])
+    workloads = ["prefix:4", np.eye(3, 4)]
+    with pytest.raises(InvalidInputError, match="cannot answer row 3"):
+        compare_all(workloads, ["tree", part])
+    first, second = compare_all(workloads, ["tree", part], leave_out=True)
+    assert [row.strategy for row in first.rows] == ["tree"]
+    assert len(first.left_out) == 1
+    assert "'part' cannot answer row 3" in first.left_out[0]
+    assert [row.strategy for row in second.rows] == ["tree", "part"]
+    assert second.left_out == ()
+    with pytest.raises(InvalidInputError, match="cannot answer row 3"):
+        compare_all(workloads, [part], leave_out=True)
+
+
+def test_several_processes_give_the_same_rows():
+    arguments = (["prefix:5", "prefix:9"], ["optimal", "tree", "haar"])
+    options = {"p": [2, math.inf], "guarantees": [None, PML(1.0, 0.05)]}
+    said = []
+    one = compare_all(*arguments, **options, announce=said.append)
+    two = compare_all(*arguments, **options, jobs=2)
+    assert [c.rows for c in one] == [c.rows for c in two]
+    assert said[3:5] == ["strategy 4 of 4 is done", "design 1 of 8 is done"]
+    for a, b in zip(one, two, strict=True):
+        assert a.designs.keys() == b.designs.keys()
+        for p in a.designs:
+            assert np.array_equal(a.designs[p].strategy.matrix, b.designs[p].strategy.matrix)
+            assert b.designs[p].workload is b.workload
+    with pytest.raises(InvalidInputError, match="strategy must be one of"):
+        compare_all(["prefix:4", "prefix:5"], ["oak", "tree"], jobs=2)
+
+
+def test_jobs_are_checked(monkeypatch):
+    for jobs in (0, -1, 1.5, "2"):
+        with pytest.raises(InvalidInputError, match="jobs must be a whole number of at least 1"):
+            compare_all(["prefix:4"], ["tree"], jobs=jobs)
+    monkeypatch.setattr(pmldesign.parallel, "find_spec", lambda _: None)
+    with pytest.raises(InvalidInputError, match=r"pip install 'pmldesign\[jobs\]'"):
+        compare_all(["prefix:4"], ["tree"], jobs=2)
+    assert compare_all(["prefix:4"], ["tree"], jobs=1)[0].rows
+
+
+def test_an_interrupted_design_is_the_last():
+    def interrupt(step):
+        raise KeyboardInterrupt
+
+    first, second = compare_all(
+        ["prefix:16", "prefix:32"],
+        ["tree", "optimal"],
+        p=[2, 4],
+        guarantees=[None, PureDP(1.0)],
+        callback=interrupt,
+    )
+    # the first design, with its true bounds, under both guarantees; nothing of the rest
+    assert first.interrupted
+    for one in (first, second):
+        assert one.workload.name == "prefix:16"
+        assert [(row.strategy, row.p) for row in one.rows] == [("tree", 2.0), ("optimal", 2.0)]
+        assert one.designs[2.0].status.name == "INTERRUPTED"
+
+
+@pytest.mark.parametrize("after", [1, 3, 4])
+def test_ctrl_c_between_pieces_keeps_what_is_finished(after):
+    done = []
+
+    def announce(text):
+        done.append(text)
+        if len(done) == after:
+            raise KeyboardInterrupt
+
+    # two strategies, then the designs at p = 2 and 4 and infinity
+    def work():
+        return compare_all(
+            ["prefix:4"], ["tree", "haar", "optimal"], p=[2, 4, math.inf], announce=announce
+        )
+
+    if after == 1:
+        with pytest.raises(KeyboardInterrupt):
+            work()
+        return
+    (shown,) = work()
+    assert shown.interrupted
+    assert {row.p for row in shown.rows} == ({2.0} if after == 3 else {2.0, 4.0})
+    assert len(shown.rows) == 3 * (after - 2)

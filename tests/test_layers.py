@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-LATE = {"cvxpy", "matplotlib", "opendp", "rich"}
+LATE = {"cvxpy", "joblib", "matplotlib", "opendp", "rich"}
 # upper layers first; a module imports its own layer and those below
 LAYERS = [
     {"cli"},
-    {"comparison", "files", "plots"},
+    {"comparison", "grid", "rows", "parallel", "files", "plots"},
     {"optimization"},
     {"laplace_design"},
-    {"design", "mechanism", "bounds"},
+    {"design", "answering", "mechanism", "bounds"},
     {
         *("calibration", "leakage", "noise", "strategies", "workloads", "guarantees", "neighbours"),
         *("gaussian_leakage", "gaussian_profile", "extreme_outputs", "private_end", "_arguments"),

@@ -1,34 +1,37 @@
-"""pmldesign compare WORKLOAD --p 2,4,inf --strategies optimal,tree,haar [guarantee options]."""
+"""pmldesign compare WORKLOAD... --p 2,4,inf --strategies optimal,tree,haar [guarantee options]."""
 
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from pmldesign.cli.optimize_report import comparison_table
+from pmldesign.cli.compare_table import comparisons_table, heading
 from pmldesign.cli.options import (
     add_options,
-    build_guarantee,
+    build_guarantees,
     gap_options,
-    guarantee_options,
+    guarantee_list_options,
     json_option,
     numbers,
 )
 from pmldesign.cli.show import facts, print_json, progress
-from pmldesign.comparison import Comparison, compare
-from pmldesign.errors import FileError
+from pmldesign.comparison import OPTIMAL, Comparison, compare_all
+from pmldesign.errors import FileError, NotConvergedError
 from pmldesign.files import atomic_write, check_writable, load_workload, read_strategy
-from pmldesign.strategies import Strategy
-from pmldesign.workloads import Workload
+from pmldesign.parallel import check_jobs
+from pmldesign.strategies import BASELINES, Strategy
+from pmldesign.workloads import expand_family
 
 FILE_ENDINGS = (".npy", ".npz", ".csv", ".mtx")
+USUAL = (OPTIMAL, "tree", "haar", "identity", "workload")
 
 
 @click.command(name="compare")
-@click.argument("workload")
+@click.argument("workloads", metavar="WORKLOAD...", nargs=-1, required=True)
 @click.option(
     "--p",
     "exponents",
@@ -39,95 +42,115 @@ FILE_ENDINGS = (".npy", ".npz", ".csv", ".mtx")
 )
 @click.option(
     "--strategies",
-    default="optimal,tree,haar,identity,workload",
-    show_default=True,
     metavar="NAME[,NAME...]",
-    help="optimal, tree, tree:B, haar, identity, workload, square-root, or files.",
+    help="optimal, names of baselines, files, or all. Default: "
+    + ",".join(USUAL)
+    + ". Baselines: "
+    + ", ".join(known.name for known in BASELINES)
+    + ", tree:B, weighted-tree:B.",
 )
-@add_options(guarantee_options)
+@add_options(guarantee_list_options)
 @add_options(gap_options)
+@click.option("--jobs", type=int, default=1, show_default=True, help="Processes (the jobs extra).")
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the rows: .csv."
+    "--csv",
+    "csv_path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write every column of the rows: .csv.",
 )
 @click.option(
     "--plot",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Draw the errors: .png, .pdf or .svg (needs the plot extra).",
+    help="Draw the errors: .png, .pdf or .svg (the plot extra).",
 )
 @json_option
 def command(
-    workload: str,
+    workloads: tuple[str, ...],
     exponents: str,
-    strategies: str,
+    strategies: str | None,
     rel_gap: float,
     time_limit: float | None,
-    output: Path | None,
+    jobs: int,
+    csv_path: Path | None,
     plot: Path | None,
     as_json: bool,
     noise: Any,
     **guarantee_arguments: Any,
 ) -> None:
-    """Compare strategies on WORKLOAD: exact errors, side by side.
+    """Compare strategies on every WORKLOAD: exact errors, side by side.
 
-    WORKLOAD is a name such as prefix:64 (`pmldesign workload` lists them), names joined by * for
-    products, a .npy, .npz, .csv or .mtx file, or - for standard input. Without --epsilon errors are
-    those of noise at a scale equal to the sensitivity.
+    WORKLOAD is a name such as prefix:64 (`pmldesign workload` lists them), a family such as
+    prefix:16..1024 (powers of two), names joined by * for products, a .npy, .npz, .csv or .mtx
+    file, or - for standard input. Without --epsilon errors are those of noise at a scale equal to
+    the sensitivity.
     """
-    if output is not None and output.suffix.lower() != ".csv":
-        raise FileError(f"cannot write {str(output)!r}: the rows of a comparison end in .csv")
+    if csv_path is not None:
+        if csv_path.suffix.lower() != ".csv":
+            raise FileError(f"cannot write {str(csv_path)!r}: rows of a comparison end in .csv")
+        check_writable(csv_path)
     if plot is not None:
         from pmldesign.plots import check_plot_path
 
         check_plot_path(plot)
-    if output is not None:
-        check_writable(output)
     values = numbers("--p", exponents, example="2,4,inf")
-    queries = load_workload(workload)
-    guarantee = build_guarantee(**guarantee_arguments)
-    with progress() as callback:
-        shown = compare(
+    guarantees = build_guarantees(**guarantee_arguments)
+    check_jobs(jobs)
+    queries = [load_workload(name) for text in workloads for name in expand_family(text)]
+    with progress() as report:
+        shown = compare_all(
             queries,
-            [_entry(name.strip(), queries) for name in strategies.split(",")],
+            _strategies(strategies),
             p=values,
-            guarantee=guarantee,
+            guarantees=guarantees,
             noise=noise,
             neighbours=guarantee_arguments["neighbours"] or "add-remove",
             rel_gap=rel_gap,
             time_limit=time_limit,
-            callback=callback,
+            leave_out=strategies in (None, "all"),
+            jobs=jobs,
+            callback=report,
+            announce=report,
         )
-    if output is not None:
-        _write_csv(output, shown)
-    if plot is not None:
-        from pmldesign.plots import plot_comparison
-
-        plot_comparison(shown, plot)
+    if csv_path is not None:
+        _write_csv(csv_path, shown)
     if as_json:
-        print_json(_as_json(shown))
+        print_json(_as_json(shown[0]) if len(shown) == 1 else [_as_json(one) for one in shown])
     else:
-        m, n = queries.shape
-        lines = [("workload", f"{queries.name}: {m} queries on {n} cells")]
-        if guarantee is not None:
-            lines.append(("guarantee", guarantee.describe(n)))
-        facts(lines)
+        facts(heading(shown))
         click.echo()
-        comparison_table(shown.rows)
-    for made in shown.designs.values():
-        made.require_optimal()
+        comparisons_table(shown)
+        for reason in dict.fromkeys(reason for one in shown for reason in one.left_out):
+            click.echo(f"\nleft out: {reason}")
+    if plot is not None:
+        from pmldesign.plots import plot_comparisons
+
+        plot_comparisons(shown, plot)
+    _require_finished(shown)
 
 
-def _entry(name: str, workload: Workload) -> str | Strategy:
-    """A strategy's file, or its name."""
-    if not name.lower().endswith(FILE_ENDINGS):
-        return name
-    strategy = read_strategy(name)
-    strategy.require_answers(workload)
-    return strategy
+def _strategies(text: str | None) -> list[str | Strategy]:
+    """The names, and the strategies in the files, that the option lists."""
+    if text is None:
+        return [*USUAL]
+    if text == "all":
+        return [OPTIMAL, *(known.name for known in BASELINES)]
+    names = [name.strip() for name in text.split(",")]
+    return [read_strategy(n) if n.lower().endswith(FILE_ENDINGS) else n for n in names]
 
 
-def _write_csv(path: Path, shown: Comparison) -> None:
-    rows = [row.to_json() for row in shown.rows]
+def _require_finished(shown: Sequence[Comparison]) -> None:
+    """Refuse designs that stopped early, and a comparison that Ctrl-C ended."""
+    for one in shown:
+        for made in one.designs.values():
+            made.require_optimal()
+    if any(one.interrupted for one in shown):
+        raise NotConvergedError("interrupted: only what was finished is shown; run it again")
+
+
+def _write_csv(path: Path, shown: Sequence[Comparison]) -> None:
+    rows = [row.to_record() for one in shown for row in one.rows]
     with atomic_write(path, "w") as handle:
         writer = csv.DictWriter(handle, fieldnames=list(rows[0]), lineterminator="\n")
         writer.writeheader()
@@ -141,7 +164,7 @@ def _as_json(shown: Comparison) -> dict[str, Any]:
         "queries": m,
         "cells": n,
         "guarantee": None if shown.guarantee is None else shown.guarantee.describe(n),
-        "strategies": [row.to_json() for row in shown.rows],
+        "strategies": [row.to_record() for row in shown.rows],
         "norms": [
             {
                 "p": p,
@@ -152,4 +175,5 @@ def _as_json(shown: Comparison) -> dict[str, Any]:
             }
             for p, made in shown.designs.items()
         ],
+        "left_out": list(shown.left_out),
     }

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from pmldesign.answering import without_total
 from pmldesign.cli.optimize_report import as_json as to_json
 from pmldesign.cli.optimize_report import print_report
 from pmldesign.cli.options import (
@@ -23,7 +24,7 @@ from pmldesign.design import METHODS
 from pmldesign.errors import InvalidInputError, NotConvergedError
 from pmldesign.files import check_strategy_path, load_workload, write_strategy
 from pmldesign.guarantees import PML, Guarantee, PureDP
-from pmldesign.mechanism import require_feasible, without_total
+from pmldesign.mechanism import require_feasible
 from pmldesign.neighbours import Neighbours
 from pmldesign.optimization import Optimized, optimize
 from pmldesign.strategies import Strategy, baseline

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,41 +33,55 @@ gap_options: list[Decorator] = [
     ),
 ]
 
-guarantee_options: list[Decorator] = [
-    click.option("--epsilon", type=float, help="Privacy parameter of DP or PML."),
-    click.option("--delta", type=float, help="Slack or failure probability."),
-    click.option(
-        "--alpha",
-        type=float,
-        help="PML: every cell has at least this probability; in (0, 1/cells].",
-    ),
-    click.option(
-        "--alpha-file",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="PML: the least probability of each cell, one number a cell.",
-    ),
-    click.option(
-        "--failure",
-        type=click.Choice(["slack", "envelope"]),
-        default="envelope",
-        show_default=True,
-        help="PML with --delta: an additive slack on every event, or the probability of a larger"
-        " leakage after any post-processing.",
-    ),
-    click.option(
-        "--neighbours",
-        type=click.Choice(["add-remove", "replace"]),
-        help="DP: how neighbours differ; add-remove by default. PML is always replace.",
-    ),
-    click.option(
-        "--noise",
-        type=click.Choice(["auto", "gaussian", "laplace"]),
-        default="auto",
-        show_default=True,
-        help="auto takes the noise of smaller error.",
-    ),
-]
+
+def _guarantee_options(*, several: bool) -> list[Decorator]:
+    """The options of a guarantee; with `several`, numbers are lists for `build_guarantees`."""
+    kind: Any = str if several else float
+    metavar, more = ("NUMBER,...", " Several: separated by commas.") if several else (None, "")
+    return [
+        click.option(
+            "--epsilon", type=kind, metavar=metavar, help=f"Privacy parameter of DP or PML.{more}"
+        ),
+        click.option(
+            "--delta", type=kind, metavar=metavar, help=f"Slack or failure probability.{more}"
+        ),
+        click.option(
+            "--alpha",
+            type=kind,
+            metavar=metavar,
+            help=f"PML: every cell has at least this probability; in (0, 1/cells].{more}",
+        ),
+        click.option(
+            "--alpha-file",
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="PML: the least probability of each cell, one number a cell.",
+        ),
+        click.option(
+            "--failure",
+            type=click.Choice(["slack", "envelope"]),
+            default="envelope",
+            show_default=True,
+            help="PML with --delta: an additive slack on every event, or the probability of a "
+            "larger leakage after any post-processing.",
+        ),
+        click.option(
+            "--neighbours",
+            type=click.Choice(["add-remove", "replace"]),
+            help="DP: how neighbours differ; add-remove by default. PML is always replace.",
+        ),
+        click.option(
+            "--noise",
+            type=click.Choice(["auto", "gaussian", "laplace"]),
+            default="auto",
+            show_default=True,
+            help="auto takes the noise of smaller error.",
+        ),
+    ]
+
+
+guarantee_options = _guarantee_options(several=False)
+guarantee_list_options = _guarantee_options(several=True)
 
 
 def add_options(options: list[Decorator]) -> Decorator:
@@ -131,6 +145,26 @@ def build_guarantee(
     if delta is None:
         return PML(epsilon, least)
     return (EnvelopePML if failure == "envelope" else ApproxPML)(epsilon, delta, least)
+
+
+def build_guarantees(
+    *, epsilon: str | None, delta: str | None, alpha: str | None, **others: Any
+) -> list[Guarantee | None]:
+    """The guarantees of every combination of the lists; [None] if the options ask for none.
+
+    Raises:
+        InvalidInputError: as `build_guarantee`, or a list that holds something else than numbers.
+    """
+
+    def listed(option: str, text: str | None, example: str) -> Sequence[float | None]:
+        return [None] if text is None else numbers(option, text, example=example)
+
+    return [
+        build_guarantee(epsilon=e, delta=d, alpha=a, **others)
+        for e in listed("--epsilon", epsilon, "0.5,1")
+        for d in listed("--delta", delta, "1e-6,1e-9")
+        for a in listed("--alpha", alpha, "0.01,0.05")
+    ]
 
 
 strategy_help = (

@@ -67,8 +67,8 @@ def _finite(value: Any) -> Any:
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[Step | L1Step], None]]:
-    """A callback for a solver that shows the step, both bounds and the gap on stderr."""
+def progress() -> Iterator[Callable[[Step | L1Step | str], None]]:
+    """A callback that shows steps of a solver, or lines of text, on stderr."""
     if sys.stderr.isatty():
         from rich.console import Console
 
@@ -77,7 +77,7 @@ def progress() -> Iterator[Callable[[Step | L1Step], None]]:
         return
     last = time.perf_counter()
 
-    def report(step: Step | L1Step) -> None:
+    def report(step: Step | L1Step | str) -> None:
         nonlocal last
         now = time.perf_counter()
         if now - last >= QUIET_SECONDS:
@@ -87,7 +87,9 @@ def progress() -> Iterator[Callable[[Step | L1Step], None]]:
     yield report
 
 
-def _line(step: Step | L1Step) -> str:
+def _line(step: Step | L1Step | str) -> str:
+    if isinstance(step, str):
+        return step
     if isinstance(step, L1Step):
         return f"start {step.number}: error {step.error:.8g}, {step.seconds:.1f} s"
     return (

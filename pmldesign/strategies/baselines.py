@@ -1,7 +1,8 @@
 """The baselines by name.
 
-On a product workload A_1 x A_2 x ... the tree, Haar and square-root baselines are the Kronecker
-products of the factors' baselines: a tree over each attribute, not over the flattened table.
+On a product workload A_1 x A_2 x ... every baseline but "identity" and "workload" (which are so by
+themselves) is the Kronecker product of the factors' baselines: a tree over each attribute, not over
+the flattened table.
 """
 
 from __future__ import annotations
@@ -12,7 +13,11 @@ from difflib import get_close_matches
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.chosen_trees import best_tree, weighted_tree
+from pmldesign.strategies.circulant import henzinger_upadhyay
+from pmldesign.strategies.eigen_design import eigen_design
 from pmldesign.strategies.elementary import identity, kronecker, square_root, workload_strategy
+from pmldesign.strategies.orthonormal import fourier, hadamard
 from pmldesign.strategies.trees import haar_wavelet, tree
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.kronecker import KroneckerWorkload
@@ -33,15 +38,20 @@ class Baseline:
     build: Callable[[Workload], Strategy]
 
 
-def _by_factor(build: Callable[[int], Strategy]) -> Callable[[Workload], Strategy]:
-    """Build from the number of cells, factor by factor on a product workload."""
+def _each_factor(build: Callable[[Workload], Strategy]) -> Callable[[Workload], Strategy]:
+    """Build factor by factor on a product workload."""
 
     def build_for(workload: Workload) -> Strategy:
         if isinstance(workload, KroneckerWorkload):
             return kronecker([build_for(factor) for factor in workload.factors])
-        return build(workload.shape[1])
+        return build(workload)
 
     return build_for
+
+
+def _by_cells(build: Callable[[int], Strategy]) -> Callable[[Workload], Strategy]:
+    """Build from the number of cells, factor by factor on a product workload."""
+    return _each_factor(lambda workload: build(workload.shape[1]))
 
 
 BASELINES = (
@@ -50,13 +60,39 @@ BASELINES = (
     Baseline(
         "tree",
         "sums of all nodes of a binary tree over the cells; tree:B for B children a node",
-        _by_factor(tree),
+        _by_cells(tree),
     ),
-    Baseline("haar", "Haar wavelet with entries 1 and -1, and the total", _by_factor(haar_wavelet)),
+    Baseline(
+        "tree:best",
+        "the tree with the best number of children for the workload",
+        _each_factor(best_tree),
+    ),
+    Baseline(
+        "weighted-tree",
+        "the binary tree with the best weight of each level; weighted-tree:B for B children",
+        _each_factor(weighted_tree),
+    ),
+    Baseline("haar", "Haar wavelet with entries 1 and -1, and the total", _by_cells(haar_wavelet)),
+    Baseline("fourier", "orthonormal real Fourier basis", _by_cells(fourier)),
+    Baseline(
+        "hadamard",
+        "orthonormal Hadamard matrix of the next power of two, on the cells",
+        _by_cells(hadamard),
+    ),
     Baseline(
         "square-root",
         "Toeplitz square root of prefix sums, lower triangular",
-        _by_factor(square_root),
+        _by_cells(square_root),
+    ),
+    Baseline(
+        "henzinger-upadhyay",
+        "root of a circulant matrix that contains the prefix sums",
+        _by_cells(henzinger_upadhyay),
+    ),
+    Baseline(
+        "eigen-design",
+        "eigenvectors of the workload's Gram matrix with the best weights",
+        _each_factor(eigen_design),
     ),
 )
 
@@ -65,7 +101,7 @@ def baseline(name: str, workload: Workload) -> Strategy:
     """The baseline of that name for the workload.
 
     Args:
-        name: a name in BASELINES, or "tree:B" with a whole number B of at least 2.
+        name: a name in BASELINES, or "tree:B" or "weighted-tree:B" with a whole number B >= 2.
         workload: what is to be answered.
 
     Raises:
@@ -77,18 +113,23 @@ def baseline(name: str, workload: Workload) -> Strategy:
             return known.build(workload)
     stem, colon, branching = name.partition(":")
     if stem == "tree" and colon:
-        return _by_factor(_tree_builder(branching))(workload)
+        children = _branching(stem, branching)
+        return _by_cells(lambda cells: tree(cells, branching=children))(workload)
+    if stem == "weighted-tree" and colon:
+        children = _branching(stem, branching)
+        return _each_factor(lambda part: weighted_tree(part, branching=children))(workload)
     names = [known.name for known in BASELINES]
     close = get_close_matches(stem.lower(), names, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     raise InvalidInputError(
-        f"strategy must be one of {', '.join(names)} or tree:B, got {name!r}{hint}"
+        f"strategy must be one of {', '.join(names)}, tree:B or weighted-tree:B, got {name!r}{hint}"
     )
 
 
-def _tree_builder(branching: str) -> Callable[[int], Strategy]:
-    if not (branching.isascii() and branching.isdigit()) or len(branching) > 18:
+def _branching(stem: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > 18:
         raise InvalidInputError(
-            f"tree:B needs a whole number B of at least 2, got {'tree:' + branching!r}; try tree:4"
+            f"{stem}:B needs a whole number B of at least 2, got {stem + ':' + text!r}; "
+            f"try {stem}:4"
         )
-    return lambda cells: tree(cells, branching=int(branching))
+    return int(text)

@@ -46,16 +46,9 @@ def tree(cells: int, *, branching: int = 2) -> Strategy:
         InvalidInputError: an argument is no such number, or the tree is too large.
     """
     cells = require_cells(cells)
-    try:
-        children = operator.index(branching)
-    except TypeError:
-        children = 0
-    if children < 2:
-        raise InvalidInputError(
-            f"branching must be a whole number of at least 2, got {branching!r}"
-        )
+    children = require_branching(branching)
     name = "tree" if children == 2 else f"tree:{children}"
-    widths = _widths(cells, children)
+    widths = level_widths(cells, children)
     check_entries(f"strategy {name!r}", (sum(-(-cells // width) for width in widths), cells))
     return Strategy(name, np.vstack([_sums(cells, width) for width in reversed(widths)]))
 
@@ -70,7 +63,7 @@ def haar_wavelet(cells: int) -> Strategy:
         InvalidInputError: `cells` is not a whole number of at least 1, or too large.
     """
     cells = require_cells(cells)
-    widths = _widths(cells, 2)
+    widths = level_widths(cells, 2)
     rows = 1 + sum(-(-cells // width) for width in widths[1:])
     check_entries("strategy 'haar'", (rows, cells))
     levels = [np.ones((1, cells))]
@@ -80,7 +73,24 @@ def haar_wavelet(cells: int) -> Strategy:
     return Strategy("haar", np.vstack(levels))
 
 
-def _widths(cells: int, branching: int) -> list[int]:
+def require_branching(branching: int) -> int:
+    """The number of children of a node as an int.
+
+    Raises:
+        InvalidInputError: it is not a whole number of at least 2.
+    """
+    try:
+        children = operator.index(branching)
+    except TypeError:
+        children = 0
+    if children < 2:
+        raise InvalidInputError(
+            f"branching must be a whole number of at least 2, got {branching!r}"
+        )
+    return children
+
+
+def level_widths(cells: int, branching: int) -> list[int]:
     """Cells below a node, level by level from the leaves (1) to the root (at least n)."""
     widths = [1]
     while widths[-1] < cells:

@@ -9,7 +9,12 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.matrix import DenseWorkload
-from pmldesign.workloads.parsing import NamedWorkload, named_workloads, parse_workload
+from pmldesign.workloads.parsing import (
+    NamedWorkload,
+    expand_family,
+    named_workloads,
+    parse_workload,
+)
 from pmldesign.workloads.ranges import RangeWorkload
 
 __all__ = [
@@ -19,6 +24,7 @@ __all__ = [
     "RangeWorkload",
     "Workload",
     "as_workload",
+    "expand_family",
     "named_workloads",
     "parse_workload",
 ]

@@ -4,7 +4,8 @@
     factor   = name [ ":" argument { "," argument } ]
     argument = whole number | option "=" whole number
 
-Blanks around every part are allowed.
+Blanks around every part are allowed. A family such as "prefix:16..64" is short for the texts with
+the powers of two from 16 to 64 in its place (`expand_family`).
 """
 
 from __future__ import annotations
@@ -107,6 +108,34 @@ def parse_workload(text: str) -> Workload:
             "lengths must fit into memory"
         )
     return KroneckerWorkload(factors)
+
+
+def expand_family(text: str) -> list[str]:
+    """The texts that a family stands for; any other text stands for itself.
+
+    Args:
+        text: with at most one size written as FROM..TO, both of them powers of two.
+
+    Raises:
+        InvalidInputError: the ends are not powers of two in increasing order, or there are several
+            such sizes.
+    """
+    ranges = list(re.finditer(r"(?<=[:,])\s*(\d+)\s*\.\.\s*(\d+)\s*(?=[,*]|$)", text))
+    if not ranges:
+        return [text]
+    if len(ranges) > 1:
+        raise InvalidInputError(
+            f"workload {_shown(text)} has {len(ranges)} sizes written as FROM..TO; a family has one"
+        )
+    first, last = (int(end) if len(end) < 20 else 0 for end in ranges[0].groups())
+    if not (1 <= first <= last and first.bit_count() == last.bit_count() == 1):
+        raise InvalidInputError(
+            f"workload {_shown(text)}: FROM..TO goes through powers of two, and both ends must be "
+            "powers of two in increasing order; write for example prefix:16..1024"
+        )
+    before, after = text[: ranges[0].start()], text[ranges[0].end() :]
+    powers = range(first.bit_length() - 1, last.bit_length())
+    return [f"{before}{2**power}{after}" for power in powers]
 
 
 def _parse_factor(text: str) -> Workload:

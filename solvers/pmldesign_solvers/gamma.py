@@ -22,7 +22,7 @@ from pmldesign_solvers.certificate import Certificate, Kind, certify, dual_norm
 from pmldesign_solvers.differences import Cells, Differences
 from pmldesign_solvers.grounded import GroundedWorkload
 from pmldesign_solvers.interior_point import InteriorPoint, Iterate
-from pmldesign_solvers.merged import MergedWorkload
+from pmldesign_solvers.merged import MergedWorkload, right_inverse
 from pmldesign_solvers.operators import Array, Operator
 from pmldesign_solvers.scaling_problem import Point, ScalingProblem
 from pmldesign_solvers.solution import Callback, Candidate, Solution, Status, Step
@@ -218,7 +218,9 @@ def _interior(
             iterate.lower,
             iterate.upper,
             lambda: problem.original_weights(iterate.each, iterate.w),
-            lambda: problem.original_factors(iterate.strategy, iterate.right_inverse()),
+            lambda: problem.original_factors(
+                iterate.strategy, right_inverse(iterate.strategy, iterate.basis)
+            ),
         )
 
     return map(offer, islice(InteriorPoint(problem, differences, p).iterates(), INTERIOR_STEPS))

@@ -72,11 +72,6 @@ class Iterate:
     strategy: Array
     basis: Array
 
-    def right_inverse(self) -> Array:
-        """B again, to working precision even where weights vanish and A has not full rank."""
-        rows, cells = self.strategy.shape
-        return self.basis if rows == cells else np.asarray(np.linalg.pinv(self.strategy))
-
 
 class Problem(Protocol):
     """A workload in k coordinates, without repetitions."""

@@ -91,6 +91,15 @@ class MergedWorkload:
         )
 
 
+def right_inverse(strategy: Array, basis: Array) -> Array:
+    """R^+ to working precision, for R of full row rank with an approximate right inverse."""
+    rows, cells = strategy.shape
+    if rows < cells:
+        return np.asarray(np.linalg.pinv(strategy))
+    # one Newton step: where weights vanish, rounding was divided by their roots
+    return basis + basis @ (np.eye(rows) - strategy @ basis)
+
+
 def counts(labels: Indices) -> Array:
     """How many originals each merged row or column stands for."""
     return np.asarray(np.bincount(labels[labels >= 0]), dtype=np.float64)

@@ -45,7 +45,7 @@ from pmldesign_solvers.certificate import (
 )
 from pmldesign_solvers.differences import Cells, Pairs
 from pmldesign_solvers.interior_point import InteriorPoint
-from pmldesign_solvers.merged import FLOOR, MergedWorkload
+from pmldesign_solvers.merged import FLOOR, MergedWorkload, right_inverse
 from pmldesign_solvers.operators import Array, DenseOperator
 from pmldesign_solvers.scaling_problem import ScalingProblem
 from pmldesign_solvers.solution import Solution, Status
@@ -275,7 +275,9 @@ def _repair(
     else:
         u, w = (np.maximum(x, FLOOR * x.max()) for x in (u, w))
         iterate = InteriorPoint(problem, pairs, p).evaluate(u, w)
-        candidates.append(problem.lift(iterate.strategy, iterate.right_inverse()))
+        candidates.append(
+            problem.lift(iterate.strategy, right_inverse(iterate.strategy, iterate.basis))
+        )
         u, w = u / dual_norm(u, p), pairs.to_matrix(w / w.sum())
     if gram is not None and np.trace(gram) > 0:
         found = (_from_gram(gram, ridge, unit=pairs is None) for ridge in RIDGES)

@@ -40,7 +40,7 @@ from pmldesign_solvers.certificate import (
     factor_row_norms,
     power_mean,
 )
-from pmldesign_solvers.merged import MergedWorkload
+from pmldesign_solvers.merged import MergedWorkload, right_inverse
 from pmldesign_solvers.operators import Array, DenseOperator, Operator
 
 ACCURATE = 1e-9
@@ -171,7 +171,7 @@ class ScalingProblem:
             strategy = np.asarray(self.operator.matvec(basis).T)
         elif len(point.values) == len(norms):
             strategy = np.asarray(((point.vectors * np.sqrt(point.values)) / norms[:, None]).T)
-            return self._merged.original_factors(strategy, basis)
+            return self._merged.original_factors(strategy, right_inverse(strategy, basis))
         else:
             # made of rows of A, so that it spans them even where weights vanish
             rows = (self.row_counts * point.u)[:, None] * self.operator.matvec(basis)

@@ -198,7 +198,7 @@ def test_workloads_without_a_norm_in_float64(refused, tmp_path, entries):
     [
         ("workload", "-o", "w.npy"),
         ("optimize", "-o", "s.npz"),
-        ("compare", "-o", "rows.csv"),
+        ("compare", "--csv", "rows.csv"),
         ("compare", "--plot", "errors.png"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import dataclasses
 import json
 import math
 
@@ -9,13 +10,18 @@ import numpy as np
 import pytest
 
 import pmldesign.cli.compare
+import pmldesign.strategies.baselines
+from pmldesign.errors import InvalidInputError
+from pmldesign.strategies import BASELINES
+from pmldesign_solvers.solution import Step
 
 ALL = "optimal,tree,tree:4,haar,identity,workload,square-root"
 
 
 def test_json_has_the_documented_keys_and_one_row_for_every_p_and_strategy(run):
     shown = run.json("compare", "prefix:16", "--p", "2,4,inf", "--strategies", ALL)
-    assert set(shown) == {"workload", "queries", "cells", "guarantee", "strategies", "norms"}
+    keys = {"workload", "queries", "cells", "guarantee", "strategies", "norms", "left_out"}
+    assert set(shown) == keys
     assert [(row["p"], row["name"]) for row in shown["strategies"]] == [
         (p, name) for p in (2.0, 4.0, "inf") for name in ALL.split(",")
     ]
@@ -53,7 +59,7 @@ def test_the_table_names_p_where_there_are_several(run):
 
 
 def test_rows_are_written_as_csv(run, tmp_path):
-    shown = run.json("compare", "prefix:4", "--p", "2,inf", "-o", "rows.csv")
+    shown = run.json("compare", "prefix:4", "--p", "2,inf", "--csv", "rows.csv")
     with (tmp_path / "rows.csv").open(newline="") as handle:
         rows = list(csv.DictReader(handle))
     assert len(rows) == len(shown["strategies"]) == 10
@@ -103,14 +109,15 @@ def test_a_design_that_stops_early_is_shown_written_and_exits_3(run, tmp_path, m
     @contextlib.contextmanager
     def impatient():
         def interrupt(step):
-            raise KeyboardInterrupt
+            if isinstance(step, Step):
+                raise KeyboardInterrupt
 
         yield interrupt
 
     options = ["--time-limit", "1e-9"] if stop == "time" else []
     if stop == "interrupt":
         monkeypatch.setattr(pmldesign.cli.compare, "progress", impatient)
-    result = run("compare", "prefix:32", *options, "-o", "rows.csv", "--json")
+    result = run("compare", "prefix:32", *options, "--csv", "rows.csv", "--json")
     assert result.exit_code == 3
     assert result.stderr.startswith("error: the gap is ")
     shown = json.loads(result.stdout)
@@ -124,20 +131,143 @@ def test_a_wider_gap_is_passed_on(run):
     assert 1e-6 < norm["gap"] <= 0.1
 
 
+def test_families_and_several_workloads(run, tmp_path):
+    options = ["--strategies", "optimal,tree", "--csv", "rows.csv"]
+    shown = run.json("compare", "prefix:4..16", "haar:4", *options)
+    assert [one["workload"] for one in shown] == ["prefix:4", "prefix:8", "prefix:16", "haar:4"]
+    assert [one["cells"] for one in shown] == [4, 8, 16, 4]
+    for one in shown:
+        alone = run.json("compare", one["workload"], "--strategies", "optimal,tree")
+        assert alone["strategies"] == one["strategies"]
+    with (tmp_path / "rows.csv").open(newline="") as handle:
+        rows = list(csv.DictReader(handle))
+    assert [row["workload"] for row in rows] == [
+        row["workload"] for one in shown for row in one["strategies"]
+    ]
+    assert rows[0].keys() == shown[0]["strategies"][0].keys()
+
+
+def test_lists_of_parameters_give_all_combinations(run):
+    common = ["--strategies", "tree", "--noise", "gaussian"]
+    options = ["--epsilon", "0.5,1", "--delta", "1e-4,1e-6,1e-9", *common]
+    shown = run.json("compare", "prefix:4", *options)
+    found = [(one["strategies"][0]["epsilon"], one["strategies"][0]["delta"]) for one in shown]
+    assert found == [(e, d) for e in (0.5, 1.0) for d in (1e-4, 1e-6, 1e-9)]
+    for one, (epsilon, delta) in zip(shown, found, strict=True):
+        single = ["--epsilon", str(epsilon), "--delta", str(delta), *common]
+        assert run.json("compare", "prefix:4", *single) == one
+    table = run.table("compare", "prefix:4", *options)
+    assert [(row["epsilon"], row["delta"]) for row in table] == [
+        (f"{e:g}", f"{d:g}") for e, d in found
+    ]
+    # a smaller delta needs more noise
+    assert float(table[0]["err_2"]) < float(table[2]["err_2"])
+
+
+def test_columns_appear_only_where_they_say_something(run):
+    base = {"strategy", "noise", "sensitivity", "scale", "rmse", "max_std", "ratio"}
+    assert set(run.table("compare", "prefix:4", "--strategies", "tree")[0]) == base | {"err_2"}
+    alone = run.table("compare", "prefix:4", "--strategies", "optimal")
+    assert set(alone[0]) == base | {"err_2", "over-class"}
+    options = ["--strategies", "optimal", "--epsilon", "1", "--p", "2,4"]
+    both = run.table("compare", "prefix:4", "prefix:5", *options)
+    assert set(both[0]) == base | {"workload", "p", "error", "over-class", "over-any"}
+    alphas = ["--strategies", "tree", "--epsilon", "1", "--alpha", "0.01,0.1"]
+    assert set(run.table("compare", "prefix:4", *alphas)[0]) == base | {"alpha", "err_2"}
+
+
+def test_all_strategies(run):
+    names = [
+        row["name"] for row in run.json("compare", "prefix:8", "--strategies", "all")["strategies"]
+    ]
+    assert names[0] == "optimal"
+    assert names[1:] == [known.name for known in BASELINES]
+
+
+def test_what_is_not_named_may_be_left_out(run, monkeypatch):
+    def refuse(cells):
+        raise InvalidInputError("strategy 'tree' cannot answer row 3")
+
+    build = dataclasses.replace(BASELINES[2], build=refuse)
+    monkeypatch.setattr(
+        pmldesign.strategies.baselines, "BASELINES", (*BASELINES[:2], build, *BASELINES[3:])
+    )
+    result = run("compare", "prefix:4")
+    assert result.exit_code == 0
+    assert "left out: strategy 'tree' cannot answer row 3" in result.stdout
+    shown = run.json("compare", "prefix:4")
+    assert shown["left_out"] == ["strategy 'tree' cannot answer row 3"]
+    assert [row["name"] for row in shown["strategies"]] == [
+        "optimal",
+        "haar",
+        "identity",
+        "workload",
+    ]
+    named = run("compare", "prefix:4", "--strategies", "identity,tree")
+    assert (named.exit_code, named.stdout) == (2, "")
+    assert named.stderr == "error: strategy 'tree' cannot answer row 3\n"
+
+
+def test_several_processes(run):
+    options = ["prefix:4..8", "--p", "2,inf"]
+    assert run("compare", *options, "--jobs", "2").stdout == run("compare", *options).stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["prefix:10..100"], "both ends must be powers of two"),
+        (["prefix:64..16"], "in increasing order"),
+        (["prefix:0..16"], "powers of two"),
+        (["prefix:2..4*histogram:2..4"], "a family has one"),
+        (["prefix:16.."], "not a whole number"),
+        (["prefix:4", "--epsilon", "1,,2"], "--epsilon must be numbers"),
+        (["prefix:4", "--epsilon", "1", "--alpha", "0.1;0.2"], "--alpha must be numbers"),
+        (["prefix:4", "--epsilon", "1", "--delta", ""], "--delta must be numbers"),
+        (["prefix:4", "--delta", "1e-6,1e-9"], "need --epsilon"),
+        (["prefix:4", "--jobs", "0"], "jobs must be a whole number of at least 1"),
+        ([], "Missing argument"),
+    ],
+)
+def test_refused_arguments(run, options, says):
+    result = run("compare", *options)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert says in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_an_interrupted_comparison_shows_what_is_finished(run, monkeypatch):
+    @contextlib.contextmanager
+    def impatient():
+        def interrupt(step):
+            if step == "design 1 of 2 is done":
+                raise KeyboardInterrupt
+
+        yield interrupt
+
+    monkeypatch.setattr(pmldesign.cli.compare, "progress", impatient)
+    result = run("compare", "prefix:4", "--p", "2,4", "--json")
+    assert result.exit_code == 3
+    assert result.stderr == "error: interrupted: only what was finished is shown; run it again\n"
+    shown = json.loads(result.stdout)
+    assert {row["p"] for row in shown["strategies"]} == {2.0}
+    assert [norm["status"] for norm in shown["norms"]] == ["optimal"]
+
+
 def test_ctrl_c_ends_the_comparison_with_the_rows_so_far(run, tmp_path, monkeypatch):
     begun = []
 
     @contextlib.contextmanager
     def impatient():
         def interrupt(step):
-            begun.append(step.number == 1)
+            begun.append(isinstance(step, Step) and step.number == 1)
             if sum(begun) == 2:
                 raise KeyboardInterrupt  # in the first step of the second design
 
         yield interrupt
 
     monkeypatch.setattr(pmldesign.cli.compare, "progress", impatient)
-    options = ["--p", "2,4,inf", "--strategies", "optimal,identity", "-o", "rows.csv"]
+    options = ["--p", "2,4,inf", "--strategies", "optimal,identity", "--csv", "rows.csv"]
     result = run("compare", "prefix:32", *options, "--json")
     assert result.exit_code == 3
     assert "interrupted" in result.stderr

@@ -257,6 +257,8 @@ def test_curve_is_monotone_continuous_and_flat_on_its_plateaus(channel):
     assert (np.diff(curve.breakpoints) > 0).all()
     for plateau in curve.plateaus:
         assert 0 <= plateau.start < plateau.end <= 1
+        if plateau.end - plateau.start < 1e-8:
+            continue  # no room for the points below
         inside = np.clip([plateau.start + 1e-9, plateau.end - 1e-9], 1e-9, 1 - 1e-9)
         for delta in inside:
             assert exact_envelope(channel, delta).value == pytest.approx(plateau.level, abs=1e-8)

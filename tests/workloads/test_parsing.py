@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads import KroneckerWorkload, named_workloads, parse_workload
+from pmldesign.workloads import KroneckerWorkload, expand_family, named_workloads, parse_workload
 
 factors = st.one_of(
     st.builds("prefix:{}".format, st.integers(1, 9)),
@@ -131,3 +131,36 @@ def test_any_text_is_a_workload_or_an_explained_mistake(text):
     with suppress(InvalidInputError):
         workload = parse_workload(text)
         assert min(workload.shape) >= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("prefix:16..64", ["prefix:16", "prefix:32", "prefix:64"]),
+        ("prefix: 1 .. 4", ["prefix:1", "prefix:2", "prefix:4"]),
+        ("prefix:8..8", ["prefix:8"]),
+        ("window:8..16,7", ["window:8,7", "window:16,7"]),
+        ("random-range:5,4..8,seed=1", ["random-range:5,4,seed=1", "random-range:5,8,seed=1"]),
+        ("prefix:3*histogram:2..4", ["prefix:3*histogram:2", "prefix:3*histogram:4"]),
+        ("prefix:64", ["prefix:64"]),
+        ("../data.csv", ["../data.csv"]),
+        ("run:1..2.csv", ["run:1..2.csv"]),
+        ("-", ["-"]),
+    ],
+)
+def test_families(text, expected):
+    assert expand_family(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["prefix:16..100", "prefix:3..4", "prefix:64..16", "prefix:0..4", "prefix:1..9" + "9" * 30],
+)
+def test_ends_of_a_family_are_powers_of_two_in_order(text):
+    with pytest.raises(InvalidInputError, match="powers of two in increasing order"):
+        expand_family(text)
+
+
+def test_a_family_has_one_range():
+    with pytest.raises(InvalidInputError, match=r"has 2 sizes written as FROM\.\.TO"):
+        expand_family("prefix:2..4*prefix:2..4")

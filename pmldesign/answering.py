@@ -1,0 +1,91 @@
+"""A strategy on a workload: sensitivities, variances, and errors at noise of scale 1.
+
+All of it is the same for every guarantee. Under the replace relation (always for PML) the number of
+records is public, and R and A count without their total (`workloads.centred`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from pmldesign.neighbours import Neighbours, l1_sensitivity, l2_sensitivity
+from pmldesign.noise import Noise, gaussian_error, gaussian_moment_root, laplace_error
+from pmldesign.strategies import Strategy
+from pmldesign.workloads import Workload
+from pmldesign.workloads.centred import CentredWorkload, centre
+from pmldesign_solvers.operators import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Answering:
+    """A strategy that answers a workload: all that no guarantee changes, computed once.
+
+    Attributes:
+        workload: A, what is answered; without its total under replace.
+        strategy: R, what is measured; without its total under replace.
+        neighbours: the relation that the sensitivity speaks of.
+    """
+
+    workload: Workload
+    strategy: Strategy
+    neighbours: Neighbours
+    _unit_errors: dict[tuple[Noise, float], float] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def variances(self) -> Array:
+        """diag(L L^T), shape (m,): variance of each answer per unit variance of the noise."""
+        return self.strategy.variances(self.workload)
+
+    def sensitivity(self, noise: Noise) -> float:
+        """Largest distance of neighbours' measurements: l2 for Gaussian noise, l1 for Laplace."""
+        norm: Callable[..., float] = l2_sensitivity if noise is Noise.GAUSSIAN else l1_sensitivity
+        return norm(self.strategy.matrix, self.neighbours)
+
+    def norm(self, p: float) -> float:
+        """What the strategy makes of gamma_(p)(A), or of its replace version: at least that norm.
+
+        It is tr_{p/2}(L L^T)^(1/2) times the l2 sensitivity.
+        """
+        spread = gaussian_error(self.variances, p=p) / gaussian_moment_root(p)
+        return spread * self.sensitivity(Noise.GAUSSIAN)
+
+    def unit_error(self, noise: Noise, p: float) -> float:
+        """Exact l_p^p error of noise of scale 1; p in [2, inf]."""
+        if (noise, p) not in self._unit_errors:
+            self._unit_errors[noise, p] = self._unit_error(noise, p)
+        return self._unit_errors[noise, p]
+
+    def _unit_error(self, noise: Noise, p: float) -> float:
+        if noise is Noise.GAUSSIAN:
+            return gaussian_error(self.variances, p=p)
+        if p == 2 or np.isinf(p):
+            return math.sqrt(2) * gaussian_error(self.variances, p=p)
+        return laplace_error(self.strategy.reconstruction(self.workload), p=p)
+
+    def least_unit_error(self, noise: Noise, p: float) -> float:
+        """At most `unit_error`, and cheap: Laplace noise is a mixture of Gaussians (Jensen)."""
+        return math.sqrt(noise.variance) * gaussian_error(self.variances, p=p)
+
+
+def answer(strategy: Strategy, workload: Workload, neighbours: Neighbours) -> Answering:
+    """The strategy on the workload, both without their total under replace.
+
+    Raises:
+        InvalidInputError: the strategy cannot answer the workload.
+    """
+    if neighbours is Neighbours.REPLACE:
+        workload, strategy = CentredWorkload(workload), without_total(strategy)
+    strategy.require_answers(workload)
+    return Answering(workload, strategy, neighbours)
+
+
+def without_total(strategy: Strategy) -> Strategy:
+    """R P: what a strategy tells beyond the number of records."""
+    matrix = centre(strategy.matrix)
+    kept = np.abs(matrix).max(axis=1) > 1e-12 * np.abs(strategy.matrix).max(axis=1)
+    return Strategy(strategy.name, matrix[kept] if kept.any() else matrix)
