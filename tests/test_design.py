@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pmldesign.comparison import compare
 from pmldesign.design import design
 from pmldesign.errors import InvalidInputError, NotConvergedError
+from pmldesign.files import write_strategy
 from pmldesign.workloads import parse_workload
 from pmldesign_solvers.merged import MergedWorkload
 from pmldesign_solvers.scaling_problem import ScalingProblem
@@ -235,3 +237,63 @@ def test_arguments_out_of_range(options, words):
 def test_a_strategy_too_large_to_write_out_is_refused():
     with pytest.raises(InvalidInputError, match="take a smaller workload"):
         design("prefix:40000")
+
+
+REPLACE = {"neighbours": "replace"}
+
+
+def centred(A):
+    return A - A.mean(axis=1, keepdims=True)
+
+
+def diameter(R):
+    return max(np.linalg.norm(R - R[:, [j]], axis=0).max() for j in range(R.shape[1]))
+
+
+@pytest.mark.parametrize("p", [2.0, 4.0, math.inf])
+@pytest.mark.parametrize("method", ["scaling", "primal", "dual"])
+def test_replace_reconstructs_what_the_total_does_not_tell(p, method):
+    A = np.vstack([np.tril(np.ones((5, 5))), np.eye(5)[1:2]])
+    made = design(A, p=p, method=method, solver="CLARABEL", rel_gap=1e-2, **REPLACE)
+    R, L = made.strategy.matrix, made.reconstruction()
+    np.testing.assert_allclose(R.sum(axis=1), 0, atol=1e-12)
+    np.testing.assert_allclose(L @ R, centred(A), atol=1e-8)
+    assert not L[4].any()  # the total itself
+    assert diameter(R) == pytest.approx(1, rel=1e-12)
+    value = np.linalg.norm(np.linalg.norm(L, axis=1), ord=p)
+    assert made.certificate.upper == pytest.approx(value, rel=1e-6)
+    # data with the public total: (N/n) A 1 + L (R x) = A x
+    x = np.array([3.0, 0, 7, 1, 4])
+    np.testing.assert_allclose(x.mean() * A.sum(axis=1) + L @ R @ x, A @ x, atol=1e-7)
+    assert made.status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("p", [2.0, 4.0, math.inf])
+def test_the_file_of_a_design_has_the_error_of_the_table(p, tmp_path):
+    made = design("prefix:8", p=p, **REPLACE)
+    write_strategy(tmp_path / "s.npz", made)
+    with np.load(tmp_path / "s.npz", allow_pickle=False) as arrays:
+        R, L = arrays["strategy"], arrays["reconstruction"]
+    shown = compare("prefix:8", [made.strategy], p=p, **REPLACE).rows[0]
+    assert diameter(R) == pytest.approx(shown.sensitivity, rel=1e-9)
+    deviations = shown.scale * np.linalg.norm(L, axis=1)
+    assert deviations.max() == pytest.approx(shown.max_std, rel=1e-9)
+    assert math.sqrt((deviations**2).mean()) == pytest.approx(shown.rmse, rel=1e-9)
+    # (E |N(0, 1)|^p)^(1/p), 3^(1/4) at p = 4
+    c = {2.0: 1.0, 4.0: 3**0.25, math.inf: 1.0}[p]
+    assert c * np.linalg.norm(deviations, ord=p) == pytest.approx(shown.error, rel=1e-9)
+
+
+@pytest.mark.parametrize("p", [2.0, 5.0, math.inf])
+def test_products_under_replace_are_solved_as_a_whole(p):
+    product = parse_workload("prefix:3*haar:4")
+    made, dense = design(product, p=p, **REPLACE), design(product.to_dense(), p=p, **REPLACE)
+    bounds, expected = made.certificate, dense.certificate
+    assert made.status is dense.status is Status.OPTIMAL
+    assert max(bounds.lower, expected.lower) <= min(bounds.upper, expected.upper) * (1 + 1e-12)
+    np.testing.assert_allclose(
+        made.reconstruction() @ made.strategy.matrix, centred(product.to_dense()), atol=1e-9
+    )
+    # the factors' norms do not multiply here: the total of one factor is no public number
+    factors = [design(name, p=p, **REPLACE).certificate.lower for name in ("prefix:3", "haar:4")]
+    assert not math.isclose(math.prod(factors), bounds.upper, rel_tol=1e-3)

@@ -29,7 +29,13 @@ from typing import Protocol
 
 import numpy as np
 
-from pmldesign_solvers.certificate import EPS, dual_norm, factor_row_norms, power_mean
+from pmldesign_solvers.certificate import (
+    DIRECT_ENTRIES,
+    EPS,
+    dual_norm,
+    factor_row_norms,
+    power_mean,
+)
 from pmldesign_solvers.differences import Differences
 from pmldesign_solvers.newton import NewtonSystem
 from pmldesign_solvers.operators import Array, Operator
@@ -139,12 +145,8 @@ class InteriorPoint:
     def evaluate(self, u: Array, w: Array) -> Iterate:
         """Both bounds and the factors at positive weights."""
         root = self._differences.root(w)
-        product = root.T @ self._operator.gram(u) @ root
-        eigenvalues, vectors = np.linalg.eigh((product + product.T) / 2)
-        floor = len(root) * EPS * eigenvalues[-1]
-        found = min(self._rank, int((eigenvalues > floor).sum()))
-        values, vectors = np.sqrt(eigenvalues[-found:]), vectors[:, -found:]
-        basis = np.asarray(root @ vectors / np.sqrt(values))
+        values, vectors = self._decompose(u, root)
+        basis, found = np.asarray(root @ vectors / np.sqrt(values)), len(values)
         if found == len(root):
             strategy = np.asarray(np.linalg.solve(root.T, vectors * np.sqrt(values)).T)
         else:
@@ -168,6 +170,23 @@ class InteriorPoint:
             strategy=strategy,
             basis=basis,
         )
+
+    def _decompose(self, u: Array, root: Array) -> tuple[Array, Array]:
+        """S and Q of diag(u)^(1/2) A C = P S Q^T, without the zeros of S."""
+        if len(u) * len(root) <= DIRECT_ENTRIES:
+            # without a Gram matrix S has twice the digits: it tends to 0 where the optimum has a
+            # smaller rank than A
+            product = np.sqrt(u)[:, None] * self._operator.to_dense() @ root
+            values, vectors = np.linalg.svd(product, full_matrices=False)[1:]
+            values, vectors = values[::-1], vectors[::-1].T
+            floor = len(product) * EPS * values[-1]
+        else:
+            gram = root.T @ self._operator.gram(u) @ root
+            eigenvalues, vectors = np.linalg.eigh((gram + gram.T) / 2)
+            values = np.sqrt(np.maximum(eigenvalues, 0.0))
+            floor = np.sqrt(len(root) * EPS) * values[-1]
+        found = min(self._rank, int((values > floor).sum()))
+        return values[-found:], vectors[:, -found:]
 
     def _start(self) -> tuple[Array, Array]:
         """Uniform weights, scaled so that on average they are stationary."""

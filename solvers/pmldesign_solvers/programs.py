@@ -40,6 +40,7 @@ from pmldesign_solvers.certificate import (
     certify,
     diameter,
     dual_exponent,
+    dual_norm,
     upper_bound,
 )
 from pmldesign_solvers.differences import Cells, Pairs
@@ -179,7 +180,7 @@ def _options(
 
 
 Answer = tuple[Array, Array, Array | None, str, int]
-"""u, w, the Gram matrix of a strategy if the program has one, status, iterations."""
+"""u, w, the Gram matrix of a strategy if the solver has one, status, iterations."""
 
 
 def _primal(
@@ -210,12 +211,17 @@ def _dual(
     exponent = dual_exponent(p)
     ball = cp.max(u) if exponent == 0.0 else cp.pnorm(u, 1.0 / exponent)
     weighted = cp.reshape(_outer_products(vectors) @ w, (k, k), order="C")
+    balance = block[m:, m:] == weighted
     problem = cp.Problem(
         cp.Maximize(cp.sum(cp.multiply(matrix, block[:m, m:]))),
-        [block[:m, :m] == cp.diag(u), block[m:, m:] == weighted, ball <= 1, cp.sum(w) <= 1],
+        [block[:m, :m] == cp.diag(u), balance, ball <= 1, cp.sum(w) <= 1],
     )
     raw, iterations = _run(problem, solver, options)
-    return np.asarray(u.value), np.asarray(w.value), None, raw, iterations
+    gram = None
+    if balance.dual_value is not None and np.isfinite(balance.dual_value).all():
+        # the multiplier of W is a multiple of the primal program's Y, of either sign
+        gram = balance.dual_value * np.sign(np.trace(balance.dual_value))
+    return np.asarray(u.value), np.asarray(w.value), gram, raw, iterations
 
 
 def _outer_products(vectors: Array) -> Any:
@@ -270,9 +276,10 @@ def _repair(
         u, w = (np.maximum(x, FLOOR * x.max()) for x in (u, w))
         iterate = InteriorPoint(problem, pairs, p).evaluate(u, w)
         candidates.append(problem.lift(iterate.strategy, right_inverse(iterate.strategy)))
-        w = pairs.to_matrix(w)
-    if gram is not None:
-        candidates += [problem.lift(*_from_gram(gram, ridge)) for ridge in RIDGES]
+        u, w = u / dual_norm(u, p), pairs.to_matrix(w / w.sum())
+    if gram is not None and np.trace(gram) > 0:
+        found = (_from_gram(gram, ridge, unit=pairs is None) for ridge in RIDGES)
+        candidates += [problem.lift(*factors) for factors in found]
     kind: Kind = "cells" if pairs is None else "pairs"
     if pairs is not None:
         operator = DenseOperator(np.hstack([problem.matrix, np.zeros((len(problem.matrix), 1))]))
@@ -282,12 +289,15 @@ def _repair(
     return strategy, basis, u, w
 
 
-def _from_gram(gram: Array, ridge: float) -> tuple[Array, Array]:
-    """R with unit columns and B = R^-1, for R^T R close to the given matrix."""
+def _from_gram(gram: Array, ridge: float, *, unit: bool) -> tuple[Array, Array]:
+    """R and B = R^-1, for R^T R close to the given matrix; with unit columns if so wanted.
+
+    Unit columns are optimal for cells; differences to the reference cell differ in length.
+    """
     eigenvalues, vectors = np.linalg.eigh((gram + gram.T) / 2)
     roots = np.sqrt(np.maximum(eigenvalues, 0.0) + ridge * float(gram.diagonal().max()))
     strategy = (vectors * roots).T
-    norms = np.sqrt(np.einsum("ij,ij->j", strategy, strategy))
+    norms = np.sqrt(np.einsum("ij,ij->j", strategy, strategy)) if unit else np.ones(len(gram))
     return strategy / norms, norms[:, None] * (vectors / roots)
 
 
