@@ -4,8 +4,8 @@ BIN := $(VENV)/bin
 
 .PHONY: demo test lint types unit benchmark clean
 
-demo: $(VENV)/demo.stamp ## install, then design a strategy for a year of running sums
-	$(BIN)/pmldesign optimize prefix:365 --epsilon 1 --delta 1e-6
+demo: $(VENV)/demo.stamp ## install, then design a strategy for a census table
+	$(BIN)/pmldesign optimize census-p12 --epsilon 1 --delta 1e-6
 
 test: lint types unit ## lint, types, tests
 
