@@ -39,8 +39,8 @@ def commands(body: str) -> Iterator[tuple[str, str]]:
 
 
 def run_command(line: str, folder: Path) -> str:
-    """What a command prints, on both streams, run in a folder that is shown as /home/me."""
-    return _output(line, folder).replace(str(folder.resolve()), "/home/me")
+    """What a command prints, on both streams, run in a folder that is shown as /data."""
+    return _output(line, folder).replace(str(folder.resolve()), "/data")
 
 
 def _output(line: str, folder: Path) -> str:

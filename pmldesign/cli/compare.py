@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from pmldesign.cli.compare_table import comparisons_table, heading
+from pmldesign.cli.compare_table import heading, rows_table
 from pmldesign.cli.options import (
     add_options,
     build_guarantees,
@@ -120,7 +120,7 @@ def command(
     else:
         facts(heading(shown))
         click.echo()
-        comparisons_table(shown)
+        rows_table([row for one in shown for row in one.rows])
         for reason in dict.fromkeys(reason for one in shown for reason in one.left_out):
             click.echo(f"\nleft out: {reason}")
     if plot is not None:

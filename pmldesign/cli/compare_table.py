@@ -26,9 +26,8 @@ def heading(shown: Sequence[Comparison]) -> list[tuple[str, str]]:
     return lines
 
 
-def comparisons_table(shown: Sequence[Comparison]) -> None:
+def rows_table(rows: Sequence[Row]) -> None:
     """Print the rows; columns that are the same in all of them are left out."""
-    rows = [row for one in shown for row in one.rows]
     columns: list[Column] = [("strategy", lambda row: row.strategy)]
     if len({row.workload for row in rows}) > 1:
         columns.append(("workload", lambda row: row.workload))

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from pmldesign.cli.show import facts, number, table
+from pmldesign.cli.compare_table import rows_table
+from pmldesign.cli.show import facts
 from pmldesign.comparison import Row
 from pmldesign.optimization import Optimized
 
@@ -94,26 +95,4 @@ def print_report(found: Optimized, rows: Sequence[Row], output: Path | None) -> 
         lines.append(("written", str(output)))
     facts(lines)
     click.echo()
-    comparison_table(rows)
-
-
-def comparison_table(rows: Sequence[Row]) -> None:
-    """Print the rows of a comparison; the p in front if there are several."""
-    several = len({row.p for row in rows}) > 1
-    headers = ["strategy", "noise", "sensitivity", "scale", "error", "rmse", "max std", "ratio"]
-    body = [
-        [
-            row.strategy,
-            row.noise,
-            *map(number, (row.sensitivity, row.scale, row.error, row.rmse, row.max_std)),
-            f"{row.ratio:.4f}",
-        ]
-        for row in rows
-    ]
-    if several:
-        headers.insert(1, "p")
-        for cells, row in zip(body, rows, strict=True):
-            cells.insert(1, f"{row.p:g}")
-    elif rows:
-        headers[headers.index("error")] = f"err_{rows[0].p:g}"
-    table(headers, body)
+    rows_table(rows)
