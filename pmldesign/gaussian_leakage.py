@@ -38,7 +38,10 @@ from pmldesign._arguments import finite_matrix, non_negative, positive
 from pmldesign.gaussian_profile import LONGEST, gaussian_profile
 from pmldesign.neighbours import pairwise_distances
 from pmldesign.priors import class_probabilities
-from pmldesign_solvers.operators import BLOCK_BYTES, Array
+from pmldesign_solvers.operators import BLOCK_BYTES, Array, Indices
+
+SAMPLE = 64
+"""With more cells than this, about as many of them choose c in the envelope bound."""
 
 
 def gaussian_slack_delta(
@@ -87,7 +90,8 @@ def gaussian_envelope_delta(
 
 def slack_from_distances(distances: Array, least: Array, scale: float, epsilon: float) -> float:
     """`gaussian_slack_delta` from the l2 distances of the columns, shape (k, k)."""
-    return float(_bounds(_ratios(distances, scale), least, epsilon).max())
+    every = np.arange(len(distances))
+    return float(_bounds(_ratios(distances, scale), least, epsilon, every).max())
 
 
 def envelope_from_distances(distances: Array, least: Array, scale: float, epsilon: float) -> float:
@@ -96,14 +100,21 @@ def envelope_from_distances(distances: Array, least: Array, scale: float, epsilo
         return 0.0
     ratios = _ratios(distances, scale)
     span = math.expm1(epsilon)
+    every = np.arange(len(ratios))
+    # every c is valid, so a sample of the cells may choose it
+    sample = every[:: max(1, len(every) // SAMPLE)]
 
-    def bound(share: float) -> float:
-        """The bound at c = 1 + share (e^eps - 1)."""
-        return float(_bounds(ratios, least, math.log1p(share * span)).sum()) / ((1 - share) * span)
+    def bound(share: float, cells: Indices) -> float:
+        """The bound at c = 1 + share (e^eps - 1), summed over some cells r."""
+        parts = _bounds(ratios, least, math.log1p(share * span), cells)
+        return float(parts.sum()) / ((1 - share) * span)
 
     # E (V - c)_+ is convex in c, so the bound is quasi-convex: one minimum
-    inside = minimize_scalar(bound, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-7})
-    return min(float(inside.fun), bound(0.0), 1.0)
+    inside = minimize_scalar(
+        bound, args=(sample,), bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-7}
+    )
+    share = 0.0 if bound(0.0, sample) <= inside.fun else float(inside.x)
+    return min(bound(share, every), 1.0)
 
 
 def _ratios(distances: Array, scale: float) -> Array:
@@ -113,17 +124,17 @@ def _ratios(distances: Array, scale: float) -> Array:
     return np.where(distances > 0, LONGEST, 0.0)
 
 
-def _bounds(ratios: Array, least: Array, epsilon: float) -> Array:
-    """bound_r(epsilon) for every cell r, shape (k,), from t_jr = d_jr/sigma; epsilon >= 0."""
+def _bounds(ratios: Array, least: Array, epsilon: float, cells: Indices) -> Array:
+    """bound_r(epsilon) for some cells r, zero for others, from t_jr = d_jr/sigma; epsilon >= 0."""
     result = np.zeros(len(ratios))
     kept = -np.expm1(np.minimum(epsilon + np.log(least), 0.0))  # 1 - e^eps alpha_r
-    active = np.flatnonzero((kept > 0) & (ratios.max(axis=1) > 0))
+    active = cells[(kept[cells] > 0) & (ratios[cells].max(axis=1) > 0)]
     rest = max(0.0, 1 - float(least.sum()))
     step = max(1, BLOCK_BYTES // (32 * len(ratios)))
     for start in range(0, len(active), step):
-        cells = active[start : start + step]
-        shifted = epsilon + np.log1p(-least[cells]) - np.log(kept[cells])
-        profile = gaussian_profile(ratios[cells], shifted[:, None])
+        some = active[start : start + step]
+        shifted = epsilon + np.log1p(-least[some]) - np.log(kept[some])
+        profile = gaussian_profile(ratios[some], shifted[:, None])
         total = profile @ least + rest * profile.max(axis=1)
-        result[cells] = kept[cells] / (1 - least[cells]) * total
+        result[some] = kept[some] / (1 - least[some]) * total
     return result

@@ -266,3 +266,22 @@ def test_limits():
     for bound in (gaussian_slack_delta, gaussian_envelope_delta):
         assert bound(R, scale=1, epsilon=math.log(10) + 1e-9, alpha=0.1) == 0
         assert bound(np.ones((2, 3)), scale=1, epsilon=0.5, alpha=0.1) == 0
+
+
+def test_with_many_cells_a_sample_of_them_chooses_c_nearly_as_well():
+    rng = np.random.default_rng(0)
+    strategy, least = rng.normal(size=(5, 200)), np.full(200, 1 / 400)
+    scale, epsilon = 40.0, 0.7
+    found = gaussian_envelope_delta(strategy, scale=scale, epsilon=epsilon, alpha=1 / 400)
+
+    # E (V - c)_+ / (e^eps - c) on a grid of c, with the profile written out
+    distances = np.linalg.norm(strategy[:, :, None] - strategy[:, None, :], axis=0) / scale
+    best = np.inf
+    for c in 1 + np.linspace(0, 0.999, 200) * np.expm1(epsilon):
+        shifted = np.log(c * (1 - least[0]) / (1 - c * least[0]))
+        t = np.where(distances > 0, distances, 1)
+        profile = ndtr(t / 2 - shifted / t) - np.exp(shifted) * ndtr(-t / 2 - shifted / t)
+        profile = np.where(distances > 0, profile, 0)
+        total = profile @ least + (1 - least.sum()) * profile.max(axis=1)
+        best = min(best, (1 - c * least[0]) / (1 - least[0]) * total.sum() / (np.exp(epsilon) - c))
+    assert best * (1 - 1e-3) <= found <= best * (1 + 1e-3)
