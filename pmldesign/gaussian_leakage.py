@@ -41,7 +41,7 @@ from pmldesign.priors import class_probabilities
 from pmldesign_solvers.operators import BLOCK_BYTES, Array, Indices
 
 SAMPLE = 64
-"""With more cells than this, about as many of them choose c in the envelope bound."""
+"""With more cells than this, so many of them choose c in the envelope bound."""
 
 
 def gaussian_slack_delta(
@@ -101,8 +101,8 @@ def envelope_from_distances(distances: Array, least: Array, scale: float, epsilo
     ratios = _ratios(distances, scale)
     span = math.expm1(epsilon)
     every = np.arange(len(ratios))
-    # every c is valid, so a sample of the cells may choose it
-    sample = every[:: max(1, len(every) // SAMPLE)]
+    # every c is valid, so some cells may choose it: those that are farthest from others count most
+    sample = np.sort(np.argsort(-ratios.max(axis=1), kind="stable")[:SAMPLE])
 
     def bound(share: float, cells: Indices) -> float:
         """The bound at c = 1 + share (e^eps - 1), summed over some cells r."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import click
@@ -59,7 +59,13 @@ def command(
             callback=callback,
         )
     norm = made.certificate
-    reached = compare(queries, [made.strategy, *BASELINES], p=p, guarantee=guarantee, noise=noise)
+    reached = compare(
+        queries,
+        [replace(made.strategy, name="norm-optimal"), *BASELINES],
+        p=p,
+        guarantee=guarantee,
+        noise=noise,
+    )
     found = bounds(
         queries,
         norm_lower=norm.lower,

@@ -144,7 +144,7 @@ def command(
     )
     rows = with_ratios([*_own_rows(found), *others.rows])
     if output is not None:
-        write_strategy(output, found.designs[found.best])
+        write_strategy(output, found.designs[found.best], mechanism=found.mechanisms[found.best])
     if as_json:
         print_json(to_json(found, rows, output))
     else:

@@ -1,8 +1,9 @@
 """Reading and writing strategies.
 
 A strategy file is .npz: the arrays `strategy` (R), `reconstruction` (L) and a JSON text `header`
-with the format version, p, the neighbouring relation and a fingerprint of the workload; a strategy
-of certified norm also has its dual weights `dual_u` and `dual_w`, and both bounds in the header.
+with the format version, p, the neighbouring relation, a fingerprint of the workload and, where the
+strategy was made for a guarantee, the noise, its scale and the guarantee in words. A strategy of
+certified norm also has its dual weights `dual_u` and `dual_w`, and both bounds in the header.
 What is read back is R alone: everything else follows from R and the workload, and is recomputed.
 Any workload file may also be read as a strategy matrix.
 """
@@ -21,6 +22,7 @@ from pmldesign.errors import FileError, PmldesignError
 from pmldesign.files.atomic import PathName, atomic_write, check_writable
 from pmldesign.files.workloads import read_workload
 from pmldesign.laplace_design import LaplaceDesign
+from pmldesign.mechanism import Mechanism
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
@@ -40,12 +42,15 @@ def check_strategy_path(path: PathName) -> None:
     check_writable(path)
 
 
-def write_strategy(path: PathName, design: Design | LaplaceDesign) -> None:
+def write_strategy(
+    path: PathName, design: Design | LaplaceDesign, *, mechanism: Mechanism | None = None
+) -> None:
     """Write a design: R, L, the dual weights and the certificate.
 
     Args:
         path: a .npz file; an existing one is replaced at the end.
         design: what to write.
+        mechanism: the noise that it is to have; for a Laplace design its own by default.
 
     Raises:
         FileError: the path is no .npz, or cannot be written.
@@ -63,6 +68,12 @@ def write_strategy(path: PathName, design: Design | LaplaceDesign) -> None:
         "fingerprint": fingerprint(design.workload),
     }
     duals = {}
+    if mechanism is None and isinstance(design, LaplaceDesign):
+        mechanism = design.mechanism
+    if mechanism is not None and mechanism.calibration is not None:
+        header["noise"] = mechanism.noise.value
+        header["scale"] = mechanism.scale
+        header["guarantee"] = mechanism.calibration.guarantee.describe(design.strategy.cells)
     if isinstance(design, Design):
         header["lower"] = design.certificate.lower
         header["upper"] = design.certificate.upper

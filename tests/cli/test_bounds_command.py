@@ -22,7 +22,7 @@ def test_json_lists_every_bound_with_its_conditions():
         assert bound["mechanisms"]
     lower, published = found["least variance"]["value"], found["Theorem 2.1 for all"]["value"]
     assert lower >= 10 * published
-    assert lower <= found["design, gaussian noise"]["value"]
+    assert lower <= found["norm-optimal, gaussian noise"]["value"]
     assert not found["staircase"]["holds"]
 
 
