@@ -132,8 +132,17 @@ class Strategy:
         if missed.size:
             raise InvalidInputError(
                 f"strategy {self.name!r} cannot answer {workload.row_label(int(missed[0]))}: "
-                "it lies outside what the strategy measures; add a query that covers it"
+                f"it lies outside what the strategy measures; {self._remedy()}"
             )
+
+    def _remedy(self) -> str:
+        sums = np.abs(self.matrix.sum(axis=1)).max()
+        if sums <= 1e-9 * np.abs(self.matrix).sum(axis=1).max():
+            return (
+                "it says nothing about the number of records, as is right where that is public: "
+                "take neighbours 'replace', or add a query for the total"
+            )
+        return "add a query that covers it"
 
     def reconstruction(self, workload: Workload) -> Array:
         """L = A R^+, shape (m, r).

@@ -236,3 +236,9 @@ def test_only_a_read_only_array_of_its_own_is_kept_without_a_copy():
 def test_sensitivity_is_the_largest_column_norm():
     # columns (3, 4) and (1, 1): norms 5 and sqrt 2
     assert Strategy("s", [[3.0, 1.0], [4.0, 1.0]]).sensitivity == pytest.approx(5.0, rel=1e-15)
+
+
+def test_a_strategy_for_a_public_total_says_so_when_asked_for_it():
+    differences = Strategy("differences", [[1.0, -1.0]])
+    with pytest.raises(InvalidInputError, match="take neighbours 'replace'"):
+        differences.variances(ArrayWorkload([[1.0, 1.0]]))
