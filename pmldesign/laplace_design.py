@@ -137,8 +137,14 @@ def laplace_design(
         if isinstance(error, InvalidInputError):
             raise
         raise InvalidInputError(f"workload {workload.name!r}: {error}") from error
-    made = mechanism(
-        Strategy("design", found.strategy), workload, guarantee=guarantee, noise="laplace", p=p
+    # the exact calibration decides, also where two strategies differ by its rounding only
+    candidates = [found.strategy, *([named["for DP"]] if "for DP" in named else [])]
+    made = min(
+        (
+            mechanism(Strategy("design", one), workload, guarantee=guarantee, noise="laplace", p=p)
+            for one in candidates
+        ),
+        key=lambda one: one.error(p),
     )
     return LaplaceDesign(
         workload=workload,

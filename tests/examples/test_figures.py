@@ -147,3 +147,19 @@ def test_syg_files(syg, tmp_path):
     with (tmp_path / "syg_figure_1a.csv").open() as file:
         assert {row["cells"] for row in csv.DictReader(file)} == {"5", "10"}
     assert (tmp_path / "syg_figure_1b.csv").exists()
+
+
+def test_a_design_for_pml_is_never_worse_than_one_for_dp(tmp_path, monkeypatch):
+    example = load("pml_design/run")
+    monkeypatch.setattr("sys.argv", ["run.py", "--seconds", "0.5", "--output", str(tmp_path)])
+    example.main()
+    with (tmp_path / "error.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 10
+    for row in rows:
+        assert float(row["error"]) <= float(row["dp_noise"])
+    for name in ("prefix:8", "haar:8"):
+        errors = [float(row["error"]) for row in rows if row["workload"] == name]
+        assert errors[-1] < errors[0]  # knowing more costs less
+    assert (tmp_path / "strategies.png").stat().st_size > 10_000
+    assert (tmp_path / "error.png").stat().st_size > 10_000
