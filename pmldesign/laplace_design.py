@@ -110,6 +110,7 @@ def laplace_design(
     named = {start.name: start.matrix for start in [*starts, *_baselines(workload)]}
     options: dict[str, Any] = {"signed": signed, "seed": seed, "callback": callback}
     begin = time.perf_counter()
+    found = None
     try:
         if isinstance(guarantee, PML | ApproxPML | EnvelopePML):
             # so that knowing the prior is never worse than not knowing it
@@ -124,15 +125,16 @@ def laplace_design(
             )
             named["for DP"] = plain.strategy
             if plain.status is L1Status.INTERRUPTED:
-                raise KeyboardInterrupt
-        found = l1_strategies.solve(
-            workload,
-            p,
-            scale=_rule(guarantee, cells),
-            starts=named,
-            time_limit=None if time_limit is None else _left(time_limit, begin),
-            **options,
-        )
+                found = plain  # the best so far
+        if found is None:
+            found = l1_strategies.solve(
+                workload,
+                p,
+                scale=_rule(guarantee, cells),
+                starts=named,
+                time_limit=None if time_limit is None else _left(time_limit, begin),
+                **options,
+            )
     except ValueError as error:
         if isinstance(error, InvalidInputError):
             raise
