@@ -15,24 +15,19 @@ matrix, as a tensor of two cells, gets c_S^2 u where the cells agree on S.
 from __future__ import annotations
 
 import math
-import operator
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
-from numbers import Integral
 from string import ascii_letters
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from pmldesign.errors import InvalidInputError
+from pmldesign.workloads.attributes import attribute_sets, attribute_sizes, positive_weights
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign_solvers.operators import Array
-
-MAX_SIZE = 2**53
-"""Values of an attribute: beyond, float64 cannot count them."""
-MAX_MARGINALS = 2**20
-MAX_CELLS = 10**1000
 
 
 class MarginalsWorkload(Workload):
@@ -51,7 +46,7 @@ class MarginalsWorkload(Workload):
         marginal_cells: the number of queries m_S of each marginal.
 
     Raises:
-        InvalidInputError: no attribute or no marginal, over MAX_MARGINALS of them, a size or an
+        InvalidInputError: no attribute or no marginal, over MAX_SETS of them, a size or an
             attribute out of its range, a repeated one, or weights that are not positive and finite.
     """
 
@@ -64,9 +59,10 @@ class MarginalsWorkload(Workload):
         name: str = "marginals",
     ) -> None:
         self.name = name
-        self.sizes = _sizes(sizes)
-        self.subsets = _subsets(subsets, len(self.sizes))
-        self.weights = _weights(weights, self.subsets)
+        self.sizes = attribute_sizes(sizes)
+        self.subsets = attribute_sets("marginal", subsets, len(self.sizes))
+        ones = np.ones(len(self.subsets))
+        self.weights = positive_weights("marginal", ones if weights is None else weights, len(ones))
         self.marginal_cells = tuple(
             math.prod(self.sizes[i] for i in subset) for subset in self.subsets
         )
@@ -94,7 +90,7 @@ class MarginalsWorkload(Workload):
         check_entries(f"the Gram matrix of {self.name}", (n, n))
         total = np.zeros((n, n))
         for subset, scale, part in zip(
-            self.subsets, self.weights, self._parts(weights), strict=True
+            self.subsets, self.weights, self.split(weights), strict=True
         ):
             view, table = self._agreeing(total, subset)
             view += scale**2 * part.reshape(table + (1,) * (view.ndim - len(table)))
@@ -125,7 +121,7 @@ class MarginalsWorkload(Workload):
         check_entries(f"the histogram of {self.name}", (self.shape[1], math.prod(y.shape[1:])))
         axes, sizes = self._axes()
         total = np.zeros((*sizes, *y.shape[1:]))
-        for subset, scale, part in zip(self.subsets, self.weights, self._parts(y), strict=True):
+        for subset, scale, part in zip(self.subsets, self.weights, self.split(y), strict=True):
             table = [1] * len(sizes)
             for i in subset:
                 if i in axes:
@@ -139,7 +135,7 @@ class MarginalsWorkload(Workload):
         axes, sizes = self._axes()
         dense = np.zeros(self.shape)
         cells = np.arange(self.shape[1]).reshape(sizes)
-        for subset, scale, rows in zip(self.subsets, self.weights, self._parts(dense), strict=True):
+        for subset, scale, rows in zip(self.subsets, self.weights, self.split(dense), strict=True):
             kept = [axes[i] for i in subset if i in axes]
             queries = np.moveaxis(cells, kept, range(len(kept))).reshape(len(rows), -1)
             np.put_along_axis(rows, queries, scale, axis=1)
@@ -155,6 +151,49 @@ class MarginalsWorkload(Workload):
             values.append(f"attribute {i} is {value}")
         return f"row {index} ({', '.join(reversed(values)) or 'total'})"
 
+    def split(self, answers: Array) -> list[Array]:
+        """Views of the answers, shape (m,) or (m, c), marginal by marginal."""
+        return [
+            answers[stop - cells : stop]
+            for stop, cells in zip(self._stops, self.marginal_cells, strict=True)
+        ]
+
+    def tables(self, records: ArrayLike) -> Iterator[Array]:
+        """The exact answers for records, marginal by marginal, whatever the size of the domain.
+
+        Args:
+            records: whole numbers of shape (N, d), the value of each attribute, from 0.
+
+        Raises:
+            InvalidInputError: another shape or type, a value out of its range, or a table with more
+                than MAX_ENTRIES cells.
+        """
+        values = self._records(records)
+        for subset, scale, cells in zip(
+            self.subsets, self.weights, self.marginal_cells, strict=True
+        ):
+            check_entries(f"the table of attributes {subset}", (1, cells))
+            place = np.zeros(len(values), dtype=np.intp)
+            for i in subset:
+                place = place * self.sizes[i] + values[:, i]
+            yield scale * np.bincount(place, minlength=cells)
+
+    def _records(self, records: ArrayLike) -> NDArray[np.integer[Any]]:
+        values = np.asarray(records)
+        if values.dtype.kind not in "iu" or values.shape[1:] != (len(self.sizes),):
+            raise InvalidInputError(
+                f"records are whole numbers of shape (N, {len(self.sizes)}), one column for each "
+                f"attribute; got {values.dtype} of shape {values.shape}"
+            )
+        wrong = (values < 0) | (values >= np.array(self.sizes))
+        if wrong.any():
+            record, attribute = np.argwhere(wrong)[0]
+            raise InvalidInputError(
+                f"attribute {attribute} has the values 0 to {self.sizes[attribute] - 1}, record "
+                f"{record} has {values[record, attribute]}"
+            )
+        return values
+
     def _axes(self) -> tuple[dict[int, int], tuple[int, ...]]:
         """The axis of each attribute of a tensor of cells, and its shape.
 
@@ -162,13 +201,6 @@ class MarginalsWorkload(Workload):
         """
         wide = [i for i, size in enumerate(self.sizes) if size > 1] or [0]
         return {i: axis for axis, i in enumerate(wide)}, tuple(self.sizes[i] for i in wide)
-
-    def _parts(self, values: Array) -> list[Array]:
-        """Views of the rows of each marginal."""
-        return [
-            values[stop - cells : stop]
-            for stop, cells in zip(self._stops, self.marginal_cells, strict=True)
-        ]
 
     def _agreeing(self, matrix: Array, subset: tuple[int, ...]) -> tuple[Array, tuple[int, ...]]:
         """A view of the entries (j, j') of two cells that agree on a subset, and its table.
@@ -186,64 +218,3 @@ class MarginalsWorkload(Workload):
         others = [axis for axis in (*first, *second) if axis not in table]
         labels = "".join((*first, *second, "->", *table, *others))
         return np.einsum(labels, matrix.reshape(sizes + sizes)), tuple(sizes[a] for a in kept)
-
-
-def _sizes(sizes: Sequence[int]) -> tuple[int, ...]:
-    if not len(sizes):
-        raise InvalidInputError("marginals need at least one attribute, got no sizes")
-    for attribute, size in enumerate(sizes):
-        whole = isinstance(size, Integral) and not isinstance(size, bool)
-        if not whole or not 1 <= size <= MAX_SIZE:
-            raise InvalidInputError(
-                f"the size of attribute {attribute} must be a whole number from 1 to {MAX_SIZE}, "
-                f"got {size!r}"
-            )
-    kept = tuple(int(size) for size in sizes)
-    if math.prod(kept) > MAX_CELLS:
-        raise InvalidInputError(
-            f"the {len(kept)} attributes have over 10^1000 cells together; leave some out"
-        )
-    return kept
-
-
-def _subsets(subsets: Iterable[Iterable[int]], attributes: int) -> tuple[tuple[int, ...], ...]:
-    found: dict[tuple[int, ...], int] = {}
-    for number, members in enumerate(subsets):
-        given = tuple(members)
-        try:
-            subset = tuple(sorted(map(operator.index, given)))
-        except TypeError:
-            subset = (-1,)
-        if subset and not 0 <= subset[0] <= subset[-1] < attributes:
-            raise InvalidInputError(
-                f"marginal {number} has the attributes {given}; attributes are whole numbers from "
-                f"0 to {attributes - 1}"
-            )
-        if len(set(subset)) < len(subset):
-            raise InvalidInputError(f"marginal {number} names an attribute twice: {given}")
-        if subset in found:
-            raise InvalidInputError(
-                f"marginals {found[subset]} and {number} are the same, {subset}; give it once, "
-                "with a larger weight if it counts more"
-            )
-        found[subset] = number
-    if not found or len(found) > MAX_MARGINALS:
-        raise InvalidInputError(
-            f"a workload has from 1 to {MAX_MARGINALS} marginals, got {len(found)}"
-        )
-    return tuple(found)
-
-
-def _weights(weights: ArrayLike | None, subsets: Sequence[tuple[int, ...]]) -> Array:
-    kept = np.ones(len(subsets)) if weights is None else np.array(weights, dtype=np.float64)
-    if kept.shape != (len(subsets),):
-        raise InvalidInputError(
-            f"there is one weight for each of the {len(subsets)} marginals, got shape {kept.shape}"
-        )
-    wrong = np.flatnonzero(~((kept > 0) & np.isfinite(kept)))
-    if wrong.size:
-        raise InvalidInputError(
-            f"the weight of marginal {wrong[0]} must be positive and finite, got {kept[wrong[0]]}"
-        )
-    kept.flags.writeable = False
-    return kept

@@ -27,8 +27,9 @@ from numbers import Integral
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
+from pmldesign.workloads.attributes import MAX_SETS
 from pmldesign.workloads.base import Workload, check_entries
-from pmldesign.workloads.marginals import MAX_MARGINALS, MarginalsWorkload
+from pmldesign.workloads.marginals import MarginalsWorkload
 from pmldesign.workloads.matrix import DenseWorkload
 from pmldesign.workloads.ranges import RangeWorkload, cells_text
 
@@ -175,9 +176,9 @@ def marginals(*sizes: int, ways: int | None = None, upto: int | None = None) -> 
         )
     most = _size(f"{option}=K of marginals", given, len(sizes), smallest=0)
     lengths = range(most if upto is None else 0, most + 1)
-    if sum(math.comb(len(sizes), k) for k in lengths) > MAX_MARGINALS:
+    if sum(math.comb(len(sizes), k) for k in lengths) > MAX_SETS:
         raise InvalidInputError(
-            f"{option}={most} of {len(sizes)} attributes are over {MAX_MARGINALS} marginals; "
+            f"{option}={most} of {len(sizes)} attributes are over {MAX_SETS} marginals; "
             f"take a smaller {option}"
         )
     subsets = [subset for k in lengths for subset in combinations(range(len(sizes)), k)]

@@ -74,6 +74,52 @@ def test_a_domain_of_any_size_has_a_shape_and_is_never_written_out():
             write()
 
 
+def test_tables_of_records_are_the_answers_on_their_histogram():
+    rng = np.random.default_rng(1)
+    sizes, subsets, weights = (
+        (3, 1, 4, 2),
+        [(), (2,), (0, 1, 3), (0, 1, 2, 3)],
+        [1.0, 2.0, 0.5, 3.0],
+    )
+    workload = MarginalsWorkload(sizes, subsets, weights)
+    records = np.stack([rng.integers(0, size, 50) for size in sizes], axis=1)
+    histogram = np.zeros(sizes)
+    np.add.at(histogram, tuple(records.T), 1)
+    answers = workload.split(workload.matvec(histogram.ravel()))
+    for table, answer in zip(workload.tables(records), answers, strict=True):
+        np.testing.assert_array_equal(table, answer)
+    assert next(workload.tables(np.zeros((0, 4), dtype=int))).tolist() == [0.0]
+
+
+def test_tables_of_records_in_a_large_domain():
+    records = np.full((5, 100), 9)
+    tables = list(parse_workload("marginals:10^100,ways=1").tables(records))
+    assert [table.tolist() for table in tables] == [[0.0] * 9 + [5.0]] * 100
+
+
+@pytest.mark.parametrize(
+    ("records", "words"),
+    [
+        (np.zeros((4, 2)), r"whole numbers of shape \(N, 2\).* got float64 of shape \(4, 2\)"),
+        (np.zeros((4, 3), dtype=int), r"got int64 of shape \(4, 3\)"),
+        (np.zeros(2, dtype=int), r"got int64 of shape \(2,\)"),
+        (np.array([[0, 0], [1, 3]]), "attribute 1 has the values 0 to 2, record 1 has 3"),
+        (np.array([[-1, 0]]), "attribute 0 has the values 0 to 1, record 0 has -1"),
+    ],
+)
+def test_records_that_do_not_fit(records, words):
+    with pytest.raises(InvalidInputError, match=words):
+        list(MarginalsWorkload([2, 3], [(0,)]).tables(records))
+
+
+def test_a_table_too_large_to_count_is_refused():
+    workload = MarginalsWorkload([2**20, 2**20], [(0, 1)])
+    with pytest.raises(
+        InvalidInputError, match=r"table of attributes \(0, 1\) .* ever written out"
+    ):
+        list(workload.tables(np.zeros((1, 2), dtype=int)))
+
+
 def test_attributes_with_one_value_tell_nothing_apart():
     workload = MarginalsWorkload([3, 1, 2], [(0,), (0, 1), (1,), ()])
     assert workload.distinct_shape == (4, 3)
