@@ -105,6 +105,11 @@ class MarginalsWorkload(Workload):
             values.append(scale**2 * np.ravel(sums))
         return np.concatenate(values)
 
+    def column_squares(self) -> Array:
+        """diag(A^T A), shape (n,): sum_S c_S^2 for every cell; refused if too large."""
+        check_entries(f"the cells of {self.name}", (self.shape[1], 1))
+        return np.full(self.shape[1], float(self.weights @ self.weights))
+
     def matvec(self, x: Array) -> Array:
         """A x, for x of shape (n,) or (n, c)."""
         axes, sizes = self._axes()
