@@ -27,7 +27,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from itertools import chain, combinations
 from typing import TypeGuard
 
 import numpy as np
@@ -37,11 +36,11 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.neighbours import Neighbours, Norm
 from pmldesign.strategies.arguments import read_only
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.helmert import contrasts, expand, largest_column
+from pmldesign.strategies.helmert import contrasts, largest_column
+from pmldesign.strategies.residual_tables import residual_contrasts, tables_of_residuals
 from pmldesign.workloads.attributes import attribute_sets, attribute_sizes, positive_weights
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.marginals import MarginalsWorkload
-from pmldesign_solvers import mode_products
 from pmldesign_solvers.operators import Array
 from pmldesign_solvers.residual_spaces import residual_spaces
 
@@ -141,7 +140,7 @@ class MarginalsStrategy(Strategy):
     def estimate(self, measurements: Array) -> Array:
         """R^+ y, shape (n,), for measurements y of shape (r,); refused if too large."""
         check_entries(f"the histogram of strategy {self.name!r}", (self.cells, 1))
-        return self._table(range(len(self.sizes)), self._split(measurements))
+        return self._tables([tuple(range(len(self.sizes)))], measurements)[0]
 
     def answer(self, workload: Workload, measurements: Array) -> Array:
         """L y = A R^+ y, shape (m,), for measurements y of shape (r,).
@@ -154,8 +153,7 @@ class MarginalsStrategy(Strategy):
         self.require_answers(workload)
         if not self._knows(workload):
             return workload.matvec(self.estimate(measurements))
-        parts = self._split(measurements)
-        tables = [self._table(subset, parts) for subset in workload.subsets]
+        tables = self._tables(workload.subsets, measurements)
         return np.concatenate([c * t for c, t in zip(workload.weights, tables, strict=True)])
 
     def require_answers(self, workload: Workload) -> None:
@@ -218,31 +216,18 @@ class MarginalsStrategy(Strategy):
 
     def _measure(self, tables: Iterable[Array]) -> Array:
         """R x, shape (r,), from the tables by each T, shape (m_T,)."""
-        found = []
-        for residual, precision, table in zip(self.residuals, self.precisions, tables, strict=True):
-            sizes = [self.sizes[i] for i in residual]
-            measured = mode_products.apply([contrasts] * len(sizes), sizes, table)
-            found.append(math.sqrt(precision) * measured)
-        return np.concatenate(found)
+        found = residual_contrasts(self.sizes, self.residuals, tables)
+        roots = np.sqrt(self.precisions)
+        return np.concatenate([root * part for root, part in zip(roots, found, strict=True)])
 
-    def _split(self, measurements: Array) -> list[Array]:
-        """Contrasts of each residual, shape (d_T,), from all measurements, shape (r,)."""
+    def _tables(self, subsets: Sequence[tuple[int, ...]], measurements: Array) -> list[Array]:
+        """The table by each S, shape (m_S,); residuals that are not measured count as 0."""
         if measurements.shape != self.shape[:1]:
             raise InvalidInputError(
                 f"strategy {self.name!r} takes {self.shape[0]} measurements, got shape "
                 f"{measurements.shape}"
             )
-        parts = np.split(measurements, np.cumsum(self._dimensions)[:-1])
-        return [part / root for part, root in zip(parts, np.sqrt(self.precisions), strict=True)]
-
-    def _table(self, subset: Sequence[int], contrasts_of: Sequence[Array]) -> Array:
-        """The table by S, shape (m_S,), from the residuals within S; those not measured are 0."""
-        wide = [i for i in subset if self.sizes[i] > 1]
-        sizes = [self.sizes[i] for i in wide]
-        coefficients = np.zeros(sizes)
-        within = chain.from_iterable(combinations(wide, k) for k in range(len(wide) + 1))
-        for chosen in (T for T in within if T in self._number):
-            place = tuple(slice(1, None) if i in chosen else 0 for i in wide)
-            part = contrasts_of[self._number[chosen]]
-            coefficients[place] = part.reshape([self.sizes[i] - 1 for i in chosen])
-        return mode_products.apply([expand] * len(sizes), sizes, coefficients.ravel())
+        scaled = measurements / np.repeat(np.sqrt(self.precisions), self._dimensions)
+        parts = np.split(scaled, np.cumsum(self._dimensions)[:-1])
+        own = dict(zip(self.residuals, parts, strict=True))
+        return tables_of_residuals(self.sizes, subsets, own)

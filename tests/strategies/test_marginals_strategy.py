@@ -11,7 +11,7 @@ from scipy.linalg import helmert
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.neighbours import Neighbours
-from pmldesign.strategies import MarginalsStrategy, Strategy
+from pmldesign.strategies import MarginalsStrategy, Strategy, residual_tables
 from pmldesign.workloads import MarginalsWorkload, parse_workload
 from pmldesign_solvers.marginals import solve_marginals
 
@@ -149,6 +149,17 @@ def test_a_domain_of_ten_to_the_hundred_cells():
     for refused in (lambda: strategy.matrix, lambda: strategy.estimate(np.zeros(5))):
         with pytest.raises(InvalidInputError, match="ever written out"):
             refused()
+
+
+def test_tables_are_handled_in_blocks(monkeypatch):
+    workload = parse_workload("marginals:3^6,2,upto=2")
+    found = solve_marginals(workload.sizes, workload.subsets, workload.weights, np.inf)
+    strategy = MarginalsStrategy("optimal", workload.sizes, found.residuals, found.precisions)
+    x = np.random.default_rng(0).normal(size=workload.shape[1])
+    whole = strategy.measure(x)
+    monkeypatch.setattr(residual_tables, "BLOCK_BYTES", 8 * 9 * 4)  # four tables of 3 x 3 cells
+    assert np.allclose(strategy.measure(x), whole, rtol=1e-12)
+    assert np.allclose(strategy.answer(workload, whole), workload.matvec(x), atol=1e-10)
 
 
 def test_workloads_that_are_no_marginals_are_answered_too():
