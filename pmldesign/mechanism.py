@@ -83,12 +83,14 @@ class Mechanism:
     @property
     def rmse(self) -> float:
         """Root mean squared error of a query."""
-        return root_mean_squared_error(self.variances, noise=self.noise, scale=self.scale)
+        variances, counts = self.answering.grouped_variances
+        return root_mean_squared_error(variances, noise=self.noise, scale=self.scale, counts=counts)
 
     @property
     def max_std(self) -> float:
         """Largest standard deviation of a query."""
-        return largest_standard_deviation(self.variances, noise=self.noise, scale=self.scale)
+        variances, _ = self.answering.grouped_variances
+        return largest_standard_deviation(variances, noise=self.noise, scale=self.scale)
 
     @property
     def standard_deviations(self) -> Array:

@@ -13,7 +13,7 @@ LAYERS = [
     {"comparison", "grid", "rows", "parallel", "files", "plots"},
     {"optimization"},
     {"laplace_design"},
-    {"design", "answering", "mechanism", "bounds"},
+    {"design", "solving", "answering", "mechanism", "bounds"},
     {
         *("calibration", "leakage", "noise", "strategies", "workloads", "guarantees", "neighbours"),
         *("gaussian_leakage", "gaussian_profile", "extreme_outputs", "private_end", "_arguments"),

@@ -12,6 +12,7 @@ from pmldesign.cli.compare_table import rows_table
 from pmldesign.cli.show import facts
 from pmldesign.comparison import Row
 from pmldesign.optimization import Optimized
+from pmldesign.workloads.base import count_text
 
 
 def as_json(found: Optimized, rows: Sequence[Row], output: Path | None) -> dict[str, Any]:
@@ -57,7 +58,7 @@ def print_report(found: Optimized, rows: Sequence[Row], output: Path | None) -> 
     m, n = made.workload.shape
     certificate = made.certificate
     lines = [
-        ("workload", f"{made.workload.name}: {m} queries on {n} cells"),
+        ("workload", f"{made.workload.name}: {count_text(m)} queries on {count_text(n)} cells"),
         (
             "norm",
             f"gamma_({made.p:g}) between {certificate.lower:.9g} and {certificate.upper:.9g},"

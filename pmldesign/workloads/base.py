@@ -17,6 +17,7 @@ import numpy as np
 from pmldesign.errors import InvalidInputError
 from pmldesign_solvers.operators import Array, DenseOperator, Merged
 
+EPS = float(np.finfo(np.float64).eps)
 MAX_ENTRIES = 2**29
 """A workload with more entries than this (4 GiB) is never written out as a matrix."""
 
@@ -76,6 +77,10 @@ class Workload(ABC):
     def column_squares(self) -> Array:
         """diag(A^T A), shape (n,): the squared norms of the columns."""
         return self.gram(np.ones(self.shape[0])).diagonal()
+
+    def longest_column(self) -> float:
+        """Largest squared norm of a column, rounded up."""
+        return float(self.column_squares().max()) * (1 + sum(self.shape) * EPS)
 
     def to_dense(self) -> Array:
         """The matrix itself, shape (m, n).
