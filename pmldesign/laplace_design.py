@@ -13,60 +13,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from pmldesign._arguments import exponent, positive
 from pmldesign.errors import InvalidInputError
 from pmldesign.guarantees import PML, ApproxDP, ApproxPML, EnvelopePML, Guarantee, PureDP
-from pmldesign.mechanism import Mechanism, mechanism, require_feasible
+from pmldesign.mechanism import mechanism, require_feasible
 from pmldesign.neighbours import Neighbours
+from pmldesign.searched_design import SearchedDesign
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.workloads import Workload, as_workload
 from pmldesign_solvers import l1_strategies
 from pmldesign_solvers.l1_scales import AddRemoveL1, Leakage, ReplaceL1, ScaleRule
-from pmldesign_solvers.l1_solution import L1Status, L1Step, Start
-from pmldesign_solvers.operators import Array
+from pmldesign_solvers.l1_solution import L1Status, L1Step
 
 DP_RESTARTS = 4
 """Random starts of the search under DP that a search under PML begins from."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LaplaceDesign:
-    """The best strategy that a search found for Laplace noise.
-
-    Attributes:
-        workload: what it answers.
-        p: of the l_p^p error, in [2, inf].
-        guarantee: what the noise was to meet.
-        mechanism: the strategy with its exactly calibrated noise.
-        status: why the search stopped.
-        starts: every start and what became of it.
-        seconds: that the search took.
-    """
-
-    workload: Workload
-    p: float
-    guarantee: Guarantee
-    mechanism: Mechanism
-    status: L1Status
-    starts: tuple[Start, ...]
-    seconds: float
-
-    @property
-    def strategy(self) -> Strategy:
-        """R; without its total where the number of records is public."""
-        return self.mechanism.strategy
-
-    @property
-    def neighbours(self) -> Neighbours:
-        """The relation that the sensitivity speaks of."""
-        return self.guarantee.neighbours
-
-    def reconstruction(self) -> Array:
-        """L = A R^+, shape (m, r): answers are L (R x + noise)."""
-        return self.strategy.reconstruction(self.mechanism.workload)
 
 
 def laplace_design(
@@ -79,7 +41,7 @@ def laplace_design(
     seed: int = 0,
     time_limit: float | None = None,
     callback: Callable[[L1Step], None] | None = None,
-) -> LaplaceDesign:
+) -> SearchedDesign:
     """Search for the strategy with the smallest error under Laplace noise.
 
     Args:
@@ -148,7 +110,7 @@ def laplace_design(
         ),
         key=lambda one: one.error(p),
     )
-    return LaplaceDesign(
+    return SearchedDesign(
         workload=workload,
         p=p,
         guarantee=guarantee,
