@@ -82,7 +82,7 @@ class GaussianLeakage:
             lambda share: replace(self, share=share).smooth_log_scale(distances, temperature)[0],
             bounds=(0.0, 1.0),
             method="bounded",
-            options={"xatol": 1e-6},
+            options={"xatol": 1e-4},
         )
         return replace(self, share=float(best.x))
 

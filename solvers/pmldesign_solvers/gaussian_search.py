@@ -31,7 +31,7 @@ from pmldesign_solvers.l1_search import TimeUpError
 from pmldesign_solvers.l1_solution import L1Status, L1Step
 from pmldesign_solvers.operators import Array, Operator
 
-WIDTHS = (0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4)
+WIDTHS = (0.1, 0.01, 1e-3, 1e-4)
 """Smoothing of the stages; the last one stands for none."""
 STAGE_STEPS = 300
 """L-BFGS steps of one stage."""
@@ -112,18 +112,17 @@ def solve(
     deadline = math.inf if time_limit is None else begin + time_limit
     objective = Objective(operator, p, basis, columns)
     best = reached = np.eye(len(columns))
-    lowest = math.inf
+    lowest, tuned = math.inf, scale
 
     def offer(M: Array) -> None:
         nonlocal best, lowest
-        tuned = objective.tuned(M, scale, WIDTHS[-1])
         value = objective.evaluate(M, tuned, WIDTHS[-1])[0]
         if value < lowest:
             best, lowest = M, value
 
     def descend(start: Array, width: float) -> None:
         nonlocal reached
-        tuned, least = objective.tuned(start, scale, width), math.inf
+        least = math.inf
 
         def value(x: Array) -> tuple[float, Array]:
             nonlocal reached, least
@@ -145,9 +144,11 @@ def solve(
 
     status = L1Status.COMPLETED
     try:
+        tuned = objective.tuned(reached, scale, WIDTHS[-1])
         offer(reached)
         for width in WIDTHS:
             descend(reached, width)
+            tuned = objective.tuned(reached, scale, WIDTHS[-1])
             offer(reached)
             if callback is not None:
                 callback(L1Step(1, math.exp(lowest), time.perf_counter() - begin))
