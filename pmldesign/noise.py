@@ -158,16 +158,6 @@ def laplace_exponent(p: float) -> float:
     return p
 
 
-def expected_error(
-    reconstruction: ArrayLike, *, noise: Noise | str, p: float, scale: float = 1.0
-) -> float:
-    """Exact l_p^p error of a reconstruction L of shape (m, r) under either noise."""
-    if Noise(noise) is Noise.LAPLACE:
-        return laplace_error(reconstruction, p=p, scale=scale)
-    rows = finite_matrix("reconstruction", reconstruction)
-    return gaussian_error(row_norms_squared(rows), p=p, scale=scale)
-
-
 def standard_deviations(variances: ArrayLike, *, noise: Noise | str, scale: float = 1.0) -> Array:
     """Standard deviation of every answer, shape (m,), for the diagonal of L L^T."""
     unit = math.sqrt(Noise(noise).variance) * non_negative("scale", scale)

@@ -12,7 +12,8 @@ LAYERS = [
     {"cli"},
     {"comparison", "grid", "rows", "parallel", "files", "plots"},
     {"optimization"},
-    {"laplace_design"},
+    {"laplace_design", "gaussian_design"},
+    {"searched_design"},
     {"design", "solving", "answering", "mechanism", "bounds"},
     {
         *("calibration", "leakage", "noise", "strategies", "workloads", "guarantees", "neighbours"),

@@ -63,7 +63,7 @@ from pmldesign_solvers.merged import MergedWorkload
     default=20.0,
     show_default=True,
     metavar="SECONDS",
-    help="For the search of a strategy for Laplace noise.",
+    help="For the searches: Laplace noise, and Gaussian noise under PML.",
 )
 @click.option(
     "--seed", type=int, default=0, show_default=True, help="Of the search's random starts."
@@ -138,15 +138,15 @@ def command(
     else:
         print_report(found, rows, output)
     found.norm_design.require_optimal()
-    searched = found.laplace_design
-    if searched is not None and searched.status is L1Status.INTERRUPTED:
-        raise NotConvergedError(searched.status.value)
+    for searched in (found.gaussian_design, found.laplace_design):
+        if searched is not None and searched.status is L1Status.INTERRUPTED:
+            raise NotConvergedError(searched.status.value)
 
 
 def _own_rows(found: Optimized) -> list[Row]:
-    """The designs, the best one first; that of least norm is no design for Laplace noise."""
+    """The designs, the best one first; that of least norm may not be meant for its noise."""
     names = ["design"] * len(found.designs)
-    if found.laplace_design is not None and found.mechanisms[0].noise == "laplace":
+    if found.mechanisms[0].noise in [one.noise for one in found.mechanisms[1:]]:
         names[0] = "norm-optimal"
     p = found.norm_design.p
     rows = [as_row(name, p, one) for name, one in zip(names, found.mechanisms, strict=True)]
