@@ -12,27 +12,31 @@ References:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from functools import reduce
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
-
-import numpy as np
 
 from pmldesign._arguments import exponent, positive
 from pmldesign.errors import InvalidInputError
 from pmldesign.guarantees import PML, ApproxDP, ApproxPML, EnvelopePML, Guarantee, PureDP
-from pmldesign.mechanism import mechanism, require_feasible
+from pmldesign.mechanism import Mechanism, mechanism, require_feasible
 from pmldesign.neighbours import Neighbours
 from pmldesign.searched_design import SearchedDesign
-from pmldesign.strategies import Strategy, baseline
-from pmldesign.workloads import KroneckerWorkload, Workload, as_workload
+from pmldesign.solving import STRUCTURED
+from pmldesign.strategies import Strategy, baseline, kronecker
+from pmldesign.workloads import (
+    KroneckerWorkload,
+    MarginalsWorkload,
+    Workload,
+    as_workload,
+)
 from pmldesign_solvers import l1_strategies
 from pmldesign_solvers.l1_scales import AddRemoveL1, Leakage, ReplaceL1, ScaleRule
-from pmldesign_solvers.l1_solution import L1Status, L1Step
-from pmldesign_solvers.operators import Array
+from pmldesign_solvers.l1_solution import L1Status, L1Step, Start
 
 DP_RESTARTS = 4
 """Random starts of the search under DP that a search under PML begins from."""
+SEARCHED_CELLS = 1024
+"""Largest number of cells of a product, of marginals or of a union for a search of their own."""
 SHORT = 0.1
 """Seconds in which a search compares its starts, and little more."""
 
@@ -64,7 +68,8 @@ def laplace_design(
         callback: called with every `L1Step`. Ctrl-C during the search returns the best so far.
 
     Returns:
-        The design, whatever the status.
+        The design, whatever the status. A product, marginals or a union of products with more than
+        SEARCHED_CELLS cells gets the best of its starts.
 
     Raises:
         InvalidInputError: an argument out of range, or a workload that needs no measurement.
@@ -76,18 +81,21 @@ def laplace_design(
         time_limit = positive("time_limit", time_limit)
     cells = workload.shape[1]
     require_feasible(guarantee, cells, noise="laplace", p=p)
-    named = {start.name: start.matrix for start in [*starts, *_baselines(workload)]}
+    starts = [*starts, *_baselines(workload)]
     options: dict[str, Any] = {"signed": signed, "seed": seed, "callback": callback}
     begin = time.perf_counter()
     found, rule = None, _rule(guarantee, cells)
-    interrupted = False
+    product, interrupted = None, False
+    searched = _is_searched(workload)
     try:
         if isinstance(workload, KroneckerWorkload) and isinstance(rule, AddRemoveL1):
-            limit = None if time_limit is None else time_limit / 4
+            limit = time_limit / 4 if searched and time_limit is not None else time_limit
             product, interrupted = _product(workload, p, rule, limit, options)
-            named["product"] = product
             if interrupted:
                 time_limit = SHORT
+        if not searched:
+            return _unsearched(workload, guarantee, p, starts, product, begin)
+        named = {one.name: one.matrix for one in [*starts, *([product] if product else [])]}
         if isinstance(guarantee, PML | ApproxPML | EnvelopePML):
             # so that knowing the prior is never worse than not knowing it
             plain = l1_strategies.solve(
@@ -135,17 +143,52 @@ def laplace_design(
     )
 
 
+def _unsearched(
+    workload: Workload,
+    guarantee: Guarantee,
+    p: float,
+    starts: Sequence[Strategy],
+    product: Strategy | None,
+    begin: float,
+) -> SearchedDesign:
+    """The best of the starts on a workload with too many cells for a search."""
+    made: list[Mechanism] = []
+    reason: InvalidInputError | None = None
+    for start in [*starts, *([] if product is None else [product])]:
+        try:
+            one = mechanism(start, workload, guarantee=guarantee, noise="laplace", p=p)
+            one.error(p)
+        except InvalidInputError as error:
+            reason = reason or error
+        else:
+            made.append(one)
+    if not made:
+        raise reason or InvalidInputError(
+            f"workload {workload.name!r} has no strategy to start from"
+        )
+    return SearchedDesign(
+        workload=workload,
+        p=p,
+        guarantee=guarantee,
+        mechanism=min(made, key=lambda one: one.error(p)),
+        status=L1Status.UNSEARCHED,
+        starts=tuple(Start(one.strategy.name, one.error(p), one.error(p)) for one in made),
+        seconds=time.perf_counter() - begin,
+    )
+
+
 def _product(
     workload: KroneckerWorkload,
     p: float,
     rule: AddRemoveL1,
     time_limit: float | None,
     options: dict[str, Any],
-) -> tuple[Array, bool]:
+) -> tuple[Strategy, bool]:
     """The product of the strategies found for the factors, and whether Ctrl-C cut it short."""
-    found, interrupted = [], False
-    for factor in workload.factors:
-        limit = None if time_limit is None else time_limit / len(workload.factors)
+    factors = dict.fromkeys(workload.factors)
+    found, interrupted = {}, False
+    for factor in factors:
+        limit = None if time_limit is None else time_limit / len(factors)
         one = l1_strategies.solve(
             factor,
             p,
@@ -155,8 +198,8 @@ def _product(
             **options,
         )
         interrupted = interrupted or one.status is L1Status.INTERRUPTED
-        found.append(one.strategy)
-    return reduce(lambda a, b: np.asarray(np.kron(a, b), np.float64), found), interrupted
+        found[factor] = Strategy("product", one.strategy)
+    return kronecker([found[factor] for factor in workload.factors]), interrupted
 
 
 def _left(time_limit: float, begin: float) -> float:
@@ -166,9 +209,18 @@ def _left(time_limit: float, begin: float) -> float:
 
 def _baselines(workload: Workload) -> Iterator[Strategy]:
     """Baselines to begin from, unless they would be large."""
+    if isinstance(workload, MarginalsWorkload) and not _is_searched(workload):
+        return
     queries, cells = workload.shape
-    for name in ("tree", "haar", "workload") if queries <= 4 * cells else ("tree", "haar"):
+    names = ["tree", "haar"]
+    if queries <= 4 * cells and _is_searched(workload):
+        names.append("workload")
+    for name in names:
         yield baseline(name, workload)
+
+
+def _is_searched(workload: Workload) -> bool:
+    return workload.shape[1] <= SEARCHED_CELLS or not isinstance(workload, STRUCTURED)
 
 
 def _rule(guarantee: Guarantee, cells: int) -> ScaleRule:

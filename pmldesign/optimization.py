@@ -14,6 +14,7 @@ from typing import Any
 
 from pmldesign.bounds import Bound, Kind, bounds
 from pmldesign.design import Design, Method, design
+from pmldesign.errors import InvalidInputError
 from pmldesign.gaussian_design import gaussian_design
 from pmldesign.guarantees import ApproxPML, EnvelopePML, Guarantee
 from pmldesign.laplace_design import laplace_design
@@ -157,19 +158,29 @@ def optimize(
         if search_time is not None:
             search_time = max(search_time - polished.seconds, search_time / 4)
     if guarantee is not None and Noise.LAPLACE in kinds and not streaming and not interrupted:
-        searched = laplace_design(
-            workload,
-            guarantee,
-            p=p,
-            starts=[made.strategy],
-            seed=seed,
-            time_limit=search_time,
-            callback=callback,
-        )
+        try:
+            searched = laplace_design(
+                workload,
+                guarantee,
+                p=p,
+                starts=[made.strategy],
+                seed=seed,
+                time_limit=search_time,
+                callback=callback,
+            )
+        except InvalidInputError:
+            # no strategy whose error under Laplace noise can be computed at this size
+            if Noise.GAUSSIAN not in kinds:
+                raise
+            kinds = (Noise.GAUSSIAN,)
     if streaming:
         made = replace(made, strategy=made.strategy.streaming())
     own: NoiseChoice = noise
-    if noise == "auto" and Noise.GAUSSIAN in kinds and (polished or searched) is not None:
+    if (
+        noise == "auto"
+        and Noise.GAUSSIAN in kinds
+        and ((polished or searched) is not None or Noise.LAPLACE not in kinds)
+    ):
         own = "gaussian"
     first = mechanism(
         made.strategy, workload, guarantee=guarantee, noise=own, p=p, neighbours=relation

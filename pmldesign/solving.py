@@ -37,6 +37,8 @@ METHODS: tuple[Method, ...] = ("scaling", "primal", "dual")
 
 DENSE_CELLS = 2048
 """Largest number of cells of a union of products that is solved as one matrix."""
+STRUCTURED = (KroneckerWorkload, MarginalsWorkload, UnionWorkload)
+"""Workloads that are not solved as one matrix, or not always."""
 MAX_PROGRAM_SIZE = 400
 """Rows and columns of the matrix variable of a semidefinite program, together."""
 
@@ -85,7 +87,12 @@ def solve(workload: Workload, p: float, limits: Limits) -> Solved:
         parts = products_over(workload, sizes)
         if len(sizes) > 1 and parts is not None:
             return _solve_union(workload, parts, p, limits)
-    check_entries("the strategy", (workload.shape[1], workload.shape[1]))
+    remedy = "take a smaller workload"
+    if limits.kind == "pairs" and isinstance(workload, STRUCTURED):
+        remedy += (
+            ", or add-remove neighbours, for which a workload of this form keeps its structure"
+        )
+    check_entries("the strategy", (workload.shape[1], workload.shape[1]), remedy=remedy)
     return _solve_matrix(workload, p, limits)
 
 

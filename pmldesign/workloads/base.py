@@ -22,7 +22,9 @@ MAX_ENTRIES = 2**29
 """A workload with more entries than this (4 GiB) is never written out as a matrix."""
 
 
-def check_entries(name: str, shape: tuple[int, int]) -> None:
+def check_entries(
+    name: str, shape: tuple[int, int], *, remedy: str = "take a smaller workload"
+) -> None:
     """Refuse a matrix that is too large to be written out.
 
     Raises:
@@ -33,7 +35,7 @@ def check_entries(name: str, shape: tuple[int, int]) -> None:
         raise InvalidInputError(
             f"{name} as a matrix has {count_text(m)} x {count_text(n)} entries "
             f"({Decimal(m * n) / 2**27:.3g} GiB), more than the "
-            f"{MAX_ENTRIES} that are ever written out; take a smaller workload"
+            f"{MAX_ENTRIES} that are ever written out; {remedy}"
         )
 
 
