@@ -16,7 +16,7 @@ from itertools import islice
 
 import numpy as np
 
-from pmldesign_solvers import diagonal_scaling
+from pmldesign_solvers import coarse, diagonal_scaling
 from pmldesign_solvers.certificate import Kind, certify, dual_norm
 from pmldesign_solvers.differences import Cells, Differences
 from pmldesign_solvers.grounded import GroundedWorkload
@@ -110,7 +110,7 @@ def _cells(merged: MergedWorkload, p: float) -> Iterator[Candidate]:
             point.lower, point.upper, lambda: problem.weights(point), lambda: problem.factors(point)
         )
 
-    fixed_point = map(offer, diagonal_scaling.points(problem))
+    fixed_point = map(offer, diagonal_scaling.points(problem, coarse.start(problem)))
     yield from _until_it_crawls(fixed_point)
     yield from _interior(merged, merged, Cells(merged.shape[1]), p)
     yield from fixed_point

@@ -33,20 +33,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pmldesign_solvers import markov
 from pmldesign_solvers.certificate import (
+    DIRECT_ENTRIES,
     EPS,
     dual_exponent,
     dual_norm,
     factor_row_norms,
     power_mean,
+    sum_of_roots,
 )
 from pmldesign_solvers.merged import MergedWorkload, right_inverse
 from pmldesign_solvers.operators import Array, DenseOperator, Operator
 
-ACCURATE = 1e-9
+ACCURATE = 1e-12
 """Eigenvalues of a Gram matrix below this fraction of the largest have too few digits."""
 JACOBI_ENTRIES = 2**20
 """Largest m * n for which such singular values are computed by Jacobi rotations instead."""
+
+MARKOV_CELLS = 128
+"""From so many cells on it pays to look whether the inverse of a Gram matrix is tridiagonal."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +62,7 @@ class Point:
     Attributes:
         u, w: the weights, per original row and column.
         next_u, next_w: the fixed point's answer, not normalised.
-        lower, upper: the bounds at this point (not rounded outwards yet).
+        lower, upper: the bounds at this point; the certificate is to confirm them.
         vectors, values: Q, shape (n, r), and the diagonal of S, shape (r,).
         scale: shape (n,), the column norms that R is divided by.
     """
@@ -82,6 +88,7 @@ class ScalingProblem:
     def __init__(self, merged: MergedWorkload, p: float) -> None:
         self._merged = merged
         self._rank = merged.rank
+        self._constant_gram: Array | None = None
         one_each = np.ones_like(merged.column_copies)
         m, n = merged.shape
         self.transposed = m < n
@@ -100,6 +107,12 @@ class ScalingProblem:
         """Of the merged and oriented workload; the second is what gets decomposed."""
         return self.operator.shape
 
+    @property
+    def plain(self) -> bool:
+        """Whether all columns are independent and no row or column stands for several."""
+        counts = (self._merged.row_copies, self._merged.column_copies)
+        return self.shape[1] == self._rank and all(bool((c == 1).all()) for c in counts)
+
     def normalise(self, u: Array, w: Array) -> tuple[Array, Array]:
         """Scale the weights to unit dual norms."""
         return (
@@ -114,15 +127,18 @@ class ScalingProblem:
         columns = (vectors**2) @ values / root**2
         half = (root[:, None] * vectors) / np.sqrt(values)
         rows = factor_row_norms(self.operator, half)
-        lower = float(values.sum())
+        total = float(values.sum())
+        lower = total
+        if self.operator.shape[0] * len(root) > DIRECT_ENTRIES:  # as the certificate will have it
+            lower = sum_of_roots(values**2, float(values @ values))
         upper, scale = np.inf, np.ones_like(columns)
         if len(values) == self._rank:
             upper, scale = self._upper(rows, columns, half)
         return Point(
             u=u,
             w=w,
-            next_u=(u * rows / lower) ** dual_exponent(self.row_p),
-            next_w=(w * columns / lower) ** dual_exponent(self.column_p),
+            next_u=(u * rows / total) ** dual_exponent(self.row_p),
+            next_w=(w * columns / total) ** dual_exponent(self.column_p),
             lower=lower,
             upper=upper,
             vectors=vectors,
@@ -133,8 +149,9 @@ class ScalingProblem:
     def _decompose(self, row_weights: Array, root: Array) -> tuple[Array, Array]:
         """S and Q of diag(row_weights)^(1/2) A diag(root), without the null space of A."""
         m, n = self.shape
-        gram = root[:, None] * self.operator.gram(row_weights) * root
-        eigenvalues, vectors = np.linalg.eigh(gram)
+        gram = self._gram(row_weights)
+        found = markov.decompose(gram, root) if n == self._rank and n >= MARKOV_CELLS else None
+        eigenvalues, vectors = found or np.linalg.eigh(root[:, None] * gram * root)
         self._merged.decompositions += 1
         smallest = eigenvalues[n - self._rank]
         if smallest < ACCURATE * eigenvalues[-1] and m * n <= JACOBI_ENTRIES:
@@ -142,8 +159,16 @@ class ScalingProblem:
             return _jacobi(
                 np.sqrt(row_weights)[:, None] * self.operator.to_dense() * root, self._rank
             )
-        found = min(self._rank, int((eigenvalues > n * EPS * eigenvalues[-1]).sum()))
-        return np.sqrt(eigenvalues[n - found :]), vectors[:, n - found :]
+        kept = min(self._rank, int((eigenvalues > n * EPS * eigenvalues[-1]).sum()))
+        return np.sqrt(eigenvalues[n - kept :]), vectors[:, n - kept :]
+
+    def _gram(self, row_weights: Array) -> Array:
+        """A^T diag(row_weights) A; at p = 2 the weights of rows are always the same."""
+        if self.row_p > 2:
+            return self.operator.gram(row_weights)
+        if self._constant_gram is None:
+            self._constant_gram = self.operator.gram(row_weights)
+        return self._constant_gram
 
     def _upper(self, rows: Array, columns: Array, half: Array) -> tuple[float, Array]:
         """The better upper bound, and what it divides the columns of R by."""
