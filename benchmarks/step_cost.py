@@ -29,8 +29,10 @@ import numpy as np
 from scipy import linalg
 
 from pmldesign.workloads import parse_workload
-from pmldesign_solvers import coarse, gamma, scaling_problem
+from pmldesign_solvers import coarse, gamma, kernels, markov
+from pmldesign_solvers.merged import MergedWorkload
 from pmldesign_solvers.operators import Array
+from pmldesign_solvers.scaling_problem import ScalingProblem
 from pmldesign_solvers.solution import Solution
 
 HERE = Path(__file__).parent
@@ -46,7 +48,7 @@ Row = dict[str, object]
 def step_matrix(cells: int) -> tuple[Array, Array, Array]:
     """K and diag(w)^(1/2) of a step at p = 4 near the optimum, and their product on both sides."""
     workload = parse_workload(f"prefix:{cells}")
-    problem = scaling_problem.ScalingProblem(gamma.MergedWorkload(workload), 4.0)
+    problem = ScalingProblem(MergedWorkload(workload), 4.0)
     guess = coarse.start(problem) or (np.ones(cells), np.ones(cells))
     u, w = problem.normalise(*guess)
     root, gram = np.sqrt(w), workload.gram(u)
@@ -91,7 +93,7 @@ def factorizations(cells: int) -> Iterator[tuple[str, Callable[[], object]]]:
         yield f"scipy {driver}", lambda d=driver: linalg.eigh(matrix, driver=d, check_finite=False)
     yield "scipy evd, single precision", lambda: linalg.eigh(single, driver="evd")
     yield "two halves", lambda: (np.linalg.eigh(half), np.linalg.eigh(half))
-    yield "tridiagonal inverse", lambda: scaling_problem.markov.decompose(gram, scale)
+    yield "tridiagonal inverse", lambda: markov.decompose(gram, scale)
     yield "root by Newton", lambda: newton_root(matrix)
     yield "root by Newton-Schulz", lambda: newton_schulz_root(matrix)
 
@@ -111,13 +113,13 @@ def difference(name: str, result: object, reference: Array) -> float | None:
 
 def solutions(cells: int) -> Iterator[tuple[str, str, Callable[[], Solution]]]:
     """Solvers from plain to complete."""
-    worthwhile, markov = coarse.WORTHWHILE, scaling_problem.MARKOV_CELLS
+    smallest = coarse.WORTHWHILE, kernels.MARKOV_CELLS
     workload = parse_workload(f"prefix:{cells}")
     for p in ("2", "4", "inf"):
         for start in (False, True):
             for inverse in (False, True):
-                coarse.WORTHWHILE = worthwhile if start else cells + 1
-                scaling_problem.MARKOV_CELLS = markov if inverse else cells + 1
+                coarse.WORTHWHILE = smallest[0] if start else cells + 1
+                kernels.MARKOV_CELLS = smallest[1] if inverse else cells + 1
                 name = "extrapolated weights" if start else "equal weights"
                 name += ", tridiagonal inverse" if inverse else ""
                 yield name, p, lambda exponent=float(p): gamma.solve(workload, exponent)

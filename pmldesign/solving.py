@@ -48,6 +48,7 @@ class Limits:
     rel_gap: float
     max_steps: int
     time_limit: float | None
+    device: str
     method: Method
     solver: str
     callback: Callback | None
@@ -178,6 +179,7 @@ def _solve_matrix(workload: Workload, p: float, limits: Limits) -> Solved:
                 rel_gap=limits.rel_gap,
                 max_steps=limits.max_steps,
                 time_limit=limits.time_limit,
+                device=limits.device,
                 callback=limits.callback,
             )
         else:

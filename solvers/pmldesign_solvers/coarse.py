@@ -55,7 +55,7 @@ def start(problem: ScalingProblem) -> tuple[Array, Array] | None:
     for level in range(levels, 0, -1):
         stride = 2**level
         sampled = MergedWorkload(DenseOperator(np.ascontiguousarray(matrix[::stride, ::stride])))
-        coarse = ScalingProblem(sampled, problem.row_p)
+        coarse = ScalingProblem(sampled, problem.row_p, problem.device)
         cells = -(-n // stride)
         if coarse.shape != (cells, cells) or not coarse.plain:
             return None

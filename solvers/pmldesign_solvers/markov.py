@@ -23,11 +23,11 @@ def decompose(gram: Array, scale: Array) -> tuple[Array, Array] | None:
     """Eigenvalues, ascending, and eigenvectors of diag(scale) K diag(scale).
 
     Args:
-        gram: K, symmetric and positive definite, shape (n, n), n >= 2.
+        gram: K, symmetric and positive semidefinite, shape (n, n), n >= 2.
         scale: positive, shape (n,).
 
     Returns:
-        None unless K^-1 is tridiagonal, to working precision.
+        None unless K has an inverse that is tridiagonal, to working precision.
     """
     if not (_is_markov(gram[:1], gram) and _is_markov(gram, gram)):
         return None
@@ -35,7 +35,7 @@ def decompose(gram: Array, scale: Array) -> tuple[Array, Array] | None:
     regression = next_to_it / diagonal[1:]
     variances = diagonal.copy()
     variances[:-1] -= regression * next_to_it
-    if not (variances > 0.0).all():
+    if not (variances > SAME * diagonal).all():
         return None
     inverse = 1.0 / variances
     inverse[1:] += regression**2 / variances[:-1]
