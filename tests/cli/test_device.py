@@ -5,6 +5,7 @@ import pytest
 COMMANDS = {
     "optimize": ("optimize", "prefix:16", "--p", "4"),
     "compare": ("compare", "prefix:16", "--strategies", "optimal,identity", "--p", "2,inf"),
+    "product": ("optimize", "prefix:6*histogram:3", "--p", "3"),
     "bounds": ("bounds", "prefix:16", "--epsilon", "1", "--delta", "1e-6"),
 }
 commands = pytest.mark.parametrize("command", COMMANDS)
