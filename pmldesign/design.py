@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pmldesign._arguments import exponent, positive
+from pmldesign._arguments import exponent, positive, usable_device
 from pmldesign.errors import InvalidInputError, NotConvergedError
 from pmldesign.neighbours import Neighbours
 from pmldesign.solving import METHODS, Limits, Method, solve
@@ -90,6 +90,7 @@ def design(
     rel_gap: float = 1e-6,
     max_steps: int = 1000,
     time_limit: float | None = None,
+    device: str = "cpu",
     method: Method = "scaling",
     solver: str = "SCS",
     callback: Callback | None = None,
@@ -104,6 +105,8 @@ def design(
         rel_gap: stop when both bounds are this close, relatively; positive.
         max_steps: stop after this many iterations; at least 1.
         time_limit: stop after this many seconds; None for no limit.
+        device: of method "scaling" with add-remove neighbours: "cpu" for NumPy, or a device of
+            PyTorch (the gpu extra) such as "cuda". NumPy certifies the bounds in any case.
         method: "scaling" is the fast certified solver; "primal" and "dual" are semidefinite
             programs for CVXPY, small workloads only.
         solver: "SCS" or "CLARABEL", for the semidefinite programs.
@@ -114,8 +117,7 @@ def design(
         The design, whatever the status; `require_optimal` insists.
 
     Raises:
-        InvalidInputError: an argument out of range, a workload that is all zero, or one that is
-            too large for the method.
+        InvalidInputError: an argument out of range, or a workload that is zero or too large.
         NotConvergedError: the convex solver returned no point at all.
     """
     workload = as_workload(workload)
@@ -128,7 +130,8 @@ def design(
         raise InvalidInputError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
     relation = Neighbours(neighbours)
     kind: Kind = "cells" if relation is Neighbours.ADD_REMOVE else "pairs"
-    limits = Limits(rel_gap, max_steps, time_limit, method, solver, callback, kind)
+    usable_device(device, method=method, kind=kind)
+    limits = Limits(rel_gap, max_steps, time_limit, device, method, solver, callback, kind)
     found = solve(workload, p, limits)
     return Design(
         workload=workload,

@@ -99,6 +99,7 @@ def optimize(
     rel_gap: float = 1e-6,
     max_steps: int = 1000,
     time_limit: float | None = None,
+    device: str = "cpu",
     method: Method = "scaling",
     solver: str = "SCS",
     streaming: bool = False,
@@ -117,6 +118,7 @@ def optimize(
         rel_gap: of the design of least norm, as the following.
         max_steps: at least 1.
         time_limit: in seconds; None for no limit.
+        device: "cpu", or a device of PyTorch.
         method: "scaling", "primal" or "dual".
         solver: "SCS" or "CLARABEL".
         streaming: make that strategy lower triangular, and search for no other.
@@ -139,6 +141,7 @@ def optimize(
         rel_gap=rel_gap,
         max_steps=max_steps,
         time_limit=time_limit,
+        device=device,
         method=method,
         solver=solver,
         callback=callback,

@@ -50,6 +50,7 @@ class Limits:
     rel_gap: float
     max_steps: int
     time_limit: float | None
+    device: str
     method: Method
     solver: str
     callback: Callback | None
@@ -185,6 +186,7 @@ def _solve_matrix(workload: Workload, p: float, limits: Limits) -> Solved:
                 rel_gap=limits.rel_gap,
                 max_steps=limits.max_steps,
                 time_limit=limits.time_limit,
+                device=limits.device,
                 callback=limits.callback,
             )
         else:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-LATE = {"cvxpy", "joblib", "matplotlib", "opendp", "rich"}
+LATE = {"cvxpy", "joblib", "matplotlib", "opendp", "rich", "torch"}
 # upper layers first; a module imports its own layer and those below
 LAYERS = [
     {"cli"},

@@ -35,6 +35,7 @@ def command(
     p: float,
     rel_gap: float,
     time_limit: float | None,
+    device: str,
     noise: Any,
     as_json: bool,
     **guarantee_arguments: Any,
@@ -56,6 +57,7 @@ def command(
             neighbours=guarantee.neighbours,
             rel_gap=rel_gap,
             time_limit=time_limit,
+            device=device,
             callback=callback,
         )
     norm = made.certificate
