@@ -27,7 +27,7 @@ from scipy import linalg
 from pmldesign.errors import InvalidInputError
 from pmldesign.neighbours import Neighbours, Norm, l1_sensitivity, l2_sensitivity
 from pmldesign.strategies.arguments import read_only, strategy_matrix
-from pmldesign.workloads.base import Workload
+from pmldesign.workloads.base import Workload, check_entries
 from pmldesign_solvers.operators import BLOCK_BYTES, Array
 
 RANK_CUTOFF = 1e-10
@@ -137,6 +137,7 @@ class Strategy:
                 f"strategy {self.name!r} measures {self.cells} cells, "
                 f"workload {workload.name!r} has {cells}; both must have the same cells"
             )
+        check_entries(f"strategy {self.name!r}", (cells, cells))
         identity = np.eye(cells)
         unmeasured = identity - self.pseudo_inverse @ self.matrix
         if np.linalg.norm(unmeasured) <= ANSWER_TOLERANCE:

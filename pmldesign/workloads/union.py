@@ -136,6 +136,9 @@ def by_attribute(workload: Workload) -> tuple[Workload, ...]:
     """What a workload asks about each attribute; the workload itself if it has but one."""
     if isinstance(workload, UnionWorkload):
         return tuple(workload.attribute(index) for index in range(len(workload.sizes)))
+    if isinstance(workload, MarginalsWorkload):
+        used = set().union(*workload.subsets)
+        return tuple(_ranges(n, counts=i in used) for i, n in enumerate(workload.sizes))
     return workload.factors if isinstance(workload, KroneckerWorkload) else (workload,)
 
 
