@@ -11,7 +11,8 @@ Where R or L would have more than WRITTEN_ENTRIES entries, a strategy with struc
 what it is made of instead, and so is every strategy of residuals of marginals:
 
     product     `factor_0`, `factor_1` ... and, if they are not all 1, `weights`:
-                R = diag(weights)^(1/2) (factor_0 x factor_1 x ...)
+                R = diag(weights)^(1/2) (factor_0 x factor_1 x ...); dual weights too may be those
+                of the factors, `dual_u_0`, `dual_w_0` ...
     marginals   `sizes`, `residuals` (one row for each set of attributes, -1 where it has fewer
                 members than the largest) and `precisions`
 """
@@ -22,6 +23,7 @@ import hashlib
 import importlib.metadata
 import itertools
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,7 @@ from pmldesign.searched_design import SearchedDesign
 from pmldesign.strategies import MarginalsStrategy, ProductStrategy, Strategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
+from pmldesign_solvers.operators import Array
 
 FORMAT = 1
 FINGERPRINT_COLUMNS = 64
@@ -89,7 +92,7 @@ def write_strategy(
     if isinstance(design, Design):
         header["lower"] = design.certificate.lower
         header["upper"] = design.certificate.upper
-        duals = {"dual_u": design.dual_u, "dual_w": design.dual_w}
+        duals = _duals(design)
     with atomic_write(path, "wb") as handle:
         np.savez(
             handle,
@@ -145,6 +148,15 @@ def _arrays(design: Design | SearchedDesign) -> dict[str, Any]:
         return factors if strategy.weights is None else {**factors, "weights": strategy.weights}
     check_entries("the reconstruction", (design.workload.shape[0], rows))
     return {"strategy": strategy.matrix, "reconstruction": design.reconstruction()}
+
+
+def _duals(design: Design) -> dict[str, Array]:
+    """U and w, factor by factor where a product has too many queries or cells for vectors."""
+    pairs = design.dual_factors
+    if math.prod(u.size for u, _ in pairs) <= WRITTEN_ENTRIES:
+        return {"dual_u": design.dual_u, "dual_w": design.dual_w}
+    found = {f"dual_u_{i}": u for i, (u, _) in enumerate(pairs)}
+    return found | {f"dual_w_{i}": w for i, (_, w) in enumerate(pairs)}
 
 
 def _strategy(name: str, arrays: Mapping[str, Any]) -> Strategy | None:
