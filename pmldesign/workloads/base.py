@@ -64,6 +64,11 @@ class Workload(ABC):
     def gram(self, weights: Array) -> Array:
         """A^T diag(weights) A, shape (n, n), for weights of shape (m,)."""
 
+    @property
+    def gram_rounding(self) -> float:
+        """gram(1) is off by at most this times d d^T, d the norms of the columns of A."""
+        return self.shape[0] * EPS
+
     @abstractmethod
     def row_quadratic(self, matrix: Array) -> Array:
         """diag(A X A^T), shape (m,), for a symmetric matrix X of shape (n, n)."""

@@ -21,7 +21,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import Workload, check_entries
+from pmldesign.workloads.base import EPS, Workload, check_entries
 from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign_solvers import mode_products
 from pmldesign_solvers.operators import NOTHING, Array, DenseOperator, Indices, Merged, Operator
@@ -51,6 +51,11 @@ class KroneckerOperator:
         for a, b in combinations_with_replacement(range(k), 2):
             gram[:, a, :, b] = gram[:, b, :, a] = outer.gram(inner_grams[:, a, b])
         return gram.reshape(n * k, n * k)
+
+    @property
+    def gram_rounding(self) -> float:
+        """gram(1) is off by at most this times d d^T, d the norms of the columns of A."""
+        return self.shape[0] * EPS
 
     def row_quadratic(self, matrix: Array) -> Array:
         """diag(A X A^T), shape (m,), for a symmetric matrix X of shape (n, n)."""

@@ -44,6 +44,8 @@ PRODUCT_ENTRIES = 2**20
 """Largest m * n for which norms of rows are taken from a product instead of a quadratic form."""
 NEGLIGIBLE = 1e-10
 """Part of an upper bound that need not be computed closely."""
+ROUNDED = 1e-8
+"""Largest part of an upper bound that may be added for rounding instead of computing closely."""
 DIRECT_ENTRIES = 2**16
 """Largest m * n whose singular values are computed without a Gram matrix."""
 
@@ -165,10 +167,32 @@ def upper_bound(
     else:
         sensitivity, spread = diameter(strategy) + np.sqrt(TINY), float(np.sqrt(2.0))
         residual -= residual.mean(axis=1, keepdims=True)
-    variances = squared_row_norms(operator, basis) + TINY
-    value = np.sqrt(power_mean(variances, p / 2)) * sensitivity
+    value = np.sqrt(_variance_norm(operator, basis, p)) * sensitivity
     value += _size_of_rest(operator, residual, p, NEGLIGIBLE * value / spread) * spread
     return float(value) * (1.0 + (m + n) * EPS)
+
+
+def _variance_norm(operator: Operator, basis: Array, p: float) -> float:
+    """norm(diag(A B B^T A^T))_(p/2), rounded up but for its last sums.
+
+    At p = 2 that is tr B^T K B with K = A^T A, which many queries have in common. The entries of K
+    are off by at most `gram_rounding` times d d^T, d_j the norm of a column of A, products with it
+    by n eps times as much; that is added, unless a badly conditioned B makes it matter.
+    """
+    m, n = operator.shape
+    if p == 2 and _is_tall(operator):
+        gram = operator.gram(np.ones(m))
+        total = float(np.einsum("ij,ij->", gram @ basis, basis))
+        reach = np.sqrt(gram.diagonal()) @ np.abs(basis)
+        rounding = 2.0 * (operator.gram_rounding + n * EPS) * float(reach @ reach)
+        if rounding <= ROUNDED * total:
+            return total + rounding + m * TINY
+    return power_mean(squared_row_norms(operator, basis) + TINY, p / 2)
+
+
+def _is_tall(operator: Operator) -> bool:
+    m, n = operator.shape
+    return m > 2 * n and m * n > PRODUCT_ENTRIES
 
 
 def _size_of_rest(operator: Operator, residual: Array, p: float, negligible: float) -> float:
@@ -176,10 +200,14 @@ def _size_of_rest(operator: Operator, residual: Array, p: float, negligible: flo
 
     The product decides if that is not negligible.
     """
-    m, n = operator.shape
-    if m > 2 * n and m * n > PRODUCT_ENTRIES:
-        sizes = operator.row_quadratic(np.eye(n)) + TINY
-        size = float(np.linalg.norm(residual) * np.sqrt(power_mean(sizes, p / 2)))
+    if _is_tall(operator):
+        if p == 2:
+            m = operator.shape[0]
+            sizes = float(np.trace(operator.gram(np.ones(m)))) + m * TINY
+        else:
+            each = operator.row_quadratic(np.eye(operator.shape[1])) + TINY
+            sizes = power_mean(each, p / 2)
+        size = float(np.linalg.norm(residual) * np.sqrt(sizes))
         if size <= negligible:
             return size
     return float(np.sqrt(power_mean(squared_row_norms(operator, residual) + TINY, p / 2)))

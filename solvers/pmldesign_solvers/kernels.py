@@ -42,6 +42,10 @@ class Kernels(Protocol):
         """Squared norms of the rows of A diag(left) Q diag(right), shape (m,)."""
         ...
 
+    def row_total(self, left: Array, vectors: Any, right: Array) -> float:
+        """The sum of the row norms for the row weights decomposed last, from their Gram matrix."""
+        ...
+
     def load(self, vectors: Array) -> Any:
         """Q as these kernels hold it."""
         ...
@@ -111,6 +115,11 @@ class NumpyKernels:
         """By the product or the quadratic form, whichever costs less."""
         return factor_row_norms(self._operator, left[:, None] * vectors * right)
 
+    def row_total(self, left: Array, vectors: Array, right: Array) -> float:
+        """The sum of the row norms for the row weights decomposed last, from their Gram matrix."""
+        half = left[:, None] * vectors * right
+        return float(np.einsum("ij,ij->", self._gram @ half, half))
+
     def load(self, vectors: Array) -> Array:
         """The same array."""
         return vectors
@@ -149,6 +158,11 @@ class TorchKernels:
         half = self.load(left)[:, None] * vectors * self.load(right)
         blocks = [((block @ half) ** 2).sum(dim=1) for block in self._blocks]
         return self.fetch(self._torch.cat(blocks))
+
+    def row_total(self, left: Array, vectors: Any, right: Array) -> float:
+        """The sum of the row norms for the row weights decomposed last, from their Gram matrix."""
+        half = self.load(left)[:, None] * vectors * self.load(right)
+        return float(((self._gram @ half) * half).sum())
 
     def load(self, vectors: Array) -> Any:
         """To the device."""

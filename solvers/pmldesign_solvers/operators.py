@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
+EPS = float(np.finfo(np.float64).eps)
 BLOCK_BYTES = 2**25
 """Temporary blocks of a product with a tall workload stay below this size."""
 
@@ -34,6 +35,11 @@ class Operator(Protocol):
 
     def gram(self, weights: Array) -> Array:
         """A^T diag(weights) A, shape (n, n), for weights of shape (m,)."""
+        ...
+
+    @property
+    def gram_rounding(self) -> float:
+        """gram(1) is off by at most this times d d^T, d the norms of the columns of A."""
         ...
 
     def row_quadratic(self, matrix: Array) -> Array:
@@ -119,6 +125,11 @@ class DenseOperator:
             block = self.matrix[rows]
             total += block.T @ (weights[rows, None] * block)
         return total
+
+    @property
+    def gram_rounding(self) -> float:
+        """gram(1) is off by at most this times d d^T, d the norms of the columns of A."""
+        return self.shape[0] * EPS
 
     def row_quadratic(self, matrix: Array) -> Array:
         """diag(A X A^T)."""

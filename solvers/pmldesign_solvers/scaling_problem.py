@@ -124,8 +124,10 @@ class ScalingProblem:
         root = np.sqrt(self.column_counts * w)
         values, vectors = self._decompose(self.row_counts * u, root)
         columns = self._kernels.diagonal(vectors, values) / root**2
-        rows = self._kernels.row_norms(root, vectors, values**-0.5)
         total = float(values.sum())
+        rows = None  # at p = 2 only their sum counts, and that is s
+        if not self._sums_rows(u, values):
+            rows = self._kernels.row_norms(root, vectors, values**-0.5)
         lower = total
         if self.operator.shape[0] * len(root) > DIRECT_ENTRIES:  # as the certificate will have it
             lower = sum_of_roots(values**2, float(values @ values))
@@ -135,7 +137,7 @@ class ScalingProblem:
         return Point(
             u=u,
             w=w,
-            next_u=(u * rows / total) ** dual_exponent(self.row_p),
+            next_u=u if rows is None else (u * rows / total) ** dual_exponent(self.row_p),
             next_w=(w * columns / total) ** dual_exponent(self.column_p),
             lower=lower,
             upper=upper,
@@ -158,17 +160,28 @@ class ScalingProblem:
         kept = min(self._rank, int((eigenvalues > n * EPS * eigenvalues[-1]).sum()))
         return np.sqrt(eigenvalues[n - kept :]), vectors[:, n - kept :]
 
+    def _sums_rows(self, u: Array, values: Array) -> bool:
+        """Whether only the sum of the row norms counts, and the Gram matrix tells it closely."""
+        accurate = bool(values[0] ** 2 >= ACCURATE * values[-1] ** 2)
+        return self.row_p == 2 and accurate and bool((u == 1).all())
+
     def _upper(
-        self, rows: Array, columns: Array, root: Array, vectors: Any, values: Array
+        self, rows: Array | None, columns: Array, root: Array, vectors: Any, values: Array
     ) -> tuple[float, Array]:
         """The better upper bound, and what it divides the columns of R by."""
-        row_size = power_mean(rows, self.row_p / 2, self.row_counts)
+        row_size = float(values.sum())
+        if rows is not None:
+            row_size = power_mean(rows, self.row_p / 2, self.row_counts)
         column_size = power_mean(columns, self.column_p / 2, self.column_counts)
         plain = float(np.sqrt(row_size * column_size))
         if self._rank == len(columns) and np.isinf(self.column_p):
             norms = np.sqrt(columns)
-            rows = self._kernels.row_norms(norms * root, vectors, values**-0.5)
-            scaled = float(np.sqrt(power_mean(rows, self.row_p / 2, self.row_counts)))
+            if rows is None:
+                row_size = self._kernels.row_total(norms * root, vectors, values**-0.5)
+            else:
+                rows = self._kernels.row_norms(norms * root, vectors, values**-0.5)
+                row_size = power_mean(rows, self.row_p / 2, self.row_counts)
+            scaled = float(np.sqrt(row_size))
             if scaled < plain:
                 return scaled, norms
         return plain, np.ones_like(columns)

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import hadamard
 
-from pmldesign_solvers import certificate
+from pmldesign.workloads import parse_workload
+from pmldesign_solvers import certificate, gamma
 from pmldesign_solvers.certificate import certify, lower_bound, power_mean, upper_bound
 from pmldesign_solvers.operators import DenseOperator
 
@@ -178,3 +179,18 @@ def test_the_rest_of_a_tall_workload_is_never_too_small(monkeypatch, p, error):
     value, upper = exact_value(A, R, B, p), upper_bound(DenseOperator(A), R, B, p)
     # what is not negligible is computed as for any workload
     assert value <= upper <= value * (1 + (1e-13 if error == 1e-3 else 1e-10))
+
+
+@pytest.mark.parametrize("name", ["all-range:256", "random"])
+def test_sums_of_variances_from_the_gram_matrix_are_rounded_up(name):
+    # tall enough that the certificate at p = 2 does not go through the queries one by one
+    entries = np.random.default_rng(3).standard_normal((6000, 200))
+    operator = DenseOperator(entries) if name == "random" else parse_workload(name)
+    solution = gamma.solve(operator, 2.0, rel_gap=1e-3)
+    basis = solution.basis.astype(np.longdouble)
+    exact = 0.0
+    for rows in np.array_split(operator.to_dense(), 20):
+        exact += float(((rows @ basis) ** 2).sum())
+    sensitivity = np.linalg.norm(solution.strategy, axis=0).max()
+    assert np.sqrt(exact) * sensitivity <= solution.certificate.upper
+    assert solution.certificate.upper == pytest.approx(np.sqrt(exact) * sensitivity, rel=1e-7)
