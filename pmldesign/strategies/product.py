@@ -99,15 +99,16 @@ class ProductStrategy(Strategy):
         return math.sqrt(float(mode_products.multiply(columns, self.weights).max()))
 
     def measure(self, x: Array) -> Array:
-        """R x, shape (r,), for a histogram x of shape (n,)."""
+        """R x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""
         maps = [factor.measure for factor in self.factors]
-        return self._roots * mode_products.apply(maps, self.sizes, x)
+        measured = mode_products.apply(maps, self.sizes, x)
+        return np.asarray((measured.T * self._roots).T)
 
     def estimate(self, measurements: Array) -> Array:
-        """R^+ y, shape (n,), for measurements y of shape (r,)."""
+        """R^+ y, shape (n,) or (n, c), for measurements y of shape (r,) or (r, c)."""
         maps = [factor.estimate for factor in self.factors]
         rows = [factor.shape[0] for factor in self.factors]
-        return mode_products.apply(maps, rows, measurements / self._roots)
+        return mode_products.apply(maps, rows, (measurements.T / self._roots).T)
 
     def require_answers(self, workload: Workload) -> None:
         """Refuse a workload that R does not determine.
