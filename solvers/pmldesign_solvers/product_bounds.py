@@ -30,7 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pmldesign_solvers import mode_products
-from pmldesign_solvers.certificate import EPS, dual_exponent, dual_norm, power_mean
+from pmldesign_solvers.certificate import EPS, TINY, dual_exponent, dual_norm, power_mean
 from pmldesign_solvers.operators import Array, Operator
 from pmldesign_solvers.product_basis import Parts
 
@@ -130,7 +130,9 @@ class BlockProblem:
         spread = power_mean(variances, self.p / 2, self._copies)
         upper = math.sqrt(spread * float((diagonal / w).max()))
         next_u = (u * variances / total) ** dual_exponent(self.p)
-        return BlockPoint(u, w, total, upper, next_u, diagonal / total)
+        # a cell that no query asks about keeps a weight, or there is nothing to divide by
+        next_w = np.maximum(diagonal / total, TINY)
+        return BlockPoint(u, w, total, upper, next_u, next_w)
 
     def lower_bound(self, u: Array, w: Array) -> float:
         """f(u, w), rounded down."""
