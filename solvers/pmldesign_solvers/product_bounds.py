@@ -110,9 +110,9 @@ class BlockProblem:
         inverses = [np.zeros((n, n)) for _ in self._free]
         for block, count, gram in self._blocks(u, root):
             values, vectors = np.linalg.eigh(gram)
-            kept = values > n * EPS * max(values[-1], 0.0)
-            roots, vectors = np.sqrt(values[kept]), vectors[:, kept]
-            total += count * float(roots.sum())
+            total += count * float(np.sqrt(np.maximum(values, 0.0)).sum())
+            # no direction is left out, or the upper bound would be that of fewer queries
+            roots = np.sqrt(np.maximum(values, max(n * EPS * values[-1], TINY)))
             diagonal += count * (vectors**2 @ roots)
             half = root[:, None] * vectors / np.sqrt(roots)
             inverse = count * (half @ half.T)
@@ -130,9 +130,7 @@ class BlockProblem:
         spread = power_mean(variances, self.p / 2, self._copies)
         upper = math.sqrt(spread * float((diagonal / w).max()))
         next_u = (u * variances / total) ** dual_exponent(self.p)
-        # a cell that no query asks about keeps a weight, or there is nothing to divide by
-        next_w = np.maximum(diagonal / total, TINY)
-        return BlockPoint(u, w, total, upper, next_u, next_w)
+        return BlockPoint(u, w, total, upper, next_u, diagonal / total)
 
     def lower_bound(self, u: Array, w: Array) -> float:
         """f(u, w), rounded down."""
