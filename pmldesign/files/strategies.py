@@ -157,8 +157,7 @@ def _strategy(name: str, arrays: Mapping[str, Any]) -> Strategy | None:
         return ProductStrategy(name, factors, weights=arrays.get("weights"))
     if "residuals" in arrays:
         residuals = [row[row >= 0].tolist() for row in arrays["residuals"]]
-        sizes = [int(size) for size in arrays["sizes"]]
-        return MarginalsStrategy(name, sizes, residuals, arrays["precisions"])
+        return MarginalsStrategy(name, arrays["sizes"].tolist(), residuals, arrays["precisions"])
     return None
 
 

@@ -161,19 +161,28 @@ def test_products_of_equal_weight_flatten_and_weighted_ones_do_not():
     assert ProductStrategy("outer", [a, weighted]).factors == (a, weighted)
 
 
+def test_the_weights_are_its_own():
+    weights = np.arange(1.0, 5.0)
+    strategy = ProductStrategy("s", [Strategy("a", np.eye(4))], weights=weights)
+    weights[0] = 100.0
+    assert strategy.sensitivity == 2.0
+    assert not strategy.weights.flags.writeable
+
+
 def test_what_is_refused():
     full, dependent = Strategy("a", np.eye(2)), Strategy("b", np.ones((2, 2)))
     with pytest.raises(InvalidInputError, match="at least one strategy, got none"):
         ProductStrategy("s", [])
-    for weights in (
-        np.ones(3),
-        np.ones((4, 1)),
-        [1, 1, 1, 0.0],
-        [1, 1, 1, -1.0],
-        [1, 1, 1, np.inf],
+    for weights, words in (
+        (np.ones(3), r"each of the 4 measurements, got shape \(3,\)"),
+        (np.ones((4, 1)), r"got shape \(4, 1\)"),
+        ([1, 1, 0.0, 1], "weight of measurement 2 must be positive and finite, got 0"),
+        ([1, -1.0, 1, 1], "weight of measurement 1 must be positive"),
+        ([1, 1, 1, np.inf], "weight of measurement 3 must be positive and finite"),
+        ([1, 1, 1, 1j], "must be real numbers"),
     ):
-        with pytest.raises(InvalidInputError, match="positive weight for each of its 4"):
-            ProductStrategy("s", [full, full], weights=np.asarray(weights))
+        with pytest.raises(InvalidInputError, match=words):
+            ProductStrategy("s", [full, full], weights=weights)
     with pytest.raises(InvalidInputError, match="depend on each other cannot be weighted"):
         ProductStrategy("s", [full, dependent], weights=np.ones(4))
 
