@@ -153,7 +153,7 @@ def _arrays(design: Design | SearchedDesign) -> dict[str, Any]:
 def _duals(design: Design) -> dict[str, Array]:
     """U and w, factor by factor where a product has too many queries or cells for vectors."""
     pairs = design.dual_factors
-    if math.prod(u.size for u, _ in pairs) <= WRITTEN_ENTRIES:
+    if len(pairs) == 1 or math.prod(u.size for u, _ in pairs) <= WRITTEN_ENTRIES:
         return {"dual_u": design.dual_u, "dual_w": design.dual_w}
     found = {f"dual_u_{i}": u for i, (u, _) in enumerate(pairs)}
     return found | {f"dual_w_{i}": w for i, (_, w) in enumerate(pairs)}
@@ -169,8 +169,7 @@ def _strategy(name: str, arrays: Mapping[str, Any]) -> Strategy | None:
         return ProductStrategy(name, factors, weights=arrays.get("weights"))
     if "residuals" in arrays:
         residuals = [row[row >= 0].tolist() for row in arrays["residuals"]]
-        sizes = [int(size) for size in arrays["sizes"]]
-        return MarginalsStrategy(name, sizes, residuals, arrays["precisions"])
+        return MarginalsStrategy(name, arrays["sizes"].tolist(), residuals, arrays["precisions"])
     return None
 
 

@@ -162,11 +162,11 @@ class Strategy:
         return "add a query that covers it"
 
     def measure(self, x: Array) -> Array:
-        """R x, shape (r,), for a histogram x of shape (n,)."""
+        """R x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""
         return np.asarray(self.matrix @ x)
 
     def estimate(self, measurements: Array) -> Array:
-        """R^+ y, shape (n,), for measurements y of shape (r,)."""
+        """R^+ y, shape (n,) or (n, c), for measurements y of shape (r,) or (r, c)."""
         return np.asarray(self.pseudo_inverse @ measurements)
 
     def reconstruction(self, workload: Workload) -> Array:

@@ -122,7 +122,7 @@ class MarginalsStrategy(Strategy):
         return float(np.sqrt(self.precisions) @ products)
 
     def measure(self, x: Array) -> Array:
-        """R x, shape (r,), for a histogram x of shape (n,)."""
+        """R x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""
         tables = MarginalsWorkload(self.sizes, self.residuals)
         return self._measure(tables.split(tables.matvec(x)))
 
@@ -139,7 +139,7 @@ class MarginalsStrategy(Strategy):
         return self._measure(MarginalsWorkload(self.sizes, self.residuals).tables(records))
 
     def estimate(self, measurements: Array) -> Array:
-        """R^+ y, shape (n,), for measurements y of shape (r,); refused if too large."""
+        """R^+ y, shape (n,) or (n, c), for y of shape (r,) or (r, c); refused if too large."""
         check_entries(f"the histogram of strategy {self.name!r}", (self.cells, 1))
         return self._tables([tuple(range(len(self.sizes)))], measurements)[0]
 
@@ -216,19 +216,19 @@ class MarginalsStrategy(Strategy):
         return isinstance(workload, MarginalsWorkload) and workload.sizes == self.sizes
 
     def _measure(self, tables: Iterable[Array]) -> Array:
-        """R x, shape (r,), from the tables by each T, shape (m_T,)."""
+        """R x, shape (r,), from the tables by each T, shape (m_T,) or (m_T, c)."""
         found = residual_contrasts(self.sizes, self.residuals, tables)
         roots = np.sqrt(self.precisions)
         return np.concatenate([root * part for root, part in zip(roots, found, strict=True)])
 
     def _tables(self, subsets: Sequence[tuple[int, ...]], measurements: Array) -> list[Array]:
-        """The table by each S, shape (m_S,); residuals that are not measured count as 0."""
-        if measurements.shape != self.shape[:1]:
+        """The table by each S, shape (m_S,) or (m_S, c); what is not measured counts as 0."""
+        if measurements.shape[:1] != self.shape[:1]:
             raise InvalidInputError(
                 f"strategy {self.name!r} takes {self.shape[0]} measurements, got shape "
                 f"{measurements.shape}"
             )
-        scaled = measurements / np.repeat(np.sqrt(self.precisions), self._dimensions)
+        scaled = (measurements.T / np.repeat(np.sqrt(self.precisions), self._dimensions)).T
         parts = np.split(scaled, np.cumsum(self._dimensions)[:-1])
         own = dict(zip(self.residuals, parts, strict=True))
         return tables_of_residuals(self.sizes, subsets, own)

@@ -18,11 +18,13 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.neighbours import Neighbours, Norm
 from pmldesign.strategies.arguments import read_only
 from pmldesign.strategies.base import Strategy
+from pmldesign.workloads.attributes import positive_weights
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.union import products_over
 from pmldesign_solvers import mode_products
@@ -36,8 +38,8 @@ class ProductStrategy(Strategy):
     Args:
         name: how tables and messages call it.
         factors: R_1 ... R_k, at least one.
-        weights: shape (r,), positive: the squared factor of each measurement; None for 1. With
-            weights every factor has full row rank.
+        weights: shape (r,), positive: the squared factor of each measurement; None for 1. Copied.
+            With weights every factor has full row rank.
 
     Raises:
         InvalidInputError: no factor, weights that are not r positive numbers, or weights on
@@ -45,21 +47,16 @@ class ProductStrategy(Strategy):
     """
 
     def __init__(
-        self, name: str, factors: Sequence[Strategy], *, weights: Array | None = None
+        self, name: str, factors: Sequence[Strategy], *, weights: ArrayLike | None = None
     ) -> None:
         self.name = name
         self.factors = tuple(part for factor in factors for part in _factors(factor))
-        self.weights = weights
         if not self.factors:
             raise InvalidInputError("strategies must hold at least one strategy, got none")
-        if weights is None:
-            return
-        if weights.shape != self.shape[:1] or not (np.isfinite(weights) & (weights > 0)).all():
-            raise InvalidInputError(
-                f"strategy {name!r} needs a positive weight for each of its {self.shape[0]} "
-                f"measurements, got shape {weights.shape}"
-            )
-        if any(factor.rank < factor.shape[0] for factor in self.factors):
+        self.weights = (
+            None if weights is None else positive_weights("measurement", weights, self.shape[0])
+        )
+        if weights is not None and any(factor.rank < factor.shape[0] for factor in self.factors):
             raise InvalidInputError(
                 f"strategy {name!r}: measurements that depend on each other cannot be weighted"
             )
@@ -100,15 +97,16 @@ class ProductStrategy(Strategy):
         return math.sqrt(float(mode_products.multiply(columns, self.weights).max()))
 
     def measure(self, x: Array) -> Array:
-        """R x, shape (r,), for a histogram x of shape (n,)."""
+        """R x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""
         maps = [factor.measure for factor in self.factors]
-        return self._roots * mode_products.apply(maps, self.sizes, x)
+        measured = mode_products.apply(maps, self.sizes, x)
+        return np.asarray((measured.T * self._roots).T)
 
     def estimate(self, measurements: Array) -> Array:
-        """R^+ y, shape (n,), for measurements y of shape (r,)."""
+        """R^+ y, shape (n,) or (n, c), for measurements y of shape (r,) or (r, c)."""
         maps = [factor.estimate for factor in self.factors]
         rows = [factor.shape[0] for factor in self.factors]
-        return mode_products.apply(maps, rows, measurements / self._roots)
+        return mode_products.apply(maps, rows, (measurements.T / self._roots).T)
 
     def require_answers(self, workload: Workload) -> None:
         """Refuse a workload that R does not determine.

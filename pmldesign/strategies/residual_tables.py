@@ -23,7 +23,7 @@ Attributes = tuple[int, ...]
 def residual_contrasts(
     sizes: Sequence[int], residuals: Sequence[Attributes], tables: Iterable[Array]
 ) -> list[Array]:
-    """The contrasts of each T, shape (d_T,), from the tables by each T, shape (m_T,)."""
+    """The contrasts of each T from the tables by each T, shape (m_T,) or (m_T, c)."""
     remaining = iter(tables)
     found: list[Array] = []
     for block, shape in _blocks(sizes, residuals):
@@ -35,31 +35,33 @@ def residual_contrasts(
 def tables_of_residuals(
     sizes: Sequence[int], subsets: Sequence[Attributes], parts: Mapping[Attributes, Array]
 ) -> list[Array]:
-    """The table by each S, shape (m_S,), from the contrasts of its subsets.
+    """The table by each S, shape (m_S,) or (m_S, c), from the contrasts of its subsets.
 
     Args:
         sizes: number of values of each attribute.
         subsets: the sets S.
-        parts: the contrasts of each T, shape (d_T,); those that are not there are 0.
+        parts: the contrasts of each T, shape (d_T,) or (d_T, c); those that are not there are 0.
     """
+    trailing = next(iter(parts.values())).shape[1:]
     wide = [tuple(i for i in subset if sizes[i] > 1) for subset in subsets]
     found: list[Array] = []
     for block, shape in _blocks(sizes, wide):
-        coefficients = np.zeros((*shape, len(block)))
+        coefficients = np.zeros((*shape, *trailing, len(block)))
         axes = range(len(shape))
         for chosen in chain.from_iterable(combinations(axes, k) for k in range(len(shape) + 1)):
             place = tuple(slice(1, None) if axis in chosen else 0 for axis in axes)
             spread = [shape[axis] - 1 for axis in chosen]
-            nothing = np.zeros(math.prod(spread))
+            nothing = np.zeros((math.prod(spread), *trailing))
             own = [parts.get(tuple(S[axis] for axis in chosen), nothing) for S in block]
-            coefficients[place] = np.stack(own, axis=-1).reshape(*spread, len(block))
-        found += _along_axes(expand, shape, coefficients.reshape(-1, len(block)))
+            coefficients[place] = np.stack(own, axis=-1).reshape(*spread, *trailing, len(block))
+        columns = coefficients.reshape(math.prod(shape), *trailing, len(block))
+        found += _along_axes(expand, shape, columns)
     return found
 
 
 def _along_axes(transform: mode_products.Map, shape: Sequence[int], columns: Array) -> list[Array]:
     changed = mode_products.apply([transform] * len(shape), shape, columns)
-    return list(np.ascontiguousarray(changed.T))
+    return list(np.ascontiguousarray(np.moveaxis(changed, -1, 0)))
 
 
 def _blocks(

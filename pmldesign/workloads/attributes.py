@@ -88,6 +88,8 @@ def positive_weights(kind: str, weights: ArrayLike, count: int) -> Array:
     Raises:
         InvalidInputError: another number of weights, or one that is not positive and finite.
     """
+    if np.iscomplexobj(weights):
+        raise InvalidInputError(f"the weights of {kind}s must be real numbers")
     kept = np.array(weights, dtype=np.float64)
     if kept.shape != (count,):
         raise InvalidInputError(

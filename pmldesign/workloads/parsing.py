@@ -109,7 +109,8 @@ def parse_workload(text: str) -> Workload:
     """
     if not text.strip():
         raise InvalidInputError("the workload has no name; try prefix:64")
-    parts = [_parse_product(part, text) for part in text.split("+")]
+    known = cache(_parse_factor)  # equal factors are one object, solved once
+    parts = [_parse_product(part, text, known) for part in text.split("+")]
     if len(parts) == 1:
         return parts[0]
     marginals = as_marginals(parts)
@@ -125,14 +126,13 @@ def parse_workload(text: str) -> Workload:
     return UnionWorkload(parts)
 
 
-def _parse_product(product: str, text: str) -> Workload:
+def _parse_product(product: str, text: str, known: Callable[[str], Workload]) -> Workload:
     parts = [part.strip() for part in product.split("*")]
     if "" in parts:
         problem = "an empty part; write a union as" if parts == [""] else "an empty factor; write"
         example = "total:8+prefix:8" if parts == [""] else "a product as prefix:16*histogram:5"
         raise InvalidInputError(f"{_shown(text)} has {problem} {example}")
-    known = {part: _parse_factor(part) for part in dict.fromkeys(parts)}
-    factors = [known[part] for part in parts]  # equal factors are one object, solved once
+    factors = [known(part) for part in parts]
     if len(factors) == 1:
         return factors[0]
     workload = KroneckerWorkload(factors)

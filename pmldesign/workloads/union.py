@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import Workload
+from pmldesign.workloads.base import Workload, count_text
 from pmldesign.workloads.kronecker import MERGED_ENTRIES, KroneckerWorkload
 from pmldesign.workloads.marginals import MarginalsWorkload
 from pmldesign.workloads.ranges import RangeWorkload
@@ -49,23 +49,24 @@ class UnionWorkload(Workload):
             if part.shape[1] != cells:
                 raise InvalidInputError(
                     f"the parts of a union ask about the same cells; {self.parts[0].name!r} has "
-                    f"{cells} cells, {part.name!r} has {part.shape[1]}"
+                    f"{count_text(cells)} cells, {part.name!r} has {count_text(part.shape[1])}"
                 )
         self._stops = np.cumsum([part.shape[0] for part in self.parts])
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Cells of each attribute; only the number of cells where the parts' attributes differ."""
-        found = {_sizes(part) for part in self.parts}
-        return found.pop() if len(found) == 1 else (self.shape[1],)
+        """Cells of each attribute; only the number of cells if it is no union of products."""
+        found = _sizes(self.parts[0])
+        return (self.shape[1],) if products_over(self, found) is None else found
 
     def attribute(self, index: int) -> Workload:
         """All queries on attribute `index`: the factors of the parts there.
 
         Of factors with as many queries and the same Gram matrix only the first one counts.
         """
-        parts = products_over(self, self.sizes)
-        if len(self.sizes) == 1 or parts is None:
+        sizes = self.sizes
+        parts = products_over(self, sizes)
+        if len(sizes) == 1 or parts is None:
             return self
         distinct: dict[tuple[int, bytes], Workload] = {}
         for part in parts:

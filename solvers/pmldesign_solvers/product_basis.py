@@ -159,6 +159,7 @@ class BasisProblem:
         moved = operator.gram(u) @ inverse
         squares = np.einsum("ij,ij->j", moved, inverse @ moved)
         columns = mode_products.multiply(self._columns, point.weights)
+        columns = np.maximum(columns, EPS * columns.max())  # zero where nothing is asked
         return self.normalise(u, np.sqrt(np.maximum(squares, 0.0) / columns))
 
     def _row_norms(self, weights: Array) -> Array:

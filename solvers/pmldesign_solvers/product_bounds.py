@@ -30,7 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pmldesign_solvers import mode_products
-from pmldesign_solvers.certificate import EPS, dual_exponent, dual_norm, power_mean
+from pmldesign_solvers.certificate import EPS, TINY, dual_exponent, dual_norm, power_mean
 from pmldesign_solvers.operators import Array, Operator
 from pmldesign_solvers.product_basis import Parts
 
@@ -110,9 +110,9 @@ class BlockProblem:
         inverses = [np.zeros((n, n)) for _ in self._free]
         for block, count, gram in self._blocks(u, root):
             values, vectors = np.linalg.eigh(gram)
-            kept = values > n * EPS * max(values[-1], 0.0)
-            roots, vectors = np.sqrt(values[kept]), vectors[:, kept]
-            total += count * float(roots.sum())
+            total += count * float(np.sqrt(np.maximum(values, 0.0)).sum())
+            # no direction is left out, or the upper bound would be that of fewer queries
+            roots = np.sqrt(np.maximum(values, max(n * EPS * values[-1], TINY)))
             diagonal += count * (vectors**2 @ roots)
             half = root[:, None] * vectors / np.sqrt(roots)
             inverse = count * (half @ half.T)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pmldesign_solvers import basis_descent, diagonal_scaling, gamma
+from pmldesign_solvers import basis_descent, diagonal_scaling, gamma, mode_products
 from pmldesign_solvers.certificate import EPS, Certificate, Kind, lower_bound, power_mean
 from pmldesign_solvers.operators import Array, Operator
 from pmldesign_solvers.product_basis import (
@@ -94,7 +94,7 @@ class _Search:
     eigendecompositions: int = 0
     problem: BasisProblem | None = None
     point: BasisPoint | None = None
-    duals: tuple[float, Array, Array] = (0.0, np.ones(1), np.ones(1))
+    duals: tuple[float, Array, Array] = (-1.0, np.ones(1), np.ones(1))
 
     @property
     def seconds(self) -> float:
@@ -122,8 +122,18 @@ class _Search:
 
     def factor(self, operator: Operator, p: float, kind: Kind = "cells") -> Solution:
         """The design for one attribute of one part, or of all of them."""
-        found = gamma.solve(operator, p, kind=kind, rel_gap=FACTOR_GAP, max_steps=self.max_steps)
+        limit = self.time_limit
+        found = gamma.solve(
+            operator,
+            p,
+            kind=kind,
+            rel_gap=FACTOR_GAP,
+            max_steps=self.max_steps,
+            time_limit=None if limit is None or self.problem is None else limit - self.seconds,
+        )
         self.eigendecompositions += found.eigendecompositions
+        if found.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
         return found
 
     def weigh(self, problem: BasisProblem) -> float:
@@ -207,7 +217,6 @@ def _stages(
 ) -> Iterator[None]:
     """Better and better bounds, the cheap ones first."""
     norms = _norms(search, parts, p)
-    search.lower = power_mean(norms, p) * (1 - (len(parts) + 8) * EPS)
     bases = [eigenbasis(search.factor(one, p).strategy) for one in attributes]
     reached = search.weigh(BasisProblem(parts, bases, p))
     yield
@@ -217,6 +226,9 @@ def _stages(
             _free(search, problem)
             yield
     for index, one in enumerate(attributes):
+        rows, cells = bases[index].matrix.shape
+        if rows == 1 or math.comb(cells, 2) > gamma.MAX_PAIRS:
+            continue
         tried = [*bases]
         tried[index] = residual_basis(search.factor(one, p, "pairs").strategy)
         value = search.weigh(BasisProblem(parts, tried, p))
@@ -243,12 +255,22 @@ def _stages(
 
 
 def _norms(search: _Search, parts: Parts, p: float) -> Array:
-    """A lower bound on gamma_(p) of every part."""
-    known: dict[Operator, float] = {}
-    for factor in (factor for part in parts for factor in part):
-        if factor not in known:
-            known[factor] = search.factor(factor, p).certificate.lower
-    return np.array([math.prod(known[factor] for factor in part) for part in parts])
+    """A lower bound on gamma_(p) of every part; together, and for the largest, on the union's."""
+    distinct = dict.fromkeys(factor for part in parts for factor in part)
+    known = {factor: search.factor(factor, p) for factor in distinct}
+    lower = [[known[factor].certificate.lower for factor in part] for part in parts]
+    norms = np.array([math.prod(part) * (1 - len(part) * EPS) for part in lower])
+    search.lower = power_mean(norms, p) * (1 - (len(parts) + 8) * EPS)
+    largest = int(norms.argmax())
+    own = [
+        mode_products.outer(
+            [known[one].dual_u if s == largest else np.zeros(one.shape[0]) for one in part]
+        )
+        for s, part in enumerate(parts)
+    ]
+    w = mode_products.outer([known[one].dual_w for one in parts[largest]])
+    search.below(float(norms[largest]), np.concatenate(own), w)
+    return norms
 
 
 def _free(search: _Search, problem: BlockProblem) -> None:

@@ -71,9 +71,9 @@ def test_no_strategy_at_all_costs_the_whole_workload(rows, columns, p, seed):
 def test_a_basis_that_misses_a_query_pays_for_it():
     # R = B = diag(1, 0) answers the first query only; the second costs norm(e_2) = 1 on its own
     half = np.diag([1.0, 0.0])
-    for p, gamma in ((2, 2**0.5), (4, 2**0.25), (np.inf, 1.0)):
+    for p, norm in ((2, 2**0.5), (4, 2**0.25), (np.inf, 1.0)):
         bound = upper_bound(DenseOperator(np.eye(2)), half, half, p)
-        assert gamma <= bound
+        assert norm <= bound
         assert bound == pytest.approx(2.0, rel=1e-13)
 
 

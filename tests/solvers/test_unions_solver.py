@@ -1,0 +1,195 @@
+"""gamma_(p) of unions of products from their structure, against the dense solver."""
+
+import math
+from functools import reduce
+from itertools import count, pairwise
+
+import numpy as np
+import pytest
+from certified import dual_exponent, dual_value, factorization_value, p_norm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_unions import EXPONENTS, TEXTS, norm, random_unions, union
+
+from pmldesign_solvers import basis_descent, gamma, unions
+from pmldesign_solvers.operators import DenseOperator
+from pmldesign_solvers.solution import Status
+
+
+def assert_certified(found, one, p):
+    """The claims of a solution, derived again from its arrays."""
+    A = one.dense
+    m, n = A.shape
+    R = np.sqrt(found.weights)[:, None] * reduce(np.kron, [b.matrix for b in found.bases])
+    B = reduce(np.kron, [b.inverse for b in found.bases]) / np.sqrt(found.weights)
+    assert np.linalg.norm(R, axis=0).max() == pytest.approx(1.0, rel=1e-11)
+    np.testing.assert_allclose(A @ B @ R, A, atol=1e-8 * np.abs(A).max())
+    value = factorization_value(R, A @ B, p)
+    assert value * (1 - 1e-12) <= found.certificate.upper <= value * (1 + 1e-8)
+    u, w = found.dual_u, found.dual_w
+    assert u.shape == (m,)
+    assert w.shape == (n,)
+    assert min(u.min(), w.min()) >= 0
+    assert p_norm(u, dual_exponent(p)) == pytest.approx(1.0)
+    assert w.sum() == pytest.approx(1.0)
+    # the weights that come with a bound by parts prove no more than that
+    assert dual_value(A, u, w, p) <= found.certificate.lower * (1 + 1e-4)
+    assert 0 < found.certificate.lower <= found.certificate.upper
+
+
+@pytest.mark.parametrize("p", EXPONENTS)
+@pytest.mark.parametrize("text", TEXTS)
+def test_the_bounds_enclose_the_norm(text, p):
+    one = union(text)
+    found = unions.solve(*one.arguments, p)
+    assert_certified(found, one, p)
+    assert found.certificate.lower <= norm(text, p).upper
+    assert found.certificate.upper >= norm(text, p).lower
+    assert found.certificate.gap < (0.06 if p == 2 else 0.16)
+    assert found.status in (Status.STRUCTURED, Status.OPTIMAL)
+
+
+@given(random_unions(), st.sampled_from(EXPONENTS))
+@settings(max_examples=10)
+def test_random_unions(given_union, p):
+    one, _ = given_union
+    found = unions.solve(*one.arguments, p)
+    assert_certified(found, one, p)
+    dense = gamma.solve(DenseOperator(one.dense), p).certificate
+    assert found.certificate.lower <= dense.upper
+    assert found.certificate.upper >= dense.lower
+
+
+@pytest.mark.parametrize("p", EXPONENTS)
+def test_a_union_that_is_one_product_is_solved_to_the_gap(p):
+    one = union("prefix:4*histogram:3+prefix:4*histogram:3")
+    found = unions.solve(*one.arguments, p, rel_gap=3e-3)
+    assert_certified(found, one, p)
+    assert found.status is Status.OPTIMAL
+    assert found.certificate.gap <= 3e-3
+
+
+@pytest.mark.parametrize("p", EXPONENTS)
+@pytest.mark.parametrize("max_steps", [1, 2, 7, 30])
+def test_the_steps_are_limited(max_steps, p):
+    one = union(TEXTS[5])
+    found = unions.solve(*one.arguments, p, max_steps=max_steps)
+    assert found.status is Status.ITERATION_LIMIT
+    assert found.steps == max_steps
+    assert_certified(found, one, p)
+
+
+def test_out_of_time_after_the_first_strategy():
+    one = union(TEXTS[5])
+    found = unions.solve(*one.arguments, 4.0, time_limit=1e-9)
+    assert found.status is Status.TIME_LIMIT
+    assert_certified(found, one, 4.0)
+
+
+@pytest.mark.parametrize("calls", [1, 2, 20, 60, 100, 400])
+def test_ctrl_c_keeps_the_best(calls):
+    one = union(TEXTS[5])
+    seen = []
+
+    def interrupt(step):
+        seen.append(step)
+        if len(seen) == calls:
+            raise KeyboardInterrupt
+
+    found = unions.solve(*one.arguments, 4.0, callback=interrupt)
+    assert len(seen) == calls
+    assert found.status is Status.INTERRUPTED
+    assert_certified(found, one, 4.0)
+    assert found.certificate.upper <= seen[-1].upper
+    assert found.certificate.lower >= seen[-1].lower
+
+
+def test_ctrl_c_in_the_design_for_an_attribute_ends_the_solver(monkeypatch):
+    # those designs keep the best so far themselves; before a first strategy there is none
+    calls = count(1)
+    solve = gamma.solve
+    one = union(TEXTS[0])
+
+    def interrupted(operator, p, **options):
+        def stop(_):
+            raise KeyboardInterrupt
+
+        number = next(calls)
+        return solve(operator, p, callback=stop if number == limit else None, **options)
+
+    monkeypatch.setattr(gamma, "solve", interrupted)
+    limit = 1
+    with pytest.raises(KeyboardInterrupt):
+        unions.solve(*one.arguments, 2.0)
+    calls = count(1)
+    limit = 5  # two kinds of factors, two attributes, then what differs between the cells
+    found = unions.solve(*one.arguments, 2.0)
+    assert found.status is Status.INTERRUPTED
+    assert next(calls) == 6
+    assert_certified(found, one, 2.0)
+
+
+def test_the_bounds_that_are_reported_only_get_better():
+    one = union(TEXTS[5])
+    seen = []
+    found = unions.solve(*one.arguments, 4.0, callback=seen.append)
+    assert len(seen) > 100
+    for before, after in pairwise(seen):
+        assert after.lower >= before.lower
+        assert after.upper <= before.upper
+        assert after.seconds >= before.seconds
+    assert seen[-1].upper == found.certificate.upper
+    assert seen[-1].lower == found.certificate.lower
+
+
+@pytest.mark.parametrize("p", EXPONENTS)
+def test_without_the_descent_it_is_no_better(monkeypatch, p):
+    one = union(TEXTS[5])
+    found = unions.solve(*one.arguments, p)
+    monkeypatch.setattr(basis_descent, "descend", lambda *_, **__: iter(()))
+    plain = unions.solve(*one.arguments, p)
+    assert found.certificate.upper <= plain.certificate.upper
+    assert found.certificate.lower == plain.certificate.lower
+
+
+def test_bad_bases_from_the_descent_are_not_taken(monkeypatch):
+    # a basis that lost a row does not answer the workload, whatever its weights promise
+    one = union(TEXTS[0])
+    monkeypatch.setattr(basis_descent, "descend", lambda *_, **__: iter([broken]))
+    broken = []
+    for attribute in one.arguments[2]:
+        n = attribute.shape[1]
+        broken.append(unions.Basis(np.eye(n)[:1], np.eye(n)[:, :1]))
+    found = unions.solve(*one.arguments, 2.0)
+    assert_certified(found, one, 2.0)
+
+
+@pytest.mark.parametrize("p", EXPONENTS)
+def test_beyond_dense_size_the_bounds_hold_without_the_matrix(monkeypatch, p):
+    monkeypatch.setattr(unions, "DENSE_CELLS", 1)
+    text = TEXTS[5]
+    one = union(text)
+    found = unions.solve(*one.arguments, p)
+    assert_certified(found, one, p)
+    assert found.certificate.lower <= norm(text, p).upper
+    assert found.certificate.upper >= norm(text, p).lower
+
+
+def test_scaling_the_workload_scales_the_bounds():
+    p = 4.0
+    one = union(TEXTS[1])
+    found = unions.solve(*one.arguments, p).certificate
+
+    class Scaled:
+        def __init__(self, operator):
+            self.dense = DenseOperator(1e-6 * operator.to_dense())
+
+        def __getattr__(self, name):
+            return getattr(self.dense, name)
+
+    workload, parts, attributes = one.arguments
+    scaled = [[Scaled(part[0]), *part[1:]] for part in parts]
+    other = unions.solve(Scaled(workload), scaled, attributes, p).certificate
+    assert other.upper == pytest.approx(1e-6 * found.upper, rel=1e-2)
+    assert other.lower == pytest.approx(1e-6 * found.lower, rel=1e-2)
+    assert math.isfinite(other.gap)
