@@ -7,13 +7,12 @@ records is public, and R and A count without their total (`workloads.centred`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from pmldesign.neighbours import Neighbours, l1_sensitivity, l2_sensitivity
+from pmldesign.neighbours import Neighbours, Norm
 from pmldesign.noise import Noise, gaussian_error, gaussian_moment_root, laplace_error
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload
@@ -43,8 +42,8 @@ class Answering:
 
     def sensitivity(self, noise: Noise) -> float:
         """Largest distance of neighbours' measurements: l2 for Gaussian noise, l1 for Laplace."""
-        norm: Callable[..., float] = l2_sensitivity if noise is Noise.GAUSSIAN else l1_sensitivity
-        return norm(self.strategy.matrix, self.neighbours)
+        norm: Norm = "l2" if noise is Noise.GAUSSIAN else "l1"
+        return self.strategy.sensitivity_under(self.neighbours, norm)
 
     def norm(self, p: float) -> float:
         """What the strategy makes of gamma_(p)(A), or of its replace version: at least that norm.

@@ -36,9 +36,10 @@ from pmldesign.gaussian_profile import (
 )
 from pmldesign.guarantees import PML, ApproxDP, ApproxPML, Guarantee, PMLGuarantee, PureDP
 from pmldesign.leakage import laplace_leakage_from_distances
-from pmldesign.neighbours import l1_sensitivity, l2_sensitivity, pairwise_distances
+from pmldesign.neighbours import Neighbours, l1_sensitivity, l2_sensitivity, pairwise_distances
 from pmldesign.noise import Noise, expected_error
 from pmldesign.private_end import private_end
+from pmldesign.strategies.base import Strategy
 from pmldesign_solvers.operators import Array
 
 __all__ = [
@@ -73,7 +74,7 @@ class Calibration:
 
 
 def calibrate(
-    strategy_matrix: ArrayLike,
+    strategy: Strategy | ArrayLike,
     guarantee: Guarantee,
     *,
     noise: Noise | str,
@@ -82,7 +83,8 @@ def calibrate(
     """Smallest scale of the noise on R x that meets the guarantee.
 
     Args:
-        strategy_matrix: R, shape (r, k); column j is what one record in cell j contributes.
+        strategy: R, shape (r, k), as a Strategy or a matrix; column j is what one record in cell j
+            contributes.
         guarantee: what is to be met.
         noise: "gaussian" or "laplace".
         allow_vacuous: accept a guarantee that needs no noise at all, and return scale 0.
@@ -95,9 +97,11 @@ def calibrate(
         InfeasibleError: this noise meets this guarantee at no scale.
         VacuousGuaranteeError: R x itself satisfies the guarantee, which protects nobody.
     """
-    matrix, noise = finite_matrix("strategy_matrix", strategy_matrix), Noise(noise)
+    noise = Noise(noise)
     if isinstance(guarantee, PureDP | ApproxDP):
-        return _calibrate_dp(matrix, guarantee, noise)
+        return _calibrate_dp(strategy, guarantee, noise)
+    given = strategy.matrix if isinstance(strategy, Strategy) else strategy
+    matrix = finite_matrix("strategy", given)
     loss, target, diameter = _pml_loss(matrix, guarantee, noise)
     if diameter == 0:
         return Calibration(noise, 0.0, guarantee, 0.0)
@@ -182,16 +186,24 @@ def laplace_scale(sensitivity: float, *, epsilon: float) -> float:
     return scale
 
 
-def _calibrate_dp(matrix: Array, guarantee: PureDP | ApproxDP, noise: Noise) -> Calibration:
+def _calibrate_dp(
+    strategy: Strategy | ArrayLike, guarantee: PureDP | ApproxDP, noise: Noise
+) -> Calibration:
     epsilon = guarantee.epsilon
     _require_possible(guarantee, noise)
+    sensitivity = _sensitivity(strategy, guarantee.neighbours, noise)
     if isinstance(guarantee, ApproxDP) and noise is Noise.GAUSSIAN:
-        sensitivity = l2_sensitivity(matrix, guarantee.neighbours)
         scale = analytic_gaussian_scale(sensitivity, epsilon=epsilon, delta=guarantee.delta)
         return Calibration(noise, scale, guarantee, gaussian_delta(sensitivity, scale, epsilon))
-    sensitivity = l1_sensitivity(matrix, guarantee.neighbours)
     scale = laplace_scale(sensitivity, epsilon=epsilon)
     return Calibration(noise, scale, guarantee, sensitivity / scale if scale > 0 else 0.0)
+
+
+def _sensitivity(strategy: Strategy | ArrayLike, neighbours: Neighbours, noise: Noise) -> float:
+    if isinstance(strategy, Strategy):
+        return strategy.sensitivity_under(neighbours, "l2" if noise is Noise.GAUSSIAN else "l1")
+    norm = l2_sensitivity if noise is Noise.GAUSSIAN else l1_sensitivity
+    return norm(strategy, neighbours)
 
 
 def _require_possible(guarantee: Guarantee, noise: Noise) -> None:

@@ -19,16 +19,14 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Literal
 
-import numpy as np
-
 from pmldesign._arguments import exponent, positive
 from pmldesign.errors import InvalidInputError, NotConvergedError
 from pmldesign.neighbours import Neighbours
-from pmldesign.strategies import Strategy
+from pmldesign.strategies import Strategy, kronecker
 from pmldesign.workloads import KroneckerWorkload, Workload, as_workload
 from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.centred import CentredWorkload
-from pmldesign_solvers import gamma
+from pmldesign_solvers import gamma, mode_products
 from pmldesign_solvers.certificate import Certificate, Kind
 from pmldesign_solvers.operators import Array
 from pmldesign_solvers.solution import Callback, Solution, Status
@@ -139,11 +137,13 @@ def design(
         if isinstance(workload, KroneckerWorkload) and kind == "cells"
         else (workload,)
     )
-    check_entries("the strategy", (workload.shape[1], workload.shape[1]))
+    for factor in factors:
+        check_entries("the strategy", (factor.shape[1], factor.shape[1]))
     # (1 + gap/k)^k <= 1 + 1.8 gap for gap <= 1: leave room for the product of the factors' gaps
     share = rel_gap if len(factors) == 1 else math.log1p(rel_gap) / len(factors)
     limits = _Limits(share, max_steps, time_limit, method, solver, callback, kind)
-    solutions = [_solve(factor, p, limits) for factor in factors]
+    found = {factor: _solve(factor, p, limits) for factor in dict.fromkeys(factors)}
+    solutions = [found[factor] for factor in factors]
     return _combine(workload, p, relation, rel_gap, solutions)
 
 
@@ -222,26 +222,25 @@ def _combine(
         workload=workload,
         p=p,
         neighbours=neighbours,
-        strategy=Strategy(
-            "design",
-            _kronecker([s.strategy for s in solutions]),
-            inverse=_kronecker([s.basis for s in solutions]),
-        ),
+        strategy=_product_strategy(solutions),
         certificate=certificate,
-        dual_u=_kronecker([s.dual_u for s in solutions]),
-        dual_w=_kronecker([s.dual_w for s in solutions]),
+        dual_u=_outer([s.dual_u for s in solutions]),
+        dual_w=_outer([s.dual_w for s in solutions]),
         status=Status.OPTIMAL if met and not stopped else (stopped or [Status.STALLED])[0],
-        steps=sum(s.steps for s in solutions),
-        eigendecompositions=sum(s.eigendecompositions for s in solutions),
-        seconds=sum(s.seconds for s in solutions),
+        steps=sum(s.steps for s in set(solutions)),
+        eigendecompositions=sum(s.eigendecompositions for s in set(solutions)),
+        seconds=sum(s.seconds for s in set(solutions)),
     )
 
 
-def _kronecker(arrays: Sequence[Array]) -> Array:
-    total = arrays[0]
-    for array in arrays[1:]:
-        total = np.asarray(np.kron(total, array), dtype=np.float64)
-    return total
+def _product_strategy(solutions: Sequence[Solution]) -> Strategy:
+    factors = [Strategy("design", one.strategy, inverse=one.basis) for one in solutions]
+    return factors[0] if len(factors) == 1 else kronecker(factors)
+
+
+def _outer(vectors: Sequence[Array]) -> Array:
+    """Weights of a product; those of pairs, a matrix, belong to a single factor."""
+    return vectors[0] if len(vectors) == 1 else mode_products.outer(vectors)
 
 
 def _product(values: Sequence[float], *, towards: float) -> float:

@@ -141,9 +141,7 @@ def calibrated(
     sensitivity = answering.sensitivity(noise)
     if guarantee is None:
         return Mechanism(answering, noise, sensitivity, sensitivity, None)
-    found = calibrate(
-        answering.strategy.matrix, guarantee, noise=noise, allow_vacuous=allow_vacuous
-    )
+    found = calibrate(answering.strategy, guarantee, noise=noise, allow_vacuous=allow_vacuous)
     return Mechanism(answering, noise, sensitivity, found.scale, found)
 
 

@@ -82,11 +82,10 @@ def _gaussian(problem: Problem) -> list[Bound]:
 def _longest_step(problem: Problem) -> float:
     """Longest step, max over v of norm(v)_2, rounded up."""
     m, n = problem.workload.shape
-    gram = problem.workload.gram(np.ones(m))
-    squares = gram.diagonal()
+    squares = problem.workload.column_squares()
     allowance = (m + n) * EPS * float(squares.max())
     if not problem.add_remove:
-        squares = squares[:, None] + squares - 2 * gram
+        squares = squares[:, None] + squares - 2 * problem.workload.gram(np.ones(m))
         allowance *= 4
     return math.sqrt(float(squares.max()) + allowance)
 

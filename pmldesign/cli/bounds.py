@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -61,7 +61,7 @@ def command(
     norm = made.certificate
     reached = compare(
         queries,
-        [replace(made.strategy, name="norm-optimal"), *BASELINES],
+        [made.strategy.renamed("norm-optimal"), *BASELINES],
         p=p,
         guarantee=guarantee,
         noise=noise,

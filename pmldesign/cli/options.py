@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -186,7 +185,7 @@ def load_strategy(text: str) -> Strategy:
     if Path(text).suffix.lower() == ".npz":
         return read_strategy(text)
     queries = load_workload(text)
-    return replace(workload_strategy(queries), name=queries.name)
+    return workload_strategy(queries).renamed(queries.name)
 
 
 def numbers(option: str, text: str, *, example: str) -> list[float]:

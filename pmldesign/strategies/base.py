@@ -16,15 +16,17 @@ and query i is answered when cell i arrives.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from copy import copy
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import linalg
 
 from pmldesign.errors import InvalidInputError
+from pmldesign.neighbours import Neighbours, Norm, l1_sensitivity, l2_sensitivity
+from pmldesign.strategies.arguments import read_only, strategy_matrix
 from pmldesign.workloads.base import Workload
 from pmldesign_solvers.operators import BLOCK_BYTES, Array
 
@@ -41,18 +43,13 @@ Above the rounding of R^+ R for condition numbers up to about 1e9, and far below
 measurement leaves: 1/sqrt(n) at least for a sum of cells of which one is not measured.
 """
 
-LARGEST_ENTRY = 1e100
-"""Entries up to this size, and no matrix all below its inverse: squares stay in range."""
 
-
-@dataclass(frozen=True, eq=False)
 class Strategy:
     """A strategy matrix R and what follows from it.
 
-    Attributes:
+    Args:
         name: how tables and messages call it ("tree").
-        matrix: R, shape (r, n), float64, read-only. Copied, unless it is a read-only
-            float64 array that owns its data.
+        matrix: R, shape (r, n). Copied, unless it is a read-only float64 array that owns its data.
         inverse: R^+, shape (n, r), where whoever made R knows it (R has full row rank then);
             None computes it when asked for.
 
@@ -61,17 +58,24 @@ class Strategy:
             finite, is zero, or is scaled out of the range of float64 squares.
     """
 
-    name: str
-    matrix: Array = field(repr=False)
-    inverse: Array | None = field(repr=False, default=None)
+    def __init__(self, name: str, matrix: ArrayLike, inverse: Array | None = None) -> None:
+        self.name = name
+        self._matrix = strategy_matrix(name, matrix)
+        self._inverse = inverse
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "matrix", _validated(self.name, self.matrix))
+    def __repr__(self) -> str:
+        rows, cells = self.shape
+        return f"{type(self).__name__}({self.name!r}, {rows} x {cells})"
+
+    @property
+    def matrix(self) -> Array:
+        """R, shape (r, n), float64, read-only."""
+        return self._matrix
 
     @property
     def shape(self) -> tuple[int, int]:
         """Number of measurements r and of cells n."""
-        rows, cells = self.matrix.shape
+        rows, cells = self._matrix.shape
         return rows, cells
 
     @property
@@ -79,15 +83,26 @@ class Strategy:
         """Number of cells n."""
         return self.shape[1]
 
+    def renamed(self, name: str) -> Strategy:
+        """The same strategy under another name."""
+        other = copy(self)
+        other.name = name
+        return other
+
     @cached_property
     def gram(self) -> Array:
         """G = R^T R, shape (n, n)."""
-        return _read_only(self.matrix.T @ self.matrix)
+        return read_only(self.matrix.T @ self.matrix)
 
     @cached_property
     def sensitivity(self) -> float:
         """Largest l2 norm of a column of R: the add-remove sensitivity of R x."""
-        return float(np.linalg.norm(self.matrix, axis=0).max())
+        return self.sensitivity_under(Neighbours.ADD_REMOVE, "l2")
+
+    def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
+        """Largest distance of the measurements of neighbours, in the l1 or l2 norm."""
+        sensitivity = l1_sensitivity if norm == "l1" else l2_sensitivity
+        return sensitivity(self.matrix, neighbours)
 
     @property
     def rank(self) -> int:
@@ -101,13 +116,13 @@ class Strategy:
 
     @cached_property
     def _inverse_and_rank(self) -> tuple[Array, int]:
-        if self.inverse is not None:
-            return self.inverse, self.shape[0]
+        if self._inverse is not None:
+            return self._inverse, self.shape[0]
         inverse, rank = linalg.pinv(self.matrix, rtol=RANK_CUTOFF, return_rank=True)
         if rank == self.cells == self.shape[0] and linalg.bandwidth(self.matrix)[1] == 0:
             # Exact zeros above the diagonal: a stream has no later cell to multiply by 1e-17.
             inverse = linalg.solve_triangular(self.matrix, np.eye(rank), lower=True)
-        return _read_only(np.asarray(inverse, dtype=np.float64)), int(rank)
+        return read_only(np.asarray(inverse, dtype=np.float64)), int(rank)
 
     def require_answers(self, workload: Workload) -> None:
         """Refuse a workload that R does not determine.
@@ -143,6 +158,14 @@ class Strategy:
                 "take neighbours 'replace', or add a query for the total"
             )
         return "add a query that covers it"
+
+    def measure(self, x: Array) -> Array:
+        """R x, shape (r,), for a histogram x of shape (n,)."""
+        return np.asarray(self.matrix @ x)
+
+    def estimate(self, measurements: Array) -> Array:
+        """R^+ y, shape (n,), for measurements y of shape (r,); A R^+ y are the answers."""
+        return np.asarray(self.pseudo_inverse @ measurements)
 
     def reconstruction(self, workload: Workload) -> Array:
         """L = A R^+, shape (m, r).
@@ -190,21 +213,6 @@ class Strategy:
         return Strategy(f"{self.name} (streaming)", np.tril(signs[:, None] * factor))
 
 
-def require_cells(cells: int) -> int:
-    """The number of cells as an int.
-
-    Raises:
-        InvalidInputError: it is not a whole number of at least 1.
-    """
-    try:
-        count = operator.index(cells)
-    except TypeError:
-        count = 0
-    if count < 1:
-        raise InvalidInputError(f"cells must be a whole number of at least 1, got {cells!r}")
-    return count
-
-
 def column_blocks(rows: int, columns: int) -> Iterator[slice]:
     """Split columns so that `rows` x block takes at most BLOCK_BYTES (one column at least)."""
     step = max(1, BLOCK_BYTES // (8 * max(1, rows)))
@@ -219,39 +227,3 @@ def _squared_row_norms(workload: Workload, factor: Array) -> Array:
         block = workload.matvec(factor[:, columns])
         total += np.einsum("ij,ij->i", block, block)
     return total
-
-
-def _read_only(array: Array) -> Array:
-    array.flags.writeable = False
-    return array
-
-
-def _validated(name: str, matrix: Array) -> Array:
-    given = np.asarray(matrix)
-    if given.ndim != 2 or given.size == 0:
-        raise InvalidInputError(
-            f"strategy {name!r} must be a matrix with at least one row and one column, "
-            f"got shape {given.shape}"
-        )
-    if given.dtype.kind not in "biuf":
-        raise InvalidInputError(
-            f"strategy {name!r} must be real numbers, got dtype {given.dtype}; convert it first"
-        )
-    kept = given.dtype == np.float64 and given.flags.owndata and not given.flags.writeable
-    values: Array = given if kept else np.array(given, dtype=np.float64, order="C")
-    if not np.isfinite(values).all():
-        row, column = np.argwhere(~np.isfinite(values))[0]
-        raise InvalidInputError(
-            f"strategy {name!r} must be finite, got {values[row, column]} "
-            f"at row {row}, column {column}"
-        )
-    peak = max(values.max(), -values.min())
-    if peak == 0:
-        raise InvalidInputError(f"strategy {name!r} is zero: it measures nothing; add a query")
-    if not 1 / LARGEST_ENTRY <= peak <= LARGEST_ENTRY:
-        raise InvalidInputError(
-            f"strategy {name!r} has largest entry {peak:g}, must be between "
-            f"{1 / LARGEST_ENTRY:g} and {LARGEST_ENTRY:g}; rescale it, which changes no error "
-            "at a given guarantee"
-        )
-    return _read_only(values)

@@ -1,8 +1,9 @@
 """The baselines by name.
 
-On a product workload A_1 x A_2 x ... every baseline but "identity" and "workload" (which are so by
-themselves) is the Kronecker product of the factors' baselines: a tree over each attribute, not over
-the flattened table.
+On a product workload A_1 x A_2 x ... every baseline is the Kronecker product of the factors'
+baselines: a tree over each attribute, not over the flattened table. On a union of products it is
+the product of the baselines for all that is asked about each attribute; only "workload" stays as it
+is there, the queries themselves.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pmldesign.strategies.orthonormal import fourier, hadamard
 from pmldesign.strategies.trees import haar_wavelet, tree
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.kronecker import KroneckerWorkload
+from pmldesign.workloads.union import by_attribute
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,24 +41,29 @@ class Baseline:
 
 
 def _each_factor(build: Callable[[Workload], Strategy]) -> Callable[[Workload], Strategy]:
-    """Build factor by factor on a product workload."""
+    """Build attribute by attribute on a product, or a union of products."""
 
     def build_for(workload: Workload) -> Strategy:
-        if isinstance(workload, KroneckerWorkload):
-            return kronecker([build_for(factor) for factor in workload.factors])
-        return build(workload)
+        asked = by_attribute(workload)
+        return build(workload) if len(asked) == 1 else kronecker([build(one) for one in asked])
 
     return build_for
 
 
 def _by_cells(build: Callable[[int], Strategy]) -> Callable[[Workload], Strategy]:
-    """Build from the number of cells, factor by factor on a product workload."""
+    """Build from the number of cells, attribute by attribute."""
     return _each_factor(lambda workload: build(workload.shape[1]))
 
 
+def _queries(workload: Workload) -> Strategy:
+    if isinstance(workload, KroneckerWorkload):
+        return kronecker([workload_strategy(factor) for factor in workload.factors])
+    return workload_strategy(workload)
+
+
 BASELINES = (
-    Baseline("identity", "every cell by itself", lambda workload: identity(workload.shape[1])),
-    Baseline("workload", "the queries of the workload themselves", workload_strategy),
+    Baseline("identity", "every cell by itself", _by_cells(identity)),
+    Baseline("workload", "the queries of the workload themselves", _queries),
     Baseline(
         "tree",
         "sums of all nodes of a binary tree over the cells; tree:B for B children a node",

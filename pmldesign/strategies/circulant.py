@@ -28,7 +28,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pmldesign.strategies.base import Strategy, require_cells
+from pmldesign.strategies.arguments import require_cells
+from pmldesign.strategies.base import Strategy
 from pmldesign.workloads.base import check_entries
 
 

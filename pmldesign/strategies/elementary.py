@@ -16,14 +16,14 @@ References:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 from scipy import linalg
 
-from pmldesign.errors import InvalidInputError
-from pmldesign.strategies.base import Strategy, column_blocks, require_cells
+from pmldesign.strategies.arguments import require_cells
+from pmldesign.strategies.base import Strategy, column_blocks
+from pmldesign.strategies.product import ProductStrategy
 from pmldesign.workloads.base import Workload, check_entries
 
 
@@ -84,15 +84,8 @@ def kronecker(strategies: Sequence[Strategy]) -> Strategy:
         Named after the factors: their common name, or their names joined by " x ".
 
     Raises:
-        InvalidInputError: there is no strategy, or the product is too large to be written out.
+        InvalidInputError: there is no strategy.
     """
-    if not strategies:
-        raise InvalidInputError("strategies must hold at least one strategy, got none")
     names = list(dict.fromkeys(strategy.name for strategy in strategies))
     name = names[0] if len(names) == 1 else " x ".join(s.name for s in strategies)
-    rows, cells = zip(*(strategy.shape for strategy in strategies), strict=True)
-    check_entries(f"strategy {name!r}", (math.prod(rows), math.prod(cells)))
-    matrix = strategies[0].matrix
-    for strategy in strategies[1:]:
-        matrix = np.asarray(np.kron(matrix, strategy.matrix), dtype=np.float64)
-    return Strategy(name, matrix)
+    return ProductStrategy(name, strategies)

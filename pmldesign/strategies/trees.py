@@ -27,7 +27,8 @@ import operator
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.strategies.base import Strategy, require_cells
+from pmldesign.strategies.arguments import require_cells
+from pmldesign.strategies.base import Strategy
 from pmldesign.workloads.base import check_entries
 from pmldesign_solvers.operators import Array
 

@@ -16,12 +16,14 @@ from pmldesign.workloads.parsing import (
     parse_workload,
 )
 from pmldesign.workloads.ranges import RangeWorkload
+from pmldesign.workloads.union import UnionWorkload
 
 __all__ = [
     "DenseWorkload",
     "KroneckerWorkload",
     "NamedWorkload",
     "RangeWorkload",
+    "UnionWorkload",
     "Workload",
     "as_workload",
     "expand_family",

@@ -66,6 +66,10 @@ class Workload(ABC):
     def rmatvec(self, y: Array) -> Array:
         """A^T y, for y of shape (m,) or (m, c)."""
 
+    def column_squares(self) -> Array:
+        """diag(A^T A), shape (n,): the squared norms of the columns."""
+        return self.gram(np.ones(self.shape[0])).diagonal()
+
     def to_dense(self) -> Array:
         """The matrix itself, shape (m, n).
 

@@ -23,6 +23,7 @@ import numpy as np
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.ranges import RangeWorkload
+from pmldesign_solvers import mode_products
 from pmldesign_solvers.operators import NOTHING, Array, DenseOperator, Indices, Merged, Operator
 
 
@@ -61,21 +62,19 @@ class KroneckerOperator:
 
     def matvec(self, x: Array) -> Array:
         """A x, for x of shape (n,) or (n, c)."""
-        tensor = x.reshape(*(factor.shape[1] for factor in self._factors), -1)
-        for axis, factor in enumerate(self._factors):
-            front = np.moveaxis(tensor, axis, 0)
-            image = factor.matvec(front.reshape(front.shape[0], -1))
-            tensor = np.moveaxis(image.reshape(-1, *front.shape[1:]), 0, axis)
-        return tensor.reshape(-1, *x.shape[1:])
+        return mode_products.apply(
+            [factor.matvec for factor in self._factors],
+            [factor.shape[1] for factor in self._factors],
+            x,
+        )
 
     def rmatvec(self, y: Array) -> Array:
         """A^T y, for y of shape (m,) or (m, c)."""
-        tensor = y.reshape(*(factor.shape[0] for factor in self._factors), -1)
-        for axis, factor in enumerate(self._factors):
-            front = np.moveaxis(tensor, axis, 0)
-            image = factor.rmatvec(front.reshape(front.shape[0], -1))
-            tensor = np.moveaxis(image.reshape(-1, *front.shape[1:]), 0, axis)
-        return tensor.reshape(-1, *y.shape[1:])
+        return mode_products.apply(
+            [factor.rmatvec for factor in self._factors],
+            [factor.shape[0] for factor in self._factors],
+            y,
+        )
 
     def to_dense(self) -> Array:
         """The matrix itself, shape (m, n)."""
@@ -131,6 +130,10 @@ class KroneckerWorkload(KroneckerOperator, Workload):
             )
         super().__init__(self.factors)
         self.name = "*".join(factor.name for factor in self.factors) if name is None else name
+
+    def column_squares(self) -> Array:
+        """diag(A^T A), shape (n,): the squared norms of the columns."""
+        return mode_products.outer([factor.column_squares() for factor in self.factors])
 
     def row_label(self, index: int) -> str:
         """The labels of the factors' rows that query `index` combines."""

@@ -1,6 +1,7 @@
 """Workloads that have a name, as functions of their sizes.
 
     histogram:N         the identity
+    total:N             the sum of all cells
     prefix:N            row t sums cells 0 ... t
     all-range:N         every interval of cells, N (N + 1) / 2 rows, ordered by first cell
     random-range:M,N    first cell uniform over the N cells, last cell uniform from there to the end
@@ -40,6 +41,12 @@ def histogram(cells: int) -> RangeWorkload:
     n = _size("cells N of histogram:N", cells, MAX_CELLS)
     first = np.arange(n)
     return RangeWorkload(first, first + 1, n, name=f"histogram:{n}")
+
+
+def total(cells: int) -> RangeWorkload:
+    """The number of records, 1 <= cells <= MAX_CELLS."""
+    n = _size("cells N of total:N", cells, MAX_CELLS)
+    return RangeWorkload(np.array([0]), np.array([n]), n, name=f"total:{n}")
 
 
 def prefix(cells: int) -> RangeWorkload:

@@ -1,6 +1,7 @@
 """Workloads from text: "prefix:64", "random-range:8,8,seed=1", "prefix:16*histogram:5".
 
-    workload = factor { "*" factor }
+    workload = product { "+" product }
+    product  = factor { "*" factor }
     factor   = name [ ":" argument { "," argument } ]
     argument = whole number | option "=" whole number
 
@@ -23,6 +24,7 @@ from pmldesign.workloads import named
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.census import census_p12
 from pmldesign.workloads.kronecker import KroneckerWorkload
+from pmldesign.workloads.union import UnionWorkload
 
 MAX_PRODUCT_CELLS = 2**24
 """Cells of a product, of which no matrix is formed: beyond, one histogram needs over 128 MiB."""
@@ -61,6 +63,7 @@ def named_workloads() -> tuple[NamedWorkload, ...]:
     row = NamedWorkload
     return (
         row("histogram", ("N",), "the count of each cell", "histogram:10", named.histogram),
+        row("total", ("N",), "the sum of all cells", "total:10", named.total),
         row("prefix", ("N",), "running sums, one for each cell", "prefix:64", named.prefix),
         row("all-range", ("N",), "the sum of every interval", "all-range:32", named.all_range),
         row(
@@ -84,30 +87,46 @@ def parse_workload(text: str) -> Workload:
     """The workload that a text names.
 
     Args:
-        text: a name with its sizes as in named_workloads(), or several joined by "*".
+        text: a name with its sizes as in named_workloads(), several joined by "*" (every
+            combination of their queries), or several of those joined by "+" (all their queries).
 
     Raises:
-        InvalidInputError: an unknown name, wrong sizes or options, or a workload too large:
-            a factor with over 2^16 cells, a product with over 2^24, or over 2^24 queries.
+        InvalidInputError: an unknown name, wrong sizes or options, parts of a union on different
+            cells, or a workload too large: a factor with over 2^16 cells, a product with over
+            2^24, or over 2^24 queries.
     """
-    parts = [part.strip() for part in text.split("*")]
     if not text.strip():
         raise InvalidInputError("the workload has no name; try prefix:64")
+    parts = [_parse_product(part, text) for part in text.split("+")]
+    if len(parts) == 1:
+        return parts[0]
+    _check_size(text, sum(part.shape[0] for part in parts), parts[0].shape[1])
+    return UnionWorkload(parts)
+
+
+def _parse_product(product: str, text: str) -> Workload:
+    parts = [part.strip() for part in product.split("*")]
     if "" in parts:
-        raise InvalidInputError(
-            f"{_shown(text)} has an empty factor; write a product as prefix:16*histogram:5"
-        )
-    factors = [_parse_factor(part) for part in parts]
+        problem = "an empty part; write a union as" if parts == [""] else "an empty factor; write"
+        example = "total:8+prefix:8" if parts == [""] else "a product as prefix:16*histogram:5"
+        raise InvalidInputError(f"{_shown(text)} has {problem} {example}")
+    known = {part: _parse_factor(part) for part in dict.fromkeys(parts)}
+    factors = [known[part] for part in parts]  # equal factors are one object, solved once
     if len(factors) == 1:
         return factors[0]
-    m, n = (math.prod(sizes) for sizes in zip(*(f.shape for f in factors), strict=True))
+    _check_size(
+        text, *(math.prod(sizes) for sizes in zip(*(f.shape for f in factors), strict=True))
+    )
+    return KroneckerWorkload(factors)
+
+
+def _check_size(text: str, m: int, n: int) -> None:
     if m > named.MAX_QUERIES or n > MAX_PRODUCT_CELLS:
         raise InvalidInputError(
-            f"{_shown(text)} has {m} queries and {n} cells; a product may have up to "
+            f"{_shown(text)} has {m} queries and {n} cells; it may have up to "
             f"{named.MAX_QUERIES} queries and {MAX_PRODUCT_CELLS} cells, for vectors of these "
             "lengths must fit into memory"
         )
-    return KroneckerWorkload(factors)
 
 
 def expand_family(text: str) -> list[str]:
@@ -120,7 +139,7 @@ def expand_family(text: str) -> list[str]:
         InvalidInputError: the ends are not powers of two in increasing order, or there are several
             such sizes.
     """
-    ranges = list(re.finditer(r"(?<=[:,])\s*(\d+)\s*\.\.\s*(\d+)\s*(?=[,*]|$)", text))
+    ranges = list(re.finditer(r"(?<=[:,])\s*(\d+)\s*\.\.\s*(\d+)\s*(?=[,*+]|$)", text))
     if not ranges:
         return [text]
     if len(ranges) > 1:
@@ -167,7 +186,7 @@ def _parse_factor(text: str) -> Workload:
 
 
 def _whole(value: str, text: str, entry: NamedWorkload) -> int:
-    if not re.fullmatch(r"[+-]?[0-9]{1,19}", value):
+    if not re.fullmatch(r"-?[0-9]{1,19}", value):
         _refuse(text, entry, f"{_shown(value)} is not a whole number of up to 19 digits")
     return int(value)
 

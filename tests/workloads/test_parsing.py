@@ -40,7 +40,7 @@ def test_the_name_of_a_workload_parses_to_the_same_workload(text):
     [
         " prefix : 16 *histogram: 5 ",
         "prefix:16\t* histogram:5\n",
-        "prefix:+16*histogram:05",
+        "prefix:016*histogram:05",
     ],
 )
 def test_blanks_are_tolerated(text):
@@ -68,7 +68,7 @@ def test_every_example_in_the_table_parses(entry):
     [
         ("", "no name"),
         ("  ", "no name"),
-        ("prefx:4", "did you mean prefix\\?.*known are histogram:N, prefix:N"),
+        ("prefx:4", "did you mean prefix\\?.*known are histogram:N, total:N, prefix:N"),
         ("PREFIX:4", "did you mean prefix\\?"),
         ("zzz", "unknown workload 'zzz'; known are"),
         (":4", "unknown workload ''"),

@@ -1,0 +1,72 @@
+"""What every strategy checks about its arguments."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pmldesign.errors import InvalidInputError
+from pmldesign_solvers.operators import Array
+
+LARGEST_ENTRY = 1e100
+"""Entries up to this size, and no matrix all below its inverse: squares stay in range."""
+
+
+def require_cells(cells: int) -> int:
+    """The number of cells as an int.
+
+    Raises:
+        InvalidInputError: it is not a whole number of at least 1.
+    """
+    try:
+        count = operator.index(cells)
+    except TypeError:
+        count = 0
+    if count < 1:
+        raise InvalidInputError(f"cells must be a whole number of at least 1, got {cells!r}")
+    return count
+
+
+def read_only(array: Array) -> Array:
+    """The array itself, no longer writeable."""
+    array.flags.writeable = False
+    return array
+
+
+def strategy_matrix(name: str, matrix: ArrayLike) -> Array:
+    """R as a read-only float64 matrix: itself if it is one that owns its data, or a copy.
+
+    Raises:
+        InvalidInputError: not 2-D, empty, not real, not finite, zero, or out of range.
+    """
+    given: NDArray[Any] = np.asarray(matrix)
+    if given.ndim != 2 or given.size == 0:
+        raise InvalidInputError(
+            f"strategy {name!r} must be a matrix with at least one row and one column, "
+            f"got shape {given.shape}"
+        )
+    if given.dtype.kind not in "biuf":
+        raise InvalidInputError(
+            f"strategy {name!r} must be real numbers, got dtype {given.dtype}; convert it first"
+        )
+    kept = given.dtype == np.float64 and given.flags.owndata and not given.flags.writeable
+    values: Array = given if kept else np.array(given, dtype=np.float64, order="C")
+    if not np.isfinite(values).all():
+        row, column = np.argwhere(~np.isfinite(values))[0]
+        raise InvalidInputError(
+            f"strategy {name!r} must be finite, got {values[row, column]} "
+            f"at row {row}, column {column}"
+        )
+    peak = max(values.max(), -values.min())
+    if peak == 0:
+        raise InvalidInputError(f"strategy {name!r} is zero: it measures nothing; add a query")
+    if not 1 / LARGEST_ENTRY <= peak <= LARGEST_ENTRY:
+        raise InvalidInputError(
+            f"strategy {name!r} has largest entry {peak:g}, must be between "
+            f"{1 / LARGEST_ENTRY:g} and {LARGEST_ENTRY:g}; rescale it, which changes no error "
+            "at a given guarantee"
+        )
+    return read_only(values)

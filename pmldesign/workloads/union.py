@@ -1,0 +1,151 @@
+"""Unions of workloads: the queries of several workloads on the same cells, one below the other.
+
+A^T diag(u) A is the sum of the parts' Gram matrices, diag(A X A^T) their diagonals in turn. Where
+every part is a product over the same attributes, A = [A_11 x ... x A_1k; A_21 x ... x A_2k; ...],
+the union keeps the factors: `sizes` has the cells of each attribute, `attribute(i)` all queries
+asked about attribute i, A_1i; A_2i; ... .
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.workloads.base import Workload
+from pmldesign.workloads.kronecker import KroneckerWorkload
+from pmldesign_solvers.operators import Array, DenseOperator, Merged
+
+MERGED_ENTRIES = 2**24
+"""Largest union, in entries, whose rows and columns are compared with each other (128 MiB)."""
+
+
+class UnionWorkload(Workload):
+    """The queries of several workloads.
+
+    Args:
+        parts: at least two workloads on the same number of cells, in the order of the rows; unions
+            among them are flattened.
+        name: what messages and tables call it; by default the parts' names joined by "+".
+
+    Raises:
+        InvalidInputError: fewer than two parts, or different numbers of cells.
+    """
+
+    def __init__(self, parts: Sequence[Workload], *, name: str | None = None) -> None:
+        self.parts: tuple[Workload, ...] = tuple(
+            piece
+            for part in parts
+            for piece in (part.parts if isinstance(part, UnionWorkload) else (part,))
+        )
+        if len(self.parts) < 2:
+            raise InvalidInputError(f"a union needs at least two workloads, got {len(self.parts)}")
+        self.name = "+".join(part.name for part in self.parts) if name is None else name
+        cells = self.parts[0].shape[1]
+        for part in self.parts[1:]:
+            if part.shape[1] != cells:
+                raise InvalidInputError(
+                    f"the parts of a union ask about the same cells; {self.parts[0].name!r} has "
+                    f"{cells} cells, {part.name!r} has {part.shape[1]}"
+                )
+        self._stops = np.cumsum([part.shape[0] for part in self.parts])
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Cells of each attribute; only the number of cells where the parts' attributes differ."""
+        found = {tuple(factor.shape[1] for factor in factors_of(part)) for part in self.parts}
+        return found.pop() if len(found) == 1 else (self.shape[1],)
+
+    def attribute(self, index: int) -> Workload:
+        """All queries on attribute `index`: the factors of the parts there.
+
+        Of factors with as many queries and the same Gram matrix only the first one counts.
+        """
+        if len(self.sizes) == 1:
+            return self
+        distinct: dict[tuple[int, bytes], Workload] = {}
+        for part in self.parts:
+            factor = factors_of(part)[index]
+            m, _ = factor.shape
+            distinct.setdefault((m, factor.gram(np.ones(m)).tobytes()), factor)
+        found = list(distinct.values())
+        return found[0] if len(found) == 1 else UnionWorkload(found)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of queries m and of cells n."""
+        return int(self._stops[-1]), self.parts[0].shape[1]
+
+    def gram(self, weights: Array) -> Array:
+        """A^T diag(weights) A, shape (n, n), for weights of shape (m,)."""
+        n = self.shape[1]
+        total = np.zeros((n, n))
+        for part, own in zip(self.parts, self._split(weights), strict=True):
+            total += part.gram(own)
+        return total
+
+    def row_quadratic(self, matrix: Array) -> Array:
+        """diag(A X A^T), shape (m,), for a symmetric matrix X of shape (n, n)."""
+        return np.concatenate([part.row_quadratic(matrix) for part in self.parts])
+
+    def matvec(self, x: Array) -> Array:
+        """A x, for x of shape (n,) or (n, c)."""
+        return np.concatenate([part.matvec(x) for part in self.parts])
+
+    def rmatvec(self, y: Array) -> Array:
+        """A^T y, for y of shape (m,) or (m, c)."""
+        total = np.zeros((self.shape[1], *y.shape[1:]))
+        for part, own in zip(self.parts, self._split(y), strict=True):
+            total += part.rmatvec(own)
+        return total
+
+    def column_squares(self) -> Array:
+        """diag(A^T A), shape (n,): the squared norms of the columns."""
+        total = np.zeros(self.shape[1])
+        for part in self.parts:
+            total += part.column_squares()
+        return total
+
+    def merge(self) -> Merged:
+        """The same workload without zero rows and columns, nor repeated ones if it is small."""
+        m, n = self.shape
+        nothing = m * n > MERGED_ENTRIES and (
+            self.row_quadratic(np.eye(n)).all() and self.gram(np.ones(m)).diagonal().all()
+        )
+        if nothing:
+            return Merged(self, np.arange(m), np.arange(n))
+        return DenseOperator(self.to_dense()).merge()
+
+    def row_label(self, index: int) -> str:
+        """The label of the part's row."""
+        part = int(np.searchsorted(self._stops, index, side="right"))
+        own = index - int(self._stops[part]) + self.parts[part].shape[0]
+        return f"{self.parts[part].name} {self.parts[part].row_label(own)}"
+
+    def _split(self, vector: Array) -> list[Array]:
+        return np.split(vector, self._stops[:-1])
+
+
+def by_attribute(workload: Workload) -> tuple[Workload, ...]:
+    """What a workload asks about each attribute; the workload itself if it has but one."""
+    if isinstance(workload, UnionWorkload):
+        return tuple(workload.attribute(index) for index in range(len(workload.sizes)))
+    return factors_of(workload)
+
+
+def factors_of(workload: Workload) -> tuple[Workload, ...]:
+    """The factors of a product, or the workload itself."""
+    return workload.factors if isinstance(workload, KroneckerWorkload) else (workload,)
+
+
+def products_over(workload: Workload, sizes: Sequence[int]) -> list[tuple[Workload, ...]] | None:
+    """The workload as a union of products over attributes of these sizes, if it is one.
+
+    Returns:
+        For every part its factors; None if the workload does not have that form.
+    """
+    parts = workload.parts if isinstance(workload, UnionWorkload) else (workload,)
+    found = [factors_of(part) for part in parts]
+    fits = all(tuple(factor.shape[1] for factor in own) == tuple(sizes) for own in found)
+    return found if fits else None
