@@ -44,7 +44,7 @@ def command(workload: str | None, output: Path | None, as_json: bool) -> None:
     if output is not None:
         write_workload(output, queries)
     m, n = queries.shape
-    rows, columns = queries.merge().operator.shape
+    rows, columns = queries.distinct_shape
     shown = {
         "workload": queries.name,
         "queries": m,

@@ -6,12 +6,14 @@ from pmldesign.strategies.chosen_trees import best_tree, weighted_tree
 from pmldesign.strategies.circulant import henzinger_upadhyay
 from pmldesign.strategies.eigen_design import eigen_design
 from pmldesign.strategies.elementary import identity, kronecker, square_root, workload_strategy
+from pmldesign.strategies.marginals import MarginalsStrategy
 from pmldesign.strategies.orthonormal import fourier, hadamard
 from pmldesign.strategies.trees import haar_wavelet, tree
 
 __all__ = [
     "BASELINES",
     "Baseline",
+    "MarginalsStrategy",
     "Strategy",
     "baseline",
     "best_tree",

@@ -8,6 +8,7 @@ from typing import Any
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.kronecker import KroneckerWorkload
+from pmldesign.workloads.marginals import MarginalsWorkload
 from pmldesign.workloads.matrix import DenseWorkload
 from pmldesign.workloads.parsing import (
     NamedWorkload,
@@ -21,6 +22,7 @@ from pmldesign.workloads.union import UnionWorkload
 __all__ = [
     "DenseWorkload",
     "KroneckerWorkload",
+    "MarginalsWorkload",
     "NamedWorkload",
     "RangeWorkload",
     "UnionWorkload",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from decimal import Decimal
 
 import numpy as np
 
@@ -29,9 +30,15 @@ def check_entries(name: str, shape: tuple[int, int]) -> None:
     m, n = shape
     if m * n > MAX_ENTRIES:
         raise InvalidInputError(
-            f"{name} as a matrix has {m} x {n} entries ({m * n / 2**27:.3g} GiB), more than the "
+            f"{name} as a matrix has {count_text(m)} x {count_text(n)} entries "
+            f"({Decimal(m * n) / 2**27:.3g} GiB), more than the "
             f"{MAX_ENTRIES} that are ever written out; take a smaller workload"
         )
+
+
+def count_text(count: int) -> str:
+    """A whole number for messages: all of its digits while they are few."""
+    return str(count) if count < 10**15 else f"{Decimal(count):.3g}"
 
 
 class Workload(ABC):
@@ -82,6 +89,11 @@ class Workload(ABC):
     def merge(self) -> Merged:
         """The same workload without repeated or zero rows and columns, as solvers want it."""
         return DenseOperator(self.to_dense()).merge()
+
+    @property
+    def distinct_shape(self) -> tuple[int, int]:
+        """Number of distinct queries and of distinct cells, as `merge` leaves them."""
+        return self.merge().operator.shape
 
     def row_label(self, index: int) -> str:
         """How messages and tables call query `index` (from 0)."""

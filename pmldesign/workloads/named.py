@@ -8,6 +8,7 @@
     haar:N              all ones, then I_k (x) h (x) 1_{N/2k} for k = 1, 2, 4 ... N/2, h = (1, -1)
     parity:D,W          prod_{i in S} (-1)^{x_i} for every S of W out of D bits, over 2^D cells
     window:N,W          row t sums the last W cells up to t: cells max(0, t - W + 1) ... t
+    marginals:N,...     all marginals of K attributes (ways=K), or of 0 to K ones (upto=K)
 
 References:
     [ZSO] Zhao, Saeidian and Oechtering, Context-aware Privacy Bounds for Linear Queries, Section
@@ -19,13 +20,16 @@ References:
 from __future__ import annotations
 
 import math
-from itertools import combinations
+from collections.abc import Iterable
+from itertools import combinations, groupby
 from numbers import Integral
 
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
+from pmldesign.workloads.attributes import MAX_SETS
 from pmldesign.workloads.base import Workload, check_entries
+from pmldesign.workloads.marginals import MarginalsWorkload
 from pmldesign.workloads.matrix import DenseWorkload
 from pmldesign.workloads.ranges import RangeWorkload, cells_text
 
@@ -153,6 +157,34 @@ def window(cells: int, width: int) -> RangeWorkload:
     return RangeWorkload(np.maximum(0, stops - w), stops, n, name=f"window:{n},{w}")
 
 
+def marginals(*sizes: int, ways: int | None = None, upto: int | None = None) -> MarginalsWorkload:
+    """All marginals of a number of attributes.
+
+    Args:
+        sizes: number of values of each attribute.
+        ways: all marginals of this many attributes, 0 to the number of sizes.
+        upto: all marginals of 0 (the total), 1, ... up to this many attributes.
+
+    Raises:
+        InvalidInputError: as MarginalsWorkload; not exactly one of ways and upto, or out of range.
+    """
+    option, given = ("ways", ways) if upto is None else ("upto", upto)
+    if given is None or (ways is not None and upto is not None):
+        raise InvalidInputError(
+            "marginals take either ways=K (all K-way marginals) or upto=K (all 0- to K-way ones); "
+            "write for example marginals:2,3,4,ways=2"
+        )
+    most = _size(f"{option}=K of marginals", given, len(sizes), smallest=0)
+    lengths = range(most if upto is None else 0, most + 1)
+    if sum(math.comb(len(sizes), k) for k in lengths) > MAX_SETS:
+        raise InvalidInputError(
+            f"{option}={most} of {len(sizes)} attributes are over {MAX_SETS} marginals; "
+            f"take a smaller {option}"
+        )
+    subsets = [subset for k in lengths for subset in combinations(range(len(sizes)), k)]
+    return MarginalsWorkload(sizes, subsets, name=f"marginals:{_runs(sizes)},{option}={most}")
+
+
 def _size(argument: str, value: int, largest: int, *, smallest: int = 1) -> int:
     if not isinstance(value, Integral) or isinstance(value, bool):
         raise InvalidInputError(f"{argument} must be a whole number, got {value!r}")
@@ -169,3 +201,9 @@ def _haar_label(row: int, cells: int) -> str:
     start = (row - blocks) * 2 * half
     middle = start + half
     return f"row {row} ({cells_text(start, middle)} minus {cells_text(middle, middle + half)})"
+
+
+def _runs(sizes: Iterable[int]) -> str:
+    """The sizes as text, with "10^3" for three attributes of 10 values."""
+    runs = [(size, len(list(run))) for size, run in groupby(sizes)]
+    return ",".join(f"{size}^{count}" if count > 1 else f"{size}" for size, count in runs)

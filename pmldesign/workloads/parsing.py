@@ -3,10 +3,12 @@
     workload = product { "+" product }
     product  = factor { "*" factor }
     factor   = name [ ":" argument { "," argument } ]
-    argument = whole number | option "=" whole number
+    argument = size | option "=" whole number
+    size     = whole number [ "^" whole number ]
 
-Blanks around every part are allowed. A family such as "prefix:16..64" is short for the texts with
-the powers of two from 16 to 64 in its place (`expand_family`).
+A size such as "10^100" stands for 100 sizes of 10, where a name takes any number of sizes. Blanks
+around every part are allowed. A family such as "prefix:16..64" is short for the texts with the
+powers of two from 16 to 64 in its place (`expand_family`).
 """
 
 from __future__ import annotations
@@ -21,13 +23,16 @@ from typing import NoReturn
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads import named
-from pmldesign.workloads.base import Workload
+from pmldesign.workloads.base import Workload, count_text
 from pmldesign.workloads.census import census_p12
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.union import UnionWorkload
 
 MAX_PRODUCT_CELLS = 2**24
 """Cells of a product, of which no matrix is formed: beyond, one histogram needs over 128 MiB."""
+
+MAX_SIZES = 10_000
+"""Times that one size may be repeated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,7 @@ class NamedWorkload:
 
     Attributes:
         name: what stands before the colon.
-        arguments: the sizes that follow it, in order.
+        arguments: the sizes that follow it, in order; with "..." any number of them.
         description: one line.
         example: a text that parse_workload accepts.
         build: takes the sizes, and the options by keyword.
@@ -78,6 +83,14 @@ def named_workloads() -> tuple[NamedWorkload, ...]:
         row("parity", ("D", "W"), "parities of W out of D bits", "parity:6,2", named.parity),
         row(
             "window", ("N", "W"), "at each time the sum of the last W", "window:64,7", named.window
+        ),
+        row(
+            "marginals",
+            ("N", "..."),
+            "tables by K attributes (ways=K), by 0 to K (upto=K)",
+            "marginals:2,3^4,ways=2",
+            named.marginals,
+            ("ways", "upto"),
         ),
         row("census-p12", (), "US census counts by sex and age", "census-p12", census_p12),
     )
@@ -123,8 +136,8 @@ def _parse_product(product: str, text: str) -> Workload:
 def _check_size(text: str, m: int, n: int) -> None:
     if m > named.MAX_QUERIES or n > MAX_PRODUCT_CELLS:
         raise InvalidInputError(
-            f"{_shown(text)} has {m} queries and {n} cells; it may have up to "
-            f"{named.MAX_QUERIES} queries and {MAX_PRODUCT_CELLS} cells, for vectors of these "
+            f"{_shown(text)} has {count_text(m)} queries and {count_text(n)} cells; it may have up "
+            f"to {named.MAX_QUERIES} queries and {MAX_PRODUCT_CELLS} cells, for vectors of these "
             "lengths must fit into memory"
         )
 
@@ -173,16 +186,28 @@ def _parse_factor(text: str) -> Workload:
     for argument in (part.strip() for part in tail.split(",")) if colon else ():
         key, equals, value = (part.strip() for part in argument.partition("="))
         if not equals:
-            sizes.append(_whole(argument, text, entry))
+            sizes += _sizes(argument, text, entry)
         elif key not in entry.options or key in options:
             allowed = ", ".join(entry.options) or "none"
             problem = "repeated" if key in options else "unknown"
             _refuse(text, entry, f"{problem} option {_shown(key)} (allowed: {allowed})")
         else:
             options[key] = _whole(value, text, entry)
-    if len(sizes) != len(entry.arguments):
+    if "..." in entry.arguments and not sizes:
+        _refuse(text, entry, "takes at least one size, got none")
+    if "..." not in entry.arguments and len(sizes) != len(entry.arguments):
         _refuse(text, entry, f"takes {len(entry.arguments)} sizes, got {len(sizes)}")
     return entry.build(*sizes, **options)
+
+
+def _sizes(argument: str, text: str, entry: NamedWorkload) -> list[int]:
+    if "..." not in entry.arguments:
+        return [_whole(argument, text, entry)]
+    size, power, count = (part.strip() for part in argument.partition("^"))
+    times = _whole(count, text, entry) if power else 1
+    if not 1 <= times <= MAX_SIZES:
+        _refuse(text, entry, f"a size may be repeated 1 to {MAX_SIZES} times, got {times}")
+    return [_whole(size, text, entry)] * times
 
 
 def _whole(value: str, text: str, entry: NamedWorkload) -> int:

@@ -12,18 +12,64 @@ References:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from pmldesign_solvers.acceleration import Anderson
 from pmldesign_solvers.merged import FLOOR
 from pmldesign_solvers.operators import Array
-from pmldesign_solvers.scaling_problem import Point, ScalingProblem
 
 MEMORY = 10
 
 
-def points(problem: ScalingProblem) -> Iterator[Point]:
+class Point(Protocol):
+    """Weights, their bounds, and the weights that the fixed point moves to."""
+
+    @property
+    def u(self) -> Array:
+        """Weights of the queries."""
+
+    @property
+    def w(self) -> Array:
+        """Weights of the cells."""
+
+    @property
+    def next_u(self) -> Array:
+        """Where u moves."""
+
+    @property
+    def next_w(self) -> Array:
+        """Where w moves."""
+
+    @property
+    def lower(self) -> float:
+        """The value at u and w."""
+
+    @property
+    def upper(self) -> float:
+        """At least the largest value."""
+
+
+PointT = TypeVar("PointT", bound=Point)
+PointT_co = TypeVar("PointT_co", bound=Point, covariant=True)
+
+
+class Problem(Protocol[PointT_co]):
+    """A concave function of weights u and w whose maximum is a fixed point."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of weights u and w."""
+
+    def normalise(self, u: Array, w: Array) -> tuple[Array, Array]:
+        """The weights scaled to norm 1."""
+
+    def evaluate(self, u: Array, w: Array) -> PointT_co:
+        """Both bounds and the next weights at normalised weights."""
+
+
+def points(problem: Problem[PointT]) -> Iterator[PointT]:
     """The points of the iteration, without end."""
     m, n = problem.shape
     anderson = Anderson(MEMORY)

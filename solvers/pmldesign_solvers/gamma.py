@@ -12,23 +12,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import islice
 
 import numpy as np
 
 from pmldesign_solvers import diagonal_scaling
-from pmldesign_solvers.certificate import Certificate, Kind, certify, dual_norm
+from pmldesign_solvers.certificate import Kind, certify, dual_norm
 from pmldesign_solvers.differences import Cells, Differences
 from pmldesign_solvers.grounded import GroundedWorkload
 from pmldesign_solvers.interior_point import InteriorPoint, Iterate
 from pmldesign_solvers.merged import MergedWorkload, right_inverse
 from pmldesign_solvers.operators import Array, Operator
 from pmldesign_solvers.scaling_problem import Point, ScalingProblem
-from pmldesign_solvers.solution import Callback, Candidate, Solution, Status, Step
+from pmldesign_solvers.search import Search, final_status
+from pmldesign_solvers.solution import Callback, Candidate, Solution, Status
 
-PATIENCE = 50
-"""Steps without a visible change of the gap before the solver calls it a stall."""
 FIXED_POINT_STEPS = 30
 """Steps that cost about a third of what the interior point method takes."""
 MAX_PAIRS = 2**21
@@ -75,7 +73,7 @@ def solve(
     if 0 in merged.shape:
         raise ValueError("the workload is zero: every answer is known without measuring anything")
     candidates = _cells(merged, p) if kind == "cells" else _pairs(merged, p)
-    search = _Search(candidates, callback, start)
+    search = Search(candidates, callback, start)
     for _ in range(CORRECTIONS):
         # the certificate rounds outwards, so aim a little closer
         status = search.run(0.9 * rel_gap, max_steps, time_limit)
@@ -91,7 +89,7 @@ def solve(
         dual_u=u,
         dual_w=w,
         certificate=certificate,
-        status=_final(status, certificate, rel_gap),
+        status=final_status(status, certificate, rel_gap),
         steps=search.steps,
         eigendecompositions=merged.decompositions + 1,
         seconds=time.perf_counter() - start,
@@ -101,70 +99,6 @@ def solve(
 def _normalised(u: Array, w: Array, p: float) -> tuple[Array, Array]:
     """Dual weights of unit norms; a matrix of pairs counts every pair once."""
     return np.asarray(u / dual_norm(u, p)), np.asarray(w / (w.sum() / w.ndim))
-
-
-class _Search:
-    """Takes candidates one by one, keeps the best of each side, and knows when to stop."""
-
-    def __init__(
-        self, candidates: Iterator[Candidate], callback: Callback | None, start: float
-    ) -> None:
-        self._candidates = candidates
-        self._callback = callback
-        self._start = start
-        self.lower = self.upper = next(candidates)
-        self.steps = 1
-        self._visible_gap, self._visible_step = np.inf, 1
-
-    @property
-    def _gap(self) -> float:
-        return self.upper.upper / self.lower.lower - 1.0
-
-    def run(self, rel_gap: float, max_steps: int, time_limit: float | None) -> Status:
-        """Search until something says stop."""
-        try:
-            while True:
-                seconds = time.perf_counter() - self._start
-                if self._callback is not None:
-                    self._callback(Step(self.steps, self.lower.lower, self.upper.upper, seconds))
-                if self._gap <= rel_gap:
-                    return Status.OPTIMAL
-                if self.steps >= max_steps:
-                    return Status.ITERATION_LIMIT
-                if time_limit is not None and seconds >= time_limit:
-                    return Status.TIME_LIMIT
-                if self._stalled() or not self._advance():
-                    return Status.STALLED
-        except KeyboardInterrupt:
-            return Status.INTERRUPTED
-
-    def correct(self, certificate: Certificate) -> None:
-        """Put certified values in place of what rounding made of them, and go on from there."""
-        self.lower = replace(self.lower, lower=certificate.lower)
-        self.upper = replace(self.upper, upper=certificate.upper)
-
-    def _advance(self) -> bool:
-        candidate = next(self._candidates, None)
-        if candidate is None:
-            return False
-        self.steps += 1
-        if candidate.lower > self.lower.lower:
-            self.lower = candidate
-        if candidate.upper < self.upper.upper:
-            self.upper = candidate
-        return True
-
-    def _stalled(self) -> bool:
-        if self._gap < 0.99 * self._visible_gap:
-            self._visible_gap, self._visible_step = self._gap, self.steps
-        return self.steps - self._visible_step >= PATIENCE
-
-
-def _final(status: Status, certificate: Certificate, rel_gap: float) -> Status:
-    """What the certificate says counts, not what the search believed."""
-    if certificate.gap <= rel_gap:
-        return Status.OPTIMAL
-    return Status.STALLED if status is Status.OPTIMAL else status
 
 
 def _cells(merged: MergedWorkload, p: float) -> Iterator[Candidate]:

@@ -47,18 +47,27 @@ Callback = Callable[[Step], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Candidate:
-    """What one step of a method offers; the arrays are made when they are wanted.
+class Bounds:
+    """What one step of a method offers.
 
     Attributes:
         lower: of the dual weights.
         upper: of the factorization; inf if it does not answer the whole workload.
-        weights: u and w of the original workload.
-        factors: R and B of the original workload.
     """
 
     lower: float
     upper: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidate(Bounds):
+    """Bounds with their arrays, which are made when they are wanted.
+
+    Attributes:
+        weights: u and w of the original workload.
+        factors: R and B of the original workload.
+    """
+
     weights: Callable[[], tuple[Array, Array]]
     factors: Callable[[], tuple[Array, Array]]
 

@@ -265,7 +265,18 @@ def test_neighbours_of_pure_dp(run, neighbours, total):
 
 
 def test_auto_takes_the_noise_of_smaller_error(run):
-    options = ["optimize", "prefix:8", "--p", "2", "--epsilon", 1, "--delta", 1e-6]
+    options = [
+        "optimize",
+        "prefix:8",
+        "--p",
+        "2",
+        "--epsilon",
+        1,
+        "--delta",
+        1e-6,
+        "--search-time",
+        600,
+    ]
     best = run.json(*options)["strategies"]
     each = [run.json(*options, "--noise", kind)["strategies"] for kind in ("gaussian", "laplace")]
     assert best[0]["error"] == pytest.approx(min(rows[0]["error"] for rows in each), rel=1e-9)

@@ -22,6 +22,7 @@ factors = st.one_of(
         st.integers(0, 2**63 - 1),
     ),
     st.just("census-p12"),
+    st.sampled_from(["marginals:2,3^2,ways=2", "marginals:2^3,4,upto=2", "marginals:1,ways=0"]),
 )
 
 
@@ -45,6 +46,8 @@ def test_the_name_of_a_workload_parses_to_the_same_workload(text):
 )
 def test_blanks_are_tolerated(text):
     assert parse_workload(text).name == "prefix:16*histogram:5"
+    assert parse_workload("marginals : 2 ^ 2 , 3,ways = 1 ").name == "marginals:2^2,3,ways=1"
+    assert parse_workload("marginals:2,2,3,ways=1").name == "marginals:2^2,3,ways=1"
     assert parse_workload(" random-range : 3 , 4 , seed = 7 ").name == "random-range:3,4,seed=7"
     assert parse_workload("random-range:3,seed=7,4").name == "random-range:3,4,seed=7"
 
@@ -99,6 +102,22 @@ def test_every_example_in_the_table_parses(entry):
         ("prefix:" + "9" * 5000, "up to 19 digits"),
         ("all-range:6000", "from 1 to 5792, got 6000"),
         ("random-range:20000000,4", "queries M .* from 1 to 16777216"),
+        ("marginals:ways=1", "takes at least one size"),
+        ("marginals:2,3", "either ways=K .* or upto=K .*marginals:2,3,4,ways=2"),
+        ("marginals:2,3,ways=1,upto=1", "either ways=K"),
+        ("marginals:2,3,ways=3", "ways=K of marginals must be from 0 to 2, got 3"),
+        ("marginals:2,3,upto=-1", "upto=K of marginals must be from 0 to 2, got -1"),
+        (
+            "marginals:2,0,ways=1",
+            "size of attribute 1 must be .* 9007199254740992, got 0",
+        ),
+        ("marginals:2^0,ways=1", "repeated 1 to 10000 times, got 0"),
+        ("marginals:2^99999999999,ways=1", "repeated 1 to 10000 times"),
+        ("marginals:2^3^4,ways=1", r"'3\^4' is not a whole number"),
+        ("marginals:10^1001,ways=1", r"over 10\^1000 cells"),
+        ("marginals:10^200,ways=5", "over 1048576 marginals; take a smaller ways"),
+        ("marginals:10^100,ways=1*prefix:2", r"2000 queries and 2.00e.100 cells"),
+        ("prefix:2^3", r"'2\^3' is not a whole number"),
         ("prefix:4*", "empty factor"),
         ("*", "empty factor"),
         ("prefix:4**prefix:4", "empty factor"),
@@ -122,7 +141,7 @@ def test_mistakes_are_explained_in_one_line(text, words):
 
 
 names = st.sampled_from([entry.name for entry in named_workloads()])
-tails = st.text(alphabet="0123456789:*,=- seed", max_size=8)
+tails = st.text(alphabet="0123456789:*,=-^ seedways", max_size=12)
 
 
 @settings(deadline=None)

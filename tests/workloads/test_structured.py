@@ -9,6 +9,7 @@ from scipy import sparse
 from pmldesign.workloads import (
     DenseWorkload,
     KroneckerWorkload,
+    MarginalsWorkload,
     RangeWorkload,
     Workload,
     parse_workload,
@@ -34,11 +35,21 @@ def matrices(most=6):
     )
 
 
+@st.composite
+def marginals(draw):
+    sizes = draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
+    members = st.sets(st.integers(0, len(sizes) - 1)).map(tuple)
+    subsets = draw(st.lists(members, min_size=1, max_size=5, unique_by=frozenset))
+    weight = st.sampled_from([1.0, 2.0, 0.5])
+    weights = draw(st.lists(weight, min_size=len(subsets), max_size=len(subsets)))
+    return MarginalsWorkload(sizes, subsets, weights)
+
+
 dense_workloads = matrices().map(DenseWorkload)
 sparse_workloads = matrices().map(lambda a: SparseWorkload(sparse.coo_array(a)))
 small = st.one_of(ranges(4), matrices(3).map(DenseWorkload))
 products = st.lists(small, min_size=2, max_size=3).map(KroneckerWorkload)
-workloads = st.one_of(ranges(), dense_workloads, sparse_workloads, products)
+workloads = st.one_of(ranges(), dense_workloads, sparse_workloads, products, marginals())
 
 
 def matrix_of(workload: Workload) -> np.ndarray:
@@ -56,6 +67,15 @@ def matrix_of(workload: Workload) -> np.ndarray:
         for factor in workload.factors:
             matrix = np.kron(matrix, matrix_of(factor))
         return matrix
+    if isinstance(workload, MarginalsWorkload):
+        blocks = []
+        for subset, weight in zip(workload.subsets, workload.weights, strict=True):
+            block = np.full((1, 1), weight)
+            for attribute, size in enumerate(workload.sizes):
+                kept = attribute in subset
+                block = np.kron(block, np.eye(size) if kept else np.ones((1, size)))
+            blocks.append(block)
+        return np.vstack(blocks)
     return workload.to_dense()
 
 
@@ -87,6 +107,7 @@ def test_merged_workload_expands_to_the_original(workload):
     padded = np.pad(B, ((0, 1), (0, 1)))  # index -1 is the zero row or column
     np.testing.assert_array_equal(padded[np.ix_(merged.row_of, merged.column_of)], A)
     assert B.shape == merged.operator.shape
+    assert workload.distinct_shape == B.shape
     for vectors in (B, B.T):
         assert len(np.unique(vectors, axis=0)) == len(vectors)
         assert vectors.any(axis=1).all()

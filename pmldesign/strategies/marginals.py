@@ -1,0 +1,233 @@
+"""Strategies that measure residuals of marginals, over a domain of any size.
+
+The residual of a set T of attributes is what the table by T tells beyond the tables by fewer of
+them (`pmldesign_solvers.residual_spaces`). It is measured in an orthonormal basis of its space,
+
+    R_T = theta_T^(1/2) (x)_i (n_i^(1/2) H_i if i in T, else 1^T),
+
+H_i as in `helmert`, so that R^T R = n sum_T theta_T P_T. The measurements of T need the table by T
+alone. In every cell
+
+    l2 norm^2 = sum_T theta_T d_T,      l1 norm = sum_T theta_T^(1/2) prod_{i in T} n_i^(1/2) l_i,
+
+l_i the l1 norm of a column of H_i, largest for the first value of each attribute at once. The table
+by S is put together from the residuals within S: the sum and the contrasts along each axis,
+
+    A_S R_T^+ = c_S theta_T^(-1/2) (x)_{i in S} (H_i^T / n_i^(1/2) if i in T, else 1 / n_i),
+
+and its cells have the variance c_S^2 / m_S^2 sum_{T in S} d_T / theta_T. None of this mentions n.
+
+References:
+    Xiao, He, Zhang and Kifer, An optimal and scalable matrix mechanism for noisy marginals under
+    convex loss functions (ResidualPlanner), NeurIPS 2023.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import TypeGuard
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.neighbours import Neighbours, Norm
+from pmldesign.strategies.arguments import read_only
+from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.helmert import contrasts, largest_column
+from pmldesign.strategies.residual_tables import residual_contrasts, tables_of_residuals
+from pmldesign.workloads.attributes import attribute_sets, attribute_sizes, positive_weights
+from pmldesign.workloads.base import Workload, check_entries
+from pmldesign.workloads.marginals import MarginalsWorkload
+from pmldesign_solvers.operators import Array
+from pmldesign_solvers.residual_spaces import residual_spaces
+
+
+class MarginalsStrategy(Strategy):
+    """Measures the residuals of some sets of attributes, each with a precision of its own.
+
+    Args:
+        name: how tables and messages call it.
+        sizes: number of values of each attribute.
+        residuals: the sets T, in any order; () is the total. An attribute with one value has no
+            residual.
+        precisions: theta_T > 0 for each of them; n theta_T are eigenvalues of R^T R.
+
+    Raises:
+        InvalidInputError: sizes, sets or precisions that are none, or a set without a residual.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        sizes: Sequence[int],
+        residuals: Iterable[Iterable[int]],
+        precisions: ArrayLike,
+    ) -> None:
+        self.name = name
+        self.sizes = attribute_sizes(sizes)
+        self.residuals = attribute_sets("residual", residuals, len(self.sizes))
+        self.precisions = positive_weights("residual", precisions, len(self.residuals))
+        for residual in self.residuals:
+            if any(self.sizes[i] == 1 for i in residual):
+                raise InvalidInputError(
+                    f"residual {residual} of strategy {name!r} has an attribute with one value, "
+                    "which has no residual; leave it out"
+                )
+        self._number = {residual: number for number, residual in enumerate(self.residuals)}
+        self._dimensions = [
+            math.prod(self.sizes[i] - 1 for i in residual) for residual in self.residuals
+        ]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of measurements r and of cells n, as large as they may be."""
+        return sum(self._dimensions), math.prod(self.sizes)
+
+    @cached_property
+    def matrix(self) -> Array:
+        """R, shape (r, n), residual by residual; refused if too large."""
+        check_entries(f"strategy {self.name!r}", self.shape)
+        blocks = []
+        for residual, precision in zip(self.residuals, self.precisions, strict=True):
+            block = np.full((1, 1), math.sqrt(precision))
+            for i, size in enumerate(self.sizes):
+                factor = contrasts(np.eye(size)) if i in residual else np.ones((1, size))
+                block = np.asarray(np.kron(block, factor))
+            blocks.append(block)
+        return read_only(np.vstack(blocks))
+
+    @cached_property
+    def _inverse_and_rank(self) -> tuple[Array, int]:
+        # the rows of R_T are orthogonal, of squared norm n theta_T
+        squares = self.cells * np.repeat(self.precisions, self._dimensions)
+        return read_only(self.matrix.T / squares), self.shape[0]
+
+    def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
+        """Largest distance of the measurements of neighbours, in the l1 or l2 norm.
+
+        Raises:
+            InvalidInputError: replace neighbours, and R is too large to be written out.
+        """
+        if neighbours is Neighbours.REPLACE:
+            return super().sensitivity_under(neighbours, norm)
+        if norm == "l2":
+            dimensions = np.array(self._dimensions, dtype=np.float64)
+            return math.sqrt(float(self.precisions @ dimensions))
+        largest = {size: math.sqrt(size) * largest_column(size) for size in set(self.sizes)}
+        products = [math.prod(largest[self.sizes[i]] for i in T) for T in self.residuals]
+        return float(np.sqrt(self.precisions) @ products)
+
+    def measure(self, x: Array) -> Array:
+        """R x, shape (r,), for a histogram x of shape (n,)."""
+        tables = MarginalsWorkload(self.sizes, self.residuals)
+        return self._measure(tables.split(tables.matvec(x)))
+
+    def measure_records(self, records: ArrayLike) -> Array:
+        """R x, shape (r,), for the histogram x of records, which is never formed.
+
+        Args:
+            records: whole numbers of shape (N, d), the value of each attribute, from 0.
+
+        Raises:
+            InvalidInputError: as `MarginalsWorkload.tables`.
+        """
+        check_entries(f"strategy {self.name!r}", (self.shape[0], 1))
+        return self._measure(MarginalsWorkload(self.sizes, self.residuals).tables(records))
+
+    def estimate(self, measurements: Array) -> Array:
+        """R^+ y, shape (n,), for measurements y of shape (r,); refused if too large."""
+        check_entries(f"the histogram of strategy {self.name!r}", (self.cells, 1))
+        return self._tables([tuple(range(len(self.sizes)))], measurements)[0]
+
+    def answer(self, workload: Workload, measurements: Array) -> Array:
+        """L y = A R^+ y, shape (m,), for measurements y of shape (r,).
+
+        The answers agree with each other: a table by fewer attributes has the sums of one by more.
+
+        Raises:
+            InvalidInputError: as `require_answers`.
+        """
+        self.require_answers(workload)
+        if not self._knows(workload):
+            return workload.matvec(self.estimate(measurements))
+        tables = self._tables(workload.subsets, measurements)
+        return np.concatenate([c * t for c, t in zip(workload.weights, tables, strict=True)])
+
+    def require_answers(self, workload: Workload) -> None:
+        """Refuse a workload that R does not determine.
+
+        Raises:
+            InvalidInputError: as `Strategy.require_answers`; a missing residual is named.
+        """
+        if self._knows(workload):
+            self.marginal_variances(workload)
+        else:
+            super().require_answers(workload)
+
+    def variances(self, workload: Workload) -> Array:
+        """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise.
+
+        Raises:
+            InvalidInputError: as `require_answers`.
+        """
+        if not self._knows(workload):
+            return super().variances(workload)
+        check_entries(f"the variances of {workload.name}", (workload.shape[0], 1))
+        return np.repeat(self.marginal_variances(workload)[0], workload.marginal_cells)
+
+    def marginal_variances(self, workload: MarginalsWorkload) -> tuple[Array, Array]:
+        """The variance of every answer of a marginal, and the number of its answers.
+
+        Returns:
+            Two arrays of shape (K,), for the K marginals; one entry for all cells of a table.
+
+        Raises:
+            InvalidInputError: as `require_answers`, or marginals of other attributes.
+        """
+        if not self._knows(workload):
+            raise InvalidInputError(
+                f"strategy {self.name!r} and workload {workload.name!r} have different attributes"
+            )
+        try:
+            spaces = residual_spaces(self.sizes, workload.subsets)
+        except ValueError as error:
+            raise InvalidInputError(f"workload {workload.name!r}: {error}") from None
+        missing = next((T for T in spaces.residuals if T not in self._number), None)
+        if missing is not None:
+            raise InvalidInputError(
+                f"strategy {self.name!r} cannot answer {workload.name!r}: it does not measure the "
+                f"residual {missing}; add it"
+            )
+        precisions = self.precisions[[self._number[T] for T in spaces.residuals]]
+        sums = spaces.incidence.T @ (spaces.dimensions / precisions)
+        return (workload.weights / spaces.cells) ** 2 * sums, spaces.cells
+
+    def normalised(self) -> MarginalsStrategy:
+        """The same strategy scaled to sensitivity 1."""
+        return MarginalsStrategy(
+            self.name, self.sizes, self.residuals, self.precisions / self.sensitivity**2
+        )
+
+    def _knows(self, workload: Workload) -> TypeGuard[MarginalsWorkload]:
+        return isinstance(workload, MarginalsWorkload) and workload.sizes == self.sizes
+
+    def _measure(self, tables: Iterable[Array]) -> Array:
+        """R x, shape (r,), from the tables by each T, shape (m_T,)."""
+        found = residual_contrasts(self.sizes, self.residuals, tables)
+        roots = np.sqrt(self.precisions)
+        return np.concatenate([root * part for root, part in zip(roots, found, strict=True)])
+
+    def _tables(self, subsets: Sequence[tuple[int, ...]], measurements: Array) -> list[Array]:
+        """The table by each S, shape (m_S,); residuals that are not measured count as 0."""
+        if measurements.shape != self.shape[:1]:
+            raise InvalidInputError(
+                f"strategy {self.name!r} takes {self.shape[0]} measurements, got shape "
+                f"{measurements.shape}"
+            )
+        scaled = measurements / np.repeat(np.sqrt(self.precisions), self._dimensions)
+        parts = np.split(scaled, np.cumsum(self._dimensions)[:-1])
+        own = dict(zip(self.residuals, parts, strict=True))
+        return tables_of_residuals(self.sizes, subsets, own)
