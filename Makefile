@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PEERS ?= .venv-peers
 
-.PHONY: demo test lint types unit benchmark benchmark-peers hard-duals clean
+.PHONY: demo test lint types unit benchmark benchmark-peers benchmark-own clean
 
 demo: $(VENV)/demo.stamp ## install, then design a strategy for a census table
 	$(BIN)/pmldesign optimize census-p12 --epsilon 1 --delta 1e-6
@@ -26,8 +26,10 @@ benchmark: $(VENV)/test.stamp ## solvers side by side, results in benchmarks/res
 benchmark-peers: $(PEERS)/peers.stamp ## the same with jax-privacy, in an environment of its own
 	$(PEERS)/bin/python benchmarks/run.py
 
-hard-duals: $(VENV)/test.stamp ## small workloads to a gap of 1e-6, every p and both relations
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python benchmarks/hard_duals.py
+benchmark-own: export OPENBLAS_NUM_THREADS = 1
+benchmark-own: $(VENV)/test.stamp ## hard duals and marginals, the own solvers alone
+	$(BIN)/python benchmarks/hard_duals.py
+	$(BIN)/python benchmarks/marginals.py
 
 $(VENV)/demo.stamp: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -6,7 +6,7 @@ For each workload, p and neighbouring relation: the gap of the certificate, step
 eigendecompositions, and the processor time, also in units of one eigendecomposition of a matrix of
 that order, because a step of the interior point method costs much besides its decomposition. Below
 order 32 that unit is so small that it mostly counts the overhead of Python. One thread: run it as
-`make hard-duals`, or set OPENBLAS_NUM_THREADS=1.
+`make benchmark-own`, or set OPENBLAS_NUM_THREADS=1.
 """
 
 from __future__ import annotations

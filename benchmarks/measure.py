@@ -143,6 +143,8 @@ class Trace:
         stuck = self._stuck()
         if self._goals and (seconds >= self._limit or stuck):
             note = "stuck" if stuck else "time limit"
+            if stuck:  # it was as good as this before
+                seconds = next(then for then, gap in self._history if gap <= 1.1 * believed)
             reached = row(self._goals[0], seconds, self._certified(gram())) | spent
             self.rows += [reached | {"goal": goal, "note": note} for goal in self._goals]
             self._goals = []
