@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
+from pmldesign_solvers.certificate import Kind
+from pmldesign_solvers.kernels import NUMPY, check_device
 from pmldesign_solvers.operators import Array
 
 
@@ -75,3 +77,23 @@ def exponent(p: float) -> float:
     if not p >= 2:
         raise InvalidInputError(f"p must be in [2, inf], got {p}; use 2 for squared error")
     return float(p)
+
+
+def usable_device(device: str, *, method: str, kind: Kind) -> str:
+    """The name of a device on which the method can design.
+
+    Raises:
+        InvalidInputError: unknown, without double precision, without PyTorch, or not for the CPU
+            alone where the method or the kind of neighbours is.
+    """
+    try:
+        check_device(device)
+    except ValueError as error:
+        raise InvalidInputError(str(error)) from error
+    if device != NUMPY and (method != "scaling" or kind == "pairs"):
+        raise InvalidInputError(
+            f"device {device!r} is for method 'scaling' and add-remove neighbours, got method "
+            f"{method!r} and {'replace' if kind == 'pairs' else 'add-remove'} neighbours; leave it "
+            f"at {NUMPY!r}"
+        )
+    return device

@@ -40,6 +40,11 @@ class Answering:
         """diag(L L^T), shape (m,): variance of each answer per unit variance of the noise."""
         return self.strategy.variances(self.workload)
 
+    @cached_property
+    def grouped_variances(self) -> tuple[Array, Array | None]:
+        """The variances of groups of answers that have the same one, and their sizes if not 1."""
+        return self.strategy.grouped_variances(self.workload)
+
     def sensitivity(self, noise: Noise) -> float:
         """Largest distance of neighbours' measurements: l2 for Gaussian noise, l1 for Laplace."""
         norm: Norm = "l2" if noise is Noise.GAUSSIAN else "l1"
@@ -50,7 +55,7 @@ class Answering:
 
         It is tr_{p/2}(L L^T)^(1/2) times the l2 sensitivity.
         """
-        spread = gaussian_error(self.variances, p=p) / gaussian_moment_root(p)
+        spread = self.unit_error(Noise.GAUSSIAN, p) / gaussian_moment_root(p)
         return spread * self.sensitivity(Noise.GAUSSIAN)
 
     def unit_error(self, noise: Noise, p: float) -> float:
@@ -61,14 +66,15 @@ class Answering:
 
     def _unit_error(self, noise: Noise, p: float) -> float:
         if noise is Noise.GAUSSIAN:
-            return gaussian_error(self.variances, p=p)
+            variances, counts = self.grouped_variances
+            return gaussian_error(variances, p=p, counts=counts)
         if p == 2 or np.isinf(p):
-            return math.sqrt(2) * gaussian_error(self.variances, p=p)
+            return math.sqrt(2) * self.unit_error(Noise.GAUSSIAN, p)
         return laplace_error(self.strategy.reconstruction(self.workload), p=p)
 
     def least_unit_error(self, noise: Noise, p: float) -> float:
         """At most `unit_error`, and cheap: Laplace noise is a mixture of Gaussians (Jensen)."""
-        return math.sqrt(noise.variance) * gaussian_error(self.variances, p=p)
+        return math.sqrt(noise.variance) * self.unit_error(Noise.GAUSSIAN, p)
 
 
 def answer(strategy: Strategy, workload: Workload, neighbours: Neighbours) -> Answering:

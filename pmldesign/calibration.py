@@ -28,7 +28,11 @@ from numpy.typing import ArrayLike
 
 from pmldesign._arguments import finite_matrix, non_negative, positive
 from pmldesign.errors import InfeasibleError, VacuousGuaranteeError
-from pmldesign.gaussian_leakage import envelope_from_distances, slack_from_distances
+from pmldesign.gaussian_leakage import (
+    distinct_columns,
+    envelope_from_distances,
+    slack_from_distances,
+)
 from pmldesign.gaussian_profile import (
     analytic_gaussian_scale,
     classical_gaussian_scale,
@@ -37,7 +41,7 @@ from pmldesign.gaussian_profile import (
 from pmldesign.guarantees import PML, ApproxDP, ApproxPML, Guarantee, PMLGuarantee, PureDP
 from pmldesign.leakage import laplace_leakage_from_distances
 from pmldesign.neighbours import Neighbours, l1_sensitivity, l2_sensitivity, pairwise_distances
-from pmldesign.noise import Noise, expected_error
+from pmldesign.noise import Noise
 from pmldesign.private_end import private_end
 from pmldesign.strategies.base import Strategy
 from pmldesign_solvers.operators import Array
@@ -46,7 +50,6 @@ __all__ = [
     "Calibration",
     "analytic_gaussian_scale",
     "calibrate",
-    "choose_noise",
     "classical_gaussian_scale",
     "gaussian_delta",
     "laplace_scale",
@@ -133,41 +136,6 @@ def require_attainable(guarantee: Guarantee, cells: int, *, noise: Noise | str) 
     _require_possible(guarantee, Noise(noise))
 
 
-def choose_noise(
-    strategy_matrix: ArrayLike,
-    reconstruction: ArrayLike,
-    guarantee: Guarantee,
-    *,
-    p: float,
-    allow_vacuous: bool = False,
-) -> Calibration:
-    """Calibrate every noise that can meet the guarantee; keep the one of smaller exact error.
-
-    Args:
-        strategy_matrix: R, shape (r, k).
-        reconstruction: L, shape (m, r).
-        guarantee: what is to be met.
-        p: exponent of the error, in [2, inf].
-        allow_vacuous: as in `calibrate`.
-
-    Returns:
-        The calibration of smaller l_p^p error.
-
-    Raises:
-        InvalidInputError, VacuousGuaranteeError: as in `calibrate`.
-    """
-    feasible = [Noise.LAPLACE]
-    if not isinstance(guarantee, PureDP | PML):
-        feasible.append(Noise.GAUSSIAN)
-    found = [
-        calibrate(strategy_matrix, guarantee, noise=noise, allow_vacuous=allow_vacuous)
-        for noise in feasible
-    ]
-    return min(
-        found, key=lambda one: expected_error(reconstruction, noise=one.noise, p=p, scale=one.scale)
-    )
-
-
 def laplace_scale(sensitivity: float, *, epsilon: float) -> float:
     """Smallest b of Laplace noise for epsilon-DP, rounded so that sensitivity / b <= epsilon.
 
@@ -235,6 +203,7 @@ def _pml_loss(
             epsilon,
             float(distances.max()),
         )
+    matrix, least = distinct_columns(matrix, least)
     distances = pairwise_distances(matrix, norm="l2")
     bound = slack_from_distances if isinstance(guarantee, ApproxPML) else envelope_from_distances
     return (

@@ -59,6 +59,7 @@ def compare(
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     rel_gap: float = 1e-6,
     time_limit: float | None = None,
+    device: str = "cpu",
     callback: Callback | None = None,
 ) -> Comparison:
     """Compare strategies on one workload under one guarantee, or none; see `compare_all`."""
@@ -71,6 +72,7 @@ def compare(
         neighbours=neighbours,
         rel_gap=rel_gap,
         time_limit=time_limit,
+        device=device,
         callback=callback,
     )[0]
 
@@ -85,6 +87,7 @@ def compare_all(
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     rel_gap: float = 1e-6,
     time_limit: float | None = None,
+    device: str = "cpu",
     leave_out: bool = False,
     jobs: int = 1,
     callback: Callback | None = None,
@@ -103,6 +106,7 @@ def compare_all(
         neighbours: "add-remove" or "replace", where there is no guarantee to say it.
         rel_gap: of every design made here.
         time_limit: of every design made here, in seconds.
+        device: of every design made here: "cpu", or a device of PyTorch.
         leave_out: leave out strategies that cannot answer a workload, or are too large for it,
             and say so in `Comparison.left_out`; otherwise they are an error.
         jobs: number of processes; more than one needs joblib (the jobs extra).
@@ -126,7 +130,7 @@ def compare_all(
         noise=noise,
         neighbours=Neighbours(neighbours),
         leave_out=leave_out,
-        limits={"rel_gap": rel_gap, "time_limit": time_limit},
+        limits={"rel_gap": rel_gap, "time_limit": time_limit, "device": device},
     )
     work = Work(task, [as_workload(workload) for workload in workloads], asked, announce)
     if not asked or not task.values or not work.workloads or not task.guarantees:

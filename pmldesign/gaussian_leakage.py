@@ -14,6 +14,7 @@ e^eps'_r = e^eps (1 - alpha_r)/(1 - e^eps alpha_r) and the joint convexity of th
 
 with q = alpha + (1 - sum alpha) on the farthest cell; 0 where e^eps alpha_r >= 1. Equality holds
 for two cells and one record. Convexity over the other records gives every number of records.
+Cells with equal columns have the same P_j: they are one cell, whose probability is their sum.
 
 Envelope: V = e^leakage(Y). A post-processing Z has V_Z <= E[V | Z], hence for c < e^eps
 
@@ -35,7 +36,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
 from pmldesign._arguments import finite_matrix, non_negative, positive
-from pmldesign.gaussian_profile import LONGEST, gaussian_profile
+from pmldesign.gaussian_profile import LONGEST, UNIT, gaussian_profile
 from pmldesign.neighbours import pairwise_distances
 from pmldesign.priors import class_probabilities
 from pmldesign_solvers.operators import BLOCK_BYTES, Array, Indices
@@ -62,8 +63,8 @@ def gaussian_slack_delta(
         InvalidInputError: an argument out of range.
     """
     matrix = finite_matrix("strategy_matrix", strategy_matrix)
-    least = class_probabilities(alpha, matrix.shape[1])
-    distances = pairwise_distances(matrix, norm="l2")
+    columns, least = distinct_columns(matrix, class_probabilities(alpha, matrix.shape[1]))
+    distances = pairwise_distances(columns, norm="l2")
     return slack_from_distances(
         distances, least, non_negative("scale", scale), positive("epsilon", epsilon)
     )
@@ -81,11 +82,28 @@ def gaussian_envelope_delta(
         randomised or not.
     """
     matrix = finite_matrix("strategy_matrix", strategy_matrix)
-    least = class_probabilities(alpha, matrix.shape[1])
-    distances = pairwise_distances(matrix, norm="l2")
+    columns, least = distinct_columns(matrix, class_probabilities(alpha, matrix.shape[1]))
+    distances = pairwise_distances(columns, norm="l2")
     return envelope_from_distances(
         distances, least, non_negative("scale", scale), positive("epsilon", epsilon)
     )
+
+
+def distinct_columns(matrix: Array, least: Array) -> tuple[Array, Array]:
+    """The columns of R without repetitions, and their least probabilities.
+
+    Args:
+        matrix: R, shape (r, k).
+        least: alpha, shape (k,).
+
+    Returns:
+        Shapes (r, k') and (k',); the sums of alpha are rounded downwards.
+    """
+    columns, cell_of = np.unique(matrix, axis=1, return_inverse=True)
+    if columns.shape == matrix.shape:
+        return matrix, least
+    total = np.bincount(cell_of.ravel(), weights=least)
+    return np.ascontiguousarray(columns), np.asarray(total * (1 - len(least) * UNIT), np.float64)
 
 
 def slack_from_distances(distances: Array, least: Array, scale: float, epsilon: float) -> float:

@@ -12,8 +12,7 @@ References:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from pmldesign._arguments import exponent, positive
@@ -21,52 +20,25 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.guarantees import PML, ApproxDP, ApproxPML, EnvelopePML, Guarantee, PureDP
 from pmldesign.mechanism import Mechanism, mechanism, require_feasible
 from pmldesign.neighbours import Neighbours
-from pmldesign.strategies import Strategy, baseline
-from pmldesign.workloads import Workload, as_workload
+from pmldesign.searched_design import SearchedDesign
+from pmldesign.solving import STRUCTURED
+from pmldesign.strategies import Strategy, baseline, kronecker
+from pmldesign.workloads import (
+    KroneckerWorkload,
+    MarginalsWorkload,
+    Workload,
+    as_workload,
+)
 from pmldesign_solvers import l1_strategies
 from pmldesign_solvers.l1_scales import AddRemoveL1, Leakage, ReplaceL1, ScaleRule
 from pmldesign_solvers.l1_solution import L1Status, L1Step, Start
-from pmldesign_solvers.operators import Array
 
 DP_RESTARTS = 4
 """Random starts of the search under DP that a search under PML begins from."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LaplaceDesign:
-    """The best strategy that a search found for Laplace noise.
-
-    Attributes:
-        workload: what it answers.
-        p: of the l_p^p error, in [2, inf].
-        guarantee: what the noise was to meet.
-        mechanism: the strategy with its exactly calibrated noise.
-        status: why the search stopped.
-        starts: every start and what became of it.
-        seconds: that the search took.
-    """
-
-    workload: Workload
-    p: float
-    guarantee: Guarantee
-    mechanism: Mechanism
-    status: L1Status
-    starts: tuple[Start, ...]
-    seconds: float
-
-    @property
-    def strategy(self) -> Strategy:
-        """R; without its total where the number of records is public."""
-        return self.mechanism.strategy
-
-    @property
-    def neighbours(self) -> Neighbours:
-        """The relation that the sensitivity speaks of."""
-        return self.guarantee.neighbours
-
-    def reconstruction(self) -> Array:
-        """L = A R^+, shape (m, r): answers are L (R x + noise)."""
-        return self.strategy.reconstruction(self.mechanism.workload)
+SEARCHED_CELLS = 1024
+"""Largest number of cells of a product, of marginals or of a union for a search of their own."""
+SHORT = 0.1
+"""Seconds in which a search compares its starts, and little more."""
 
 
 def laplace_design(
@@ -79,7 +51,7 @@ def laplace_design(
     seed: int = 0,
     time_limit: float | None = None,
     callback: Callable[[L1Step], None] | None = None,
-) -> LaplaceDesign:
+) -> SearchedDesign:
     """Search for the strategy with the smallest error under Laplace noise.
 
     Args:
@@ -87,15 +59,17 @@ def laplace_design(
         guarantee: any; a delta is not used by Laplace noise.
         p: in [2, inf].
         starts: strategies to begin from, besides tree, Haar, the workload (unless it is tall),
-            the identity, and under PML the best strategy found for DP; the answer is at least as
-            good as every one of them that answers the workload.
+            the identity, under PML the best strategy found for DP, and for a product workload under
+            add-remove the product of the best ones found for its factors; the answer is at least
+            as good as every one of them that answers the workload.
         signed: allow strategies with negative entries.
         seed: of the random starts; the same seed gives the same strategy unless time runs out.
         time_limit: in seconds; None for none.
         callback: called with every `L1Step`. Ctrl-C during the search returns the best so far.
 
     Returns:
-        The design, whatever the status.
+        The design, whatever the status. A product, marginals or a union of products with more than
+        SEARCHED_CELLS cells gets the best of its starts.
 
     Raises:
         InvalidInputError: an argument out of range, or a workload that needs no measurement.
@@ -107,11 +81,21 @@ def laplace_design(
         time_limit = positive("time_limit", time_limit)
     cells = workload.shape[1]
     require_feasible(guarantee, cells, noise="laplace", p=p)
-    named = {start.name: start.matrix for start in [*starts, *_baselines(workload)]}
+    starts = [*starts, *_baselines(workload)]
     options: dict[str, Any] = {"signed": signed, "seed": seed, "callback": callback}
     begin = time.perf_counter()
-    found = None
+    found, rule = None, _rule(guarantee, cells)
+    product, interrupted = None, False
+    searched = _is_searched(workload)
     try:
+        if isinstance(workload, KroneckerWorkload) and isinstance(rule, AddRemoveL1):
+            limit = time_limit / 4 if searched and time_limit is not None else time_limit
+            product, interrupted = _product(workload, p, rule, limit, options)
+            if interrupted:
+                time_limit = SHORT
+        if not searched:
+            return _unsearched(workload, guarantee, p, starts, product, begin)
+        named = {one.name: one.matrix for one in [*starts, *([product] if product else [])]}
         if isinstance(guarantee, PML | ApproxPML | EnvelopePML):
             # so that knowing the prior is never worse than not knowing it
             plain = l1_strategies.solve(
@@ -130,7 +114,7 @@ def laplace_design(
             found = l1_strategies.solve(
                 workload,
                 p,
-                scale=_rule(guarantee, cells),
+                scale=rule,
                 starts=named,
                 time_limit=None if time_limit is None else _left(time_limit, begin),
                 **options,
@@ -148,27 +132,95 @@ def laplace_design(
         ),
         key=lambda one: one.error(p),
     )
-    return LaplaceDesign(
+    return SearchedDesign(
         workload=workload,
         p=p,
         guarantee=guarantee,
         mechanism=made,
-        status=found.status,
+        status=L1Status.INTERRUPTED if interrupted else found.status,
         starts=found.starts,
         seconds=time.perf_counter() - begin,
     )
 
 
+def _unsearched(
+    workload: Workload,
+    guarantee: Guarantee,
+    p: float,
+    starts: Sequence[Strategy],
+    product: Strategy | None,
+    begin: float,
+) -> SearchedDesign:
+    """The best of the starts on a workload with too many cells for a search."""
+    made: list[Mechanism] = []
+    reason: InvalidInputError | None = None
+    for start in [*starts, *([] if product is None else [product])]:
+        try:
+            one = mechanism(start, workload, guarantee=guarantee, noise="laplace", p=p)
+            one.error(p)
+        except InvalidInputError as error:
+            reason = reason or error
+        else:
+            made.append(one)
+    if not made:
+        raise reason or InvalidInputError(
+            f"workload {workload.name!r} has no strategy to start from"
+        )
+    return SearchedDesign(
+        workload=workload,
+        p=p,
+        guarantee=guarantee,
+        mechanism=min(made, key=lambda one: one.error(p)),
+        status=L1Status.UNSEARCHED,
+        starts=tuple(Start(one.strategy.name, one.error(p), one.error(p)) for one in made),
+        seconds=time.perf_counter() - begin,
+    )
+
+
+def _product(
+    workload: KroneckerWorkload,
+    p: float,
+    rule: AddRemoveL1,
+    time_limit: float | None,
+    options: dict[str, Any],
+) -> tuple[Strategy, bool]:
+    """The product of the strategies found for the factors, and whether Ctrl-C cut it short."""
+    factors = dict.fromkeys(workload.factors)
+    found, interrupted = {}, False
+    for factor in factors:
+        limit = None if time_limit is None else time_limit / len(factors)
+        one = l1_strategies.solve(
+            factor,
+            p,
+            scale=rule,
+            starts={start.name: start.matrix for start in _baselines(factor)},
+            time_limit=SHORT if interrupted else limit,
+            **options,
+        )
+        interrupted = interrupted or one.status is L1Status.INTERRUPTED
+        found[factor] = Strategy("product", one.strategy)
+    return kronecker([found[factor] for factor in workload.factors]), interrupted
+
+
 def _left(time_limit: float, begin: float) -> float:
     """What is left of the time, a little at least."""
-    return max(time_limit - (time.perf_counter() - begin), 0.1)
+    return max(time_limit - (time.perf_counter() - begin), SHORT)
 
 
 def _baselines(workload: Workload) -> Iterator[Strategy]:
     """Baselines to begin from, unless they would be large."""
+    if isinstance(workload, MarginalsWorkload) and not _is_searched(workload):
+        return
     queries, cells = workload.shape
-    for name in ("tree", "haar", "workload") if queries <= 4 * cells else ("tree", "haar"):
+    names = ["tree", "haar"]
+    if queries <= 4 * cells and _is_searched(workload):
+        names.append("workload")
+    for name in names:
         yield baseline(name, workload)
+
+
+def _is_searched(workload: Workload) -> bool:
+    return workload.shape[1] <= SEARCHED_CELLS or not isinstance(workload, STRUCTURED)
 
 
 def _rule(guarantee: Guarantee, cells: int) -> ScaleRule:

@@ -9,6 +9,7 @@ Without a guarantee the scale is the sensitivity itself, so that errors compare 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -83,12 +84,14 @@ class Mechanism:
     @property
     def rmse(self) -> float:
         """Root mean squared error of a query."""
-        return root_mean_squared_error(self.variances, noise=self.noise, scale=self.scale)
+        variances, counts = self.answering.grouped_variances
+        return root_mean_squared_error(variances, noise=self.noise, scale=self.scale, counts=counts)
 
     @property
     def max_std(self) -> float:
         """Largest standard deviation of a query."""
-        return largest_standard_deviation(self.variances, noise=self.noise, scale=self.scale)
+        variances, _ = self.answering.grouped_variances
+        return largest_standard_deviation(variances, noise=self.noise, scale=self.scale)
 
     @property
     def standard_deviations(self) -> Array:
@@ -146,13 +149,27 @@ def calibrated(
 
 
 def smallest_error(mechanisms: Sequence[Mechanism], p: float) -> Mechanism:
-    """The one of smallest error at p, the first of equal ones; those far off are not evaluated."""
+    """The one of smallest error at p, the first of equal ones; those far off are not evaluated.
+
+    A product strategy that is too large to be written out has no error under Laplace noise but at
+    p = 2 and inf; among several mechanisms it is then left out.
+
+    Raises:
+        InvalidInputError: the only mechanism has no error that can be computed.
+    """
     best = mechanisms[0]
     for other in mechanisms[1:]:
         least = other.scale * other.answering.least_unit_error(other.noise, p)
-        if least < best.error(p) and other.error(p) < best.error(p):
+        if least < best.error(p) and _error_or_inf(other, p) < best.error(p):
             best = other
     return best
+
+
+def _error_or_inf(made: Mechanism, p: float) -> float:
+    try:
+        return made.error(p)
+    except InvalidInputError:
+        return math.inf
 
 
 def admissible(guarantee: Guarantee | None, noise: NoiseChoice) -> tuple[Noise, ...]:

@@ -84,13 +84,16 @@ def gaussian_moment_root(p: float) -> float:
     return math.exp(math.log(2) / 2 + (log_gamma - math.log(math.pi) / 2) / p)
 
 
-def gaussian_error(variances: ArrayLike, *, p: float, scale: float = 1.0) -> float:
+def gaussian_error(
+    variances: ArrayLike, *, p: float, scale: float = 1.0, counts: Array | None = None
+) -> float:
     """Exact l_p^p error of Gaussian noise.
 
     Args:
         variances: shape (m,), the diagonal of L L^T.
         p: in [2, inf]; inf is the largest standard deviation.
         scale: standard deviation of each noise term.
+        counts: how many answers have each variance, shape (m,); None for one each.
 
     Returns:
         (E ||scale L z||_p^p)^(1/p).
@@ -103,7 +106,8 @@ def gaussian_error(variances: ArrayLike, *, p: float, scale: float = 1.0) -> flo
     largest = float(deviations.max())
     if largest == 0 or math.isinf(p):
         return scale * largest
-    norm = largest * math.pow(np.sum((deviations / largest) ** p), 1 / p)
+    powers = (deviations / largest) ** p
+    norm = largest * math.pow(powers.sum() if counts is None else counts @ powers, 1 / p)
     return scale * gaussian_moment_root(p) * norm
 
 
@@ -154,16 +158,6 @@ def laplace_exponent(p: float) -> float:
     return p
 
 
-def expected_error(
-    reconstruction: ArrayLike, *, noise: Noise | str, p: float, scale: float = 1.0
-) -> float:
-    """Exact l_p^p error of a reconstruction L of shape (m, r) under either noise."""
-    if Noise(noise) is Noise.LAPLACE:
-        return laplace_error(reconstruction, p=p, scale=scale)
-    rows = finite_matrix("reconstruction", reconstruction)
-    return gaussian_error(row_norms_squared(rows), p=p, scale=scale)
-
-
 def standard_deviations(variances: ArrayLike, *, noise: Noise | str, scale: float = 1.0) -> Array:
     """Standard deviation of every answer, shape (m,), for the diagonal of L L^T."""
     unit = math.sqrt(Noise(noise).variance) * non_negative("scale", scale)
@@ -179,11 +173,18 @@ def largest_standard_deviation(
 
 
 def root_mean_squared_error(
-    variances: ArrayLike, *, noise: Noise | str, scale: float = 1.0
+    variances: ArrayLike,
+    *,
+    noise: Noise | str,
+    scale: float = 1.0,
+    counts: Array | None = None,
 ) -> float:
-    """Root of the mean over the m queries of the squared error: err_2 / sqrt(m)."""
+    """Root of the mean over the queries of the squared error; `counts` as in `gaussian_error`."""
     deviations = standard_deviations(variances, noise=noise, scale=scale)
-    return float(np.linalg.norm(deviations)) / math.sqrt(deviations.size)
+    if counts is None:
+        return float(np.linalg.norm(deviations)) / math.sqrt(deviations.size)
+    shares = counts / counts.sum()
+    return float(np.sqrt(shares @ deviations**2))
 
 
 def row_norms_squared(rows: Array) -> Array:

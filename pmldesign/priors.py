@@ -16,6 +16,7 @@ from typing import SupportsFloat
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
+from pmldesign.workloads.base import count_text
 from pmldesign_solvers.operators import Array
 
 ROUNDING = 1e-12
@@ -41,8 +42,8 @@ def class_probabilities(alpha: float | Iterable[float], cells: int) -> Array:
     if isinstance(alpha, float):
         if not alpha * cells <= 1 + ROUNDING:
             raise InvalidInputError(
-                f"alpha must be in (0, 1/k] = (0, {1 / cells:.6g}] for k = {cells} cells, "
-                f"got {alpha:g}"
+                f"alpha must be in (0, 1/k] = (0, {1 / cells:.6g}] for k = {count_text(cells)} "
+                f"cells, got {alpha:g}"
             )
         return np.full(cells, min(alpha, 1 / cells))
     if len(alpha) != cells:

@@ -15,16 +15,21 @@ from pmldesign_solvers import gamma
 ROOT = Path(__file__).parent.parent
 
 
-def test_the_quick_benchmark_compares_the_solvers(tmp_path):
+def results(folder, script, *options):
+    """The rows that a benchmark writes."""
     paths = [str(ROOT), str(ROOT / "solvers"), os.environ.get("PYTHONPATH", "")]
     subprocess.run(
-        [sys.executable, ROOT / "benchmarks" / "run.py", "--quick", "--output", tmp_path],
+        [sys.executable, ROOT / "benchmarks" / script, *options, "--output", folder],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
         check=True,
         capture_output=True,
     )
-    with (tmp_path / "solvers.csv").open() as file:
-        rows = list(csv.DictReader(file))
+    with next(folder.glob("*.csv")).open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_quick_benchmark_compares_the_solvers(tmp_path):
+    rows = results(tmp_path, "run.py", "--quick")
     # 3 workloads, 3 gaps: all of them small enough for every solver
     assert {row["solver"] for row in rows} >= {"own", "fixed-point", "l-bfgs", "scs", "clarabel"}
     assert len(rows) == 9 * len({row["solver"] for row in rows})
@@ -69,3 +74,13 @@ def test_peers_reach_the_certified_optimum(monkeypatch, name, workload):
     A = operator.to_dense()
     np.testing.assert_allclose(last.gram.diagonal(), 1.0, rtol=1e-9)
     assert np.trace(A @ np.linalg.inv(last.gram) @ A.T) == pytest.approx(last.value**2)
+
+
+def test_everything_that_could_be_a_step_computes_the_same(tmp_path):
+    rows = results(tmp_path, "step_cost.py", "--sizes", "60", "--threads", "1")
+    assert len({row["what"] for row in rows}) == len(rows) - 2 * 4
+    for row in rows:
+        assert float(row["seconds"]) > 0
+        assert float(row["gap"] or 0) <= 1e-6
+        if "single" not in row["what"]:
+            assert float(row["difference"] or 0) <= 1e-8

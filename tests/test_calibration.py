@@ -6,15 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pmldesign.calibration import calibrate, choose_noise
+from pmldesign.calibration import calibrate
 from pmldesign.errors import InfeasibleError, InvalidInputError, VacuousGuaranteeError
 from pmldesign.gaussian_leakage import gaussian_envelope_delta, gaussian_slack_delta
 from pmldesign.gaussian_profile import gaussian_delta
 from pmldesign.guarantees import PML, ApproxDP, ApproxPML, EnvelopePML, PureDP
 from pmldesign.leakage import dp_from_pml, histogram_leakage, laplace_leakage
-from pmldesign.neighbours import l1_sensitivity, l2_sensitivity
+from pmldesign.mechanism import mechanism
+from pmldesign.neighbours import Neighbours, l1_sensitivity, l2_sensitivity
 from pmldesign.noise import Noise, gaussian_error, laplace_error
 from pmldesign.private_end import private_end
+from pmldesign.strategies import Strategy
+from pmldesign.workloads import as_workload
 
 PREFIX = np.tril(np.ones((6, 6)))
 STRATEGIES = [PREFIX, np.eye(5), np.random.default_rng(0).standard_normal((4, 7)) * 1e3]
@@ -176,22 +179,31 @@ def test_a_guarantee_that_the_strategy_meets_without_noise_is_vacuous_too():
 def test_the_noise_of_smaller_error_is_chosen(guarantee, p):
     rng = np.random.default_rng(3)
     for R in (np.eye(6), rng.standard_normal((40, 6))):
-        L = rng.standard_normal((5, len(R)))
+        A = rng.standard_normal((5, 6))
         laplace = calibrate(R, guarantee, noise="laplace")
         gaussian = calibrate(R, guarantee, noise="gaussian")
+        if guarantee.neighbours is Neighbours.REPLACE:  # the total is public
+            A, R = A - A.mean(axis=1, keepdims=True), R - R.mean(axis=1, keepdims=True)
+        L = A @ np.linalg.pinv(R)
         errors = {
             laplace: laplace_error(L, p=p, scale=laplace.scale),
             gaussian: gaussian_error((L**2).sum(axis=1), p=p, scale=gaussian.scale),
         }
-        assert choose_noise(R, L, guarantee, p=p) == min(errors, key=errors.__getitem__)
+        chosen = mechanism(Strategy("R", R), as_workload(A), guarantee=guarantee, p=p)
+        assert chosen.error(p) == pytest.approx(min(errors.values()), rel=1e-9)
+        assert chosen.noise is min(errors, key=errors.__getitem__).noise
 
 
 def test_both_noises_win_somewhere_and_pure_guarantees_take_laplace():
+    def chosen(R, guarantee):
+        R = np.asarray(R)
+        return mechanism(Strategy("R", R), as_workload(R), guarantee=guarantee).noise
+
     many = np.ones((200, 1)) * np.array([[0.0, 1.0]])
-    assert choose_noise(many, many.T, ApproxDP(1, 1e-6), p=2).noise is Noise.GAUSSIAN
-    assert choose_noise(np.eye(2), np.eye(2), ApproxDP(1, 1e-6), p=2).noise is Noise.LAPLACE
-    assert choose_noise(many, many.T, PureDP(1), p=2).noise is Noise.LAPLACE
-    assert choose_noise(many, many.T, PML(0.5, 0.1), p=2).noise is Noise.LAPLACE
+    assert chosen(many, ApproxDP(1, 1e-6)) is Noise.GAUSSIAN
+    assert chosen(np.eye(2), ApproxDP(1, 1e-6)) is Noise.LAPLACE
+    assert chosen(many, PureDP(1)) is Noise.LAPLACE
+    assert chosen(many, PML(0.5, 0.1)) is Noise.LAPLACE
 
 
 def test_alpha_must_fit_the_number_of_cells():

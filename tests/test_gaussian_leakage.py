@@ -73,6 +73,31 @@ def test_slack_is_exact_for_two_cells_in_closed_form():
     assert bound == pytest.approx(gain - loss, rel=1e-12)
 
 
+@pytest.mark.parametrize("sigma", [0.4, 1.0, 3.0])
+@pytest.mark.parametrize("least", [(0.1, 0.15, 0.3), (0.2, 0.3, 0.5)])
+def test_slack_is_exact_for_cells_with_two_different_columns(sigma, least):
+    # cells 0 and 2 look the same: knowing which of them tells the output nothing
+    means, epsilon = [0.0, 1.0, 0.0], 0.3
+    exact = exact_slack_on_a_line(means, sigma, epsilon, np.array(least))
+    bound = gaussian_slack_delta([means], scale=sigma, epsilon=epsilon, alpha=least)
+    assert bound == pytest.approx(exact, abs=1e-9)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), epsilon=st.floats(0.05, 1.0))
+def test_splitting_a_cell_changes_nothing(seed, epsilon):
+    rng = np.random.default_rng(seed)
+    R, alpha = rng.standard_normal((3, 4)), 0.8 * rng.dirichlet(np.ones(4))
+    copies = np.array([0, 1, 1, 2, 3, 1])
+    split = alpha[copies] / np.bincount(copies)[copies]
+    for delta_of in (gaussian_slack_delta, gaussian_envelope_delta):
+        whole = delta_of(R, scale=1.3, epsilon=epsilon, alpha=alpha)
+        parts = delta_of(R[:, copies], scale=1.3, epsilon=epsilon, alpha=split)
+        assert parts == pytest.approx(whole, rel=1e-6, abs=1e-15)
+        # rounded upwards
+        assert parts >= whole * (1 - 1e-12) or delta_of is gaussian_envelope_delta
+
+
 def mixture_densities(R, sigma, priors, grid):
     """Densities of the output given the first record's cell, summed over the other records."""
     result = np.zeros((R.shape[1], len(grid)))

@@ -6,14 +6,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-LATE = {"cvxpy", "joblib", "matplotlib", "opendp", "rich"}
+LATE = {"cvxpy", "joblib", "matplotlib", "opendp", "rich", "torch"}
 # upper layers first; a module imports its own layer and those below
 LAYERS = [
     {"cli"},
     {"comparison", "grid", "rows", "parallel", "files", "plots"},
     {"optimization"},
-    {"laplace_design"},
-    {"design", "answering", "mechanism", "bounds"},
+    {"laplace_design", "gaussian_design"},
+    {"searched_design"},
+    {"design", "solving", "answering", "mechanism", "bounds"},
     {
         *("calibration", "leakage", "noise", "strategies", "workloads", "guarantees", "neighbours"),
         *("gaussian_leakage", "gaussian_profile", "extreme_outputs", "private_end", "_arguments"),

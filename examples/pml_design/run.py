@@ -18,8 +18,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from pmldesign.guarantees import PML, PureDP
-from pmldesign.laplace_design import LaplaceDesign, laplace_design
+from pmldesign.laplace_design import laplace_design
 from pmldesign.mechanism import mechanism
+from pmldesign.searched_design import SearchedDesign
 from pmldesign.workloads import as_workload
 
 WORKLOADS = ("prefix:8", "haar:8")
@@ -27,13 +28,13 @@ SHOWN = (0.0, 1 / 16, 1 / 8)
 ALPHAS = (1 / 64, 1 / 32, 1 / 16, 3 / 32, 1 / 8)
 
 
-def found(name: str, alpha: float, seconds: float) -> LaplaceDesign:
+def found(name: str, alpha: float, seconds: float) -> SearchedDesign:
     """The best strategy for one record replaced, alpha = 0 being DP."""
     guarantee = PML(1.0, alpha) if alpha else PureDP(1.0, "replace")
     return laplace_design(name, guarantee, time_limit=seconds)
 
 
-def rows(name: str, designs: dict[float, LaplaceDesign]) -> list[dict[str, Any]]:
+def rows(name: str, designs: dict[float, SearchedDesign]) -> list[dict[str, Any]]:
     """The error at every alpha, designed for PML and designed for DP."""
     plain = designs[0.0].strategy
     return [
@@ -68,7 +69,7 @@ def main() -> None:
     draw_errors(errors, options.output / "error.png")
 
 
-def draw_strategies(designs: dict[str, dict[float, LaplaceDesign]], path: Path) -> None:
+def draw_strategies(designs: dict[str, dict[float, SearchedDesign]], path: Path) -> None:
     """One heat map a design: a row for each measurement, the strongest first."""
     figure = Figure(figsize=(9, 6), layout="constrained")
     axes = figure.subplots(len(WORKLOADS), len(SHOWN))

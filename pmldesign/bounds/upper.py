@@ -81,13 +81,13 @@ def _gaussian(problem: Problem) -> list[Bound]:
 
 def _longest_step(problem: Problem) -> float:
     """Longest step, max over v of norm(v)_2, rounded up."""
+    if problem.add_remove:
+        return math.sqrt(problem.workload.longest_column())
     m, n = problem.workload.shape
-    squares = problem.workload.column_squares()
-    allowance = (m + n) * EPS * float(squares.max())
-    if not problem.add_remove:
-        squares = squares[:, None] + squares - 2 * problem.workload.gram(np.ones(m))
-        allowance *= 4
-    return math.sqrt(float(squares.max()) + allowance)
+    gram = problem.workload.gram(np.ones(m))
+    squares = gram.diagonal()
+    allowance = 4 * (m + n) * EPS * float(squares.max())
+    return math.sqrt(float((squares[:, None] + squares - 2 * gram).max()) + allowance)
 
 
 def _theorem_d1(problem: Problem) -> Bound:

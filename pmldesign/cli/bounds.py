@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from pmldesign.bounds import Bound, Kind, bounds
+from pmldesign.cli.baselines import usual_strategies
 from pmldesign.cli.options import (
     add_options,
     build_guarantee,
@@ -20,8 +21,7 @@ from pmldesign.comparison import compare
 from pmldesign.design import design
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import load_workload
-
-BASELINES = ("tree", "identity")
+from pmldesign.workloads.base import count_text
 
 
 @click.command(name="bounds")
@@ -35,6 +35,7 @@ def command(
     p: float,
     rel_gap: float,
     time_limit: float | None,
+    device: str,
     noise: Any,
     as_json: bool,
     **guarantee_arguments: Any,
@@ -56,12 +57,16 @@ def command(
             neighbours=guarantee.neighbours,
             rel_gap=rel_gap,
             time_limit=time_limit,
+            device=device,
             callback=callback,
         )
     norm = made.certificate
     reached = compare(
         queries,
-        [made.strategy.renamed("norm-optimal"), *BASELINES],
+        [
+            made.strategy.renamed("norm-optimal"),
+            *usual_strategies(queries, guarantee.neighbours, ("tree", "identity")),
+        ],
         p=p,
         guarantee=guarantee,
         noise=noise,
@@ -80,7 +85,7 @@ def command(
     m, n = queries.shape
     facts(
         [
-            ("workload", f"{queries.name}: {m} queries on {n} cells"),
+            ("workload", f"{queries.name}: {count_text(m)} queries on {count_text(n)} cells"),
             ("norm", f"gamma_({p:g}) between {norm.lower:.9g} and {norm.upper:.9g}"),
             ("guarantee", guarantee.describe(n)),
         ]

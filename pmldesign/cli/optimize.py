@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pmldesign.answering import without_total
+from pmldesign.cli.baselines import usual_strategies
 from pmldesign.cli.optimize_report import as_json as to_json
 from pmldesign.cli.optimize_report import print_report
 from pmldesign.cli.options import (
@@ -27,13 +27,9 @@ from pmldesign.guarantees import PML, Guarantee, PureDP
 from pmldesign.mechanism import require_feasible
 from pmldesign.neighbours import Neighbours
 from pmldesign.optimization import Optimized, optimize
-from pmldesign.strategies import Strategy, baseline
-from pmldesign.workloads import KroneckerWorkload, Workload
-from pmldesign.workloads.centred import CentredWorkload
+from pmldesign.workloads import KroneckerWorkload, MarginalsWorkload, Workload
 from pmldesign_solvers.l1_solution import L1Status
 from pmldesign_solvers.merged import MergedWorkload
-
-BASELINES = ("tree", "haar", "identity", "workload")
 
 
 @click.command(name="optimize")
@@ -67,7 +63,7 @@ BASELINES = ("tree", "haar", "identity", "workload")
     default=20.0,
     show_default=True,
     metavar="SECONDS",
-    help="For the search of a strategy for Laplace noise.",
+    help="For the searches: Laplace noise, and Gaussian noise under PML.",
 )
 @click.option(
     "--seed", type=int, default=0, show_default=True, help="Of the search's random starts."
@@ -85,6 +81,7 @@ def command(
     p: float,
     rel_gap: float,
     time_limit: float | None,
+    device: str,
     max_steps: int,
     method: Any,
     solver: str,
@@ -127,6 +124,7 @@ def command(
             rel_gap=rel_gap,
             max_steps=max_steps,
             time_limit=time_limit,
+            device=device,
             method=method,
             solver=solver,
             streaming=streaming,
@@ -134,15 +132,7 @@ def command(
             seed=seed,
             callback=callback,
         )
-    others = compare(
-        queries,
-        _baselines(queries, relation),
-        p=p,
-        guarantee=guarantee,
-        noise=noise,
-        neighbours=relation,
-    )
-    rows = with_ratios([*_own_rows(found), *others.rows])
+    rows = with_ratios([*_own_rows(found), *_usual_rows(queries, p, guarantee, noise, relation)])
     if output is not None:
         write_strategy(output, found.designs[found.best], mechanism=found.mechanisms[found.best])
     if as_json:
@@ -150,19 +140,28 @@ def command(
     else:
         print_report(found, rows, output)
     found.norm_design.require_optimal()
-    searched = found.laplace_design
-    if searched is not None and searched.status is L1Status.INTERRUPTED:
-        raise NotConvergedError(searched.status.value)
+    for searched in (found.gaussian_design, found.laplace_design):
+        if searched is not None and searched.status is L1Status.INTERRUPTED:
+            raise NotConvergedError(searched.status.value)
 
 
 def _own_rows(found: Optimized) -> list[Row]:
-    """The designs, the best one first; that of least norm is no design for Laplace noise."""
+    """The designs, the best one first; that of least norm may not be meant for its noise."""
     names = ["design"] * len(found.designs)
-    if found.laplace_design is not None and found.mechanisms[0].noise == "laplace":
+    if found.mechanisms[0].noise in [one.noise for one in found.mechanisms[1:]]:
         names[0] = "norm-optimal"
     p = found.norm_design.p
     rows = [as_row(name, p, one) for name, one in zip(names, found.mechanisms, strict=True)]
     return [rows.pop(found.best), *rows]
+
+
+def _usual_rows(
+    queries: Workload, p: float, guarantee: Guarantee | None, noise: Any, relation: Neighbours
+) -> tuple[Row, ...]:
+    usual = usual_strategies(queries, relation)
+    if not usual:
+        return ()
+    return compare(queries, usual, p=p, guarantee=guarantee, noise=noise, neighbours=relation).rows
 
 
 def _streaming_noise(guarantee: Guarantee | None, noise: Any) -> Any:
@@ -182,6 +181,11 @@ def _require_streaming(queries: Workload, relation: Neighbours, method: str) -> 
             "--streaming is for add-remove neighbours: with a public total a strategy has rank"
             " cells - 1 and no lower-triangular form; leave it out"
         )
+    if isinstance(queries, MarginalsWorkload):
+        raise InvalidInputError(
+            "--streaming is for workloads whose cells have an order in time; marginals have none;"
+            " leave it out"
+        )
     factors = queries.factors if isinstance(queries, KroneckerWorkload) else (queries,)
     # the programs may return more measurements than the rank of the workload
     if method == "scaling" and any(MergedWorkload(one).rank < one.shape[1] for one in factors):
@@ -189,20 +193,3 @@ def _require_streaming(queries: Workload, relation: Neighbours, method: str) -> 
             f"--streaming needs a workload of rank {queries.shape[1]}, one for each cell, and"
             f" {queries.name!r} has less: add queries that tell all cells apart, or leave it out"
         )
-
-
-def _baselines(queries: Workload, relation: Neighbours) -> list[Strategy]:
-    """The baselines that can answer the workload in float64; a note on stderr about others."""
-    found = []
-    for name in BASELINES:
-        try:
-            strategy = baseline(name, queries)
-            if relation is Neighbours.REPLACE:
-                without_total(strategy).require_answers(CentredWorkload(queries))
-            else:
-                strategy.require_answers(queries)
-        except InvalidInputError as error:
-            click.echo(f"note: the table leaves out {name!r}: {error}", err=True)
-        else:
-            found.append(strategy)
-    return found

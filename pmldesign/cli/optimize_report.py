@@ -12,11 +12,20 @@ from pmldesign.cli.compare_table import rows_table
 from pmldesign.cli.show import facts
 from pmldesign.comparison import Row
 from pmldesign.optimization import Optimized
+from pmldesign.workloads.base import count_text
+from pmldesign_solvers.l1_solution import L1Status
+
+_STOPPED = {
+    L1Status.COMPLETED: "",
+    L1Status.TIME_LIMIT: "; the time limit came first",
+    L1Status.INTERRUPTED: "; interrupted",
+}
 
 
 def as_json(found: Optimized, rows: Sequence[Row], output: Path | None) -> dict[str, Any]:
     """The documented keys; the best design is the first row."""
-    made, searched, lower = found.norm_design, found.laplace_design, found.lower_bound()
+    made, lower = found.norm_design, found.lower_bound()
+    polished, searched = found.gaussian_design, found.laplace_design
     best = found.mechanisms[found.best]
     m, n = made.workload.shape
     return {
@@ -35,6 +44,14 @@ def as_json(found: Optimized, rows: Sequence[Row], output: Path | None) -> dict[
         "steps": made.steps,
         "eigendecompositions": made.eigendecompositions,
         "seconds": made.seconds,
+        "descent": None
+        if polished is None
+        else {
+            "status": polished.status.name.lower(),
+            "before": polished.starts[0].before,
+            "after": polished.starts[0].after,
+            "seconds": polished.seconds,
+        },
         "search": None
         if searched is None
         else {
@@ -53,11 +70,11 @@ def as_json(found: Optimized, rows: Sequence[Row], output: Path | None) -> dict[
 
 def print_report(found: Optimized, rows: Sequence[Row], output: Path | None) -> None:
     """Facts, then the table."""
-    made, searched = found.norm_design, found.laplace_design
+    made, polished, searched = found.norm_design, found.gaussian_design, found.laplace_design
     m, n = made.workload.shape
     certificate = made.certificate
     lines = [
-        ("workload", f"{made.workload.name}: {m} queries on {n} cells"),
+        ("workload", f"{made.workload.name}: {count_text(m)} queries on {count_text(n)} cells"),
         (
             "norm",
             f"gamma_({made.p:g}) between {certificate.lower:.9g} and {certificate.upper:.9g},"
@@ -70,6 +87,15 @@ def print_report(found: Optimized, rows: Sequence[Row], output: Path | None) -> 
             f" {made.seconds:.2f} s",
         ),
     ]
+    if polished is not None:
+        start = polished.starts[0]
+        lines.append(
+            (
+                "descent",
+                f"from {start.before:.6g} to {start.after:.6g} for Gaussian noise,"
+                f" {polished.seconds:.1f} s{_STOPPED[polished.status]}",
+            )
+        )
     if searched is not None:
         lines.append(
             (

@@ -30,6 +30,14 @@ gap_options: list[Decorator] = [
     click.option(
         "--time-limit", type=float, metavar="SECONDS", help="Stop after this time (each design)."
     ),
+    click.option(
+        "--device",
+        default="cpu",
+        show_default=True,
+        metavar="NAME",
+        help="Where matrices are decomposed: cpu, or a device of PyTorch such as cuda (the gpu "
+        "extra).",
+    ),
 ]
 
 

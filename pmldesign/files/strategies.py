@@ -21,8 +21,8 @@ from pmldesign.design import Design
 from pmldesign.errors import FileError, PmldesignError
 from pmldesign.files.atomic import PathName, atomic_write, check_writable
 from pmldesign.files.workloads import read_workload
-from pmldesign.laplace_design import LaplaceDesign
 from pmldesign.mechanism import Mechanism
+from pmldesign.searched_design import SearchedDesign
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
@@ -43,14 +43,14 @@ def check_strategy_path(path: PathName) -> None:
 
 
 def write_strategy(
-    path: PathName, design: Design | LaplaceDesign, *, mechanism: Mechanism | None = None
+    path: PathName, design: Design | SearchedDesign, *, mechanism: Mechanism | None = None
 ) -> None:
     """Write a design: R, L, the dual weights and the certificate.
 
     Args:
         path: a .npz file; an existing one is replaced at the end.
         design: what to write.
-        mechanism: the noise that it is to have; for a Laplace design its own by default.
+        mechanism: the noise that it is to have; for a design found by a search its own by default.
 
     Raises:
         FileError: the path is no .npz, or cannot be written.
@@ -68,7 +68,7 @@ def write_strategy(
         "fingerprint": fingerprint(design.workload),
     }
     duals = {}
-    if mechanism is None and isinstance(design, LaplaceDesign):
+    if mechanism is None and isinstance(design, SearchedDesign):
         mechanism = design.mechanism
     if mechanism is not None and mechanism.calibration is not None:
         header["noise"] = mechanism.noise.value

@@ -8,12 +8,14 @@ from pmldesign.strategies.eigen_design import eigen_design
 from pmldesign.strategies.elementary import identity, kronecker, square_root, workload_strategy
 from pmldesign.strategies.marginals import MarginalsStrategy
 from pmldesign.strategies.orthonormal import fourier, hadamard
+from pmldesign.strategies.product import ProductStrategy
 from pmldesign.strategies.trees import haar_wavelet, tree
 
 __all__ = [
     "BASELINES",
     "Baseline",
     "MarginalsStrategy",
+    "ProductStrategy",
     "Strategy",
     "baseline",
     "best_tree",

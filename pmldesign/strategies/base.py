@@ -164,7 +164,7 @@ class Strategy:
         return np.asarray(self.matrix @ x)
 
     def estimate(self, measurements: Array) -> Array:
-        """R^+ y, shape (n,), for measurements y of shape (r,); A R^+ y are the answers."""
+        """R^+ y, shape (n,), for measurements y of shape (r,)."""
         return np.asarray(self.pseudo_inverse @ measurements)
 
     def reconstruction(self, workload: Workload) -> Array:
@@ -191,6 +191,27 @@ class Strategy:
             triangle = linalg.qr(factor.T, mode="r")[0][: self.cells]
             factor = np.asarray(triangle.T, dtype=np.float64)
         return _squared_row_norms(workload, factor)
+
+    def grouped_variances(self, workload: Workload) -> tuple[Array, Array | None]:
+        """The variances of groups of queries that have the same one, and the sizes of the groups.
+
+        Returns:
+            `variances` and None, which stands for ones, unless the structure of the strategy says
+            that whole groups are alike.
+
+        Raises:
+            InvalidInputError: as `require_answers`.
+        """
+        return self.variances(workload), None
+
+    def answer(self, workload: Workload, measurements: Array) -> Array:
+        """L y = A R^+ y, shape (m,), for measurements y of shape (r,).
+
+        Raises:
+            InvalidInputError: as `require_answers`.
+        """
+        self.require_answers(workload)
+        return workload.matvec(self.estimate(measurements))
 
     def normalised(self) -> Strategy:
         """The same strategy scaled to sensitivity 1."""

@@ -163,7 +163,7 @@ class MarginalsStrategy(Strategy):
             InvalidInputError: as `Strategy.require_answers`; a missing residual is named.
         """
         if self._knows(workload):
-            self.marginal_variances(workload)
+            self._marginal_variances(workload)
         else:
             super().require_answers(workload)
 
@@ -176,21 +176,23 @@ class MarginalsStrategy(Strategy):
         if not self._knows(workload):
             return super().variances(workload)
         check_entries(f"the variances of {workload.name}", (workload.shape[0], 1))
-        return np.repeat(self.marginal_variances(workload)[0], workload.marginal_cells)
+        return np.repeat(self._marginal_variances(workload)[0], workload.marginal_cells)
 
-    def marginal_variances(self, workload: MarginalsWorkload) -> tuple[Array, Array]:
-        """The variance of every answer of a marginal, and the number of its answers.
+    def grouped_variances(self, workload: Workload) -> tuple[Array, Array | None]:
+        """The variance of the answers of each marginal, and their number.
 
         Returns:
-            Two arrays of shape (K,), for the K marginals; one entry for all cells of a table.
+            Two arrays of shape (K,), for K marginals of the strategy's attributes; for any other
+            workload as `Strategy.grouped_variances`.
 
         Raises:
-            InvalidInputError: as `require_answers`, or marginals of other attributes.
+            InvalidInputError: as `require_answers`.
         """
-        if not self._knows(workload):
-            raise InvalidInputError(
-                f"strategy {self.name!r} and workload {workload.name!r} have different attributes"
-            )
+        if self._knows(workload):
+            return self._marginal_variances(workload)
+        return super().grouped_variances(workload)
+
+    def _marginal_variances(self, workload: MarginalsWorkload) -> tuple[Array, Array]:
         try:
             spaces = residual_spaces(self.sizes, workload.subsets)
         except ValueError as error:

@@ -17,11 +17,14 @@ import numpy as np
 from pmldesign.errors import InvalidInputError
 from pmldesign_solvers.operators import Array, DenseOperator, Merged
 
+EPS = float(np.finfo(np.float64).eps)
 MAX_ENTRIES = 2**29
 """A workload with more entries than this (4 GiB) is never written out as a matrix."""
 
 
-def check_entries(name: str, shape: tuple[int, int]) -> None:
+def check_entries(
+    name: str, shape: tuple[int, int], *, remedy: str = "take a smaller workload"
+) -> None:
     """Refuse a matrix that is too large to be written out.
 
     Raises:
@@ -32,7 +35,7 @@ def check_entries(name: str, shape: tuple[int, int]) -> None:
         raise InvalidInputError(
             f"{name} as a matrix has {count_text(m)} x {count_text(n)} entries "
             f"({Decimal(m * n) / 2**27:.3g} GiB), more than the "
-            f"{MAX_ENTRIES} that are ever written out; take a smaller workload"
+            f"{MAX_ENTRIES} that are ever written out; {remedy}"
         )
 
 
@@ -76,6 +79,10 @@ class Workload(ABC):
     def column_squares(self) -> Array:
         """diag(A^T A), shape (n,): the squared norms of the columns."""
         return self.gram(np.ones(self.shape[0])).diagonal()
+
+    def longest_column(self) -> float:
+        """Largest squared norm of a column, rounded up."""
+        return float(self.column_squares().max()) * (1 + sum(self.shape) * EPS)
 
     def to_dense(self) -> Array:
         """The matrix itself, shape (m, n).

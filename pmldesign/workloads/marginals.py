@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.attributes import attribute_sets, attribute_sizes, positive_weights
-from pmldesign.workloads.base import Workload, check_entries
+from pmldesign.workloads.base import EPS, Workload, check_entries
 from pmldesign_solvers.operators import Array
 
 
@@ -109,6 +109,10 @@ class MarginalsWorkload(Workload):
         """diag(A^T A), shape (n,): sum_S c_S^2 for every cell; refused if too large."""
         check_entries(f"the cells of {self.name}", (self.shape[1], 1))
         return np.full(self.shape[1], float(self.weights @ self.weights))
+
+    def longest_column(self) -> float:
+        """Largest squared norm of a column, rounded up; there may be any number of cells."""
+        return float(self.weights @ self.weights) * (1 + len(self.weights) * EPS)
 
     def matvec(self, x: Array) -> Array:
         """A x, for x of shape (n,) or (n, c)."""

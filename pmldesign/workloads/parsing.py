@@ -26,7 +26,7 @@ from pmldesign.workloads import named
 from pmldesign.workloads.base import Workload, count_text
 from pmldesign.workloads.census import census_p12
 from pmldesign.workloads.kronecker import KroneckerWorkload
-from pmldesign.workloads.union import UnionWorkload
+from pmldesign.workloads.union import UnionWorkload, as_marginals
 
 MAX_PRODUCT_CELLS = 2**24
 """Cells of a product, of which no matrix is formed: beyond, one histogram needs over 128 MiB."""
@@ -113,6 +113,9 @@ def parse_workload(text: str) -> Workload:
     parts = [_parse_product(part, text) for part in text.split("+")]
     if len(parts) == 1:
         return parts[0]
+    marginals = as_marginals(parts)
+    if marginals is not None:
+        return marginals
     _check_size(text, sum(part.shape[0] for part in parts), parts[0].shape[1])
     return UnionWorkload(parts)
 

@@ -15,8 +15,12 @@ import numpy as np
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.kronecker import KroneckerWorkload
+from pmldesign.workloads.marginals import MarginalsWorkload
+from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign_solvers.operators import Array, DenseOperator, Merged
 
+MAX_MARGINALS = 1000
+"""Most marginals of one part that are looked at one by one."""
 MERGED_ENTRIES = 2**24
 """Largest union, in entries, whose rows and columns are compared with each other (128 MiB)."""
 
@@ -54,7 +58,7 @@ class UnionWorkload(Workload):
     @property
     def sizes(self) -> tuple[int, ...]:
         """Cells of each attribute; only the number of cells where the parts' attributes differ."""
-        found = {tuple(factor.shape[1] for factor in factors_of(part)) for part in self.parts}
+        found = {_sizes(part) for part in self.parts}
         return found.pop() if len(found) == 1 else (self.shape[1],)
 
     def attribute(self, index: int) -> Workload:
@@ -62,11 +66,12 @@ class UnionWorkload(Workload):
 
         Of factors with as many queries and the same Gram matrix only the first one counts.
         """
-        if len(self.sizes) == 1:
+        parts = products_over(self, self.sizes)
+        if len(self.sizes) == 1 or parts is None:
             return self
         distinct: dict[tuple[int, bytes], Workload] = {}
-        for part in self.parts:
-            factor = factors_of(part)[index]
+        for part in parts:
+            factor = part[index]
             m, _ = factor.shape
             distinct.setdefault((m, factor.gram(np.ones(m)).tobytes()), factor)
         found = list(distinct.values())
@@ -131,11 +136,6 @@ def by_attribute(workload: Workload) -> tuple[Workload, ...]:
     """What a workload asks about each attribute; the workload itself if it has but one."""
     if isinstance(workload, UnionWorkload):
         return tuple(workload.attribute(index) for index in range(len(workload.sizes)))
-    return factors_of(workload)
-
-
-def factors_of(workload: Workload) -> tuple[Workload, ...]:
-    """The factors of a product, or the workload itself."""
     return workload.factors if isinstance(workload, KroneckerWorkload) else (workload,)
 
 
@@ -143,9 +143,83 @@ def products_over(workload: Workload, sizes: Sequence[int]) -> list[tuple[Worklo
     """The workload as a union of products over attributes of these sizes, if it is one.
 
     Returns:
-        For every part its factors; None if the workload does not have that form.
+        For every part its factors, in the order of the rows; None if the workload does not have
+        that form.
     """
-    parts = workload.parts if isinstance(workload, UnionWorkload) else (workload,)
-    found = [factors_of(part) for part in parts]
+    found = []
+    for part in workload.parts if isinstance(workload, UnionWorkload) else (workload,):
+        own = _products(part)
+        if own is None:
+            return None
+        found += own
     fits = all(tuple(factor.shape[1] for factor in own) == tuple(sizes) for own in found)
     return found if fits else None
+
+
+def as_marginals(parts: Sequence[Workload]) -> MarginalsWorkload | None:
+    """The union of workloads as one of marginals, if all are counts and totals of attributes.
+
+    A marginal that occurs twice is not merged, as its queries count twice in the error.
+    """
+    found = [_marginals(part) for part in parts]
+    known = [one for one in found if one is not None]
+    subsets = [subset for one in known for subset in one.subsets]
+    if (
+        len(known) < len(found)
+        or len({one.sizes for one in known}) > 1
+        or len(set(subsets)) < len(subsets)
+    ):
+        return None
+    weights = np.concatenate([one.weights for one in known])
+    name = "+".join(part.name for part in parts)
+    return MarginalsWorkload(known[0].sizes, subsets, weights, name=name)
+
+
+def _sizes(part: Workload) -> tuple[int, ...]:
+    if isinstance(part, MarginalsWorkload):
+        return part.sizes
+    return tuple(one.shape[1] for one in by_attribute(part))
+
+
+def _products(part: Workload) -> list[tuple[Workload, ...]] | None:
+    """The products that a part consists of: itself, or those of a few marginals of weight 1."""
+    if isinstance(part, KroneckerWorkload):
+        return [part.factors]
+    if not isinstance(part, MarginalsWorkload):
+        return [(part,)]
+    if len(part.subsets) > MAX_MARGINALS or (part.weights != 1).any():
+        return None
+    counts = [_ranges(size, counts=True) for size in part.sizes]
+    totals = [_ranges(size, counts=False) for size in part.sizes]
+    return [
+        tuple(counts[i] if i in subset else totals[i] for i in range(len(counts)))
+        for subset in part.subsets
+    ]
+
+
+def _marginals(part: Workload) -> MarginalsWorkload | None:
+    if isinstance(part, MarginalsWorkload):
+        return part
+    factors = part.factors if isinstance(part, KroneckerWorkload) else (part,)
+    sizes = [factor.shape[1] for factor in factors]
+    counted = []
+    for i, factor in enumerate(factors):
+        if _same(factor, _ranges(sizes[i], counts=True)):
+            counted.append(i)
+        elif not _same(factor, _ranges(sizes[i], counts=False)):
+            return None
+    return MarginalsWorkload(sizes, [counted])
+
+
+def _ranges(size: int, *, counts: bool) -> RangeWorkload:
+    starts = np.arange(size) if counts else np.zeros(1, dtype=int)
+    stops = starts + 1 if counts else np.array([size])
+    return RangeWorkload(starts, stops, size, name=f"{'histogram' if counts else 'total'}:{size}")
+
+
+def _same(first: Workload, second: RangeWorkload) -> bool:
+    return (
+        isinstance(first, RangeWorkload)
+        and np.array_equal(first.starts, second.starts)
+        and np.array_equal(first.stops, second.stops)
+    )

@@ -42,6 +42,8 @@ EPS = float(np.finfo(np.float64).eps)
 TINY = float(np.finfo(np.float64).tiny)
 PRODUCT_ENTRIES = 2**20
 """Largest m * n for which norms of rows are taken from a product instead of a quadratic form."""
+NEGLIGIBLE = 1e-10
+"""Part of an upper bound that need not be computed closely."""
 DIRECT_ENTRIES = 2**16
 """Largest m * n whose singular values are computed without a Gram matrix."""
 
@@ -133,8 +135,13 @@ def _lower_bound_of_pairs(matrix: Array, w: Array) -> float:
 
 def _nuclear_norm(gram: Array, terms: float) -> float:
     """Lower bound on trace(M^T M)^(1/2) from the Gram matrix, whose terms are of this size."""
-    eigenvalues = np.linalg.eigvalsh(gram) - len(gram) * EPS * terms
-    return float(np.sqrt(np.maximum(eigenvalues, 0.0)).sum())
+    return sum_of_roots(np.asarray(np.linalg.eigvalsh(gram), dtype=np.float64), terms)
+
+
+def sum_of_roots(eigenvalues: Array, terms: float) -> float:
+    """Lower bound on the sum of their square roots, rounded as in a matrix with such terms."""
+    lowered: Array = eigenvalues - len(eigenvalues) * EPS * terms
+    return float(np.sqrt(np.maximum(lowered, 0.0)).sum())
 
 
 def upper_bound(
@@ -159,10 +166,23 @@ def upper_bound(
         sensitivity, spread = diameter(strategy) + np.sqrt(TINY), float(np.sqrt(2.0))
         residual -= residual.mean(axis=1, keepdims=True)
     variances = squared_row_norms(operator, basis) + TINY
-    rest = squared_row_norms(operator, residual) + TINY
     value = np.sqrt(power_mean(variances, p / 2)) * sensitivity
-    value += np.sqrt(power_mean(rest, p / 2)) * spread
+    value += _size_of_rest(operator, residual, p, NEGLIGIBLE * value / spread) * spread
     return float(value) * (1.0 + (m + n) * EPS)
+
+
+def _size_of_rest(operator: Operator, residual: Array, p: float, negligible: float) -> float:
+    """At least (sum_i norm(a_i^T X)^p)^(1/p); where the product is large, by norm(a_i) norm(X)_F.
+
+    The product decides if that is not negligible.
+    """
+    m, n = operator.shape
+    if m > 2 * n and m * n > PRODUCT_ENTRIES:
+        sizes = operator.row_quadratic(np.eye(n)) + TINY
+        size = float(np.linalg.norm(residual) * np.sqrt(power_mean(sizes, p / 2)))
+        if size <= negligible:
+            return size
+    return float(np.sqrt(power_mean(squared_row_norms(operator, residual) + TINY, p / 2)))
 
 
 def diameter(strategy: Array) -> float:
@@ -189,11 +209,11 @@ def squared_row_norms(operator: Operator, matrix: Array) -> Array:
 def factor_row_norms(operator: Operator, half: Array) -> Array:
     """diag(A X A^T) for X = H H^T, H of shape (n, r).
 
-    The quadratic form squares the condition number of H; the product does not, but has m x r
-    entries even where A has structure.
+    The quadratic form squares the condition number of H and takes a product of n x n matrices more;
+    the product A H does not, but has m x r entries even where A has structure.
     """
     m, n = operator.shape
-    if m * n <= PRODUCT_ENTRIES:
+    if m * n <= PRODUCT_ENTRIES or m <= 2 * n:
         return squared_row_norms(operator, half)
     return operator.row_quadratic(half @ half.T)
 

@@ -69,11 +69,12 @@ class Problem(Protocol[PointT_co]):
         """Both bounds and the next weights at normalised weights."""
 
 
-def points(problem: Problem[PointT]) -> Iterator[PointT]:
-    """The points of the iteration, without end."""
+def points(problem: Problem[PointT], start: tuple[Array, Array] | None = None) -> Iterator[PointT]:
+    """The points of the iteration, without end, from given weights u and w or from equal ones."""
     m, n = problem.shape
+    u, w = (np.ones(m), np.ones(n)) if start is None else start
     anderson = Anderson(MEMORY)
-    point = best = problem.evaluate(*problem.normalise(np.ones(m), np.ones(n)))
+    point = best = problem.evaluate(*problem.normalise(u, w))
     upper = np.inf
     while True:
         upper = min(upper, point.upper)

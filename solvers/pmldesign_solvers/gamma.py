@@ -16,11 +16,12 @@ from itertools import islice
 
 import numpy as np
 
-from pmldesign_solvers import diagonal_scaling
+from pmldesign_solvers import coarse, diagonal_scaling
 from pmldesign_solvers.certificate import Kind, certify, dual_norm
 from pmldesign_solvers.differences import Cells, Differences
 from pmldesign_solvers.grounded import GroundedWorkload
 from pmldesign_solvers.interior_point import InteriorPoint, Iterate
+from pmldesign_solvers.kernels import NUMPY, check_device
 from pmldesign_solvers.merged import MergedWorkload, right_inverse
 from pmldesign_solvers.operators import Array, Operator
 from pmldesign_solvers.scaling_problem import Point, ScalingProblem
@@ -47,6 +48,7 @@ def solve(
     max_steps: int = 1000,
     time_limit: float | None = None,
     callback: Callback | None = None,
+    device: str = NUMPY,
 ) -> Solution:
     """Compute gamma_(p)(A) with a certificate, and the factorization that attains it.
 
@@ -58,21 +60,27 @@ def solve(
         max_steps: stop after this many steps.
         time_limit: in seconds; None for none. A step is never cut short.
         callback: called after every step. Ctrl-C during the search returns the best so far.
+        device: where the fixed point decomposes its matrices: "cpu" for NumPy, or a device of
+            PyTorch. Everything else, certificates included, is computed with NumPy.
 
     Returns:
         The best factorization and dual weights found, with their true gap, whatever the status.
 
     Raises:
         ValueError: p outside [2, inf], a workload that is zero (on vectors that sum to zero, for
-            pairs), or one with too many pairs.
+            pairs), one with too many pairs, or a device that cannot be used (for pairs: any but
+            "cpu").
     """
     if not p >= 2:
         raise ValueError(f"p must be in [2, inf], got {p}")
+    check_device(device)
+    if kind == "pairs" and device != NUMPY:
+        raise ValueError(f"device {device!r} is for add-remove neighbours; leave it at {NUMPY!r}")
     start = time.perf_counter()
     merged = MergedWorkload(operator)
     if 0 in merged.shape:
         raise ValueError("the workload is zero: every answer is known without measuring anything")
-    candidates = _cells(merged, p) if kind == "cells" else _pairs(merged, p)
+    candidates = _cells(merged, p, device) if kind == "cells" else _pairs(merged, p)
     search = Search(candidates, callback, start)
     for _ in range(CORRECTIONS):
         # the certificate rounds outwards, so aim a little closer
@@ -101,16 +109,16 @@ def _normalised(u: Array, w: Array, p: float) -> tuple[Array, Array]:
     return np.asarray(u / dual_norm(u, p)), np.asarray(w / (w.sum() / w.ndim))
 
 
-def _cells(merged: MergedWorkload, p: float) -> Iterator[Candidate]:
+def _cells(merged: MergedWorkload, p: float, device: str) -> Iterator[Candidate]:
     """The fixed point, then the interior point method, then the fixed point again."""
-    problem = ScalingProblem(merged, p)
+    problem = ScalingProblem(merged, p, device)
 
     def offer(point: Point) -> Candidate:
         return Candidate(
             point.lower, point.upper, lambda: problem.weights(point), lambda: problem.factors(point)
         )
 
-    fixed_point = map(offer, diagonal_scaling.points(problem))
+    fixed_point = map(offer, diagonal_scaling.points(problem, coarse.start(problem)))
     yield from _until_it_crawls(fixed_point)
     yield from _interior(merged, merged, Cells(merged.shape[1]), p)
     yield from fixed_point

@@ -12,6 +12,7 @@ class L1Status(Enum):
     """Why the search stopped; the value is the sentence that a user reads."""
 
     COMPLETED = "every start was followed to a local optimum; this is the best of them"
+    UNSEARCHED = "too many cells for a search; this is the best of the starts"
     TIME_LIMIT = "the time limit came first; this is the best so far"
     INTERRUPTED = "interrupted; this is the best so far"
 

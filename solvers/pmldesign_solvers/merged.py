@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pmldesign_solvers.certificate import DIRECT_ENTRIES, EPS
+from pmldesign_solvers.certificate import DIRECT_ENTRIES, EPS, factor_row_norms
 from pmldesign_solvers.operators import Array, Indices, Operator
 
 FLOOR = 1e-13
@@ -55,16 +55,19 @@ class MergedWorkload:
             ) from None
 
     def _scaled_rank(self, n: int) -> int:
-        rows = self.operator.row_quadratic(np.eye(n))
+        rows = factor_row_norms(self.operator, np.eye(n))
         gram = self.operator.gram(1.0 / rows)
         norms = np.sqrt(gram.diagonal())
-        self.decompositions += 1
         if self.shape[0] * n <= DIRECT_ENTRIES:
             # a Gram matrix hides what is below the root of its rounding error
             scaled = self.operator.to_dense() / np.sqrt(rows)[:, None] / norms
             values = np.linalg.svd(scaled, compute_uv=False)
         else:
-            values = np.linalg.eigvalsh(gram / norms / norms[:, None])
+            gram = gram / norms / norms[:, None]
+            if _exceeds(gram, 100 * n * EPS * float(np.abs(gram).sum(axis=0).max())):
+                return n
+            values = np.linalg.eigvalsh(gram)
+        self.decompositions += 1
         return int((values > 100 * n * EPS * values.max()).sum())
 
     def original_rows(self, u: Array) -> Array:
@@ -94,6 +97,15 @@ class MergedWorkload:
             np.maximum(row_weights, FLOOR * row_weights.max()),
             np.maximum(column_weights, FLOOR * column_weights.max()),
         )
+
+
+def _exceeds(matrix: Array, bound: float) -> bool:
+    """Whether all eigenvalues of a symmetric matrix exceed a bound: at a tenth of their cost."""
+    try:
+        np.linalg.cholesky(matrix - bound * np.eye(len(matrix)))
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def right_inverse(strategy: Array) -> Array:

@@ -30,20 +30,23 @@ References:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from pmldesign_solvers.certificate import (
+    DIRECT_ENTRIES,
     EPS,
     dual_exponent,
     dual_norm,
-    factor_row_norms,
     power_mean,
+    sum_of_roots,
 )
+from pmldesign_solvers.kernels import NUMPY, kernels
 from pmldesign_solvers.merged import MergedWorkload, right_inverse
 from pmldesign_solvers.operators import Array, DenseOperator, Operator
 
-ACCURATE = 1e-9
+ACCURATE = 1e-12
 """Eigenvalues of a Gram matrix below this fraction of the largest have too few digits."""
 JACOBI_ENTRIES = 2**20
 """Largest m * n for which such singular values are computed by Jacobi rotations instead."""
@@ -56,8 +59,8 @@ class Point:
     Attributes:
         u, w: the weights, per original row and column.
         next_u, next_w: the fixed point's answer, not normalised.
-        lower, upper: the bounds at this point (not rounded outwards yet).
-        vectors, values: Q, shape (n, r), and the diagonal of S, shape (r,).
+        lower, upper: the bounds at this point; the certificate is to confirm them.
+        vectors, values: Q, shape (n, r), where it was computed, and the diagonal of S, shape (r,).
         scale: shape (n,), the column norms that R is divided by.
     """
 
@@ -67,7 +70,7 @@ class Point:
     next_w: Array
     lower: float
     upper: float
-    vectors: Array
+    vectors: Any
     values: Array
     scale: Array
 
@@ -76,12 +79,14 @@ class ScalingProblem:
     """A merged and oriented workload with the two norms of gamma_(p).
 
     Rows carry the norm p and columns the norm inf, or the reverse after transposing. Weights are
-    those of one original row or column; equal ones share them.
+    those of one original row or column; equal ones share them. The device is where its matrices are
+    decomposed.
     """
 
-    def __init__(self, merged: MergedWorkload, p: float) -> None:
+    def __init__(self, merged: MergedWorkload, p: float, device: str = NUMPY) -> None:
         self._merged = merged
         self._rank = merged.rank
+        self.device = device
         one_each = np.ones_like(merged.column_copies)
         m, n = merged.shape
         self.transposed = m < n
@@ -94,11 +99,18 @@ class ScalingProblem:
             self.operator = merged.operator
             self.row_p, self.column_p = p, np.inf
             self.row_counts, self.column_counts = merged.row_copies, one_each
+        self._kernels = kernels(self.operator, device)
 
     @property
     def shape(self) -> tuple[int, int]:
         """Of the merged and oriented workload; the second is what gets decomposed."""
         return self.operator.shape
+
+    @property
+    def plain(self) -> bool:
+        """Whether all columns are independent and no row or column stands for several."""
+        counts = (self._merged.row_copies, self._merged.column_copies)
+        return self.shape[1] == self._rank and all(bool((c == 1).all()) for c in counts)
 
     def normalise(self, u: Array, w: Array) -> tuple[Array, Array]:
         """Scale the weights to unit dual norms."""
@@ -111,18 +123,20 @@ class ScalingProblem:
         """Both bounds and the fixed point's answer at normalised weights."""
         root = np.sqrt(self.column_counts * w)
         values, vectors = self._decompose(self.row_counts * u, root)
-        columns = (vectors**2) @ values / root**2
-        half = (root[:, None] * vectors) / np.sqrt(values)
-        rows = factor_row_norms(self.operator, half)
-        lower = float(values.sum())
+        columns = self._kernels.diagonal(vectors, values) / root**2
+        rows = self._kernels.row_norms(root, vectors, values**-0.5)
+        total = float(values.sum())
+        lower = total
+        if self.operator.shape[0] * len(root) > DIRECT_ENTRIES:  # as the certificate will have it
+            lower = sum_of_roots(values**2, float(values @ values))
         upper, scale = np.inf, np.ones_like(columns)
         if len(values) == self._rank:
-            upper, scale = self._upper(rows, columns, half)
+            upper, scale = self._upper(rows, columns, root, vectors, values)
         return Point(
             u=u,
             w=w,
-            next_u=(u * rows / lower) ** dual_exponent(self.row_p),
-            next_w=(w * columns / lower) ** dual_exponent(self.column_p),
+            next_u=(u * rows / total) ** dual_exponent(self.row_p),
+            next_w=(w * columns / total) ** dual_exponent(self.column_p),
             lower=lower,
             upper=upper,
             vectors=vectors,
@@ -130,29 +144,30 @@ class ScalingProblem:
             scale=scale,
         )
 
-    def _decompose(self, row_weights: Array, root: Array) -> tuple[Array, Array]:
+    def _decompose(self, row_weights: Array, root: Array) -> tuple[Array, Any]:
         """S and Q of diag(row_weights)^(1/2) A diag(root), without the null space of A."""
         m, n = self.shape
-        gram = root[:, None] * self.operator.gram(row_weights) * root
-        eigenvalues, vectors = np.linalg.eigh(gram)
+        eigenvalues, vectors = self._kernels.eigh(row_weights, root)
         self._merged.decompositions += 1
         smallest = eigenvalues[n - self._rank]
         if smallest < ACCURATE * eigenvalues[-1] and m * n <= JACOBI_ENTRIES:
             self._merged.decompositions += 1
-            return _jacobi(
-                np.sqrt(row_weights)[:, None] * self.operator.to_dense() * root, self._rank
-            )
-        found = min(self._rank, int((eigenvalues > n * EPS * eigenvalues[-1]).sum()))
-        return np.sqrt(eigenvalues[n - found :]), vectors[:, n - found :]
+            matrix = np.sqrt(row_weights)[:, None] * self.operator.to_dense() * root
+            values, right = _jacobi(matrix, self._rank)
+            return values, self._kernels.load(right)
+        kept = min(self._rank, int((eigenvalues > n * EPS * eigenvalues[-1]).sum()))
+        return np.sqrt(eigenvalues[n - kept :]), vectors[:, n - kept :]
 
-    def _upper(self, rows: Array, columns: Array, half: Array) -> tuple[float, Array]:
+    def _upper(
+        self, rows: Array, columns: Array, root: Array, vectors: Any, values: Array
+    ) -> tuple[float, Array]:
         """The better upper bound, and what it divides the columns of R by."""
         row_size = power_mean(rows, self.row_p / 2, self.row_counts)
         column_size = power_mean(columns, self.column_p / 2, self.column_counts)
         plain = float(np.sqrt(row_size * column_size))
         if self._rank == len(columns) and np.isinf(self.column_p):
             norms = np.sqrt(columns)
-            rows = factor_row_norms(self.operator, norms[:, None] * half)
+            rows = self._kernels.row_norms(norms * root, vectors, values**-0.5)
             scaled = float(np.sqrt(power_mean(rows, self.row_p / 2, self.row_counts)))
             if scaled < plain:
                 return scaled, norms
@@ -165,12 +180,13 @@ class ScalingProblem:
     def factors(self, point: Point) -> tuple[Array, Array]:
         """R, shape (r, n), and B, shape (n, r), of the original workload, max column norm 1."""
         norms = np.sqrt(self.column_counts * point.w) * point.scale
-        basis = np.asarray(norms[:, None] * point.vectors / np.sqrt(point.values))
+        vectors = self._kernels.fetch(point.vectors)
+        basis = np.asarray(norms[:, None] * vectors / np.sqrt(point.values))
         if self.transposed:
             # L of the transposed workload, turned round
             strategy = np.asarray(self.operator.matvec(basis).T)
         elif len(point.values) == len(norms):
-            strategy = np.asarray(((point.vectors * np.sqrt(point.values)) / norms[:, None]).T)
+            strategy = np.asarray(((vectors * np.sqrt(point.values)) / norms[:, None]).T)
         else:
             # made of rows of A, so that it spans them even where weights vanish
             rows = (self.row_counts * point.u)[:, None] * self.operator.matvec(basis)

@@ -27,6 +27,7 @@ KEYS = {
     "steps",
     "eigendecompositions",
     "seconds",
+    "descent",
     "search",
     "sensitivity",
     "noise",
@@ -253,6 +254,23 @@ def test_pml_with_a_delta(run, failure):
         for kind in ("slack", "envelope")
     }
     assert scales["slack"] < scales["envelope"]  # rare large losses cost more here
+
+
+def test_the_descent_for_gaussian_noise_under_pml(run, tmp_path):
+    options = ["--epsilon", 1, "--delta", 1e-6, "--alpha", 0.125, "--noise", "gaussian"]
+    shown = run.json("optimize", "prefix:8", *options, "-o", "s.npz")
+    descent = shown["descent"]
+    assert descent["status"] == "completed"
+    rows = {row["name"]: row["error"] for row in shown["strategies"]}
+    assert (rows["norm-optimal"], rows["design"]) == (descent["before"], descent["after"])
+    assert rows["design"] < 0.999 * rows["norm-optimal"]
+    R, L = strategy_of("s.npz")
+    error = shown["noise"]["scale"] * np.linalg.norm(L)
+    assert error == pytest.approx(rows["design"], rel=1e-9)
+    A = np.tril(np.ones((8, 8)))
+    np.testing.assert_allclose(L @ R, A - A.mean(axis=1, keepdims=True), atol=1e-9)
+    assert "descent " in run("optimize", "prefix:8", *options).stdout
+    assert run.json("optimize", "prefix:4", "--epsilon", 1)["descent"] is None
 
 
 @pytest.mark.parametrize(("neighbours", "total"), [("add-remove", 72.0), ("replace", 84.0)])

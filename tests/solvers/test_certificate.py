@@ -166,3 +166,15 @@ def test_power_mean_of_nothing_and_of_too_much():
     assert power_mean(np.array([3.0, 4.0]), 2.0) == pytest.approx(5, rel=1e-15)
     # counts stand for repetitions: (2 * 3^2 + 1 * 4^2)^(1/2)
     assert power_mean(np.array([3.0, 4.0]), 2.0, np.array([2.0, 1.0])) == pytest.approx(34**0.5)
+
+
+@pytest.mark.parametrize("p", CHECK_P)
+@pytest.mark.parametrize("error", [0.0, 1e-12, 1e-3])
+def test_the_rest_of_a_tall_workload_is_never_too_small(monkeypatch, p, error):
+    monkeypatch.setattr(certificate, "PRODUCT_ENTRIES", 0)
+    rng = np.random.default_rng(3)
+    A, R = rng.standard_normal((9, 3)), rng.standard_normal((3, 3))
+    B = np.linalg.inv(R) * (1 + error * rng.standard_normal((3, 3)))
+    value, upper = exact_value(A, R, B, p), upper_bound(DenseOperator(A), R, B, p)
+    # what is not negligible is computed as for any workload
+    assert value <= upper <= value * (1 + (1e-13 if error == 1e-3 else 1e-10))

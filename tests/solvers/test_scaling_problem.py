@@ -111,3 +111,11 @@ def test_factors_stay_in_the_row_space_whatever_the_weights(rank, p, seed):
     assert len(R) == rank
     amplified = np.abs(A) @ np.abs(B) @ np.abs(R) + np.abs(A).max()
     assert (np.abs(A @ B @ R - A) <= 1e-11 * amplified).all()
+
+
+@pytest.mark.parametrize("rank", [260, 259])
+def test_the_rank_of_a_large_workload(rank):
+    rng = np.random.default_rng(rank)
+    matrix = rng.standard_normal((270, rank)) @ rng.standard_normal((rank, 260))
+    scaled = matrix * 10.0 ** rng.uniform(-5, 5, 260)
+    assert MergedWorkload(DenseOperator(scaled)).rank == rank

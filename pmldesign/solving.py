@@ -1,0 +1,242 @@
+"""Which solver takes which workload.
+
+product                     factor by factor: gamma_(p)(A x B) = gamma_(p)(A) gamma_(p)(B), since
+the product of feasible factorizations is feasible for A x B, and so
+is the product of dual points
+marginals                   by their residual spaces, exactly, over domains of any size
+union of products           as one matrix up to DENSE_CELLS cells; beyond, a strategy in a
+product basis, with bounds that need not meet
+anything else, and every    as one matrix
+workload under replace or
+by a semidefinite program
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Literal
+
+import numpy as np
+
+from pmldesign.errors import InvalidInputError, NotConvergedError
+from pmldesign.strategies import MarginalsStrategy, ProductStrategy, Strategy, kronecker
+from pmldesign.workloads import KroneckerWorkload, MarginalsWorkload, UnionWorkload, Workload
+from pmldesign.workloads.base import check_entries
+from pmldesign.workloads.union import by_attribute, products_over
+from pmldesign_solvers import gamma, mode_products
+from pmldesign_solvers.certificate import Certificate, Kind
+from pmldesign_solvers.operators import Array
+from pmldesign_solvers.solution import Callback, Solution, Status
+
+Method = Literal["scaling", "primal", "dual"]
+METHODS: tuple[Method, ...] = ("scaling", "primal", "dual")
+
+DENSE_CELLS = 2048
+"""Largest number of cells of a union of products that is solved as one matrix."""
+STRUCTURED = (KroneckerWorkload, MarginalsWorkload, UnionWorkload)
+"""Workloads that are not solved as one matrix, or not always."""
+MAX_PROGRAM_SIZE = 400
+"""Rows and columns of the matrix variable of a semidefinite program, together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What was asked of a solver."""
+
+    rel_gap: float
+    max_steps: int
+    time_limit: float | None
+    device: str
+    method: Method
+    solver: str
+    callback: Callback | None
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solved:
+    """What a solver found: see `Design`, which has the same attributes."""
+
+    strategy: Strategy
+    certificate: Certificate
+    dual_u: Array
+    dual_w: Array
+    status: Status
+    steps: int
+    eigendecompositions: int
+    seconds: float
+
+
+def solve(workload: Workload, p: float, limits: Limits) -> Solved:
+    """The strategy of least norm that the right solver finds.
+
+    Raises:
+        InvalidInputError: a workload that is all zero, or too large for the method.
+        NotConvergedError: the convex solver returned no point at all.
+    """
+    structured = limits.method == "scaling" and limits.kind == "cells"
+    if structured and isinstance(workload, KroneckerWorkload):
+        return _solve_product(workload, p, limits)
+    if structured and isinstance(workload, MarginalsWorkload):
+        return _solve_marginals(workload, p, limits)
+    if structured and isinstance(workload, UnionWorkload) and workload.shape[1] > DENSE_CELLS:
+        sizes = tuple(one.shape[1] for one in by_attribute(workload))
+        parts = products_over(workload, sizes)
+        if len(sizes) > 1 and parts is not None:
+            return _solve_union(workload, parts, p, limits)
+    remedy = "take a smaller workload"
+    if limits.kind == "pairs" and isinstance(workload, STRUCTURED):
+        remedy += (
+            ", or add-remove neighbours, for which a workload of this form keeps its structure"
+        )
+    check_entries("the strategy", (workload.shape[1], workload.shape[1]), remedy=remedy)
+    return _solve_matrix(workload, p, limits)
+
+
+def _solve_product(workload: KroneckerWorkload, p: float, limits: Limits) -> Solved:
+    factors = workload.factors
+    # (1 + gap/k)^k <= 1 + 1.8 gap for gap <= 1: leave room for the product of the factors' gaps
+    share = replace(limits, rel_gap=math.log1p(limits.rel_gap) / len(factors))
+    found = {factor: solve(factor, p, share) for factor in dict.fromkeys(factors)}
+    all_found = [found[factor] for factor in factors]
+    certificate = Certificate(
+        lower=_product([one.certificate.lower for one in all_found], towards=0.0),
+        upper=_product([one.certificate.upper for one in all_found], towards=math.inf),
+    )
+    stopped = [one.status for one in found.values() if one.status is not Status.OPTIMAL]
+    met = certificate.gap <= limits.rel_gap and not stopped
+    return Solved(
+        strategy=kronecker([one.strategy for one in all_found]),
+        certificate=certificate,
+        dual_u=mode_products.outer([one.dual_u for one in all_found]),
+        dual_w=mode_products.outer([one.dual_w for one in all_found]),
+        status=Status.OPTIMAL if met else (stopped or [Status.STALLED])[0],
+        steps=sum(one.steps for one in found.values()),
+        eigendecompositions=sum(one.eigendecompositions for one in found.values()),
+        seconds=sum(one.seconds for one in found.values()),
+    )
+
+
+def _solve_marginals(workload: MarginalsWorkload, p: float, limits: Limits) -> Solved:
+    from pmldesign_solvers.marginals import solve_marginals
+
+    with _as_invalid_input(workload):
+        found = solve_marginals(
+            workload.sizes,
+            workload.subsets,
+            workload.weights,
+            p,
+            rel_gap=limits.rel_gap,
+            max_steps=limits.max_steps,
+            time_limit=limits.time_limit,
+            callback=limits.callback,
+        )
+    return Solved(
+        strategy=MarginalsStrategy("design", workload.sizes, found.residuals, found.precisions),
+        certificate=found.certificate,
+        dual_u=found.dual_u,
+        dual_w=np.ones(1),
+        status=found.status,
+        steps=found.steps,
+        eigendecompositions=0,
+        seconds=found.seconds,
+    )
+
+
+def _solve_union(
+    workload: UnionWorkload, parts: Sequence[Sequence[Workload]], p: float, limits: Limits
+) -> Solved:
+    from pmldesign_solvers import unions
+
+    with _as_invalid_input(workload):
+        found = unions.solve(
+            workload,
+            parts,
+            by_attribute(workload),
+            p,
+            rel_gap=limits.rel_gap,
+            max_steps=limits.max_steps,
+            time_limit=limits.time_limit,
+            callback=limits.callback,
+        )
+    factors = [Strategy("design", basis.matrix, inverse=basis.inverse) for basis in found.bases]
+    return Solved(
+        strategy=ProductStrategy("design", factors, weights=found.weights),
+        certificate=found.certificate,
+        dual_u=found.dual_u,
+        dual_w=found.dual_w,
+        status=found.status,
+        steps=found.steps,
+        eigendecompositions=found.eigendecompositions,
+        seconds=found.seconds,
+    )
+
+
+def _solve_matrix(workload: Workload, p: float, limits: Limits) -> Solved:
+    with _as_invalid_input(workload):
+        if limits.method == "scaling":
+            found = gamma.solve(
+                workload,
+                p,
+                kind=limits.kind,
+                rel_gap=limits.rel_gap,
+                max_steps=limits.max_steps,
+                time_limit=limits.time_limit,
+                device=limits.device,
+                callback=limits.callback,
+            )
+        else:
+            found = _solve_program(workload, p, limits)
+    return Solved(
+        strategy=Strategy("design", found.strategy, inverse=found.basis),
+        certificate=found.certificate,
+        dual_u=found.dual_u,
+        dual_w=found.dual_w,
+        status=found.status,
+        steps=found.steps,
+        eigendecompositions=found.eigendecompositions,
+        seconds=found.seconds,
+    )
+
+
+def _solve_program(workload: Workload, p: float, limits: Limits) -> Solution:
+    from pmldesign_solvers import programs
+
+    if sum(workload.shape) > MAX_PROGRAM_SIZE:
+        m, n = workload.shape
+        raise InvalidInputError(
+            f"method {limits.method!r} is for workloads with at most {MAX_PROGRAM_SIZE} queries "
+            f"and cells together, got {m} + {n}; use method 'scaling'"
+        )
+    try:
+        return programs.solve(
+            workload.to_dense(),
+            p,
+            kind=limits.kind,
+            form="primal" if limits.method == "primal" else "dual",
+            solver=limits.solver.upper(),
+            rel_gap=limits.rel_gap,
+            time_limit=limits.time_limit,
+        )
+    except programs.ProgramError as error:
+        raise NotConvergedError(str(error)) from error
+
+
+@contextmanager
+def _as_invalid_input(workload: Workload) -> Iterator[None]:
+    """What a solver refuses is the workload's fault."""
+    try:
+        yield
+    except InvalidInputError:
+        raise
+    except ValueError as error:
+        raise InvalidInputError(f"workload {workload.name!r}: {error}") from error
+
+
+def _product(values: Sequence[float], *, towards: float) -> float:
+    """The product, every rounding in one direction."""
+    return reduce(lambda total, value: math.nextafter(total * value, towards), values)
