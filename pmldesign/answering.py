@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from pmldesign.neighbours import Neighbours, Norm
-from pmldesign.noise import Noise, gaussian_error, gaussian_moment_root, laplace_error
+from pmldesign.noise import Noise, gaussian_moment_root, laplace_error
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.centred import CentredWorkload, centre
@@ -40,10 +40,11 @@ class Answering:
         """diag(L L^T), shape (m,): variance of each answer per unit variance of the noise."""
         return self.strategy.variances(self.workload)
 
-    @cached_property
-    def grouped_variances(self) -> tuple[Array, Array | None]:
-        """The variances of groups of answers that have the same one, and their sizes if not 1."""
-        return self.strategy.grouped_variances(self.workload)
+    @property
+    def root_mean_square(self) -> float:
+        """Root of the mean variance of the answers, per unit variance of the noise."""
+        total = self.unit_error(Noise.GAUSSIAN, 2) ** 2
+        return math.sqrt(total / self.workload.shape[0])
 
     def sensitivity(self, noise: Noise) -> float:
         """Largest distance of neighbours' measurements: l2 for Gaussian noise, l1 for Laplace."""
@@ -66,8 +67,8 @@ class Answering:
 
     def _unit_error(self, noise: Noise, p: float) -> float:
         if noise is Noise.GAUSSIAN:
-            variances, counts = self.grouped_variances
-            return gaussian_error(variances, p=p, counts=counts)
+            norm = self.strategy.variance_norm(self.workload, p / 2)
+            return gaussian_moment_root(p) * math.sqrt(norm)
         if p == 2 or np.isinf(p):
             return math.sqrt(2) * self.unit_error(Noise.GAUSSIAN, p)
         return laplace_error(self.strategy.reconstruction(self.workload), p=p)

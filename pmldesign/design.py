@@ -12,6 +12,8 @@ References:
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +23,9 @@ from pmldesign.neighbours import Neighbours
 from pmldesign.solving import METHODS, Limits, Method, solve
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload, as_workload
+from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.centred import CentredWorkload
+from pmldesign_solvers import mode_products
 from pmldesign_solvers.certificate import Certificate, Kind
 from pmldesign_solvers.operators import Array
 from pmldesign_solvers.solution import Callback, Status
@@ -39,11 +43,8 @@ class Design:
         neighbours: the relation that the sensitivity speaks of.
         strategy: R, scaled to l2 sensitivity 1.
         certificate: both bounds on gamma_(p)(A); the strategy attains the upper one.
-        dual_u: shape (m,), norm(u)_q = 1 with q = p/(p-2): the weights of the queries in the
-            lower bound; one for each marginal where the workload is made of marginals.
-        dual_w: shape (n,), sum 1: the weights of the cells; a single 1 for marginals, whose cells
-            weigh the same. Beyond dense size the weights of a union of products may prove a little
-            less than `certificate.lower`, which may come from the norms of its parts.
+        dual_factors: the weights of the lower bound, u and w for each factor of a product, one pair
+            for any other workload; see `dual_u`, `dual_w`.
         status: why the solver stopped.
         steps: iterations of the solver.
         eigendecompositions: that it took.
@@ -55,12 +56,34 @@ class Design:
     neighbours: Neighbours
     strategy: Strategy
     certificate: Certificate
-    dual_u: Array
-    dual_w: Array
+    dual_factors: tuple[tuple[Array, Array], ...]
     status: Status
     steps: int
     eigendecompositions: int
     seconds: float
+
+    @property
+    def dual_u(self) -> Array:
+        """Weights of the queries in the lower bound, shape (m,), norm(u)_q = 1, q = p/(p-2).
+
+        One for each marginal where the workload is made of marginals. Those of a union of products
+        beyond dense size may prove a little less than `certificate.lower`, which may come from the
+        norms of its parts.
+
+        Raises:
+            InvalidInputError: a product with too many queries for a vector.
+        """
+        check_entries("dual_u", (math.prod(u.size for u, _ in self.dual_factors), 1))
+        return _outer([u for u, _ in self.dual_factors])
+
+    @property
+    def dual_w(self) -> Array:
+        """Weights of the cells in the lower bound, shape (n,), sum 1.
+
+        A single 1 for marginals, whose cells weigh the same. For replace neighbours a symmetric
+        matrix of weights of pairs of cells.
+        """
+        return _outer([w for _, w in self.dual_factors])
 
     def reconstruction(self) -> Array:
         """L = A R^+, shape (m, r): answers are L (R x + noise)."""
@@ -80,6 +103,10 @@ class Design:
                 "time, or a wider gap"
             )
         return self
+
+
+def _outer(factors: Sequence[Array]) -> Array:
+    return factors[0] if len(factors) == 1 else mode_products.outer(factors)
 
 
 def design(
@@ -139,8 +166,7 @@ def design(
         neighbours=relation,
         strategy=found.strategy,
         certificate=found.certificate,
-        dual_u=found.dual_u,
-        dual_w=found.dual_w,
+        dual_factors=found.dual_factors,
         status=found.status,
         steps=found.steps,
         eigendecompositions=found.eigendecompositions,

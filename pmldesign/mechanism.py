@@ -23,8 +23,6 @@ from pmldesign.neighbours import Neighbours
 from pmldesign.noise import (
     Noise,
     laplace_exponent,
-    largest_standard_deviation,
-    root_mean_squared_error,
     standard_deviations,
 )
 from pmldesign.strategies import Strategy
@@ -84,14 +82,13 @@ class Mechanism:
     @property
     def rmse(self) -> float:
         """Root mean squared error of a query."""
-        variances, counts = self.answering.grouped_variances
-        return root_mean_squared_error(variances, noise=self.noise, scale=self.scale, counts=counts)
+        unit = math.sqrt(self.noise.variance) * self.answering.root_mean_square
+        return self.scale * unit
 
     @property
     def max_std(self) -> float:
         """Largest standard deviation of a query."""
-        variances, _ = self.answering.grouped_variances
-        return largest_standard_deviation(variances, noise=self.noise, scale=self.scale)
+        return self.error(math.inf)
 
     @property
     def standard_deviations(self) -> Array:

@@ -84,16 +84,13 @@ def gaussian_moment_root(p: float) -> float:
     return math.exp(math.log(2) / 2 + (log_gamma - math.log(math.pi) / 2) / p)
 
 
-def gaussian_error(
-    variances: ArrayLike, *, p: float, scale: float = 1.0, counts: Array | None = None
-) -> float:
+def gaussian_error(variances: ArrayLike, *, p: float, scale: float = 1.0) -> float:
     """Exact l_p^p error of Gaussian noise.
 
     Args:
         variances: shape (m,), the diagonal of L L^T.
         p: in [2, inf]; inf is the largest standard deviation.
         scale: standard deviation of each noise term.
-        counts: how many answers have each variance, shape (m,); None for one each.
 
     Returns:
         (E ||scale L z||_p^p)^(1/p).
@@ -106,8 +103,7 @@ def gaussian_error(
     largest = float(deviations.max())
     if largest == 0 or math.isinf(p):
         return scale * largest
-    powers = (deviations / largest) ** p
-    norm = largest * math.pow(powers.sum() if counts is None else counts @ powers, 1 / p)
+    norm = largest * math.pow(np.sum((deviations / largest) ** p), 1 / p)
     return scale * gaussian_moment_root(p) * norm
 
 
@@ -163,28 +159,6 @@ def standard_deviations(variances: ArrayLike, *, noise: Noise | str, scale: floa
     unit = math.sqrt(Noise(noise).variance) * non_negative("scale", scale)
     deviations: Array = unit * np.sqrt(_row_variances(variances))
     return deviations
-
-
-def largest_standard_deviation(
-    variances: ArrayLike, *, noise: Noise | str, scale: float = 1.0
-) -> float:
-    """Largest standard deviation of an answer: the error at p = inf."""
-    return float(standard_deviations(variances, noise=noise, scale=scale).max())
-
-
-def root_mean_squared_error(
-    variances: ArrayLike,
-    *,
-    noise: Noise | str,
-    scale: float = 1.0,
-    counts: Array | None = None,
-) -> float:
-    """Root of the mean over the queries of the squared error; `counts` as in `gaussian_error`."""
-    deviations = standard_deviations(variances, noise=noise, scale=scale)
-    if counts is None:
-        return float(np.linalg.norm(deviations)) / math.sqrt(deviations.size)
-    shares = counts / counts.sum()
-    return float(np.sqrt(shares @ deviations**2))
 
 
 def row_norms_squared(rows: Array) -> Array:

@@ -27,7 +27,7 @@ from pmldesign.strategies import MarginalsStrategy, ProductStrategy, Strategy, k
 from pmldesign.workloads import KroneckerWorkload, MarginalsWorkload, UnionWorkload, Workload
 from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.union import by_attribute, products_over
-from pmldesign_solvers import gamma, mode_products
+from pmldesign_solvers import gamma
 from pmldesign_solvers.certificate import Certificate, Kind
 from pmldesign_solvers.operators import Array
 from pmldesign_solvers.solution import Callback, Solution, Status
@@ -63,8 +63,7 @@ class Solved:
 
     strategy: Strategy
     certificate: Certificate
-    dual_u: Array
-    dual_w: Array
+    dual_factors: tuple[tuple[Array, Array], ...]
     status: Status
     steps: int
     eigendecompositions: int
@@ -112,8 +111,7 @@ def _solve_product(workload: KroneckerWorkload, p: float, limits: Limits) -> Sol
     return Solved(
         strategy=kronecker([one.strategy for one in all_found]),
         certificate=certificate,
-        dual_u=mode_products.outer([one.dual_u for one in all_found]),
-        dual_w=mode_products.outer([one.dual_w for one in all_found]),
+        dual_factors=tuple(pair for one in all_found for pair in one.dual_factors),
         status=Status.OPTIMAL if met else (stopped or [Status.STALLED])[0],
         steps=sum(one.steps for one in found.values()),
         eigendecompositions=sum(one.eigendecompositions for one in found.values()),
@@ -138,8 +136,7 @@ def _solve_marginals(workload: MarginalsWorkload, p: float, limits: Limits) -> S
     return Solved(
         strategy=MarginalsStrategy("design", workload.sizes, found.residuals, found.precisions),
         certificate=found.certificate,
-        dual_u=found.dual_u,
-        dual_w=np.ones(1),
+        dual_factors=((found.dual_u, np.ones(1)),),
         status=found.status,
         steps=found.steps,
         eigendecompositions=0,
@@ -167,8 +164,7 @@ def _solve_union(
     return Solved(
         strategy=ProductStrategy("design", factors, weights=found.weights),
         certificate=found.certificate,
-        dual_u=found.dual_u,
-        dual_w=found.dual_w,
+        dual_factors=((found.dual_u, found.dual_w),),
         status=found.status,
         steps=found.steps,
         eigendecompositions=found.eigendecompositions,
@@ -194,8 +190,7 @@ def _solve_matrix(workload: Workload, p: float, limits: Limits) -> Solved:
     return Solved(
         strategy=Strategy("design", found.strategy, inverse=found.basis),
         certificate=found.certificate,
-        dual_u=found.dual_u,
-        dual_w=found.dual_w,
+        dual_factors=((found.dual_u, found.dual_w),),
         status=found.status,
         steps=found.steps,
         eigendecompositions=found.eigendecompositions,

@@ -20,7 +20,9 @@ from pmldesign.files import load_workload
 from pmldesign.guarantees import Guarantee
 from pmldesign.mechanism import Mechanism, mechanism
 from pmldesign.noise import Noise
-from pmldesign.workloads import DenseWorkload
+from pmldesign.strategies import Strategy
+from pmldesign.workloads import DenseWorkload, Workload
+from pmldesign.workloads.base import MAX_ENTRIES, count_text
 
 
 @click.command(name="calibrate", epilog=strategy_help)
@@ -56,11 +58,7 @@ def command(
     guarantee = build_guarantee(**guarantee_arguments)
     if guarantee is None:
         raise InvalidInputError("calibrate needs a guarantee; add for example --epsilon 1")
-    queries = (
-        DenseWorkload(measured.matrix, name=measured.name)
-        if workload is None
-        else load_workload(workload)
-    )
+    queries = _itself(measured) if workload is None else load_workload(workload)
     made = mechanism(
         measured, queries, guarantee=guarantee, noise=noise, p=p, allow_vacuous=allow_vacuous
     )
@@ -68,6 +66,17 @@ def command(
         print_json(_as_json(made, guarantee, measured.name, p))
     else:
         _print(made, guarantee, measured.name, p)
+
+
+def _itself(measured: Strategy) -> Workload:
+    """The measurements as the answers that are wanted."""
+    rows, cells = measured.shape
+    if rows * cells > MAX_ENTRIES:
+        raise InvalidInputError(
+            f"strategy {measured.name!r} has {count_text(rows)} measurements of "
+            f"{count_text(cells)} cells, too many to be a workload itself; give --workload"
+        )
+    return DenseWorkload(measured.matrix, name=measured.name)
 
 
 def _as_json(made: Mechanism, guarantee: Guarantee, name: str, p: float) -> dict[str, Any]:
@@ -93,7 +102,8 @@ def _print(made: Mechanism, guarantee: Guarantee, name: str, p: float) -> None:
     lines = [
         (
             "strategy",
-            f"{name}: {made.strategy.shape[0]} measurements of {made.strategy.cells} cells",
+            f"{name}: {count_text(made.strategy.shape[0])} measurements of "
+            f"{count_text(made.strategy.cells)} cells",
         ),
         ("guarantee", guarantee.describe(made.strategy.cells)),
         ("noise", f"{made.noise.value}, scale {made.scale:.9g} ({kind}) on every measurement"),

@@ -6,14 +6,27 @@ strategy was made for a guarantee, the noise, its scale and the guarantee in wor
 certified norm also has its dual weights `dual_u` and `dual_w`, and both bounds in the header.
 What is read back is R alone: everything else follows from R and the workload, and is recomputed.
 Any workload file may also be read as a strategy matrix.
+
+Where R or L would have more than WRITTEN_ENTRIES entries, a strategy with structure is written as
+what it is made of instead, and so is every strategy of residuals of marginals:
+
+    product     `factor_0`, `factor_1` ... and, if they are not all 1, `weights`:
+                R = diag(weights)^(1/2) (factor_0 x factor_1 x ...); dual weights too may be those
+                of the factors, `dual_u_0`, `dual_w_0` ...
+    marginals   `sizes`, `residuals` (one row for each set of attributes, -1 where it has fewer
+                members than the largest) and `precisions`
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import itertools
 import json
+import math
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,12 +36,15 @@ from pmldesign.files.atomic import PathName, atomic_write, check_writable
 from pmldesign.files.workloads import read_workload
 from pmldesign.mechanism import Mechanism
 from pmldesign.searched_design import SearchedDesign
-from pmldesign.strategies import Strategy
+from pmldesign.strategies import MarginalsStrategy, ProductStrategy, Strategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
+from pmldesign_solvers.operators import Array
 
 FORMAT = 1
 FINGERPRINT_COLUMNS = 64
+WRITTEN_ENTRIES = 2**24
+"""Largest R and L of a product that are written out (128 MiB each)."""
 
 
 def check_strategy_path(path: PathName) -> None:
@@ -57,15 +73,14 @@ def write_strategy(
         InvalidInputError: the reconstruction is too large to be written out.
     """
     check_strategy_path(path)
-    rows = design.strategy.shape[0]
-    check_entries("the reconstruction", (design.workload.shape[0], rows))
+    arrays = _arrays(design)
     header = {
         "format": FORMAT,
         "pmldesign": importlib.metadata.version("pmldesign"),
         "p": str(design.p),
         "neighbours": design.neighbours.value,
         "workload": design.workload.name,
-        "fingerprint": fingerprint(design.workload),
+        "fingerprint": fingerprint(design.workload) if "strategy" in arrays else None,
     }
     duals = {}
     if mechanism is None and isinstance(design, SearchedDesign):
@@ -77,14 +92,13 @@ def write_strategy(
     if isinstance(design, Design):
         header["lower"] = design.certificate.lower
         header["upper"] = design.certificate.upper
-        duals = {"dual_u": design.dual_u, "dual_w": design.dual_w}
+        duals = _duals(design)
     with atomic_write(path, "wb") as handle:
         np.savez(
             handle,
             allow_pickle=False,
             header=np.array(json.dumps(header)),
-            strategy=design.strategy.matrix,
-            reconstruction=design.reconstruction(),
+            **arrays,
             **duals,
         )
 
@@ -100,10 +114,8 @@ def read_strategy(path: PathName) -> Strategy:
         InvalidInputError: the matrix is no strategy.
     """
     path = Path(path)
-    matrix = _read_own(path) if path.suffix.lower() == ".npz" else None
-    if matrix is None:
-        matrix = read_workload(path).to_dense()
-    return Strategy(path.name, matrix)
+    strategy = _read_own(path) if path.suffix.lower() == ".npz" else None
+    return Strategy(path.name, read_workload(path).to_dense()) if strategy is None else strategy
 
 
 def fingerprint(workload: Workload) -> str:
@@ -118,11 +130,55 @@ def fingerprint(workload: Workload) -> str:
     return digest.hexdigest()
 
 
-def _read_own(path: Path) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]] | None:
-    """R of a strategy file; None if the file is some other .npz."""
+def _arrays(design: Design | SearchedDesign) -> dict[str, Any]:
+    """R and L, or what R is made of."""
+    strategy = design.strategy
+    if isinstance(strategy, MarginalsStrategy):
+        width = max(map(len, strategy.residuals))
+        padded = [[*residual, *[-1] * (width - len(residual))] for residual in strategy.residuals]
+        return {
+            "sizes": np.array(strategy.sizes, dtype=np.int64),
+            "residuals": np.array(padded, dtype=np.int64).reshape(len(padded), width),
+            "precisions": strategy.precisions,
+        }
+    rows, cells = strategy.shape
+    largest = rows * max(design.workload.shape[0], cells)
+    if isinstance(strategy, ProductStrategy) and largest > WRITTEN_ENTRIES:
+        factors = {f"factor_{i}": one.matrix for i, one in enumerate(strategy.factors)}
+        return factors if strategy.weights is None else {**factors, "weights": strategy.weights}
+    check_entries("the reconstruction", (design.workload.shape[0], rows))
+    return {"strategy": strategy.matrix, "reconstruction": design.reconstruction()}
+
+
+def _duals(design: Design) -> dict[str, Array]:
+    """U and w, factor by factor where a product has too many queries or cells for vectors."""
+    pairs = design.dual_factors
+    if math.prod(u.size for u, _ in pairs) <= WRITTEN_ENTRIES:
+        return {"dual_u": design.dual_u, "dual_w": design.dual_w}
+    found = {f"dual_u_{i}": u for i, (u, _) in enumerate(pairs)}
+    return found | {f"dual_w_{i}": w for i, (_, w) in enumerate(pairs)}
+
+
+def _strategy(name: str, arrays: Mapping[str, Any]) -> Strategy | None:
+    """What the arrays of a strategy file stand for; None if they are no strategy."""
+    if "strategy" in arrays:
+        return Strategy(name, arrays["strategy"])
+    if "factor_0" in arrays:
+        numbers = itertools.takewhile(lambda i: f"factor_{i}" in arrays, itertools.count())
+        factors = [Strategy(name, arrays[f"factor_{i}"]) for i in numbers]
+        return ProductStrategy(name, factors, weights=arrays.get("weights"))
+    if "residuals" in arrays:
+        residuals = [row[row >= 0].tolist() for row in arrays["residuals"]]
+        sizes = [int(size) for size in arrays["sizes"]]
+        return MarginalsStrategy(name, sizes, residuals, arrays["precisions"])
+    return None
+
+
+def _read_own(path: Path) -> Strategy | None:
+    """The strategy in a strategy file; None if the file is some other .npz."""
     try:
         with path.open("rb") as handle, np.load(handle, allow_pickle=False) as arrays:
-            if "header" not in arrays or "strategy" not in arrays:
+            if "header" not in arrays:
                 return None
             version = json.loads(str(arrays["header"]))["format"]
             if version != FORMAT:
@@ -130,7 +186,7 @@ def _read_own(path: Path) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]] |
                     f"{path.name}: strategy format {version} is not {FORMAT}; read it with the "
                     "version of pmldesign that wrote it"
                 )
-            return np.asarray(arrays["strategy"])
+            return _strategy(path.name, arrays)
     except PmldesignError:
         raise
     except FileNotFoundError:

@@ -27,7 +27,8 @@ from scipy import linalg
 from pmldesign.errors import InvalidInputError
 from pmldesign.neighbours import Neighbours, Norm, l1_sensitivity, l2_sensitivity
 from pmldesign.strategies.arguments import read_only, strategy_matrix
-from pmldesign.workloads.base import Workload
+from pmldesign.workloads.base import Workload, check_entries
+from pmldesign_solvers.certificate import power_mean
 from pmldesign_solvers.operators import BLOCK_BYTES, Array
 
 RANK_CUTOFF = 1e-10
@@ -137,6 +138,7 @@ class Strategy:
                 f"strategy {self.name!r} measures {self.cells} cells, "
                 f"workload {workload.name!r} has {cells}; both must have the same cells"
             )
+        check_entries(f"strategy {self.name!r}", (cells, cells))
         identity = np.eye(cells)
         unmeasured = identity - self.pseudo_inverse @ self.matrix
         if np.linalg.norm(unmeasured) <= ANSWER_TOLERANCE:
@@ -192,17 +194,15 @@ class Strategy:
             factor = np.asarray(triangle.T, dtype=np.float64)
         return _squared_row_norms(workload, factor)
 
-    def grouped_variances(self, workload: Workload) -> tuple[Array, Array | None]:
-        """The variances of groups of queries that have the same one, and the sizes of the groups.
+    def variance_norm(self, workload: Workload, power: float) -> float:
+        """norm(diag(L L^T))_power, from 1 (their sum) to inf (the largest variance).
 
-        Returns:
-            `variances` and None, which stands for ones, unless the structure of the strategy says
-            that whole groups are alike.
+        Structure may tell it where there are too many queries for a vector of variances.
 
         Raises:
             InvalidInputError: as `require_answers`.
         """
-        return self.variances(workload), None
+        return power_mean(self.variances(workload), power)
 
     def answer(self, workload: Workload, measurements: Array) -> Array:
         """L y = A R^+ y, shape (m,), for measurements y of shape (r,).

@@ -41,6 +41,7 @@ from pmldesign.strategies.residual_tables import residual_contrasts, tables_of_r
 from pmldesign.workloads.attributes import attribute_sets, attribute_sizes, positive_weights
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.marginals import MarginalsWorkload
+from pmldesign_solvers.certificate import power_mean
 from pmldesign_solvers.operators import Array
 from pmldesign_solvers.residual_spaces import residual_spaces
 
@@ -178,21 +179,19 @@ class MarginalsStrategy(Strategy):
         check_entries(f"the variances of {workload.name}", (workload.shape[0], 1))
         return np.repeat(self._marginal_variances(workload)[0], workload.marginal_cells)
 
-    def grouped_variances(self, workload: Workload) -> tuple[Array, Array | None]:
-        """The variance of the answers of each marginal, and their number.
-
-        Returns:
-            Two arrays of shape (K,), for K marginals of the strategy's attributes; for any other
-            workload as `Strategy.grouped_variances`.
+    def variance_norm(self, workload: Workload, power: float) -> float:
+        """norm(diag(L L^T))_power; all answers of a marginal have the same variance.
 
         Raises:
             InvalidInputError: as `require_answers`.
         """
-        if self._knows(workload):
-            return self._marginal_variances(workload)
-        return super().grouped_variances(workload)
+        if not self._knows(workload):
+            return super().variance_norm(workload, power)
+        values, counts = self._marginal_variances(workload)
+        return power_mean(values, power, counts)
 
     def _marginal_variances(self, workload: MarginalsWorkload) -> tuple[Array, Array]:
+        """The variance of the answers of each marginal and their number, both of shape (K,)."""
         try:
             spaces = residual_spaces(self.sizes, workload.subsets)
         except ValueError as error:

@@ -26,6 +26,7 @@ from pmldesign.strategies.base import Strategy
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.union import products_over
 from pmldesign_solvers import mode_products
+from pmldesign_solvers.certificate import power_mean
 from pmldesign_solvers.operators import Array
 
 
@@ -133,7 +134,26 @@ class ProductStrategy(Strategy):
         parts = products_over(workload, self.sizes)
         if parts is None:
             return super().variances(workload)
+        check_entries(f"the variances of {workload.name!r}", (workload.shape[0], 1))
         return np.concatenate([self._variances(part) for part in parts])
+
+    def variance_norm(self, workload: Workload, power: float) -> float:
+        """norm(diag(L L^T))_power; on a product of workloads the norms of the factors multiply.
+
+        Raises:
+            InvalidInputError: as `variances`.
+        """
+        parts = products_over(workload, self.sizes)
+        if parts is None or self.weights is not None:
+            return super().variance_norm(workload, power)
+        norms = [
+            math.prod(
+                factor.variance_norm(own, power)
+                for factor, own in zip(self.factors, part, strict=True)
+            )
+            for part in parts
+        ]
+        return power_mean(np.array(norms), power)
 
     def normalised(self) -> ProductStrategy:
         """The same strategy scaled to sensitivity 1."""

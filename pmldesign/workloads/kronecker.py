@@ -26,6 +26,9 @@ from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign_solvers import mode_products
 from pmldesign_solvers.operators import NOTHING, Array, DenseOperator, Indices, Merged, Operator
 
+MERGED_ENTRIES = 2**24
+"""Largest workload, in entries, whose rows and columns are compared with each other (128 MiB)."""
+
 
 class KroneckerOperator:
     """The Kronecker product of at least two operators, held as its factors."""
@@ -130,6 +133,18 @@ class KroneckerWorkload(KroneckerOperator, Workload):
             )
         super().__init__(self.factors)
         self.name = "*".join(factor.name for factor in self.factors) if name is None else name
+
+    @property
+    def distinct_shape(self) -> tuple[int, int]:
+        """Number of distinct queries and of distinct cells.
+
+        For a large product those of the factors multiplied: if several factors have proportional
+        rows or columns, there may be fewer.
+        """
+        if math.prod(self.shape) <= MERGED_ENTRIES:
+            return super().distinct_shape
+        rows, columns = zip(*(factor.distinct_shape for factor in self.factors), strict=True)
+        return math.prod(rows), math.prod(columns)
 
     def column_squares(self) -> Array:
         """diag(A^T A), shape (n,): the squared norms of the columns."""

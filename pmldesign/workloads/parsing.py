@@ -13,7 +13,6 @@ powers of two from 16 to 64 in its place (`expand_family`).
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -105,8 +104,8 @@ def parse_workload(text: str) -> Workload:
 
     Raises:
         InvalidInputError: an unknown name, wrong sizes or options, parts of a union on different
-            cells, or a workload too large: a factor with over 2^16 cells, a product with over
-            2^24, or over 2^24 queries.
+            cells, or a workload too large: a factor with over 2^16 cells or 2^24 queries, a product
+            with over 2^24 cells, a union with over 2^24 queries.
     """
     if not text.strip():
         raise InvalidInputError("the workload has no name; try prefix:64")
@@ -116,7 +115,13 @@ def parse_workload(text: str) -> Workload:
     marginals = as_marginals(parts)
     if marginals is not None:
         return marginals
-    _check_size(text, sum(part.shape[0] for part in parts), parts[0].shape[1])
+    queries, cells = sum(part.shape[0] for part in parts), parts[0].shape[1]
+    _check_cells(text, cells)
+    if queries > named.MAX_QUERIES:
+        raise InvalidInputError(
+            f"{_shown(text)} has {count_text(queries)} queries; a union may have up to "
+            f"{named.MAX_QUERIES}, for a vector of answers must fit into memory"
+        )
     return UnionWorkload(parts)
 
 
@@ -130,18 +135,16 @@ def _parse_product(product: str, text: str) -> Workload:
     factors = [known[part] for part in parts]  # equal factors are one object, solved once
     if len(factors) == 1:
         return factors[0]
-    _check_size(
-        text, *(math.prod(sizes) for sizes in zip(*(f.shape for f in factors), strict=True))
-    )
-    return KroneckerWorkload(factors)
+    workload = KroneckerWorkload(factors)
+    _check_cells(text, workload.shape[1])
+    return workload
 
 
-def _check_size(text: str, m: int, n: int) -> None:
-    if m > named.MAX_QUERIES or n > MAX_PRODUCT_CELLS:
+def _check_cells(text: str, cells: int) -> None:
+    if cells > MAX_PRODUCT_CELLS:
         raise InvalidInputError(
-            f"{_shown(text)} has {count_text(m)} queries and {count_text(n)} cells; it may have up "
-            f"to {named.MAX_QUERIES} queries and {MAX_PRODUCT_CELLS} cells, for vectors of these "
-            "lengths must fit into memory"
+            f"{_shown(text)} has {count_text(cells)} cells; it may have up to {MAX_PRODUCT_CELLS}, "
+            "for a histogram must fit into memory"
         )
 
 

@@ -14,15 +14,13 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload
-from pmldesign.workloads.kronecker import KroneckerWorkload
+from pmldesign.workloads.kronecker import MERGED_ENTRIES, KroneckerWorkload
 from pmldesign.workloads.marginals import MarginalsWorkload
 from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign_solvers.operators import Array, DenseOperator, Merged
 
 MAX_MARGINALS = 1000
 """Most marginals of one part that are looked at one by one."""
-MERGED_ENTRIES = 2**24
-"""Largest union, in entries, whose rows and columns are compared with each other (128 MiB)."""
 
 
 class UnionWorkload(Workload):
@@ -136,6 +134,9 @@ def by_attribute(workload: Workload) -> tuple[Workload, ...]:
     """What a workload asks about each attribute; the workload itself if it has but one."""
     if isinstance(workload, UnionWorkload):
         return tuple(workload.attribute(index) for index in range(len(workload.sizes)))
+    if isinstance(workload, MarginalsWorkload):
+        used = set().union(*workload.subsets)
+        return tuple(_ranges(n, counts=i in used) for i, n in enumerate(workload.sizes))
     return workload.factors if isinstance(workload, KroneckerWorkload) else (workload,)
 
 

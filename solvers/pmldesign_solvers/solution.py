@@ -18,6 +18,7 @@ class Status(Enum):
     TIME_LIMIT = "the time limit came first; the bounds still hold"
     INTERRUPTED = "interrupted; this is the best so far and the bounds still hold"
     STALLED = "no more progress at this precision; the bounds still hold"
+    STRUCTURED = "the best strategy found in a product basis; at this size the bounds need not meet"
     INACCURATE = "the solver called its answer inaccurate; the bounds still hold"
 
 

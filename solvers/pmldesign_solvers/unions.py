@@ -176,7 +176,7 @@ def solve(
         The best strategy found, with its true gap, whatever the status.
     """
     search = _Search(rel_gap, max_steps, time_limit, callback)
-    status = Status.STALLED
+    status = Status.STRUCTURED
     try:
         for _ in _stages(search, operator, parts, attributes, p):
             if search.done or not search.proceed():

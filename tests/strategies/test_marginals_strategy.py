@@ -1,6 +1,7 @@
 """Residual measurements: against the dense strategy, by simulation, and without a domain."""
 
 import math
+from functools import partial
 from itertools import chain, combinations
 
 import numpy as np
@@ -80,9 +81,9 @@ def test_sensitivities_and_variances_are_those_of_the_matrix(problem):
         assert replace == pytest.approx(expected, rel=1e-10, abs=1e-12)
     L = workload.to_dense() @ np.linalg.pinv(dense.matrix, rcond=1e-12)
     np.testing.assert_allclose(strategy.variances(workload), (L**2).sum(axis=1), rtol=1e-8)
-    values, counts = strategy.grouped_variances(workload)
-    assert counts.tolist() == list(workload.marginal_cells)
-    assert np.array_equal(np.repeat(values, counts.astype(int)), strategy.variances(workload))
+    for power in (1.0, 2.5, np.inf):
+        norm = np.linalg.norm(strategy.variances(workload), ord=power)
+        assert strategy.variance_norm(workload, power) == pytest.approx(norm, rel=1e-12)
     assert strategy.normalised().sensitivity == pytest.approx(1.0)
 
 
@@ -142,8 +143,7 @@ def test_a_domain_of_ten_to_the_hundred_cells():
     answers = strategy.answer(workload, strategy.measure_records(records))
     expected = np.diag(np.arange(1.0, 11.0)).ravel()
     np.testing.assert_allclose(answers.reshape(-1, 100), np.tile(expected, (4950, 1)), atol=1e-8)
-    variances, counts = strategy.grouped_variances(workload)
-    total = math.sqrt(variances @ counts) * strategy.sensitivity
+    total = math.sqrt(strategy.variance_norm(workload, 1)) * strategy.sensitivity
     assert total == pytest.approx(found.certificate.upper, rel=1e-9)
     assert strategy.sensitivity_under(Neighbours.ADD_REMOVE, "l1") > strategy.sensitivity
     for refused in (lambda: strategy.matrix, lambda: strategy.estimate(np.zeros(5))):
@@ -175,11 +175,12 @@ def test_workloads_that_are_no_marginals_are_answered_too():
 def test_what_it_does_not_measure_is_named():
     strategy = MarginalsStrategy("s", [2, 3, 4], [(), (0,), (1,), (0, 1)], np.ones(4))
     strategy.require_answers(MarginalsWorkload([2, 3, 4], [(0, 1), ()]))
-    for ask in (strategy.require_answers, strategy.variances, strategy.grouped_variances):
+    norm = partial(strategy.variance_norm, power=1)
+    for ask in (strategy.require_answers, strategy.variances, norm):
         with pytest.raises(InvalidInputError, match=r"does not measure the residual \(2,\)"):
             ask(MarginalsWorkload([2, 3, 4], [(0, 2)]))
     with pytest.raises(InvalidInputError, match="cannot answer row 0"):  # other attributes
-        strategy.grouped_variances(MarginalsWorkload([2, 2, 6], [(0, 2)]))
+        norm(MarginalsWorkload([2, 2, 6], [(0, 2)]))
 
 
 @pytest.mark.parametrize(
