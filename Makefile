@@ -1,8 +1,9 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+PEERS ?= .venv-peers
 
-.PHONY: demo test lint types unit benchmark clean
+.PHONY: demo test lint types unit benchmark benchmark-peers benchmark-own clean
 
 demo: $(VENV)/demo.stamp ## install, then design a strategy for a census table
 	$(BIN)/pmldesign optimize census-p12 --epsilon 1 --delta 1e-6
@@ -22,6 +23,14 @@ unit: $(VENV)/test.stamp
 benchmark: $(VENV)/test.stamp ## solvers side by side, results in benchmarks/results/
 	$(BIN)/python benchmarks/run.py
 
+benchmark-peers: $(PEERS)/peers.stamp ## the same with jax-privacy, in an environment of its own
+	$(PEERS)/bin/python benchmarks/run.py
+
+benchmark-own: export OPENBLAS_NUM_THREADS = 1
+benchmark-own: $(VENV)/test.stamp ## hard duals and marginals, the own solvers alone
+	$(BIN)/python benchmarks/hard_duals.py
+	$(BIN)/python benchmarks/marginals.py
+
 $(VENV)/demo.stamp: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --editable .
@@ -32,5 +41,10 @@ $(VENV)/test.stamp: pyproject.toml
 	$(BIN)/pip install --quiet --editable ".[plot,test]"
 	touch $@
 
+$(PEERS)/peers.stamp: pyproject.toml benchmarks/requirements.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/pip install --quiet --requirement benchmarks/requirements.txt --editable ".[plot]"
+	touch $@
+
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,13 +1,15 @@
-"""Own solver and CVXPY with SCS side by side: `python benchmarks/run.py [--quick] [--threads 1]`.
+"""Solvers side by side: `python benchmarks/run.py [--quick] [--limit 60] [--threads 1]`.
 
-Both solve the same workloads to a certified gap, each case in a process of its own. Writes one CSV
-row per (workload, n, p, solver, gap) and the table of the README.
+Every contestant solves the same workloads to the same certified gaps, one after the other for each
+case, each in a process of its own. Writes `solvers.csv`, one row for each (workload, n, p, solver,
+goal), and what `report.py` makes of it. jax-privacy takes part where it is installed.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import importlib.util
 import json
 import os
 import subprocess
@@ -15,97 +17,95 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import report
+
 HERE = Path(__file__).parent
-WORKLOADS = ("prefix", "all-range", "random")
-GAPS = ("1e-4", "1e-6")
-LARGEST_BLOCK = 600
-"""Order m + n of the semidefinite block above which SCS is not tried."""
+GOALS = (1e-2, 1e-4, 1e-6)
+SIZES = {"2": (16, 64, 256, 512, 1024, 2048), "inf": (16, 64, 256, 1024), "4": (16, 64, 256, 1024)}
+CENSUS_CELLS = 46
+"""Distinct cells of census-p12, which has one size."""
+LARGEST_BLOCK = {"scs": 200, "clarabel": 100}
+"""Order m + n of the semidefinite block above which it is not tried."""
+LARGEST = {"fixed-point": 2048, "l-bfgs": 2048, "jax-privacy": 1024}
+"""Cells above which it is not tried."""
+MOST_RANGES = 1024
+"""Cells of the largest all-range: certifying a strategy for 2.1 million queries takes a minute."""
+LARGEST_MATRIX = 2**23
+"""Entries of the workload above which jax-privacy is not tried at p = inf."""
 COLUMNS = (
-    *("workload", "n", "rows", "p", "solver", "gap", "met", "seconds", "certified_gap"),
-    *("steps", "eigendecompositions", "accuracy", "peak_mb", "note"),
+    *("workload", "n", "rows", "p", "solver", "goal", "met", "seconds", "certified_gap", "steps"),
+    *("decompositions", "factorizations", "accuracy", "startup", "certificate", "peak_mb", "note"),
 )
 Row = dict[str, object]
 
 
-def measure(solver: str, name: str, cells: int, p: str, limit: float, threads: int) -> list[Row]:
-    """The rows of one case; gaps that it did not come to are rows without a time."""
-    case: Row = {"workload": name, "n": cells, "p": p, "solver": solver}
+def measure(
+    solver: str, case: Row, goals: tuple[float, ...], lower: float, options: argparse.Namespace
+) -> list[Row]:
+    """The rows of one contestant; goals that it did not come to are rows without a time."""
     variables = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
-    environment = os.environ | dict.fromkeys(variables, str(threads))
-    arguments = [solver, name, str(cells), p, ",".join(GAPS), str(limit)]
+    environment = os.environ | dict.fromkeys(variables, str(options.threads))
+    if options.threads == 1:
+        environment["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
+    arguments = [solver, case["workload"], case["n"], case["p"], ",".join(map(str, goals))]
     try:
         output = subprocess.run(
-            [sys.executable, str(HERE / "measure.py"), *arguments],
+            [sys.executable, HERE / "measure.py", *map(str, [*arguments, options.limit, lower])],
             env=environment,
-            timeout=(6 if solver == "own" else 1.5) * limit + 10,
+            timeout=6 * options.limit + 60,
             stdout=subprocess.PIPE,
             check=True,
         ).stdout
         reason = "time limit"
     except subprocess.TimeoutExpired as stopped:
         output, reason = stopped.stdout or b"", "stopped from outside: time limit"
-    found = [case | json.loads(line) for line in output.splitlines()]
-    missing = GAPS[len(found) :]
-    return found + [case | {"gap": float(gap), "met": False, "note": reason} for gap in missing]
+    found: list[Row] = [json.loads(line) for line in output.splitlines()]
+    seen = {row.get("goal") for row in found}
+    missing = [{"goal": goal, "met": False, "note": reason} for goal in goals if goal not in seen]
+    return [case | {"solver": solver} | row for row in found + missing]
 
 
-def not_tried(name: str, cells: int, p: str) -> list[Row]:
-    """Rows that say why SCS was not run."""
-    block = block_order(name, cells)
-    note = f"not run: semidefinite block of order {block} > {LARGEST_BLOCK}"
-    case: Row = {"workload": name, "n": cells, "p": p, "solver": "scs", "met": False, "note": note}
-    return [case | {"gap": float(gap)} for gap in GAPS]
+def peers(case: Row) -> list[str]:
+    """Who can do this case in principle."""
+    name, n, p = str(case["workload"]), int(str(case["n"])), case["p"]
+    rows = {"all-range": n * (n + 1) // 2, "random": 2 * n, "census-p12": 49}.get(name, n)
+    found = ["fixed-point", "l-bfgs"] if p == "2" else []
+    small = p == "2" or rows * n <= LARGEST_MATRIX
+    if p != "4" and small and importlib.util.find_spec("jax_privacy") is not None:
+        found.append("jax-privacy")
+    found = [solver for solver in found if n <= LARGEST[solver]]
+    return found + [solver for solver, block in LARGEST_BLOCK.items() if rows + n <= block]
 
 
-def block_order(name: str, cells: int) -> int:
-    """Of the semidefinite program, m + n."""
-    rows = {"prefix": cells, "all-range": cells * (cells + 1) // 2, "random": 2 * cells}[name]
-    return rows + cells
-
-
-def cases(
-    sizes: list[int], shared: int, exponents: list[str], options: argparse.Namespace
-) -> Iterator[Row]:
-    """All rows; SCS takes part up to `shared` cells."""
-    for name in WORKLOADS:
-        for cells in sizes:
-            for p in exponents:
-                yield from measure("own", name, cells, p, options.limit, options.threads)
-                if cells <= shared and block_order(name, cells) <= LARGEST_BLOCK:
-                    yield from measure("scs", name, cells, p, options.limit, options.threads)
-                elif cells <= shared:
-                    yield from not_tried(name, cells, p)
-
-
-def table(rows: list[Row]) -> str:
-    """Markdown: one line per (workload, n, p), the time of each solver to each gap, the ratio."""
-    lines = [
-        "| workload | n | p | own 1e-4 | SCS 1e-4 | ratio | own 1e-6 | SCS 1e-6 | ratio | steps "
-        "| decompositions |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    keyed = {(r["workload"], r["n"], r["p"], r["solver"], r["gap"]): r for r in rows}
-    for workload, n, p in dict.fromkeys((r["workload"], r["n"], r["p"]) for r in rows):
-        cells = []
-        for gap in map(float, GAPS):
-            ours = keyed[workload, n, p, "own", gap]
-            theirs = keyed.get((workload, n, p, "scs", gap))
-            both = theirs is not None and ours["met"] and theirs["met"]
-            ratio = (
-                f"{float(str(theirs['seconds'])) / float(str(ours['seconds'])):.0f}" if both else ""
-            )
-            cells += [_time(ours), "" if theirs is None else _time(theirs), ratio]
-        counts = [ours.get("steps", ""), ours.get("eigendecompositions", "")]
-        lines.append("| " + " | ".join(map(str, [workload, n, p, *cells, *counts])) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def _time(row: Row) -> str:
-    if row["met"]:
-        return f"{row['seconds']:.3g} s"
-    if "certified_gap" in row:
-        return f"{row['note']} at {row['certified_gap']:.1e}"
-    return str(row["note"]).split(":")[0]
+def cases(options: argparse.Namespace) -> Iterator[Row]:
+    """All rows; whoever ran out of time before the first goal does not try larger sizes."""
+    sizes = {"2": (8,)} if options.quick else SIZES
+    late: set[tuple[str, str, str]] = set()
+    for p in sizes:
+        names = [(name, n) for name in ("prefix", "all-range", "random") for n in sizes[p]]
+        names = [(name, n) for name, n in names if name != "all-range" or n <= MOST_RANGES]
+        for name, n in names if options.quick else [*names, ("census-p12", CENSUS_CELLS)]:
+            case: Row = {"workload": name, "n": n, "p": p}
+            *own, bound = measure("own", case, GOALS, 0.0, options)
+            yield from (row | {"certificate": bound.get("certificate", "")} for row in own)
+            if "lower" not in bound:  # the own solver ran out of time
+                yield bound
+                continue
+            missed: set[float] = set()
+            for solver in peers(case):
+                if (name, p, solver) in late:
+                    continue
+                rows = measure(solver, case, GOALS, float(str(bound["lower"])), options)
+                yield from rows
+                missed |= {
+                    float(str(row["certified_gap"]))
+                    for row in rows
+                    if not row["met"] and "certified_gap" in row
+                }
+                if rows[0].get("note") not in (None, "", "stuck") and not rows[0]["met"]:
+                    late.add((name, p, solver))
+            if missed:  # the time to the gaps at which others ended
+                yield from measure("own", case, tuple(missed), 0.0, options)[:-1]
 
 
 def main() -> None:
@@ -116,19 +116,15 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=60.0, help="seconds a solver has per case")
     parser.add_argument("--output", type=Path, default=HERE / "results", help="folder")
     options = parser.parse_args()
-    sizes, shared = ([8], 8) if options.quick else ([2**k for k in range(4, 11)], 128)
-    exponents = ["4"] if options.quick else ["2", "4", "inf"]
     options.output.mkdir(parents=True, exist_ok=True)
-    rows = []
     with (options.output / "solvers.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS)
+        writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore")
         writer.writeheader()
-        for row in cases(sizes, shared, exponents, options):
-            rows.append(row)
+        for row in cases(options):
             writer.writerow(row)
             file.flush()
             print(*(f"{key}={row[key]}" for key in COLUMNS if key in row), file=sys.stderr)
-    (options.output / "table.md").write_text(table(rows))
+    report.write(options.output)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,16 @@
 import csv
+import importlib
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pmldesign.workloads import parse_workload
+from pmldesign_solvers import gamma
 
 ROOT = Path(__file__).parent.parent
 
@@ -20,18 +28,52 @@ def results(folder, script, *options):
         return list(csv.DictReader(file))
 
 
-def test_the_quick_benchmark_compares_both_solvers(tmp_path):
+def test_the_quick_benchmark_compares_the_solvers(tmp_path):
     rows = results(tmp_path, "run.py", "--quick")
-    # 3 workloads, 2 solvers, 2 gaps: all of them small enough for every solver
-    assert len(rows) == 12
-    assert {row["solver"] for row in rows} == {"own", "scs"}
+    # 3 workloads, 3 gaps: all of them small enough for every solver
+    assert {row["solver"] for row in rows} >= {"own", "fixed-point", "l-bfgs", "scs", "clarabel"}
+    assert len(rows) == 9 * len({row["solver"] for row in rows})
     for row in rows:
         assert row["met"] == "True"
-        assert 0 < float(row["certified_gap"]) <= float(row["gap"])
+        assert 0 <= float(row["certified_gap"]) <= float(row["goal"])
         assert float(row["seconds"]) > 0
-    table = (tmp_path / "table.md").read_text().splitlines()
-    assert len(table) == 2 + 3
-    assert len({line.count("|") for line in table}) == 1
+    lines = (tmp_path / "table.md").read_text().splitlines()
+    times = [line for line in lines if line.startswith("| 2 |")]
+    assert len(times) == 9
+    assert len({line.count("|") for line in times}) == 1
+    assert (tmp_path / "solvers.png").read_bytes().startswith(b"\x89PNG")
+
+
+def peers(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    return importlib.import_module("peers")
+
+
+class Last:
+    """Keeps the last iterate of a peer, ends the run when its value no longer falls."""
+
+    def __init__(self):
+        self.value = np.inf
+
+    def __call__(self, value, gram, **spent):
+        before, self.value, self.gram = self.value, value(), gram()
+        if before - self.value < 1e-10 * self.value:
+            raise StopIteration
+
+
+@pytest.mark.parametrize("name", ["fixed-point", "l-bfgs"])
+@pytest.mark.parametrize("workload", ["prefix:12", "all-range:6", "window:9,4"])
+def test_peers_reach_the_certified_optimum(monkeypatch, name, workload):
+    operator = parse_workload(workload)
+    last = Last()
+    with suppress(StopIteration):
+        peers(monkeypatch).PEERS[name](operator, 2.0, last)
+    best = gamma.solve(operator, 2.0, rel_gap=1e-9).certificate
+    assert best.lower * (1 - 1e-12) <= last.value <= best.upper * (1 + 1e-5)
+    # what it says of its value is the error of its strategy, of sensitivity 1
+    A = operator.to_dense()
+    np.testing.assert_allclose(last.gram.diagonal(), 1.0, rtol=1e-9)
+    assert np.trace(A @ np.linalg.inv(last.gram) @ A.T) == pytest.approx(last.value**2)
 
 
 def test_everything_that_could_be_a_step_computes_the_same(tmp_path):
