@@ -98,9 +98,11 @@ class Design:
             NotConvergedError: the solver stopped before the requested gap.
         """
         if self.status is not Status.OPTIMAL:
+            remedy = "allow more steps or time, or a wider gap"
+            if self.status is Status.STRUCTURED:
+                remedy = "allow a wider gap"
             raise NotConvergedError(
-                f"the gap is {self.certificate.gap:.1e}: {self.status.value}; allow more steps or "
-                "time, or a wider gap"
+                f"the gap is {self.certificate.gap:.1e}: {self.status.value}; {remedy}"
             )
         return self
 

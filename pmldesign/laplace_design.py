@@ -213,6 +213,8 @@ def _baselines(workload: Workload) -> Iterator[Strategy]:
         return
     queries, cells = workload.shape
     names = ["tree", "haar"]
+    if not _is_searched(workload):
+        names.append("identity")  # a search begins from it anyway
     if queries <= 4 * cells and _is_searched(workload):
         names.append("workload")
     for name in names:

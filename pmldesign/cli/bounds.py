@@ -43,8 +43,8 @@ def command(
     """Show how close to the best possible the error on WORKLOAD is: lower and upper bounds.
 
     WORKLOAD is a name such as prefix:64 (`pmldesign workload` lists them), names joined by * for
-    products, a .npy, .npz, .csv or .mtx file, or - for standard input. Each bound says which
-    mechanisms it speaks of; those that do not apply say why.
+    products and by + for unions, a .npy, .npz, .csv or .mtx file, or - for standard input. Each
+    bound says which mechanisms it speaks of; those that do not apply say why.
     """
     queries = load_workload(workload)
     guarantee = build_guarantee(**guarantee_arguments)

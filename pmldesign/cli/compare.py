@@ -83,9 +83,9 @@ def command(
     """Compare strategies on every WORKLOAD: exact errors, side by side.
 
     WORKLOAD is a name such as prefix:64 (`pmldesign workload` lists them), a family such as
-    prefix:16..1024 (powers of two), names joined by * for products, a .npy, .npz, .csv or .mtx
-    file, or - for standard input. Without --epsilon errors are those of noise at a scale equal to
-    the sensitivity.
+    prefix:16..1024 (powers of two), names joined by * for products and by + for unions, a .npy,
+    .npz, .csv or .mtx file, or - for standard input. Without --epsilon errors are those of noise at
+    a scale equal to the sensitivity.
     """
     if csv_path is not None:
         if csv_path.suffix.lower() != ".csv":

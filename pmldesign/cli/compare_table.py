@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pmldesign.cli.show import number, table
 from pmldesign.comparison import Comparison, Row
 from pmldesign.rows import parameters
+from pmldesign.workloads.base import count_text
 
 Column = tuple[str, Callable[[Row], str]]
 
@@ -14,13 +15,13 @@ Column = tuple[str, Callable[[Row], str]]
 def heading(shown: Sequence[Comparison]) -> list[tuple[str, str]]:
     """What all rows have in common."""
     first = shown[0]
-    m, n = first.workload.shape
+    m, n = map(count_text, first.workload.shape)
     names = list(dict.fromkeys(one.workload.name for one in shown))
     lines = [("workload", f"{first.workload.name}: {m} queries on {n} cells")]
     if len(names) > 1:
         lines = [("workloads", ", ".join(names))]
     if first.guarantee is not None:
-        text = first.guarantee.describe(n)
+        text = first.guarantee.describe(first.workload.shape[1])
         several = len(names) < len(shown)
         lines.append(("guarantee", f"of the first row: {text}" if several else text))
     return lines

@@ -96,8 +96,8 @@ def command(
     """Design the optimal strategy for WORKLOAD and show it beside the usual ones.
 
     WORKLOAD is a name such as prefix:64 (`pmldesign workload` lists them), names joined by * for
-    products, a .npy, .npz, .csv or .mtx file, or - for standard input. Without --epsilon errors are
-    those of noise at a scale equal to the sensitivity.
+    products and by + for unions, a .npy, .npz, .csv or .mtx file, or - for standard input. Without
+    --epsilon errors are those of noise at a scale equal to the sensitivity.
     """
     if output is not None:
         check_strategy_path(output)

@@ -83,7 +83,8 @@ def print_report(found: Optimized, rows: Sequence[Row], output: Path | None) -> 
         ("status", made.status.value),
         (
             "effort",
-            f"{made.steps} steps, {made.eigendecompositions} eigendecompositions,"
+            f"{_counted(made.steps, 'step')},"
+            f" {_counted(made.eigendecompositions, 'eigendecomposition')},"
             f" {made.seconds:.2f} s",
         ),
     ]
@@ -100,7 +101,8 @@ def print_report(found: Optimized, rows: Sequence[Row], output: Path | None) -> 
         lines.append(
             (
                 "search",
-                f"{len(searched.starts)} starts for Laplace noise, {searched.seconds:.1f} s;"
+                f"{_counted(len(searched.starts), 'start')} for Laplace noise,"
+                f" {searched.seconds:.1f} s;"
                 f" {searched.status.value}",
             )
         )
@@ -122,3 +124,7 @@ def print_report(found: Optimized, rows: Sequence[Row], output: Path | None) -> 
     facts(lines)
     click.echo()
     rows_table(rows)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -26,8 +26,8 @@ from pmldesign.workloads import named_workloads
 def command(workload: str | None, output: Path | None, as_json: bool) -> None:
     """Show a workload, or write it to a file. Without WORKLOAD, list the names.
 
-    WORKLOAD is a name such as prefix:64, names joined by * for products, a .npy, .npz, .csv or
-    .mtx file, or - for standard input.
+    WORKLOAD is a name such as prefix:64, names joined by * for products and by + for unions, a
+    .npy, .npz, .csv or .mtx file, or - for standard input.
     """
     if workload is None:
         if output is not None:
