@@ -213,7 +213,9 @@ def _baselines(workload: Workload) -> Iterator[Strategy]:
         return
     queries, cells = workload.shape
     names = ["tree", "haar"]
-    if queries <= 4 * cells and _is_searched(workload):
+    if not _is_searched(workload):
+        names.append("identity")  # where a search begins anyway
+    elif queries <= 4 * cells:
         names.append("workload")
     for name in names:
         yield baseline(name, workload)
