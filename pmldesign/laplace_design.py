@@ -214,8 +214,8 @@ def _baselines(workload: Workload) -> Iterator[Strategy]:
     queries, cells = workload.shape
     names = ["tree", "haar"]
     if not _is_searched(workload):
-        names.append("identity")  # a search begins from it anyway
-    if queries <= 4 * cells and _is_searched(workload):
+        names.append("identity")  # where a search begins anyway
+    elif queries <= 4 * cells:
         names.append("workload")
     for name in names:
         yield baseline(name, workload)

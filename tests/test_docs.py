@@ -13,8 +13,8 @@ NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\binf\b)")
 MASKS = [
     (r"[\d.]+ s\b", "# s"),
     (r"(?m)^search .*$", "search #"),
-    (r"\d+ steps", "# steps"),
-    (r"\d+ eigendecompositions", "# eigendecompositions"),
+    (r"\d+ steps?\b", "# steps"),
+    (r"\d+ eigendecompositions?\b", "# eigendecompositions"),
     (r"gap (is )?[\d.e+-]+", r"gap \1#"),
 ]
 

@@ -20,7 +20,7 @@ from pmldesign.noise import (
     Noise,
     gaussian_moment_root,
 )
-from pmldesign.strategies import MarginalsStrategy, ProductStrategy, Strategy
+from pmldesign.strategies import MarginalsStrategy, ProductStrategy, Strategy, baseline
 from pmldesign.workloads import (
     DenseWorkload,
     KroneckerWorkload,
@@ -207,6 +207,11 @@ def test_laplace_noise_beyond_the_search_takes_the_best_start(monkeypatch, text,
     assert made.mechanism.scale == pytest.approx(again.scale, rel=1e-8)
     for start in made.starts:
         assert start.after >= made.mechanism.error(p)
+    for name in ("tree", "haar", "identity"):
+        other = mechanism(
+            baseline(name, made.workload), made.workload, guarantee=guarantee, noise="laplace", p=p
+        )
+        assert made.mechanism.error(p) <= other.error(p) * (1 + 1e-12)
 
 
 # --- files

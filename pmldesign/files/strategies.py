@@ -43,8 +43,9 @@ from pmldesign_solvers.operators import Array
 
 FORMAT = 1
 FINGERPRINT_COLUMNS = 64
-WRITTEN_ENTRIES = 2**24
-"""Largest R and L of a product that are written out (128 MiB each)."""
+WRITTEN_ENTRIES = 2**22
+"""Largest R and L of a product that are written out (32 MiB each): the inverse of one of
+4096 x 4096 that is read back takes most of a minute."""
 
 
 def check_strategy_path(path: PathName) -> None:

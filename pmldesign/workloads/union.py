@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import Workload, count_text
+from pmldesign.workloads.base import Workload, check_entries, count_text
 from pmldesign.workloads.kronecker import MERGED_ENTRIES, KroneckerWorkload
 from pmldesign.workloads.marginals import MarginalsWorkload
 from pmldesign.workloads.ranges import RangeWorkload
@@ -63,6 +63,9 @@ class UnionWorkload(Workload):
         """All queries on attribute `index`: the factors of the parts there.
 
         Of factors with as many queries and the same Gram matrix only the first one counts.
+
+        Raises:
+            InvalidInputError: a Gram matrix is too large to be written out.
         """
         sizes = self.sizes
         parts = products_over(self, sizes)
@@ -71,7 +74,8 @@ class UnionWorkload(Workload):
         distinct: dict[tuple[int, bytes], Workload] = {}
         for part in parts:
             factor = part[index]
-            m, _ = factor.shape
+            m, n = factor.shape
+            check_entries(f"the Gram matrix of {factor.name}", (n, n))
             distinct.setdefault((m, factor.gram(np.ones(m)).tobytes()), factor)
         found = list(distinct.values())
         return found[0] if len(found) == 1 else UnionWorkload(found)

@@ -112,6 +112,13 @@ def test_attributes_of_unions_keep_each_distinct_factor_once():
     assert same.name == "prefix:4"
 
 
+def test_attributes_too_large_for_a_matrix_are_refused():
+    text = "prefix:65536*total:2+total:65536*histogram:2"
+    for ask in (lambda: parse_workload(text).attribute(0), lambda: design(text)):
+        with pytest.raises(InvalidInputError, match="Gram matrix of prefix:65536 as a matrix"):
+            ask()
+
+
 def test_where_the_attributes_differ_there_is_one():
     union = parse_workload("prefix:2*histogram:6+prefix:3*histogram:4")
     assert union.sizes == (12,)

@@ -1,0 +1,135 @@
+"""Commands on workloads and strategies that are never written out."""
+
+import json
+
+import numpy as np
+import pytest
+
+from pmldesign import solving
+from pmldesign.files import strategies
+
+LARGE = "prefix:256*prefix:256*histogram:16"
+TABLES = "marginals:10^100,ways=2"
+UNION = "prefix:6*histogram:4+total:6*histogram:4+prefix:6*total:4"
+DP = ["--epsilon", "1", "--delta", "1e-6"]
+GAUSSIAN = [*DP, "--noise", "gaussian"]
+EXIT_INPUT = 2
+
+
+def refused(result, *words):
+    assert result.exit_code == EXIT_INPUT, result.output
+    assert "Traceback" not in result.output
+    assert result.stderr.startswith("error: ")
+    for word in words:
+        assert word in result.stderr
+
+
+@pytest.fixture
+def structured(monkeypatch):
+    """Every union is too large for one matrix, every product for a file of one."""
+    monkeypatch.setattr(solving, "DENSE_CELLS", 1)
+    monkeypatch.setattr(strategies, "WRITTEN_ENTRIES", 1)
+
+
+def test_all_marginals_by_two_of_a_hundred_attributes(run):
+    result = run("optimize", TABLES, *GAUSSIAN, "--output", "m.npz")
+    assert result.exit_code == 0, result.stderr
+    assert "495000 queries on 1.00e+100 cells" in result.stdout
+    assert "optimal" in result.stdout
+    made = run.json("optimize", TABLES, *GAUSSIAN)
+    found = run.json("calibrate", "m.npz", *GAUSSIAN, "--workload", TABLES)
+    design = next(row for row in made["strategies"] if row["name"] == "design")
+    assert found["scale"] == pytest.approx(design["scale"], rel=1e-9)
+    assert found["error"] == pytest.approx(design["error"], rel=1e-9)
+    refused(run("calibrate", "m.npz", *DP), "401851 measurements", "give --workload")
+    refused(
+        run("calibrate", "m.npz", *DP, "--neighbours", "replace", "--workload", TABLES),
+        "ever written out",
+    )
+
+
+def test_a_product_of_a_million_cells(run):
+    result = run("optimize", LARGE, *GAUSSIAN, "--output", "p.npz")
+    assert result.exit_code == 0, result.stderr
+    refused(run("calibrate", "p.npz", *DP), "1048576 measurements", "give --workload")
+    found = run.json("calibrate", "p.npz", *GAUSSIAN, "--workload", LARGE)
+    assert found["sensitivity"] == pytest.approx(1.0)
+    with np.load("p.npz") as arrays:
+        header = json.loads(str(arrays["header"]))
+    assert found["error"] == pytest.approx(found["scale"] * header["upper"], rel=1e-6)
+    assert found["scale"] == pytest.approx(header["scale"], rel=1e-12)
+
+
+@pytest.mark.parametrize("text", [LARGE, TABLES])
+def test_replace_on_what_is_too_large_names_the_remedy(run, text):
+    result = run("optimize", text, *GAUSSIAN, "--neighbours", "replace")
+    refused(result, "add-remove neighbours", "smaller workload")
+
+
+def test_compare_on_a_product(run):
+    rows = {row["name"]: row for row in run.json("compare", "prefix:16*prefix:8")["strategies"]}
+    dense = design_of_matrix(run, "prefix:16*prefix:8")
+    assert rows["optimal"]["error"] == pytest.approx(dense, rel=1e-5)
+    # each cell by itself: query (s, t) sums (s + 1)(t + 1) cells
+    assert rows["identity"]["error"] == pytest.approx((136 * 36) ** 0.5, rel=1e-9)
+    # the queries themselves: a cell is in all of them
+    assert rows["workload"]["error"] == pytest.approx(128, rel=1e-9)
+    assert min(row["error"] for row in rows.values()) == rows["optimal"]["error"]
+
+
+def design_of_matrix(run, text):
+    """The error of the design for the matrix written to a file."""
+    assert run("workload", text, "--output", "a.npy").exit_code == 0
+    rows = run.json("optimize", "a.npy")["strategies"]
+    return next(row["error"] for row in rows if row["name"] == "design")
+
+
+def test_a_union_in_a_product_basis(run, structured):
+    result = run("optimize", UNION, *GAUSSIAN, "--output", "u.npz")
+    assert result.exit_code == 3, result.stderr
+    assert "need not meet" in result.stderr
+    bounds = run("optimize", UNION, *GAUSSIAN, "--rel-gap", "0.5")
+    assert bounds.exit_code == 0, bounds.stderr
+    header = json.loads(str(np.load("u.npz")["header"]))
+    found = run.json("calibrate", "u.npz", *GAUSSIAN, "--workload", UNION)
+    assert found["error"] == pytest.approx(found["scale"] * header["upper"], rel=1e-6)
+    dense = run.json("calibrate", "u.npz", *GAUSSIAN)  # small enough to be answered itself
+    assert dense["scale"] == pytest.approx(found["scale"], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"weights": np.ones(5)}, "one weight for each of the 24 measurements"),
+        ({"weights": None, "factor_1": None}, "both must have the same cells"),
+        ({"factor_1": np.ones((4, 4))}, "depend on each other"),
+        ({"factor_0": np.ones(3)}, "u.npz"),
+    ],
+)
+def test_damaged_strategies_are_refused_without_a_traceback(run, structured, change, words):
+    run("optimize", UNION, "--output", "u.npz")
+    with np.load("u.npz") as arrays:
+        kept = {**arrays, **change}
+    np.savez("u.npz", **{name: value for name, value in kept.items() if value is not None})
+    refused(run("calibrate", "u.npz", *DP, "--workload", UNION), words)
+
+
+def test_a_damaged_strategy_of_marginals(run):
+    run("optimize", "marginals:2,3,ways=1", "--output", "m.npz")
+    with np.load("m.npz") as arrays:
+        kept = {**arrays, "residuals": np.array([[7], [0], [1]])}
+    np.savez("m.npz", **kept)
+    refused(run("calibrate", "m.npz", *DP, "--workload", "marginals:2,3,ways=1"), "attributes (7,)")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "prefix:4+",
+        "prefix:4+prefix:5",
+        "prefix:4+*",
+        "prefix:4096*prefix:4096+prefix:4096*total:4096",
+    ],
+)
+def test_unions_that_do_not_parse(run, text):
+    refused(run("optimize", text), "")
