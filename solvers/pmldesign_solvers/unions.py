@@ -11,32 +11,27 @@ the strategy. The bounds do not meet in general.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from pmldesign_solvers import basis_descent, diagonal_scaling, gamma, mode_products
-from pmldesign_solvers.certificate import EPS, Certificate, Kind, lower_bound, power_mean
+from pmldesign_solvers.certificate import EPS, Certificate, lower_bound, power_mean
 from pmldesign_solvers.operators import Array, Operator
 from pmldesign_solvers.product_basis import (
     Basis,
-    BasisPoint,
     BasisProblem,
     Parts,
     eigenbasis,
     residual_basis,
 )
 from pmldesign_solvers.product_bounds import BlockProblem, free_attribute
-from pmldesign_solvers.solution import Callback, Solution, Status, Step
+from pmldesign_solvers.solution import Callback, Status
+from pmldesign_solvers.union_search import LimitReachedError, UnionSearch
 
 DENSE_CELLS = 4096
 """Largest number of cells for one eigendecomposition of that size."""
-FACTOR_GAP = 1e-3
-"""Of the designs for single attributes, which are only a start."""
-WEIGHTS_GAP, WEIGHTS_STEPS = 1e-4, 150
-"""Of the weights in a product basis."""
 BLOCK_GAP, BLOCK_STEPS = 1e-4, 40
 """Of the dual weights on one attribute."""
 EVALUATIONS = 150
@@ -71,93 +66,6 @@ class UnionSolution:
     seconds: float
 
 
-class _LimitReachedError(Exception):
-    """The time or the steps are used up."""
-
-    def __init__(self, status: Status) -> None:
-        super().__init__(status.value)
-        self.status = status
-
-
-@dataclass(slots=True)
-class _Search:
-    """The best of either side so far, and when to stop."""
-
-    rel_gap: float
-    max_steps: int
-    time_limit: float | None
-    callback: Callback | None
-    start: float = field(default_factory=time.perf_counter)
-    lower: float = 0.0
-    upper: float = math.inf
-    steps: int = 0
-    eigendecompositions: int = 0
-    problem: BasisProblem | None = None
-    point: BasisPoint | None = None
-    duals: tuple[float, Array, Array] = (-1.0, np.ones(1), np.ones(1))
-
-    @property
-    def seconds(self) -> float:
-        """Since the start."""
-        return time.perf_counter() - self.start
-
-    @property
-    def done(self) -> bool:
-        """Whether the bounds are close enough."""
-        return self.upper <= self.lower * (1 + self.rel_gap)
-
-    def proceed(self) -> bool:
-        """Report the bounds; whether there is time left."""
-        if self.callback is not None and self.problem is not None:
-            self.callback(Step(self.steps, self.lower, self.upper, self.seconds))
-        return self.time_limit is None or self.seconds < self.time_limit
-
-    def step(self) -> None:
-        """Count a step; stop if there is nothing left to be spent on the next."""
-        self.steps += 1
-        if not self.proceed():
-            raise _LimitReachedError(Status.TIME_LIMIT)
-        if self.steps >= self.max_steps:
-            raise _LimitReachedError(Status.ITERATION_LIMIT)
-
-    def factor(self, operator: Operator, p: float, kind: Kind = "cells") -> Solution:
-        """The design for one attribute of one part, or of all of them."""
-        limit = self.time_limit
-        found = gamma.solve(
-            operator,
-            p,
-            kind=kind,
-            rel_gap=FACTOR_GAP,
-            max_steps=self.max_steps,
-            time_limit=None if limit is None or self.problem is None else limit - self.seconds,
-        )
-        self.eigendecompositions += found.eigendecompositions
-        if found.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
-        return found
-
-    def weigh(self, problem: BasisProblem) -> float:
-        """The best weights for these bases; what they reach."""
-        best: BasisPoint | None = None
-        try:
-            for point in problem.points(WEIGHTS_GAP, WEIGHTS_STEPS):
-                if best is None or point.upper < best.upper:
-                    best = point
-                self.step()
-        finally:
-            if best is not None and best.upper < self.upper:
-                upper = problem.upper_bound(best.weights)
-                if upper < self.upper:
-                    self.upper, self.problem, self.point = upper, problem, best
-        return math.inf if best is None else best.upper
-
-    def below(self, value: float, u: Array, w: Array) -> None:
-        """A certified lower bound with its dual weights."""
-        self.lower = max(self.lower, value)
-        if value > self.duals[0]:
-            self.duals = (value, u, w)
-
-
 def solve(
     operator: Operator,
     parts: Parts,
@@ -185,14 +93,14 @@ def solve(
     Returns:
         The best strategy found, with its true gap, whatever the status.
     """
-    search = _Search(rel_gap, max_steps, time_limit, callback)
+    search = UnionSearch(rel_gap, max_steps, time_limit, callback)
     status = Status.STRUCTURED
     try:
         for _ in _stages(search, operator, parts, attributes, p):
             if search.done or not search.proceed():
                 status = Status.TIME_LIMIT
                 break
-    except _LimitReachedError as limit:
+    except LimitReachedError as limit:
         status = limit.status
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
@@ -213,7 +121,7 @@ def solve(
 
 
 def _stages(
-    search: _Search, operator: Operator, parts: Parts, attributes: Sequence[Operator], p: float
+    search: UnionSearch, operator: Operator, parts: Parts, attributes: Sequence[Operator], p: float
 ) -> Iterator[None]:
     """Better and better bounds, the cheap ones first."""
     norms = _norms(search, parts, p)
@@ -254,7 +162,7 @@ def _stages(
         yield
 
 
-def _norms(search: _Search, parts: Parts, p: float) -> Array:
+def _norms(search: UnionSearch, parts: Parts, p: float) -> Array:
     """A lower bound on gamma_(p) of every part; together, and for the largest, on the union's."""
     distinct = dict.fromkeys(factor for part in parts for factor in part)
     known = {factor: search.factor(factor, p) for factor in distinct}
@@ -273,7 +181,7 @@ def _norms(search: _Search, parts: Parts, p: float) -> Array:
     return norms
 
 
-def _free(search: _Search, problem: BlockProblem) -> None:
+def _free(search: UnionSearch, problem: BlockProblem) -> None:
     """The lower bound of one free attribute."""
     best, upper = None, math.inf
     try:

@@ -1,0 +1,117 @@
+"""What a search for bounds on the norm of a union has found so far, and when it stops."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pmldesign_solvers import gamma
+from pmldesign_solvers.certificate import Kind
+from pmldesign_solvers.operators import Array, Operator
+from pmldesign_solvers.product_basis import BasisPoint, BasisProblem
+from pmldesign_solvers.solution import Callback, Solution, Status, Step
+
+FACTOR_GAP = 1e-3
+"""Of the designs for single attributes, which are only a start."""
+WEIGHTS_GAP, WEIGHTS_STEPS = 1e-4, 150
+"""Of the weights in a product basis."""
+
+
+class LimitReachedError(Exception):
+    """The time or the steps are used up."""
+
+    def __init__(self, status: Status) -> None:
+        super().__init__(status.value)
+        self.status = status
+
+
+@dataclass(slots=True)
+class UnionSearch:
+    """The best of either side so far, and when to stop.
+
+    Attributes:
+        rel_gap, max_steps, time_limit, callback: as in `unions.solve`.
+        start: of the clock.
+        lower, upper: the best certified bounds.
+        steps: of the fixed points so far.
+        eigendecompositions: of designs for single attributes so far.
+        problem, point: the strategy of the upper bound; None before the first.
+        duals: the best lower bound that has dual weights, u and w.
+    """
+
+    rel_gap: float
+    max_steps: int
+    time_limit: float | None
+    callback: Callback | None
+    start: float = field(default_factory=time.perf_counter)
+    lower: float = 0.0
+    upper: float = math.inf
+    steps: int = 0
+    eigendecompositions: int = 0
+    problem: BasisProblem | None = None
+    point: BasisPoint | None = None
+    duals: tuple[float, Array, Array] = (-1.0, np.ones(1), np.ones(1))
+
+    @property
+    def seconds(self) -> float:
+        """Since the start."""
+        return time.perf_counter() - self.start
+
+    @property
+    def done(self) -> bool:
+        """Whether the bounds are close enough."""
+        return self.upper <= self.lower * (1 + self.rel_gap)
+
+    def proceed(self) -> bool:
+        """Report the bounds; whether there is time left."""
+        if self.callback is not None and self.problem is not None:
+            self.callback(Step(self.steps, self.lower, self.upper, self.seconds))
+        return self.time_limit is None or self.seconds < self.time_limit
+
+    def step(self) -> None:
+        """Count a step; stop if there is nothing left to be spent on the next."""
+        self.steps += 1
+        if not self.proceed():
+            raise LimitReachedError(Status.TIME_LIMIT)
+        if self.steps >= self.max_steps:
+            raise LimitReachedError(Status.ITERATION_LIMIT)
+
+    def factor(self, operator: Operator, p: float, kind: Kind = "cells") -> Solution:
+        """The design for one attribute of one part, or of all of them."""
+        limit = self.time_limit
+        found = gamma.solve(
+            operator,
+            p,
+            kind=kind,
+            rel_gap=FACTOR_GAP,
+            max_steps=self.max_steps,
+            time_limit=None if limit is None or self.problem is None else limit - self.seconds,
+        )
+        self.eigendecompositions += found.eigendecompositions
+        if found.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        return found
+
+    def weigh(self, problem: BasisProblem) -> float:
+        """The best weights for these bases; what they reach."""
+        best: BasisPoint | None = None
+        try:
+            for point in problem.points(WEIGHTS_GAP, WEIGHTS_STEPS):
+                if best is None or point.upper < best.upper:
+                    best = point
+                self.step()
+        finally:
+            if best is not None and best.upper < self.upper:
+                upper = problem.upper_bound(best.weights)
+                if upper < self.upper:
+                    self.upper, self.problem, self.point = upper, problem, best
+        return math.inf if best is None else best.upper
+
+    def below(self, value: float, u: Array, w: Array) -> None:
+        """A certified lower bound with its dual weights."""
+        self.lower = max(self.lower, value)
+        if value > self.duals[0]:
+            self.duals = (value, u, w)
