@@ -25,6 +25,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 
+from pmldesign_solvers import threads
 from pmldesign_solvers.certificate import power_mean
 from pmldesign_solvers.gaussian_scales import GaussianLeakage
 from pmldesign_solvers.l1_search import TimeUpError
@@ -84,6 +85,7 @@ class Objective:
         return self._basis.T @ self._operator.gram(weights) @ self._basis
 
 
+@threads.single()
 def solve(
     operator: Operator,
     p: float,

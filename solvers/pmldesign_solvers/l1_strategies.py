@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from pmldesign_solvers import gamma, l1_starts
+from pmldesign_solvers import gamma, l1_starts, threads
 from pmldesign_solvers.l1_moments import is_exact
 from pmldesign_solvers.l1_objective import (
     Blocks,
@@ -50,6 +50,7 @@ NEARLY_FREE = 1e-3
 """d of the non-negative strategies that begin from a given one: keeps every column measured."""
 
 
+@threads.single()
 def solve(
     operator: Operator,
     p: float,
