@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from pmldesign.neighbours import Neighbours, Norm
-from pmldesign.noise import Noise, gaussian_moment_root, laplace_error
+from pmldesign.noise import Noise, gaussian_error, gaussian_moment_root, laplace_error
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.centred import CentredWorkload, centre
@@ -67,7 +67,9 @@ class Answering:
 
     def _unit_error(self, noise: Noise, p: float) -> float:
         if noise is Noise.GAUSSIAN:
-            norm = self.strategy.variance_norm(self.workload, p / 2)
+            norm = self.strategy.norm_by_structure(self.workload, p / 2)
+            if norm is None:
+                return gaussian_error(self.variances, p=p)
             return gaussian_moment_root(p) * math.sqrt(norm)
         if p == 2 or np.isinf(p):
             return math.sqrt(2) * self.unit_error(Noise.GAUSSIAN, p)

@@ -27,10 +27,11 @@ from pmldesign.strategies import MarginalsStrategy, ProductStrategy, Strategy, k
 from pmldesign.workloads import KroneckerWorkload, MarginalsWorkload, UnionWorkload, Workload
 from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.union import by_attribute, products_over
-from pmldesign_solvers import gamma
+from pmldesign_solvers import gamma, unions
 from pmldesign_solvers.certificate import Certificate, Kind
 from pmldesign_solvers.operators import Array
 from pmldesign_solvers.solution import Callback, Solution, Status
+from pmldesign_solvers.unions import UnionSolution
 
 Method = Literal["scaling", "primal", "dual"]
 METHODS: tuple[Method, ...] = ("scaling", "primal", "dual")
@@ -147,8 +148,6 @@ def _solve_marginals(workload: MarginalsWorkload, p: float, limits: Limits) -> S
 def _solve_union(
     workload: UnionWorkload, parts: Sequence[Sequence[Workload]], p: float, limits: Limits
 ) -> Solved:
-    from pmldesign_solvers import unions
-
     with _as_invalid_input(workload):
         found = unions.solve(
             workload,
@@ -161,15 +160,7 @@ def _solve_union(
             callback=limits.callback,
         )
     factors = [Strategy("design", basis.matrix, inverse=basis.inverse) for basis in found.bases]
-    return Solved(
-        strategy=ProductStrategy("design", factors, weights=found.weights),
-        certificate=found.certificate,
-        dual_factors=((found.dual_u, found.dual_w),),
-        status=found.status,
-        steps=found.steps,
-        eigendecompositions=found.eigendecompositions,
-        seconds=found.seconds,
-    )
+    return _solved(ProductStrategy("design", factors, weights=found.weights), found)
 
 
 def _solve_matrix(workload: Workload, p: float, limits: Limits) -> Solved:
@@ -187,8 +178,12 @@ def _solve_matrix(workload: Workload, p: float, limits: Limits) -> Solved:
             )
         else:
             found = _solve_program(workload, p, limits)
+    return _solved(Strategy("design", found.strategy, inverse=found.basis), found)
+
+
+def _solved(strategy: Strategy, found: Solution | UnionSolution) -> Solved:
     return Solved(
-        strategy=Strategy("design", found.strategy, inverse=found.basis),
+        strategy=strategy,
         certificate=found.certificate,
         dual_factors=((found.dual_u, found.dual_w),),
         status=found.status,

@@ -197,12 +197,19 @@ class Strategy:
     def variance_norm(self, workload: Workload, power: float) -> float:
         """norm(diag(L L^T))_power, from 1 (their sum) to inf (the largest variance).
 
-        Structure may tell it where there are too many queries for a vector of variances.
+        Raises:
+            InvalidInputError: as `require_answers`.
+        """
+        known = self.norm_by_structure(workload, power)
+        return power_mean(self.variances(workload), power) if known is None else known
+
+    def norm_by_structure(self, workload: Workload, power: float) -> float | None:  # noqa: ARG002
+        """`variance_norm` where structure tells it without a vector of variances, else None.
 
         Raises:
             InvalidInputError: as `require_answers`.
         """
-        return power_mean(self.variances(workload), power)
+        return None
 
     def answer(self, workload: Workload, measurements: Array) -> Array:
         """L y = A R^+ y, shape (m,), for measurements y of shape (r,).

@@ -179,14 +179,14 @@ class MarginalsStrategy(Strategy):
         check_entries(f"the variances of {workload.name}", (workload.shape[0], 1))
         return np.repeat(self._marginal_variances(workload)[0], workload.marginal_cells)
 
-    def variance_norm(self, workload: Workload, power: float) -> float:
-        """norm(diag(L L^T))_power; all answers of a marginal have the same variance.
+    def norm_by_structure(self, workload: Workload, power: float) -> float | None:
+        """`variance_norm` of marginals, of which all answers of one have the same variance.
 
         Raises:
             InvalidInputError: as `require_answers`.
         """
         if not self._knows(workload):
-            return super().variance_norm(workload, power)
+            return None
         values, counts = self._marginal_variances(workload)
         return power_mean(values, power, counts)
 

@@ -135,15 +135,15 @@ class ProductStrategy(Strategy):
         check_entries(f"the variances of {workload.name!r}", (workload.shape[0], 1))
         return np.concatenate([self._variances(part) for part in parts])
 
-    def variance_norm(self, workload: Workload, power: float) -> float:
-        """norm(diag(L L^T))_power; on a product of workloads the norms of the factors multiply.
+    def norm_by_structure(self, workload: Workload, power: float) -> float | None:
+        """`variance_norm` of products without weights: the norms of the factors multiply.
 
         Raises:
             InvalidInputError: as `variances`.
         """
         parts = products_over(workload, self.sizes)
         if parts is None or self.weights is not None:
-            return super().variance_norm(workload, power)
+            return None
         norms = [
             math.prod(
                 factor.variance_norm(own, power)
