@@ -16,7 +16,6 @@ and query i is answered when cell i arrives.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from copy import copy
 from functools import cached_property
 
@@ -29,7 +28,7 @@ from pmldesign.neighbours import Neighbours, Norm, l1_sensitivity, l2_sensitivit
 from pmldesign.strategies.arguments import read_only, strategy_matrix
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign_solvers.certificate import power_mean
-from pmldesign_solvers.operators import BLOCK_BYTES, Array
+from pmldesign_solvers.operators import Array
 
 RANK_CUTOFF = 1e-10
 """Singular values of R below this part of the largest count as zero.
@@ -143,8 +142,8 @@ class Strategy:
         unmeasured = identity - self.pseudo_inverse @ self.matrix
         if np.linalg.norm(unmeasured) <= ANSWER_TOLERANCE:
             return  # then every row passes
-        residual = np.sqrt(_squared_row_norms(workload, unmeasured))
-        allowed = ANSWER_TOLERANCE * np.sqrt(_squared_row_norms(workload, identity))
+        residual = np.sqrt(workload.row_norms(unmeasured))
+        allowed = ANSWER_TOLERANCE * np.sqrt(workload.row_norms(identity))
         missed = np.flatnonzero(residual > allowed)
         if missed.size:
             raise InvalidInputError(
@@ -192,7 +191,7 @@ class Strategy:
             # R^+ = F Q^T with orthonormal Q: A F has the row norms of A R^+ and fewer columns.
             triangle = linalg.qr(factor.T, mode="r")[0][: self.cells]
             factor = np.asarray(triangle.T, dtype=np.float64)
-        return _squared_row_norms(workload, factor)
+        return workload.row_norms(factor)
 
     def variance_norm(self, workload: Workload, power: float) -> float:
         """norm(diag(L L^T))_power, from 1 (their sum) to inf (the largest variance).
@@ -239,19 +238,3 @@ class Strategy:
         factor = triangle[::-1, ::-1]
         signs = np.where(np.diag(factor) < 0, -1.0, 1.0)
         return Strategy(f"{self.name} (streaming)", np.tril(signs[:, None] * factor))
-
-
-def column_blocks(rows: int, columns: int) -> Iterator[slice]:
-    """Split columns so that `rows` x block takes at most BLOCK_BYTES (one column at least)."""
-    step = max(1, BLOCK_BYTES // (8 * max(1, rows)))
-    for start in range(0, columns, step):
-        yield slice(start, min(start + step, columns))
-
-
-def _squared_row_norms(workload: Workload, factor: Array) -> Array:
-    """diag(A F F^T A^T) for F of shape (n, c), in column blocks."""
-    total = np.zeros(workload.shape[0])
-    for columns in column_blocks(workload.shape[0], factor.shape[1]):
-        block = workload.matvec(factor[:, columns])
-        total += np.einsum("ij,ij->i", block, block)
-    return total

@@ -22,9 +22,10 @@ import numpy as np
 from scipy import linalg
 
 from pmldesign.strategies.arguments import require_cells
-from pmldesign.strategies.base import Strategy, column_blocks
+from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.product import ProductStrategy
 from pmldesign.workloads.base import Workload, check_entries
+from pmldesign_solvers.operators import column_blocks
 
 
 def identity(cells: int) -> Strategy:

@@ -2,8 +2,9 @@
 
 A workload is an m x n matrix A; query i on a histogram x of n cells is (A x)_i. Solvers and
 strategies never ask for the matrix itself, only for products with it, for
-`gram(u) = A^T diag(u) A` and for `row_quadratic(X) = diag(A X A^T)`, so that a workload with
-structure (ranges, products) can answer without forming it.
+`gram(u) = A^T diag(u) A`, `row_quadratic(X) = diag(A X A^T)` and
+`row_norms(H) = diag(A H H^T A^T)`, so that a workload with structure (ranges, products) can answer
+without forming it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from decimal import Decimal
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign_solvers.operators import Array, DenseOperator, Merged
+from pmldesign_solvers.operators import Array, DenseOperator, Merged, column_blocks
 
 EPS = float(np.finfo(np.float64).eps)
 MAX_ENTRIES = 2**29
@@ -72,6 +73,14 @@ class Workload(ABC):
     @abstractmethod
     def row_quadratic(self, matrix: Array) -> Array:
         """diag(A X A^T), shape (m,), for a symmetric matrix X of shape (n, n)."""
+
+    def row_norms(self, half: Array) -> Array:
+        """diag(A H H^T A^T), shape (m,), for H of shape (n, c): squared norms of rows of A H."""
+        total = np.zeros(self.shape[0])
+        for columns in column_blocks(self.shape[0], half.shape[1]):
+            image = self.matvec(np.ascontiguousarray(half[:, columns]))
+            total += np.einsum("ij,ij->i", image, image)
+        return total
 
     @abstractmethod
     def matvec(self, x: Array) -> Array:

@@ -13,7 +13,6 @@ from functools import cached_property
 import numpy as np
 
 from pmldesign.workloads.base import Workload
-from pmldesign_solvers.certificate import squared_row_norms
 from pmldesign_solvers.operators import Array
 
 KNOWN = 1e-12
@@ -35,8 +34,8 @@ class CentredWorkload(Workload):
     def _kept(self) -> Array:
         """0 for the queries that the total answers, 1 for the others; shape (m,)."""
         identity = np.eye(self.shape[1])
-        rows = squared_row_norms(self._workload, identity)
-        centred = squared_row_norms(self._workload, centre(identity))
+        rows = self._workload.row_norms(identity)
+        centred = self._workload.row_norms(centre(identity))
         kept: Array = np.where(centred > KNOWN**2 * rows, 1.0, 0.0)
         return kept
 
@@ -52,6 +51,10 @@ class CentredWorkload(Workload):
     def row_quadratic(self, matrix: Array) -> Array:
         """diag(A P X P A^T), shape (m,)."""
         return self._kept * self._workload.row_quadratic(centre(centre(matrix).T))
+
+    def row_norms(self, half: Array) -> Array:
+        """diag(A P H H^T P A^T), shape (m,)."""
+        return self._kept * self._workload.row_norms(half - half.mean(axis=0))
 
     def matvec(self, x: Array) -> Array:
         """A P x, for x of shape (n,) or (n, c)."""

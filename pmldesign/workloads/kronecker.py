@@ -5,9 +5,10 @@ rows (i, l) and columns (j, k),
 
     gram(u)[(j,k), (j',k')] = sum_i P_ij P_ij' T_i[k, k'],      T_i = Q^T diag(u_i.) Q,
     row_quadratic(X)[i, l]  = sum_kk' Q_lk Q_lk' Y_i[k, k'],    Y_i[k, k'] = p_i^T X_kk' p_i,
+    row_norms(H)[i, l]      = norm(q_l^T F_i)^2,                F_i[k, c] = sum_j P_ij H[(j,k), c],
 
 with X_kk' the matrix of the entries ((., k), (., k')) of X,
-so that both come from the same two operations of the factors. More than two factors are split in
+so that all of them come from the same operations of the factors. More than two factors are split in
 half, and each half is a product again.
 """
 
@@ -24,7 +25,15 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import EPS, Workload, check_entries
 from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign_solvers import mode_products
-from pmldesign_solvers.operators import NOTHING, Array, DenseOperator, Indices, Merged, Operator
+from pmldesign_solvers.operators import (
+    NOTHING,
+    Array,
+    DenseOperator,
+    Indices,
+    Merged,
+    Operator,
+    column_blocks,
+)
 
 MERGED_ENTRIES = 2**24
 """Largest workload, in entries, whose rows and columns are compared with each other (128 MiB)."""
@@ -67,6 +76,16 @@ class KroneckerOperator:
             symmetric = 0.5 * (blocks[:, a, :, b] + blocks[:, b, :, a])
             inner_forms[:, a, b] = inner_forms[:, b, a] = outer.row_quadratic(symmetric)
         return np.concatenate([inner.row_quadratic(form) for form in inner_forms])
+
+    def row_norms(self, half: Array) -> Array:
+        """diag(A H H^T A^T), shape (m,), for H of shape (n, c)."""
+        outer, inner = self._halves()
+        total = np.zeros((outer.shape[0], inner.shape[0]))
+        for columns in column_blocks(outer.shape[0] * inner.shape[1], half.shape[1]):
+            block = half[:, columns].reshape(outer.shape[1], -1)
+            images = outer.matvec(block).reshape(outer.shape[0], inner.shape[1], -1)
+            total += np.stack([inner.row_norms(image) for image in images])
+        return total.ravel()
 
     def matvec(self, x: Array) -> Array:
         """A x, for x of shape (n,) or (n, c)."""

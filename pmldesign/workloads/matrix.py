@@ -54,6 +54,10 @@ class DenseWorkload(Workload):
         """diag(A X A^T), shape (m,), for a symmetric matrix X of shape (n, n)."""
         return self._operator.row_quadratic(matrix)
 
+    def row_norms(self, half: Array) -> Array:
+        """diag(A H H^T A^T), shape (m,), for H of shape (n, c)."""
+        return self._operator.row_norms(half)
+
     def matvec(self, x: Array) -> Array:
         """A x, for x of shape (n,) or (n, c)."""
         return self._operator.matvec(x)

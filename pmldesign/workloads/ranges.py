@@ -11,6 +11,14 @@ of the terms that it consists of, so that small ranges keep their digits beside 
 often the inverse of a Gram matrix, whose entries cancel; its sums are therefore carried in extended
 precision where the machine has it. Products with vectors do subtract: their rounding is relative
 to the largest prefix sum (whole numbers below 2^53 are exact).
+
+The rows of A H are differences of the prefix sums f_t = h_0 + ... + h_(t-1) of H. Where there are
+many more ranges than cells their squared norms come from one product of n x n matrices,
+
+    norm(f_t - f_s)^2 = norm(f_s)^2 + norm(f_t)^2 - 2 (F F^T)_st,
+
+whose rounding, at most 2 (c + 4) eps (norm(f_s)^2 + norm(f_t)^2) for c columns, is added; ranges
+for which that is not negligible are subtracted one by one.
 """
 
 from __future__ import annotations
@@ -21,8 +29,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import Workload, check_entries
-from pmldesign_solvers.operators import NOTHING, Array, Indices, Merged
+from pmldesign.workloads.base import EPS, Workload, check_entries
+from pmldesign_solvers.operators import BLOCK_BYTES, NOTHING, Array, Indices, Merged
+
+MANY = 4
+"""More ranges than this many times the number of cells share the work of their norms."""
+NEGLIGIBLE = 1e-10
+"""Rounding of a norm, relative to it, that is not worth computing the norm more closely."""
 
 
 class RangeWorkload(Workload):
@@ -100,6 +113,23 @@ class RangeWorkload(Workload):
         values: Array = sums[self.starts, self.stops]
         return values
 
+    def row_norms(self, half: Array) -> Array:
+        """diag(A H H^T A^T), shape (m,), for H of shape (n, c), rounded up."""
+        sums = np.zeros((self.cells + 1, half.shape[1]))
+        np.cumsum(half, axis=0, out=sums[1:])
+        m = self.shape[0]
+        if m <= MANY * self.cells:
+            return _squared_distances(sums, self.starts, self.stops)
+        products = sums @ sums.T
+        sizes = products.diagonal()
+        both = sizes[self.starts] + sizes[self.stops]
+        values = both - 2.0 * products.ravel()[self._corners]
+        rounding = 2.0 * (half.shape[1] + 4) * EPS * both
+        close = rounding > NEGLIGIBLE * values
+        values += rounding
+        values[close] = _squared_distances(sums, self.starts[close], self.stops[close])
+        return np.asarray(values)
+
     def matvec(self, x: Array) -> Array:
         """A x, for x of shape (n,) or (n, c)."""
         sums = np.zeros((self.cells + 1, *x.shape[1:]))
@@ -148,6 +178,17 @@ class RangeWorkload(Workload):
         if self.label is not None:
             return self.label(index)
         return f"row {index} ({cells_text(int(self.starts[index]), int(self.stops[index]))})"
+
+
+def _squared_distances(points: Array, first: Indices, second: Indices) -> Array:
+    """norm(x_second - x_first)^2 for rows x of the points."""
+    values = np.empty(first.size)
+    step = max(1, BLOCK_BYTES // (16 * max(1, points.shape[1])))
+    for start in range(0, first.size, step):
+        pairs = slice(start, start + step)
+        moves = points[second[pairs]] - points[first[pairs]]
+        values[pairs] = np.einsum("ij,ij->i", moves, moves)
+    return values
 
 
 def cells_text(start: int, stop: int) -> str:

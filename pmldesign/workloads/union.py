@@ -97,6 +97,10 @@ class UnionWorkload(Workload):
         """diag(A X A^T), shape (m,), for a symmetric matrix X of shape (n, n)."""
         return np.concatenate([part.row_quadratic(matrix) for part in self.parts])
 
+    def row_norms(self, half: Array) -> Array:
+        """diag(A H H^T A^T), shape (m,), for H of shape (n, c)."""
+        return np.concatenate([part.row_norms(half) for part in self.parts])
+
     def matvec(self, x: Array) -> Array:
         """A x, for x of shape (n,) or (n, c)."""
         return np.concatenate([part.matvec(x) for part in self.parts])

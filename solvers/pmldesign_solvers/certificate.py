@@ -33,15 +33,13 @@ from typing import Literal
 
 import numpy as np
 
-from pmldesign_solvers.operators import BLOCK_BYTES, Array, Operator
+from pmldesign_solvers.operators import Array, Operator
 
 Kind = Literal["cells", "pairs"]
 """What neighbouring histograms differ by: one cell (add-remove), or two (replace)."""
 
 EPS = float(np.finfo(np.float64).eps)
 TINY = float(np.finfo(np.float64).tiny)
-PRODUCT_ENTRIES = 2**20
-"""Largest m * n for which norms of rows are taken from a product instead of a quadratic form."""
 NEGLIGIBLE = 1e-10
 """Part of an upper bound that need not be computed closely."""
 ROUNDED = 1e-8
@@ -180,37 +178,34 @@ def _variance_norm(operator: Operator, basis: Array, p: float) -> float:
     by n eps times as much; that is added, unless a badly conditioned B makes it matter.
     """
     m, n = operator.shape
-    if p == 2 and _is_tall(operator):
+    if p == 2 and sums_rows(operator):
         gram = operator.gram(np.ones(m))
         total = float(np.einsum("ij,ij->", gram @ basis, basis))
         reach = np.sqrt(gram.diagonal()) @ np.abs(basis)
         rounding = 2.0 * (operator.gram_rounding + n * EPS) * float(reach @ reach)
         if rounding <= ROUNDED * total:
             return total + rounding + m * TINY
-    return power_mean(squared_row_norms(operator, basis) + TINY, p / 2)
+    return power_mean(operator.row_norms(basis) + TINY, p / 2)
 
 
-def _is_tall(operator: Operator) -> bool:
+def sums_rows(operator: Operator) -> bool:
+    """Whether the Gram matrix tells the sum of the norms of rows for less than the rows do."""
     m, n = operator.shape
-    return m > 2 * n and m * n > PRODUCT_ENTRIES
+    return m > n and m * n > DIRECT_ENTRIES
 
 
 def _size_of_rest(operator: Operator, residual: Array, p: float, negligible: float) -> float:
-    """At least (sum_i norm(a_i^T X)^p)^(1/p); where the product is large, by norm(a_i) norm(X)_F.
+    """At least (sum_i norm(a_i^T X)^p)^(1/p): by norm(a_i) norm(X)_F if that is negligible.
 
-    The product decides if that is not negligible.
+    Their sum at p = 2 is more than that at any p.
     """
-    if _is_tall(operator):
-        if p == 2:
-            m = operator.shape[0]
-            sizes = float(np.trace(operator.gram(np.ones(m)))) + m * TINY
-        else:
-            each = operator.row_quadratic(np.eye(operator.shape[1])) + TINY
-            sizes = power_mean(each, p / 2)
+    m, _ = operator.shape
+    if sums_rows(operator):
+        sizes = float(np.trace(operator.gram(np.ones(m)))) * (1.0 + 2 * m * EPS) + m * TINY
         size = float(np.linalg.norm(residual) * np.sqrt(sizes))
         if size <= negligible:
             return size
-    return float(np.sqrt(power_mean(squared_row_norms(operator, residual) + TINY, p / 2)))
+    return float(np.sqrt(power_mean(operator.row_norms(residual) + TINY, p / 2)))
 
 
 def diameter(strategy: Array) -> float:
@@ -221,29 +216,6 @@ def diameter(strategy: Array) -> float:
         others = columns[index + 1 :] - column
         largest = max(largest, float(np.einsum("ij,ij->i", others, others).max()))
     return float(np.sqrt(largest))
-
-
-def squared_row_norms(operator: Operator, matrix: Array) -> Array:
-    """diag(A X X^T A^T) for X of shape (n, c), without anything m x c at once."""
-    m, _ = operator.shape
-    total = np.zeros(m)
-    step = max(1, BLOCK_BYTES // (8 * m))
-    for start in range(0, matrix.shape[1], step):
-        block = operator.matvec(np.ascontiguousarray(matrix[:, start : start + step]))
-        total += np.einsum("ij,ij->i", block, block)
-    return total
-
-
-def factor_row_norms(operator: Operator, half: Array) -> Array:
-    """diag(A X A^T) for X = H H^T, H of shape (n, r).
-
-    The quadratic form squares the condition number of H and takes a product of n x n matrices more;
-    the product A H does not, but has m x r entries even where A has structure.
-    """
-    m, n = operator.shape
-    if m * n <= PRODUCT_ENTRIES or m <= 2 * n:
-        return squared_row_norms(operator, half)
-    return operator.row_quadratic(half @ half.T)
 
 
 def certify(

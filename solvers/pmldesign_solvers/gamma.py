@@ -87,7 +87,7 @@ def solve(
         status = search.run(0.9 * rel_gap, max_steps, time_limit)
         strategy, basis = search.upper.factors()
         u, w = _normalised(*search.lower.weights(), p)
-        certificate = certify(operator, strategy, basis, u, w, p, kind=kind)
+        certificate = certify(merged.original, strategy, basis, u, w, p, kind=kind)
         if certificate.gap <= rel_gap or status is not Status.OPTIMAL:
             break
         search.correct(certificate)

@@ -33,7 +33,6 @@ from pmldesign_solvers.certificate import (
     DIRECT_ENTRIES,
     EPS,
     dual_norm,
-    factor_row_norms,
     power_mean,
 )
 from pmldesign_solvers.differences import Differences
@@ -154,7 +153,7 @@ class InteriorPoint:
             weighted = u[:, None] * self._operator.matvec(basis)
             strategy = np.asarray(self._operator.rmatvec(weighted).T / values[:, None])
         columns = self._differences.quadratic(strategy.T @ strategy)
-        rows = factor_row_norms(self._operator, basis)
+        rows = self._operator.row_norms(basis)
         each = u / self._counts
         dual = dual_norm(each, self._p, self._counts) * float(w.sum())
         primal = power_mean(rows, self._p / 2, self._counts) * float(columns.max())

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pmldesign_solvers import markov
-from pmldesign_solvers.certificate import factor_row_norms
+from pmldesign_solvers.certificate import sums_rows
 from pmldesign_solvers.operators import BLOCK_BYTES, Array, Operator
 
 NUMPY = "cpu"
@@ -43,7 +43,7 @@ class Kernels(Protocol):
         ...
 
     def row_total(self, left: Array, vectors: Any, right: Array) -> float:
-        """The sum of the row norms for the row weights decomposed last, from their Gram matrix."""
+        """The sum of the row norms, each times the weight of the last decomposition."""
         ...
 
     def load(self, vectors: Array) -> Any:
@@ -98,8 +98,7 @@ class NumpyKernels:
 
     def eigh(self, row_weights: Array, root: Array) -> tuple[Array, Array]:
         """Without the reduction to tridiagonal form where the inverse has that form already."""
-        if not np.array_equal(self._weights, row_weights):  # at p = 2 they never change
-            self._weights, self._gram = row_weights, self._operator.gram(row_weights)
+        self._weights, self._gram = row_weights, self._operator.gram(row_weights)
         if len(root) >= MARKOV_CELLS:
             found = markov.decompose(self._gram, root)
             if found is not None:
@@ -112,13 +111,15 @@ class NumpyKernels:
         return np.asarray(vectors**2 @ values)
 
     def row_norms(self, left: Array, vectors: Array, right: Array) -> Array:
-        """By the product or the quadratic form, whichever costs less."""
-        return factor_row_norms(self._operator, left[:, None] * vectors * right)
+        """By the operator's own way."""
+        return self._operator.row_norms(left[:, None] * vectors * right)
 
     def row_total(self, left: Array, vectors: Array, right: Array) -> float:
-        """The sum of the row norms for the row weights decomposed last, from their Gram matrix."""
+        """The sum of the row norms, each times the weight of the last decomposition."""
         half = left[:, None] * vectors * right
-        return float(np.einsum("ij,ij->", self._gram @ half, half))
+        if sums_rows(self._operator):
+            return float(np.einsum("ij,ij->", self._gram @ half, half))
+        return float(self._weights @ self._operator.row_norms(half))
 
     def load(self, vectors: Array) -> Array:
         """The same array."""
@@ -160,7 +161,7 @@ class TorchKernels:
         return self.fetch(self._torch.cat(blocks))
 
     def row_total(self, left: Array, vectors: Any, right: Array) -> float:
-        """The sum of the row norms for the row weights decomposed last, from their Gram matrix."""
+        """The sum of the row norms, each times the weight of the last decomposition."""
         half = self.load(left)[:, None] * vectors * self.load(right)
         return float(((self._gram @ half) * half).sum())
 

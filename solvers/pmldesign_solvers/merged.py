@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from pmldesign_solvers.certificate import DIRECT_ENTRIES, EPS, factor_row_norms
+from pmldesign_solvers.certificate import DIRECT_ENTRIES, EPS
 from pmldesign_solvers.operators import Array, Indices, Operator
+from pmldesign_solvers.shared_gram import SharedGram
 
 FLOOR = 1e-13
 """Weights stay above this fraction of the largest, where their square roots still have digits."""
@@ -19,7 +20,8 @@ class MergedWorkload:
     """A merged operator with counts.
 
     Attributes:
-        operator: shape (m, n), without repeated or zero rows and columns.
+        original: the operator before merging, its Gram matrix shared.
+        operator: shape (m, n), without repeated or zero rows and columns, likewise.
         row_copies: shape (m,), how many original rows each row stands for.
         column_copies: shape (n,), likewise.
         row_of, column_of: the merged row or column of every original one, -1 for zero.
@@ -28,7 +30,8 @@ class MergedWorkload:
     """
 
     def __init__(self, operator: Operator) -> None:
-        merged = operator.merge()
+        self.original = SharedGram(operator)
+        merged = self.original.merge()
         self.operator = merged.operator
         self.row_of, self.column_of = merged.row_of, merged.column_of
         self.row_copies = counts(self.row_of)
@@ -55,7 +58,9 @@ class MergedWorkload:
             ) from None
 
     def _scaled_rank(self, n: int) -> int:
-        rows = factor_row_norms(self.operator, np.eye(n))
+        if _is_definite(self.operator.gram(self.row_copies)):
+            return n
+        rows = self.operator.row_norms(np.eye(n))
         gram = self.operator.gram(1.0 / rows)
         norms = np.sqrt(gram.diagonal())
         if self.shape[0] * n <= DIRECT_ENTRIES:
@@ -63,10 +68,7 @@ class MergedWorkload:
             scaled = self.operator.to_dense() / np.sqrt(rows)[:, None] / norms
             values = np.linalg.svd(scaled, compute_uv=False)
         else:
-            gram = gram / norms / norms[:, None]
-            if _exceeds(gram, 100 * n * EPS * float(np.abs(gram).sum(axis=0).max())):
-                return n
-            values = np.linalg.eigvalsh(gram)
+            values = np.linalg.eigvalsh(gram / norms / norms[:, None])
         self.decompositions += 1
         return int((values > 100 * n * EPS * values.max()).sum())
 
@@ -82,6 +84,8 @@ class MergedWorkload:
     def original_factors(self, strategy: Array, basis: Array) -> tuple[Array, Array]:
         """R and B of the original workload, scaled to largest column norm 1."""
         sensitivity = np.sqrt(np.einsum("ij,ij->j", strategy, strategy).max())
+        if self.shape[1] == len(self.column_of):
+            return strategy / sensitivity, basis * sensitivity
         kept = self.column_of >= 0
         full = np.where(kept, strategy[:, self.column_of], 0.0) / sensitivity
         shares = basis / self.column_copies[:, None] * sensitivity
@@ -99,10 +103,16 @@ class MergedWorkload:
         )
 
 
-def _exceeds(matrix: Array, bound: float) -> bool:
-    """Whether all eigenvalues of a symmetric matrix exceed a bound: at a tenth of their cost."""
+def _is_definite(gram: Array) -> bool:
+    """Whether a Gram matrix with unit diagonal is regular beyond its rounding error.
+
+    At a tenth of the cost of its eigenvalues.
+    """
+    norms = np.sqrt(gram.diagonal())
+    scaled = gram / norms / norms[:, None]
+    bound = 100 * len(gram) * EPS * float(np.abs(scaled).sum(axis=0).max())
     try:
-        np.linalg.cholesky(matrix - bound * np.eye(len(matrix)))
+        np.linalg.cholesky(scaled - bound * np.eye(len(gram)))
     except np.linalg.LinAlgError:
         return False
     return True

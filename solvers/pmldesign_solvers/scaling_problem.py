@@ -48,6 +48,8 @@ from pmldesign_solvers.operators import Array, DenseOperator, Operator
 
 ACCURATE = 1e-12
 """Eigenvalues of a Gram matrix below this fraction of the largest have too few digits."""
+EVEN = 100.0
+"""Largest ratio of scales of cells up to which the inverse of R is taken in closed form."""
 JACOBI_ENTRIES = 2**20
 """Largest m * n for which such singular values are computed by Jacobi rotations instead."""
 
@@ -162,8 +164,7 @@ class ScalingProblem:
 
     def _sums_rows(self, u: Array, values: Array) -> bool:
         """Whether only the sum of the row norms counts, and the Gram matrix tells it closely."""
-        accurate = bool(values[0] ** 2 >= ACCURATE * values[-1] ** 2)
-        return self.row_p == 2 and accurate and bool((u == 1).all())
+        return self.row_p == 2 and _accurate(values) and bool((u == 1).all())
 
     def _upper(
         self, rows: Array | None, columns: Array, root: Array, vectors: Any, values: Array
@@ -199,7 +200,10 @@ class ScalingProblem:
             # L of the transposed workload, turned round
             strategy = np.asarray(self.operator.matvec(basis).T)
         elif len(point.values) == len(norms):
-            strategy = np.asarray(((vectors * np.sqrt(point.values)) / norms[:, None]).T)
+            strategy = np.ascontiguousarray((vectors * np.sqrt(point.values) / norms[:, None]).T)
+            # B R = diag(norms) Q Q^T diag(norms)^-1 is the identity but for rounding
+            if _accurate(point.values) and norms.max() <= EVEN * norms.min():
+                return self._merged.original_factors(strategy, basis)
         else:
             # made of rows of A, so that it spans them even where weights vanish
             rows = (self.row_counts * point.u)[:, None] * self.operator.matvec(basis)
@@ -210,6 +214,11 @@ class ScalingProblem:
         """u, shape (m,), and w, shape (n,), of the original workload."""
         u, w = self.turn(point.u, point.w)
         return self._merged.original_weights(u, w)
+
+
+def _accurate(values: Array) -> bool:
+    """Whether a Gram matrix tells all of these singular values closely."""
+    return bool(values.min() ** 2 >= ACCURATE * values.max() ** 2)
 
 
 def _jacobi(matrix: Array, rank: int) -> tuple[Array, Array]:

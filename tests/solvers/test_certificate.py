@@ -172,7 +172,7 @@ def test_power_mean_of_nothing_and_of_too_much():
 @pytest.mark.parametrize("p", CHECK_P)
 @pytest.mark.parametrize("error", [0.0, 1e-12, 1e-3])
 def test_the_rest_of_a_tall_workload_is_never_too_small(monkeypatch, p, error):
-    monkeypatch.setattr(certificate, "PRODUCT_ENTRIES", 0)
+    monkeypatch.setattr(certificate, "DIRECT_ENTRIES", 0)
     rng = np.random.default_rng(3)
     A, R = rng.standard_normal((9, 3)), rng.standard_normal((3, 3))
     B = np.linalg.inv(R) * (1 + error * rng.standard_normal((3, 3)))

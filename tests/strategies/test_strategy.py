@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.strategies import base
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.elementary import identity, square_root, workload_strategy
 from pmldesign.strategies.trees import haar_wavelet, tree
+from pmldesign_solvers import operators
 
 sizes = st.integers(1, 7)
 seeds = st.integers(0, 2**32 - 1)
@@ -151,7 +151,7 @@ def test_streaming_form_needs_full_rank():
 
 def test_variances_and_queries_are_formed_in_blocks(monkeypatch):
     whole = tree(8).variances(all_ranges(8))
-    monkeypatch.setattr(base, "BLOCK_BYTES", 8 * 36 * 3)  # three columns of 36 queries
+    monkeypatch.setattr(operators, "BLOCK_BYTES", 8 * 36 * 3)  # three columns of 36 queries
     workload = all_ranges(8)
     assert np.allclose(tree(8).variances(workload), whole, rtol=1e-13)
     assert max(workload.widths) == 3

@@ -92,6 +92,9 @@ def test_products_agree_with_the_matrix(workload, seed):
     for u in (rng.random(m), rng.normal(size=m)):
         np.testing.assert_allclose(workload.gram(u), A.T @ np.diag(u) @ A, atol=1e-12)
     np.testing.assert_allclose(workload.row_quadratic(X), np.diag(A @ X @ A.T), atol=1e-11)
+    H = rng.normal(size=(n, 1 + seed % 4))
+    norms = np.square(A @ H).sum(axis=1)
+    np.testing.assert_allclose(workload.row_norms(H), norms, rtol=2e-10, atol=1e-26)
     for columns in ((), (1,), (3,)):
         x, y = rng.normal(size=(n, *columns)), rng.normal(size=(m, *columns))
         np.testing.assert_allclose(workload.matvec(x), A @ x, atol=1e-12)
@@ -161,6 +164,20 @@ def test_a_small_range_keeps_its_digits_beside_large_ones():
     assert parse_workload("histogram:3").row_quadratic(X).tolist() == [1e20, 1.0, 1.0]
     weights = np.array([1e20, 1.0, 1.0])
     np.testing.assert_array_equal(parse_workload("histogram:3").gram(weights), np.diag(weights))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(9, 40), st.integers(0, 2**32 - 1), st.floats(0, 12))
+def test_row_norms_of_many_ranges_are_rounded_up_and_close(n, seed, spread):
+    # neighbouring rows of H of very different sizes: what is left of large prefix sums is small
+    rng = np.random.default_rng(seed)
+    workload = parse_workload(f"all-range:{n}")
+    H = rng.normal(size=(n, 7)) * 10.0 ** rng.uniform(-spread, 0, (n, 1))
+    sums = np.vstack([np.zeros(7), np.cumsum(H, axis=0)]).astype(np.longdouble)
+    exact = np.square(sums[workload.stops] - sums[workload.starts]).sum(axis=1)
+    norms = workload.row_norms(H)
+    assert (norms >= exact * (1 - 1e-15)).all()
+    assert (norms <= exact * (1 + 2e-10)).all()
 
 
 def test_large_range_workload_is_never_formed():
