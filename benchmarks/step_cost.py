@@ -49,7 +49,7 @@ def step_matrix(cells: int) -> tuple[Array, Array, Array]:
     """K and diag(w)^(1/2) of a step at p = 4 near the optimum, and their product on both sides."""
     workload = parse_workload(f"prefix:{cells}")
     problem = ScalingProblem(MergedWorkload(workload), 4.0)
-    guess = coarse.start(problem) or (np.ones(cells), np.ones(cells))
+    guess = coarse.start(problem, 1e-6) or (np.ones(cells), np.ones(cells))
     u, w = problem.normalise(*guess)
     root, gram = np.sqrt(w), workload.gram(u)
     return gram, root, root[:, None] * gram * root

@@ -44,7 +44,7 @@ NEGLIGIBLE = 1e-10
 """Part of an upper bound that need not be computed closely."""
 ROUNDED = 1e-8
 """Largest part of an upper bound that may be added for rounding instead of computing closely."""
-DIRECT_ENTRIES = 2**16
+DIRECT_ENTRIES = 2**15
 """Largest m * n whose singular values are computed without a Gram matrix."""
 
 

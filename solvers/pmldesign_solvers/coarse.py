@@ -35,21 +35,25 @@ WORTHWHILE = 256
 ALIKE = 0.1
 """Neighbouring rows differ by at most this: the sum of squares, relative to that of all entries."""
 CLOSE = 1e-7
-"""Relative gap at which a coarse workload is done."""
+"""Relative gap at which a coarse workload is done, at the latest."""
 STEPS = 30
 """After so many steps it is done in any case."""
 CORNER = (1 / 16, 3 / 16)
 """Positions between which the formula for corners gives way to that for the middle."""
 
 
-def start(problem: ScalingProblem) -> tuple[Array, Array] | None:
-    """Weights u and w to start from, not normalised; None where no good ones are to be expected."""
+def start(problem: ScalingProblem, rel_gap: float) -> tuple[Array, Array] | None:
+    """Weights u and w to start from, not normalised; None where no good ones are to be expected.
+
+    The coarse workloads are solved to a tenth of the gap that is asked for.
+    """
     m, n = problem.shape
     if m != n or n < WORTHWHILE or not problem.plain:
         return None
     matrix = problem.operator.to_dense()
     if not (_alike(matrix) and _alike(matrix.T)):
         return None
+    close = max(0.1 * rel_gap, CLOSE)
     levels = int(np.log2(n // SMALLEST))
     known: list[tuple[Array, Array]] = []
     for level in range(levels, 0, -1):
@@ -59,7 +63,7 @@ def start(problem: ScalingProblem) -> tuple[Array, Array] | None:
         cells = -(-n // stride)
         if coarse.shape != (cells, cells) or not coarse.plain:
             return None
-        point = _solved(diagonal_scaling.points(coarse, _guess(known, cells)))
+        point = _solved(diagonal_scaling.points(coarse, _guess(known, cells)), close)
         known.append((np.log(point.u), np.log(point.w)))
     return _guess(known, n)
 
@@ -69,13 +73,13 @@ def _alike(matrix: Array) -> bool:
     return float(np.vdot(changes, changes)) <= ALIKE * float(np.vdot(matrix, matrix))
 
 
-def _solved(points: Iterable[Point]) -> Point:
+def _solved(points: Iterable[Point], close: float) -> Point:
     best, upper = None, np.inf
     for point in islice(points, STEPS):
         upper = min(upper, point.upper)
         if best is None or point.lower >= best.lower:
             best = point
-        if upper / best.lower - 1.0 <= CLOSE:
+        if upper / best.lower - 1.0 <= close:
             break
     assert best is not None
     return best

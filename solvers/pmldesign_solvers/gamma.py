@@ -80,7 +80,7 @@ def solve(
     merged = MergedWorkload(operator)
     if 0 in merged.shape:
         raise ValueError("the workload is zero: every answer is known without measuring anything")
-    candidates = _cells(merged, p, device) if kind == "cells" else _pairs(merged, p)
+    candidates = _cells(merged, p, device, rel_gap) if kind == "cells" else _pairs(merged, p)
     search = Search(candidates, callback, start)
     for _ in range(CORRECTIONS):
         # the certificate rounds outwards, so aim a little closer
@@ -109,7 +109,7 @@ def _normalised(u: Array, w: Array, p: float) -> tuple[Array, Array]:
     return np.asarray(u / dual_norm(u, p)), np.asarray(w / (w.sum() / w.ndim))
 
 
-def _cells(merged: MergedWorkload, p: float, device: str) -> Iterator[Candidate]:
+def _cells(merged: MergedWorkload, p: float, device: str, rel_gap: float) -> Iterator[Candidate]:
     """The fixed point, then the interior point method, then the fixed point again."""
     problem = ScalingProblem(merged, p, device)
 
@@ -118,7 +118,7 @@ def _cells(merged: MergedWorkload, p: float, device: str) -> Iterator[Candidate]
             point.lower, point.upper, lambda: problem.weights(point), lambda: problem.factors(point)
         )
 
-    fixed_point = map(offer, diagonal_scaling.points(problem, coarse.start(problem)))
+    fixed_point = map(offer, diagonal_scaling.points(problem, coarse.start(problem, rel_gap)))
     yield from _until_it_crawls(fixed_point)
     yield from _interior(merged, merged, Cells(merged.shape[1]), p)
     yield from fixed_point

@@ -51,7 +51,7 @@ def test_extrapolation_follows_both_ends_and_the_drift(cells):
 def test_starts_are_far_better_than_equal_weights(matrix, p):
     workload = problem(matrix, p)
     equal = gap(workload, *map(np.ones, workload.shape))
-    assert gap(workload, *coarse.start(workload)) < equal / 3
+    assert gap(workload, *coarse.start(workload, 1e-6)) < equal / 3
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_starts_are_far_better_than_equal_weights(matrix, p):
     ids=["small", "tall", "columns", "rows", "random", "repeated", "singular"],
 )
 def test_nothing_is_guessed_where_neighbours_differ_or_repeat(matrix):
-    assert coarse.start(problem(matrix, 4)) is None
+    assert coarse.start(problem(matrix, 4), 1e-6) is None
 
 
 @pytest.mark.parametrize("p", [2, 3, np.inf])
