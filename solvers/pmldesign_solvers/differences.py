@@ -28,16 +28,20 @@ class Differences(Protocol):
         """N."""
         ...
 
-    def weighted(self, weights: Array) -> Array:
-        """W = sum_k w_k v_k v_k^T, shape (k, k)."""
+    def weighted(self, strategy: Array, weights: Array) -> Array:
+        """R W R^T = sum_k w_k (R v_k) (R v_k)^T, shape (r, r), for R of shape (r, k)."""
         ...
 
     def root(self, weights: Array) -> Array:
         """C, shape (k, k), with C C^T = W, for positive weights."""
         ...
 
-    def quadratic(self, matrix: Array) -> Array:
-        """v_k^T X v_k, shape (N,), for a symmetric matrix X of shape (k, k)."""
+    def quadratic(self, strategy: Array, inner: Array) -> Array:
+        """v_k^T R^T X R v_k, shape (N,), for a symmetric matrix X of shape (r, r)."""
+        ...
+
+    def squared_norms(self, strategy: Array) -> Array:
+        """norm(R v_k)^2, shape (N,)."""
         ...
 
     def vectors(self) -> Array:
@@ -51,17 +55,21 @@ class Cells:
     def __init__(self, cells: int) -> None:
         self.count = cells
 
-    def weighted(self, weights: Array) -> Array:
-        """diag(w)."""
-        return np.diag(weights)
+    def weighted(self, strategy: Array, weights: Array) -> Array:
+        """R diag(w) R^T."""
+        return np.asarray((strategy * weights) @ strategy.T)
 
     def root(self, weights: Array) -> Array:
         """diag(w)^(1/2)."""
         return np.diag(np.sqrt(weights))
 
-    def quadratic(self, matrix: Array) -> Array:
-        """The diagonal."""
-        return matrix.diagonal().copy()
+    def quadratic(self, strategy: Array, inner: Array) -> Array:
+        """The diagonal of R^T X R."""
+        return np.asarray(np.einsum("ij,ij->j", inner @ strategy, strategy))
+
+    def squared_norms(self, strategy: Array) -> Array:
+        """Of the columns."""
+        return np.asarray(np.einsum("ij,ij->j", strategy, strategy))
 
     def vectors(self) -> Array:
         """The identity."""
@@ -76,8 +84,11 @@ class Pairs:
         self._first, self._second = np.triu_indices(cells, 1)
         self.count = cells + len(self._first)
 
-    def weighted(self, weights: Array) -> Array:
-        """The grounded Laplacian."""
+    def weighted(self, strategy: Array, weights: Array) -> Array:
+        """R L R^T with the grounded Laplacian L."""
+        return np.asarray(strategy @ self._laplacian(weights) @ strategy.T)
+
+    def _laplacian(self, weights: Array) -> Array:
         single, double = np.split(weights, [self._cells])
         matrix = np.zeros((self._cells, self._cells))
         matrix[self._first, self._second] = -double
@@ -87,10 +98,17 @@ class Pairs:
 
     def root(self, weights: Array) -> Array:
         """The Cholesky factor of the grounded Laplacian."""
-        return np.asarray(np.linalg.cholesky(self.weighted(weights)))
+        return np.asarray(np.linalg.cholesky(self._laplacian(weights)))
 
-    def quadratic(self, matrix: Array) -> Array:
-        """x_jj, then x_ii + x_jj - 2 x_ij."""
+    def quadratic(self, strategy: Array, inner: Array) -> Array:
+        """y_jj, then y_ii + y_jj - 2 y_ij, of Y = R^T X R."""
+        return self._distances(strategy.T @ inner @ strategy)
+
+    def squared_norms(self, strategy: Array) -> Array:
+        """Of the columns, then of their differences."""
+        return self._distances(strategy.T @ strategy)
+
+    def _distances(self, matrix: Array) -> Array:
         diagonal = matrix.diagonal()
         mixed = matrix[self._first, self._second]
         pairs = diagonal[self._first] + diagonal[self._second] - 2 * mixed

@@ -112,15 +112,22 @@ def _normalised(u: Array, w: Array, p: float) -> tuple[Array, Array]:
 def _cells(merged: MergedWorkload, p: float, device: str, rel_gap: float) -> Iterator[Candidate]:
     """The fixed point, then the interior point method, then the fixed point again."""
     problem = ScalingProblem(merged, p, device)
+    best: Point | None = None
 
     def offer(point: Point) -> Candidate:
+        nonlocal best
+        if best is None or point.lower > best.lower:
+            best = point
         return Candidate(
             point.lower, point.upper, lambda: problem.weights(point), lambda: problem.factors(point)
         )
 
     fixed_point = map(offer, diagonal_scaling.points(problem, coarse.start(problem, rel_gap)))
     yield from _until_it_crawls(fixed_point)
-    yield from _interior(merged, merged, Cells(merged.shape[1]), p)
+    assert best is not None
+    u, w = problem.turn(best.u, best.w)
+    start = (u * merged.row_copies, w)
+    yield from _interior(merged, merged, Cells(merged.shape[1]), p, start)
     yield from fixed_point
 
 
@@ -151,8 +158,10 @@ def _interior(
     problem: MergedWorkload | GroundedWorkload,
     differences: Differences,
     p: float,
+    start: tuple[Array, Array] | None = None,
 ) -> Iterator[Candidate]:
     """The interior point method, as long as it gets anywhere."""
+    method = InteriorPoint(problem, differences, p, start)
 
     def offer(iterate: Iterate) -> Candidate:
         merged.decompositions += 1
@@ -163,4 +172,4 @@ def _interior(
             lambda: problem.original_factors(iterate.strategy, right_inverse(iterate.strategy)),
         )
 
-    return map(offer, islice(InteriorPoint(problem, differences, p).iterates(), INTERIOR_STEPS))
+    return map(offer, islice(method.iterates(), INTERIOR_STEPS))

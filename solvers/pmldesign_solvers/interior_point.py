@@ -29,18 +29,15 @@ from typing import Protocol
 
 import numpy as np
 
-from pmldesign_solvers.certificate import (
-    DIRECT_ENTRIES,
-    EPS,
-    dual_norm,
-    power_mean,
-)
+from pmldesign_solvers.certificate import DIRECT_ENTRIES, EPS, dual_norm, power_mean
 from pmldesign_solvers.differences import Differences
 from pmldesign_solvers.newton import NewtonSystem
 from pmldesign_solvers.operators import Array, Operator
 
 TOWARDS_THE_BOUNDARY = (0.99, 0.7, 0.4)
 """Parts of the way to the boundary; the first that does not widen the gap, or the last."""
+MIXED = 0.01
+"""Share of equal weights in given ones, and smallest slack beside them, relative to the largest."""
 LONGEST = 2.0
 """Where the boundary is farther than this, a full step goes at most half of the way to it."""
 
@@ -98,13 +95,21 @@ class InteriorPoint:
         problem: the workload, in the coordinates of the differences.
         differences: the difference vectors.
         p: in [2, inf].
+        start: positive weights u and w near the optimum, on any scale; equal ones if None.
     """
 
-    def __init__(self, problem: Problem, differences: Differences, p: float) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        differences: Differences,
+        p: float,
+        start: tuple[Array, Array] | None = None,
+    ) -> None:
         self._operator, self._rank = problem.operator, problem.rank
         self._counts = problem.row_copies
         self._differences = differences
         self._p = p
+        self._given, self._slack = start, 0.1 if start is None else MIXED
         self._fixed_rows, self._barred_rows = p == 2, bool(np.isinf(p))
         # 1/(q - 1) = (p - 2)/2: u = v^((p - 2)/2) where stationary
         self._power = (p - 2) / 2
@@ -124,9 +129,9 @@ class InteriorPoint:
         with np.errstate(over="raise", divide="raise", invalid="raise"):
             here = self.evaluate(*self._start())
         size, rows = float(here.w.sum()), float(here.u.sum())
-        slacks = np.maximum(size - here.columns, 0.1 * size)
+        slacks = np.maximum(size - here.columns, self._slack * size)
         if self._barred_rows:
-            slacks = np.concatenate([slacks, np.maximum(rows - here.rows, 0.1 * rows)])
+            slacks = np.concatenate([slacks, np.maximum(rows - here.rows, self._slack * rows)])
         return here, slacks
 
     def _advance(self, here: Iterate, slacks: Array) -> tuple[Iterate, Array]:
@@ -152,7 +157,7 @@ class InteriorPoint:
             # the same, made of rows of A so that it spans them even where weights vanish
             weighted = u[:, None] * self._operator.matvec(basis)
             strategy = np.asarray(self._operator.rmatvec(weighted).T / values[:, None])
-        columns = self._differences.quadratic(strategy.T @ strategy)
+        columns = self._differences.squared_norms(strategy)
         rows = self._operator.row_norms(basis)
         each = u / self._counts
         dual = dual_norm(each, self._p, self._counts) * float(w.sum())
@@ -188,18 +193,23 @@ class InteriorPoint:
         return values[-found:], vectors[:, -found:]
 
     def _start(self) -> tuple[Array, Array]:
-        """Uniform weights, scaled so that on average they are stationary."""
+        """Uniform weights or nearly the given ones, scaled to be stationary on average."""
         u = self._counts.copy()
         w = np.ones(self._differences.count) / self._differences.count
+        if self._given is not None:
+            given_u, given_w = self._given
+            w = _mixed(given_w, w)
+            if not self._fixed_rows:
+                u = _mixed(given_u, u)
         f = float(self.evaluate(u, w).values.sum())
-        rows = float(u.sum())
         if self._fixed_rows:
             return u, w * f ** (2 / 3)
         if self._barred_rows:
-            size = f / np.sqrt(rows)
-            return u * (size / rows), w * size
+            size = f / np.sqrt(u.sum())
+            return u * (size / u.sum()), w * size
         # f (a b)^(1/2) = b^2 = a^q rows for u <- a u, w <- b w
         q = 1 + 1 / self._power
+        rows = float(self._counts @ (u / self._counts) ** q)
         system = np.array([[0.5, -1.5], [0.5 - q, 0.5]])
         a, b = np.exp(np.linalg.solve(system, [-np.log(f), np.log(rows) - np.log(f)]))
         return u * a, w * b
@@ -258,6 +268,11 @@ class InteriorPoint:
             return moved_u, moved_w, slacks + slack_length * slack_change
 
         return move
+
+
+def _mixed(given: Array, equal: Array) -> Array:
+    """Mostly the given weights, scaled to the sum of the equal ones."""
+    return np.asarray((1.0 - MIXED) * given * (equal.sum() / given.sum()) + MIXED * equal)
 
 
 def _longest(values: Array, change: Array) -> float:

@@ -75,23 +75,17 @@ class NewtonSystem:
     def _apply(self, x: Array) -> Array:
         cells = self._differences.count
         x_w, x_u = x[:cells], x[cells:]
-        inner = self._strategy @ self._differences.weighted(x_w) @ self._strategy.T
+        inner = self._differences.weighted(self._strategy, x_w)
         if len(x_u):
             inner -= self._basis.T @ self._operator.gram(x_u) @ self._basis
         inner /= self._values[:, None] + self._values
         image = self._diagonal * x
-        image[:cells] += self._of_differences(inner) + x_w.sum()
+        image[:cells] += self._differences.quadratic(self._strategy, inner) + x_w.sum()
         if len(x_u):
-            image[cells:] -= self._of_rows(inner)
+            image[cells:] -= self._operator.row_quadratic(self._basis @ inner @ self._basis.T)
             if self._coupled_rows:
                 image[cells:] += x_u.sum()
         return image
-
-    def _of_differences(self, inner: Array) -> Array:
-        return self._differences.quadratic(self._strategy.T @ inner @ self._strategy)
-
-    def _of_rows(self, inner: Array) -> Array:
-        return self._operator.row_quadratic(self._basis @ inner @ self._basis.T)
 
     def _whole_diagonal(self) -> Array:
         total = self._diagonal + 1.0
@@ -100,9 +94,10 @@ class NewtonSystem:
             -np.log(self._values[-1]) - 9.0, 3.0 - np.log(self._values[0]), QUADRATURE_STEP
         )
         for time in np.exp(nodes):
-            decayed = np.diag(np.exp(-time * self._values))
+            root = np.exp(-time / 2 * self._values)
             weight = QUADRATURE_STEP * time
-            total[:cells] += weight * self._of_differences(decayed) ** 2
+            norms = self._differences.squared_norms(root[:, None] * self._strategy)
+            total[:cells] += weight * norms**2
             if len(total) > cells:
-                total[cells:] += weight * self._of_rows(decayed) ** 2
+                total[cells:] += weight * self._operator.row_norms(self._basis * root) ** 2
         return total

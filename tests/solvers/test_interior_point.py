@@ -165,3 +165,28 @@ def test_an_optimum_of_smaller_rank_than_the_workload(m, n, seed):
     assert last.upper / last.lower - 1 <= 1e-8
     found = gamma.solve(DenseOperator(A), math.inf, kind="pairs").certificate
     assert found.gap <= 1e-6
+
+
+@pytest.mark.parametrize("p", P_VALUES)
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_given_weights_near_the_optimum_shorten_the_way(p, scale):
+    # two rows are copies, which the weights of the merged workload count together
+    A = np.vstack([tall()[:30], tall()[:2]])
+    merged = MergedWorkload(DenseOperator(A))
+
+    def steps(given):
+        method = InteriorPoint(merged, Cells(merged.shape[1]), p, given)
+        lower, upper = 0.0, math.inf
+        for number, one in enumerate(itertools.islice(method.iterates(), 60)):
+            lower, upper = max(lower, one.lower), min(upper, one.upper)
+            if number == 0:
+                first = upper / lower - 1
+            if upper / lower - 1 <= 1e-8:
+                return first, number, one, (lower, upper)
+        raise AssertionError(f"gap {upper / lower - 1}")
+
+    cold_gap, cold_steps, best, cold = steps(None)
+    warm_gap, warm_steps, _, warm = steps((scale * best.u, best.w / scale))
+    assert warm_gap < 0.2 * cold_gap
+    assert warm_steps <= cold_steps
+    assert max(cold[0], warm[0]) <= min(cold[1], warm[1]) * (1 + 1e-12)
