@@ -28,8 +28,6 @@ LARGEST_BLOCK = {"scs": 200, "clarabel": 100}
 """Order m + n of the semidefinite block above which it is not tried."""
 LARGEST = {"fixed-point": 2048, "l-bfgs": 2048, "jax-privacy": 1024}
 """Cells above which it is not tried."""
-MOST_RANGES = 1024
-"""Cells of the largest all-range: certifying a strategy for 2.1 million queries takes a minute."""
 LARGEST_MATRIX = 2**23
 """Entries of the workload above which jax-privacy is not tried at p = inf."""
 COLUMNS = (
@@ -83,7 +81,6 @@ def cases(options: argparse.Namespace) -> Iterator[Row]:
     late: set[tuple[str, str, str]] = set()
     for p in sizes:
         names = [(name, n) for name in ("prefix", "all-range", "random") for n in sizes[p]]
-        names = [(name, n) for name, n in names if name != "all-range" or n <= MOST_RANGES]
         for name, n in names if options.quick else [*names, ("census-p12", CENSUS_CELLS)]:
             case: Row = {"workload": name, "n": n, "p": p}
             *own, bound = measure("own", case, GOALS, 0.0, options)
