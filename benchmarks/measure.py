@@ -27,6 +27,7 @@ from pmldesign_solvers import gamma, programs
 from pmldesign_solvers.certificate import certify, upper_bound
 from pmldesign_solvers.merged import MergedWorkload
 from pmldesign_solvers.operators import Array, DenseOperator, Operator
+from pmldesign_solvers.semidefinite import ProgramError
 from pmldesign_solvers.solution import Solution
 
 REPEATS = 3
@@ -95,7 +96,7 @@ def program(
             if left <= 0 or not accuracies:
                 break
             accuracy, begun = accuracies.pop(0), time.process_time()
-            with suppress(programs.ProgramError):  # no point at all: try the next accuracy
+            with suppress(ProgramError):  # no point at all: try the next accuracy
                 found = programs.solve(matrix, p, solver=solver, accuracy=accuracy, time_limit=left)
                 gap = found.certificate.upper / lower - 1.0
                 best = row(goal, time.process_time() - begun, gap)

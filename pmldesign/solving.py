@@ -194,7 +194,7 @@ def _solved(strategy: Strategy, found: Solution | UnionSolution) -> Solved:
 
 
 def _solve_program(workload: Workload, p: float, limits: Limits) -> Solution:
-    from pmldesign_solvers import programs
+    from pmldesign_solvers import programs, semidefinite
 
     if sum(workload.shape) > MAX_PROGRAM_SIZE:
         m, n = workload.shape
@@ -212,7 +212,7 @@ def _solve_program(workload: Workload, p: float, limits: Limits) -> Solution:
             rel_gap=limits.rel_gap,
             time_limit=limits.time_limit,
         )
-    except programs.ProgramError as error:
+    except semidefinite.ProgramError as error:
         raise NotConvergedError(str(error)) from error
 
 

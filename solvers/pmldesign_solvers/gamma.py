@@ -19,8 +19,9 @@ import numpy as np
 from pmldesign_solvers import coarse, diagonal_scaling
 from pmldesign_solvers.certificate import Kind, certify, dual_norm
 from pmldesign_solvers.differences import Cells, Differences
+from pmldesign_solvers.dual_function import DualFunction, Iterate
 from pmldesign_solvers.grounded import GroundedWorkload
-from pmldesign_solvers.interior_point import InteriorPoint, Iterate
+from pmldesign_solvers.interior_point import InteriorPoint
 from pmldesign_solvers.kernels import NUMPY, check_device
 from pmldesign_solvers.merged import MergedWorkload, right_inverse
 from pmldesign_solvers.operators import Array, Operator
@@ -161,7 +162,7 @@ def _interior(
     start: tuple[Array, Array] | None = None,
 ) -> Iterator[Candidate]:
     """The interior point method, as long as it gets anywhere."""
-    method = InteriorPoint(problem, differences, p, start)
+    method = InteriorPoint(DualFunction(problem, differences, p), start)
 
     def offer(iterate: Iterate) -> Candidate:
         merged.decompositions += 1

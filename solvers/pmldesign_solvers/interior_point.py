@@ -1,11 +1,8 @@
 """A primal-dual interior point method on the dual weights, for duals that vanish.
 
-With K = A^T diag(u) A and W = sum_k w_k v_k v_k^T = C C^T the dual function is
-f(u, w) = trace (C^T K C)^(1/2). Let C^T K C = Q S^2 Q^T, R = S^(1/2) Q^T C^-1, B = C Q S^(-1/2),
-d_k = norm(R v_k)^2 and v_i = norm(B^T a_i)^2. Then 2 df/dw_k = d_k and 2 df/du_i = v_i; the second
-derivatives are in `newton`.
-
-Maximised is 2 f - (sum w)^2 / 2 - h(u), whose scale is determined, with
+With the dual function f(u, w) and its gradient 2 df/dw_k = d_k, 2 df/du_i = v_i (`dual_function`;
+the second derivatives are in `newton`), maximised is 2 f - (sum w)^2 / 2 - h(u), whose scale is
+determined, with
 
     p = 2           u = 1 is fixed
     2 < p < inf     h = sum u^q / q       stationary where v_i = u_i^(q-1); Newton moves u^(q-1)
@@ -24,15 +21,12 @@ References:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
-from pmldesign_solvers.certificate import DIRECT_ENTRIES, EPS, dual_norm, power_mean
-from pmldesign_solvers.differences import Differences
+from pmldesign_solvers.dual_function import DualFunction, Iterate
 from pmldesign_solvers.newton import NewtonSystem
-from pmldesign_solvers.operators import Array, Operator
+from pmldesign_solvers.operators import Array
 
 TOWARDS_THE_BOUNDARY = (0.99, 0.7, 0.4)
 """Parts of the way to the boundary; the first that does not widen the gap, or the last."""
@@ -44,71 +38,16 @@ LONGEST = 2.0
 Moved = tuple[Array, Array, Array]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Iterate:
-    """The bounds and factors at one pair of weights.
-
-    Attributes:
-        u, w: shapes (m,) and (N,); u counts all copies of a merged row together.
-        each: u of one copy.
-        lower, upper: both bounds.
-        rows, columns: v, shape (m,), and d, shape (N,).
-        values: the diagonal of S.
-        strategy, basis: R, shape (r, k), and B, shape (k, r), with L = A B.
-    """
-
-    u: Array
-    w: Array
-    each: Array
-    lower: float
-    upper: float
-    rows: Array
-    columns: Array
-    values: Array
-    strategy: Array
-    basis: Array
-
-
-class Problem(Protocol):
-    """A workload in k coordinates, without repetitions."""
-
-    @property
-    def operator(self) -> Operator:
-        """A, shape (m, k)."""
-        ...
-
-    @property
-    def row_copies(self) -> Array:
-        """How many original rows each row stands for, shape (m,)."""
-        ...
-
-    @property
-    def rank(self) -> int:
-        """Of A."""
-        ...
-
-
 class InteriorPoint:
     """The method on one workload.
 
     Args:
-        problem: the workload, in the coordinates of the differences.
-        differences: the difference vectors.
-        p: in [2, inf].
+        function: the dual function of the workload.
         start: positive weights u and w near the optimum, on any scale; equal ones if None.
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        differences: Differences,
-        p: float,
-        start: tuple[Array, Array] | None = None,
-    ) -> None:
-        self._operator, self._rank = problem.operator, problem.rank
-        self._counts = problem.row_copies
-        self._differences = differences
-        self._p = p
+    def __init__(self, function: DualFunction, start: tuple[Array, Array] | None = None) -> None:
+        self._function, self._counts, p = function, function.counts, function.p
         self._given, self._slack = start, 0.1 if start is None else MIXED
         self._fixed_rows, self._barred_rows = p == 2, bool(np.isinf(p))
         # 1/(q - 1) = (p - 2)/2: u = v^((p - 2)/2) where stationary
@@ -127,7 +66,7 @@ class InteriorPoint:
     def _begin(self) -> tuple[Iterate, Array]:
         """The first iterate, and slacks that fit it."""
         with np.errstate(over="raise", divide="raise", invalid="raise"):
-            here = self.evaluate(*self._start())
+            here = self._function.evaluate(*self._start())
         size, rows = float(here.w.sum()), float(here.u.sum())
         slacks = np.maximum(size - here.columns, self._slack * size)
         if self._barred_rows:
@@ -139,69 +78,23 @@ class InteriorPoint:
             move = self._direction(here, slacks)
             for boundary in TOWARDS_THE_BOUNDARY:
                 u, w, moved = move(boundary)
-                there = self.evaluate(u, w)
+                there = self._function.evaluate(u, w)
                 if there.upper * here.lower <= here.upper * there.lower:
                     break
         if not np.isfinite(there.lower + there.upper):
             raise FloatingPointError("a bound is not finite")
         return there, moved
 
-    def evaluate(self, u: Array, w: Array) -> Iterate:
-        """Both bounds and the factors at positive weights."""
-        root = self._differences.root(w)
-        values, vectors = self._decompose(u, root)
-        basis, found = np.asarray(root @ vectors / np.sqrt(values)), len(values)
-        if found == len(root):
-            strategy = np.asarray(np.linalg.solve(root.T, vectors * np.sqrt(values)).T)
-        else:
-            # the same, made of rows of A so that it spans them even where weights vanish
-            weighted = u[:, None] * self._operator.matvec(basis)
-            strategy = np.asarray(self._operator.rmatvec(weighted).T / values[:, None])
-        columns = self._differences.squared_norms(strategy)
-        rows = self._operator.row_norms(basis)
-        each = u / self._counts
-        dual = dual_norm(each, self._p, self._counts) * float(w.sum())
-        primal = power_mean(rows, self._p / 2, self._counts) * float(columns.max())
-        return Iterate(
-            u=u,
-            w=w,
-            each=each,
-            lower=float(values.sum()) / float(np.sqrt(dual)),
-            upper=float(np.sqrt(primal)) if found == self._rank else np.inf,
-            rows=rows,
-            columns=columns,
-            values=values,
-            strategy=strategy,
-            basis=basis,
-        )
-
-    def _decompose(self, u: Array, root: Array) -> tuple[Array, Array]:
-        """S and Q of diag(u)^(1/2) A C = P S Q^T, without the zeros of S."""
-        if len(u) * len(root) <= DIRECT_ENTRIES:
-            # without a Gram matrix S has twice the digits: it tends to 0 where the optimum has a
-            # smaller rank than A
-            product = np.sqrt(u)[:, None] * self._operator.to_dense() @ root
-            values, vectors = np.linalg.svd(product, full_matrices=False)[1:]
-            values, vectors = values[::-1], vectors[::-1].T
-            floor = len(product) * EPS * values[-1]
-        else:
-            gram = root.T @ self._operator.gram(u) @ root
-            eigenvalues, vectors = np.linalg.eigh((gram + gram.T) / 2)
-            values = np.sqrt(np.maximum(eigenvalues, 0.0))
-            floor = np.sqrt(len(root) * EPS) * values[-1]
-        found = min(self._rank, int((values > floor).sum()))
-        return values[-found:], vectors[:, -found:]
-
     def _start(self) -> tuple[Array, Array]:
         """Uniform weights or nearly the given ones, scaled to be stationary on average."""
         u = self._counts.copy()
-        w = np.ones(self._differences.count) / self._differences.count
+        w = np.ones(self._function.differences.count) / self._function.differences.count
         if self._given is not None:
             given_u, given_w = self._given
             w = _mixed(given_w, w)
             if not self._fixed_rows:
                 u = _mixed(given_u, u)
-        f = float(self.evaluate(u, w).values.sum())
+        f = float(self._function.evaluate(u, w).values.sum())
         if self._fixed_rows:
             return u, w * f ** (2 / 3)
         if self._barred_rows:
@@ -230,8 +123,8 @@ class InteriorPoint:
         barred = len(slacks)
         added[:barred] += slacks / moving
         system = NewtonSystem(
-            self._operator,
-            self._differences,
+            self._function.operator,
+            self._function.differences,
             here.strategy,
             here.basis,
             here.values,

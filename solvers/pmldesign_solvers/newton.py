@@ -1,6 +1,6 @@
 """The Newton system of the interior point method, solved without forming it.
 
-In the eigenbasis of (C^T K C)^(1/2), with R, B and s as in `interior_point`, a change of the
+In the eigenbasis of (C^T K C)^(1/2), with R, B and s as in `dual_function`, a change of the
 weights by x_w and x_u changes the Gram matrix of the strategy by -R^T Z R, where
 
     Y = R (sum_k x_k v_k v_k^T) R^T - B^T A^T diag(x_u) A B,      Z_ab = Y_ab / (s_a + s_b),

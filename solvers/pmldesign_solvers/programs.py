@@ -1,36 +1,19 @@
 """gamma_(p) as CVXPY programs: the readable oracle that the fast solver is tested against.
 
-Primal, a semidefinite program whose value is gamma_(p)(A)^2:
-
-    minimise    norm(v)_{p/2}
-    subject to  [[X, A], [A^T, Y]] >= 0,   diag(X) <= v,   d_k^T Y d_k <= 1.
-
-Y is the Gram matrix of a strategy, d_k are the difference vectors of neighbours (the unit vectors,
-for cells); the multipliers of the last two constraints are the dual u, w.
-
-Dual, diagonal scaling, whose value is gamma_(p)(A):
-
-    maximise    <A, Z>
-    subject to  [[diag(u), Z], [Z^T, W]] >= 0,   W = sum_k w_k d_k d_k^T,
-                norm(u)_q <= 1,   sum(w) <= 1,   w >= 0.
-
-For pairs both are written relative to the last cell, as in `differences`.
+The primal program has the Gram matrix Y of a strategy as its variable, the dual one the weights u
+of queries and w of difference vectors: see `semidefinite`. For pairs both are written relative to
+the last cell, as in `differences`.
 
 Neither answer is taken at its word. From the weights follows a factorization in closed form, from Y
 another one after a small multiple of the identity makes it invertible; the better of them is
 exactly feasible, and its certificate is recomputed from the workload.
-
-References:
-    [ZLU] Zou, Liu and Upadhyay, Optimality of matrix mechanism on l_p^p-metric, Definition A.3 and
-    the dual in the proof of Lemma 2.10.
 """
 
 from __future__ import annotations
 
 import time
-import warnings
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -39,25 +22,20 @@ from pmldesign_solvers.certificate import (
     Kind,
     certify,
     diameter,
-    dual_exponent,
     dual_norm,
     upper_bound,
 )
 from pmldesign_solvers.differences import Cells, Pairs
-from pmldesign_solvers.interior_point import InteriorPoint
+from pmldesign_solvers.dual_function import DualFunction
 from pmldesign_solvers.merged import FLOOR, MergedWorkload, right_inverse
 from pmldesign_solvers.operators import Array, DenseOperator
 from pmldesign_solvers.scaling_problem import ScalingProblem
+from pmldesign_solvers.semidefinite import SOLVERS, dual, primal, solver_options
 from pmldesign_solvers.solution import Solution, Status
 
 Form = Literal["primal", "dual"]
-SOLVERS = ("SCS", "CLARABEL")
 RIDGES = (1e-12, 1e-9, 1e-7, 1e-5, 1e-3)
 """Multiples of the identity, relative to the largest diagonal entry, tried to make Y invertible."""
-
-
-class ProgramError(RuntimeError):
-    """The convex solver returned no point at all."""
 
 
 def solve(
@@ -101,8 +79,8 @@ def solve(
     size = float(np.abs(problem.matrix).max(initial=0.0))
     if size == 0.0:
         raise ValueError("the workload is zero: every answer is known without measuring anything")
-    options = _options(solver, accuracy, max_iterations, time_limit)
-    build = _primal if form == "primal" else _dual
+    options = solver_options(solver, accuracy, max_iterations, time_limit)
+    build = primal if form == "primal" else dual
     vectors = problem.differences.vectors()
     u, w, gram, raw, iterations = build(problem.matrix / size, vectors, p, solver, options)
     late = time_limit is not None and time.perf_counter() - start >= time_limit
@@ -158,105 +136,6 @@ class _Coordinates:
         return strategy / sensitivity, basis * sensitivity
 
 
-def _options(
-    solver: str, accuracy: float, max_iterations: int, time_limit: float | None
-) -> dict[str, float]:
-    if solver == "SCS":
-        limit = {} if time_limit is None else {"time_limit_secs": time_limit}
-        return {
-            "eps_abs": accuracy,
-            "eps_rel": accuracy,
-            "max_iters": max_iterations,
-            "acceleration_lookback": 0,  # its safeguard may give up early on these programs
-            **limit,
-        }
-    limit = {} if time_limit is None else {"time_limit": time_limit}
-    return {
-        "tol_gap_abs": accuracy,
-        "tol_gap_rel": accuracy,
-        "max_iter": min(max_iterations, 500),
-        **limit,
-    }
-
-
-Answer = tuple[Array, Array, Array | None, str, int]
-"""u, w, the Gram matrix of a strategy if the solver has one, status, iterations."""
-
-
-def _primal(
-    matrix: Array, vectors: Array, p: float, solver: str, options: dict[str, float]
-) -> Answer:
-    import cvxpy as cp
-
-    m, k = matrix.shape
-    block = cp.Variable((m + k, m + k), PSD=True)
-    variances = cp.Variable(m)
-    size = cp.max(variances) if np.isinf(p) else cp.pnorm(variances, p / 2)
-    rows = cp.diag(block)[:m] <= variances
-    columns = cp.sum(cp.multiply(vectors @ block[m:, m:], vectors), axis=1) <= 1
-    problem = cp.Problem(cp.Minimize(size), [block[:m, m:] == matrix, rows, columns])
-    raw, iterations = _run(problem, solver, options)
-    gram = np.asarray(block.value[m:, m:])
-    return np.asarray(rows.dual_value), np.asarray(columns.dual_value), gram, raw, iterations
-
-
-def _dual(
-    matrix: Array, vectors: Array, p: float, solver: str, options: dict[str, float]
-) -> Answer:
-    import cvxpy as cp
-
-    m, k = matrix.shape
-    block = cp.Variable((m + k, m + k), PSD=True)
-    u, w = cp.Variable(m), cp.Variable(len(vectors), nonneg=True)
-    exponent = dual_exponent(p)
-    ball = cp.max(u) if exponent == 0.0 else cp.pnorm(u, 1.0 / exponent)
-    weighted = cp.reshape(_outer_products(vectors) @ w, (k, k), order="C")
-    balance = block[m:, m:] == weighted
-    problem = cp.Problem(
-        cp.Maximize(cp.sum(cp.multiply(matrix, block[:m, m:]))),
-        [block[:m, :m] == cp.diag(u), balance, ball <= 1, cp.sum(w) <= 1],
-    )
-    raw, iterations = _run(problem, solver, options)
-    gram = None
-    if balance.dual_value is not None and np.isfinite(balance.dual_value).all():
-        # the multiplier of W is a multiple of the primal program's Y, of either sign
-        gram = balance.dual_value * np.sign(np.trace(balance.dual_value))
-    return np.asarray(u.value), np.asarray(w.value), gram, raw, iterations
-
-
-def _outer_products(vectors: Array) -> Any:
-    """The sparse matrix whose column k is v_k v_k^T, written row after row."""
-    from scipy import sparse
-
-    count, k = vectors.shape
-    index, first = np.nonzero(vectors)
-    same, second = np.nonzero(vectors[index])
-    owner, first = index[same], first[same]
-    values = vectors[owner, first] * vectors[owner, second]
-    return sparse.csr_array((values, (first * k + second, owner)), shape=(k * k, count))
-
-
-def _run(problem: Any, solver: str, options: dict[str, float]) -> tuple[str, int]:
-    import cvxpy as cp
-
-    with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # "may be inaccurate": the status and the certificate say it
-        try:
-            problem.solve(solver=solver, **options)
-        except cp.error.SolverError as error:
-            raise ProgramError(f"{solver} failed: {error}") from error
-    if problem.status in ("optimal", "optimal_inaccurate", "user_limit") and all(
-        variable.value is not None for variable in problem.variables()
-    ):
-        return problem.status, int(problem.solver_stats.num_iters or 0)
-    raise ProgramError(
-        f"{solver} returned no point (status {problem.status!r}); try the other solver or the"
-        " diagonal-scaling method"
-    )
-
-
 def _repair(
     problem: _Coordinates, p: float, u: Array, w: Array, gram: Array | None
 ) -> tuple[Array, Array, Array, Array]:
@@ -274,7 +153,7 @@ def _repair(
         candidates.append(scaling.factors(point))
     else:
         u, w = (np.maximum(x, FLOOR * x.max()) for x in (u, w))
-        iterate = InteriorPoint(problem, pairs, p).evaluate(u, w)
+        iterate = DualFunction(problem, pairs, p).evaluate(u, w)
         candidates.append(problem.lift(iterate.strategy, right_inverse(iterate.strategy)))
         u, w = u / dual_norm(u, p), pairs.to_matrix(w / w.sum())
     if gram is not None and np.trace(gram) > 0:

@@ -9,6 +9,7 @@ import pytest
 from pmldesign.workloads import parse_workload
 from pmldesign_solvers import gamma
 from pmldesign_solvers.differences import Cells
+from pmldesign_solvers.dual_function import DualFunction
 from pmldesign_solvers.grounded import GroundedWorkload
 from pmldesign_solvers.interior_point import InteriorPoint
 from pmldesign_solvers.merged import MergedWorkload, right_inverse
@@ -20,13 +21,13 @@ P_VALUES = [2.0, 3.0, 10.0, math.inf]
 
 
 def start(A, p, kind):
-    """The method, A in its coordinates, the difference vectors as columns, copies of rows."""
+    """Dual function, A in its coordinates, difference vectors as columns, copies of rows."""
     merged = MergedWorkload(DenseOperator(np.asarray(A, dtype=float)))
     problem = merged if kind == "cells" else GroundedWorkload(merged)
     differences = Cells(merged.shape[1]) if kind == "cells" else problem.pairs
     matrix = problem.operator.to_dense()
     vectors = differences.vectors().T
-    return InteriorPoint(problem, differences, p), matrix, vectors, problem.row_copies
+    return DualFunction(problem, differences, p), matrix, vectors, problem.row_copies
 
 
 def nuclear(A, V, u, w):
@@ -35,8 +36,8 @@ def nuclear(A, V, u, w):
 
 def random_point(kind, p=math.inf, seed=0, shape=(6, 5)):
     rng = np.random.default_rng(seed)
-    method, A, V, _ = start(rng.standard_normal(shape), p, kind)
-    return method, A, V, rng.uniform(0.2, 1.0, len(A)), rng.uniform(0.2, 1.0, V.shape[1])
+    function, A, V, _ = start(rng.standard_normal(shape), p, kind)
+    return function, A, V, rng.uniform(0.2, 1.0, len(A)), rng.uniform(0.2, 1.0, V.shape[1])
 
 
 def slopes(function, x, step=1e-5):
@@ -48,8 +49,8 @@ def slopes(function, x, step=1e-5):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", [(6, 5), (3, 5), (40, 4)])
 def test_squared_norms_are_the_gradient_of_twice_the_dual(kind, shape):
-    method, A, V, u, w = random_point(kind, shape=shape)
-    here = method.evaluate(u, w)
+    function, A, V, u, w = random_point(kind, shape=shape)
+    here = function.evaluate(u, w)
     in_w = slopes(lambda x: 2 * nuclear(A, V, u, x), w)
     in_u = slopes(lambda x: 2 * nuclear(A, V, x, w), u)
     np.testing.assert_allclose(here.columns, in_w, rtol=1e-6)
@@ -57,8 +58,8 @@ def test_squared_norms_are_the_gradient_of_twice_the_dual(kind, shape):
     assert here.values.sum() == pytest.approx(nuclear(A, V, u, w), rel=1e-12)
 
 
-def newton(method, here, added, **options):
-    problem = method._operator, method._differences
+def newton(function, here, added, **options):
+    problem = function.operator, function.differences
     return NewtonSystem(*problem, here.strategy, here.basis, here.values, added, **options)
 
 
@@ -66,13 +67,13 @@ def newton(method, here, added, **options):
 @pytest.mark.parametrize("shape", [(6, 5), (40, 4)])
 @pytest.mark.parametrize("p", [2.0, 4.0, math.inf])
 def test_the_newton_system_is_the_derivative_of_the_gradient(kind, shape, p):
-    method, _, _, u, w = random_point(kind, p=p, shape=shape)
+    function, _, _, u, w = random_point(kind, p=p, shape=shape)
     cells, fixed_rows, coupled = len(w), p == 2, math.isinf(p)
     added = np.linspace(0.1, 2.0, cells if fixed_rows else cells + len(u))
-    system = newton(method, method.evaluate(u, w), added, coupled_rows=coupled)
+    system = newton(function, function.evaluate(u, w), added, coupled_rows=coupled)
 
     def gradient(x):
-        there = method.evaluate(u if fixed_rows else x[cells:], x[:cells])
+        there = function.evaluate(u if fixed_rows else x[cells:], x[:cells])
         d, v = there.columns - x[:cells].sum(), there.rows - (x[cells:].sum() if coupled else 0.0)
         return d if fixed_rows else np.concatenate([d, v])
 
@@ -89,15 +90,15 @@ def test_the_newton_system_is_the_derivative_of_the_gradient(kind, shape, p):
 @pytest.mark.parametrize("smallest", [1e-8, 1e-4, 0.5])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_quadrature_is_the_diagonal_of_the_system(kind, smallest):
-    method, _, V, u, w = random_point(kind)
+    function, _, V, u, w = random_point(kind)
     w = np.geomspace(smallest, 1.0, len(w))
-    here = method.evaluate(u, w)
+    here = function.evaluate(u, w)
     # minus the Hessian is B B^T, B_k,(a, b) = F_ka F_kb / sqrt(s_a + s_b), F the rows R v_k and L_i
-    images = (here.strategy @ V).T, method._operator.matvec(here.basis)
+    images = (here.strategy @ V).T, function.operator.matvec(here.basis)
     s = here.values[:, None] + here.values
     exact = np.concatenate([np.einsum("ka,kb,ab->k", F**2, F**2, 1 / s) for F in images])
     added = np.ones(len(w) + len(u))
-    whole = newton(method, here, added, coupled_rows=True)._whole_diagonal()
+    whole = newton(function, here, added, coupled_rows=True)._whole_diagonal()
     np.testing.assert_allclose(whole, exact + 2.0, rtol=1e-3)
 
 
@@ -107,10 +108,10 @@ def test_bounds_of_every_iterate_are_valid(kind, p):
     # the last two rows are copies: u counts them together
     base = np.random.default_rng(5).standard_normal((6, 5))
     A_full = np.vstack([base, base[:2], base[:1]])
-    method, A, V, copies = start(A_full, p, kind)
+    function, A, V, copies = start(A_full, p, kind)
     best = gamma.solve(DenseOperator(A_full), p, kind=kind).certificate
     q = np.inf if p == 2 else 1.0 if np.isinf(p) else p / (p - 2)
-    iterates = list(itertools.islice(method.iterates(), 12))
+    iterates = list(itertools.islice(InteriorPoint(function).iterates(), 12))
     for one in iterates:
         np.testing.assert_allclose(one.each, one.u / copies)
         each_copy = np.repeat(one.each, copies.astype(int))
@@ -141,9 +142,9 @@ def tall():
     ids=lambda value: "" if isinstance(value, np.ndarray) else str(value),
 )
 def test_vanishing_duals_are_reached_within_sixty_steps(A, p, kind):
-    method, *_ = start(A, p, kind)
+    function, *_ = start(A, p, kind)
     lower, upper = 0.0, math.inf
-    for one in itertools.islice(method.iterates(), 60):
+    for one in itertools.islice(InteriorPoint(function).iterates(), 60):
         lower, upper = max(lower, one.lower), min(upper, one.upper)
     assert lower <= upper * (1 + 1e-12)
     assert upper / lower - 1 <= 1e-6
@@ -156,9 +157,9 @@ def test_vanishing_duals_are_reached_within_sixty_steps(A, p, kind):
 def test_an_optimum_of_smaller_rank_than_the_workload(m, n, seed):
     # at p = inf weights of queries and pairs vanish together, and singular values with them
     A = np.random.default_rng(seed).standard_normal((m, n))
-    method, *_ = start(A, math.inf, "pairs")
+    function, *_ = start(A, math.inf, "pairs")
     last = None
-    for one in itertools.islice(method.iterates(), 60):
+    for one in itertools.islice(InteriorPoint(function).iterates(), 60):
         last = one
         if one.upper / one.lower - 1 <= 1e-8:
             break
@@ -175,9 +176,11 @@ def test_given_weights_near_the_optimum_shorten_the_way(p, scale):
     merged = MergedWorkload(DenseOperator(A))
 
     def steps(given):
-        method = InteriorPoint(merged, Cells(merged.shape[1]), p, given)
+        function = DualFunction(merged, Cells(merged.shape[1]), p)
         lower, upper = 0.0, math.inf
-        for number, one in enumerate(itertools.islice(method.iterates(), 60)):
+        for number, one in enumerate(
+            itertools.islice(InteriorPoint(function, given).iterates(), 60)
+        ):
             lower, upper = max(lower, one.lower), min(upper, one.upper)
             if number == 0:
                 first = upper / lower - 1

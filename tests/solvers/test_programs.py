@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pmldesign_solvers import gamma, programs
 from pmldesign_solvers.operators import DenseOperator
-from pmldesign_solvers.programs import ProgramError
+from pmldesign_solvers.semidefinite import ProgramError
 from pmldesign_solvers.solution import Status
 
 GAP = 1e-4

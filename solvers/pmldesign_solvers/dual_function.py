@@ -1,0 +1,126 @@
+"""The dual function, whose maximum the interior point method seeks: value, gradient, factors.
+
+With K = A^T diag(u) A and W = sum_k w_k v_k v_k^T = C C^T, let C^T K C = Q S^2 Q^T. Then
+
+    f(u, w) = trace(S),      R = S^(1/2) Q^T C^-1,      B = C Q S^(-1/2),
+    2 df/dw_k = d_k = norm(R v_k)^2,                    2 df/du_i = norm(B^T a_i)^2,
+
+and L = A B, R are a factorization of A.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from pmldesign_solvers.certificate import DIRECT_ENTRIES, EPS, dual_norm, power_mean
+from pmldesign_solvers.differences import Differences
+from pmldesign_solvers.operators import Array, Operator
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Iterate:
+    """The bounds and factors at one pair of weights.
+
+    Attributes:
+        u, w: shapes (m,) and (N,); u counts all copies of a merged row together.
+        each: u of one copy.
+        lower, upper: both bounds.
+        rows, columns: v, shape (m,), and d, shape (N,).
+        values: the diagonal of S.
+        strategy, basis: R, shape (r, k), and B, shape (k, r), with L = A B.
+    """
+
+    u: Array
+    w: Array
+    each: Array
+    lower: float
+    upper: float
+    rows: Array
+    columns: Array
+    values: Array
+    strategy: Array
+    basis: Array
+
+
+class Problem(Protocol):
+    """A workload in k coordinates, without repetitions."""
+
+    @property
+    def operator(self) -> Operator:
+        """A, shape (m, k)."""
+        ...
+
+    @property
+    def row_copies(self) -> Array:
+        """How many original rows each row stands for, shape (m,)."""
+        ...
+
+    @property
+    def rank(self) -> int:
+        """Of A."""
+        ...
+
+
+class DualFunction:
+    """The dual function of one workload.
+
+    Attributes:
+        operator: the workload, in the coordinates of the differences.
+        differences: the difference vectors.
+        counts: shape (m,), how many original rows each row stands for.
+        p: in [2, inf].
+    """
+
+    def __init__(self, problem: Problem, differences: Differences, p: float) -> None:
+        self.operator, self.differences = problem.operator, differences
+        self.counts, self.p = problem.row_copies, p
+        self._rank = problem.rank
+
+    def evaluate(self, u: Array, w: Array) -> Iterate:
+        """Both bounds and the factors at positive weights."""
+        root = self.differences.root(w)
+        values, vectors = self._decompose(u, root)
+        basis, found = np.asarray(root @ vectors / np.sqrt(values)), len(values)
+        if found == len(root):
+            strategy = np.asarray(np.linalg.solve(root.T, vectors * np.sqrt(values)).T)
+        else:
+            # the same, made of rows of A so that it spans them even where weights vanish
+            weighted = u[:, None] * self.operator.matvec(basis)
+            strategy = np.asarray(self.operator.rmatvec(weighted).T / values[:, None])
+        columns = self.differences.squared_norms(strategy)
+        rows = self.operator.row_norms(basis)
+        each = u / self.counts
+        dual = dual_norm(each, self.p, self.counts) * float(w.sum())
+        primal = power_mean(rows, self.p / 2, self.counts) * float(columns.max())
+        return Iterate(
+            u=u,
+            w=w,
+            each=each,
+            lower=float(values.sum()) / float(np.sqrt(dual)),
+            upper=float(np.sqrt(primal)) if found == self._rank else np.inf,
+            rows=rows,
+            columns=columns,
+            values=values,
+            strategy=strategy,
+            basis=basis,
+        )
+
+    def _decompose(self, u: Array, root: Array) -> tuple[Array, Array]:
+        """S and Q of diag(u)^(1/2) A C = P S Q^T, without the zeros of S."""
+        if len(u) * len(root) <= DIRECT_ENTRIES:
+            # without a Gram matrix S has twice the digits: it tends to 0 where the optimum has a
+            # smaller rank than A
+            product = np.sqrt(u)[:, None] * self.operator.to_dense() @ root
+            values, vectors = np.linalg.svd(product, full_matrices=False)[1:]
+            values, vectors = values[::-1], vectors[::-1].T
+            floor = len(product) * EPS * values[-1]
+        else:
+            gram = root.T @ self.operator.gram(u) @ root
+            eigenvalues, vectors = np.linalg.eigh((gram + gram.T) / 2)
+            values = np.sqrt(np.maximum(eigenvalues, 0.0))
+            floor = np.sqrt(len(root) * EPS) * values[-1]
+        found = min(self._rank, int((values > floor).sum()))
+        return values[-found:], vectors[:, -found:]
