@@ -82,6 +82,35 @@ def newton_schulz_root(matrix: Array) -> Array:
             return np.asarray(root * np.sqrt(size))
 
 
+def polar_root(matrix: Array) -> Array:
+    """M^(1/2) = U^T F for M = F^T F and the polar factor U of F, by the weighted Halley iteration.
+
+    QDWH of Nakatsukasa, Bai and Gygi (2010): a step is a QR factorization of a 2n x n matrix, or a
+    Cholesky factorization once that is stable.
+    """
+    factor, unit = linalg.cholesky(matrix, check_finite=False), np.eye(len(matrix))
+    size = float(np.sqrt(np.abs(matrix).sum(axis=0).max()))
+    polar, smallest = factor / size, float(1.0 / (size * np.linalg.norm(np.linalg.inv(factor))))
+    while smallest < 1.0 - ROOT_ERROR:
+        square = smallest**2
+        d = (4.0 * (1.0 - square) / square**2) ** (1 / 3)
+        a = np.sqrt(1.0 + d) + 0.5 * np.sqrt(
+            8.0 - 4.0 * d + 8.0 * (2.0 - square) / (square * np.sqrt(1.0 + d))
+        )
+        b = (a - 1.0) ** 2 / 4.0
+        c = a + b - 1.0
+        if c > 100.0:
+            both = linalg.qr(np.vstack([np.sqrt(c) * polar, unit]), mode="economic")[0]
+            moved = both[: len(unit)] @ both[len(unit) :].T / np.sqrt(c)
+        else:
+            solved = linalg.cho_factor(unit + c * polar.T @ polar)
+            moved = linalg.cho_solve(solved, polar.T).T
+        polar = b / c * polar + (a - b / c) * moved
+        smallest *= (a + b * square) / (1.0 + c * square)
+    root = polar.T @ factor
+    return np.asarray(0.5 * (root + root.T))
+
+
 def factorizations(cells: int) -> Iterator[tuple[str, Callable[[], object]]]:
     """What to time; what yields a root says so by its name."""
     gram, scale, matrix = step_matrix(cells)
@@ -96,6 +125,7 @@ def factorizations(cells: int) -> Iterator[tuple[str, Callable[[], object]]]:
     yield "tridiagonal inverse", lambda: markov.decompose(gram, scale)
     yield "root by Newton", lambda: newton_root(matrix)
     yield "root by Newton-Schulz", lambda: newton_schulz_root(matrix)
+    yield "root by QDWH", lambda: polar_root(matrix)
 
 
 def difference(name: str, result: object, reference: Array) -> float | None:
