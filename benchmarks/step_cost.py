@@ -143,13 +143,13 @@ def difference(name: str, result: object, reference: Array) -> float | None:
 
 def solutions(cells: int) -> Iterator[tuple[str, str, Callable[[], Solution]]]:
     """Solvers from plain to complete."""
-    smallest = coarse.WORTHWHILE, kernels.MARKOV_CELLS
+    smallest = coarse.WORTHWHILE, kernels.STRUCTURED_CELLS
     workload = parse_workload(f"prefix:{cells}")
     for p in ("2", "4", "inf"):
         for start in (False, True):
             for inverse in (False, True):
                 coarse.WORTHWHILE = smallest[0] if start else cells + 1
-                kernels.MARKOV_CELLS = smallest[1] if inverse else cells + 1
+                kernels.STRUCTURED_CELLS = smallest[1] if inverse else cells + 1
                 name = "extrapolated weights" if start else "equal weights"
                 name += ", tridiagonal inverse" if inverse else ""
                 yield name, p, lambda exponent=float(p): gamma.solve(workload, exponent)

@@ -15,13 +15,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pmldesign_solvers import markov
+from pmldesign_solvers import markov, reflection
 from pmldesign_solvers.certificate import sums_rows
 from pmldesign_solvers.operators import BLOCK_BYTES, Array, Operator
 
 NUMPY = "cpu"
-MARKOV_CELLS = 128
-"""From so many cells on it pays to look whether the inverse of a Gram matrix is tridiagonal."""
+STRUCTURED_CELLS = 128
+"""From so many cells on it pays to look for structure of the matrix to decompose."""
 
 
 class Kernels(Protocol):
@@ -97,14 +97,15 @@ class NumpyKernels:
         self._weights, self._gram = np.zeros(0), np.zeros((0, 0))
 
     def eigh(self, row_weights: Array, root: Array) -> tuple[Array, Array]:
-        """Without the reduction to tridiagonal form where the inverse has that form already."""
+        """By the inverse where that is tridiagonal, by halves where reversal changes nothing."""
         self._weights, self._gram = row_weights, self._operator.gram(row_weights)
-        if len(root) >= MARKOV_CELLS:
+        found = None
+        if len(root) >= STRUCTURED_CELLS:
             found = markov.decompose(self._gram, root)
-            if found is not None:
-                return found
-        values, vectors = np.linalg.eigh(root[:, None] * self._gram * root)
-        return values, vectors
+        matrix = root[:, None] * self._gram * root
+        if len(root) >= STRUCTURED_CELLS and found is None:
+            found = reflection.decompose(matrix)
+        return np.linalg.eigh(matrix) if found is None else found
 
     def diagonal(self, vectors: Array, values: Array) -> Array:
         """From the squares of Q."""
