@@ -96,7 +96,8 @@ class Workload(ABC):
             InvalidInputError: it has more than MAX_ENTRIES entries.
         """
         check_entries(self.name, self.shape)
-        return self.matvec(np.eye(self.shape[1]))
+        m, n = self.shape
+        return self.matvec(np.eye(n)) if m >= n else self.rmatvec(np.eye(m)).T
 
     def merge(self) -> Merged:
         """The same workload without repeated or zero rows and columns, as solvers want it."""

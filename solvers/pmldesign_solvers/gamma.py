@@ -24,6 +24,7 @@ from pmldesign_solvers.interior_point import InteriorPoint, Iterate
 from pmldesign_solvers.kernels import NUMPY, check_device
 from pmldesign_solvers.merged import MergedWorkload, right_inverse
 from pmldesign_solvers.operators import Array, Operator
+from pmldesign_solvers.row_space import RowSpaceWorkload
 from pmldesign_solvers.scaling_problem import Point, ScalingProblem
 from pmldesign_solvers.search import Search, final_status
 from pmldesign_solvers.solution import Callback, Candidate, Solution, Status
@@ -120,7 +121,11 @@ def _cells(merged: MergedWorkload, p: float, device: str) -> Iterator[Candidate]
 
     fixed_point = map(offer, diagonal_scaling.points(problem, coarse.start(problem)))
     yield from _until_it_crawls(fixed_point)
-    yield from _interior(merged, merged, Cells(merged.shape[1]), p)
+    if merged.wide:
+        row_space = RowSpaceWorkload(merged)
+        yield from _interior(merged, row_space, row_space.columns, p)
+    else:
+        yield from _interior(merged, merged, Cells(merged.shape[1]), p)
     yield from fixed_point
 
 
@@ -148,7 +153,7 @@ def _pairs(merged: MergedWorkload, p: float) -> Iterator[Candidate]:
 
 def _interior(
     merged: MergedWorkload,
-    problem: MergedWorkload | GroundedWorkload,
+    problem: MergedWorkload | GroundedWorkload | RowSpaceWorkload,
     differences: Differences,
     p: float,
 ) -> Iterator[Candidate]:
