@@ -83,7 +83,11 @@ class Workload(ABC):
 
     def column_squares(self) -> Array:
         """diag(A^T A), shape (n,): the squared norms of the columns."""
-        return self.gram(np.ones(self.shape[0])).diagonal()
+        m, n = self.shape
+        if m < n:
+            dense = self.to_dense()
+            return np.asarray(np.einsum("ij,ij->j", dense, dense))
+        return self.gram(np.ones(m)).diagonal()
 
     def longest_column(self) -> float:
         """Largest squared norm of a column, rounded up."""

@@ -126,8 +126,10 @@ class UnionWorkload(Workload):
         One with fewer queries than cells counts as small.
         """
         m, n = self.shape
-        nothing = m * n > MERGED_ENTRIES and m >= n and (
-            self.row_quadratic(np.eye(n)).all() and self.column_squares().all()
+        nothing = (
+            m * n > MERGED_ENTRIES
+            and m >= n
+            and (self.row_quadratic(np.eye(n)).all() and self.column_squares().all())
         )
         if nothing:
             return Merged(self, np.arange(m), np.arange(n))
