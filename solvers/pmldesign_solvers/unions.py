@@ -34,7 +34,7 @@ DENSE_CELLS = 4096
 """Largest number of cells for one eigendecomposition of that size."""
 BLOCK_GAP, BLOCK_STEPS = 1e-4, 40
 """Of the dual weights on one attribute."""
-EVALUATIONS = 150
+EVALUATIONS = 600
 """Of the objective of the descent, for each sharpness."""
 
 
