@@ -4,8 +4,8 @@ product                     factor by factor: gamma_(p)(A x B) = gamma_(p)(A) ga
 the product of feasible factorizations is feasible for A x B, and so
 is the product of dual points
 marginals                   by their residual spaces, exactly, over domains of any size
-union of products           as one matrix up to DENSE_CELLS cells; beyond, a strategy in a
-product basis, with bounds that need not meet
+union of products           as one matrix up to DENSE_CELLS cells, or if its queries are few;
+else a strategy in a product basis, with bounds that need not meet
 anything else, and every    as one matrix
 workload under replace or
 by a semidefinite program
@@ -37,7 +37,12 @@ Method = Literal["scaling", "primal", "dual"]
 METHODS: tuple[Method, ...] = ("scaling", "primal", "dual")
 
 DENSE_CELLS = 2048
-"""Largest number of cells of a union of products that is solved as one matrix."""
+"""Largest number of cells of a union of products that is solved as one matrix.
+
+One with fewer queries is, if a step on it costs no more.
+"""
+DENSE_ENTRIES = 2**26
+"""Largest number of entries of such a union (512 MiB)."""
 STRUCTURED = (KroneckerWorkload, MarginalsWorkload, UnionWorkload)
 """Workloads that are not solved as one matrix, or not always."""
 MAX_PROGRAM_SIZE = 400
@@ -83,7 +88,7 @@ def solve(workload: Workload, p: float, limits: Limits) -> Solved:
         return _solve_product(workload, p, limits)
     if structured and isinstance(workload, MarginalsWorkload):
         return _solve_marginals(workload, p, limits)
-    if structured and isinstance(workload, UnionWorkload) and workload.shape[1] > DENSE_CELLS:
+    if structured and isinstance(workload, UnionWorkload) and not dense(workload):
         sizes = tuple(one.shape[1] for one in by_attribute(workload))
         parts = products_over(workload, sizes)
         if len(sizes) > 1 and parts is not None:
@@ -93,8 +98,16 @@ def solve(workload: Workload, p: float, limits: Limits) -> Solved:
         remedy += (
             ", or add-remove neighbours, for which a workload of this form keeps its structure"
         )
-    check_entries("the strategy", (workload.shape[1], workload.shape[1]), remedy=remedy)
+    m, n = workload.shape
+    wide = limits.method == "scaling" and limits.kind == "cells" and m < n
+    check_entries("the strategy", (m if wide else n, n), remedy=remedy)
     return _solve_matrix(workload, p, limits)
+
+
+def dense(workload: UnionWorkload) -> bool:
+    """Whether a union is solved as one matrix."""
+    m, n = workload.shape
+    return n <= DENSE_CELLS or (m * m * n <= DENSE_CELLS**3 and m * n <= DENSE_ENTRIES)
 
 
 def _solve_product(workload: KroneckerWorkload, p: float, limits: Limits) -> Solved:

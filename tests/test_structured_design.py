@@ -112,6 +112,61 @@ def test_a_union_beyond_dense_size(structured, text, p):
     np.testing.assert_allclose(made.reconstruction() @ made.strategy.matrix, A, atol=1e-9)
 
 
+@pytest.mark.parametrize("p", EXPONENTS)
+@pytest.mark.parametrize(
+    "text", ["prefix:64*total:40+total:64*prefix:40", "random-range:30,4000,seed=1+total:4000"]
+)
+def test_few_queries_on_many_cells_are_one_matrix(text, p):
+    workload = parse_workload(text)
+    m, n = workload.shape
+    assert m < 200 < solving.DENSE_CELLS < n
+    made = design(workload, p=p, rel_gap=1e-5)
+    assert made.status is Status.OPTIMAL
+    R, L = made.strategy.matrix, made.reconstruction()
+    A = workload.to_dense()
+    np.testing.assert_allclose(L @ R, A, atol=1e-8)
+    assert np.linalg.norm(R, axis=0).max() == pytest.approx(1.0)
+    assert spread((L**2).sum(axis=1), p) == pytest.approx(made.certificate.upper, rel=1e-7)
+    weighted = np.sqrt(made.dual_u)[:, None] * A * np.sqrt(made.dual_w)
+    assert np.linalg.norm(weighted, ord="nuc") >= made.certificate.lower
+    x = np.random.default_rng(0).integers(0, 9, n).astype(float)
+    answers = made.strategy.answer(workload, made.strategy.measure(x))
+    np.testing.assert_allclose(answers, A @ x, rtol=1e-9)
+
+
+@pytest.mark.parametrize("p", EXPONENTS)
+def test_both_ways_to_solve_a_union_of_few_queries_agree(monkeypatch, p):
+    text = "prefix:20*total:10+total:20*prefix:10"
+    whole = design(text, p=p)
+    monkeypatch.setattr(solving, "DENSE_CELLS", 1)
+    made = design(text, p=p)
+    assert isinstance(made.strategy, ProductStrategy)
+    assert made.certificate.lower <= whole.certificate.upper
+    assert whole.certificate.lower <= made.certificate.upper
+
+
+def test_a_union_of_many_queries_on_many_cells_keeps_its_structure():
+    # a step on one matrix would be slow, or the matrix large
+    for text in (
+        "prefix:64*total:64+histogram:64*prefix:64",
+        "prefix:999*total:99+total:999*histogram:99",
+    ):
+        assert not solving.dense(parse_workload(text))
+    for text in ("prefix:200*total:200+total:200*prefix:200", "prefix:2+histogram:2"):
+        assert solving.dense(parse_workload(text))
+
+
+def test_a_matrix_of_few_queries_may_have_many_cells():
+    # an n x n matrix would have 1.6e9 entries
+    A = np.random.default_rng(3).integers(0, 2, (4, 40_000))
+    made = design(A, p=2, rel_gap=1e-6)
+    assert made.status is Status.OPTIMAL
+    error = mechanism(made.strategy, made.workload, noise="gaussian").error(2.0)
+    assert error == pytest.approx(made.certificate.upper, rel=1e-6)
+    with pytest.raises(InvalidInputError, match="ever written out"):
+        design(A, neighbours="replace")
+
+
 def test_a_union_under_replace_or_by_a_program_is_one_matrix(structured):
     text = "prefix:3*total:2+total:3*histogram:2"
     A = parse_workload(text).to_dense()

@@ -9,7 +9,7 @@ import click
 from pmldesign.answering import without_total
 from pmldesign.errors import InvalidInputError
 from pmldesign.neighbours import Neighbours
-from pmldesign.solving import DENSE_CELLS
+from pmldesign.solving import dense
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.workloads import UnionWorkload, Workload
 from pmldesign.workloads.centred import CentredWorkload
@@ -37,6 +37,6 @@ def usual_strategies(
 
 
 def _baseline(name: str, queries: Workload) -> Strategy:
-    if name == "workload" and isinstance(queries, UnionWorkload) and queries.shape[1] > DENSE_CELLS:
+    if name == "workload" and isinstance(queries, UnionWorkload) and not dense(queries):
         raise InvalidInputError("the inverse of so large a union takes minutes")
     return baseline(name, queries)

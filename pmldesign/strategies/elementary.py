@@ -53,11 +53,14 @@ def workload_strategy(workload: Workload) -> Strategy:
     """
     m, n = workload.shape
     check_entries("strategy 'workload'", (m, n))
-    matrix = np.empty((m, n))
-    for columns in column_blocks(m, n):
-        unit = np.zeros((n, columns.stop - columns.start))
-        np.fill_diagonal(unit[columns], 1.0)
-        matrix[:, columns] = workload.matvec(unit)
+    if m < n:
+        matrix = np.array(workload.to_dense())
+    else:
+        matrix = np.empty((m, n))
+        for columns in column_blocks(m, n):
+            unit = np.zeros((n, columns.stop - columns.start))
+            np.fill_diagonal(unit[columns], 1.0)
+            matrix[:, columns] = workload.matvec(unit)
     matrix.flags.writeable = False  # so that Strategy keeps it without a copy
     return Strategy("workload", matrix)
 

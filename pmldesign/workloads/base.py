@@ -92,7 +92,11 @@ class Workload(ABC):
 
     def column_squares(self) -> Array:
         """diag(A^T A), shape (n,): the squared norms of the columns."""
-        return self.gram(np.ones(self.shape[0])).diagonal()
+        m, n = self.shape
+        if m < n:
+            dense = self.to_dense()
+            return np.asarray(np.einsum("ij,ij->j", dense, dense))
+        return self.gram(np.ones(m)).diagonal()
 
     def longest_column(self) -> float:
         """Largest squared norm of a column, rounded up."""
@@ -105,7 +109,8 @@ class Workload(ABC):
             InvalidInputError: it has more than MAX_ENTRIES entries.
         """
         check_entries(self.name, self.shape)
-        return self.matvec(np.eye(self.shape[1]))
+        m, n = self.shape
+        return self.matvec(np.eye(n)) if m >= n else self.rmatvec(np.eye(m)).T
 
     def merge(self) -> Merged:
         """The same workload without repeated or zero rows and columns, as solvers want it."""

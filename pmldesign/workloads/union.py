@@ -119,11 +119,21 @@ class UnionWorkload(Workload):
             total += part.column_squares()
         return total
 
+    def to_dense(self) -> Array:
+        """The matrix itself, shape (m, n)."""
+        check_entries(self.name, self.shape)
+        return np.concatenate([part.to_dense() for part in self.parts])
+
     def merge(self) -> Merged:
-        """The same workload without zero rows and columns, nor repeated ones if it is small."""
+        """The same workload without zero rows and columns, nor repeated ones if it is small.
+
+        One with fewer queries than cells counts as small.
+        """
         m, n = self.shape
-        nothing = m * n > MERGED_ENTRIES and (
-            self.row_quadratic(np.eye(n)).all() and self.gram(np.ones(m)).diagonal().all()
+        nothing = (
+            m * n > MERGED_ENTRIES
+            and m >= n
+            and (self.row_quadratic(np.eye(n)).all() and self.column_squares().all())
         )
         if nothing:
             return Merged(self, np.arange(m), np.arange(n))

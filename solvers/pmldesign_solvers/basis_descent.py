@@ -12,12 +12,20 @@ to T and H are products along the other axes, and
     dT = 2 M dM,   M = N Z, Z = C^(-T):   the derivative in C is -Z G^T Z, with G = N^T dM.
 
 The descent is by limited-memory BFGS, with beta growing. It is not convex: it improves its start.
+
+The derivatives of the objective with respect to v and d are proportional to
+
+    u = v^(b - 1),   w = d^(beta - 1),   b = min(p/2, beta):
+
+the weights of queries and cells that stand for the two norms. Where the bases did not restrict the
+minimum they were dual weights of the smoothed problem; they give lower bounds in any case.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
@@ -27,8 +35,24 @@ from pmldesign_solvers.operators import Array
 from pmldesign_solvers.product_basis import Basis, Parts
 
 MEMORY = 20
-SHARPNESS = (40.0, 160.0, 640.0)
+SHARPNESS = (20.0, 80.0, 640.0)
 """Beta, one descent after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Descended:
+    """Where a descent ended.
+
+    Attributes:
+        bases: R_i and R_i^+.
+        weights: x, shape (r,).
+        u, w: of all queries and all cells, not normalised; shapes (m,) and (n,).
+    """
+
+    bases: list[Basis]
+    weights: Array
+    u: Array
+    w: Array
 
 
 class BasisObjective:
@@ -48,13 +72,22 @@ class BasisObjective:
         units = [np.eye(size).ravel() for size in self.sizes]
         return np.concatenate([*units, np.log(weights)])
 
-    def bases(self, vector: Array) -> list[Basis]:
-        """The bases that a vector stands for."""
-        turns, _ = self._split(vector)
-        return [
+    def end(self, vector: Array, beta: float) -> Descended:
+        """What a vector stands for."""
+        turns, logarithms = self._split(vector)
+        x = np.exp(logarithms)
+        bases = [
             Basis(turn.T @ basis.matrix, basis.inverse @ np.linalg.inv(turn.T))
             for turn, basis in zip(turns, self._bases, strict=True)
         ]
+        inverses = [np.linalg.inv(turn).T for turn in turns]
+        rows = [
+            _product([own @ inverse for own, inverse in zip(part, inverses, strict=True)], 1 / x)
+            for part in self._known
+        ]
+        columns = _product([basis.matrix.T for basis in bases], x)
+        u = _log_norm(np.concatenate(rows), min(self._p / 2, beta))[1]
+        return Descended(bases, x, u, _log_norm(columns, beta)[1])
 
     def value(self, vector: Array, beta: float) -> tuple[float, Array]:
         """The objective and its gradient."""
@@ -98,8 +131,8 @@ def descend(
     *,
     evaluations: int,
     proceed: Callable[[], bool],
-) -> Iterator[list[Basis]]:
-    """Bases of smaller and smaller value, one list for every sharpness.
+) -> Iterator[Descended]:
+    """Strategies of smaller and smaller value, one for every sharpness.
 
     Args:
         parts: of the union.
@@ -129,7 +162,7 @@ def descend(
         except _StoppedError:
             return
         vector = found.x
-        yield objective.bases(vector)
+        yield objective.end(vector, beta)
 
 
 class _StoppedError(Exception):

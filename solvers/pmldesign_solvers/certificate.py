@@ -157,17 +157,39 @@ def upper_bound(
         kind: what neighbours differ by; for pairs A counts on vectors that sum to zero only.
     """
     m, n = operator.shape
-    unit = np.eye(n)
-    residual = unit - basis @ strategy
     if kind == "cells":
         sensitivity = float(np.sqrt(np.einsum("ij,ij->j", strategy, strategy).max() + TINY))
         spread = 1.0
     else:
         sensitivity, spread = diameter(strategy) + np.sqrt(TINY), float(np.sqrt(2.0))
+    if m < n:
+        value, rest = _wide_sizes(operator, strategy, basis, p, centred=kind == "pairs")
+        return (value * sensitivity + rest * spread) * (1.0 + (m + n) * EPS)
+    residual = np.eye(n) - basis @ strategy
+    if kind == "pairs":
         residual -= residual.mean(axis=1, keepdims=True)
-    value = np.sqrt(_variance_norm(operator, basis, p)) * sensitivity
+    value = float(np.sqrt(_variance_norm(operator, basis, p))) * sensitivity
     value += _size_of_rest(operator, residual, p, NEGLIGIBLE * value / spread) * spread
     return float(value) * (1.0 + (m + n) * EPS)
+
+
+def _wide_sizes(
+    operator: Operator, strategy: Array, basis: Array, p: float, *, centred: bool
+) -> tuple[float, float]:
+    """(sum_i norm(X_i)^p)^(1/p) of X = L and of X = A - L R, without anything n x n.
+
+    The second one has what the product L R can be off by added.
+    """
+    reconstruction = operator.matvec(basis)
+    rest = operator.to_dense() - reconstruction @ strategy
+    if centred:
+        rest -= rest.mean(axis=1, keepdims=True)
+    value, left = (
+        float(np.sqrt(power_mean(np.einsum("ij,ij->i", rows, rows) + TINY, p / 2)))
+        for rows in (reconstruction, rest)
+    )
+    rounding = len(strategy) * EPS * float(np.linalg.norm(strategy))
+    return value, left + rounding * value
 
 
 def _variance_norm(operator: Operator, basis: Array, p: float) -> float:

@@ -25,6 +25,7 @@ from pmldesign_solvers.interior_point import InteriorPoint
 from pmldesign_solvers.kernels import NUMPY, check_device
 from pmldesign_solvers.merged import MergedWorkload, right_inverse
 from pmldesign_solvers.operators import Array, Operator
+from pmldesign_solvers.row_space import RowSpaceWorkload
 from pmldesign_solvers.scaling_problem import Point, ScalingProblem
 from pmldesign_solvers.search import Search, final_status
 from pmldesign_solvers.solution import Callback, Candidate, Solution, Status
@@ -128,7 +129,11 @@ def _cells(merged: MergedWorkload, p: float, device: str, rel_gap: float) -> Ite
     assert best is not None
     u, w = problem.turn(best.u, best.w)
     start = (u * merged.row_copies, w)
-    yield from _interior(merged, merged, Cells(merged.shape[1]), p, start)
+    if merged.wide:
+        row_space = RowSpaceWorkload(merged)
+        yield from _interior(merged, row_space, row_space.columns, p, start)
+    else:
+        yield from _interior(merged, merged, Cells(merged.shape[1]), p, start)
     yield from fixed_point
 
 
@@ -156,7 +161,7 @@ def _pairs(merged: MergedWorkload, p: float) -> Iterator[Candidate]:
 
 def _interior(
     merged: MergedWorkload,
-    problem: MergedWorkload | GroundedWorkload,
+    problem: MergedWorkload | GroundedWorkload | RowSpaceWorkload,
     differences: Differences,
     p: float,
     start: tuple[Array, Array] | None = None,

@@ -6,10 +6,12 @@ same share of the basis B. Equal rows count one by one: they share every weight 
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from pmldesign_solvers.certificate import DIRECT_ENTRIES, EPS
-from pmldesign_solvers.operators import Array, Indices, Operator
+from pmldesign_solvers.operators import Array, DenseOperator, Indices, Operator
 from pmldesign_solvers.shared_gram import SharedGram
 
 FLOOR = 1e-13
@@ -25,7 +27,7 @@ class MergedWorkload:
         row_copies: shape (m,), how many original rows each row stands for.
         column_copies: shape (n,), likewise.
         row_of, column_of: the merged row or column of every original one, -1 for zero.
-        decompositions: of n x n matrices so far; whoever decomposes counts here.
+        decompositions: of matrices of the smaller side so far; whoever decomposes counts here.
         rank: of the operator.
     """
 
@@ -44,28 +46,40 @@ class MergedWorkload:
         """Of the merged operator."""
         return self.operator.shape
 
+    @property
+    def wide(self) -> bool:
+        """Whether it has fewer rows than columns."""
+        return self.shape[0] < self.shape[1]
+
+    @cached_property
+    def tall(self) -> Operator:
+        """The operator, or its transpose if it is wide: the second side is the smaller one."""
+        if not self.wide:
+            return self.operator
+        return DenseOperator(np.ascontiguousarray(self.operator.to_dense().T))
+
     def _measure_rank(self) -> int:
         """Rank after scaling rows and columns to unit norms."""
-        m, n = self.shape
-        if 0 in (m, n):
+        if 0 in self.shape:
             return 0
         try:
             with np.errstate(over="raise", divide="raise", invalid="raise"):
-                return self._scaled_rank(n)
+                return self._scaled_rank(self.tall)
         except FloatingPointError:
             raise ValueError(
                 "the squares of its entries leave the range of float64; rescale it"
             ) from None
 
-    def _scaled_rank(self, n: int) -> int:
-        if _is_definite(self.operator.gram(self.row_copies)):
+    def _scaled_rank(self, operator: Operator) -> int:
+        m, n = operator.shape
+        if _is_definite(operator.gram(self.column_copies if self.wide else self.row_copies)):
             return n
-        rows = self.operator.row_norms(np.eye(n))
-        gram = self.operator.gram(1.0 / rows)
+        rows = operator.row_norms(np.eye(n))
+        gram = operator.gram(1.0 / rows)
         norms = np.sqrt(gram.diagonal())
-        if self.shape[0] * n <= DIRECT_ENTRIES:
+        if m * n <= DIRECT_ENTRIES:
             # a Gram matrix hides what is below the root of its rounding error
-            scaled = self.operator.to_dense() / np.sqrt(rows)[:, None] / norms
+            scaled = operator.to_dense() / np.sqrt(rows)[:, None] / norms
             values = np.linalg.svd(scaled, compute_uv=False)
         else:
             values = np.linalg.eigvalsh(gram / norms / norms[:, None])

@@ -141,26 +141,22 @@ class BasisProblem:
         rounding = 1 + (len(weights) + sum(self.shape) + self.queries) * EPS
         return (spread * sensitivity + math.sqrt(rest)) * rounding
 
-    def dual_weights(self, operator: Operator, point: BasisPoint) -> tuple[Array, Array]:
-        """U and w of the whole dual that go with a strategy, by matrices of all cells.
+    def cell_weights(self, operator: Operator, u: Array, weights: Array) -> Array:
+        """W, shape (n,), not normalised, that goes with a strategy, by matrices of all cells.
 
         At the optimum G W G = K with G = R^T R and K = A^T diag(u) A, so that
-        w_j^2 = (G^-1 K G^-1 K G^-1)_jj / G_jj; and u = v^((p - 2)/2) for finite p.
+        w_j^2 = (G^-1 K G^-1 K G^-1)_jj / G_jj.
         """
-        u = np.ones(self.queries) if self._plain is not None else point.u
-        if 2 < self.p < np.inf:
-            variances = self._row_norms(point.weights)
-            u = (variances / variances.max()) ** (self.p / 2 - 1)
         half = np.ones((1, 1))
         for basis in self.bases:
             half = np.kron(half, basis.inverse).astype(np.float64, copy=False)
-        half /= np.sqrt(point.weights)
+        half /= np.sqrt(weights)
         inverse = half @ half.T
         moved = operator.gram(u) @ inverse
         squares = np.einsum("ij,ij->j", moved, inverse @ moved)
-        columns = mode_products.multiply(self._columns, point.weights)
+        columns = mode_products.multiply(self._columns, weights)
         columns = np.maximum(columns, EPS * columns.max())  # zero where nothing is asked
-        return self.normalise(u, np.sqrt(np.maximum(squares, 0.0) / columns))
+        return np.asarray(np.sqrt(np.maximum(squares, 0.0) / columns))
 
     def _row_norms(self, weights: Array) -> Array:
         parts = [mode_products.multiply(rows, 1 / weights) for rows in self._rows]

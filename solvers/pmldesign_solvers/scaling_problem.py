@@ -44,7 +44,7 @@ from pmldesign_solvers.certificate import (
 )
 from pmldesign_solvers.kernels import NUMPY, kernels
 from pmldesign_solvers.merged import MergedWorkload, right_inverse
-from pmldesign_solvers.operators import Array, DenseOperator, Operator
+from pmldesign_solvers.operators import Array, Operator
 
 ACCURATE = 1e-12
 """Eigenvalues of a Gram matrix below this fraction of the largest have too few digits."""
@@ -90,15 +90,12 @@ class ScalingProblem:
         self._rank = merged.rank
         self.device = device
         one_each = np.ones_like(merged.column_copies)
-        m, n = merged.shape
-        self.transposed = m < n
+        self.transposed = merged.wide
+        self.operator: Operator = merged.tall
         if self.transposed:
-            dense = np.ascontiguousarray(merged.operator.to_dense().T)
-            self.operator: Operator = DenseOperator(dense)
             self.row_p, self.column_p = np.inf, p
             self.row_counts, self.column_counts = one_each, merged.row_copies
         else:
-            self.operator = merged.operator
             self.row_p, self.column_p = p, np.inf
             self.row_counts, self.column_counts = merged.row_copies, one_each
         self._kernels = kernels(self.operator, device)

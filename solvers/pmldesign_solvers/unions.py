@@ -34,7 +34,7 @@ DENSE_CELLS = 4096
 """Largest number of cells for one eigendecomposition of that size."""
 BLOCK_GAP, BLOCK_STEPS = 1e-4, 40
 """Of the dual weights on one attribute."""
-EVALUATIONS = 150
+EVALUATIONS = 600
 """Of the objective of the descent, for each sharpness."""
 
 
@@ -145,11 +145,7 @@ def _stages(
         yield
     assert search.problem is not None
     assert search.point is not None
-    if operator.shape[1] <= DENSE_CELLS:
-        u, w = search.problem.dual_weights(operator, search.point)
-        search.below(lower_bound(operator, u, w, p), u, w)
-        yield
-    better = basis_descent.descend(
+    descents = basis_descent.descend(
         parts,
         search.problem.bases,
         search.point.weights,
@@ -157,9 +153,27 @@ def _stages(
         evaluations=EVALUATIONS,
         proceed=search.proceed,
     )
-    for improved in better:
-        search.weigh(BasisProblem(parts, improved, p))
+    for number, found in enumerate(descents, start=1):
+        improved = BasisProblem(parts, found.bases, p)
+        search.weigh(improved)
         yield
+        if operator.shape[1] > DENSE_CELLS:
+            continue
+        if number == 1:
+            _dense(search, operator, improved, found.u, found.w)
+            yield
+        if number == 1 or (number == len(basis_descent.SHARPNESS) and math.isfinite(p)):
+            w = improved.cell_weights(operator, found.u, found.weights)
+            _dense(search, operator, improved, found.u, w)
+            yield
+
+
+def _dense(
+    search: UnionSearch, operator: Operator, problem: BasisProblem, u: Array, w: Array
+) -> None:
+    """The lower bound of any weights, by a matrix of all cells."""
+    u, w = problem.normalise(u, w)
+    search.below(lower_bound(operator, u, w, problem.p), u, w)
 
 
 def _norms(search: UnionSearch, parts: Parts, p: float) -> Array:

@@ -15,16 +15,23 @@ from pmldesign_solvers.interior_point import InteriorPoint
 from pmldesign_solvers.merged import MergedWorkload, right_inverse
 from pmldesign_solvers.newton import NewtonSystem
 from pmldesign_solvers.operators import DenseOperator
+from pmldesign_solvers.row_space import RowSpaceWorkload
 
 KINDS = ["cells", "pairs"]
+COORDINATES = [*KINDS, "row space"]
 P_VALUES = [2.0, 3.0, 10.0, math.inf]
 
 
 def start(A, p, kind):
     """Dual function, A in its coordinates, difference vectors as columns, copies of rows."""
     merged = MergedWorkload(DenseOperator(np.asarray(A, dtype=float)))
-    problem = merged if kind == "cells" else GroundedWorkload(merged)
-    differences = Cells(merged.shape[1]) if kind == "cells" else problem.pairs
+    problem, differences = merged, Cells(merged.shape[1])
+    if kind == "pairs":
+        problem = GroundedWorkload(merged)
+        differences = problem.pairs
+    elif kind == "row space":
+        problem = RowSpaceWorkload(merged)
+        differences = problem.columns
     matrix = problem.operator.to_dense()
     vectors = differences.vectors().T
     return DualFunction(problem, differences, p), matrix, vectors, problem.row_copies
@@ -36,7 +43,8 @@ def nuclear(A, V, u, w):
 
 def random_point(kind, p=math.inf, seed=0, shape=(6, 5)):
     rng = np.random.default_rng(seed)
-    function, A, V, _ = start(rng.standard_normal(shape), p, kind)
+    A = rng.standard_normal(shape)
+    function, A, V, _ = start(A.T if kind == "row space" and shape[0] > shape[1] else A, p, kind)
     return function, A, V, rng.uniform(0.2, 1.0, len(A)), rng.uniform(0.2, 1.0, V.shape[1])
 
 
@@ -46,7 +54,7 @@ def slopes(function, x, step=1e-5):
     return np.array([(function(x + s) - function(x - s)) / (2 * step) for s in shifts]).T
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", COORDINATES)
 @pytest.mark.parametrize("shape", [(6, 5), (3, 5), (40, 4)])
 def test_squared_norms_are_the_gradient_of_twice_the_dual(kind, shape):
     function, A, V, u, w = random_point(kind, shape=shape)
@@ -63,7 +71,7 @@ def newton(function, here, added, **options):
     return NewtonSystem(*problem, here.strategy, here.basis, here.values, added, **options)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", COORDINATES)
 @pytest.mark.parametrize("shape", [(6, 5), (40, 4)])
 @pytest.mark.parametrize("p", [2.0, 4.0, math.inf])
 def test_the_newton_system_is_the_derivative_of_the_gradient(kind, shape, p):
@@ -88,7 +96,7 @@ def test_the_newton_system_is_the_derivative_of_the_gradient(kind, shape, p):
 
 
 @pytest.mark.parametrize("smallest", [1e-8, 1e-4, 0.5])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", COORDINATES)
 def test_the_quadrature_is_the_diagonal_of_the_system(kind, smallest):
     function, _, V, u, w = random_point(kind)
     w = np.geomspace(smallest, 1.0, len(w))

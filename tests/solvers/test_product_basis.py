@@ -100,17 +100,45 @@ def test_a_product_alone_has_the_norm_in_the_basis_of_its_design(p):
 
 @pytest.mark.parametrize("p", EXPONENTS)
 @pytest.mark.parametrize("text", TEXTS)
-def test_dual_weights_of_a_strategy_prove_no_more_than_the_norm(text, p):
+def test_weights_that_go_with_a_strategy_prove_no_more_than_the_norm(text, p):
     one = union(text)
-    problem = BasisProblem(one.parts, row_bases(one), p)
-    *_, point = problem.points(1e-4, 100)
-    u, w = problem.dual_weights(one.workload, point)
-    assert u.shape == one.dense.shape[:1]
-    assert w.shape == one.dense.shape[1:]
-    assert w.sum() == pytest.approx(1.0)
-    assert certificate.dual_norm(u, p) == pytest.approx(1.0)
-    found = certificate.lower_bound(one.workload, u, w, p)
-    assert 0.3 * norm(text, p).lower <= found <= norm(text, p).upper
+    start = BasisProblem(one.parts, row_bases(one), p)
+    *_, point = start.points(1e-4, 100)
+    found = next(
+        basis_descent.descend(
+            one.parts, start.bases, point.weights, p, evaluations=150, proceed=lambda: True
+        )
+    )
+    problem = BasisProblem(one.parts, found.bases, p)
+    cells = problem.cell_weights(one.workload, found.u, found.weights)
+    for w in (cells, found.w):
+        u, w = problem.normalise(found.u, w)
+        assert u.shape == one.dense.shape[:1]
+        assert w.shape == one.dense.shape[1:]
+        assert w.sum() == pytest.approx(1.0)
+        assert certificate.dual_norm(u, p) == pytest.approx(1.0)
+        bound = certificate.lower_bound(one.workload, u, w, p)
+        assert 0.9 * norm(text, p).lower <= bound <= norm(text, p).upper
+
+
+@given(random_unions(), exponents, st.sampled_from([3.0, 20.0]))
+@settings(max_examples=30)
+def test_the_weights_of_a_descent_are_the_slopes_of_its_norms(given_union, p, beta):
+    one, rng = given_union
+    objective = BasisObjective(one.parts, row_bases(one), p)
+    vector = objective.start(rng.uniform(0.5, 2, math.prod(objective.sizes)))
+    found = objective.end(vector, beta)
+    R = np.sqrt(found.weights)[:, None] * reduce(np.kron, [b.matrix for b in found.bases])
+    L = one.dense @ np.linalg.pinv(R)
+    power = min(p / 2, beta)
+    for weights, squares, b in (
+        (found.u, (L**2).sum(axis=1), power),
+        (found.w, (R**2).sum(axis=0), beta),
+    ):
+        expected = squares ** (b - 1)
+        np.testing.assert_allclose(
+            weights / weights.max(), expected / expected.max(), rtol=1e-6, atol=1e-12
+        )
 
 
 def test_bases_are_orthonormal_and_span_the_rows():
@@ -157,7 +185,7 @@ def test_the_objective_of_the_descent_is_the_squared_value(given_union, p):
     point[: sum(s * s for s in objective.sizes)] += 0.1 * rng.uniform(
         -1, 1, size=sum(s * s for s in objective.sizes)
     )
-    turned = BasisProblem(one.parts, objective.bases(point), p)
+    turned = BasisProblem(one.parts, objective.end(point, 1.0).bases, p)
     exact = 2 * math.log(turned.upper_bound(weights))
     beta = 1e4
     value, _ = objective.value(point, beta)
@@ -178,12 +206,12 @@ def test_what_the_descent_returns_is_a_better_basis_or_the_same(text, p):
         )
     )
     assert len(found) == len(basis_descent.SHARPNESS)
-    for bases in found:
-        for basis in bases:
+    for one_end in found:
+        for basis in one_end.bases:
             np.testing.assert_allclose(
                 basis.matrix @ basis.inverse, np.eye(len(basis.matrix)), atol=1e-8
             )
-        problem = BasisProblem(one.parts, bases, p)
+        problem = BasisProblem(one.parts, one_end.bases, p)
         best = min(problem.points(1e-4, 100), key=lambda point: point.upper)
         assert problem.upper_bound(best.weights) >= norm(text, p).lower
         assert best.upper <= start.upper * (1 + 0.02)

@@ -45,7 +45,7 @@ def test_the_bounds_enclose_the_norm(text, p):
     assert_certified(found, one, p)
     assert found.certificate.lower <= norm(text, p).upper
     assert found.certificate.upper >= norm(text, p).lower
-    assert found.certificate.gap < (0.06 if p == 2 else 0.16)
+    assert found.certificate.gap < 0.06
     assert found.status in (Status.STRUCTURED, Status.OPTIMAL)
 
 
@@ -149,17 +149,19 @@ def test_without_the_descent_it_is_no_better(monkeypatch, p):
     monkeypatch.setattr(basis_descent, "descend", lambda *_, **__: iter(()))
     plain = unions.solve(*one.arguments, p)
     assert found.certificate.upper <= plain.certificate.upper
-    assert found.certificate.lower == plain.certificate.lower
+    assert found.certificate.lower >= plain.certificate.lower
 
 
 def test_bad_bases_from_the_descent_are_not_taken(monkeypatch):
     # a basis that lost a row does not answer the workload, whatever its weights promise
     one = union(TEXTS[0])
-    monkeypatch.setattr(basis_descent, "descend", lambda *_, **__: iter([broken]))
+    m, n = one.dense.shape
     broken = []
+    end = basis_descent.Descended(broken, np.ones(1), np.ones(m), np.ones(n))
+    monkeypatch.setattr(basis_descent, "descend", lambda *_, **__: iter([end]))
     for attribute in one.arguments[2]:
-        n = attribute.shape[1]
-        broken.append(unions.Basis(np.eye(n)[:1], np.eye(n)[:, :1]))
+        size = attribute.shape[1]
+        broken.append(unions.Basis(np.eye(size)[:1], np.eye(size)[:, :1]))
     found = unions.solve(*one.arguments, 2.0)
     assert_certified(found, one, 2.0)
 

@@ -242,3 +242,14 @@ def test_a_strategy_for_a_public_total_says_so_when_asked_for_it():
     differences = Strategy("differences", [[1.0, -1.0]])
     with pytest.raises(InvalidInputError, match="take neighbours 'replace'"):
         differences.variances(ArrayWorkload([[1.0, 1.0]]))
+
+
+def test_few_queries_are_checked_without_a_matrix_of_all_cells():
+    rng = np.random.default_rng(4)
+    A = rng.integers(1, 5, (3, 50_000)).astype(float)
+    both, first = Strategy("both", A), Strategy("first", A[:1])
+    both.require_answers(ArrayWorkload(A))
+    np.testing.assert_allclose(both.variances(ArrayWorkload(A)), 1.0)
+    with pytest.raises(InvalidInputError, match="cannot answer row 1"):
+        first.require_answers(ArrayWorkload(A))
+    first.require_answers(ArrayWorkload(3 * A[:1]))
