@@ -41,7 +41,7 @@ SHARPNESS = (20.0, 80.0, 640.0)
 
 @dataclass(frozen=True, slots=True)
 class Descended:
-    """Where a descent ended.
+    """Where a descent began or ended.
 
     Attributes:
         bases: R_i and R_i^+.
@@ -121,6 +121,12 @@ class BasisObjective:
         return [
             own.reshape(size, size) for own, size in zip(turns, self.sizes, strict=True)
         ], logarithms
+
+
+def beginning(parts: Parts, bases: Sequence[Basis], weights: Array, p: float) -> Descended:
+    """The start of `descend`, with the weights of its first norms."""
+    objective = BasisObjective(parts, bases, p)
+    return objective.end(objective.start(weights / weights.max()), SHARPNESS[0])
 
 
 def descend(

@@ -4,8 +4,10 @@ Upper bound: a strategy in a product basis (`product_basis`). For each attribute
 the best Gram matrix for all that is asked about it are one candidate; the total and the
 eigenvectors for what differs between the cells are another. The better ones are improved by descent
 (`basis_descent`). Lower bound: the best of those that need no matrix of all cells
-(`product_bounds`), and up to DENSE_CELLS cells the nuclear norm for the dual weights that go with
-the strategy. The bounds do not meet in general.
+(`product_bounds`), and up to DENSE_CELLS cells nuclear norms for dual weights that go with a
+strategy: both slopes of the first, smoothest descent; or the u among them and the w that its Gram
+matrix asks for, at finite p before the first and after the last descent, at p = inf, where u is
+that of a smoothed norm, after the first. The bounds do not meet in general.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pmldesign_solvers import basis_descent, diagonal_scaling, gamma, mode_products
+from pmldesign_solvers.basis_descent import Descended
 from pmldesign_solvers.certificate import EPS, Certificate, lower_bound, power_mean
 from pmldesign_solvers.operators import Array, Operator
 from pmldesign_solvers.product_basis import (
@@ -145,34 +148,36 @@ def _stages(
         yield
     assert search.problem is not None
     assert search.point is not None
-    descents = basis_descent.descend(
-        parts,
-        search.problem.bases,
-        search.point.weights,
-        p,
-        evaluations=EVALUATIONS,
-        proceed=search.proceed,
-    )
+    start = parts, search.problem.bases, search.point.weights, p
+    small, last = operator.shape[1] <= DENSE_CELLS, len(basis_descent.SHARPNESS)
+    gram_at = (0, last) if math.isfinite(p) else (1,)
+    if small and 0 in gram_at:
+        _dense(search, operator, search.problem, basis_descent.beginning(*start), from_gram=True)
+        yield
+    descents = basis_descent.descend(*start, evaluations=EVALUATIONS, proceed=search.proceed)
     for number, found in enumerate(descents, start=1):
         improved = BasisProblem(parts, found.bases, p)
         search.weigh(improved)
         yield
-        if operator.shape[1] > DENSE_CELLS:
-            continue
-        if number == 1:
-            _dense(search, operator, improved, found.u, found.w)
+        if small and number == 1:
+            _dense(search, operator, improved, found)
             yield
-        if number == 1 or (number == len(basis_descent.SHARPNESS) and math.isfinite(p)):
-            w = improved.cell_weights(operator, found.u, found.weights)
-            _dense(search, operator, improved, found.u, w)
+        if small and number in gram_at:
+            _dense(search, operator, improved, found, from_gram=True)
             yield
 
 
 def _dense(
-    search: UnionSearch, operator: Operator, problem: BasisProblem, u: Array, w: Array
+    search: UnionSearch,
+    operator: Operator,
+    problem: BasisProblem,
+    found: Descended,
+    *,
+    from_gram: bool = False,
 ) -> None:
-    """The lower bound of any weights, by a matrix of all cells."""
-    u, w = problem.normalise(u, w)
+    """The lower bound of the slopes of a descent, or of their u and the w of `cell_weights`."""
+    w = problem.cell_weights(operator, found.u, found.weights) if from_gram else found.w
+    u, w = problem.normalise(found.u, w)
     search.below(lower_bound(operator, u, w, problem.p), u, w)
 
 
