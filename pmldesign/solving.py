@@ -1,14 +1,15 @@
 """Which solver takes which workload.
 
-product                     factor by factor: gamma_(p)(A x B) = gamma_(p)(A) gamma_(p)(B), since
-the product of feasible factorizations is feasible for A x B, and so
-is the product of dual points
+product, add-remove         factor by factor: gamma_(p)(A x B) = gamma_(p)(A) gamma_(p)(B), since
+                            the product of feasible factorizations is feasible for A x B, and so
+                            is the product of dual points
+product, replace            as one matrix up to DENSE_CELLS different cells; beyond, the strategy
+                            for add-remove, with bounds that need not meet (`product_replace`)
 marginals                   by their residual spaces, exactly, over domains of any size
 union of products           as one matrix up to DENSE_CELLS cells; beyond, a strategy in a
-product basis, with bounds that need not meet
-anything else, and every    as one matrix
-workload under replace or
-by a semidefinite program
+                            product basis, with bounds that need not meet
+anything else, and          as one matrix
+semidefinite programs
 """
 
 from __future__ import annotations
@@ -20,14 +21,19 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Literal
 
-import numpy as np
-
 from pmldesign.errors import InvalidInputError, NotConvergedError
+from pmldesign.product_replace import (
+    Parts,
+    lower_of_parts,
+    lower_of_weights,
+    status_under_replace,
+    under_replace,
+)
 from pmldesign.strategies import MarginalsStrategy, ProductStrategy, Strategy, kronecker
 from pmldesign.workloads import KroneckerWorkload, MarginalsWorkload, UnionWorkload, Workload
-from pmldesign.workloads.base import check_entries
+from pmldesign.workloads.base import MAX_ENTRIES, check_entries
 from pmldesign.workloads.union import by_attribute, products_over
-from pmldesign_solvers import gamma, unions
+from pmldesign_solvers import gamma, product_pairs, unions
 from pmldesign_solvers.certificate import Certificate, Kind
 from pmldesign_solvers.operators import Array
 from pmldesign_solvers.solution import Callback, Solution, Status
@@ -40,6 +46,8 @@ DENSE_CELLS = 2048
 """Largest number of cells of a union of products that is solved as one matrix."""
 STRUCTURED = (KroneckerWorkload, MarginalsWorkload, UnionWorkload)
 """Workloads that are not solved as one matrix, or not always."""
+FACTOR_GAP = 1e-4
+"""Of the factors of a part of a union, for its lower bound under replace."""
 MAX_PROGRAM_SIZE = 400
 """Rows and columns of the matrix variable of a semidefinite program, together."""
 
@@ -78,21 +86,22 @@ def solve(workload: Workload, p: float, limits: Limits) -> Solved:
         InvalidInputError: a workload that is all zero, or too large for the method.
         NotConvergedError: the convex solver returned no point at all.
     """
-    structured = limits.method == "scaling" and limits.kind == "cells"
-    if structured and isinstance(workload, KroneckerWorkload):
-        return _solve_product(workload, p, limits)
+    structured = limits.method == "scaling"
     if structured and isinstance(workload, MarginalsWorkload):
         return _solve_marginals(workload, p, limits)
+    if structured and isinstance(workload, KroneckerWorkload):
+        if limits.kind == "cells":
+            return _solve_product(workload, p, limits)
+        if not _is_dense(workload):
+            return _solve_product_pairs(workload, p, limits)
     if structured and isinstance(workload, UnionWorkload) and workload.shape[1] > DENSE_CELLS:
         sizes = tuple(one.shape[1] for one in by_attribute(workload))
         parts = products_over(workload, sizes)
         if len(sizes) > 1 and parts is not None:
             return _solve_union(workload, parts, p, limits)
     remedy = "take a smaller workload"
-    if limits.kind == "pairs" and isinstance(workload, STRUCTURED):
-        remedy += (
-            ", or add-remove neighbours, for which a workload of this form keeps its structure"
-        )
+    if limits.method != "scaling" and isinstance(workload, STRUCTURED):
+        remedy += ", or method 'scaling', for which a workload of this form keeps its structure"
     check_entries("the strategy", (workload.shape[1], workload.shape[1]), remedy=remedy)
     return _solve_matrix(workload, p, limits)
 
@@ -120,11 +129,52 @@ def _solve_product(workload: KroneckerWorkload, p: float, limits: Limits) -> Sol
     )
 
 
+def _is_dense(workload: KroneckerWorkload) -> bool:
+    """Whether a product under replace is solved as one matrix: few distinct cells."""
+    queries, cells = workload.shape
+    if cells > DENSE_CELLS and workload.distinct_shape[1] > DENSE_CELLS:
+        return False
+    return max(queries, cells) * cells <= MAX_ENTRIES
+
+
+def _solve_product_pairs(workload: KroneckerWorkload, p: float, limits: Limits) -> Solved:
+    """The best product for add-remove neighbours, as what it is worth under replace."""
+    found = _solve_product(workload, p, replace(limits, kind="cells"))
+    duals = [
+        (factor, u, w) for factor, (u, w) in zip(workload.factors, found.dual_factors, strict=True)
+    ]
+    lower = product_pairs.lower_bound(duals, p)
+    return _as_pairs(workload, [workload.factors], found, lower, p, limits)
+
+
+def _as_pairs(
+    workload: Workload, parts: Parts, found: Solved, lower: float, p: float, limits: Limits
+) -> Solved:
+    """What was found for add-remove neighbours, under replace."""
+    if not isinstance(found.strategy, ProductStrategy):
+        raise TypeError(f"a strategy for {workload.name!r} is a product")
+    if lower == 0:
+        raise InvalidInputError(
+            f"workload {workload.name!r}: the workload asks for nothing but the total, which is "
+            "public under replace"
+        )
+    strategy, upper = under_replace(workload, parts, found.strategy, found.certificate.upper, p)
+    certificate = Certificate(lower, upper)
+    return replace(
+        found,
+        strategy=strategy,
+        certificate=certificate,
+        status=status_under_replace(found.status, certificate, limits.rel_gap),
+    )
+
+
 def _solve_marginals(workload: MarginalsWorkload, p: float, limits: Limits) -> Solved:
     from pmldesign_solvers.marginals import solve_marginals
+    from pmldesign_solvers.marginals_pairs import solve_marginal_pairs
 
+    solver = solve_marginals if limits.kind == "cells" else solve_marginal_pairs
     with _as_invalid_input(workload):
-        found = solve_marginals(
+        found = solver(
             workload.sizes,
             workload.subsets,
             workload.weights,
@@ -137,7 +187,7 @@ def _solve_marginals(workload: MarginalsWorkload, p: float, limits: Limits) -> S
     return Solved(
         strategy=MarginalsStrategy("design", workload.sizes, found.residuals, found.precisions),
         certificate=found.certificate,
-        dual_factors=((found.dual_u, np.ones(1)),),
+        dual_factors=((found.dual_u, found.dual_w),),
         status=found.status,
         steps=found.steps,
         eigendecompositions=0,
@@ -145,9 +195,7 @@ def _solve_marginals(workload: MarginalsWorkload, p: float, limits: Limits) -> S
     )
 
 
-def _solve_union(
-    workload: UnionWorkload, parts: Sequence[Sequence[Workload]], p: float, limits: Limits
-) -> Solved:
+def _solve_union(workload: UnionWorkload, parts: Parts, p: float, limits: Limits) -> Solved:
     with _as_invalid_input(workload):
         found = unions.solve(
             workload,
@@ -160,7 +208,14 @@ def _solve_union(
             callback=limits.callback,
         )
     factors = [Strategy("design", basis.matrix, inverse=basis.inverse) for basis in found.bases]
-    return _solved(ProductStrategy("design", factors, weights=found.weights), found)
+    solved = _solved(ProductStrategy("design", factors, weights=found.weights), found)
+    if limits.kind == "cells":
+        return solved
+    lower = max(
+        lower_of_parts(parts, p, rel_gap=FACTOR_GAP),
+        lower_of_weights(workload, found.dual_lower, found.dual_u, found.dual_w),
+    )
+    return _as_pairs(workload, parts, solved, lower, p, limits)
 
 
 def _solve_matrix(workload: Workload, p: float, limits: Limits) -> Solved:

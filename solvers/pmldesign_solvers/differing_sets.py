@@ -86,6 +86,8 @@ class DifferingSets:
             types: distinct types, shape (T types, classes).
             values: of each T of a type, shape (T types,).
         """
+        if not self.classes:  # cells that differ in nothing
+            return np.full((), values.sum())
         degrees = types.max(axis=0, initial=0)
         tensor = np.zeros(tuple(degrees + 1))
         tensor[tuple(types.T)] = values
@@ -94,6 +96,22 @@ class DifferingSets:
             front = np.moveaxis(tensor, axis, -1) @ (sizes[:, None] * means)
             tensor = np.moveaxis(front, -1, axis)
         return tensor
+
+    def distances(self, types: Indices, type_of: Indices, values: Array) -> Array:
+        """Squared distance of two cells for every type of U, shape `shape`, rounded up.
+
+        The largest value of a type stands for all sets of it, and no distance falls with a value.
+        The arguments are those of `largest_distance`.
+        """
+        if not self.classes:
+            return np.zeros(())
+        most = np.zeros(len(types))
+        np.maximum.at(most, type_of, values)
+        sums = self.sums(types, most)
+        rounding = (len(values) + 8 * sum(self.shape) + 100) * EPS
+        squares = 2 * (sums.flat[0] * (1 + rounding) - sums)
+        squares.flat[0] = 0.0
+        return np.asarray(squares)
 
     def largest_distance(
         self, types: Indices, type_of: Indices, values: Array, dimensions: Array
@@ -110,13 +128,13 @@ class DifferingSets:
         """
         rounding = 1 + (len(values) + 8 * sum(self.shape) + 100) * EPS
         if self.listed:
-            most = np.zeros(len(types))
-            np.maximum.at(most, type_of, values)
-            sums = self.sums(types, most)
-            return 2 * float(sums.flat[0] - sums.min()) * rounding
+            return float(self.distances(types, type_of, values).max())
         # every product is at least that of one difference, in the attribute of fewest values
         fewest = np.array(
-            [min((s for s, t in zip(self.values, row, strict=True) if t), default=2) for row in types]
+            [
+                min((s for s, t in zip(self.values, row, strict=True) if t), default=2)
+                for row in types
+            ]
         )
         each = np.where(types.any(axis=1), 1 + 1 / (fewest - 1.0), 0.0)[type_of]
         return 2 * float(each @ (values * dimensions)) * rounding
@@ -164,16 +182,16 @@ def differing_sets(sizes: Sequence[int], sets: Sets) -> DifferingSets:
                 rest.setdefault(i, {})[others] = value
     classes: list[list[int]] = []
     for i in sorted(rest):
-        for members in classes:
-            first = members[0]
+        for known in classes:
+            first = known[0]
             if sizes[first] == sizes[i] and _exchangeable(rest[first], rest[i], first, i):
-                members.append(i)
+                known.append(i)
                 break
         else:
             classes.append([i])
     return DifferingSets(
-        classes=tuple(tuple(members) for members in classes),
-        values=tuple(sizes[members[0]] for members in classes),
+        classes=tuple(tuple(known) for known in classes),
+        values=tuple(sizes[known[0]] for known in classes),
     )
 
 

@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pmldesign_solvers.certificate import EPS, Certificate, dual_norm, power_mean
-from pmldesign_solvers.differing_sets import DifferingSets, differing_sets
+from pmldesign_solvers.differing_sets import differing_sets
 from pmldesign_solvers.marginals import MarginalsSolution, check_range
 from pmldesign_solvers.marginals_newton import Newton
 from pmldesign_solvers.operators import Array, Indices
@@ -77,8 +77,14 @@ def solve_marginal_pairs(
     """Compute gamma_(p) of a collection of marginals under replace with a certificate.
 
     Args:
-        sizes, subsets, weights, p, rel_gap, max_steps, time_limit, callback: as for
-            `solve_marginals`.
+        sizes: number of values of each attribute, at least 1.
+        subsets: the attributes (from 0, increasing) of each marginal; () is the total.
+        weights: c_S > 0, shape (K,).
+        p: in [2, inf].
+        rel_gap: stop when upper / lower - 1 is at most this.
+        max_steps: stop after this many steps, in each of which both problems take their turn.
+        time_limit: in seconds; None for none. A step is never cut short.
+        callback: called after every step. Ctrl-C during the search returns the best so far.
 
     Returns:
         The solution, without the residual of the total, for the l2 sensitivity 1 under replace.
@@ -186,7 +192,10 @@ class _Problem:
     def _best_rho(self, u: Array, columns: Array, rho: Array) -> tuple[Array, Array]:
         """The best rho for u, with the columns of C that it needs."""
         each = self.spaces.dimensions * np.sqrt(2 * self._eigenvalues(u))
-        sizes, numbers = (np.bincount(self._type_of, weights=values)[1:] for values in (each, self.spaces.dimensions))
+        sizes, numbers = (
+            np.bincount(self._type_of, weights=values)[1:].astype(np.float64)
+            for values in (each, self.spaces.dimensions)
+        )
 
         def farthest(b: Array) -> Array | None:
             if not self.sets.listed:

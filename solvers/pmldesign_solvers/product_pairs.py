@@ -6,8 +6,9 @@ diag(w)^(1/2), s = w^(1/2), a unit vector, and K = B^T B,
 
     gamma_(p)(A) >= nuclear_norm(B (1 - s s^T)) / c^(1/2) = trace(C^(1/2)) / c^(1/2),
 
-C being K on the vectors orthogonal to s. With the eigenvalues k_a and eigenvectors of K, and s_a the
-coordinates of s in them, det(C + t) = phi(t) det(K + t) for phi(t) = sum_a s_a^2 / (k_a + t), so that
+C being K on the vectors orthogonal to s. With the eigenvalues k_a and eigenvectors of K, and s_a
+the coordinates of s in them, det(C + t) = phi(t) det(K + t), phi(t) = sum_a s_a^2 / (k_a + t), so
+that
 
     trace(K^(1/2)) - trace(C^(1/2)) = 1/pi int_0^inf h(t) t^(-1/2) dt,
     h(t) = sum_a s_a^2 k_a / (k_a + t)^2 / phi(t),
