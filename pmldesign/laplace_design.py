@@ -31,7 +31,7 @@ from pmldesign.workloads import (
 )
 from pmldesign_solvers import l1_strategies
 from pmldesign_solvers.l1_scales import AddRemoveL1, Leakage, ReplaceL1, ScaleRule
-from pmldesign_solvers.l1_solution import L1Status, L1Step, Start
+from pmldesign_solvers.l1_solution import L1Solution, L1Status, L1Step, Start
 
 DP_RESTARTS = 4
 """Random starts of the search under DP that a search under PML begins from."""

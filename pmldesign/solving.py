@@ -143,7 +143,8 @@ def _solve_product_pairs(workload: KroneckerWorkload, p: float, limits: Limits) 
     duals = [
         (factor, u, w) for factor, (u, w) in zip(workload.factors, found.dual_factors, strict=True)
     ]
-    lower = product_pairs.lower_bound(duals, p)
+    lower, best = product_pairs.best_duals(duals, p)
+    found = replace(found, dual_factors=tuple((u, w) for _, u, w in best))
     return _as_pairs(workload, [workload.factors], found, lower, p, limits)
 
 

@@ -41,6 +41,8 @@ QUADRATURE = 1e-9
 """Of trace(K^(1/2)): more than the error of the integral."""
 GRID = 1e-12
 """Eigenvalues of a factor are cut to multiples of this part of the largest one."""
+POWERS = (1.0, 0.9, 0.8, 0.7, 0.6)
+"""Of weights for add-remove neighbours, that are tried under replace."""
 MOST_VALUES = 2**18
 CUT = 2**-14
 """Relative width of the cells to which more eigenvalues than that are cut."""
@@ -71,6 +73,17 @@ def lower_bound(duals: Sequence[Dual], p: float) -> float:
         return 0.0
     kept = max(0.0, spectrum.trace_without() * math.sqrt(2 / ((1 - single) * norm)))
     return kept * (1 - (terms + len(spectrum.values)) * EPS)
+
+
+def best_duals(duals: Sequence[Dual], p: float) -> tuple[float, list[Dual]]:
+    """The best bound from powers of the weights of cells, and the weights that give it.
+
+    Far pairs count more under replace, and so do cells that weigh little otherwise.
+    """
+    powers = [[(operator, u, w**power) for operator, u, w in duals] for power in POWERS]
+    bounds = [lower_bound(tried, p) for tried in powers]
+    best = int(np.argmax(bounds))
+    return bounds[best], [(operator, u, w / w.sum()) for operator, u, w in powers[best]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
