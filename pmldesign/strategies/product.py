@@ -97,7 +97,9 @@ class ProductStrategy(Strategy):
         if neighbours is Neighbours.REPLACE:
             if self.cells <= WRITTEN_CELLS:
                 return super().sensitivity_under(neighbours, norm)
-            return self._largest_distance(norm)
+            if norm not in self._distances:
+                self._distances[norm] = self._largest_distance(norm)
+            return self._distances[norm]
         if self.weights is None:
             factors = [factor.sensitivity_under(neighbours, norm) for factor in self.factors]
             return math.prod(factors)
@@ -115,6 +117,11 @@ class ProductStrategy(Strategy):
         return DistanceProfile(
             np.array([farthest]), np.array([float(self.cells - 1)]), 1.0, float(self.cells)
         )
+
+    @cached_property
+    def _distances(self) -> dict[Norm, float]:
+        """Those that are known already."""
+        return {}
 
     def _largest_distance(self, norm: Norm) -> float:
         """Largest distance of two columns, or more, from the factors."""

@@ -24,7 +24,6 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import EPS, WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign_solvers import mode_products
-from pmldesign_solvers.farthest import largest_distance_of_grams
 from pmldesign_solvers.operators import NOTHING, Array, DenseOperator, Indices, Merged, Operator
 
 MERGED_ENTRIES = 2**24
@@ -160,6 +159,8 @@ class KroneckerWorkload(KroneckerOperator, Workload):
         """Largest squared distance of two columns, rounded up."""
         if self.shape[1] <= WRITTEN_CELLS:
             return super().longest_difference()
+        from pmldesign_solvers.farthest import largest_distance_of_grams
+
         grams = [factor.gram(np.ones(factor.shape[0])) for factor in self.factors]
         rounding = sum(sum(factor.shape) for factor in self.factors) * EPS
         longest = math.prod(float(gram.diagonal().max()) for gram in grams)
