@@ -47,7 +47,7 @@ DENSE_CELLS = 2048
 STRUCTURED = (KroneckerWorkload, MarginalsWorkload, UnionWorkload)
 """Workloads that are not solved as one matrix, or not always."""
 FACTOR_GAP = 1e-4
-"""Of the factors of a part of a union, for its lower bound under replace."""
+"""Of the factors of products, at most, for bounds under replace that need not meet."""
 MAX_PROGRAM_SIZE = 400
 """Rows and columns of the matrix variable of a semidefinite program, together."""
 
@@ -139,7 +139,8 @@ def _is_dense(workload: KroneckerWorkload) -> bool:
 
 def _solve_product_pairs(workload: KroneckerWorkload, p: float, limits: Limits) -> Solved:
     """The best product for add-remove neighbours, as what it is worth under replace."""
-    found = _solve_product(workload, p, replace(limits, kind="cells"))
+    close = min(limits.rel_gap, FACTOR_GAP)
+    found = _solve_product(workload, p, replace(limits, kind="cells", rel_gap=close))
     duals = [
         (factor, u, w) for factor, (u, w) in zip(workload.factors, found.dual_factors, strict=True)
     ]
