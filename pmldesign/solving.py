@@ -17,11 +17,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
-from typing import Literal
 
 from pmldesign.errors import InvalidInputError, NotConvergedError
+from pmldesign.limits import Limits, Solved
 from pmldesign.product_replace import (
     Parts,
     lower_of_parts,
@@ -34,13 +34,9 @@ from pmldesign.workloads import KroneckerWorkload, MarginalsWorkload, UnionWorkl
 from pmldesign.workloads.base import MAX_ENTRIES, check_entries
 from pmldesign.workloads.union import by_attribute, products_over
 from pmldesign_solvers import gamma, product_pairs, unions
-from pmldesign_solvers.certificate import Certificate, Kind
-from pmldesign_solvers.operators import Array
-from pmldesign_solvers.solution import Callback, Solution, Status
+from pmldesign_solvers.certificate import Certificate
+from pmldesign_solvers.solution import Solution, Status
 from pmldesign_solvers.unions import UnionSolution
-
-Method = Literal["scaling", "primal", "dual"]
-METHODS: tuple[Method, ...] = ("scaling", "primal", "dual")
 
 DENSE_CELLS = 2048
 """Largest number of cells of a union of products that is solved as one matrix."""
@@ -50,33 +46,6 @@ FACTOR_GAP = 1e-4
 """Of the factors of products, at most, for bounds under replace that need not meet."""
 MAX_PROGRAM_SIZE = 400
 """Rows and columns of the matrix variable of a semidefinite program, together."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What was asked of a solver."""
-
-    rel_gap: float
-    max_steps: int
-    time_limit: float | None
-    device: str
-    method: Method
-    solver: str
-    callback: Callback | None
-    kind: Kind
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Solved:
-    """What a solver found: see `Design`, which has the same attributes."""
-
-    strategy: Strategy
-    certificate: Certificate
-    dual_factors: tuple[tuple[Array, Array], ...]
-    status: Status
-    steps: int
-    eigendecompositions: int
-    seconds: float
 
 
 def solve(workload: Workload, p: float, limits: Limits) -> Solved:

@@ -35,15 +35,15 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.neighbours import DistanceProfile, Neighbours, Norm
 from pmldesign.strategies.arguments import read_only
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.helmert import contrasts, largest_column
+from pmldesign.strategies.helmert import contrasts
+from pmldesign.strategies.marginal_distances import MarginalDistances
 from pmldesign.strategies.residual_tables import residual_contrasts, tables_of_residuals
 from pmldesign.workloads.attributes import attribute_sets, attribute_sizes, positive_weights
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.centred import CentredWorkload
 from pmldesign.workloads.marginals import MarginalsWorkload
 from pmldesign_solvers.certificate import power_mean
-from pmldesign_solvers.differing_sets import DifferingSets, differing_sets
-from pmldesign_solvers.operators import Array, Indices
+from pmldesign_solvers.operators import Array
 from pmldesign_solvers.residual_spaces import residual_spaces
 
 
@@ -126,57 +126,23 @@ class MarginalsStrategy(Strategy):
     def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
         """Largest distance of the measurements of neighbours, in the l1 or l2 norm.
 
-        Under replace the l2 distance is exact for up to MAX_TYPES types of sets of attributes
-        (`pmldesign_solvers.differing_sets`), and a bound above it for more. The l1 distance is that
-        of the matrix up to WRITTEN_CELLS cells, and twice the largest column beyond.
+        Under replace the l2 distance may be bounded from above (`marginal_distances`). The l1
+        distance is that of the matrix up to WRITTEN_CELLS cells, and twice the largest column
+        beyond.
         """
-        if neighbours is Neighbours.REPLACE and norm == "l2":
-            return math.sqrt(self._largest_square)
-        if neighbours is Neighbours.REPLACE and self.cells <= WRITTEN_CELLS:
+        if neighbours is Neighbours.ADD_REMOVE:
+            return self._distances.longest(norm)
+        if norm == "l1" and self.cells <= WRITTEN_CELLS:
             return super().sensitivity_under(neighbours, norm)
-        if norm == "l2":
-            dimensions = np.array(self._dimensions, dtype=np.float64)
-            return math.sqrt(float(self.precisions @ dimensions))
-        largest = {size: math.sqrt(size) * largest_column(size) for size in set(self.sizes)}
-        products = [math.prod(largest[self.sizes[i]] for i in T) for T in self.residuals]
-        columns = np.sqrt(self.precisions) * products
-        if neighbours is Neighbours.REPLACE:
-            varying = [bool(residual) for residual in self.residuals]
-            return 2 * float(columns.sum(where=varying))
-        return float(columns.sum())
+        return self._distances.farthest(norm)
 
     def distance_profile(self, norm: Norm) -> DistanceProfile | None:
-        """Beyond WRITTEN_CELLS: by the attributes in which two cells differ, in the l2 norm.
-
-        In the l1 norm, or if there are too many types of sets, all columns are as far away as the
-        farthest two can be.
-        """
-        if self.cells <= WRITTEN_CELLS:
-            return None
-        sets, types, type_of = self._differing
-        used = math.prod(self.sizes[i] for members in sets.classes for i in members)
-        if norm == "l1" or not sets.listed:
-            farthest = self.sensitivity_under(Neighbours.REPLACE, norm)
-            distances, counts = np.array([farthest]), np.array([float(used - 1)])
-        else:
-            squares = sets.distances(types, type_of, self.precisions).ravel()[1:]
-            distances, place = np.unique(np.sqrt(squares), return_inverse=True)
-            counts = np.bincount(place, weights=sets.counts().ravel()[1:])
-        return DistanceProfile(distances, counts, float(self.cells // used), float(used))
+        """Beyond WRITTEN_CELLS: by the attributes in which two cells differ, in the l2 norm."""
+        return None if self.cells <= WRITTEN_CELLS else self._distances.profile(norm)
 
     @cached_property
-    def _differing(self) -> tuple[DifferingSets, Indices, Indices]:
-        """Types of sets of attributes, those of the residuals, and which one each residual has."""
-        values = dict(zip(self.residuals, self.precisions.tolist(), strict=True))
-        sets = differing_sets(self.sizes, values)
-        types, type_of = np.unique(sets.types_of(self.residuals), axis=0, return_inverse=True)
-        return sets, types, type_of.ravel()
-
-    @cached_property
-    def _largest_square(self) -> float:
-        sets, types, type_of = self._differing
-        dimensions = np.array(self._dimensions, dtype=np.float64)
-        return sets.largest_distance(types, type_of, self.precisions, dimensions)
+    def _distances(self) -> MarginalDistances:
+        return MarginalDistances(self.sizes, self.residuals, self.precisions)
 
     def measure(self, x: Array) -> Array:
         """R x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""
