@@ -28,7 +28,7 @@ from pmldesign_solvers.operators import Array
 from pmldesign_solvers.product_basis import Basis, residual
 from pmldesign_solvers.solution import Status
 
-ROUNDING = 1e-9
+ROUNDING = 1e-8
 """Relative, upwards, of all sums in the value of a strategy."""
 
 Parts = Sequence[Sequence[Workload]]

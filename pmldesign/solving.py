@@ -44,6 +44,8 @@ STRUCTURED = (KroneckerWorkload, MarginalsWorkload, UnionWorkload)
 """Workloads that are not solved as one matrix, or not always."""
 FACTOR_GAP = 1e-4
 """Of the factors of products, at most, for bounds under replace that need not meet."""
+ALIKE = 1e-9
+"""Relative squared distance of columns that count as equal."""
 MAX_PROGRAM_SIZE = 400
 """Rows and columns of the matrix variable of a semidefinite program, together."""
 
@@ -108,6 +110,11 @@ def _is_dense(workload: KroneckerWorkload) -> bool:
 
 def _solve_product_pairs(workload: KroneckerWorkload, p: float, limits: Limits) -> Solved:
     """The best product for add-remove neighbours, as what it is worth under replace."""
+    if all(_is_total(factor) for factor in workload.factors):
+        raise InvalidInputError(
+            f"workload {workload.name!r}: the workload asks for nothing but the total, which is "
+            "public under replace"
+        )
     close = min(limits.rel_gap, FACTOR_GAP)
     found = _solve_product(workload, p, replace(limits, kind="cells", rel_gap=close))
     duals = [
@@ -118,17 +125,17 @@ def _solve_product_pairs(workload: KroneckerWorkload, p: float, limits: Limits) 
     return _as_pairs(workload, [workload.factors], found, lower, p, limits)
 
 
+def _is_total(factor: Workload) -> bool:
+    """Whether all queries count every cell alike."""
+    return factor.longest_difference() <= ALIKE * factor.longest_column()
+
+
 def _as_pairs(
     workload: Workload, parts: Parts, found: Solved, lower: float, p: float, limits: Limits
 ) -> Solved:
     """What was found for add-remove neighbours, under replace."""
     if not isinstance(found.strategy, ProductStrategy):
         raise TypeError(f"a strategy for {workload.name!r} is a product")
-    if lower == 0:
-        raise InvalidInputError(
-            f"workload {workload.name!r}: the workload asks for nothing but the total, which is "
-            "public under replace"
-        )
     strategy, upper = under_replace(workload, parts, found.strategy, found.certificate.upper, p)
     certificate = Certificate(lower, upper)
     return replace(

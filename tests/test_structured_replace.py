@@ -111,8 +111,8 @@ def test_small_products_and_unions_are_solved_exactly():
 
 
 def test_few_distinct_cells_are_solved_exactly():
-    # 6144 cells, of which 2 are distinct: one query, for half of them
-    made = design("prefix:2*total:3072", neighbours="replace").require_optimal()
+    # 2200 cells, of which 2 are distinct: one query, for half of them
+    made = design("prefix:2*total:1100", neighbours="replace").require_optimal()
     assert made.certificate.lower <= 1 <= made.certificate.upper
 
 
@@ -276,7 +276,9 @@ def test_marginals_know_their_total_with_and_without_it():
         mechanism(total, queries, neighbours="replace")
 
 
-@pytest.mark.parametrize("text", ["total:64*total:64", "marginals:10^30,ways=0"])
+@pytest.mark.parametrize(
+    "text", ["total:64*total:64", "total:160*total:160", "marginals:10^30,ways=0"]
+)
 def test_the_total_alone_is_refused(text):
     with pytest.raises(InvalidInputError, match="public"):
         design(text, neighbours="replace")

@@ -51,6 +51,7 @@ class PublicTotalStrategy(Strategy):
     def __init__(self, product: ProductStrategy) -> None:
         self.name = product.name
         self.product = product
+        self._inverse = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -93,7 +94,10 @@ class PublicTotalStrategy(Strategy):
         Raises:
             InvalidInputError: as `Strategy.require_answers`, factor by factor.
         """
-        self.product.require_answers(_inner(workload))
+        if self._parts(workload) is None:
+            super().require_answers(workload)
+        else:
+            self.product.require_answers(_inner(workload))
 
     def answer(self, workload: Workload, measurements: Array) -> Array:
         """L y, shape (m,), for measurements y of shape (r,).
@@ -110,9 +114,11 @@ class PublicTotalStrategy(Strategy):
         Raises:
             InvalidInputError: as `ProductStrategy.variances`.
         """
+        parts = self._parts(workload)
+        if parts is None:
+            return super().variances(workload)
         own = self.product.variances(_inner(workload))
-        parts = products_over(_inner(workload), self.product.sizes)
-        if not self._complete or parts is None:
+        if not self._complete:
             return own
         known = np.concatenate([self._covariances(part) for part in parts]) ** 2 / self._square
         return np.where(known >= own * (1 - KNOWN), 0.0, own - known)
@@ -123,12 +129,16 @@ class PublicTotalStrategy(Strategy):
         Raises:
             InvalidInputError: as `variances`.
         """
-        parts = products_over(_inner(workload), self.product.sizes)
+        parts = self._parts(workload)
         if parts is None or not self._complete or self.product.weights is not None:
             return None
         if power not in (1, math.inf):
             return None
         return power_mean(np.array([self._part_norm(part, power) for part in parts]), power)
+
+    def _parts(self, workload: Workload) -> list[tuple[Workload, ...]] | None:
+        """The workload as a union of products over the attributes of R, if it is one."""
+        return products_over(_inner(workload), self.product.sizes)
 
     def _part_norm(self, part: Sequence[Workload], power: float) -> float:
         """Sum or maximum of v - c^2 / (h^T h) over the queries of a product."""

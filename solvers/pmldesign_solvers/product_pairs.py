@@ -43,6 +43,7 @@ GRID = 1e-12
 """Eigenvalues of a factor are cut to multiples of this part of the largest one."""
 POWERS = (1.0, 0.9, 0.8, 0.7, 0.6)
 """Of weights for add-remove neighbours, that are tried under replace."""
+TRIED_CELLS = 1024
 MOST_VALUES = 2**18
 CUT = 2**-14
 """Relative width of the cells to which more eigenvalues than that are cut."""
@@ -78,9 +79,11 @@ def lower_bound(duals: Sequence[Dual], p: float) -> float:
 def best_duals(duals: Sequence[Dual], p: float) -> tuple[float, list[Dual]]:
     """The best bound from powers of the weights of cells, and the weights that give it.
 
-    Far pairs count more under replace, and so do cells that weigh little otherwise.
+    Far pairs count more under replace, and so do cells that weigh little otherwise. Factors with
+    more than TRIED_CELLS cells keep the weights as they are.
     """
-    powers = [[(operator, u, w**power) for operator, u, w in duals] for power in POWERS]
+    tried_powers = POWERS if max(len(w) for _, _, w in duals) <= TRIED_CELLS else POWERS[:1]
+    powers = [[(operator, u, w**power) for operator, u, w in duals] for power in tried_powers]
     bounds = [lower_bound(tried, p) for tried in powers]
     best = int(np.argmax(bounds))
     return bounds[best], [(operator, u, w / w.sum()) for operator, u, w in powers[best]]

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pmldesign_solvers import certificate, gamma, product_pairs
@@ -61,6 +61,7 @@ def test_it_is_the_bound_of_the_matrix(duals, p, cut):
     assert found <= certificate.lower_bound(DenseOperator(A), u, pairs, p) * (1 + 1e-4) + 1e-9
 
 
+@settings(max_examples=25)
 @given(products().filter(lambda duals: math.prod(A.shape[1] for A, _, _ in duals) > 1), exponents)
 def test_it_is_below_the_norm(duals, p):
     A, _, _ = written_out(duals)

@@ -106,3 +106,18 @@ def test_what_the_product_cannot_answer_is_refused():
     workload = KroneckerWorkload([DenseWorkload(np.eye(3), name="all")] * 2)
     with pytest.raises(InvalidInputError, match="cannot answer"):
         PublicTotalStrategy(strategy).variances(CentredWorkload(workload))
+
+
+@given(problems())
+def test_a_workload_of_another_form_is_answered_as_a_matrix(problem):
+    strategy, workload = problem
+    A = workload.to_dense()
+    columns = centre(strategy.matrix)
+    if strategy.cells == 1 or not np.abs(columns).max() > 1e-9:
+        return
+    written = CentredWorkload(DenseWorkload(A, name="matrix"))
+    own = PublicTotalStrategy(strategy)
+    expected = ((centre(A) @ np.linalg.pinv(columns, rcond=1e-10)) ** 2).sum(axis=1)
+    size = ((A @ np.linalg.pinv(strategy.matrix)) ** 2).sum(axis=1).max()
+    np.testing.assert_allclose(own.variances(written), expected, rtol=1e-6, atol=1e-9 * size)
+    assert own.variance_norm(written, 1) == pytest.approx(expected.sum(), rel=1e-6, abs=1e-8 * size)
