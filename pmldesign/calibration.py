@@ -9,6 +9,9 @@
 Laplace noise for a guarantee with a delta is calibrated to the same epsilon with delta = 0.
 Releasing L (R x + z) leaks no more than R x + z, so only the strategy R counts.
 
+Of a product or of marginals with more than WRITTEN_CELLS cells the loss is that of a profile of
+distances (`DistanceProfile`), never below it, and every alpha_j counts as the smallest one.
+
 Private end: the loss, evaluated in float64 at the scale that is returned, is at most the target;
 at scale / (1 + 1e-6) it is above it. (Exceptions to the second half: a delta within 1e-7 of 1,
 and an epsilon within 1e-9 of log(1/min alpha), where the loss hardly moves.)
@@ -40,7 +43,13 @@ from pmldesign.gaussian_profile import (
 )
 from pmldesign.guarantees import PML, ApproxDP, ApproxPML, Guarantee, PMLGuarantee, PureDP
 from pmldesign.leakage import laplace_leakage_from_distances
-from pmldesign.neighbours import Neighbours, l1_sensitivity, l2_sensitivity, pairwise_distances
+from pmldesign.neighbours import (
+    Neighbours,
+    Norm,
+    l1_sensitivity,
+    l2_sensitivity,
+    pairwise_distances,
+)
 from pmldesign.noise import Noise
 from pmldesign.private_end import private_end
 from pmldesign.strategies.base import Strategy
@@ -103,15 +112,16 @@ def calibrate(
     noise = Noise(noise)
     if isinstance(guarantee, PureDP | ApproxDP):
         return _calibrate_dp(strategy, guarantee, noise)
-    given = strategy.matrix if isinstance(strategy, Strategy) else strategy
-    matrix = finite_matrix("strategy", given)
-    loss, target, diameter = _pml_loss(matrix, guarantee, noise)
+    if not isinstance(strategy, Strategy):
+        strategy = finite_matrix("strategy", strategy)
+    cells = strategy.shape[1]
+    loss, target, diameter = _pml_loss(strategy, guarantee, noise)
     if diameter == 0:
         return Calibration(noise, 0.0, guarantee, 0.0)
     exposed = loss(0.0)
-    if guarantee.is_vacuous(matrix.shape[1]) or exposed <= target:
+    if guarantee.is_vacuous(cells) or exposed <= target:
         if not allow_vacuous:
-            raise VacuousGuaranteeError(_why_vacuous(guarantee, matrix.shape[1]))
+            raise VacuousGuaranteeError(_why_vacuous(guarantee, cells))
         return Calibration(noise, 0.0, guarantee, exposed)
     _require_possible(guarantee, noise)
     scale = private_end(loss, target, start=diameter / guarantee.epsilon)
@@ -189,32 +199,48 @@ def _require_possible(guarantee: Guarantee, noise: Noise) -> None:
 
 
 def _pml_loss(
-    matrix: Array, guarantee: PMLGuarantee, noise: Noise
+    strategy: Strategy | Array, guarantee: PMLGuarantee, noise: Noise
 ) -> tuple[Callable[[float], float], float, float]:
     """The loss as a function of the scale, its target, and the largest distance of columns.
 
     With Gaussian noise epsilon-PML has a loss only without noise, where all noise is alike.
     """
-    least, epsilon = guarantee.class_probabilities(matrix.shape[1]), guarantee.epsilon
-    if noise is Noise.LAPLACE or isinstance(guarantee, PML):
-        distances = pairwise_distances(matrix, norm="l1")
+    epsilon = guarantee.epsilon
+    norm: Norm = "l1" if noise is Noise.LAPLACE or isinstance(guarantee, PML) else "l2"
+    repeats = 1.0
+    profile = strategy.distance_profile(norm) if isinstance(strategy, Strategy) else None
+    if profile is None:
+        given = strategy.matrix if isinstance(strategy, Strategy) else strategy
+        matrix = finite_matrix("strategy", given)
+        least = guarantee.class_probabilities(matrix.shape[1])
+        if norm == "l2":
+            matrix, least = distinct_columns(matrix, least)
+        distances = pairwise_distances(matrix, norm=norm)
+    else:
+        distances, least = profile.row(guarantee.least_probability(strategy.shape[1]))
+        repeats = profile.columns
+    diameter = float(distances.max())
+    if norm == "l1" or isinstance(guarantee, PML):
         return (
             lambda scale: laplace_leakage_from_distances(distances, least, scale),
             epsilon,
-            float(distances.max()),
+            diameter,
         )
-    matrix, least = distinct_columns(matrix, least)
-    distances = pairwise_distances(matrix, norm="l2")
-    bound = slack_from_distances if isinstance(guarantee, ApproxPML) else envelope_from_distances
+    if isinstance(guarantee, ApproxPML):
+        return (
+            lambda scale: slack_from_distances(distances, least, scale, epsilon),
+            guarantee.delta,
+            diameter,
+        )
     return (
-        lambda scale: bound(distances, least, scale, epsilon),
+        lambda scale: envelope_from_distances(distances, least, scale, epsilon, repeats=repeats),
         guarantee.delta,
-        float(distances.max()),
+        diameter,
     )
 
 
 def _why_vacuous(guarantee: PMLGuarantee, cells: int) -> str:
-    least = float(guarantee.class_probabilities(cells).min())
+    least = guarantee.least_probability(cells)
     if guarantee.epsilon >= -math.log(least):
         return (
             f"epsilon must be below log(1/min alpha) = {-math.log(least):.6g}, got "

@@ -19,8 +19,9 @@ from typing import Any
 
 from pmldesign._arguments import exponent, positive, usable_device
 from pmldesign.errors import InvalidInputError, NotConvergedError
+from pmldesign.limits import METHODS, Limits, Method
 from pmldesign.neighbours import Neighbours
-from pmldesign.solving import METHODS, Limits, Method, solve
+from pmldesign.solving import solve
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload, as_workload
 from pmldesign.workloads.base import check_entries

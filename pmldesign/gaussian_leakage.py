@@ -107,13 +107,22 @@ def distinct_columns(matrix: Array, least: Array) -> tuple[Array, Array]:
 
 
 def slack_from_distances(distances: Array, least: Array, scale: float, epsilon: float) -> float:
-    """`gaussian_slack_delta` from the l2 distances of the columns, shape (k, k)."""
+    """`gaussian_slack_delta` from the l2 distances of the columns, shape (k, k).
+
+    Or from those of some columns, its first ones, to all; shape (k', k).
+    """
     every = np.arange(len(distances))
     return float(_bounds(_ratios(distances, scale), least, epsilon, every).max())
 
 
-def envelope_from_distances(distances: Array, least: Array, scale: float, epsilon: float) -> float:
-    """`gaussian_envelope_delta` from the l2 distances of the columns, shape (k, k)."""
+def envelope_from_distances(
+    distances: Array, least: Array, scale: float, epsilon: float, *, repeats: float = 1.0
+) -> float:
+    """`gaussian_envelope_delta` from the l2 distances of the columns, shape (k, k).
+
+    Or from those of some columns, its first ones, to all, shape (k', k), if every other column has
+    the distances of one of them; each stands for `repeats` columns.
+    """
     if epsilon >= -math.log(least.min()):
         return 0.0
     ratios = _ratios(distances, scale)
@@ -125,7 +134,7 @@ def envelope_from_distances(distances: Array, least: Array, scale: float, epsilo
     def bound(share: float, cells: Indices) -> float:
         """The bound at c = 1 + share (e^eps - 1), summed over some cells r."""
         parts = _bounds(ratios, least, math.log1p(share * span), cells)
-        return float(parts.sum()) / ((1 - share) * span)
+        return repeats * float(parts.sum()) / ((1 - share) * span)
 
     # E (V - c)_+ is convex in c, so the bound is quasi-convex: one minimum
     inside = minimize_scalar(

@@ -27,7 +27,8 @@ from typing import ClassVar
 
 from pmldesign._arguments import positive, probability
 from pmldesign.neighbours import Neighbours
-from pmldesign.priors import checked_alpha, class_probabilities
+from pmldesign.priors import checked_alpha, class_probabilities, least_probability
+from pmldesign.workloads.base import count_text
 from pmldesign_solvers.operators import Array
 
 
@@ -98,9 +99,13 @@ class _OnPriors:
         """Least probability of each cell, shape (cells,); see `class_probabilities`."""
         return class_probabilities(self.alpha, cells)
 
+    def least_probability(self, cells: int) -> float:
+        """Least probability of any cell; see `least_probability`."""
+        return least_probability(self.alpha, cells)
+
     def is_vacuous(self, cells: int) -> bool:
         """Whether every mechanism satisfies it: epsilon >= log(1/min alpha)."""
-        return self.epsilon >= -math.log(self.class_probabilities(cells).min())
+        return self.epsilon >= -math.log(self.least_probability(cells))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +148,7 @@ class ApproxPML(_OnPriors):
 
     def is_vacuous(self, cells: int) -> bool:
         """Whether every mechanism satisfies it: delta >= 1 - e^eps min alpha."""
-        least = float(self.class_probabilities(cells).min())
+        least = self.least_probability(cells)
         return self.epsilon + math.log(least) >= math.log1p(-self.delta)
 
     def describe(self, cells: int) -> str:
@@ -191,12 +196,13 @@ _CHANGE = {
 
 
 def _assumption(alpha: float | tuple[float, ...], cells: int) -> str:
-    least = class_probabilities(alpha, cells)
     if isinstance(alpha, float):
-        each = f"falls in each of the {cells} cells with probability at least {least[0]:g}"
+        least = least_probability(alpha, cells)
+        each = f"falls in each of the {count_text(cells)} cells with probability at least {least:g}"
     else:
+        each_least = class_probabilities(alpha, cells)
         each = (
             f"falls in cell j of {cells} with probability at least alpha_j, "
-            f"from {least.min():g} to {least.max():g}"
+            f"from {each_least.min():g} to {each_least.max():g}"
         )
     return f"provided that records are independent, each {each}, and their number is public"

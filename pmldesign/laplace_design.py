@@ -31,7 +31,7 @@ from pmldesign.workloads import (
 )
 from pmldesign_solvers import l1_strategies
 from pmldesign_solvers.l1_scales import AddRemoveL1, Leakage, ReplaceL1, ScaleRule
-from pmldesign_solvers.l1_solution import L1Status, L1Step, Start
+from pmldesign_solvers.l1_solution import L1Solution, L1Status, L1Step, Start
 
 DP_RESTARTS = 4
 """Random starts of the search under DP that a search under PML begins from."""
@@ -84,12 +84,16 @@ def laplace_design(
     starts = [*starts, *_baselines(workload)]
     options: dict[str, Any] = {"signed": signed, "seed": seed, "callback": callback}
     begin = time.perf_counter()
-    found, rule = None, _rule(guarantee, cells)
+    found: L1Solution | None = None
     product, interrupted = None, False
     searched = _is_searched(workload)
     try:
-        if isinstance(workload, KroneckerWorkload) and isinstance(rule, AddRemoveL1):
+        if (
+            isinstance(workload, KroneckerWorkload)
+            and guarantee.neighbours is Neighbours.ADD_REMOVE
+        ):
             limit = time_limit / 4 if searched and time_limit is not None else time_limit
+            rule = AddRemoveL1(guarantee.epsilon)
             product, interrupted = _product(workload, p, rule, limit, options)
             if interrupted:
                 time_limit = SHORT
@@ -114,7 +118,7 @@ def laplace_design(
             found = l1_strategies.solve(
                 workload,
                 p,
-                scale=rule,
+                scale=_rule(guarantee, cells),
                 starts=named,
                 time_limit=None if time_limit is None else _left(time_limit, begin),
                 **options,

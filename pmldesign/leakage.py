@@ -106,7 +106,8 @@ def laplace_leakage_from_distances(distances: Array, least: Array, scale: float)
     """Corollary 1 from the l1 distances of the columns, shape (k, k), computed once.
 
     Args:
-        distances: symmetric, zero on the diagonal.
+        distances: symmetric, zero on the diagonal; or its first rows, shape (k', k), if every
+            other row has the entries of one of them.
         least: alpha as a vector, shape (k,).
         scale: b >= 0.
     """

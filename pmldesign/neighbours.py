@@ -17,6 +17,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
@@ -40,6 +41,36 @@ class Neighbours(StrEnum):
     @classmethod
     def _missing_(cls, value: object) -> Neighbours:
         raise InvalidInputError(f"neighbours must be 'add-remove' or 'replace', got {value!r}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DistanceProfile:
+    """How far the columns of R lie from any one of them, at most, where they are too many to list.
+
+    Attributes:
+        distances: shape (g,), positive; the columns other than a given one, taken by increasing
+            distance, are no farther from it than these in increasing order.
+        counts: shape (g,), how many different columns there are at each distance.
+        copies: how many cells have the same column; of every column as many.
+        columns: number of different columns.
+    """
+
+    distances: Array
+    counts: Array
+    copies: float
+    columns: float
+
+    def row(self, alpha: float) -> tuple[Array, Array]:
+        """Distances from a column, its own first, and the least probability of what is there.
+
+        Args:
+            alpha: least probability of a cell.
+
+        Returns:
+            Shapes (1, g + 1) and (g + 1,); the sums of alpha are rounded downwards.
+        """
+        least = alpha * self.copies * np.append(1.0, self.counts)
+        return np.append(0.0, self.distances)[None, :], np.asarray(least * (1 - 1e-12))
 
 
 def l1_sensitivity(strategy_matrix: ArrayLike, neighbours: Neighbours | str) -> float:

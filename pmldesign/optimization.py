@@ -154,6 +154,7 @@ def optimize(
         and Noise.GAUSSIAN in kinds
         and not streaming
         and not interrupted
+        and made.strategy.distance_profile("l2") is None
     ):
         limit = None if search_time is None else search_time / 2
         polished = gaussian_design(made, guarantee, time_limit=limit, callback=callback)

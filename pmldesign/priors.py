@@ -36,22 +36,36 @@ def class_probabilities(alpha: float | Iterable[float], cells: int) -> Array:
     Raises:
         InvalidInputError: alpha does not fit the number of cells.
     """
-    if cells < 1:
-        raise InvalidInputError(f"cells must be at least 1, got {cells}")
     alpha = checked_alpha(alpha)
     if isinstance(alpha, float):
-        if not alpha * cells <= 1 + ROUNDING:
-            raise InvalidInputError(
-                f"alpha must be in (0, 1/k] = (0, {1 / cells:.6g}] for k = {count_text(cells)} "
-                f"cells, got {alpha:g}"
-            )
-        return np.full(cells, min(alpha, 1 / cells))
+        return np.full(cells, least_probability(alpha, cells))
+    if cells < 1:
+        raise InvalidInputError(f"cells must be at least 1, got {cells}")
     if len(alpha) != cells:
         raise InvalidInputError(
             f"alpha must be one number or one for each of the k = {cells} cells, got {len(alpha)}"
         )
     vector = np.array(alpha)
     return vector / max(1.0, float(vector.sum()))
+
+
+def least_probability(alpha: float | Iterable[float], cells: int) -> float:
+    """The smallest entry of `class_probabilities`, for any number of cells.
+
+    Raises:
+        InvalidInputError: alpha does not fit the number of cells.
+    """
+    if cells < 1:
+        raise InvalidInputError(f"cells must be at least 1, got {cells}")
+    alpha = checked_alpha(alpha)
+    if not isinstance(alpha, float):
+        return float(class_probabilities(alpha, cells).min())
+    if not alpha <= (1 + ROUNDING) * (1 / cells):
+        raise InvalidInputError(
+            f"alpha must be in (0, 1/k] = (0, {1 / cells:.6g}] for k = {count_text(cells)} "
+            f"cells, got {alpha:g}"
+        )
+    return min(alpha, 1 / cells)
 
 
 def checked_alpha(alpha: float | Iterable[float]) -> float | tuple[float, ...]:

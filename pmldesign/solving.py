@@ -1,14 +1,15 @@
 """Which solver takes which workload.
 
-product                     factor by factor: gamma_(p)(A x B) = gamma_(p)(A) gamma_(p)(B), since
-the product of feasible factorizations is feasible for A x B, and so
-is the product of dual points
+product, add-remove         factor by factor: gamma_(p)(A x B) = gamma_(p)(A) gamma_(p)(B), since
+                            the product of feasible factorizations is feasible for A x B, and so
+                            is the product of dual points
+product, replace            as one matrix up to DENSE_CELLS different cells; beyond, the strategy
+                            for add-remove, with bounds that need not meet (`product_replace`)
 marginals                   by their residual spaces, exactly, over domains of any size
 union of products           as one matrix up to DENSE_CELLS cells, or if its queries are few;
-else a strategy in a product basis, with bounds that need not meet
-anything else, and every    as one matrix
-workload under replace or
-by a semidefinite program
+                            else a strategy in a product basis, with bounds that need not meet
+anything else, and          as one matrix
+semidefinite programs
 """
 
 from __future__ import annotations
@@ -16,25 +17,26 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
-from typing import Literal
-
-import numpy as np
 
 from pmldesign.errors import InvalidInputError, NotConvergedError
+from pmldesign.limits import Limits, Solved
+from pmldesign.product_replace import (
+    Parts,
+    lower_of_parts,
+    lower_of_weights,
+    status_under_replace,
+    under_replace,
+)
 from pmldesign.strategies import MarginalsStrategy, ProductStrategy, Strategy, kronecker
 from pmldesign.workloads import KroneckerWorkload, MarginalsWorkload, UnionWorkload, Workload
-from pmldesign.workloads.base import check_entries
+from pmldesign.workloads.base import MAX_ENTRIES, check_entries
 from pmldesign.workloads.union import by_attribute, products_over
-from pmldesign_solvers import gamma, unions
+from pmldesign_solvers import gamma, product_pairs, unions
 from pmldesign_solvers.certificate import Certificate, Kind
-from pmldesign_solvers.operators import Array
-from pmldesign_solvers.solution import Callback, Solution, Status
+from pmldesign_solvers.solution import Solution, Status
 from pmldesign_solvers.unions import UnionSolution
-
-Method = Literal["scaling", "primal", "dual"]
-METHODS: tuple[Method, ...] = ("scaling", "primal", "dual")
 
 DENSE_CELLS = 2048
 """Largest number of cells of a union of products that is solved as one matrix.
@@ -45,35 +47,12 @@ DENSE_ENTRIES = 2**26
 """Largest number of entries of such a union (512 MiB)."""
 STRUCTURED = (KroneckerWorkload, MarginalsWorkload, UnionWorkload)
 """Workloads that are not solved as one matrix, or not always."""
+FACTOR_GAP = 1e-4
+"""Of the factors of products, at most, for bounds under replace that need not meet."""
+ALIKE = 1e-9
+"""Relative squared distance of columns that count as equal."""
 MAX_PROGRAM_SIZE = 400
 """Rows and columns of the matrix variable of a semidefinite program, together."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What was asked of a solver."""
-
-    rel_gap: float
-    max_steps: int
-    time_limit: float | None
-    device: str
-    method: Method
-    solver: str
-    callback: Callback | None
-    kind: Kind
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Solved:
-    """What a solver found: see `Design`, which has the same attributes."""
-
-    strategy: Strategy
-    certificate: Certificate
-    dual_factors: tuple[tuple[Array, Array], ...]
-    status: Status
-    steps: int
-    eigendecompositions: int
-    seconds: float
 
 
 def solve(workload: Workload, p: float, limits: Limits) -> Solved:
@@ -83,31 +62,33 @@ def solve(workload: Workload, p: float, limits: Limits) -> Solved:
         InvalidInputError: a workload that is all zero, or too large for the method.
         NotConvergedError: the convex solver returned no point at all.
     """
-    structured = limits.method == "scaling" and limits.kind == "cells"
-    if structured and isinstance(workload, KroneckerWorkload):
-        return _solve_product(workload, p, limits)
+    structured = limits.method == "scaling"
     if structured and isinstance(workload, MarginalsWorkload):
         return _solve_marginals(workload, p, limits)
-    if structured and isinstance(workload, UnionWorkload) and not dense(workload):
+    if structured and isinstance(workload, KroneckerWorkload):
+        if limits.kind == "cells":
+            return _solve_product(workload, p, limits)
+        if not _is_dense(workload):
+            return _solve_product_pairs(workload, p, limits)
+    if structured and isinstance(workload, UnionWorkload) and not dense(workload, limits.kind):
         sizes = tuple(one.shape[1] for one in by_attribute(workload))
         parts = products_over(workload, sizes)
         if len(sizes) > 1 and parts is not None:
             return _solve_union(workload, parts, p, limits)
     remedy = "take a smaller workload"
-    if limits.kind == "pairs" and isinstance(workload, STRUCTURED):
-        remedy += (
-            ", or add-remove neighbours, for which a workload of this form keeps its structure"
-        )
+    if limits.method != "scaling" and isinstance(workload, STRUCTURED):
+        remedy += ", or method 'scaling', for which a workload of this form keeps its structure"
     m, n = workload.shape
     wide = limits.method == "scaling" and limits.kind == "cells" and m < n
     check_entries("the strategy", (m if wide else n, n), remedy=remedy)
     return _solve_matrix(workload, p, limits)
 
 
-def dense(workload: UnionWorkload) -> bool:
+def dense(workload: UnionWorkload, kind: Kind = "cells") -> bool:
     """Whether a union is solved as one matrix."""
     m, n = workload.shape
-    return n <= DENSE_CELLS or (m * m * n <= DENSE_CELLS**3 and m * n <= DENSE_ENTRIES)
+    few = m * m * n <= DENSE_CELLS**3 and m * n <= DENSE_ENTRIES
+    return n <= DENSE_CELLS or (kind == "cells" and few)
 
 
 def _solve_product(workload: KroneckerWorkload, p: float, limits: Limits) -> Solved:
@@ -133,11 +114,59 @@ def _solve_product(workload: KroneckerWorkload, p: float, limits: Limits) -> Sol
     )
 
 
+def _is_dense(workload: KroneckerWorkload) -> bool:
+    """Whether a product under replace is solved as one matrix: few distinct cells."""
+    queries, cells = workload.shape
+    if cells > DENSE_CELLS and workload.distinct_shape[1] > DENSE_CELLS:
+        return False
+    return max(queries, cells) * cells <= MAX_ENTRIES
+
+
+def _solve_product_pairs(workload: KroneckerWorkload, p: float, limits: Limits) -> Solved:
+    """The best product for add-remove neighbours, as what it is worth under replace."""
+    if all(_is_total(factor) for factor in workload.factors):
+        raise InvalidInputError(
+            f"workload {workload.name!r}: the workload asks for nothing but the total, which is "
+            "public under replace"
+        )
+    close = min(limits.rel_gap, FACTOR_GAP)
+    found = _solve_product(workload, p, replace(limits, kind="cells", rel_gap=close))
+    duals = [
+        (factor, u, w) for factor, (u, w) in zip(workload.factors, found.dual_factors, strict=True)
+    ]
+    lower, best = product_pairs.best_duals(duals, p)
+    found = replace(found, dual_factors=tuple((u, w) for _, u, w in best))
+    return _as_pairs(workload, [workload.factors], found, lower, p, limits)
+
+
+def _is_total(factor: Workload) -> bool:
+    """Whether all queries count every cell alike."""
+    return factor.longest_difference() <= ALIKE * factor.longest_column()
+
+
+def _as_pairs(
+    workload: Workload, parts: Parts, found: Solved, lower: float, p: float, limits: Limits
+) -> Solved:
+    """What was found for add-remove neighbours, under replace."""
+    if not isinstance(found.strategy, ProductStrategy):
+        raise TypeError(f"a strategy for {workload.name!r} is a product")
+    strategy, upper = under_replace(workload, parts, found.strategy, found.certificate.upper, p)
+    certificate = Certificate(lower, upper)
+    return replace(
+        found,
+        strategy=strategy,
+        certificate=certificate,
+        status=status_under_replace(found.status, certificate, limits.rel_gap),
+    )
+
+
 def _solve_marginals(workload: MarginalsWorkload, p: float, limits: Limits) -> Solved:
     from pmldesign_solvers.marginals import solve_marginals
+    from pmldesign_solvers.marginals_pairs import solve_marginal_pairs
 
+    solver = solve_marginals if limits.kind == "cells" else solve_marginal_pairs
     with _as_invalid_input(workload):
-        found = solve_marginals(
+        found = solver(
             workload.sizes,
             workload.subsets,
             workload.weights,
@@ -150,7 +179,7 @@ def _solve_marginals(workload: MarginalsWorkload, p: float, limits: Limits) -> S
     return Solved(
         strategy=MarginalsStrategy("design", workload.sizes, found.residuals, found.precisions),
         certificate=found.certificate,
-        dual_factors=((found.dual_u, np.ones(1)),),
+        dual_factors=((found.dual_u, found.dual_w),),
         status=found.status,
         steps=found.steps,
         eigendecompositions=0,
@@ -158,9 +187,7 @@ def _solve_marginals(workload: MarginalsWorkload, p: float, limits: Limits) -> S
     )
 
 
-def _solve_union(
-    workload: UnionWorkload, parts: Sequence[Sequence[Workload]], p: float, limits: Limits
-) -> Solved:
+def _solve_union(workload: UnionWorkload, parts: Parts, p: float, limits: Limits) -> Solved:
     with _as_invalid_input(workload):
         found = unions.solve(
             workload,
@@ -173,7 +200,14 @@ def _solve_union(
             callback=limits.callback,
         )
     factors = [Strategy("design", basis.matrix, inverse=basis.inverse) for basis in found.bases]
-    return _solved(ProductStrategy("design", factors, weights=found.weights), found)
+    solved = _solved(ProductStrategy("design", factors, weights=found.weights), found)
+    if limits.kind == "cells":
+        return solved
+    lower = max(
+        lower_of_parts(parts, p, rel_gap=FACTOR_GAP),
+        lower_of_weights(workload, found.dual_lower, found.dual_u, found.dual_w),
+    )
+    return _as_pairs(workload, parts, solved, lower, p, limits)
 
 
 def _solve_matrix(workload: Workload, p: float, limits: Limits) -> Solved:

@@ -14,7 +14,7 @@ LAYERS = [
     {"optimization"},
     {"laplace_design", "gaussian_design"},
     {"searched_design"},
-    {"design", "solving", "answering", "mechanism", "bounds"},
+    {"design", "solving", "limits", "product_replace", "answering", "mechanism", "bounds"},
     {
         *("calibration", "leakage", "noise", "strategies", "workloads", "guarantees", "neighbours"),
         *("gaussian_leakage", "gaussian_profile", "extreme_outputs", "private_end", "_arguments"),

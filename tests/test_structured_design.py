@@ -167,10 +167,11 @@ def test_a_matrix_of_few_queries_may_have_many_cells():
         design(A, neighbours="replace")
 
 
-def test_a_union_under_replace_or_by_a_program_is_one_matrix(structured):
+def test_a_union_by_a_program_is_one_matrix(structured):
     text = "prefix:3*total:2+total:3*histogram:2"
     A = parse_workload(text).to_dense()
-    for options in ({"neighbours": "replace"}, {"method": "dual", "rel_gap": 1e-2}):
+    for relation in ("add-remove", "replace"):
+        options = {"method": "dual", "rel_gap": 1e-2, "neighbours": relation}
         made, dense = design(text, **options), design(A, **options)
         assert not isinstance(made.strategy, ProductStrategy)
         assert made.certificate.lower <= dense.certificate.upper

@@ -52,13 +52,15 @@ def implied_shifts(guarantee: Guarantee, cells: int) -> Shifts | None:
         return Shifts(guarantee.epsilon, 0.0)
     if isinstance(guarantee, ApproxDP):
         return Shifts(guarantee.epsilon, guarantee.delta)
-    alpha = guarantee.class_probabilities(cells)
-    least = float(alpha.min())
+    least = guarantee.least_probability(cells)
     if guarantee.epsilon >= -math.log(least):
         return None
     growth = math.exp(guarantee.epsilon)
-    others = float(alpha.sum() - least)
-    room = 1 - others * growth * (1 + (cells + 8) * EPS)
+    if isinstance(guarantee.alpha, float):
+        others, terms = least * (cells - 1), 1
+    else:
+        others, terms = float(guarantee.class_probabilities(cells).sum() - least), cells
+    room = 1 - others * growth * (1 + (terms + 8) * EPS)
     if room <= 0:
         return None
     delta = 0.0

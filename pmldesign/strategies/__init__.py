@@ -9,6 +9,7 @@ from pmldesign.strategies.elementary import identity, kronecker, square_root, wo
 from pmldesign.strategies.marginals import MarginalsStrategy
 from pmldesign.strategies.orthonormal import fourier, hadamard
 from pmldesign.strategies.product import ProductStrategy
+from pmldesign.strategies.public_total import PublicTotalStrategy
 from pmldesign.strategies.trees import haar_wavelet, tree
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Baseline",
     "MarginalsStrategy",
     "ProductStrategy",
+    "PublicTotalStrategy",
     "Strategy",
     "baseline",
     "best_tree",

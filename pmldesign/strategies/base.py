@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from scipy import linalg
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.neighbours import Neighbours, Norm, l1_sensitivity, l2_sensitivity
+from pmldesign.neighbours import DistanceProfile, Neighbours, Norm, l1_sensitivity, l2_sensitivity
 from pmldesign.strategies.arguments import read_only, strategy_matrix
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign_solvers.certificate import power_mean
@@ -103,6 +103,10 @@ class Strategy:
         """Largest distance of the measurements of neighbours, in the l1 or l2 norm."""
         sensitivity = l1_sensitivity if norm == "l1" else l2_sensitivity
         return sensitivity(self.matrix, neighbours)
+
+    def distance_profile(self, norm: Norm) -> DistanceProfile | None:  # noqa: ARG002
+        """Distances of the columns where structure tells them without the matrix, else None."""
+        return None
 
     @property
     def rank(self) -> int:

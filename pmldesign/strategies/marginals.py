@@ -27,19 +27,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.neighbours import Neighbours, Norm
+from pmldesign.neighbours import DistanceProfile, Neighbours, Norm
 from pmldesign.strategies.arguments import read_only
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.helmert import contrasts, largest_column
+from pmldesign.strategies.helmert import contrasts
+from pmldesign.strategies.marginal_distances import MarginalDistances
 from pmldesign.strategies.residual_tables import residual_contrasts, tables_of_residuals
 from pmldesign.workloads.attributes import attribute_sets, attribute_sizes, positive_weights
-from pmldesign.workloads.base import Workload, check_entries
+from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
+from pmldesign.workloads.centred import CentredWorkload
 from pmldesign.workloads.marginals import MarginalsWorkload
 from pmldesign_solvers.certificate import power_mean
 from pmldesign_solvers.operators import Array
@@ -106,20 +107,42 @@ class MarginalsStrategy(Strategy):
         squares = self.cells * np.repeat(self.precisions, self._dimensions)
         return read_only(self.matrix.T / squares), self.shape[0]
 
+    def without_total(self) -> MarginalsStrategy:
+        """The same strategy without the residual of the total, for data whose total is public.
+
+        Raises:
+            InvalidInputError: it measures nothing else.
+        """
+        kept = [number for number, residual in enumerate(self.residuals) if residual]
+        if not kept:
+            raise InvalidInputError(
+                f"strategy {self.name!r} measures nothing but the number of records, which is "
+                "public under replace"
+            )
+        return MarginalsStrategy(
+            self.name, self.sizes, [self.residuals[k] for k in kept], self.precisions[kept]
+        )
+
     def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
         """Largest distance of the measurements of neighbours, in the l1 or l2 norm.
 
-        Raises:
-            InvalidInputError: replace neighbours, and R is too large to be written out.
+        Under replace the l2 distance may be bounded from above (`marginal_distances`). The l1
+        distance is that of the matrix up to WRITTEN_CELLS cells, and twice the largest column
+        beyond.
         """
-        if neighbours is Neighbours.REPLACE:
+        if neighbours is Neighbours.ADD_REMOVE:
+            return self._distances.longest(norm)
+        if norm == "l1" and self.cells <= WRITTEN_CELLS:
             return super().sensitivity_under(neighbours, norm)
-        if norm == "l2":
-            dimensions = np.array(self._dimensions, dtype=np.float64)
-            return math.sqrt(float(self.precisions @ dimensions))
-        largest = {size: math.sqrt(size) * largest_column(size) for size in set(self.sizes)}
-        products = [math.prod(largest[self.sizes[i]] for i in T) for T in self.residuals]
-        return float(np.sqrt(self.precisions) @ products)
+        return self._distances.farthest(norm)
+
+    def distance_profile(self, norm: Norm) -> DistanceProfile | None:
+        """Beyond WRITTEN_CELLS: by the attributes in which two cells differ, in the l2 norm."""
+        return None if self.cells <= WRITTEN_CELLS else self._distances.profile(norm)
+
+    @cached_property
+    def _distances(self) -> MarginalDistances:
+        return MarginalDistances(self.sizes, self.residuals, self.precisions)
 
     def measure(self, x: Array) -> Array:
         """R x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""
@@ -152,10 +175,11 @@ class MarginalsStrategy(Strategy):
             InvalidInputError: as `require_answers`.
         """
         self.require_answers(workload)
-        if not self._knows(workload):
+        marginals, public = self._known(workload)
+        if marginals is None:
             return workload.matvec(self.estimate(measurements))
-        tables = self._tables(workload.subsets, measurements)
-        return np.concatenate([c * t for c, t in zip(workload.weights, tables, strict=True)])
+        tables = self._tables(marginals.subsets, measurements, public=public)
+        return np.concatenate([c * t for c, t in zip(marginals.weights, tables, strict=True)])
 
     def require_answers(self, workload: Workload) -> None:
         """Refuse a workload that R does not determine.
@@ -163,10 +187,11 @@ class MarginalsStrategy(Strategy):
         Raises:
             InvalidInputError: as `Strategy.require_answers`; a missing residual is named.
         """
-        if self._knows(workload):
-            self._marginal_variances(workload)
-        else:
+        marginals, public = self._known(workload)
+        if marginals is None:
             super().require_answers(workload)
+        else:
+            self._marginal_variances(marginals, public=public)
 
     def variances(self, workload: Workload) -> Array:
         """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise.
@@ -174,10 +199,12 @@ class MarginalsStrategy(Strategy):
         Raises:
             InvalidInputError: as `require_answers`.
         """
-        if not self._knows(workload):
+        marginals, public = self._known(workload)
+        if marginals is None:
             return super().variances(workload)
         check_entries(f"the variances of {workload.name}", (workload.shape[0], 1))
-        return np.repeat(self._marginal_variances(workload)[0], workload.marginal_cells)
+        values, _ = self._marginal_variances(marginals, public=public)
+        return np.repeat(values, marginals.marginal_cells)
 
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
         """`variance_norm` of marginals, of which all answers of one have the same variance.
@@ -185,25 +212,39 @@ class MarginalsStrategy(Strategy):
         Raises:
             InvalidInputError: as `require_answers`.
         """
-        if not self._knows(workload):
+        marginals, public = self._known(workload)
+        if marginals is None:
             return None
-        values, counts = self._marginal_variances(workload)
+        values, counts = self._marginal_variances(marginals, public=public)
         return power_mean(values, power, counts)
 
-    def _marginal_variances(self, workload: MarginalsWorkload) -> tuple[Array, Array]:
-        """The variance of the answers of each marginal and their number, both of shape (K,)."""
+    def _marginal_variances(
+        self, workload: MarginalsWorkload, *, public: bool
+    ) -> tuple[Array, Array]:
+        """The variance of the answers of each marginal and their number, both of shape (K,).
+
+        The total adds nothing to it where it is public.
+        """
         try:
             spaces = residual_spaces(self.sizes, workload.subsets)
         except ValueError as error:
             raise InvalidInputError(f"workload {workload.name!r}: {error}") from None
-        missing = next((T for T in spaces.residuals if T not in self._number), None)
+        first = 1 if public else 0  # the residual of the total is the first one
+        needed = spaces.residuals[first:]
+        missing = next((T for T in needed if T not in self._number), None)
         if missing is not None:
+            remedy = "add it"
+            if not missing:
+                remedy = (
+                    "take neighbours 'replace', for which the total is public, or add a query for "
+                    "the total"
+                )
             raise InvalidInputError(
                 f"strategy {self.name!r} cannot answer {workload.name!r}: it does not measure the "
-                f"residual {missing}; add it"
+                f"residual {missing}; {remedy}"
             )
-        precisions = self.precisions[[self._number[T] for T in spaces.residuals]]
-        sums = spaces.incidence.T @ (spaces.dimensions / precisions)
+        precisions = self.precisions[[self._number[T] for T in needed]]
+        sums = spaces.incidence[first:].T @ (spaces.dimensions[first:] / precisions)
         return (workload.weights / spaces.cells) ** 2 * sums, spaces.cells
 
     def normalised(self) -> MarginalsStrategy:
@@ -212,8 +253,13 @@ class MarginalsStrategy(Strategy):
             self.name, self.sizes, self.residuals, self.precisions / self.sensitivity**2
         )
 
-    def _knows(self, workload: Workload) -> TypeGuard[MarginalsWorkload]:
-        return isinstance(workload, MarginalsWorkload) and workload.sizes == self.sizes
+    def _known(self, workload: Workload) -> tuple[MarginalsWorkload | None, bool]:
+        """The marginals that are asked for, if it is such, and whether their total is public."""
+        public = isinstance(workload, CentredWorkload)
+        inner = workload.workload if isinstance(workload, CentredWorkload) else workload
+        if isinstance(inner, MarginalsWorkload) and inner.sizes == self.sizes:
+            return inner, public
+        return None, public
 
     def _measure(self, tables: Iterable[Array]) -> Array:
         """R x, shape (r,), from the tables by each T, shape (m_T,) or (m_T, c)."""
@@ -221,8 +267,13 @@ class MarginalsStrategy(Strategy):
         roots = np.sqrt(self.precisions)
         return np.concatenate([root * part for root, part in zip(roots, found, strict=True)])
 
-    def _tables(self, subsets: Sequence[tuple[int, ...]], measurements: Array) -> list[Array]:
-        """The table by each S, shape (m_S,) or (m_S, c); what is not measured counts as 0."""
+    def _tables(
+        self, subsets: Sequence[tuple[int, ...]], measurements: Array, *, public: bool = False
+    ) -> list[Array]:
+        """The table by each S, shape (m_S,) or (m_S, c); what is not measured counts as 0.
+
+        So does a public total.
+        """
         if measurements.shape[:1] != self.shape[:1]:
             raise InvalidInputError(
                 f"strategy {self.name!r} takes {self.shape[0]} measurements, got shape "
@@ -231,4 +282,6 @@ class MarginalsStrategy(Strategy):
         scaled = (measurements.T / np.repeat(np.sqrt(self.precisions), self._dimensions)).T
         parts = np.split(scaled, np.cumsum(self._dimensions)[:-1])
         own = dict(zip(self.residuals, parts, strict=True))
+        if public:
+            own.pop((), None)
         return tables_of_residuals(self.sizes, subsets, own)

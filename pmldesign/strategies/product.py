@@ -21,14 +21,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.neighbours import Neighbours, Norm
+from pmldesign.neighbours import DistanceProfile, Neighbours, Norm
 from pmldesign.strategies.arguments import read_only
 from pmldesign.strategies.base import Strategy
 from pmldesign.workloads.attributes import positive_weights
-from pmldesign.workloads.base import Workload, check_entries
+from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.union import products_over
 from pmldesign_solvers import mode_products
 from pmldesign_solvers.certificate import power_mean
+from pmldesign_solvers.farthest import (
+    largest_l1_distance,
+    largest_l2_distance,
+    largest_weighted_distance,
+)
 from pmldesign_solvers.operators import Array
 
 
@@ -84,9 +89,17 @@ class ProductStrategy(Strategy):
         return read_only(self._roots[:, None] * product)
 
     def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
-        """Largest distance of the measurements of neighbours, in the l1 or l2 norm."""
+        """Largest distance of the measurements of neighbours, in the l1 or l2 norm.
+
+        Under replace with more than WRITTEN_CELLS cells it may be a bound above it: in the l1 norm
+        unless all entries are 0, 1 or -1, and with weights (`farthest`).
+        """
         if neighbours is Neighbours.REPLACE:
-            return super().sensitivity_under(neighbours, norm)
+            if self.cells <= WRITTEN_CELLS:
+                return super().sensitivity_under(neighbours, norm)
+            if norm not in self._distances:
+                self._distances[norm] = self._largest_distance(norm)
+            return self._distances[norm]
         if self.weights is None:
             factors = [factor.sensitivity_under(neighbours, norm) for factor in self.factors]
             return math.prod(factors)
@@ -95,6 +108,29 @@ class ProductStrategy(Strategy):
             return float(mode_products.multiply(columns, self._roots).max())
         columns = [factor.matrix.T**2 for factor in self.factors]
         return math.sqrt(float(mode_products.multiply(columns, self.weights).max()))
+
+    def distance_profile(self, norm: Norm) -> DistanceProfile | None:
+        """Beyond WRITTEN_CELLS: all other columns as far away as the farthest two can be."""
+        if self.cells <= WRITTEN_CELLS:
+            return None
+        farthest = self.sensitivity_under(Neighbours.REPLACE, norm)
+        return DistanceProfile(
+            np.array([farthest]), np.array([float(self.cells - 1)]), 1.0, float(self.cells)
+        )
+
+    @cached_property
+    def _distances(self) -> dict[Norm, float]:
+        """Those that are known already."""
+        return {}
+
+    def _largest_distance(self, norm: Norm) -> float:
+        """Largest distance of two columns, or more, from the factors."""
+        factors = [factor.matrix for factor in self.factors]
+        if self.weights is None:
+            return (largest_l1_distance if norm == "l1" else largest_l2_distance)(factors)
+        if norm == "l1":
+            return 2 * self.sensitivity_under(Neighbours.ADD_REMOVE, "l1")
+        return largest_weighted_distance(factors, self.weights)
 
     def measure(self, x: Array) -> Array:
         """R x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""

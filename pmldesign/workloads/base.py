@@ -21,6 +21,8 @@ from pmldesign_solvers.operators import Array, DenseOperator, Merged, column_blo
 EPS = float(np.finfo(np.float64).eps)
 MAX_ENTRIES = 2**29
 """A workload with more entries than this (4 GiB) is never written out as a matrix."""
+WRITTEN_CELLS = 2048
+"""Up to so many cells a product is written out where the matrix tells more than its factors."""
 
 
 def check_entries(
@@ -101,6 +103,14 @@ class Workload(ABC):
     def longest_column(self) -> float:
         """Largest squared norm of a column, rounded up."""
         return float(self.column_squares().max()) * (1 + sum(self.shape) * EPS)
+
+    def longest_difference(self) -> float:
+        """Largest squared distance of two columns, rounded up."""
+        m, n = self.shape
+        gram = self.gram(np.ones(m))
+        squares = gram.diagonal()
+        allowance = 4 * (m + n) * EPS * float(squares.max())
+        return float((squares[:, None] + squares - 2 * gram).max()) + allowance
 
     def to_dense(self) -> Array:
         """The matrix itself, shape (m, n).

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from pmldesign.workloads.base import Workload
+from pmldesign.workloads.base import WRITTEN_CELLS, Workload
 from pmldesign_solvers.operators import Array
 
 KNOWN = 1e-12
@@ -24,56 +24,64 @@ class CentredWorkload(Workload):
 
     Args:
         workload: A, shape (m, n).
+
+    Attributes:
+        workload: A.
     """
 
     def __init__(self, workload: Workload) -> None:
-        self._workload = workload
+        self.workload = workload
         self.name = workload.name
 
     @cached_property
     def _kept(self) -> Array:
-        """0 for the queries that the total answers, 1 for the others; shape (m,)."""
+        """0 for the queries that the total answers, 1 for the others; shape (m,).
+
+        Beyond WRITTEN_CELLS the rounding of those answers is left as it is, and 1 stands for all.
+        """
+        if self.shape[1] > WRITTEN_CELLS:
+            return np.ones(1)
         identity = np.eye(self.shape[1])
-        rows = self._workload.row_norms(identity)
-        centred = self._workload.row_norms(centre(identity))
+        rows = self.workload.row_norms(identity)
+        centred = self.workload.row_norms(centre(identity))
         kept: Array = np.where(centred > KNOWN**2 * rows, 1.0, 0.0)
         return kept
 
     @property
     def shape(self) -> tuple[int, int]:
         """Number of queries m and of cells n."""
-        return self._workload.shape
+        return self.workload.shape
 
     def gram(self, weights: Array) -> Array:
         """P A^T diag(weights) A P, shape (n, n)."""
-        return centre(centre(self._workload.gram(self._kept * weights)).T)
+        return centre(centre(self.workload.gram(self._kept * weights)).T)
 
     def row_quadratic(self, matrix: Array) -> Array:
         """diag(A P X P A^T), shape (m,)."""
-        return self._kept * self._workload.row_quadratic(centre(centre(matrix).T))
+        return self._kept * self.workload.row_quadratic(centre(centre(matrix).T))
 
     def row_norms(self, half: Array) -> Array:
         """diag(A P H H^T P A^T), shape (m,)."""
-        return self._kept * self._workload.row_norms(half - half.mean(axis=0))
+        return self._kept * self.workload.row_norms(half - half.mean(axis=0))
 
     def matvec(self, x: Array) -> Array:
         """A P x, for x of shape (n,) or (n, c)."""
-        product: Array = (self._kept * self._workload.matvec(x - x.mean(axis=0)).T).T
+        product: Array = (self._kept * self.workload.matvec(x - x.mean(axis=0)).T).T
         return product
 
     def rmatvec(self, y: Array) -> Array:
         """P A^T y, for y of shape (m,) or (m, c)."""
-        product = self._workload.rmatvec((self._kept * y.T).T)
+        product = self.workload.rmatvec((self._kept * y.T).T)
         centred: Array = product - product.mean(axis=0)
         return centred
 
     def to_dense(self) -> Array:
         """The matrix itself, shape (m, n)."""
-        return self._kept[:, None] * centre(self._workload.to_dense())
+        return self._kept[:, None] * centre(self.workload.to_dense())
 
     def row_label(self, index: int) -> str:
         """How messages and tables call query `index` (from 0)."""
-        return self._workload.row_label(index)
+        return self.workload.row_label(index)
 
 
 def centre(matrix: Array) -> Array:

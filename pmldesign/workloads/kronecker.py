@@ -22,7 +22,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import EPS, Workload, check_entries
+from pmldesign.workloads.base import EPS, WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign_solvers import mode_products
 from pmldesign_solvers.operators import (
@@ -173,6 +173,17 @@ class KroneckerWorkload(KroneckerOperator, Workload):
     def column_squares(self) -> Array:
         """diag(A^T A), shape (n,): the squared norms of the columns."""
         return mode_products.outer([factor.column_squares() for factor in self.factors])
+
+    def longest_difference(self) -> float:
+        """Largest squared distance of two columns, rounded up."""
+        if self.shape[1] <= WRITTEN_CELLS:
+            return super().longest_difference()
+        from pmldesign_solvers.farthest import largest_distance_of_grams
+
+        grams = [factor.gram(np.ones(factor.shape[0])) for factor in self.factors]
+        rounding = sum(sum(factor.shape) for factor in self.factors) * EPS
+        longest = math.prod(float(gram.diagonal().max()) for gram in grams)
+        return largest_distance_of_grams(grams) ** 2 + 8 * rounding * longest
 
     def row_label(self, index: int) -> str:
         """The labels of the factors' rows that query `index` combines."""

@@ -114,6 +114,12 @@ class MarginalsWorkload(Workload):
         """Largest squared norm of a column, rounded up; there may be any number of cells."""
         return float(self.weights @ self.weights) * (1 + len(self.weights) * EPS)
 
+    def longest_difference(self) -> float:
+        """Largest squared distance of two columns, rounded up: of cells that differ in all."""
+        wide = [any(self.sizes[i] > 1 for i in subset) for subset in self.subsets]
+        squares = float((self.weights**2).sum(where=wide))
+        return 2 * squares * (1 + len(self.weights) * EPS)
+
     def matvec(self, x: Array) -> Array:
         """A x, for x of shape (n,) or (n, c)."""
         axes, sizes = self._axes()

@@ -8,12 +8,13 @@ asked about attribute i, A_1i; A_2i; ... .
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import Workload, check_entries, count_text
+from pmldesign.workloads.base import EPS, WRITTEN_CELLS, Workload, check_entries, count_text
 from pmldesign.workloads.kronecker import MERGED_ENTRIES, KroneckerWorkload
 from pmldesign.workloads.marginals import MarginalsWorkload
 from pmldesign.workloads.ranges import RangeWorkload
@@ -123,6 +124,12 @@ class UnionWorkload(Workload):
         """The matrix itself, shape (m, n)."""
         check_entries(self.name, self.shape)
         return np.concatenate([part.to_dense() for part in self.parts])
+
+    def longest_difference(self) -> float:
+        """Largest squared distance of two columns, rounded up; for many cells a bound above it."""
+        if self.shape[1] <= WRITTEN_CELLS:
+            return super().longest_difference()
+        return math.fsum(part.longest_difference() for part in self.parts) * (1 + 4 * EPS)
 
     def merge(self) -> Merged:
         """The same workload without zero rows and columns, nor repeated ones if it is small.

@@ -53,6 +53,8 @@ class MarginalsSolution:
             empty one is the total; attributes with one value occur in none.
         precisions: theta_T > 0, shape (R,); sum_T theta_T d_T = 1, so that the l2 sensitivity is 1.
         dual_u: u_S, shape (K,), of each query of a marginal; (sum_S m_S u_S^q)^(1/q) = 1.
+        dual_w: a single 1 for the cells, which weigh the same; for pairs, shape (R,), b_T of
+            `marginals_pairs`.
         certificate: both bounds on gamma_(p), recomputed from the arrays above.
         status: why the solver stopped.
         steps: of Newton's method, and the start.
@@ -62,6 +64,7 @@ class MarginalsSolution:
     residuals: tuple[tuple[int, ...], ...]
     precisions: Array
     dual_u: Array
+    dual_w: Array
     certificate: Certificate
     status: Status
     steps: int
@@ -99,7 +102,7 @@ def solve_marginals(
         raise ValueError(f"p must be in [2, inf], got {p}")
     start = time.perf_counter()
     spaces = residual_spaces(sizes, subsets)
-    _check_range(spaces, weights)
+    check_range(spaces, weights)
     scale = float((weights / spaces.cells).max())
     search = Search(Newton(spaces, weights / scale, p, rel_gap).points(), callback, start)
     # the certificate rounds outwards, so aim a little closer
@@ -112,6 +115,7 @@ def solve_marginals(
         residuals=spaces.residuals,
         precisions=precisions,
         dual_u=u,
+        dual_w=np.ones(1),
         certificate=certificate,
         status=final_status(status, certificate, rel_gap),
         steps=search.steps,
@@ -145,7 +149,8 @@ def certify_marginals(
     return Certificate(lower=lower * (1 - rounding), upper=upper * (1 + rounding))
 
 
-def _check_range(spaces: ResidualSpaces, weights: Array) -> None:
+def check_range(spaces: ResidualSpaces, weights: Array) -> None:
+    """Refuse numbers whose squares may overflow or vanish, with a ValueError."""
     if not spaces.cells.max() <= LARGEST_MARGINAL:
         raise ValueError(
             f"a marginal may have up to {LARGEST_MARGINAL:g} cells, "

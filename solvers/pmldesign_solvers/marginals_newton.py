@@ -87,9 +87,9 @@ class Newton:
         self._exponent = min(finite, LARGEST_EXPONENT)
         self._power = (self._exponent - 2) / 2  # e
 
-    def points(self) -> Iterator[Point]:
-        """The points, without end for p > 2."""
-        here = self._evaluate(np.ones_like(self._cells))
+    def points(self, start: Array | None = None) -> Iterator[Point]:
+        """The points, without end for p > 2, from positive u or from equal ones."""
+        here = self._evaluate(np.ones_like(self._cells) if start is None else start)
         yield here
         while self._power > 0:
             here = self._advance(here)

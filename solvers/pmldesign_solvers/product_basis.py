@@ -137,7 +137,7 @@ class BasisProblem:
         """
         sensitivity = math.sqrt(float(mode_products.multiply(self._columns, weights).max()))
         spread = math.sqrt(power_mean(self._row_norms(weights), self.p / 2))
-        rest = math.fsum(_residual(part, self.bases) ** 2 for part in self._parts)
+        rest = math.fsum(residual(part, self.bases) ** 2 for part in self._parts)
         rounding = 1 + (len(weights) + sum(self.shape) + self.queries) * EPS
         return (spread * sensitivity + math.sqrt(rest)) * rounding
 
@@ -190,7 +190,7 @@ def _row_space(matrix: Array) -> Array:
     return np.ascontiguousarray(vectors[values > RANK_CUTOFF * values[0]])
 
 
-def _residual(part: Sequence[Operator], bases: Sequence[Basis]) -> float:
+def residual(part: Sequence[Operator], bases: Sequence[Basis]) -> float:
     """At least the Frobenius norm of A_s (R^+ R - 1)."""
     size, growth = 1.0, 1.0
     for factor, basis in zip(part, bases, strict=True):

@@ -51,6 +51,7 @@ class UnionSolution:
         dual_u: shape (m,), norm(u)_q = 1.
         dual_w: shape (n,), sum 1; their bound is `certificate.lower`, or below it where the norms
             of the parts give a better one.
+        dual_lower: that bound.
         certificate: both bounds on gamma_(p)(A).
         status: why the solver stopped.
         steps: of the fixed points.
@@ -62,6 +63,7 @@ class UnionSolution:
     weights: Array
     dual_u: Array
     dual_w: Array
+    dual_lower: float
     certificate: Certificate
     status: Status
     steps: int
@@ -109,12 +111,13 @@ def solve(
         status = Status.INTERRUPTED
     if search.problem is None or search.point is None:
         raise KeyboardInterrupt
-    _, u, w = search.duals
+    dual_lower, u, w = search.duals
     return UnionSolution(
         bases=search.problem.bases,
         weights=search.problem.normalised(search.point.weights),
         dual_u=u,
         dual_w=w,
+        dual_lower=dual_lower,
         certificate=Certificate(search.lower, search.upper),
         status=Status.OPTIMAL if search.done else status,
         steps=search.steps,

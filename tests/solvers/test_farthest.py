@@ -1,0 +1,122 @@
+"""The farthest columns of a Kronecker product against all of its columns."""
+
+import functools
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.spatial.distance import pdist
+
+from pmldesign_solvers import farthest
+
+KINDS = ("real", "signs", "zeros and ones", "positive", "rotation", "equal norms")
+
+
+def factor(kind, rng, r, n):
+    if kind == "signs":
+        return rng.integers(-1, 2, (r, n)).astype(float)
+    if kind == "zeros and ones":
+        return rng.integers(0, 2, (r, n)).astype(float)
+    if kind == "positive":
+        return rng.uniform(0, 1, (r, n))
+    if kind == "rotation":
+        return np.linalg.qr(rng.standard_normal((max(r, n), max(r, n))))[0][:, :n]
+    matrix = rng.standard_normal((r, n))
+    return matrix / np.linalg.norm(matrix, axis=0) if kind == "equal norms" else matrix
+
+
+@st.composite
+def products(draw, kinds=KINDS):
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    sizes = draw(
+        st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=1, max_size=3).filter(
+            lambda shapes: np.prod([n for _, n in shapes]) > 1
+        )
+    )
+    return [factor(draw(st.sampled_from(kinds)), rng, r, n) for r, n in sizes]
+
+
+def columns(factors):
+    return functools.reduce(np.kron, factors).T
+
+
+@given(products(), st.sampled_from([2, 2**15]))
+def test_l2_distances(factors, most):
+    exact = pdist(columns(factors)).max()
+    size = np.linalg.norm(columns(factors), axis=1).max()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(farthest, "MOST_POINTS", most)
+        found = farthest.largest_l2_distance(factors)
+    assert found >= exact * (1 - 1e-14)
+    if most > 2:
+        assert found**2 <= exact**2 + 1e-10 * size**2
+    else:
+        assert found <= 2 * size * (1 + 1e-10)
+
+
+@given(products(), st.integers(1, 3))
+def test_rounded_norms_give_a_bound_from_above(factors, most):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(farthest, "MOST_NORMS", most)
+        found = farthest.largest_l2_distance(factors)
+    assert found >= pdist(columns(factors)).max() * (1 - 1e-14)
+
+
+@given(products(), st.sampled_from([1, 2**33]))
+def test_l1_distances(factors, cost):
+    exact = pdist(columns(factors), "cityblock").max()
+    size = np.abs(columns(factors)).sum(axis=1).max()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(farthest, "L1_COST", cost)
+        found = farthest.largest_l1_distance(factors)
+    assert found >= exact * (1 - 1e-14)
+    assert found <= 2 * size * (1 + 1e-10)
+
+
+@given(products(kinds=("signs", "zeros and ones")))
+def test_l1_distances_of_zeros_and_signs_are_exact(factors):
+    exact = pdist(columns(factors), "cityblock").max()
+    size = np.abs(columns(factors)).sum(axis=1).max()
+    assert farthest.largest_l1_distance(factors) <= exact + 1e-10 * size
+
+
+@given(products(), st.booleans(), st.integers(0, 2**32 - 1))
+def test_weighted_products(factors, large, seed):
+    rng = np.random.default_rng(seed)
+    if rng.random() < 0.5:  # a measurement that all cells have in common
+        factors = [np.vstack([np.full(one.shape[1], 3.0), one]) for one in factors]
+    matrix = columns(factors).T
+    weights = rng.uniform(0.1, 5, len(matrix))
+    written = np.sqrt(weights)[:, None] * matrix
+    exact = pdist(written.T).max()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(farthest, "BLOCK_BYTES", 64)
+        if large:
+            patch.setattr(farthest, "WEIGHTED_CELLS", 0)
+        found = farthest.largest_weighted_distance(factors, weights)
+    size = np.linalg.norm(written, axis=0).max()
+    assert found >= exact * (1 - 1e-12)
+    assert found <= 2 * size * (1 + 1e-10)
+    if not large:
+        assert found**2 <= exact**2 + 1e-10 * size**2
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(1, 60))
+def test_largest_sums(seed, k, count):
+    rng = np.random.default_rng(seed)
+    points = []
+    for _ in range(k):
+        large = rng.uniform(0, 1, (count if k < 3 else count % 9 + 1, 1))
+        points.append(np.hstack([large, large * rng.uniform(0, 1, large.shape)]))
+    signs = np.array([1.0, -1.0])
+    exact = max(float(np.prod(chosen, axis=0) @ signs) for chosen in itertools.product(*points))
+    assert exact * (1 - 1e-13) <= farthest.largest_sum(points, signs) <= exact + 1e-10
+
+
+def test_the_tree_of_a_million_cells():
+    # 11 nodes above a cell, the root above all of them: 2 (11^2 - 1) nodes tell two cells apart
+    levels = [np.kron(np.eye(2**k), np.ones((1, 1024 // 2**k))) for k in range(11)]
+    tree = np.vstack(levels)
+    assert farthest.largest_l2_distance([tree, tree]) == pytest.approx(240**0.5, rel=1e-9)

@@ -1,0 +1,123 @@
+"""Product strategies for data whose total is public, against the matrix R P."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.spatial.distance import pdist
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.neighbours import Neighbours
+from pmldesign.strategies import ProductStrategy, PublicTotalStrategy, Strategy
+from pmldesign.workloads import DenseWorkload, KroneckerWorkload, UnionWorkload
+from pmldesign.workloads.centred import CentredWorkload, centre
+
+
+@st.composite
+def problems(draw, weighted=None):
+    """A product strategy of full or lower rank, and a workload that it answers."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    weights = draw(st.booleans()) if weighted is None else weighted
+    factors, asked = [], []
+    for i in range(draw(st.integers(2, 3))):
+        n = draw(st.integers(1, 4))
+        kind = draw(st.sampled_from(["regular", "tall", "no total", "low rank with total"]))
+        matrix = rng.standard_normal((n, n)) + 2 * np.eye(n)
+        if kind == "tall" and not weights:
+            matrix = np.vstack([matrix, rng.standard_normal((2, n))])
+        if kind == "no total" and n > 1:
+            matrix = matrix[: n - 1]
+        if kind == "low rank with total" and n > 1:
+            matrix = np.vstack([np.ones(n), matrix[: n - 2]])
+        factors.append(Strategy(f"factor {i}", matrix))
+        asked.append([rng.standard_normal((2, len(matrix))) @ matrix for _ in range(2)])
+    rows = math.prod(one.shape[0] for one in factors)
+    strategy = ProductStrategy("s", factors, weights=rng.uniform(0.5, 2, rows) if weights else None)
+    parts = [
+        KroneckerWorkload([DenseWorkload(pair[k], name="a") for pair in asked]) for k in range(2)
+    ]
+    return strategy, UnionWorkload(parts) if draw(st.booleans()) else parts[0]
+
+
+@given(problems())
+def test_variances_and_estimates_are_those_of_the_matrix(problem):
+    strategy, workload = problem
+    n = strategy.cells
+    if n == 1:
+        return
+    own, centred = PublicTotalStrategy(strategy), CentredWorkload(workload)
+    R, A = centre(strategy.matrix), centre(workload.to_dense())
+    inverse = np.linalg.pinv(R, rcond=1e-10)
+    expected = ((A @ inverse) ** 2).sum(axis=1)
+    size = ((workload.to_dense() @ np.linalg.pinv(strategy.matrix)) ** 2).sum(axis=1).max()
+    np.testing.assert_allclose(own.variances(centred), expected, rtol=1e-6, atol=1e-9 * size)
+    for power in (1, 2, math.inf):
+        assert own.variance_norm(centred, power) == pytest.approx(
+            np.linalg.norm(expected, power), rel=1e-6, abs=1e-8 * size
+        )
+    y = np.random.default_rng(1).standard_normal((strategy.shape[0], 2))
+    scale = np.abs(inverse).max() + 1
+    np.testing.assert_allclose(own.estimate(y), inverse @ y, atol=1e-7 * scale)
+    np.testing.assert_allclose(own.estimate(y[:, 0]), inverse @ y[:, 0], atol=1e-7 * scale)
+    x = np.random.default_rng(2).poisson(3, n).astype(float)
+    np.testing.assert_allclose(own.measure(x), R @ x, atol=1e-9)
+    np.testing.assert_allclose(own.matrix, R, atol=1e-12)
+    # without noise the answers are exact but for the total
+    answers = own.answer(centred, own.measure(x))
+    np.testing.assert_allclose(answers, A @ x, atol=1e-6 * np.abs(A).max() * x.sum() * scale)
+
+
+@given(problems(), st.sampled_from(["l1", "l2"]))
+def test_sensitivities_are_never_below_those_of_the_matrix(problem, norm):
+    strategy, _ = problem
+    if strategy.cells == 1:
+        return
+    columns = centre(strategy.matrix).T
+    exact = pdist(columns, "cityblock" if norm == "l1" else "euclidean").max()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pmldesign.strategies.product.WRITTEN_CELLS", 0)
+        own = PublicTotalStrategy(strategy)
+        found = own.sensitivity_under(Neighbours.REPLACE, norm)
+        profile = own.distance_profile(norm)
+    plain = strategy.sensitivity_under(Neighbours.ADD_REMOVE, norm)
+    assert exact * (1 - 1e-12) <= found + 1e-12 * plain
+    assert found <= 2 * plain * (1 + 1e-9)
+    if norm == "l2":
+        assert found**2 <= exact**2 + 1e-9 * plain**2
+    assert profile.distances.max() == found
+    assert profile.counts.sum() == strategy.cells - 1
+    largest = np.linalg.norm(columns, ord=1 if norm == "l1" else 2, axis=1).max()
+    assert own.sensitivity_under(Neighbours.ADD_REMOVE, norm) == pytest.approx(largest)
+
+
+def test_a_query_on_the_total_is_answered_exactly():
+    workload = KroneckerWorkload([DenseWorkload(np.ones((1, n)), name="total") for n in (3, 4)])
+    own = PublicTotalStrategy(
+        ProductStrategy("s", [Strategy("f", np.tril(np.ones((n, n)))) for n in (3, 4)])
+    )
+    assert own.variances(CentredWorkload(workload)) == [0.0]
+    assert own.variance_norm(CentredWorkload(workload), 1) == 0.0
+
+
+def test_what_the_product_cannot_answer_is_refused():
+    strategy = ProductStrategy("s", [Strategy("f", np.eye(3)[:2]), Strategy("f", np.eye(3))])
+    workload = KroneckerWorkload([DenseWorkload(np.eye(3), name="all")] * 2)
+    with pytest.raises(InvalidInputError, match="cannot answer"):
+        PublicTotalStrategy(strategy).variances(CentredWorkload(workload))
+
+
+@given(problems())
+def test_a_workload_of_another_form_is_answered_as_a_matrix(problem):
+    strategy, workload = problem
+    A = workload.to_dense()
+    columns = centre(strategy.matrix)
+    if strategy.cells == 1 or not np.abs(columns).max() > 1e-9:
+        return
+    written = CentredWorkload(DenseWorkload(A, name="matrix"))
+    own = PublicTotalStrategy(strategy)
+    expected = ((centre(A) @ np.linalg.pinv(columns, rcond=1e-10)) ** 2).sum(axis=1)
+    size = ((A @ np.linalg.pinv(strategy.matrix)) ** 2).sum(axis=1).max()
+    np.testing.assert_allclose(own.variances(written), expected, rtol=1e-6, atol=1e-9 * size)
+    assert own.variance_norm(written, 1) == pytest.approx(expected.sum(), rel=1e-6, abs=1e-8 * size)
