@@ -208,6 +208,7 @@ def _pml_loss(
     epsilon = guarantee.epsilon
     norm: Norm = "l1" if noise is Noise.LAPLACE or isinstance(guarantee, PML) else "l2"
     repeats = 1.0
+    smallest = guarantee.least_probability(strategy.shape[1])
     profile = strategy.distance_profile(norm) if isinstance(strategy, Strategy) else None
     if profile is None:
         given = strategy.matrix if isinstance(strategy, Strategy) else strategy
@@ -217,7 +218,7 @@ def _pml_loss(
             matrix, least = distinct_columns(matrix, least)
         distances = pairwise_distances(matrix, norm=norm)
     else:
-        distances, least = profile.row(guarantee.least_probability(strategy.shape[1]))
+        distances, least = profile.row(smallest)
         repeats = profile.columns
     diameter = float(distances.max())
     if norm == "l1" or isinstance(guarantee, PML):

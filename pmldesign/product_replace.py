@@ -86,11 +86,11 @@ def lower_of_weights(workload: Workload, value: float, u: Array, w: Array) -> fl
         w: weights of the cells, sum 1.
     """
     rounding = (sum(workload.shape) + 8) * EPS
-    single = float(w @ w)
-    if single >= 1:
+    pairs = product_pairs.share_of_pairs(w)
+    if pairs == 0:
         return 0.0
     taken = float(np.linalg.norm(np.sqrt(u) * workload.matvec(w))) * (1 + rounding)
-    return max(0.0, (value - taken) * math.sqrt(2 / (1 - single)) * (1 - rounding))
+    return max(0.0, (value - taken) * math.sqrt(2 / pairs) * (1 - rounding))
 
 
 def status_under_replace(status: Status, certificate: Certificate, rel_gap: float) -> Status:

@@ -241,6 +241,14 @@ def test_alpha_that_does_not_fit_and_empty_guarantees_are_refused():
         calibrate(strategy, PML(1.0, 1e-19), noise="laplace")
     with pytest.raises(VacuousGuaranteeError):
         calibrate(strategy, PML(100.0, 1e-20), noise="laplace")
+    # more cells than any float
+    for beyond in (
+        MarginalsStrategy("s", [10] * 400, [(i,) for i in range(400)], [1.0] * 400),
+        ProductStrategy("s", [Strategy("f", np.eye(10))] * 400),
+    ):
+        for guarantee in (PML(1.0, 1e-300), ApproxPML(1.0, 1e-6, 1e-300)):
+            with pytest.raises(InvalidInputError, match="alpha must be in"):
+                calibrate(beyond, guarantee, noise="laplace")
 
 
 def test_answers_of_a_large_release_add_up(large):

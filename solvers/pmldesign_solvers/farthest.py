@@ -42,6 +42,8 @@ WEIGHTED_CELLS = 2**13
 """Most cells of a weighted product for the inner products of all columns."""
 EQUAL = 1e-13
 """Relative difference of two norms that count as equal."""
+FLAT = 1e-14
+"""Points differ in a direction if they do by more than this, relative to their largest numbers."""
 ROUNDING = 1e-11
 """Added to a squared distance, relative to the norms it is the difference of."""
 
@@ -168,21 +170,27 @@ def _distinct(points: Array) -> Array:
 
 
 def _extreme(points: Array) -> Array:
-    """Points with the same convex hull, hopefully few."""
+    """Points with the same convex hull but for FLAT, hopefully few.
+
+    Qhull loses vertices of a hull that is thin, so it is given uncorrelated coordinates, each
+    scaled to its own range: there no direction is thinner than one over the root of the number of
+    points.
+    """
     if len(points) <= FEW_POINTS:
         return points
     centred = points - points.mean(axis=0)
     scale = np.abs(points).max(axis=0)
     scaled = centred / np.where(scale > 0, scale, 1.0)
-    _, values, axes = np.linalg.svd(scaled, full_matrices=False)
-    rank = int((values > 1e-14 * max(float(values[0]), 1e-300)).sum())
-    flat = scaled @ axes[:rank].T
-    if rank == 0:
+    axes = np.linalg.svd(scaled, full_matrices=False)[2]
+    along = scaled @ axes.T
+    reach = np.abs(along).max(axis=0)
+    round_hull = along[:, reach > FLAT] / reach[reach > FLAT]
+    if not round_hull.size:
         return points[:1]
-    if rank == 1:
-        line = flat[:, 0]
+    if round_hull.shape[1] == 1:
+        line = round_hull[:, 0]
         return points[[int(line.argmin()), int(line.argmax())]]
     try:
-        return points[ConvexHull(flat).vertices]
+        return points[ConvexHull(round_hull).vertices]
     except QhullError:
         return points

@@ -63,17 +63,25 @@ def lower_bound(duals: Sequence[Dual], p: float) -> float:
         The bound; 0 if all weight is on one cell.
     """
     spectrum = Spectrum(np.ones(1), np.ones(1), np.ones(1))
-    norm, single, terms = 1.0, 1.0, 0
+    norm, log_single, terms = 1.0, 0.0, 0
     for operator, u, w in duals:
         shares = w / w.sum()
         spectrum = spectrum.times(_spectrum(operator, u, shares))
-        single *= float((shares**2).sum())
+        log_single += math.log1p(-share_of_pairs(shares))
         norm *= dual_norm(u, p)
         terms += sum(operator.shape) + 8
-    if single >= 1:
+    pairs = -math.expm1(log_single)
+    if pairs == 0:
         return 0.0
-    kept = max(0.0, spectrum.trace_without() * math.sqrt(2 / ((1 - single) * norm)))
+    kept = max(0.0, spectrum.trace_without() * math.sqrt(2 / (pairs * norm)))
     return kept * (1 - (terms + len(spectrum.values)) * EPS)
+
+
+def share_of_pairs(w: Array) -> float:
+    """2 sum_{i<j} w_i w_j = 1 - sum_i w_i^2 for weights of sum 1, however much is on one cell."""
+    largest = int(w.argmax())
+    others = np.delete(w, largest)
+    return float(w[largest] * others.sum() + others @ (1 - others))
 
 
 def best_duals(duals: Sequence[Dual], p: float) -> tuple[float, list[Dual]]:
@@ -128,18 +136,20 @@ class Spectrum:
 
     def trace_without(self) -> float:
         """trace(C^(1/2)), rounded down but for the last sums."""
-        total = float(self.counts @ np.sqrt(self.values))
-        if total == 0:
+        top = float(self.values.max())
+        if top == 0:
             return 0.0
-        mean = float(self.squares @ self.values)
+        values = self.values / top
+        total = float(self.counts @ np.sqrt(values))
+        mean = float(self.squares @ values)
         first = 2 * math.log(TAIL * total)
         last = 2 * math.log(max(mean / (TAIL * total), TAIL * total))
         loss = 0.0
         for t in np.exp(np.arange(first, last + STEP, STEP)).tolist():
-            parts = self.squares / (self.values + t)
-            share = float((parts * (self.values / (self.values + t))).sum()) / float(parts.sum())
+            parts = self.squares / (values + t)
+            share = float((parts * (values / (values + t))).sum()) / float(parts.sum())
             loss += STEP * math.sqrt(t) * share / math.pi
-        return total * (1 - 2 * TAIL - QUADRATURE) - loss
+        return math.sqrt(top) * (total * (1 - 2 * TAIL - QUADRATURE) - loss)
 
 
 def _spectrum(operator: Operator, u: Array, w: Array) -> Spectrum:
@@ -148,4 +158,4 @@ def _spectrum(operator: Operator, u: Array, w: Array) -> Spectrum:
     values, vectors = np.linalg.eigh(gram)
     values = np.maximum(values - len(w) * EPS * float(np.trace(gram)), 0.0)
     found = Spectrum(values, np.ones(len(w)), (vectors.T @ root) ** 2)
-    return found.merged(np.floor(values / (GRID * max(float(values[-1]), GRID))))
+    return found.merged(np.floor(values / (GRID * (float(values[-1]) or 1.0))))

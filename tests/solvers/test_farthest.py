@@ -5,7 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import pdist
 
@@ -101,6 +101,35 @@ def test_weighted_products(factors, large, seed):
     assert found <= 2 * size * (1 + 1e-10)
     if not large:
         assert found**2 <= exact**2 + 1e-10 * size**2
+
+
+@settings(max_examples=50)
+@given(st.integers(0, 2**32 - 1), st.floats(-16, -9), st.booleans())
+def test_hulls_that_are_nearly_flat(seed, power, below_zero):
+    rng = np.random.default_rng(seed)
+    tiny = 10**power
+    factors = []
+    for r, n in ((5, 22), (2, 9)):
+        positive = rng.random((r, n))
+        if below_zero:  # entries that rounding has left below zero
+            factors.append(positive - (rng.random((r, n)) < 0.3) * positive * (1 + tiny))
+        else:  # norms that are equal but for rounding
+            norms = np.linalg.norm(positive, axis=0) * (1 + tiny * rng.standard_normal(n))
+            factors.append(positive / norms)
+    points = columns(factors)
+    assert farthest.largest_l2_distance(factors) >= pdist(points).max() * (1 - 1e-14)
+    assert farthest.largest_l1_distance(factors) >= pdist(points, "cityblock").max() * (1 - 1e-14)
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(-17, -8), st.sampled_from([30, 300]))
+def test_the_hull_reaches_as_far_as_the_points(seed, power, count):
+    rng = np.random.default_rng(seed)
+    points = rng.random((count, 4))
+    points[:, -1] = points[:, 0] / 2 + 10**power * rng.random(count)
+    functionals = rng.standard_normal((4, 50))
+    far = (points @ functionals).max(axis=0)
+    kept = (farthest._extreme(points) @ functionals).max(axis=0)
+    np.testing.assert_allclose(kept, far, rtol=0, atol=1e-12)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(1, 60))

@@ -61,6 +61,24 @@ def test_it_is_the_bound_of_the_matrix(duals, p, cut):
     assert found <= certificate.lower_bound(DenseOperator(A), u, pairs, p) * (1 + 1e-4) + 1e-9
 
 
+@given(st.floats(-40, 0), st.integers(1, 3), exponents)
+def test_nearly_all_weight_on_one_cell(power, k, p):
+    # two cells make one pair: the norm is the distance of the columns, whatever their weights
+    rng = np.random.default_rng(k)
+    for A in (rng.standard_normal((1, 2)), np.array([[0.0, 1.0]]), np.array([[1.0, 0.0]])):
+        single = (np.ones((1, 1)), np.ones(1), np.ones(1))
+        duals = [(A, np.ones(1), np.array([1.0, 10**power])), *[single] * k]
+        assert bound(duals, p) <= abs(A[0, 0] - A[0, 1]) * (1 + 1e-15)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-13, 1e-8, 1e150])
+def test_the_scale_of_a_factor_is_that_of_the_bound(scale):
+    sums = np.tril(np.ones((6, 6)))
+    duals = [(sums, np.ones(6), np.ones(6))] * 2
+    scaled = [(scale * sums, np.ones(6), np.ones(6)), duals[1]]
+    assert bound(scaled, 2.0) == pytest.approx(scale * bound(duals, 2.0), rel=1e-12)
+
+
 @settings(max_examples=25)
 @given(products().filter(lambda duals: math.prod(A.shape[1] for A, _, _ in duals) > 1), exponents)
 def test_it_is_below_the_norm(duals, p):
