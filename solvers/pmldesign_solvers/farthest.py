@@ -44,6 +44,8 @@ EQUAL = 1e-13
 """Relative difference of two norms that count as equal."""
 FLAT = 1e-14
 """Points differ in a direction if they do by more than this, relative to their largest numbers."""
+OUTSIDE = 1e-12
+"""How far a point may lie outside a hull of points whose coordinates reach to 1."""
 ROUNDING = 1e-11
 """Added to a squared distance, relative to the norms it is the difference of."""
 
@@ -191,6 +193,18 @@ def _extreme(points: Array) -> Array:
         line = round_hull[:, 0]
         return points[[int(line.argmin()), int(line.argmax())]]
     try:
-        return points[ConvexHull(round_hull).vertices]
+        hull = ConvexHull(round_hull)
     except QhullError:
         return points
+    return points[hull.vertices] if _contains(hull, round_hull) else points
+
+
+def _contains(hull: ConvexHull, points: Array) -> bool:
+    """Whether no point lies farther out than the vertices along the normal of any facet.
+
+    Qhull is not believed: a vertex that it loses would be a distance that is too small.
+    """
+    normals = hull.equations[:, :-1].T
+    reach = (points[hull.vertices] @ normals).max(axis=0) + OUTSIDE
+    blocks = np.array_split(points, 1 + 8 * len(points) * len(reach) // BLOCK_BYTES)
+    return all(bool((block @ normals <= reach).all()) for block in blocks)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.spatial import ConvexHull
 from scipy.spatial.distance import pdist
 
 from pmldesign_solvers import farthest
@@ -149,3 +150,23 @@ def test_the_tree_of_a_million_cells():
     levels = [np.kron(np.eye(2**k), np.ones((1, 1024 // 2**k))) for k in range(11)]
     tree = np.vstack(levels)
     assert farthest.largest_l2_distance([tree, tree]) == pytest.approx(240**0.5, rel=1e-9)
+
+
+def test_a_hull_that_loses_a_vertex_is_not_believed(monkeypatch):
+    class Losing(ConvexHull):
+        """The hull of all points but the first one, which is the farthest out."""
+
+        def __init__(self, points):
+            super().__init__(points[1:])
+            self.lost = np.asarray(super().vertices) + 1
+
+        @property
+        def vertices(self):
+            return self.lost
+
+    rng = np.random.default_rng(0)
+    points = rng.uniform(0, 1, (60, 3))
+    points[0] = 2.0
+    assert len(farthest._extreme(points)) < 60
+    monkeypatch.setattr(farthest, "ConvexHull", Losing)
+    assert any((one == points[0]).all() for one in farthest._extreme(points))
