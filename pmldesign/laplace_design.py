@@ -25,7 +25,6 @@ from pmldesign.solving import STRUCTURED
 from pmldesign.strategies import Strategy, baseline, kronecker
 from pmldesign.workloads import (
     KroneckerWorkload,
-    MarginalsWorkload,
     Workload,
     as_workload,
 )
@@ -213,8 +212,6 @@ def _left(time_limit: float, begin: float) -> float:
 
 def _baselines(workload: Workload) -> Iterator[Strategy]:
     """Baselines to begin from, unless they would be large."""
-    if isinstance(workload, MarginalsWorkload) and not _is_searched(workload):
-        return
     queries, cells = workload.shape
     names = ["tree", "haar"]
     if not _is_searched(workload):
@@ -222,7 +219,10 @@ def _baselines(workload: Workload) -> Iterator[Strategy]:
     elif queries <= 4 * cells:
         names.append("workload")
     for name in names:
-        yield baseline(name, workload)
+        try:
+            yield baseline(name, workload)
+        except InvalidInputError:  # a product over an attribute of very many values
+            continue
 
 
 def _is_searched(workload: Workload) -> bool:

@@ -250,7 +250,10 @@ def test_a_billion_queries_have_an_error(p):
 
 @pytest.mark.parametrize("p", [2.0, 4.0])
 @pytest.mark.parametrize("guarantee", [PureDP(1.0), PureDP(1.0, "replace"), PML(0.3, alpha=0.05)])
-@pytest.mark.parametrize("text", ["prefix:2*histogram:2", UNION, "prefix:2*marginals:2,2,ways=1"])
+@pytest.mark.parametrize(
+    "text",
+    ["prefix:2*histogram:2", UNION, "prefix:2*marginals:2,2,ways=1", "marginals:2,3,ways=1"],
+)
 def test_laplace_noise_beyond_the_search_takes_the_best_start(monkeypatch, text, guarantee, p):
     monkeypatch.setattr(pmldesign.laplace_design, "SEARCHED_CELLS", 2)
     made = laplace_design(text, guarantee, p=p)

@@ -121,8 +121,10 @@ def total_variation_deviation(epsilon: float, delta: float = 0.0) -> float:
     furthest = min(max(1.0, 20 / epsilon), 1e300)
     n = np.unique(np.floor(np.geomspace(1, furthest, 2000)))
     excess = delta * np.exp((n - 1) * epsilon) * np.expm1(-n * epsilon) / math.expm1(-epsilon)
-    overlap = 2 * np.maximum(1 - excess, 0.0) * expit(-n * epsilon)
-    return (1 - MARGIN) * float((n * np.sqrt(overlap / (4 * (1 - overlap)))).max())
+    both = 2 * expit(-n * epsilon)
+    overlap = both * np.maximum(1 - excess, 0.0)
+    distance = np.tanh(n * epsilon / 2) + both * np.minimum(excess, 1.0)  # 1 - overlap
+    return (1 - MARGIN) / 2 * float((n * (np.sqrt(overlap) / np.sqrt(distance))).max())
 
 
 def _truncated_geometric(epsilon: float, longest: int) -> tuple[Array, Array, Array]:

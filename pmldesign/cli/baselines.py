@@ -2,41 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import click
 
-from pmldesign.answering import without_total
+from pmldesign.comparison import Row, compare_all
 from pmldesign.errors import InvalidInputError
+from pmldesign.guarantees import Guarantee
+from pmldesign.mechanism import NoiseChoice
 from pmldesign.neighbours import Neighbours
-from pmldesign.solving import dense
-from pmldesign.strategies import Strategy, baseline
-from pmldesign.workloads import UnionWorkload, Workload
-from pmldesign.workloads.centred import CentredWorkload
+from pmldesign.workloads import Workload
 
 BASELINES = ("tree", "haar", "identity", "workload")
 
 
-def usual_strategies(
-    queries: Workload, relation: Neighbours, names: Sequence[str] = BASELINES
-) -> list[Strategy]:
-    """The baselines that can answer the workload in float64; a note on stderr about others."""
-    found = []
+def usual_rows(
+    queries: Workload,
+    names: Sequence[str] = BASELINES,
+    *,
+    p: float,
+    guarantee: Guarantee | None,
+    noise: NoiseChoice,
+    neighbours: Neighbours,
+    announce: Callable[[str], None],
+) -> list[Row]:
+    """The rows of the baselines that answer the workload in float64, within minutes.
+
+    A note on stderr says why others are left out. Ctrl-C leaves out what is not done.
+    """
+    rows: list[Row] = []
     for name in names:
+        announce(f"comparing with {name!r}")
         try:
-            strategy = _baseline(name, queries)
-            if relation is Neighbours.REPLACE:
-                without_total(strategy).require_answers(CentredWorkload(queries))
-            else:
-                strategy.require_answers(queries)
+            found = compare_all(
+                [queries],
+                [name],
+                p=p,
+                guarantees=[guarantee],
+                noise=noise,
+                neighbours=neighbours,
+                leave_out=True,
+            )
         except InvalidInputError as error:
             click.echo(f"note: the table leaves out {name!r}: {error}", err=True)
+        except KeyboardInterrupt:
+            click.echo(f"note: the table ends before {name!r}: interrupted", err=True)
+            break
         else:
-            found.append(strategy)
-    return found
-
-
-def _baseline(name: str, queries: Workload) -> Strategy:
-    if name == "workload" and isinstance(queries, UnionWorkload) and not dense(queries):
-        raise InvalidInputError("the inverse of so large a union takes minutes")
-    return baseline(name, queries)
+            rows += found[0].rows
+    return rows

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from pmldesign.bounds import Bound, Kind, bounds
-from pmldesign.cli.baselines import usual_strategies
+from pmldesign.cli.baselines import usual_rows
 from pmldesign.cli.options import (
     add_options,
     build_guarantee,
@@ -60,24 +60,30 @@ def command(
             device=device,
             callback=callback,
         )
+        reached = compare(
+            queries,
+            [made.strategy.renamed("norm-optimal")],
+            p=p,
+            guarantee=guarantee,
+            noise=noise,
+        )
+        usual = usual_rows(
+            queries,
+            ("tree", "identity"),
+            p=p,
+            guarantee=guarantee,
+            noise=noise,
+            neighbours=guarantee.neighbours,
+            announce=callback,
+        )
     norm = made.certificate
-    reached = compare(
-        queries,
-        [
-            made.strategy.renamed("norm-optimal"),
-            *usual_strategies(queries, guarantee.neighbours, ("tree", "identity")),
-        ],
-        p=p,
-        guarantee=guarantee,
-        noise=noise,
-    )
     found = bounds(
         queries,
         norm_lower=norm.lower,
         norm_upper=norm.upper,
         p=p,
         guarantee=guarantee,
-        errors={f"{row.strategy}, {row.noise} noise": row.error for row in reached.rows},
+        errors={f"{row.strategy}, {row.noise} noise": row.error for row in [*reached.rows, *usual]},
     )
     if as_json:
         print_json([{**asdict(bound), "holds": bound.holds} for bound in found])

@@ -19,10 +19,11 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.files import load_workload
 from pmldesign.guarantees import Guarantee
 from pmldesign.mechanism import Mechanism, mechanism
+from pmldesign.neighbours import Neighbours
 from pmldesign.noise import Noise
-from pmldesign.strategies import Strategy
+from pmldesign.strategies import MarginalsStrategy, Strategy
 from pmldesign.workloads import DenseWorkload, Workload
-from pmldesign.workloads.base import MAX_ENTRIES, count_text
+from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, count_text
 
 
 @click.command(name="calibrate", epilog=strategy_help)
@@ -58,6 +59,15 @@ def command(
     guarantee = build_guarantee(**guarantee_arguments)
     if guarantee is None:
         raise InvalidInputError("calibrate needs a guarantee; add for example --epsilon 1")
+    if (
+        workload is None
+        and isinstance(measured, MarginalsStrategy)
+        and measured.cells > WRITTEN_CELLS
+        and guarantee.neighbours is Neighbours.REPLACE
+    ):
+        raise InvalidInputError(
+            f"strategy {measured.name!r} is not written out; give --workload, what is answered"
+        )
     queries = _itself(measured) if workload is None else load_workload(workload)
     made = mechanism(
         measured, queries, guarantee=guarantee, noise=noise, p=p, allow_vacuous=allow_vacuous

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pmldesign.cli.baselines import usual_strategies
+from pmldesign.cli.baselines import usual_rows
 from pmldesign.cli.optimize_report import as_json as to_json
 from pmldesign.cli.optimize_report import print_report
 from pmldesign.cli.options import (
@@ -19,7 +19,7 @@ from pmldesign.cli.options import (
     json_option,
 )
 from pmldesign.cli.show import print_json, progress
-from pmldesign.comparison import Row, as_row, compare, with_ratios
+from pmldesign.comparison import Row, as_row, with_ratios
 from pmldesign.design import METHODS
 from pmldesign.errors import InvalidInputError, NotConvergedError
 from pmldesign.files import check_strategy_path, load_workload, write_strategy
@@ -132,9 +132,18 @@ def command(
             seed=seed,
             callback=callback,
         )
-    rows = with_ratios([*_own_rows(found), *_usual_rows(queries, p, guarantee, noise, relation)])
-    if output is not None:
-        write_strategy(output, found.designs[found.best], mechanism=found.mechanisms[found.best])
+        if output is not None:  # before the table, which may take longer
+            best = found.best
+            write_strategy(output, found.designs[best], mechanism=found.mechanisms[best])
+        usual = usual_rows(
+            queries,
+            p=p,
+            guarantee=guarantee,
+            noise=noise,
+            neighbours=relation,
+            announce=callback,
+        )
+    rows = with_ratios([*_own_rows(found), *usual])
     if as_json:
         print_json(to_json(found, rows, output))
     else:
@@ -153,15 +162,6 @@ def _own_rows(found: Optimized) -> list[Row]:
     p = found.norm_design.p
     rows = [as_row(name, p, one) for name, one in zip(names, found.mechanisms, strict=True)]
     return [rows.pop(found.best), *rows]
-
-
-def _usual_rows(
-    queries: Workload, p: float, guarantee: Guarantee | None, noise: Any, relation: Neighbours
-) -> tuple[Row, ...]:
-    usual = usual_strategies(queries, relation)
-    if not usual:
-        return ()
-    return compare(queries, usual, p=p, guarantee=guarantee, noise=noise, neighbours=relation).rows
 
 
 def _streaming_noise(guarantee: Guarantee | None, noise: Any) -> Any:

@@ -180,6 +180,8 @@ def test_total_variation_for_small_epsilon():
     best = (x / np.sqrt(2 * np.expm1(x))).max()
     assert best == pytest.approx(0.569, abs=5e-4)
     assert 1e-4 * total_variation_deviation(1e-4) == pytest.approx(best, rel=1e-4)
+    for epsilon in (1e-14, 1e-17, 1e-100, 1e-300):  # where 1 - 2/(1 + e^eps) has no digits
+        assert 0.9 * best <= epsilon * total_variation_deviation(epsilon) <= best
 
 
 @pytest.mark.parametrize("function", [least_deviation, total_variation_deviation])

@@ -9,6 +9,7 @@ import pytest
 from dp_accounting import gaussian_mechanism
 from scipy.special import ndtr
 
+import pmldesign.cli.baselines
 import pmldesign.cli.optimize
 import pmldesign.cli.show
 from pmldesign.files import read_strategy
@@ -95,7 +96,9 @@ def test_progress_goes_to_stderr_only(run, monkeypatch):
     json.loads(result.stdout)
     lines = result.stderr.splitlines()
     assert len(lines) >= 2
-    assert all(line.startswith("step ") and "gap" in line for line in lines)
+    steps = [line for line in lines if not line.startswith("comparing with ")]
+    assert len(steps) == len(lines) - 4  # tree, haar, identity, workload
+    assert all(line.startswith("step ") and "gap" in line for line in steps)
 
 
 def test_the_written_strategy_is_a_factorization_with_the_stated_norm(run, tmp_path):
@@ -172,7 +175,7 @@ def test_ctrl_c_shows_and_writes_the_best_so_far_and_exits_3(run, tmp_path, monk
     @contextlib.contextmanager
     def impatient():
         def interrupt(step):
-            if step.number == 3:
+            if getattr(step, "number", None) == 3:  # other calls are lines of text
                 raise KeyboardInterrupt
 
         yield interrupt
@@ -350,6 +353,28 @@ def test_options_may_repeat_their_defaults_where_they_count(run):
 def test_large_exponents_without_laplace_noise(run, p):
     options = ["--p", p, "--epsilon", 1, "--delta", 1e-3, "--noise", "gaussian"]
     assert run.json("optimize", "prefix:3", *options)["status"] == "optimal"
+
+
+def test_a_wide_workload_is_written_and_shown_without_matrices_of_all_cells_squared(run, tmp_path):
+    np.save(tmp_path / "w.npy", np.random.default_rng(0).integers(0, 2, size=(4, 3000)))
+    result = run("optimize", "w.npy", "--json", "-o", "s.npz")
+    assert result.exit_code == 0
+    names = [row["name"] for row in json.loads(result.stdout)["strategies"]]
+    assert names == ["design", "workload"]
+    assert result.stderr.count("3000 x 3000 takes minutes") == 3
+    assert (tmp_path / "s.npz").exists()
+
+
+def test_ctrl_c_in_the_table_keeps_the_design(run, tmp_path, monkeypatch):
+    def stop(*_arguments, **_options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pmldesign.cli.baselines, "compare_all", stop)
+    result = run("optimize", "prefix:4", "--json", "-o", "s.npz")
+    assert result.exit_code == 0
+    assert [row["name"] for row in json.loads(result.stdout)["strategies"]] == ["design"]
+    assert result.stderr == "note: the table ends before 'tree': interrupted\n"
+    assert (tmp_path / "s.npz").exists()
 
 
 def test_a_baseline_that_cannot_answer_in_float64_is_left_out_with_a_note(run, tmp_path):
