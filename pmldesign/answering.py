@@ -16,7 +16,7 @@ from pmldesign.neighbours import Neighbours, Norm
 from pmldesign.noise import Noise, gaussian_error, gaussian_moment_root, laplace_error
 from pmldesign.strategies import MarginalsStrategy, ProductStrategy, PublicTotalStrategy, Strategy
 from pmldesign.workloads import Workload
-from pmldesign.workloads.base import WRITTEN_CELLS
+from pmldesign.workloads.base import WRITTEN_CELLS, check_entries
 from pmldesign.workloads.centred import CentredWorkload, centre
 from pmldesign_solvers.operators import Array
 
@@ -74,6 +74,12 @@ class Answering:
             return gaussian_moment_root(p) * math.sqrt(norm)
         if p == 2 or np.isinf(p):
             return math.sqrt(2) * self.unit_error(Noise.GAUSSIAN, p)
+        queries, measurements = self.workload.shape[0], self.strategy.shape[0]
+        check_entries(
+            f"the reconstruction, which the error of Laplace noise at p = {p:g} needs,",
+            (max(queries, self.strategy.cells), measurements),
+            remedy="take p = 2 or inf, or Gaussian noise (a guarantee with a delta)",
+        )
         return laplace_error(self.strategy.reconstruction(self.workload), p=p)
 
     def least_unit_error(self, noise: Noise, p: float) -> float:

@@ -27,6 +27,7 @@ from scipy.spatial.distance import cdist
 
 from pmldesign._arguments import finite_matrix
 from pmldesign.errors import InvalidInputError
+from pmldesign.workloads.base import check_entries
 from pmldesign_solvers.operators import BLOCK_BYTES, Array
 
 Norm = Literal["l1", "l2"]
@@ -84,8 +85,17 @@ def l2_sensitivity(strategy_matrix: ArrayLike, neighbours: Neighbours | str) -> 
 
 
 def pairwise_distances(strategy_matrix: ArrayLike, *, norm: Norm) -> Array:
-    """Distances between the columns of R, shape (k, k), symmetric with a zero diagonal."""
+    """Distances between the columns of R, shape (k, k), symmetric with a zero diagonal.
+
+    Raises:
+        InvalidInputError: too many columns.
+    """
     columns = _columns(strategy_matrix)
+    check_entries(
+        "the distances of all pairs of cells",
+        (len(columns), len(columns)),
+        remedy="take fewer cells, or `calibrate`, which bounds them for products and marginals",
+    )
     distances = np.zeros((len(columns), len(columns)))
     for start, stop, block in distance_blocks(strategy_matrix, norm=norm):
         distances[start:stop, start:] = block

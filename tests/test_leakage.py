@@ -196,3 +196,8 @@ def test_scales_are_checked(scale):
     for function in (laplace_leakage, extreme_output_leakage):
         with pytest.raises(InvalidInputError, match="scale"):
             function(np.eye(2), scale=scale, alpha=0.1)
+
+
+def test_distances_of_too_many_cells_are_refused_before_they_are_taken():
+    with pytest.raises(InvalidInputError, match=r"30000 x 30000 entries .*fewer cells"):
+        laplace_leakage(np.ones((1, 30_000)), scale=1.0, alpha=1e-5)

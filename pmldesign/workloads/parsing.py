@@ -202,7 +202,8 @@ def _parse_factor(text: str) -> Workload:
     if "..." in entry.arguments and not sizes:
         _refuse(text, entry, "takes at least one size, got none")
     if "..." not in entry.arguments and len(sizes) != len(entry.arguments):
-        _refuse(text, entry, f"takes {len(entry.arguments)} sizes, got {len(sizes)}")
+        count = len(entry.arguments)
+        _refuse(text, entry, f"takes {count} size{'s' * (count != 1)}, got {len(sizes)}")
     return entry.build(*sizes, **options)
 
 

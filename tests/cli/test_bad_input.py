@@ -122,7 +122,7 @@ def test_a_program_too_large_names_the_other_method(refused, no_solve):
         ("prefix:abc", INPUT, "for example prefix:64"),
         ("prefix:-3", INPUT, "must be from 1 to"),
         ("prefix:1.5", INPUT, "not a whole number"),
-        ("prefix", INPUT, "takes 1 sizes, got 0"),
+        ("prefix", INPUT, "takes 1 size, got 0"),
         ("prefx:4", INPUT, "did you mean prefix?"),
         ("prefix:4*", INPUT, "empty factor"),
         ("", INPUT, "try prefix:64"),

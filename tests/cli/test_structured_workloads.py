@@ -172,3 +172,8 @@ def test_a_damaged_strategy_of_marginals(run):
 )
 def test_unions_that_do_not_parse(run, text):
     refused(run("optimize", text), "")
+
+
+def test_laplace_noise_at_p_4_on_large_marginals_names_the_way_out(run):
+    result = run("optimize", "marginals:10^20,ways=2", "--epsilon", "1", "--p", "4")
+    refused(result, "take p = 2 or inf, or Gaussian noise")

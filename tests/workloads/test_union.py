@@ -162,7 +162,7 @@ def test_what_is_no_union():
         ("+", "empty part"),
         ("prefix:4+prefix:2*", "empty factor"),
         ("prefix:4+nonsense:4", "unknown workload 'nonsense'"),
-        ("prefix:4+prefix", "takes 1 sizes, got 0"),
+        ("prefix:4+prefix", "takes 1 size, got 0"),
         ("total:0", "total"),
         ("prefix:4096*prefix:4096+prefix:4096*total:4096", "has 16781312 queries; a union"),
         ("marginals:10^100,ways=2+prefix:10", "cells"),
