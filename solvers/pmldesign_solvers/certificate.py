@@ -123,8 +123,8 @@ def _lower_bound_of_pairs(matrix: Array, u: Array, w: Array) -> float:
     """Nuclear norm of diag(u)^(1/2) A times a root of the Laplacian, without forming the root."""
     m, n = matrix.shape
     # differences first: what all columns have in common is not to be rounded
-    centred = np.sqrt(u)[:, None] * (matrix - matrix[:, :1])
-    centred -= centred.mean(axis=1, keepdims=True)
+    scaled = np.sqrt(u)[:, None] * (matrix - matrix[:, :1])
+    centred = scaled - scaled.mean(axis=1, keepdims=True)
     if m > n:
         centred = np.linalg.qr(centred, mode="r")
     weights = w / (w.sum() / 2)
