@@ -18,7 +18,8 @@ many more ranges than cells their squared norms come from one product of n x n m
     norm(f_t - f_s)^2 = norm(f_s)^2 + norm(f_t)^2 - 2 (F F^T)_st,
 
 whose rounding, at most 2 (c + 4) eps (norm(f_s)^2 + norm(f_t)^2) for c columns, is added; ranges
-for which that is not negligible are subtracted one by one.
+for which that is not negligible are subtracted one by one. The prefix sums themselves are off by
+at most n eps times sums of absolute values, which is added too.
 """
 
 from __future__ import annotations
@@ -117,14 +118,22 @@ class RangeWorkload(Workload):
         """diag(A H H^T A^T), shape (m,), for H of shape (n, c), rounded up."""
         sums = np.zeros((self.cells + 1, half.shape[1]))
         np.cumsum(half, axis=0, out=sums[1:])
-        m = self.shape[0]
+        # at most this much is a prefix sum off, so that a row is by those of its ends
+        reach = np.linalg.norm(np.cumsum(np.abs(half), axis=0), axis=1)
+        off = (self.cells + 1) * EPS * np.append(0.0, reach)
+        values = self._norms_between(sums)
+        return np.asarray((np.sqrt(values) + off[self.starts] + off[self.stops]) ** 2)
+
+    def _norms_between(self, sums: Array) -> Array:
+        """norm(f_t - f_s)^2 for every range and rows f of the sums, rounded up."""
+        m, columns = self.shape[0], sums.shape[1]
         if m <= MANY * self.cells:
             return _squared_distances(sums, self.starts, self.stops)
         products = sums @ sums.T
         sizes = products.diagonal()
         both = sizes[self.starts] + sizes[self.stops]
         values = both - 2.0 * products.ravel()[self._corners]
-        rounding = 2.0 * (half.shape[1] + 4) * EPS * both
+        rounding = 2.0 * (columns + 4) * EPS * both
         close = rounding > NEGLIGIBLE * values
         values += rounding
         values[close] = _squared_distances(sums, self.starts[close], self.stops[close])

@@ -103,7 +103,7 @@ def lower_bound(operator: Operator, u: Array, w: Array, p: float) -> float:
     m, n = operator.shape
     u = np.asarray(u / dual_norm(u, p))
     if w.ndim == 2:
-        return _lower_bound_of_pairs(np.sqrt(u)[:, None] * operator.to_dense(), w)
+        return _lower_bound_of_pairs(operator.to_dense(), u, w)
     root = np.sqrt(w / w.sum())
     if m * n <= DIRECT_ENTRIES:
         matrix = np.sqrt(u)[:, None] * operator.to_dense() * root
@@ -119,17 +119,21 @@ def lower_bound(operator: Operator, u: Array, w: Array, p: float) -> float:
     return float(nuclear * (1.0 - (m + n) * EPS))
 
 
-def _lower_bound_of_pairs(matrix: Array, w: Array) -> float:
+def _lower_bound_of_pairs(matrix: Array, u: Array, w: Array) -> float:
     """Nuclear norm of diag(u)^(1/2) A times a root of the Laplacian, without forming the root."""
     m, n = matrix.shape
-    centred = matrix - matrix.mean(axis=1, keepdims=True)
+    # differences first: what all columns have in common is not to be rounded
+    scaled = np.sqrt(u)[:, None] * (matrix - matrix[:, :1])
+    centred = scaled - scaled.mean(axis=1, keepdims=True)
     if m > n:
         centred = np.linalg.qr(centred, mode="r")
     weights = w / (w.sum() / 2)
     laplacian = np.diag(weights.sum(axis=1)) - weights
     gram = centred @ laplacian @ centred.T
-    # rounding grows with the size of the terms, which may exceed that of their sum
+    # rounding grows with the size of the terms, which may exceed that of their sum, and with the
+    # n of them that every entry adds up, in two products and twice in `centred`
     terms = float((centred**2).sum()) * 2 * float(laplacian.diagonal().max())
+    terms *= 8 * n / len(gram)
     return float(_nuclear_norm((gram + gram.T) / 2, terms) * (1.0 - (m + n) * EPS))
 
 

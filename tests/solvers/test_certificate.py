@@ -194,3 +194,24 @@ def test_sums_of_variances_from_the_gram_matrix_are_rounded_up(name):
     sensitivity = np.linalg.norm(solution.strategy, axis=0).max()
     assert np.sqrt(exact) * sensitivity <= solution.certificate.upper
     assert solution.certificate.upper == pytest.approx(np.sqrt(exact) * sensitivity, rel=1e-7)
+
+
+@given(seeds, st.integers(2, 5), st.integers(2, 5), st.sampled_from([2.0, np.inf]))
+def test_pairs_of_nearly_equal_columns(seed, m, n, p):
+    # cells that differ in the last digits only, and weights of pairs over many decades
+    rng = np.random.default_rng(seed)
+    A = 1e8 + rng.standard_normal((m, n)) * 10.0 ** rng.uniform(-8, 0, (1, n))
+    w = np.triu(10.0 ** rng.uniform(-15, 0, (n, n)), 1)
+    found = lower_bound(DenseOperator(A), np.ones(m), w + w.T, p)
+    with mpmath.workdps(40):
+        pairs = list(zip(*np.triu_indices(n, 1), strict=True))
+        weights = [mpmath.mpf(w[i, j]) for i, j in pairs]
+        share = mpmath.mpf(m) if p == np.inf else mpmath.mpf(1)  # norm of u
+        M = mpmath.matrix(m, len(pairs))
+        for row in range(m):
+            for k, (i, j) in enumerate(pairs):
+                root = mpmath.sqrt(weights[k] / sum(weights) / share)
+                M[row, k] = root * (mpmath.mpf(A[row, i]) - mpmath.mpf(A[row, j]))
+        values = mpmath.eigsy(M * M.T, eigvals_only=True)
+        exact = sum(mpmath.sqrt(max(value, 0)) for value in values)
+        assert found <= exact
