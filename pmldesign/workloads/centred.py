@@ -15,7 +15,7 @@ import numpy as np
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload
 from pmldesign_solvers.operators import Array
 
-KNOWN = 1e-12
+KNOWN = 1e-10
 """A row of A P below this part of its row of A is rounding: the total answers it."""
 
 
