@@ -46,6 +46,8 @@ ROUNDED = 1e-8
 """Largest part of an upper bound that may be added for rounding instead of computing closely."""
 DIRECT_ENTRIES = 2**15
 """Largest m * n whose singular values are computed without a Gram matrix."""
+PAIR_ENTRIES = 2**23
+"""Likewise for the differences of all pairs of cells that weigh anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,11 @@ def lower_bound(operator: Operator, u: Array, w: Array, p: float) -> float:
 
 
 def _lower_bound_of_pairs(matrix: Array, u: Array, w: Array) -> float:
-    """Nuclear norm of diag(u)^(1/2) A times a root of the Laplacian, without forming the root."""
+    """Nuclear norm of diag(u)^(1/2) A times a root of the Laplacian W.
+
+    W = D D^T, a column w_ij^(1/2) (e_i - e_j) for each pair, while A D is small enough; beyond, the
+    squares of the singular values, which have half of the digits.
+    """
     m, n = matrix.shape
     # differences first: what all columns have in common is not to be rounded
     scaled = np.sqrt(u)[:, None] * (matrix - matrix[:, :1])
@@ -129,6 +135,14 @@ def _lower_bound_of_pairs(matrix: Array, u: Array, w: Array) -> float:
         centred = np.linalg.qr(centred, mode="r")
     weights = w / (w.sum() / 2)
     laplacian = np.diag(weights.sum(axis=1)) - weights
+    first, second = np.nonzero(np.triu(weights, 1))
+    if len(centred) * len(first) <= PAIR_ENTRIES:
+        moves = (centred[:, first] - centred[:, second]) * np.sqrt(weights[first, second])
+        values = np.linalg.svd(moves, compute_uv=False)
+        # rounding grows with the columns, which may be larger than their differences
+        size = float(np.sqrt(2.0 * ((centred**2) @ laplacian.diagonal()).sum()))
+        lowered = np.maximum(values - (m + n + len(first)) * EPS * size, 0.0)
+        return float(lowered.sum() * (1.0 - (m + n) * EPS))
     gram = centred @ laplacian @ centred.T
     # rounding grows with the size of the terms, which may exceed that of their sum, and with the
     # n of them that every entry adds up, in two products and twice in `centred`
