@@ -14,28 +14,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from pmldesign._arguments import exponent, positive, usable_device
 from pmldesign.errors import InvalidInputError, NotConvergedError
-from pmldesign.limits import METHODS, Limits, Method
+from pmldesign.limits import METHODS, Limits, Method, Solved
 from pmldesign.neighbours import Neighbours
 from pmldesign.solving import solve
-from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload, as_workload
 from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.centred import CentredWorkload
 from pmldesign_solvers import mode_products
-from pmldesign_solvers.certificate import Certificate, Kind
+from pmldesign_solvers.certificate import Kind
 from pmldesign_solvers.operators import Array
 from pmldesign_solvers.solution import Callback, Status
 
 __all__ = ["METHODS", "Design", "Method", "design"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Design:
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Design(Solved):
     """The best strategy that a solver found for a workload, and how good it is.
 
     Attributes:
@@ -55,13 +54,6 @@ class Design:
     workload: Workload
     p: float
     neighbours: Neighbours
-    strategy: Strategy
-    certificate: Certificate
-    dual_factors: tuple[tuple[Array, Array], ...]
-    status: Status
-    steps: int
-    eigendecompositions: int
-    seconds: float
 
     @property
     def dual_u(self) -> Array:
@@ -163,15 +155,5 @@ def design(
     usable_device(device, method=method, kind=kind)
     limits = Limits(rel_gap, max_steps, time_limit, device, method, solver, callback, kind)
     found = solve(workload, p, limits)
-    return Design(
-        workload=workload,
-        p=p,
-        neighbours=relation,
-        strategy=found.strategy,
-        certificate=found.certificate,
-        dual_factors=found.dual_factors,
-        status=found.status,
-        steps=found.steps,
-        eigendecompositions=found.eigendecompositions,
-        seconds=found.seconds,
-    )
+    known = {field.name: getattr(found, field.name) for field in fields(found)}
+    return Design(workload=workload, p=p, neighbours=relation, **known)

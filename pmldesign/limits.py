@@ -30,7 +30,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Solved:
-    """What a solver found: see `Design`, which has the same attributes."""
+    """What a solver found: the attributes that `Design` has from it."""
 
     strategy: Strategy
     certificate: Certificate
