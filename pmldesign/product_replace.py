@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from pmldesign.limits import Limits, Solved
 from pmldesign.neighbours import Neighbours
 from pmldesign.strategies import ProductStrategy, PublicTotalStrategy, Strategy
 from pmldesign.workloads import Workload
@@ -28,6 +30,8 @@ from pmldesign_solvers.operators import Array
 from pmldesign_solvers.product_basis import Basis, residual
 from pmldesign_solvers.solution import Status
 
+ALIKE = 1e-9
+"""Relative squared distance of columns that count as equal."""
 ROUNDING = 1e-8
 """Relative, upwards, of all sums in the value of a strategy."""
 
@@ -35,7 +39,37 @@ Parts = Sequence[Sequence[Workload]]
 """For every part of a union its factors, one for each attribute."""
 
 
-def under_replace(
+def as_pairs(
+    workload: Workload, parts: Parts, found: Solved, lower: float, p: float, limits: Limits
+) -> Solved:
+    """What was found for add-remove neighbours, under replace.
+
+    Args:
+        workload: A, a product or a union of products.
+        parts: of the workload.
+        found: for add-remove neighbours, with a product strategy.
+        lower: a certified lower bound on gamma_(p) under replace.
+        p: in [2, inf].
+        limits: what was asked for.
+    """
+    if not isinstance(found.strategy, ProductStrategy):
+        raise TypeError(f"a strategy for {workload.name!r} is a product")
+    strategy, upper = _under_replace(workload, parts, found.strategy, found.certificate.upper, p)
+    certificate = Certificate(lower, upper)
+    return replace(
+        found,
+        strategy=strategy,
+        certificate=certificate,
+        status=_status(found.status, certificate, limits.rel_gap),
+    )
+
+
+def is_total(factor: Workload) -> bool:
+    """Whether all queries count every cell alike."""
+    return factor.longest_difference() <= ALIKE * factor.longest_column()
+
+
+def _under_replace(
     workload: Workload, parts: Parts, strategy: ProductStrategy, upper: float, p: float
 ) -> tuple[ProductStrategy, float]:
     """The strategy scaled to l2 sensitivity 1 under replace, and its value there.
@@ -93,7 +127,7 @@ def lower_of_weights(workload: Workload, value: float, u: Array, w: Array) -> fl
     return max(0.0, (value - taken) * math.sqrt(2 / pairs) * (1 - rounding))
 
 
-def status_under_replace(status: Status, certificate: Certificate, rel_gap: float) -> Status:
+def _status(status: Status, certificate: Certificate, rel_gap: float) -> Status:
     """Bounds that met for add-remove neighbours need not meet under replace."""
     if certificate.gap <= rel_gap:
         return Status.OPTIMAL

@@ -24,10 +24,10 @@ from pmldesign.errors import InvalidInputError, NotConvergedError
 from pmldesign.limits import Limits, Solved
 from pmldesign.product_replace import (
     Parts,
+    as_pairs,
+    is_total,
     lower_of_parts,
     lower_of_weights,
-    status_under_replace,
-    under_replace,
 )
 from pmldesign.strategies import MarginalsStrategy, ProductStrategy, Strategy, kronecker
 from pmldesign.workloads import KroneckerWorkload, MarginalsWorkload, UnionWorkload, Workload
@@ -49,8 +49,6 @@ STRUCTURED = (KroneckerWorkload, MarginalsWorkload, UnionWorkload)
 """Workloads that are not solved as one matrix, or not always."""
 FACTOR_GAP = 1e-4
 """Of the factors of products, at most, for bounds under replace that need not meet."""
-ALIKE = 1e-9
-"""Relative squared distance of columns that count as equal."""
 MAX_PROGRAM_SIZE = 400
 """Rows and columns of the matrix variable of a semidefinite program, together."""
 
@@ -124,7 +122,7 @@ def _is_dense(workload: KroneckerWorkload) -> bool:
 
 def _solve_product_pairs(workload: KroneckerWorkload, p: float, limits: Limits) -> Solved:
     """The best product for add-remove neighbours, as what it is worth under replace."""
-    if all(_is_total(factor) for factor in workload.factors):
+    if all(is_total(factor) for factor in workload.factors):
         raise InvalidInputError(
             f"workload {workload.name!r}: the workload asks for nothing but the total, which is "
             "public under replace"
@@ -136,28 +134,7 @@ def _solve_product_pairs(workload: KroneckerWorkload, p: float, limits: Limits) 
     ]
     lower, best = product_pairs.best_duals(duals, p)
     found = replace(found, dual_factors=tuple((u, w) for _, u, w in best))
-    return _as_pairs(workload, [workload.factors], found, lower, p, limits)
-
-
-def _is_total(factor: Workload) -> bool:
-    """Whether all queries count every cell alike."""
-    return factor.longest_difference() <= ALIKE * factor.longest_column()
-
-
-def _as_pairs(
-    workload: Workload, parts: Parts, found: Solved, lower: float, p: float, limits: Limits
-) -> Solved:
-    """What was found for add-remove neighbours, under replace."""
-    if not isinstance(found.strategy, ProductStrategy):
-        raise TypeError(f"a strategy for {workload.name!r} is a product")
-    strategy, upper = under_replace(workload, parts, found.strategy, found.certificate.upper, p)
-    certificate = Certificate(lower, upper)
-    return replace(
-        found,
-        strategy=strategy,
-        certificate=certificate,
-        status=status_under_replace(found.status, certificate, limits.rel_gap),
-    )
+    return as_pairs(workload, [workload.factors], found, lower, p, limits)
 
 
 def _solve_marginals(workload: MarginalsWorkload, p: float, limits: Limits) -> Solved:
@@ -207,7 +184,7 @@ def _solve_union(workload: UnionWorkload, parts: Parts, p: float, limits: Limits
         lower_of_parts(parts, p, rel_gap=FACTOR_GAP),
         lower_of_weights(workload, found.dual_lower, found.dual_u, found.dual_w),
     )
-    return _as_pairs(workload, parts, solved, lower, p, limits)
+    return as_pairs(workload, parts, solved, lower, p, limits)
 
 
 def _solve_matrix(workload: Workload, p: float, limits: Limits) -> Solved:
