@@ -17,6 +17,7 @@ lint: $(VENV)/test.stamp
 types: $(VENV)/test.stamp
 	$(BIN)/mypy
 
+unit: export OPENBLAS_NUM_THREADS = 1
 unit: $(VENV)/test.stamp
 	$(BIN)/pytest
 
