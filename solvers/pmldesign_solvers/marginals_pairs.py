@@ -102,8 +102,7 @@ def solve_marginal_pairs(
         raise ValueError(
             "the workload asks for nothing but the total, which is public under replace"
         )
-    own = [subset for subset, keep in zip(subsets, kept, strict=True) if keep]
-    problem = _Problem(sizes, own, weights[kept], p, rel_gap)
+    problem = _Problem(sizes, [subset for subset in wide if subset], weights[kept], p, rel_gap)
     search = Search(problem.points(), callback, start)
     status = search.run(0.9 * rel_gap, max_steps, time_limit)
     if not problem.sets.listed and status is Status.STALLED:
@@ -129,7 +128,7 @@ class _Problem:
     def __init__(
         self,
         sizes: Sequence[int],
-        subsets: Sequence[Sequence[int]],
+        subsets: Sequence[tuple[int, ...]],
         weights: Array,
         p: float,
         rel_gap: float,
@@ -139,9 +138,8 @@ class _Problem:
         self._p, self._rel_gap = p, rel_gap
         self._scale = float((weights / self.spaces.cells).max())
         self._weights = weights / self._scale
-        wide = [tuple(i for i in subset if sizes[i] > 1) for subset in subsets]
         values: dict[tuple[int, ...], float] = {}
-        for subset, weight in zip(wide, self._weights.tolist(), strict=True):
+        for subset, weight in zip(subsets, self._weights.tolist(), strict=True):
             values[subset] = values.get(subset, 0.0) + weight
         self.sets = differing_sets(sizes, values)
         self._types, type_of = np.unique(
