@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload
-from pmldesign_solvers.operators import Array, DenseOperator, Merged
+from pmldesign_solvers.operators import DenseOperator, ForwardingOperator
 
 
-class DenseWorkload(Workload):
+class DenseWorkload(ForwardingOperator, Workload):
     """Queries written out as a matrix, kept as a read-only float64 array.
 
     Args:
@@ -39,40 +39,7 @@ class DenseWorkload(Workload):
             )
         kept.flags.writeable = False
         self.name = name
-        self._operator = DenseOperator(kept)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of queries m and of cells n."""
-        return self._operator.shape
-
-    def gram(self, weights: Array) -> Array:
-        """A^T diag(weights) A, shape (n, n), for weights of shape (m,)."""
-        return self._operator.gram(weights)
-
-    def row_quadratic(self, matrix: Array) -> Array:
-        """diag(A X A^T), shape (m,), for a symmetric matrix X of shape (n, n)."""
-        return self._operator.row_quadratic(matrix)
-
-    def row_norms(self, half: Array) -> Array:
-        """diag(A H H^T A^T), shape (m,), for H of shape (n, c)."""
-        return self._operator.row_norms(half)
-
-    def matvec(self, x: Array) -> Array:
-        """A x, for x of shape (n,) or (n, c)."""
-        return self._operator.matvec(x)
-
-    def rmatvec(self, y: Array) -> Array:
-        """A^T y, for y of shape (m,) or (m, c)."""
-        return self._operator.rmatvec(y)
-
-    def to_dense(self) -> Array:
-        """The matrix itself, shape (m, n), read-only."""
-        return self._operator.to_dense()
-
-    def merge(self) -> Merged:
-        """The same workload without repeated or zero rows and columns."""
-        return self._operator.merge()
+        super().__init__(DenseOperator(kept))
 
 
 def check_matrix(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
