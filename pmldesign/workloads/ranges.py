@@ -116,11 +116,9 @@ class RangeWorkload(Workload):
 
     def row_norms(self, half: Array) -> Array:
         """diag(A H H^T A^T), shape (m,), for H of shape (n, c), rounded up."""
-        sums = np.zeros((self.cells + 1, half.shape[1]))
-        np.cumsum(half, axis=0, out=sums[1:])
+        sums = _prefix_sums(half)
         # at most this much is a prefix sum off, so that a row is by those of its ends
-        reach = np.linalg.norm(np.cumsum(np.abs(half), axis=0), axis=1)
-        off = (self.cells + 1) * EPS * np.append(0.0, reach)
+        off = (self.cells + 1) * EPS * np.linalg.norm(_prefix_sums(np.abs(half)), axis=1)
         values = self._norms_between(sums)
         return np.asarray((np.sqrt(values) + off[self.starts] + off[self.stops]) ** 2)
 
@@ -187,6 +185,14 @@ class RangeWorkload(Workload):
         if self.label is not None:
             return self.label(index)
         return f"row {index} ({cells_text(int(self.starts[index]), int(self.stops[index]))})"
+
+
+def _prefix_sums(rows: Array) -> Array:
+    """Of the first t rows, t = 0 ... n. Row by row: `cumsum` goes entry by entry, much slower."""
+    sums = np.zeros((len(rows) + 1, rows.shape[1]))
+    for row, before, after in zip(rows, sums, sums[1:], strict=False):
+        np.add(before, row, out=after)
+    return sums
 
 
 def _squared_distances(points: Array, first: Indices, second: Indices) -> Array:

@@ -11,7 +11,8 @@ from scipy import sparse
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.matrix import check_matrix
-from pmldesign_solvers.operators import BLOCK_BYTES, NOTHING, Array, Indices, Merged, first_seen
+from pmldesign_solvers.distinct import first_seen
+from pmldesign_solvers.operators import BLOCK_BYTES, NOTHING, Array, Indices, Merged
 
 
 class SparseWorkload(Workload):

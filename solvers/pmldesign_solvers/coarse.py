@@ -32,6 +32,8 @@ SMALLEST = 32
 """Cells of the coarsest workload, at least."""
 WORTHWHILE = 256
 """Cells from which on a coarser workload costs less than the steps that it saves."""
+LOOSE = 5e-3
+"""Relative gap that equal weights come to about as soon."""
 ALIKE = 0.1
 """Neighbouring rows differ by at most this: the sum of squares, relative to that of all entries."""
 CLOSE = 1e-7
@@ -48,7 +50,7 @@ def start(problem: ScalingProblem, rel_gap: float) -> tuple[Array, Array] | None
     The coarse workloads are solved to a tenth of the gap that is asked for.
     """
     m, n = problem.shape
-    if m != n or n < WORTHWHILE or not problem.plain:
+    if (rel_gap > LOOSE and problem.row_p == 2) or m != n or n < WORTHWHILE or not problem.plain:
         return None
     matrix = problem.operator.to_dense()
     if not (_alike(matrix) and _alike(matrix.T)):
@@ -63,8 +65,8 @@ def start(problem: ScalingProblem, rel_gap: float) -> tuple[Array, Array] | None
         cells = -(-n // stride)
         if coarse.shape != (cells, cells) or not coarse.plain:
             return None
-        point = _solved(diagonal_scaling.points(coarse, _guess(known, cells)), close)
-        known.append((np.log(point.u), np.log(point.w)))
+        u, w = _solved(diagonal_scaling.points(coarse, _guess(known, cells)), close)
+        known.append((np.log(u), np.log(w)))
     return _guess(known, n)
 
 
@@ -73,16 +75,19 @@ def _alike(matrix: Array) -> bool:
     return float(np.vdot(changes, changes)) <= ALIKE * float(np.vdot(matrix, matrix))
 
 
-def _solved(points: Iterable[Point], close: float) -> Point:
+def _solved(points: Iterable[Point], close: float) -> tuple[Array, Array]:
+    """The best weights u and w."""
     best, upper = None, np.inf
     for point in islice(points, STEPS):
+        if point.expects(close):
+            return point.u, point.ahead_w
         upper = min(upper, point.upper)
         if best is None or point.lower >= best.lower:
             best = point
         if upper / best.lower - 1.0 <= close:
             break
     assert best is not None
-    return best
+    return best.u, best.w
 
 
 def _guess(known: list[tuple[Array, Array]], cells: int) -> tuple[Array, Array] | None:

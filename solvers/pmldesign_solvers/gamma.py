@@ -35,6 +35,8 @@ FIXED_POINT_STEPS = 30
 MAX_PAIRS = 2**21
 """Largest number of pairs of distinct cells."""
 INTERIOR_STEPS = 60
+CLOSER = 0.9
+"""Part of the gap to aim at, for the certificate rounds outwards."""
 CORRECTIONS = 20
 """How often a search goes on that believed its bounds to be closer than they are."""
 CRAWL = 12
@@ -85,8 +87,7 @@ def solve(
     candidates = _cells(merged, p, device, rel_gap) if kind == "cells" else _pairs(merged, p)
     search = Search(candidates, callback, start)
     for _ in range(CORRECTIONS):
-        # the certificate rounds outwards, so aim a little closer
-        status = search.run(0.9 * rel_gap, max_steps, time_limit)
+        status = search.run(CLOSER * rel_gap, max_steps, time_limit)
         strategy, basis = search.upper.factors()
         u, w = _normalised(*search.lower.weights(), p)
         certificate = certify(merged.original, strategy, basis, u, w, p, kind=kind)
@@ -120,8 +121,14 @@ def _cells(merged: MergedWorkload, p: float, device: str, rel_gap: float) -> Ite
         nonlocal best
         if best is None or point.lower > best.lower:
             best = point
+        lower, w = point.lower, point.w
+        if point.expects(CLOSER * rel_gap):
+            lower, w = point.expected, point.ahead_w
         return Candidate(
-            point.lower, point.upper, lambda: problem.weights(point), lambda: problem.factors(point)
+            lower,
+            point.upper,
+            lambda: problem.weights(point.u, w),
+            lambda: problem.factors(point),
         )
 
     fixed_point = map(offer, diagonal_scaling.points(problem, coarse.start(problem, rel_gap)))

@@ -1,7 +1,8 @@
 """The dense kernels of a step of the fixed point, with NumPy or on an accelerator.
 
 A step needs the eigendecomposition of M = diag(r) A^T diag(u) A diag(r), M = Q S^2 Q^T, and from it
-the diagonals of Q S Q^T and of A H H^T A^T for H = diag(r) Q S^(-1/2). Vectors are NumPy arrays;
+the diagonals of Q S Q^T and of A H H^T A^T for H = diag(r) Q S^(-1/2), or products Q^T D Q with a
+diagonal matrix D. Vectors are NumPy arrays;
 the matrices stay where they are computed.
 
 Devices are named "cpu" for NumPy, or as PyTorch does: "cuda", "cuda:0"; "torch:cpu" is PyTorch's
@@ -16,7 +17,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from pmldesign_solvers import markov, reflection
-from pmldesign_solvers.certificate import sums_rows
 from pmldesign_solvers.operators import BLOCK_BYTES, Array, Operator
 
 NUMPY = "cpu"
@@ -42,8 +42,8 @@ class Kernels(Protocol):
         """Squared norms of the rows of A diag(left) Q diag(right), shape (m,)."""
         ...
 
-    def row_total(self, left: Array, vectors: Any, right: Array) -> float:
-        """The sum of the row norms, each times the weight of the last decomposition."""
+    def rotated(self, vectors: Any, scale: Array) -> Array:
+        """Q^T diag(scale) Q, shape (r, r)."""
         ...
 
     def load(self, vectors: Array) -> Any:
@@ -94,15 +94,13 @@ class NumpyKernels:
 
     def __init__(self, operator: Operator) -> None:
         self._operator = operator
-        self._weights, self._gram = np.zeros(0), np.zeros((0, 0))
 
     def eigh(self, row_weights: Array, root: Array) -> tuple[Array, Array]:
         """By the inverse where that is tridiagonal, by halves where reversal changes nothing."""
-        self._weights, self._gram = row_weights, self._operator.gram(row_weights)
-        found = None
+        gram, found = self._operator.gram(row_weights), None
         if len(root) >= STRUCTURED_CELLS:
-            found = markov.decompose(self._gram, root)
-        matrix = root[:, None] * self._gram * root
+            found = markov.decompose(gram, root)
+        matrix = root[:, None] * gram * root
         if len(root) >= STRUCTURED_CELLS and found is None:
             found = reflection.decompose(matrix)
         return np.linalg.eigh(matrix) if found is None else found
@@ -115,12 +113,9 @@ class NumpyKernels:
         """By the operator's own way."""
         return self._operator.row_norms(left[:, None] * vectors * right)
 
-    def row_total(self, left: Array, vectors: Array, right: Array) -> float:
-        """The sum of the row norms, each times the weight of the last decomposition."""
-        half = left[:, None] * vectors * right
-        if sums_rows(self._operator):
-            return float(np.einsum("ij,ij->", self._gram @ half, half))
-        return float(self._weights @ self._operator.row_norms(half))
+    def rotated(self, vectors: Array, scale: Array) -> Array:
+        """By one product."""
+        return np.asarray(vectors.T @ (scale[:, None] * vectors))
 
     def load(self, vectors: Array) -> Array:
         """The same array."""
@@ -161,10 +156,9 @@ class TorchKernels:
         blocks = [((block @ half) ** 2).sum(dim=1) for block in self._blocks]
         return self.fetch(self._torch.cat(blocks))
 
-    def row_total(self, left: Array, vectors: Any, right: Array) -> float:
-        """The sum of the row norms, each times the weight of the last decomposition."""
-        half = self.load(left)[:, None] * vectors * self.load(right)
-        return float(((self._gram @ half) * half).sum())
+    def rotated(self, vectors: Any, scale: Array) -> Array:
+        """By one product."""
+        return self.fetch(vectors.T @ (self.load(scale)[:, None] * vectors))
 
     def load(self, vectors: Array) -> Any:
         """To the device."""

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pmldesign_solvers.distinct import distinct_rows
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -87,41 +88,6 @@ class Merged:
     column_of: Indices
 
 
-def first_seen(keys: list[bytes], zero: bytes) -> tuple[Indices, Indices]:
-    """Number equal keys by their first appearance; `zero` gets -1.
-
-    Returns:
-        The positions of the representatives, and for every key the number of its representative.
-    """
-    number: dict[bytes, int] = {zero: -1}
-    representatives: list[int] = []
-    labels = np.empty(len(keys), dtype=np.intp)
-    for position, key in enumerate(keys):
-        label = number.get(key)
-        if label is None:
-            label = number[key] = len(representatives)
-            representatives.append(position)
-        labels[position] = label
-    return np.array(representatives, dtype=np.intp), labels
-
-
-def _key(vector: Array) -> bytes:
-    # A digest, for the bytes of all rows would be a second copy of the matrix; + 0.0 turns -0.0
-    # into 0.0, so that equal rows have equal bytes.
-    return blake2b((vector + 0.0).tobytes(), digest_size=16).digest()
-
-
-def _distinct(matrix: Array) -> tuple[Indices, Indices]:
-    """As `first_seen`, for the rows of a matrix."""
-    rows, columns = matrix.shape
-    bits = (matrix + 0.0).view(np.uint64)
-    bits ^= bits >> np.uint64(32)  # small whole numbers have their bits up there
-    sums = bits @ np.random.default_rng(0).integers(2**64, size=columns, dtype=np.uint64)
-    if sums.all() and np.unique(sums).size == rows:  # equal rows have equal sums
-        return np.arange(rows), np.arange(rows)
-    return first_seen([_key(row) for row in matrix], _key(np.zeros(columns)))
-
-
 @dataclass(frozen=True, slots=True)
 class DenseOperator:
     """A workload held as a float64 array of shape (m, n)."""
@@ -181,8 +147,8 @@ class DenseOperator:
     def merge(self) -> Merged:
         """The same workload without repeated or zero rows and columns."""
         m, n = self.shape
-        rows, row_of = _distinct(self.matrix)
-        columns, column_of = _distinct(self.matrix.T)
+        rows, row_of = distinct_rows(self.matrix)
+        columns, column_of = distinct_rows(self.matrix.T)
         if (rows.size, columns.size) == (m, n):
             return Merged(self, row_of, column_of)
         return Merged(DenseOperator(self.matrix[np.ix_(rows, columns)]), row_of, column_of)

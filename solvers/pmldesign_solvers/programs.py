@@ -149,7 +149,7 @@ def _repair(
         merged = MergedWorkload(operator)
         scaling = ScalingProblem(merged, p)
         point = scaling.evaluate(*scaling.normalise(*scaling.turn(*merged.fold(u, w))))
-        u, w = scaling.weights(point)
+        u, w = scaling.weights(point.u, point.w)
         candidates.append(scaling.factors(point))
     else:
         u, w = (np.maximum(x, FLOOR * x.max()) for x in (u, w))

@@ -34,6 +34,7 @@ from typing import Any
 
 import numpy as np
 
+from pmldesign_solvers import look_ahead
 from pmldesign_solvers.certificate import (
     DIRECT_ENTRIES,
     EPS,
@@ -64,6 +65,7 @@ class Point:
         lower, upper: the bounds at this point; the certificate is to confirm them.
         vectors, values: Q, shape (n, r), where it was computed, and the diagonal of S, shape (r,).
         scale: shape (n,), the column norms that R is divided by.
+        expected: about the lower bound at u and `ahead_w`, 0 where unknown; it bounds nothing.
     """
 
     u: Array
@@ -75,6 +77,16 @@ class Point:
     vectors: Any
     values: Array
     scale: Array
+    expected: float
+
+    @property
+    def ahead_w(self) -> Array:
+        """Twice as far from w as next_w, where `expected` is, not normalised."""
+        return np.asarray(self.next_w**2 / self.w)
+
+    def expects(self, rel_gap: float) -> bool:
+        """Whether there the bounds can be expected to be as close as this."""
+        return self.upper <= (1.0 + rel_gap) * self.expected
 
 
 class ScalingProblem:
@@ -130,9 +142,23 @@ class ScalingProblem:
         lower = total
         if self.operator.shape[0] * len(root) > DIRECT_ENTRIES:  # as the certificate will have it
             lower = sum_of_roots(values**2, float(values @ values))
-        upper, scale = np.inf, np.ones_like(columns)
+        upper, scale, expected = np.inf, np.ones_like(columns), 0.0
         if len(values) == self._rank:
-            upper, scale = self._upper(rows, columns, root, vectors, values)
+            row_size = total if rows is None else self._row_size(rows)
+            column_size = power_mean(columns, self.column_p / 2, self.column_counts)
+            upper = float(np.sqrt(row_size * column_size))
+        if len(values) == self._rank == len(columns) and np.isinf(self.column_p):
+            norms = np.sqrt(columns)
+            if rows is None:
+                squares = self._kernels.rotated(vectors, norms / np.sqrt(total)) ** 2
+                row_size = look_ahead.row_size(squares, values)
+                expected = look_ahead.lower(squares, values, root**2, columns / total)
+            else:
+                row_size = self._row_size(
+                    self._kernels.row_norms(norms * root, vectors, values**-0.5)
+                )
+            if row_size < upper**2:
+                upper, scale = float(np.sqrt(row_size)), norms
         return Point(
             u=u,
             w=w,
@@ -143,7 +169,13 @@ class ScalingProblem:
             vectors=vectors,
             values=values,
             scale=scale,
+            # what comes out above the upper bound is no expectation
+            expected=expected if expected <= upper else 0.0,
         )
+
+    def _row_size(self, rows: Array) -> float:
+        """tr_{p/2} of L L^T from its diagonal."""
+        return power_mean(rows, self.row_p / 2, self.row_counts)
 
     def _decompose(self, row_weights: Array, root: Array) -> tuple[Array, Any]:
         """S and Q of diag(row_weights)^(1/2) A diag(root), without the null space of A."""
@@ -162,27 +194,6 @@ class ScalingProblem:
     def _sums_rows(self, u: Array, values: Array) -> bool:
         """Whether only the sum of the row norms counts, and the Gram matrix tells it closely."""
         return self.row_p == 2 and _accurate(values) and bool((u == 1).all())
-
-    def _upper(
-        self, rows: Array | None, columns: Array, root: Array, vectors: Any, values: Array
-    ) -> tuple[float, Array]:
-        """The better upper bound, and what it divides the columns of R by."""
-        row_size = float(values.sum())
-        if rows is not None:
-            row_size = power_mean(rows, self.row_p / 2, self.row_counts)
-        column_size = power_mean(columns, self.column_p / 2, self.column_counts)
-        plain = float(np.sqrt(row_size * column_size))
-        if self._rank == len(columns) and np.isinf(self.column_p):
-            norms = np.sqrt(columns)
-            if rows is None:
-                row_size = self._kernels.row_total(norms * root, vectors, values**-0.5)
-            else:
-                rows = self._kernels.row_norms(norms * root, vectors, values**-0.5)
-                row_size = power_mean(rows, self.row_p / 2, self.row_counts)
-            scaled = float(np.sqrt(row_size))
-            if scaled < plain:
-                return scaled, norms
-        return plain, np.ones_like(columns)
 
     def turn(self, u: Array, w: Array) -> tuple[Array, Array]:
         """Weights of rows and columns of the merged workload as those of the oriented one."""
@@ -207,10 +218,9 @@ class ScalingProblem:
             strategy = np.asarray(self.operator.rmatvec(rows).T / point.values[:, None])
         return self._merged.original_factors(strategy, right_inverse(strategy))
 
-    def weights(self, point: Point) -> tuple[Array, Array]:
-        """u, shape (m,), and w, shape (n,), of the original workload."""
-        u, w = self.turn(point.u, point.w)
-        return self._merged.original_weights(u, w)
+    def weights(self, u: Array, w: Array) -> tuple[Array, Array]:
+        """Those of the original workload, shapes (m,) and (n,)."""
+        return self._merged.original_weights(*self.turn(u, w))
 
 
 def _accurate(values: Array) -> bool:

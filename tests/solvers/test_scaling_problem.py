@@ -4,8 +4,9 @@ from certified import CHECK_P, dual_value, factorization_value
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pmldesign_solvers.distinct import distinct_rows, first_seen
 from pmldesign_solvers.merged import MergedWorkload
-from pmldesign_solvers.operators import DenseOperator, first_seen
+from pmldesign_solvers.operators import DenseOperator
 from pmldesign_solvers.scaling_problem import ScalingProblem
 
 exponents = st.sampled_from(CHECK_P)
@@ -47,6 +48,18 @@ def test_labels_count_by_first_appearance():
     assert labels.tolist() == [0, -1, 1, 0]
 
 
+@given(st.integers(1, 6), st.integers(1, 6), seeds)
+def test_distinct_rows_are_told_by_their_numbers_alone(rows, columns, seed):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((rows, columns))
+    assert distinct_rows(A)[0].tolist() == list(range(rows))
+    near = np.vstack([A, np.nextafter(A, np.inf), A, 0 * A, 1e300 * A])
+    kept, labels = distinct_rows(near)
+    assert kept.tolist() == [*range(2 * rows), *range(4 * rows, 5 * rows)]
+    same = np.arange(rows)
+    assert labels.tolist() == [*same, *(rows + same), *same, *(0 * same - 1), *(2 * rows + same)]
+
+
 @given(sizes, sizes, exponents, seeds)
 def test_fold_undoes_weights(rows, columns, p, seed):
     A = with_copies(rows, columns, seed)
@@ -56,7 +69,7 @@ def test_fold_undoes_weights(rows, columns, p, seed):
     rng = np.random.default_rng(seed)
     folded = problem.normalise(rng.uniform(0.1, 1, m), rng.uniform(0.1, 1, n))
     point = problem.evaluate(*folded)
-    u, w = problem.weights(point)
+    u, w = problem.weights(point.u, point.w)
     again = problem.turn(*MergedWorkload(DenseOperator(A)).fold(7 * u, 0.1 * w))
     for original, back in zip(folded, problem.normalise(*again), strict=True):
         assert np.allclose(back, original, rtol=1e-12)
