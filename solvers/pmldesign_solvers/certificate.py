@@ -215,18 +215,20 @@ def _wide_sizes(
 def _variance_norm(operator: Operator, basis: Array, p: float) -> float:
     """norm(diag(A B B^T A^T))_(p/2), rounded up but for its last sums.
 
-    At p = 2 that is tr B^T K B with K = A^T A, which many queries have in common. The entries of K
-    are off by at most `gram_rounding` times d d^T, d_j the norm of a column of A, products with it
-    by n eps times as much; that is added, unless a badly conditioned B makes it matter.
+    At p = 2 that is the sum of the entries of K and B B^T, K = A^T A, which many queries have in
+    common. With d the norms of the columns of A and b those of the rows of B, the entries of K are
+    off by at most `gram_rounding` times d d^T, those of B B^T by n eps b b^T, and a row's sum by
+    n eps of its terms; all that is added, unless a badly conditioned B makes it matter.
     """
     m, n = operator.shape
     if p == 2 and sums_rows(operator):
         gram = operator.gram(np.ones(m))
-        reach = np.sqrt(gram.diagonal()) @ np.abs(basis)
-        rounding = 2.0 * (operator.gram_rounding + n * EPS) * float(reach @ reach)
+        reach = float(np.sqrt(gram.diagonal() * np.einsum("ij,ij->i", basis, basis)).sum())
+        rounding = 2.0 * (operator.gram_rounding + 2 * n * EPS) * reach**2
         sample = basis @ np.random.default_rng(0).choice((-1.0, 1.0), (basis.shape[1], SAMPLES))
         if rounding <= ROUNDED * float(np.vdot(gram @ sample, sample)) / SAMPLES:
-            return float(np.vdot(gram @ basis, basis)) + rounding + m * TINY
+            total = np.einsum("ij,ij->i", gram, basis @ basis.T).sum()
+            return float(total) + rounding + m * TINY
     return power_mean(operator.row_norms(basis) + TINY, p / 2)
 
 

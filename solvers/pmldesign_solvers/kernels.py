@@ -43,7 +43,7 @@ class Kernels(Protocol):
         ...
 
     def rotated(self, vectors: Any, scale: Array) -> Array:
-        """Q^T diag(scale) Q, shape (r, r)."""
+        """Q^T diag(scale) Q, shape (r, r), for a positive scale."""
         ...
 
     def load(self, vectors: Array) -> Any:
@@ -114,8 +114,9 @@ class NumpyKernels:
         return self._operator.row_norms(left[:, None] * vectors * right)
 
     def rotated(self, vectors: Array, scale: Array) -> Array:
-        """By one product."""
-        return np.asarray(vectors.T @ (scale[:, None] * vectors))
+        """By the product of a matrix with itself, which takes half the time of others."""
+        half = np.sqrt(scale)[:, None] * vectors
+        return np.asarray(half.T @ half)
 
     def load(self, vectors: Array) -> Array:
         """The same array."""
