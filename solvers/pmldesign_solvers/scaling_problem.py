@@ -42,6 +42,7 @@ from pmldesign_solvers.certificate import (
     dual_norm,
     power_mean,
     sum_of_roots,
+    upper_bound,
 )
 from pmldesign_solvers.kernels import NUMPY, kernels
 from pmldesign_solvers.merged import MergedWorkload, right_inverse
@@ -207,16 +208,22 @@ class ScalingProblem:
         if self.transposed:
             # L of the transposed workload, turned round
             strategy = np.asarray(self.operator.matvec(basis).T)
-        elif len(point.values) == len(norms):
-            strategy = np.ascontiguousarray((vectors * np.sqrt(point.values) / norms[:, None]).T)
+            return self._merged.original_factors(strategy, right_inverse(strategy))
+        strategy = np.ascontiguousarray((vectors * np.sqrt(point.values) / norms[:, None]).T)
+        if len(point.values) == len(norms):
             # B R = diag(norms) Q Q^T diag(norms)^-1 is the identity but for rounding
-            if _accurate(point.values) and norms.max() <= EVEN * norms.min():
-                return self._merged.original_factors(strategy, basis)
-        else:
-            # made of rows of A, so that it spans them even where weights vanish
-            rows = (self.row_counts * point.u)[:, None] * self.operator.matvec(basis)
-            strategy = np.asarray(self.operator.rmatvec(rows).T / point.values[:, None])
-        return self._merged.original_factors(strategy, right_inverse(strategy))
+            closed = _accurate(point.values) and norms.max() <= EVEN * norms.min()
+            inverse = basis if closed else right_inverse(strategy)
+            return self._merged.original_factors(strategy, inverse)
+        # the same, made of rows of A: it spans them even where weights vanish, but less closely
+        # than the other where small singular values are mostly rounding
+        rows = (self.row_counts * point.u)[:, None] * self.operator.matvec(basis)
+        spanned = np.asarray(self.operator.rmatvec(rows).T / point.values[:, None])
+        found = [
+            self._merged.original_factors(one, right_inverse(one)) for one in (strategy, spanned)
+        ]
+        original = self._merged.original
+        return min(found, key=lambda both: upper_bound(original, both[0], both[1], self.row_p))
 
     def weights(self, u: Array, w: Array) -> tuple[Array, Array]:
         """Those of the original workload, shapes (m,) and (n,)."""
