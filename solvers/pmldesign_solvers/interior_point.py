@@ -34,7 +34,7 @@ MIXED = 0.01
 """Share of equal weights in given ones, and smallest slack beside them, relative to the largest."""
 LONGEST = 2.0
 """Where the boundary is farther than this, a full step goes at most half of the way to it."""
-PREDICTED, CORRECTED = 0.1, 0.005
+PREDICTED, CORRECTED = 0.03, 0.002
 """Tolerances of the two directions: inexact ones cost steps, never correctness."""
 
 Moved = tuple[Array, Array, Array]
