@@ -174,10 +174,12 @@ def _interior(
     start: tuple[Array, Array] | None = None,
 ) -> Iterator[Candidate]:
     """The interior point method, as long as it gets anywhere."""
-    method = InteriorPoint(DualFunction(problem, differences, p), start)
+    function = DualFunction(problem, differences, p)
+    method = InteriorPoint(function, start)
 
     def offer(iterate: Iterate) -> Candidate:
-        merged.decompositions += 1
+        merged.decompositions += function.decompositions
+        function.decompositions = 0
         return Candidate(
             iterate.lower,
             iterate.upper,

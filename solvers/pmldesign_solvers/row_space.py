@@ -30,10 +30,11 @@ class Columns:
         gram = self._vectors.T @ (weights[:, None] * self._vectors)
         return np.asarray(np.linalg.cholesky(gram))
 
-    def quadratic(self, strategy: Array, inner: Array) -> Array:
+    def products(self, strategy: Array, image: Array) -> Array:
         """The diagonal of Q^T R^T X R Q."""
-        columns = self._vectors @ strategy.T
-        return np.asarray(np.einsum("ij,ij->i", columns @ inner, columns))
+        return np.asarray(
+            np.einsum("ij,ij->i", self._vectors @ strategy.T, self._vectors @ image.T)
+        )
 
     def squared_norms(self, strategy: Array) -> Array:
         """Of the columns of R Q."""

@@ -56,7 +56,7 @@ def test_columns_are_difference_vectors(rank, extra, seed):
     np.testing.assert_allclose(root @ root.T, W, rtol=1e-10, atol=1e-12)
     X = np.cov(rng.standard_normal((2, 9)))
     expected = [q @ R.T @ X @ R @ q for q in Q.T]
-    np.testing.assert_allclose(columns.quadratic(R, X), expected, rtol=1e-10, atol=1e-13)
+    np.testing.assert_allclose(columns.products(R, X @ R), expected, rtol=1e-10, atol=1e-13)
     expected = [q @ R.T @ R @ q for q in Q.T]
     np.testing.assert_allclose(columns.squared_norms(R), expected, rtol=1e-10, atol=1e-13)
     np.testing.assert_array_equal(columns.vectors(), Q.T)
