@@ -18,6 +18,7 @@ from pmldesign_solvers.differences import Pairs
 from pmldesign_solvers.merged import MergedWorkload, is_definite
 from pmldesign_solvers.operators import Array, Indices, Operator
 from pmldesign_solvers.pair_bounds import diameter
+from pmldesign_solvers.row_space import numerical_rank
 from pmldesign_solvers.shared_gram import SharedGram
 
 
@@ -55,7 +56,7 @@ class GroundedWorkload:
         if is_definite(self.operator.gram(self.row_copies)):
             return self.operator.shape[1]
         self._merged.decompositions += 1
-        return int(np.linalg.matrix_rank(self.operator.to_dense()))
+        return numerical_rank(self.operator.to_dense())
 
     def original_factors(self, strategy: Array, basis: Array) -> tuple[Array, Array]:
         """R and B of the original workload, R 1 = 0, scaled to sensitivity 1."""
