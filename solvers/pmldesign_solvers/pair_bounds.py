@@ -21,7 +21,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from pmldesign_solvers.operators import BLOCK_BYTES, EPS, Array
+from pmldesign_solvers.operators import EPS, Array
+
+BLOCK_ENTRIES = 2**15
+"""Differences that are formed at a time: few enough to stay in a cache."""
 
 
 def lower_bound_of_pairs(matrix: Array, u: Array, w: Array) -> float:
@@ -67,10 +70,10 @@ def diameter(strategy: Array) -> float:
     if not np.isfinite(top):
         return float("inf")
     first, second = np.nonzero(squares >= top - 2 * rounding)
-    largest = 0.0
-    step = max(1, BLOCK_BYTES // (16 * len(strategy)))
+    columns, largest = np.ascontiguousarray(strategy.T), 0.0
+    step = max(1, BLOCK_ENTRIES // len(strategy))
     for start in range(0, len(first), step):
         some = slice(start, start + step)
-        moves = strategy[:, first[some]] - strategy[:, second[some]]
-        largest = max(largest, float(np.einsum("ij,ij->j", moves, moves).max()))
+        moves = columns[first[some]] - columns[second[some]]
+        largest = max(largest, float(np.einsum("ij,ij->i", moves, moves).max()))
     return float(np.sqrt(largest))
