@@ -1,7 +1,7 @@
 """A workload in orthonormal coordinates of its row space, where that has fewer than all.
 
-The best strategy measures nothing outside the row space of A. With an orthonormal basis Q of it
-(r x k), A = A' Q and R = R' Q, where A' is m x r and R' is r x r. The vectors Q v_j in r coordinates
+The best strategy measures nothing outside the row space of A. With an orthonormal basis Q of it,
+r x k, A = A' Q and R = R' Q, where A' is m x r and R' is r x r. Vectors Q v_j in r coordinates
 take the place of the v_j by which neighbours differ.
 
 Directions in which A, its rows scaled to norm 1, has next to nothing are left out: that cannot be

@@ -31,8 +31,8 @@ def start(A, p, kind):
         problem = GroundedWorkload(merged)
         differences = problem.pairs
     elif kind == "row space":
-        problem = RowSpaceWorkload(merged)
-        differences = problem.columns
+        problem = RowSpaceWorkload(merged, Cells(merged.shape[1]))
+        differences = problem.differences
     matrix = problem.operator.to_dense()
     vectors = differences.vectors().T
     return DualFunction(problem, differences, p), matrix, vectors, problem.row_copies

@@ -41,7 +41,7 @@ def test_designs_for_cells_are_good(name, p):
 def test_designs_for_pairs_are_good(name, p):
     A = WORKLOADS[name]
     solution = solve(DenseOperator(A), p, kind="pairs")
-    assert solution.certificate.gap <= 2e-3
+    assert solution.certificate.gap <= 2e-2
     R, L = solution.strategy, A @ solution.basis
     moves = A - A.mean(axis=1, keepdims=True)
     np.testing.assert_allclose(L @ R, moves, atol=1e-9 * np.abs(A).max())
@@ -50,7 +50,7 @@ def test_designs_for_pairs_are_good(name, p):
     assert value <= solution.certificate.upper * (1 + 1e-12)
     every_cell = p_norm(np.linalg.norm(moves, axis=1), p) * np.sqrt(2)
     every_query = len(A) ** (1 / p) * np.linalg.norm(A[:, :, None] - A[:, None, :], axis=0).max()
-    assert solution.certificate.lower <= value <= min(every_cell, every_query) * (1 + 2e-3)
+    assert solution.certificate.lower <= value <= min(every_cell, every_query) * (1 + 2e-2)
 
 
 def test_projected_pairs_are_pairs():
