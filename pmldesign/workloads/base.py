@@ -16,7 +16,14 @@ from decimal import Decimal
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign_solvers.operators import Array, DenseOperator, Merged, column_blocks
+from pmldesign_solvers.operators import (
+    Array,
+    DenseOperator,
+    Indices,
+    Merged,
+    Operator,
+    column_blocks,
+)
 
 EPS = float(np.finfo(np.float64).eps)
 MAX_ENTRIES = 2**29
@@ -125,6 +132,10 @@ class Workload(ABC):
     def merge(self) -> Merged:
         """The same workload without repeated or zero rows and columns, as solvers want it."""
         return DenseOperator(self.to_dense()).merge()
+
+    def relative(self, *, idle: bool) -> tuple[Operator, Indices]:
+        """On vectors that sum to zero, without zero rows; which rows are left."""
+        return DenseOperator(self.to_dense()).relative(idle=idle)
 
     @property
     def distinct_shape(self) -> tuple[int, int]:

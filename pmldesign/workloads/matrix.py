@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload
-from pmldesign_solvers.operators import DenseOperator, ForwardingOperator
+from pmldesign_solvers.forwarding import ForwardingOperator
+from pmldesign_solvers.operators import DenseOperator
 
 
 class DenseWorkload(ForwardingOperator, Workload):

@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import EPS, Workload, check_entries
-from pmldesign_solvers.operators import BLOCK_BYTES, NOTHING, Array, Indices, Merged
+from pmldesign_solvers.operators import BLOCK_BYTES, NOTHING, Array, Indices, Merged, Operator
 
 MANY = 4
 """More ranges than this many times the number of cells share the work of their norms."""
@@ -155,10 +155,9 @@ class RangeWorkload(Workload):
     def to_dense(self) -> Array:
         """The matrix itself, shape (m, n)."""
         check_entries(self.name, self.shape)
-        dense = np.zeros(self.shape)
-        for row, start, stop in zip(dense, self.starts, self.stops, strict=True):
-            row[start:stop] = 1.0
-        return dense
+        cells = np.arange(self.cells)
+        inside = (self.starts[:, None] <= cells) & (cells < self.stops[:, None])
+        return inside.astype(np.float64)
 
     def merge(self) -> Merged:
         """The same workload without repeated or empty ranges and without repeated or idle cells."""
@@ -179,6 +178,21 @@ class RangeWorkload(Workload):
             name=self.name,
         )
         return Merged(merged, row_of, column_of)
+
+    def relative(self, *, idle: bool) -> tuple[Operator, Indices]:
+        """On vectors that sum to zero, without zero rows; which rows are left.
+
+        Ranges with the last cell become minus the cells that they leave out: ranges again.
+        """
+        starts, stops, cells = self.starts, self.stops, self.cells
+        if not idle:
+            cells -= 1
+            ends = (starts <= cells) & (cells < stops)
+            starts, stops = np.where(ends, 0, starts), np.where(ends, starts, stops)
+        rows = np.flatnonzero(starts < stops)
+        if not rows.size:
+            return NOTHING, rows
+        return RangeWorkload(starts[rows], stops[rows], cells, name=self.name), rows
 
     def row_label(self, index: int) -> str:
         """How messages and tables call query `index` (from 0)."""

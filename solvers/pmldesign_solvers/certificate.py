@@ -16,7 +16,7 @@ eigenvalues of its Gram matrix, lowered likewise before the root.
 
 Pairs. Where neighbours differ by e_i - e_j, R counts by the largest distance of two columns, w is a
 weight for every pair, diag(w) the graph Laplacian of these weights, and A and E count on vectors
-that sum to zero only.
+that sum to zero only (`pair_bounds`).
 
 Both bounds are then moved outwards by the relative rounding error of their last sums. Squares that
 may have underflowed enter the upper bound with the smallest normal number added.
@@ -34,6 +34,7 @@ from typing import Literal
 import numpy as np
 
 from pmldesign_solvers.operators import Array, Operator
+from pmldesign_solvers.pair_bounds import diameter, lower_bound_of_pairs
 
 Kind = Literal["cells", "pairs"]
 """What neighbouring histograms differ by: one cell (add-remove), or two (replace)."""
@@ -48,8 +49,6 @@ SAMPLES = 8
 """Combinations of columns with random signs that tell the size of a trace beforehand."""
 DIRECT_ENTRIES = 2**15
 """Largest m * n whose singular values are computed without a Gram matrix."""
-PAIR_ENTRIES = 2**23
-"""Likewise for the differences of all pairs of cells that weigh anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,7 @@ def lower_bound(operator: Operator, u: Array, w: Array, p: float) -> float:
     m, n = operator.shape
     u = np.asarray(u / dual_norm(u, p))
     if w.ndim == 2:
-        return _lower_bound_of_pairs(operator.to_dense(), u, w)
+        return lower_bound_of_pairs(operator.to_dense(), u, w)
     root = np.sqrt(w / w.sum())
     if m * n <= DIRECT_ENTRIES:
         matrix = np.sqrt(u)[:, None] * operator.to_dense() * root
@@ -121,36 +120,6 @@ def lower_bound(operator: Operator, u: Array, w: Array, p: float) -> float:
             gram = root[:, None] * operator.gram(u) * root
         nuclear = _nuclear_norm(gram, float(np.trace(gram)))
     return float(nuclear * (1.0 - (m + n) * EPS))
-
-
-def _lower_bound_of_pairs(matrix: Array, u: Array, w: Array) -> float:
-    """Nuclear norm of diag(u)^(1/2) A times a root of the Laplacian W.
-
-    W = D D^T, a column w_ij^(1/2) (e_i - e_j) for each pair, while A D is small enough; beyond, the
-    squares of the singular values, which have half of the digits.
-    """
-    m, n = matrix.shape
-    # differences first: what all columns have in common is not to be rounded
-    scaled = np.sqrt(u)[:, None] * (matrix - matrix[:, :1])
-    centred = scaled - scaled.mean(axis=1, keepdims=True)
-    if m > n:
-        centred = np.linalg.qr(centred, mode="r")
-    weights = w / (w.sum() / 2)
-    laplacian = np.diag(weights.sum(axis=1)) - weights
-    first, second = np.nonzero(np.triu(weights, 1))
-    if len(centred) * len(first) <= PAIR_ENTRIES:
-        moves = (centred[:, first] - centred[:, second]) * np.sqrt(weights[first, second])
-        values = np.linalg.svd(moves, compute_uv=False)
-        # rounding grows with the columns, which may be larger than their differences
-        size = float(np.sqrt(2.0 * ((centred**2) @ laplacian.diagonal()).sum()))
-        lowered = np.maximum(values - (m + n + len(first)) * EPS * size, 0.0)
-        return float(lowered.sum() * (1.0 - (m + n) * EPS))
-    gram = centred @ laplacian @ centred.T
-    # rounding grows with the size of the terms, which may exceed that of their sum, and with the
-    # n of them that every entry adds up, in two products and twice in `centred`
-    terms = float((centred**2).sum()) * 2 * float(laplacian.diagonal().max())
-    terms *= 8 * n / len(gram)
-    return float(_nuclear_norm((gram + gram.T) / 2, terms) * (1.0 - (m + n) * EPS))
 
 
 def _nuclear_norm(gram: Array, terms: float) -> float:
@@ -250,16 +219,6 @@ def _size_of_rest(operator: Operator, residual: Array, p: float, negligible: flo
         if size <= negligible:
             return size
     return float(np.sqrt(power_mean(operator.row_norms(residual) + TINY, p / 2)))
-
-
-def diameter(strategy: Array) -> float:
-    """Largest distance between two columns of R, from their differences."""
-    columns = np.ascontiguousarray(strategy.T)
-    largest = 0.0
-    for index, column in enumerate(columns[:-1]):
-        others = columns[index + 1 :] - column
-        largest = max(largest, float(np.einsum("ij,ij->i", others, others).max()))
-    return float(np.sqrt(largest))
 
 
 def certify(

@@ -36,8 +36,8 @@ class Differences(Protocol):
         """C, shape (k, k), with C C^T = W, for positive weights."""
         ...
 
-    def quadratic(self, strategy: Array, inner: Array) -> Array:
-        """v_k^T R^T X R v_k, shape (N,), for a symmetric matrix X of shape (r, r)."""
+    def products(self, strategy: Array, image: Array) -> Array:
+        """v_k^T R^T X R v_k, shape (N,), for R and X R of shape (r, k) with X symmetric."""
         ...
 
     def squared_norms(self, strategy: Array) -> Array:
@@ -63,9 +63,9 @@ class Cells:
         """diag(w)^(1/2)."""
         return np.diag(np.sqrt(weights))
 
-    def quadratic(self, strategy: Array, inner: Array) -> Array:
+    def products(self, strategy: Array, image: Array) -> Array:
         """The diagonal of R^T X R."""
-        return np.asarray(np.einsum("ij,ij->j", inner @ strategy, strategy))
+        return np.asarray(np.einsum("ij,ij->j", image, strategy))
 
     def squared_norms(self, strategy: Array) -> Array:
         """Of the columns."""
@@ -83,26 +83,30 @@ class Pairs:
         self._cells = cells
         self._first, self._second = np.triu_indices(cells, 1)
         self.count = cells + len(self._first)
+        # the place of a pair in a flat matrix, and of the weight of an entry in a flat vector
+        self._upper = self._first * cells + self._second
+        self._weight = np.diag(np.arange(cells))
+        self._weight[self._first, self._second] = np.arange(cells, self.count)
+        self._weight[self._second, self._first] = np.arange(cells, self.count)
 
     def weighted(self, strategy: Array, weights: Array) -> Array:
         """R L R^T with the grounded Laplacian L."""
         return np.asarray(strategy @ self._laplacian(weights) @ strategy.T)
 
     def _laplacian(self, weights: Array) -> Array:
-        single, double = np.split(weights, [self._cells])
-        matrix = np.zeros((self._cells, self._cells))
-        matrix[self._first, self._second] = -double
-        matrix += matrix.T
-        np.fill_diagonal(matrix, single - matrix.sum(axis=1))
+        matrix = weights.take(self._weight)
+        sums = matrix.sum(axis=1)
+        np.negative(matrix, out=matrix)
+        matrix.ravel()[:: self._cells + 1] = sums
         return matrix
 
     def root(self, weights: Array) -> Array:
         """The Cholesky factor of the grounded Laplacian."""
         return np.asarray(np.linalg.cholesky(self._laplacian(weights)))
 
-    def quadratic(self, strategy: Array, inner: Array) -> Array:
+    def products(self, strategy: Array, image: Array) -> Array:
         """y_jj, then y_ii + y_jj - 2 y_ij, of Y = R^T X R."""
-        return self._distances(strategy.T @ inner @ strategy)
+        return self._distances(strategy.T @ image)
 
     def squared_norms(self, strategy: Array) -> Array:
         """Of the columns, then of their differences."""
@@ -110,8 +114,8 @@ class Pairs:
 
     def _distances(self, matrix: Array) -> Array:
         diagonal = matrix.diagonal()
-        mixed = matrix[self._first, self._second]
-        pairs = diagonal[self._first] + diagonal[self._second] - 2 * mixed
+        mixed = matrix.take(self._upper)
+        pairs = diagonal.take(self._first) + diagonal.take(self._second) - 2 * mixed
         return np.concatenate([diagonal, pairs])
 
     def vectors(self) -> Array:

@@ -10,7 +10,7 @@ and L = A B, R are a factorization of A.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -18,6 +18,9 @@ import numpy as np
 from pmldesign_solvers.certificate import DIRECT_ENTRIES, EPS, dual_norm, power_mean
 from pmldesign_solvers.differences import Differences
 from pmldesign_solvers.operators import Array, Operator
+
+SMALL = 1e-4
+"""Once a singular value is below this part of the largest one, none come from a Gram matrix."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,6 +46,21 @@ class Iterate:
     values: Array
     strategy: Array
     basis: Array
+
+    def scaled(self, a: float, b: float) -> Iterate:
+        """The same at weights a u and b w."""
+        ratio = (a / b) ** 0.25
+        return replace(
+            self,
+            u=a * self.u,
+            w=b * self.w,
+            each=a * self.each,
+            rows=self.rows / ratio**2,
+            columns=self.columns * ratio**2,
+            values=self.values * np.sqrt(a * b),
+            strategy=self.strategy * ratio,
+            basis=self.basis / ratio,
+        )
 
 
 class Problem(Protocol):
@@ -72,12 +90,14 @@ class DualFunction:
         differences: the difference vectors.
         counts: shape (m,), how many original rows each row stands for.
         p: in [2, inf].
+        decompositions: so far.
     """
 
     def __init__(self, problem: Problem, differences: Differences, p: float) -> None:
         self.operator, self.differences = problem.operator, differences
         self.counts, self.p = problem.row_copies, p
-        self._rank = problem.rank
+        self._rank, self._direct = problem.rank, False
+        self.decompositions = 0
 
     def evaluate(self, u: Array, w: Array) -> Iterate:
         """Both bounds and the factors at positive weights."""
@@ -110,17 +130,21 @@ class DualFunction:
 
     def _decompose(self, u: Array, root: Array) -> tuple[Array, Array]:
         """S and Q of diag(u)^(1/2) A C = P S Q^T, without the zeros of S."""
-        if len(u) * len(root) <= DIRECT_ENTRIES:
-            # without a Gram matrix S has twice the digits: it tends to 0 where the optimum has a
-            # smaller rank than A
-            product = np.sqrt(u)[:, None] * self.operator.to_dense() @ root
-            values, vectors = np.linalg.svd(product, full_matrices=False)[1:]
-            values, vectors = values[::-1], vectors[::-1].T
-            floor = len(product) * EPS * values[-1]
-        else:
+        if not self._direct:
             gram = root.T @ self.operator.gram(u) @ root
+            self.decompositions += 1
             eigenvalues, vectors = np.linalg.eigh((gram + gram.T) / 2)
             values = np.sqrt(np.maximum(eigenvalues, 0.0))
             floor = np.sqrt(len(root) * EPS) * values[-1]
+            small = values[-self._rank] < SMALL * values[-1]
+            self._direct = bool(small) and len(u) * len(root) <= DIRECT_ENTRIES
+        if self._direct:
+            # without a Gram matrix S has twice the digits: it tends to 0 where the optimum has a
+            # smaller rank than A
+            product = np.sqrt(u)[:, None] * self.operator.to_dense() @ root
+            self.decompositions += 1
+            values, vectors = np.linalg.svd(product, full_matrices=False)[1:]
+            values, vectors = values[::-1], vectors[::-1].T
+            floor = len(product) * EPS * values[-1]
         found = min(self._rank, int((values > floor).sum()))
         return values[-found:], vectors[:, -found:]

@@ -25,7 +25,7 @@ from pmldesign_solvers.interior_point import InteriorPoint
 from pmldesign_solvers.kernels import NUMPY, check_device
 from pmldesign_solvers.merged import MergedWorkload, right_inverse
 from pmldesign_solvers.operators import Array, Operator
-from pmldesign_solvers.row_space import RowSpaceWorkload
+from pmldesign_solvers.row_space import RowSpaceWorkload, Spreading
 from pmldesign_solvers.scaling_problem import Point, ScalingProblem
 from pmldesign_solvers.search import Search, final_status
 from pmldesign_solvers.solution import Callback, Candidate, Solution, Status
@@ -39,6 +39,8 @@ CLOSER = 0.9
 """Part of the gap to aim at, for the certificate rounds outwards."""
 CORRECTIONS = 20
 """How often a search goes on that believed its bounds to be closer than they are."""
+LARGEST_ROW_SPACE = 2**24
+"""Largest number of entries of a workload in coordinates of its row space, which is dense."""
 CRAWL = 12
 """Steps without a visible change of the gap before the fixed point gives way."""
 
@@ -136,11 +138,7 @@ def _cells(merged: MergedWorkload, p: float, device: str, rel_gap: float) -> Ite
     assert best is not None
     u, w = problem.turn(best.u, best.w)
     start = (u * merged.row_copies, w)
-    if merged.wide:
-        row_space = RowSpaceWorkload(merged)
-        yield from _interior(merged, row_space, row_space.columns, p, start)
-    else:
-        yield from _interior(merged, merged, Cells(merged.shape[1]), p, start)
+    yield from _interior(merged, merged, Cells(merged.shape[1]), p, start)
     yield from fixed_point
 
 
@@ -168,16 +166,23 @@ def _pairs(merged: MergedWorkload, p: float) -> Iterator[Candidate]:
 
 def _interior(
     merged: MergedWorkload,
-    problem: MergedWorkload | GroundedWorkload | RowSpaceWorkload,
+    problem: Spreading,
     differences: Differences,
     p: float,
     start: tuple[Array, Array] | None = None,
 ) -> Iterator[Candidate]:
-    """The interior point method, as long as it gets anywhere."""
-    method = InteriorPoint(DualFunction(problem, differences, p), start)
+    """The interior point method, as long as it gets anywhere; in the row space of A if need be."""
+    rows, cells = problem.operator.shape
+    if problem.rank < cells and min(rows, cells) * rows <= LARGEST_ROW_SPACE:
+        problem = RowSpaceWorkload(problem, differences)
+        differences = problem.differences
+        merged.decompositions += 1
+    function = DualFunction(problem, differences, p)
+    method = InteriorPoint(function, start)
 
     def offer(iterate: Iterate) -> Candidate:
-        merged.decompositions += 1
+        merged.decompositions += function.decompositions
+        function.decompositions = 0
         return Candidate(
             iterate.lower,
             iterate.upper,

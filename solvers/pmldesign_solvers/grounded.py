@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from pmldesign_solvers.certificate import EPS, diameter
 from pmldesign_solvers.differences import Pairs
-from pmldesign_solvers.merged import MergedWorkload
-from pmldesign_solvers.operators import Array, DenseOperator, Indices, Operator
+from pmldesign_solvers.merged import MergedWorkload, is_definite
+from pmldesign_solvers.operators import Array, Indices, Operator
+from pmldesign_solvers.pair_bounds import diameter
+from pmldesign_solvers.row_space import numerical_rank
+from pmldesign_solvers.shared_gram import SharedGram
 
 
 class GroundedWorkload:
@@ -34,25 +36,27 @@ class GroundedWorkload:
     """
 
     def __init__(self, merged: MergedWorkload) -> None:
-        matrix = merged.operator.to_dense()
         groups = merged.column_of
-        if (groups < 0).any():
+        idle = bool((groups < 0).any())
+        if idle:
             groups = np.where(groups < 0, merged.shape[1], groups)
-        else:
-            matrix = matrix[:, :-1] - matrix[:, -1:]
-        largest = np.abs(matrix).max(axis=1, initial=0.0)
-        rows = np.flatnonzero(largest > EPS * np.abs(merged.operator.to_dense()).max(axis=1))
+        operator, rows = merged.operator.relative(idle=idle)
         if not rows.size:
             raise ValueError(
                 "the workload asks for nothing but the total, which is public under replace"
             )
         self._merged, self._rows, self._groups = merged, rows, groups
         self._sizes = np.asarray(np.bincount(groups), dtype=np.float64)
-        self.operator: Operator = DenseOperator(np.ascontiguousarray(matrix[rows]))
+        self.operator: Operator = SharedGram(operator)
         self.row_copies = merged.row_copies[rows]
-        self.pairs = Pairs(matrix.shape[1])
-        self.rank = int(np.linalg.matrix_rank(matrix[rows]))
-        merged.decompositions += 1
+        self.pairs = Pairs(operator.shape[1])
+        self.rank = self._measure_rank()
+
+    def _measure_rank(self) -> int:
+        if is_definite(self.operator.gram(self.row_copies)):
+            return self.operator.shape[1]
+        self._merged.decompositions += 1
+        return numerical_rank(self.operator.to_dense())
 
     def original_factors(self, strategy: Array, basis: Array) -> tuple[Array, Array]:
         """R and B of the original workload, R 1 = 0, scaled to sensitivity 1."""

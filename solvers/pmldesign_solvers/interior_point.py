@@ -34,6 +34,8 @@ MIXED = 0.01
 """Share of equal weights in given ones, and smallest slack beside them, relative to the largest."""
 LONGEST = 2.0
 """Where the boundary is farther than this, a full step goes at most half of the way to it."""
+PREDICTED, CORRECTED = 0.03, 0.002
+"""Tolerances of the two directions: inexact ones cost steps, never correctness."""
 
 Moved = tuple[Array, Array, Array]
 
@@ -67,6 +69,7 @@ class InteriorPoint:
         """The first iterate, and slacks that fit it."""
         with np.errstate(over="raise", divide="raise", invalid="raise"):
             here = self._function.evaluate(*self._start())
+            here = here.scaled(*self._stationary(here))
         size, rows = float(here.w.sum()), float(here.u.sum())
         slacks = np.maximum(size - here.columns, self._slack * size)
         if self._barred_rows:
@@ -86,26 +89,29 @@ class InteriorPoint:
         return there, moved
 
     def _start(self) -> tuple[Array, Array]:
-        """Uniform weights or nearly the given ones, scaled to be stationary on average."""
-        u = self._counts.copy()
-        w = np.ones(self._function.differences.count) / self._function.differences.count
-        if self._given is not None:
-            given_u, given_w = self._given
-            w = _mixed(given_w, w)
-            if not self._fixed_rows:
-                u = _mixed(given_u, u)
-        f = float(self._function.evaluate(u, w).values.sum())
+        """Nearly the given weights, or nearly those after a step of the fixed point."""
+        equal_u, equal_w = self._counts, np.ones(self._function.differences.count)
+        if self._given is None:
+            here = self._function.evaluate(equal_u, equal_w)
+            u, w = equal_u * here.rows ** min(self._power, 2.0), here.columns**2
+        else:
+            u, w = self._given
+        return equal_u if self._fixed_rows else _mixed(u, equal_u), _mixed(w, equal_w)
+
+    def _stationary(self, here: Iterate) -> tuple[float, float]:
+        """Factors a of u and b of w after which they are stationary on average."""
+        f, w, u = float(here.values.sum()), float(here.w.sum()), float(here.u.sum())
         if self._fixed_rows:
-            return u, w * f ** (2 / 3)
+            return 1.0, (f / w**2) ** (2 / 3)
         if self._barred_rows:
-            size = f / np.sqrt(u.sum())
-            return u * (size / u.sum()), w * size
-        # f (a b)^(1/2) = b^2 = a^q rows for u <- a u, w <- b w
+            size = f / np.sqrt(u * w)
+            return size / u, size / w
+        # f (a b)^(1/2) = (b w)^2 = a^q rows
         q = 1 + 1 / self._power
-        rows = float(self._counts @ (u / self._counts) ** q)
+        rows = float(self._counts @ here.each**q)
         system = np.array([[0.5, -1.5], [0.5 - q, 0.5]])
-        a, b = np.exp(np.linalg.solve(system, [-np.log(f), np.log(rows) - np.log(f)]))
-        return u * a, w * b
+        a, b = np.exp(np.linalg.solve(system, np.log([w**2, rows]) - np.log(f)))
+        return float(a), float(b)
 
     def _direction(self, here: Iterate, slacks: Array) -> Callable[[float], Moved]:
         """Predictor and corrector: u, w and slacks after a step so far towards the boundary."""
@@ -132,18 +138,21 @@ class InteriorPoint:
             coupled_rows=self._barred_rows,
         )
 
-        def direction(target: Array) -> tuple[Array, Array]:
+        def direction(
+            target: Array, tolerance: float, guess: Array | None = None
+        ) -> tuple[Array, Array]:
             right = gradient.copy()
             right[:barred] += target / moving
-            change = system.solve(right)
+            change = system.solve(right, tolerance, guess)
             return change, (target - slacks * change[:barred]) / moving - slacks
 
         average = float(moving @ slacks) / barred
-        change, slack_change = direction(np.zeros(barred))
+        change, slack_change = direction(np.zeros(barred), PREDICTED)
         ahead = moving + min(1.0, _longest(moving, change[:barred])) * change[:barred]
         slack_ahead = slacks + min(1.0, _longest(slacks, slack_change)) * slack_change
         centring = (float(ahead @ slack_ahead) / barred / average) ** 3
-        change, slack_change = direction(centring * average - change[:barred] * slack_change)
+        target = centring * average - change[:barred] * slack_change
+        change, slack_change = direction(target, CORRECTED, change)
         longest = _longest(moving, change[:barred])
         if not (self._fixed_rows or self._barred_rows):
             goal_change = change[barred:] / (slope * self._counts)

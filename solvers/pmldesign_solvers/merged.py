@@ -72,7 +72,7 @@ class MergedWorkload:
 
     def _scaled_rank(self, operator: Operator) -> int:
         m, n = operator.shape
-        if _is_definite(operator.gram(self.column_copies if self.wide else self.row_copies)):
+        if is_definite(operator.gram(self.column_copies if self.wide else self.row_copies)):
             return n
         rows = operator.row_norms(np.eye(n))
         gram = operator.gram(1.0 / rows)
@@ -117,7 +117,7 @@ class MergedWorkload:
         )
 
 
-def _is_definite(gram: Array) -> bool:
+def is_definite(gram: Array) -> bool:
     """Whether a Gram matrix with unit diagonal is regular beyond its rounding error.
 
     At a tenth of the cost of its eigenvalues.

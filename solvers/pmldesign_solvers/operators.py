@@ -72,6 +72,14 @@ class Operator(Protocol):
         """The same workload without repeated or zero rows and columns."""
         ...
 
+    def relative(self, *, idle: bool) -> tuple[Operator, Indices]:
+        """The operator on vectors that sum to zero, in the coordinates of all cells but one.
+
+        Columns are a_j - a_n, or a_j as they are beside an idle cell that is not among them. Rows
+        may change their sign; zero ones are left out, and the indices tell which are there.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Merged:
@@ -153,6 +161,13 @@ class DenseOperator:
             return Merged(self, row_of, column_of)
         return Merged(DenseOperator(self.matrix[np.ix_(rows, columns)]), row_of, column_of)
 
+    def relative(self, *, idle: bool) -> tuple[Operator, Indices]:
+        """On vectors that sum to zero, without rows of mere rounding; which rows are left."""
+        moves = self.matrix if idle else self.matrix[:, :-1] - self.matrix[:, -1:]
+        largest = np.abs(moves).max(axis=1, initial=0.0)
+        rows = np.flatnonzero(largest > EPS * np.abs(self.matrix).max(axis=1))
+        return DenseOperator(np.ascontiguousarray(moves[rows])), rows
+
     def _blocks(self) -> list[slice]:
         m, n = self.shape
         step = max(1, BLOCK_BYTES // (8 * max(n, 1)))
@@ -164,51 +179,6 @@ def column_blocks(rows: int, columns: int) -> Iterator[slice]:
     step = max(1, BLOCK_BYTES // (8 * max(1, rows)))
     for start in range(0, columns, step):
         yield slice(start, min(start + step, columns))
-
-
-class ForwardingOperator:
-    """An operator that is another one; subclasses change what they need."""
-
-    def __init__(self, operator: Operator) -> None:
-        self._operator = operator
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of queries m and of cells n."""
-        return self._operator.shape
-
-    def gram(self, weights: Array) -> Array:
-        """A^T diag(weights) A, shape (n, n), for weights of shape (m,)."""
-        return self._operator.gram(weights)
-
-    @property
-    def gram_rounding(self) -> float:
-        """gram(1) is off by at most this times d d^T, d the norms of the columns of A."""
-        return self._operator.gram_rounding
-
-    def row_quadratic(self, matrix: Array) -> Array:
-        """diag(A X A^T), shape (m,)."""
-        return self._operator.row_quadratic(matrix)
-
-    def row_norms(self, half: Array) -> Array:
-        """diag(A H H^T A^T), shape (m,)."""
-        return self._operator.row_norms(half)
-
-    def matvec(self, x: Array) -> Array:
-        """A x."""
-        return self._operator.matvec(x)
-
-    def rmatvec(self, y: Array) -> Array:
-        """A^T y."""
-        return self._operator.rmatvec(y)
-
-    def to_dense(self) -> Array:
-        """The matrix itself, shape (m, n)."""
-        return self._operator.to_dense()
-
-    def merge(self) -> Merged:
-        """The same workload without repeated or zero rows and columns."""
-        return self._operator.merge()
 
 
 NOTHING = DenseOperator(np.zeros((0, 0)))

@@ -21,7 +21,6 @@ from pmldesign_solvers.certificate import (
     Certificate,
     Kind,
     certify,
-    diameter,
     dual_norm,
     upper_bound,
 )
@@ -29,6 +28,7 @@ from pmldesign_solvers.differences import Cells, Pairs
 from pmldesign_solvers.dual_function import DualFunction
 from pmldesign_solvers.merged import FLOOR, MergedWorkload, right_inverse
 from pmldesign_solvers.operators import Array, DenseOperator
+from pmldesign_solvers.pair_bounds import diameter
 from pmldesign_solvers.scaling_problem import ScalingProblem
 from pmldesign_solvers.semidefinite import SOLVERS, dual, primal, solver_options
 from pmldesign_solvers.solution import Solution, Status

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from pmldesign_solvers.operators import Array, ForwardingOperator, Merged, Operator
+from pmldesign_solvers.forwarding import ForwardingOperator
+from pmldesign_solvers.operators import Array, Merged, Operator
 
 
 class SharedGram(ForwardingOperator):

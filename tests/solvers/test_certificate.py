@@ -1,13 +1,13 @@
 import mpmath
 import numpy as np
 import pytest
-from certified import CHECK_P, p_norm
+from certified import CHECK_P, EPS, p_norm
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import hadamard
 
 from pmldesign.workloads import parse_workload
-from pmldesign_solvers import certificate, gamma
+from pmldesign_solvers import certificate, gamma, pair_bounds
 from pmldesign_solvers.certificate import certify, lower_bound, power_mean, upper_bound
 from pmldesign_solvers.operators import DenseOperator
 
@@ -196,27 +196,92 @@ def test_sums_of_variances_from_the_gram_matrix_are_rounded_up(name):
     assert solution.certificate.upper == pytest.approx(np.sqrt(exact) * sensitivity, rel=1e-7)
 
 
-@given(seeds, st.integers(2, 5), st.integers(2, 5), st.sampled_from([2.0, np.inf]))
-def test_pairs_of_nearly_equal_columns(seed, m, n, p):
-    # cells that differ in the last digits only, and weights of pairs over many decades
-    rng = np.random.default_rng(seed)
-    A = 1e8 + rng.standard_normal((m, n)) * 10.0 ** rng.uniform(-8, 0, (1, n))
-    w = np.triu(10.0 ** rng.uniform(-15, 0, (n, n)), 1)
-    direct = lower_bound(DenseOperator(A), np.ones(m), w + w.T, p)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(certificate, "PAIR_ENTRIES", 0)
-        squared = lower_bound(DenseOperator(A), np.ones(m), w + w.T, p)
-    with mpmath.workdps(40):
-        pairs = list(zip(*np.triu_indices(n, 1), strict=True))
-        weights = [mpmath.mpf(w[i, j]) for i, j in pairs]
+def exact_pairs_value(A, w, p):
+    """The normalised dual value of u = 1 and weights of pairs to 60 digits."""
+    with mpmath.workdps(60):
+        m, n = A.shape
+        pairs = [pair for pair in zip(*np.triu_indices(n, 1), strict=True) if w[pair] > 0]
+        total = mpmath.fsum(mpmath.mpf(w[pair]) for pair in pairs)
         share = mpmath.mpf(m) if p == np.inf else mpmath.mpf(1)  # norm of u
         M = mpmath.matrix(m, len(pairs))
-        for row in range(m):
-            for k, (i, j) in enumerate(pairs):
-                root = mpmath.sqrt(weights[k] / sum(weights) / share)
+        for k, (i, j) in enumerate(pairs):
+            root = mpmath.sqrt(mpmath.mpf(w[i, j]) / total / share)
+            for row in range(m):
                 M[row, k] = root * (mpmath.mpf(A[row, i]) - mpmath.mpf(A[row, j]))
         values = mpmath.eigsy(M * M.T, eigvals_only=True)
-        exact = sum(mpmath.sqrt(max(value, 0)) for value in values)
-        assert max(direct, squared) <= exact
+        return mpmath.fsum(mpmath.sqrt(max(value, 0)) for value in values)
+
+
+def weights_of_pairs(rng, n, kind):
+    """Over many decades, with one cell that has nearly all, or of a graph in several parts."""
+    w = 10.0 ** rng.uniform(-15, 0, (n, n))
+    if kind == "one cell":
+        hub = rng.integers(n)
+        w *= 1e-12
+        w[hub] = w[:, hub] = rng.uniform(0.5, 1.0, n)
+    elif kind == "parts":
+        part = rng.integers(0, 2, n)
+        w[part[:, None] != part] = 0.0
+        w[0, 1] = 1.0
+    w = np.triu(w, 1)
+    return w + w.T
+
+
+@pytest.mark.parametrize("kind", ["decades", "one cell", "parts"])
+@given(seeds, st.integers(2, 6), st.integers(2, 6), st.sampled_from([2.0, np.inf]), st.booleans())
+def test_pairs_are_rounded_down(kind, seed, m, n, p, nearly_equal):
+    # cells that may differ in the last digits only
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((m, n))
+    if nearly_equal:
+        A = 1e8 + A * 10.0 ** rng.uniform(-8, 0, (1, n))
+    w = weights_of_pairs(rng, n, kind)
+    lower = lower_bound(DenseOperator(A), np.ones(m), w, p)
+    exact = exact_pairs_value(A, w, p)
+    assert lower <= exact
     rounding = 1e-15 * np.sqrt((A - A[:, :1]).size) * np.abs(A - A[:, :1]).max()
-    assert direct >= float(exact) * (1 - 1e-12) - 100 * n**2 * rounding
+    assert lower >= float(exact) * (1 - 1e-12) - 100 * n**2 * rounding
+
+
+@given(seeds, st.sampled_from([1e-15, 1e-13, 1e-10, 1e-6]))
+def test_two_cells_at_the_mean_of_others_that_weigh_nothing(seed, apart):
+    # A without its mean has nothing left where the weights are, but what rounding left there
+    rng = np.random.default_rng(seed)
+    middle, side = rng.standard_normal((2, 5, 1))
+    A = np.hstack([middle - side, middle, middle * (1 + apart), middle + side])
+    w = np.zeros((4, 4))
+    w[1, 2] = w[2, 1] = 1.0
+    exact = np.linalg.norm(A[:, 1] - A[:, 2])  # of which every digit is right
+    assert lower_bound(DenseOperator(A), np.ones(5), w, 2.0) <= exact * (1 + 1e-15)
+
+
+@pytest.mark.parametrize("kind", ["decades", "one cell", "parts"])
+@given(seeds, st.integers(2, 8))
+def test_the_root_of_a_laplacian_keeps_the_digits_of_every_weight(kind, seed, n):
+    w = weights_of_pairs(np.random.default_rng(seed), n, kind)
+    root = pair_bounds.laplacian_root(w)
+    assert root.shape == (n, n - 1)
+    with mpmath.workdps(60):
+        F = mpmath.matrix(root.tolist())
+        W = F * F.T
+        for i, j in zip(*np.triu_indices(n, 1), strict=True):
+            # w_ij = -W_ij; rounding is relative to the terms of that sum
+            terms = float(np.abs(root[i]) @ np.abs(root[j]))
+            assert abs(float(W[int(i), int(j)]) + w[i, j]) <= 50 * EPS * terms
+
+
+@given(seeds, st.integers(1, 5), st.integers(2, 9), scales)
+def test_the_diameter_comes_from_differences(seed, rank, n, decades):
+    # far from the origin, where a Gram matrix has lost all digits of the distances
+    rng = np.random.default_rng(seed)
+    R = rng.standard_normal((rank, n)) * 10.0 ** rng.uniform(-decades, 0, n)
+    R += rng.choice([0.0, 1e8]) * rng.standard_normal((rank, 1))
+    pairs = [R[:, i] - R[:, j] for i in range(n) for j in range(i)]
+    largest = max(np.linalg.norm(pair) for pair in pairs)
+    assert pair_bounds.diameter(R) == pytest.approx(largest, rel=1e-14)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-160, 1e160])
+def test_a_diameter_is_never_too_small_in_extreme_units(scale):
+    with np.errstate(all="ignore"):
+        assert pair_bounds.diameter(scale * np.eye(3)) + np.sqrt(certificate.TINY) >= scale

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from certified import factorization_value, p_norm
 
+from pmldesign_solvers.differences import Cells, Pairs
 from pmldesign_solvers.gamma import solve
 from pmldesign_solvers.operators import DenseOperator
+from pmldesign_solvers.row_space import Projected
 
 points = np.linspace(0, 1, 37)
 WORKLOADS = {
@@ -32,3 +34,35 @@ def test_designs_for_cells_are_good(name, p):
     every_cell = p_norm(np.linalg.norm(A, axis=1), p)
     every_query = len(A) ** (1 / p) * np.linalg.norm(A, axis=0).max()
     assert solution.certificate.lower <= value <= min(every_cell, every_query) * (1 + 2e-3)
+
+
+@pytest.mark.parametrize("p", [2, 4, np.inf])
+@pytest.mark.parametrize("name", list(WORKLOADS))
+def test_designs_for_pairs_are_good(name, p):
+    A = WORKLOADS[name]
+    solution = solve(DenseOperator(A), p, kind="pairs")
+    assert solution.certificate.gap <= 2e-2
+    R, L = solution.strategy, A @ solution.basis
+    moves = A - A.mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(L @ R, moves, atol=1e-9 * np.abs(A).max())
+    diameter = np.linalg.norm(R[:, :, None] - R[:, None, :], axis=0).max()
+    value = factorization_value(np.eye(1), L, p) * diameter
+    assert value <= solution.certificate.upper * (1 + 1e-12)
+    every_cell = p_norm(np.linalg.norm(moves, axis=1), p) * np.sqrt(2)
+    every_query = len(A) ** (1 / p) * np.linalg.norm(A[:, :, None] - A[:, None, :], axis=0).max()
+    assert solution.certificate.lower <= value <= min(every_cell, every_query) * (1 + 2e-2)
+
+
+def test_projected_pairs_are_pairs():
+    rng = np.random.default_rng(0)
+    pairs, Q, R = Pairs(4), rng.standard_normal((3, 4)), rng.standard_normal((2, 3))
+    projected, w = Projected(pairs, Q), rng.uniform(0.1, 1, 10)
+    V = Q @ pairs.vectors().T
+    np.testing.assert_allclose(projected.vectors(), V.T)
+    np.testing.assert_allclose(projected.weighted(R, w), R @ V @ np.diag(w) @ V.T @ R.T)
+    np.testing.assert_allclose(projected.root(w) @ projected.root(w).T, V @ np.diag(w) @ V.T)
+    np.testing.assert_allclose(projected.squared_norms(R), ((R @ V) ** 2).sum(axis=0))
+    X = np.array([[2.0, 1.0], [1.0, 3.0]])
+    np.testing.assert_allclose(projected.products(R, X @ R), ((R @ V) * (X @ R @ V)).sum(axis=0))
+    assert projected.count == pairs.count == 10
+    assert Projected(Cells(4), Q).count == 4

@@ -11,11 +11,12 @@ from scipy.linalg import hadamard
 
 from pmldesign_solvers import gamma, programs
 from pmldesign_solvers.certificate import upper_bound
+from pmldesign_solvers.differences import Cells
 from pmldesign_solvers.dual_function import DualFunction
 from pmldesign_solvers.interior_point import InteriorPoint
 from pmldesign_solvers.merged import MergedWorkload, right_inverse
 from pmldesign_solvers.operators import DenseOperator
-from pmldesign_solvers.row_space import Columns, RowSpaceWorkload
+from pmldesign_solvers.row_space import Projected, RowSpaceWorkload
 from pmldesign_solvers.solution import Status
 
 EXPONENTS = (2.0, 4.0, np.inf)
@@ -47,7 +48,7 @@ def assert_overlap(first, second):
 def test_columns_are_difference_vectors(rank, extra, seed):
     rng = np.random.default_rng(seed)
     Q = rng.standard_normal((rank, rank + extra))
-    columns, w = Columns(np.ascontiguousarray(Q.T)), rng.uniform(0.1, 1.0, rank + extra)
+    columns, w = Projected(Cells(rank + extra), Q), rng.uniform(0.1, 1.0, rank + extra)
     assert columns.count == rank + extra
     W = Q @ np.diag(w) @ Q.T
     R = rng.standard_normal((2, rank))
@@ -56,7 +57,7 @@ def test_columns_are_difference_vectors(rank, extra, seed):
     np.testing.assert_allclose(root @ root.T, W, rtol=1e-10, atol=1e-12)
     X = np.cov(rng.standard_normal((2, 9)))
     expected = [q @ R.T @ X @ R @ q for q in Q.T]
-    np.testing.assert_allclose(columns.quadratic(R, X), expected, rtol=1e-10, atol=1e-13)
+    np.testing.assert_allclose(columns.products(R, X @ R), expected, rtol=1e-10, atol=1e-13)
     expected = [q @ R.T @ R @ q for q in Q.T]
     np.testing.assert_allclose(columns.squared_norms(R), expected, rtol=1e-10, atol=1e-13)
     np.testing.assert_array_equal(columns.vectors(), Q.T)
@@ -69,8 +70,8 @@ def test_the_coordinates_are_those_of_an_orthonormal_basis(rank, scale):
     A = gaussian(4, rank, 1) @ gaussian(rank, 9, 2)
     A[0] *= scale
     merged = MergedWorkload(DenseOperator(A))
-    problem = RowSpaceWorkload(merged)
-    Q = problem.columns.vectors().T
+    problem = RowSpaceWorkload(merged, Cells(9))
+    Q = problem.differences.vectors().T
     assert merged.wide
     assert problem.rank == rank
     assert problem.operator.shape == (4, rank)
@@ -84,9 +85,10 @@ def test_the_coordinates_are_those_of_an_orthonormal_basis(rank, scale):
 def test_iterates_are_points_of_the_original_workload(p, deficient):
     A = zeros_and_ones(5, 40, 3)
     A = np.vstack([A, A[:1] + A[1:2] if deficient else A[:1]])
-    problem = RowSpaceWorkload(MergedWorkload(DenseOperator(A)))
+    merged = MergedWorkload(DenseOperator(A))
+    problem = RowSpaceWorkload(merged, Cells(merged.shape[1]))
     best = gamma.solve(DenseOperator(A), p).certificate
-    function = DualFunction(problem, problem.columns, p)
+    function = DualFunction(problem, problem.differences, p)
     for one in itertools.islice(InteriorPoint(function).iterates(), 8):
         u, w = problem.original_weights(one.each, one.w)
         assert dual_value(A, u, w, p) == pytest.approx(one.lower, rel=1e-9)

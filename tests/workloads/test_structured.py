@@ -79,6 +79,19 @@ def matrix_of(workload: Workload) -> np.ndarray:
     return workload.to_dense()
 
 
+@given(workloads, st.booleans())
+def test_on_vectors_that_sum_to_zero(workload, idle):
+    A = matrix_of(workload)
+    assume(idle or A.shape[1] > 1)
+    expected = A if idle else A[:, :-1] - A[:, -1:]
+    operator, rows = workload.relative(idle=idle)
+    np.testing.assert_array_equal(rows, np.flatnonzero(expected.any(axis=1)))
+    if rows.size:
+        found, expected = operator.to_dense(), expected[rows]
+        signs = np.sign((found * expected).sum(axis=1, keepdims=True))
+        np.testing.assert_array_equal(found, signs * expected)
+
+
 @settings(max_examples=200, deadline=None)
 @given(workloads, st.integers(0, 2**32 - 1))
 def test_products_agree_with_the_matrix(workload, seed):

@@ -1,0 +1,79 @@
+"""What a certificate computes for pairs of cells: a lower bound from weights, and the diameter.
+
+With F F^T = W = sum_{i<j} w_ij (e_i - e_j)(e_i - e_j)^T, the graph Laplacian of the weights,
+
+    gamma_(p)(A) >= nuclear_norm( diag(u)^(1/2) A F ).
+
+F comes from Gaussian elimination, a cell at a time: with d = sum_j w_1j its first column is
+d^(1/2) e_1 - sum_j w_1j d^(-1/2) e_j, and what is left is the Laplacian of the weights
+w_ij + w_1i w_1j / d. Nothing is ever subtracted:
+
+* The weights that are left are off by at most (n + 4) eps, each relative to itself, and so is their
+  Laplacian in the order of Loewner. After n cells W lies between two multiples of F F^T, n (n + 4)
+  eps apart; roots of matrices, hence nuclear norms, keep that order.
+* Entries of F, columns a_j of A and the products of both are off by relative amounts: A F by at
+  most 4 (m + n) eps sum_j norm(a_j) norm(f_j), with the rows f_j of F, norm(f_j)^2 = W_jj. That
+  does not shrink where nearly equal columns make A F small; each singular value is lowered by it.
+  Columns count both relative to the first one, where they are rounded, and to their mean.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pmldesign_solvers.operators import EPS, Array
+
+BLOCK_ENTRIES = 2**15
+"""Differences that are formed at a time: few enough to stay in a cache."""
+
+
+def lower_bound_of_pairs(matrix: Array, u: Array, w: Array) -> float:
+    """Nuclear norm of diag(u)^(1/2) A times a root of the Laplacian W."""
+    m, n = matrix.shape
+    # differences first: what all columns have in common is not to be rounded
+    scaled = np.sqrt(u)[:, None] * (matrix - matrix[:, :1])
+    centred = scaled - scaled.mean(axis=1, keepdims=True)
+    sizes = np.linalg.norm(scaled, axis=0) + np.linalg.norm(centred, axis=0)
+    if m > n:
+        centred = np.linalg.qr(centred, mode="r")
+    weights = w / (w.sum() / 2)
+    values = np.linalg.svd(centred @ laplacian_root(weights), compute_uv=False)
+    rounding = 4 * (m + n) * EPS * float(sizes @ np.sqrt(weights.sum(axis=1)))
+    lowered = np.maximum(values - rounding, 0.0)
+    return float(lowered.sum() * (1.0 - (m + (n + 3) ** 2) * EPS))
+
+
+def laplacian_root(weights: Array) -> Array:
+    """F, shape (n, n - 1), with F F^T the Laplacian of symmetric weights."""
+    left = weights.copy()
+    root = np.zeros((len(left), len(left) - 1))
+    for cell in range(len(left) - 1):
+        below = left[cell + 1 :, cell]
+        degree = float(below.sum())
+        if degree > 0.0:
+            root[cell, cell] = np.sqrt(degree)
+            root[cell + 1 :, cell] = below / -root[cell, cell]
+            left[cell + 1 :, cell + 1 :] += below[:, None] * (below / degree)
+    return root
+
+
+def diameter(strategy: Array) -> float:
+    """Largest distance between two columns of R, from their differences.
+
+    The Gram matrix tells which pairs may be the farthest.
+    """
+    centred = strategy - strategy.mean(axis=1, keepdims=True)
+    gram = centred.T @ centred
+    sizes = gram.diagonal()
+    squares = np.triu(sizes[:, None] + sizes - 2 * gram, 1)
+    top, rounding = float(squares.max()), 4 * sum(strategy.shape) * EPS * float(sizes.max())
+    if not np.isfinite(top):
+        return float("inf")
+    first, second = np.nonzero(squares >= top - 2 * rounding)
+    columns, largest = np.ascontiguousarray(strategy.T), 0.0
+    step = max(1, BLOCK_ENTRIES // len(strategy))
+    for start in range(0, len(first), step):
+        some = slice(start, start + step)
+        moves = columns[first[some]] - columns[second[some]]
+        largest = max(largest, float(np.einsum("ij,ij->i", moves, moves).max()))
+    return float(np.sqrt(largest))
