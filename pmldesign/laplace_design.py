@@ -20,6 +20,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.guarantees import PML, ApproxDP, ApproxPML, EnvelopePML, Guarantee, PureDP
 from pmldesign.mechanism import Mechanism, mechanism, require_feasible
 from pmldesign.neighbours import Neighbours
+from pmldesign.quick import require_quick
 from pmldesign.searched_design import SearchedDesign
 from pmldesign.solving import STRUCTURED
 from pmldesign.strategies import Strategy, baseline, kronecker
@@ -57,7 +58,7 @@ def laplace_design(
         workload: a Workload, a name such as "prefix:64", or a matrix of shape (m, n).
         guarantee: any; a delta is not used by Laplace noise.
         p: in [2, inf].
-        starts: strategies to begin from, besides tree, Haar, the workload (unless it is tall),
+        starts: strategies to begin from, besides tree, Haar, the workload (unless it is large),
             the identity, under PML the best strategy found for DP, and for a product workload under
             add-remove the product of the best ones found for its factors; the answer is at least
             as good as every one of them that answers the workload.
@@ -80,7 +81,7 @@ def laplace_design(
         time_limit = positive("time_limit", time_limit)
     cells = workload.shape[1]
     require_feasible(guarantee, cells, noise="laplace", p=p)
-    starts = [*starts, *_baselines(workload)]
+    starts = [*starts, *_baselines(workload, guarantee)]
     options: dict[str, Any] = {"signed": signed, "seed": seed, "callback": callback}
     begin = time.perf_counter()
     found: L1Solution | None = None
@@ -93,7 +94,7 @@ def laplace_design(
         ):
             limit = time_limit / 4 if searched and time_limit is not None else time_limit
             rule = AddRemoveL1(guarantee.epsilon)
-            product, interrupted = _product(workload, p, rule, limit, options)
+            product, interrupted = _product(workload, p, guarantee, rule, limit, options)
             if interrupted:
                 time_limit = SHORT
         if not searched:
@@ -183,6 +184,7 @@ def _unsearched(
 def _product(
     workload: KroneckerWorkload,
     p: float,
+    guarantee: Guarantee,
     rule: AddRemoveL1,
     time_limit: float | None,
     options: dict[str, Any],
@@ -196,7 +198,7 @@ def _product(
             factor,
             p,
             scale=rule,
-            starts={start.name: start.matrix for start in _baselines(factor)},
+            starts={start.name: start.matrix for start in _baselines(factor, guarantee)},
             time_limit=SHORT if interrupted else limit,
             **options,
         )
@@ -210,16 +212,17 @@ def _left(time_limit: float, begin: float) -> float:
     return max(time_limit - (time.perf_counter() - begin), SHORT)
 
 
-def _baselines(workload: Workload) -> Iterator[Strategy]:
+def _baselines(workload: Workload, guarantee: Guarantee) -> Iterator[Strategy]:
     """Baselines to begin from, unless they would be large."""
     queries, cells = workload.shape
     names = ["tree", "haar"]
     if not _is_searched(workload):
-        names.append("identity")  # where a search begins anyway
+        names += ["identity", "workload"]  # a search begins with the identity anyway
     elif queries <= 4 * cells:
         names.append("workload")
     for name in names:
         try:
+            require_quick(name, workload, guarantee, guarantee.neighbours)
             yield baseline(name, workload)
         except InvalidInputError:  # a product over an attribute of very many values
             continue

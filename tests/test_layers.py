@@ -18,7 +18,7 @@ LAYERS = [
     {
         *("calibration", "leakage", "noise", "strategies", "workloads", "guarantees", "neighbours"),
         *("gaussian_leakage", "gaussian_profile", "extreme_outputs", "private_end", "_arguments"),
-        *("priors", "envelope"),
+        *("priors", "envelope", "quick"),
     },
     {"errors"},
 ]

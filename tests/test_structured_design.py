@@ -266,7 +266,7 @@ def test_laplace_noise_beyond_the_search_takes_the_best_start(monkeypatch, text,
     assert made.mechanism.scale == pytest.approx(again.scale, rel=1e-8)
     for start in made.starts:
         assert start.after >= made.mechanism.error(p)
-    for name in ("tree", "haar", "identity"):
+    for name in ("tree", "haar", "identity", "workload"):
         other = mechanism(
             baseline(name, made.workload), made.workload, guarantee=guarantee, noise="laplace", p=p
         )
