@@ -124,8 +124,8 @@ def _solve_product_pairs(workload: KroneckerWorkload, p: float, limits: Limits) 
     """The best product for add-remove neighbours, as what it is worth under replace."""
     if all(is_total(factor) for factor in workload.factors):
         raise InvalidInputError(
-            f"workload {workload.name!r}: the workload asks for nothing but the total, which is "
-            "public under replace"
+            f"workload {workload.name!r}: it asks for nothing but the total, which is public under "
+            "replace; take add-remove neighbours to protect the total"
         )
     close = min(limits.rel_gap, FACTOR_GAP)
     found = _solve_product(workload, p, replace(limits, kind="cells", rel_gap=close))

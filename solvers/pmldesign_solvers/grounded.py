@@ -43,7 +43,8 @@ class GroundedWorkload:
         operator, rows = merged.operator.relative(idle=idle)
         if not rows.size:
             raise ValueError(
-                "the workload asks for nothing but the total, which is public under replace"
+                "it asks for nothing but the total, which is public under replace; take add-remove"
+                " neighbours to protect the total"
             )
         self._merged, self._rows, self._groups = merged, rows, groups
         self._sizes = np.asarray(np.bincount(groups), dtype=np.float64)

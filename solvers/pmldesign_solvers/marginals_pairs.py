@@ -100,7 +100,8 @@ def solve_marginal_pairs(
     kept = np.array([bool(subset) for subset in wide])
     if not kept.any():
         raise ValueError(
-            "the workload asks for nothing but the total, which is public under replace"
+            "it asks for nothing but the total, which is public under replace; take add-remove"
+            " neighbours to protect the total"
         )
     problem = _Problem(sizes, [subset for subset in wide if subset], weights[kept], p, rel_gap)
     search = Search(problem.points(), callback, start)
