@@ -2,6 +2,7 @@
 
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.baselines import BASELINES, Baseline, baseline
+from pmldesign.strategies.blocks import BlockStrategy
 from pmldesign.strategies.chosen_trees import best_tree, weighted_tree
 from pmldesign.strategies.circulant import henzinger_upadhyay
 from pmldesign.strategies.eigen_design import eigen_design
@@ -15,6 +16,7 @@ from pmldesign.strategies.trees import haar_wavelet, tree
 __all__ = [
     "BASELINES",
     "Baseline",
+    "BlockStrategy",
     "MarginalsStrategy",
     "ProductStrategy",
     "PublicTotalStrategy",

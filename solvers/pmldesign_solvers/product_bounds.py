@@ -17,8 +17,17 @@ taken once. Where they do not commute, parts are left out, which lowers the norm
 Parts. Since gamma_(p)(A_s) is the product of its factors' norms, and the rows of the parts add up,
 gamma_(p)(A) >= (sum_s gamma_(p)(A_s)^p)^(1/p), the largest one at p = inf.
 
+Strategy. With W^(1/2) K_b W^(1/2) = Q_b S_b^2 Q_b^T it measures what belongs to combination b by
+
+    R_b = S_b^(1/2) Q_b^T W^(-1/2)                 (`block_design`).
+
+If all parts are kept and the projections of the other attributes are even (`eigenspaces`), the
+squared norms d of its columns depend on the cell of attribute i only, and both upper bounds of
+`scaling_problem` hold: the plain one, and where all R_b are invertible that of R_b diag(d)^(-1/2).
+If the rows of the A_sj also have equal shares in every projection, or at p = 2, they meet f.
+
 Rounding. Lambda_sj are lowered by what V^T A_sj^T A_sj V, V the computed eigenvectors, is off a
-diagonal matrix, and c_sb is cut to GRID, which both lower f: tr M^(1/2) grows with M.
+diagonal matrix, and those alike are the least of them, which both lower f: tr M^(1/2) grows with M.
 """
 
 from __future__ import annotations
@@ -26,18 +35,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from pmldesign_solvers import mode_products
+from pmldesign_solvers.block_design import BlockDesign
 from pmldesign_solvers.certificate import EPS, TINY, dual_exponent, dual_norm, power_mean
-from pmldesign_solvers.operators import Array, Operator
-from pmldesign_solvers.product_basis import Parts
+from pmldesign_solvers.eigenspaces import (
+    Eigenspaces,
+    common_eigenspaces,
+    distinct_columns,
+    is_even,
+)
+from pmldesign_solvers.operators import Array, Indices
+from pmldesign_solvers.product_basis import Basis, Parts
 
-GRID = 1e-12
-"""Coefficients of blocks are cut to this part of the largest one."""
-COMMUTE = 1e-9
-"""Gram matrices commute if common eigenvectors leave less than this of them off the diagonal."""
 BLOCK_COST = 2**33
 """Largest sum of the cubes of the sizes of the blocks."""
 
@@ -51,6 +64,7 @@ class BlockPoint:
         lower: f(u, w), up to rounding.
         upper: no weights of this form have more.
         next_u, next_w: the next weights, not normalised.
+        scale: shape (n_i,), what the columns of the R_b are divided by for the upper bound.
     """
 
     u: Array
@@ -59,6 +73,7 @@ class BlockPoint:
     upper: float
     next_u: Array
     next_w: Array
+    scale: Array
 
 
 class BlockProblem:
@@ -68,8 +83,9 @@ class BlockProblem:
         parts: all parts of the union.
         kept: the numbers of those that count.
         index: of the free attribute.
+        spaces: common eigenspaces of the kept parts, for each of the others.
         coefficients: c_sb, shape (kept parts, blocks).
-        counts: shape (blocks,), how often each block occurs.
+        pattern: the block of every combination of eigenspaces, -1 where nothing is asked.
         p: in [2, inf].
     """
 
@@ -78,14 +94,19 @@ class BlockProblem:
         parts: Parts,
         kept: Sequence[int],
         index: int,
+        spaces: Sequence[Eigenspaces],
         coefficients: Array,
-        counts: Array,
+        pattern: Indices,
         p: float,
     ) -> None:
-        self.p = p
-        self._parts, self._kept, self._index = parts, kept, index
+        self.parts, self.p = parts, p
+        self._kept, self._index = kept, index
         self._free = [parts[s][index] for s in kept]
-        self._coefficients, self._counts = coefficients, counts
+        self._spaces, self._coefficients, self._pattern = spaces, coefficients, pattern
+        sizes = mode_products.outer([one.members.sum(axis=0) for one in spaces])
+        self.counts = np.array(
+            [sizes[pattern.ravel() == block].sum() for block in range(coefficients.shape[1])]
+        )
         self._cells = [factor.shape[1] for factor in parts[0]]
         self._spread = math.prod(map(float, self._cells)) / self._cells[index]
         rows = [factor.shape[0] for factor in self._free]
@@ -98,6 +119,24 @@ class BlockProblem:
         """Numbers of weights u and w."""
         return len(self._copies), self._free[0].shape[1]
 
+    @property
+    def attainable(self) -> bool:
+        """Whether a strategy of blocks answers everything and has the sensitivity of `evaluate`."""
+        everything = len(self._kept) == len(self.parts)
+        return everything and all(is_even(one.diagonals) for one in self._spaces)
+
+    @cached_property
+    def exact(self) -> bool:
+        """Whether no strategy is better than the best one of blocks."""
+        if not self.attainable or self.p == 2:
+            return self.attainable
+        others = [j for j in range(len(self._cells)) if j != self._index]
+        return all(
+            is_even(one.shares(self.parts[s][j]))
+            for s in self._kept
+            for j, one in zip(others, self._spaces, strict=True)
+        )
+
     def normalise(self, u: Array, w: Array) -> tuple[Array, Array]:
         """Scaled to norm 1 over all queries and to sum(w) = 1."""
         return np.asarray(u / dual_norm(u, self.p, self._copies)), np.asarray(w / w.sum())
@@ -108,44 +147,68 @@ class BlockProblem:
         root = np.sqrt(w / self._spread)
         total, diagonal = 0.0, np.zeros(n)
         inverses = [np.zeros((n, n)) for _ in self._free]
-        for block, count, gram in self._blocks(u, root):
-            values, vectors = np.linalg.eigh(gram)
+        for block, values, vectors in self._decompose(u, root):
+            count = self.counts[block]
             total += count * float(np.sqrt(np.maximum(values, 0.0)).sum())
-            # no direction is left out, or the upper bound would be that of fewer queries
-            roots = np.sqrt(np.maximum(values, max(n * EPS * values[-1], TINY)))
+            roots = _roots(values, n)
             diagonal += count * (vectors**2 @ roots)
             half = root[:, None] * vectors / np.sqrt(roots)
             inverse = count * (half @ half.T)
             for own, coefficient in zip(inverses, self._coefficients[:, block], strict=True):
                 own += coefficient * inverse
-        variances = (
-            np.concatenate(
-                [
-                    factor.row_quadratic(own)
-                    for factor, own in zip(self._free, inverses, strict=True)
-                ]
-            )
-            / self._copies
-        )
-        spread = power_mean(variances, self.p / 2, self._copies)
-        upper = math.sqrt(spread * float((diagonal / w).max()))
+        columns = diagonal / w
+        variances = self._variances(inverses)
+        scale = np.ones(n)
+        upper = math.sqrt(self._spread_of(variances) * float(columns.max()))
+        if all(basis.shape[1] == n for basis in self._ranges):
+            norms = np.sqrt(columns)
+            scaled = [norms[:, None] * own * norms for own in inverses]
+            value = math.sqrt(self._spread_of(self._variances(scaled)))
+            if value < upper:
+                upper, scale = value, norms
         next_u = (u * variances / total) ** dual_exponent(self.p)
-        return BlockPoint(u, w, total, upper, next_u, diagonal / total)
+        next_w = np.maximum(diagonal, EPS * diagonal.max()) / total  # some cells nobody asks about
+        return BlockPoint(u, w, total, upper, next_u, next_w, scale)
 
     def lower_bound(self, u: Array, w: Array) -> float:
         """f(u, w), rounded down."""
         n = len(w)
         total = 0.0
-        for _, count, gram in self._blocks(u, np.sqrt(w / self._spread)):
+        for block, gram in self._blocks(u, np.sqrt(w / self._spread)):
             values = np.linalg.eigvalsh(gram) - n * EPS * float(np.trace(gram))
-            total += count * float(np.sqrt(np.maximum(values, 0.0)).sum())
-        return total * (1 - (sum(self.shape) + len(self._counts)) * EPS)
+            total += self.counts[block] * float(np.sqrt(np.maximum(values, 0.0)).sum())
+        return total * (1 - (sum(self.shape) + len(self.counts)) * EPS)
+
+    def design(self, point: BlockPoint) -> BlockDesign:
+        """The strategy that the upper bound of a point speaks of, scaled to sensitivity 1."""
+        root = np.sqrt(point.w / self._spread)
+        norms = root * point.scale
+        found, columns = [], np.zeros(len(root))
+        for block, values, vectors in self._decompose(point.u, root):
+            roots = _roots(values, len(root))
+            matrix = (vectors * np.sqrt(roots) / norms[:, None]).T
+            inverse = norms[:, None] * vectors / np.sqrt(roots)
+            basis = self._ranges[block]
+            if basis.shape[1] < len(root):  # exactly what is asked, whatever the weights
+                matrix, inverse = matrix @ basis @ basis.T, basis @ (basis.T @ inverse)
+            found.append((matrix, inverse))
+            columns += self.counts[block] / self._spread * np.einsum("ij,ij->j", matrix, matrix)
+        size = math.sqrt(float(columns.max()))
+        return BlockDesign(
+            index=self._index,
+            bases=tuple(one.vectors for one in self._spaces),
+            combinations=self._pattern[np.ix_(*(one.labels for one in self._spaces))],
+            blocks=tuple(
+                Basis(np.ascontiguousarray(matrix / size), np.ascontiguousarray(inverse * size))
+                for matrix, inverse in found
+            ),
+        )
 
     def expand(self, u: Array, w: Array) -> tuple[Array, Array]:
         """The weights of all queries and all cells."""
         own = dict(zip(self._kept, np.split(u, self._stops), strict=True))
         queries = []
-        for s, part in enumerate(self._parts):
+        for s, part in enumerate(self.parts):
             rows = [np.ones(factor.shape[0]) for factor in part]
             rows[self._index] = own.get(s, np.zeros_like(rows[self._index]))
             queries.append(mode_products.outer(rows))
@@ -153,14 +216,44 @@ class BlockProblem:
         cells[self._index] = w
         return np.concatenate(queries), mode_products.outer(cells)
 
-    def _blocks(self, u: Array, root: Array) -> Iterator[tuple[int, float, Array]]:
-        """Every block: its number, how often it occurs, and W^(1/2) K_b W^(1/2)."""
+    def _variances(self, inverses: Sequence[Array]) -> Array:
+        """The mean variance of all queries that have this row on the attribute."""
+        pairs = zip(self._free, inverses, strict=True)
+        return np.concatenate([one.row_quadratic(own) for one, own in pairs]) / self._copies
+
+    def _spread_of(self, variances: Array) -> float:
+        return power_mean(variances, self.p / 2, self._copies)
+
+    def _blocks(self, u: Array, root: Array) -> Iterator[tuple[int, Array]]:
+        """Every block: its number and W^(1/2) K_b W^(1/2)."""
         grams = [
             root[:, None] * factor.gram(own) * root
             for factor, own in zip(self._free, np.split(u, self._stops), strict=True)
         ]
-        for block, count in enumerate(self._counts):
-            yield block, float(count), np.tensordot(self._coefficients[:, block], grams, axes=1)
+        for block, own in enumerate(self._coefficients.T):
+            yield block, np.tensordot(own, grams, axes=1)
+
+    def _decompose(self, u: Array, root: Array) -> Iterator[tuple[int, Array, Array]]:
+        """Every block: its number, S_b^2 and Q_b, of the rank that the queries have there."""
+        for (block, gram), basis in zip(self._blocks(u, root), self._ranges, strict=True):
+            first = basis.shape[0] - basis.shape[1]
+            values, vectors = np.linalg.eigh(gram)
+            yield block, values[first:], vectors[:, first:]
+
+    @cached_property
+    def _ranges(self) -> list[Array]:
+        """Orthonormal bases of all that is asked in every block, shape (n_i, rank)."""
+        m, n = self.shape
+        found = []
+        for _, gram in self._blocks(np.ones(m), np.ones(n)):
+            values, vectors = np.linalg.eigh(gram)
+            found.append(vectors[:, values > n * EPS * values[-1]])
+        return found
+
+
+def _roots(values: Array, n: int) -> Array:
+    """S_b; no direction is left out, or the upper bound would be that of fewer queries."""
+    return np.asarray(np.sqrt(np.maximum(values, max(n * EPS * float(values[-1]), TINY))))
 
 
 def free_attribute(parts: Parts, order: Iterable[int], index: int, p: float) -> BlockProblem | None:
@@ -177,47 +270,21 @@ def free_attribute(parts: Parts, order: Iterable[int], index: int, p: float) -> 
     """
     others = [j for j in range(len(parts[0])) if j != index]
     kept: list[int] = []
-    found: Sequence[Array] = []
+    found: Sequence[tuple[Eigenspaces, Array]] = []
     for s in map(int, order):
-        values = [_common_eigenvalues([parts[k][j] for k in [*kept, s]]) for j in others]
-        commuting = [one for one in values if one is not None]
+        spaces = [common_eigenspaces([parts[k][j] for k in [*kept, s]]) for j in others]
+        commuting = [one for one in spaces if one is not None]
         if len(commuting) == len(others):
             kept, found = [*kept, s], commuting
-    coefficients, counts = np.ones((len(kept), 1)), np.ones(1)
-    for own in found:
+    coefficients, pattern = np.ones((len(kept), 1)), np.zeros((), dtype=np.intp)
+    for _, own in found:
         product = (coefficients[:, :, None] * own[:, None, :]).reshape(len(kept), -1)
-        coefficients, counts = _distinct(product, np.repeat(counts, own.shape[1]))
-        if len(counts) * float(parts[0][index].shape[1]) ** 3 > BLOCK_COST:
+        coefficients, labels = distinct_columns(product)
+        pattern = labels.reshape(-1, own.shape[1])[pattern]
+        if coefficients.shape[1] * float(parts[0][index].shape[1]) ** 3 > BLOCK_COST:
             return None
-    return BlockProblem(parts, kept, index, coefficients, counts, p)
-
-
-def _distinct(coefficients: Array, counts: Array) -> tuple[Array, Array]:
-    """The columns cut to GRID, each once, and how often it occurs; zero columns are left out."""
-    scale = GRID * coefficients.max(axis=1, keepdims=True)
-    columns, where = np.unique(np.floor(coefficients / scale), axis=1, return_inverse=True)
-    total = np.bincount(where.ravel(), weights=counts)
-    seen = columns.any(axis=0)
-    cut: Array = columns[:, seen] * scale * (1 - 4 * EPS)
-    return cut, np.asarray(total[seen], dtype=np.float64)
-
-
-def _common_eigenvalues(factors: Sequence[Operator]) -> Array | None:
-    """Eigenvalues of the Gram matrices in common eigenvectors, rounded down, shape (S, n)."""
-    grams = [factor.gram(np.ones(factor.shape[0])) for factor in factors]
-    norms = [float(np.linalg.norm(gram)) for gram in grams]
-    mixed = sum(
-        gram / norm * math.sqrt(2 + number)
-        for number, (gram, norm) in enumerate(zip(grams, norms, strict=True))
+    asked = coefficients.any(axis=0)
+    numbers = np.where(asked, np.cumsum(asked) - 1, -1)
+    return BlockProblem(
+        parts, kept, index, [one for one, _ in found], coefficients[:, asked], numbers[pattern], p
     )
-    vectors = np.linalg.eigh(mixed)[1]
-    values = np.empty((len(grams), len(vectors)))
-    for own, gram, norm in zip(values, grams, norms, strict=True):
-        turned = vectors.T @ gram @ vectors
-        diagonal = turned.diagonal().copy()
-        np.fill_diagonal(turned, 0.0)
-        off = float(np.linalg.norm(turned))
-        if off > COMMUTE * norm:
-            return None
-        own[:] = np.maximum(diagonal - off - len(vectors) * EPS * norm, 0.0)
-    return values
