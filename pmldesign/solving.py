@@ -31,7 +31,13 @@ from pmldesign.product_replace import (
     lower_of_parts,
     lower_of_weights,
 )
-from pmldesign.strategies import BlockStrategy, MarginalsStrategy, ProductStrategy, Strategy, kronecker
+from pmldesign.strategies import (
+    BlockStrategy,
+    MarginalsStrategy,
+    ProductStrategy,
+    Strategy,
+    kronecker,
+)
 from pmldesign.workloads import KroneckerWorkload, MarginalsWorkload, UnionWorkload, Workload
 from pmldesign.workloads.base import MAX_ENTRIES, check_entries
 from pmldesign.workloads.union import by_attribute, products_over

@@ -10,7 +10,7 @@ from pmldesign.strategies.elementary import identity, kronecker, square_root, wo
 from pmldesign.strategies.marginals import MarginalsStrategy
 from pmldesign.strategies.orthonormal import fourier, hadamard
 from pmldesign.strategies.product import ProductStrategy
-from pmldesign.strategies.public_total import PublicTotalStrategy
+from pmldesign.strategies.public_total import PublicTotal, PublicTotalStrategy
 from pmldesign.strategies.trees import haar_wavelet, tree
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "BlockStrategy",
     "MarginalsStrategy",
     "ProductStrategy",
+    "PublicTotal",
     "PublicTotalStrategy",
     "Strategy",
     "baseline",

@@ -248,7 +248,8 @@ class BlockStrategy(Strategy):
         own = [(np.abs(block.matrix) ** power).sum(axis=0) for block in self.blocks]
         shares = [np.abs(one.vectors) ** power @ one.members for one in self._design.spaces]
         values = np.stack([*own, np.zeros(self.blocks[0].cells)])
-        return float(self._design.spread(values, shares).max()) ** (1 / power)
+        largest = float(self._design.spread(values, shares).max())
+        return largest if norm == "l1" else math.sqrt(largest)
 
     @cached_property
     def _l2_diameter(self) -> float | None:
@@ -269,7 +270,9 @@ class BlockStrategy(Strategy):
         squares = gram([same for same, _ in known]).diagonal()
         largest = 0.0
         # an attribute with a single cell is the same everywhere
-        choices = [pair if len(v) > 1 else pair[:1] for pair, v in zip(known, self.bases)]
+        choices = [
+            pair if len(v) > 1 else pair[:1] for pair, v in zip(known, self.bases, strict=True)
+        ]
         for values in itertools.product(*choices):
             apart = squares[:, None] + squares - 2 * gram(values)
             largest = max(largest, float(apart.max()))
@@ -302,9 +305,7 @@ def _orthonormal(name: str, basis: ArrayLike) -> Array:
     return matrix
 
 
-def _numbers(
-    name: str, combinations: ArrayLike, bases: Sequence[Array], blocks: int
-) -> Indices:
+def _numbers(name: str, combinations: ArrayLike, bases: Sequence[Array], blocks: int) -> Indices:
     given = np.array(combinations)
     sizes = tuple(len(basis) for basis in bases)
     whole = given.dtype.kind in "iu" and given.shape == sizes

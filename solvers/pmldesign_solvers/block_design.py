@@ -129,7 +129,7 @@ class BlockDesign:
         value = math.sqrt(power_mean(variances, p / 2) * (float(squares.max()) + TINY))
         rest = math.fsum(self._residual(part) ** 2 for part in parts)
         rounding = 1 + (sum(self.sizes) + len(self.blocks) + len(variances)) * EPS
-        return (value + math.sqrt(rest)) * rounding
+        return float((value + math.sqrt(rest)) * rounding)
 
     def _residual(self, part: Sequence[Operator]) -> float:
         """At least the Frobenius norm of A_s (R^+ R - 1).

@@ -177,7 +177,7 @@ class BlockProblem:
         for block, gram in self._blocks(u, np.sqrt(w / self._spread)):
             values = np.linalg.eigvalsh(gram) - n * EPS * float(np.trace(gram))
             total += self.counts[block] * float(np.sqrt(np.maximum(values, 0.0)).sum())
-        return total * (1 - (sum(self.shape) + len(self.counts)) * EPS)
+        return float(total * (1 - (sum(self.shape) + len(self.counts)) * EPS))
 
     def design(self, point: BlockPoint) -> BlockDesign:
         """The strategy that the upper bound of a point speaks of, scaled to sensitivity 1."""

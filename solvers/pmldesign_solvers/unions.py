@@ -4,10 +4,10 @@ Where the parts commute on all attributes but one, whose projections are even, a
 (`block_design`) attains the lower bound of that attribute (`product_bounds`), and nothing else is
 needed.
 
-Upper bound otherwise: a strategy in a product basis (`product_basis`). For each attribute the eigenvectors of
-the best Gram matrix for all that is asked about it are one candidate; the total and the
-eigenvectors for what differs between the cells are another. The better ones are improved by descent
-(`basis_descent`). Lower bound: the best of those that need no matrix of all cells
+Upper bound otherwise: a strategy in a product basis (`product_basis`). For each attribute the
+eigenvectors of the best Gram matrix for all that is asked about it are one candidate; the total and
+the eigenvectors for what differs between the cells are another. The better ones are improved by
+descent (`basis_descent`). Lower bound: the best of those that need no matrix of all cells
 (`product_bounds`), and up to DENSE_CELLS cells nuclear norms for dual weights that go with a
 strategy: both slopes of the first, smoothest descent; or the u among them and the w that its Gram
 matrix asks for, at finite p before the first and after the last descent, at p = inf, where u is

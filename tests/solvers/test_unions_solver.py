@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from small_unions import EXPONENTS, TEXTS, norm, random_unions, union
 
 from pmldesign_solvers import basis_descent, gamma, unions
-from pmldesign_solvers.block_design import BlockDesign
 from pmldesign_solvers.operators import DenseOperator
 from pmldesign_solvers.product_basis import Basis, ProductDesign
 from pmldesign_solvers.solution import Status

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.neighbours import Neighbours
-from pmldesign.strategies import BlockStrategy, Strategy, blocks
+from pmldesign.strategies import BlockStrategy, PublicTotal, Strategy, blocks
 from pmldesign.workloads import DenseWorkload, KroneckerWorkload, UnionWorkload, parse_workload
 from pmldesign.workloads import base as workload_base
+from pmldesign.workloads.centred import CentredWorkload, centre
 
 
 def written_out(strategy):
@@ -167,6 +168,26 @@ def test_l2_distances_of_symmetric_attributes_are_exact(given_strategy):
         patch.setattr(blocks, "WRITTEN_CELLS", 0)
         found = strategy.sensitivity_under(Neighbours.REPLACE, "l2")
     assert found == pytest.approx(exact, rel=1e-5, abs=1e-5)
+
+
+@given(strategies())
+def test_where_the_total_is_public(given_strategy):
+    strategy, rng = given_strategy
+    workload = answered(strategy, rng, 2)
+    R, A = centre(written_out(strategy).matrix), centre(workload.to_dense())
+    assume(np.abs(R).max() > 1e-9)
+    own, asked = PublicTotal(strategy), CentredWorkload(workload)
+    inverse = np.linalg.pinv(R, rcond=1e-9)
+    size = strategy.variances(workload).max()
+    expected = ((A @ inverse) ** 2).sum(axis=1)
+    np.testing.assert_allclose(own.variances(asked), expected, rtol=1e-6, atol=1e-8 * size)
+    y = rng.normal(size=(strategy.shape[0], 2))
+    scale = 1e-7 * (1 + np.abs(inverse).max())
+    np.testing.assert_allclose(own.estimate(y), inverse @ y, atol=scale)
+    np.testing.assert_allclose(own.estimate(y[:, 0]), inverse @ y[:, 0], atol=scale)
+    np.testing.assert_allclose(own.answer(asked, y[:, 0]), A @ inverse @ y[:, 0], atol=9 * scale)
+    x = rng.normal(size=strategy.cells)
+    np.testing.assert_allclose(own.measure(x), R @ x, atol=1e-9)
 
 
 def small():
