@@ -26,12 +26,19 @@ squared norms d of its columns depend on the cell of attribute i only, and both 
 `scaling_problem` hold: the plain one, and where all R_b are invertible that of R_b diag(d)^(-1/2).
 If the rows of the A_sj also have equal shares in every projection, or at p = 2, they meet f.
 
+Where the best weights of some cells, or at p = inf of some queries, are zero, R_b has no limit. The
+fixed point may therefore give a part mu of all weight to all alike. Where it rests, w_j d_j / f and
+(p = inf) u_i v_i / f are then (1 + mu) w_j - mu/n and (1 + mu) u_i - mu/m, so that d and v are at
+most (1 + mu) f, and so is the plain upper bound.
+
 Rounding. Lambda_sj are lowered by what V^T A_sj^T A_sj V, V the computed eigenvectors, is off a
 diagonal matrix, and those alike are the least of them, which both lower f: tr M^(1/2) grows with M.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -48,6 +55,7 @@ from pmldesign_solvers.eigenspaces import (
     distinct_columns,
     is_even,
 )
+from pmldesign_solvers.merged import right_inverse
 from pmldesign_solvers.operators import Array, Indices
 from pmldesign_solvers.product_basis import Basis, Parts
 
@@ -87,6 +95,9 @@ class BlockProblem:
         coefficients: c_sb, shape (kept parts, blocks).
         pattern: the block of every combination of eigenspaces, -1 where nothing is asked.
         p: in [2, inf].
+        shared: mu, the part of the next weights that all share alike.
+
+    `BlockPoint.upper` is that of `design` only if all parts are kept and the spaces are even.
     """
 
     def __init__(
@@ -98,8 +109,9 @@ class BlockProblem:
         coefficients: Array,
         pattern: Indices,
         p: float,
+        shared: float,
     ) -> None:
-        self.parts, self.p = parts, p
+        self.parts, self.p, self._shared = parts, p, shared
         self._kept, self._index = kept, index
         self._free = [parts[s][index] for s in kept]
         self._spaces, self._coefficients, self._pattern = spaces, coefficients, pattern
@@ -119,17 +131,11 @@ class BlockProblem:
         """Numbers of weights u and w."""
         return len(self._copies), self._free[0].shape[1]
 
-    @property
-    def attainable(self) -> bool:
-        """Whether a strategy of blocks answers everything and has the sensitivity of `evaluate`."""
-        everything = len(self._kept) == len(self.parts)
-        return everything and all(is_even(one.diagonals) for one in self._spaces)
-
     @cached_property
     def exact(self) -> bool:
-        """Whether no strategy is better than the best one of blocks."""
-        if not self.attainable or self.p == 2:
-            return self.attainable
+        """Whether no strategy is better than the best one of blocks, where they answer all."""
+        if self.p == 2:
+            return True
         others = [j for j in range(len(self._cells)) if j != self._index]
         return all(
             is_even(one.shares(self.parts[s][j]))
@@ -167,7 +173,10 @@ class BlockProblem:
             if value < upper:
                 upper, scale = value, norms
         next_u = (u * variances / total) ** dual_exponent(self.p)
-        next_w = np.maximum(diagonal, EPS * diagonal.max()) / total  # some cells nobody asks about
+        if math.isinf(self.p):
+            next_u += self._shared / self._copies.sum()
+        # some cells nobody asks about
+        next_w = np.maximum(diagonal, EPS * diagonal.max()) / total + self._shared / n
         return BlockPoint(u, w, total, upper, next_u, next_w, scale)
 
     def lower_bound(self, u: Array, w: Array) -> float:
@@ -182,17 +191,15 @@ class BlockProblem:
     def design(self, point: BlockPoint) -> BlockDesign:
         """The strategy that the upper bound of a point speaks of, scaled to sensitivity 1."""
         root = np.sqrt(point.w / self._spread)
-        norms = root * point.scale
         found, columns = [], np.zeros(len(root))
         for block, values, vectors in self._decompose(point.u, root):
-            roots = _roots(values, len(root))
-            matrix = (vectors * np.sqrt(roots) / norms[:, None]).T
-            inverse = norms[:, None] * vectors / np.sqrt(roots)
+            roots = np.sqrt(_roots(values, len(root)))
+            matrix = (vectors * roots / (root * point.scale)[:, None]).T
+            # nothing but what is asked, so that it is inverted accurately where weights vanish
             basis = self._ranges[block]
-            if basis.shape[1] < len(root):  # exactly what is asked, whatever the weights
-                matrix, inverse = matrix @ basis @ basis.T, basis @ (basis.T @ inverse)
-            found.append((matrix, inverse))
-            columns += self.counts[block] / self._spread * np.einsum("ij,ij->j", matrix, matrix)
+            inner = matrix @ basis
+            found.append((inner @ basis.T, basis @ right_inverse(inner)))
+            columns += self.counts[block] / self._spread * (found[-1][0] ** 2).sum(axis=0)
         size = math.sqrt(float(columns.max()))
         return BlockDesign(
             index=self._index,
@@ -256,6 +263,32 @@ def _roots(values: Array, n: int) -> Array:
     return np.asarray(np.sqrt(np.maximum(values, max(n * EPS * float(values[-1]), TINY))))
 
 
+def whole_unions(parts: Parts, p: float, shared: float) -> Iterator[BlockProblem]:
+    """The problems with one attribute free whose strategies of blocks answer the whole union.
+
+    Args:
+        parts: of the union.
+        p: in [2, inf].
+        shared: mu, the part of the next weights that all share alike.
+    """
+
+    @functools.cache
+    def common(attribute: int) -> tuple[Eigenspaces, Array] | None:
+        found = common_eigenspaces([part[attribute] for part in parts])
+        return found if found is not None and is_even(found[0].diagonals) else None
+
+    attributes = range(len(parts[0]))
+    for index in attributes:
+        spaces = itertools.takewhile(
+            lambda one: one is not None, (common(j) for j in attributes if j != index)
+        )
+        found = [one for one in spaces if one is not None]
+        if len(found) == len(attributes) - 1:
+            problem = _problem(parts, range(len(parts)), index, found, p, shared)
+            if problem is not None:
+                yield problem
+
+
 def free_attribute(parts: Parts, order: Iterable[int], index: int, p: float) -> BlockProblem | None:
     """The problem with this attribute free, for as many of the parts as commute elsewhere.
 
@@ -276,6 +309,18 @@ def free_attribute(parts: Parts, order: Iterable[int], index: int, p: float) -> 
         commuting = [one for one in spaces if one is not None]
         if len(commuting) == len(others):
             kept, found = [*kept, s], commuting
+    return _problem(parts, kept, index, found, p, 0.0)
+
+
+def _problem(
+    parts: Parts,
+    kept: Sequence[int],
+    index: int,
+    found: Sequence[tuple[Eigenspaces, Array]],
+    p: float,
+    shared: float,
+) -> BlockProblem | None:
+    """The problem for these parts; None where the blocks are too many to be decomposed."""
     coefficients, pattern = np.ones((len(kept), 1)), np.zeros((), dtype=np.intp)
     for _, own in found:
         product = (coefficients[:, :, None] * own[:, None, :]).reshape(len(kept), -1)
@@ -284,7 +329,6 @@ def free_attribute(parts: Parts, order: Iterable[int], index: int, p: float) -> 
         if coefficients.shape[1] * float(parts[0][index].shape[1]) ** 3 > BLOCK_COST:
             return None
     asked = coefficients.any(axis=0)
-    numbers = np.where(asked, np.cumsum(asked) - 1, -1)
-    return BlockProblem(
-        parts, kept, index, [one for one, _ in found], coefficients[:, asked], numbers[pattern], p
-    )
+    numbers = np.where(asked, np.cumsum(asked) - 1, -1)[pattern]
+    spaces = [one for one, _ in found]
+    return BlockProblem(parts, kept, index, spaces, coefficients[:, asked], numbers, p, shared)

@@ -34,7 +34,7 @@ from pmldesign_solvers.product_basis import (
     eigenbasis,
     residual_basis,
 )
-from pmldesign_solvers.product_bounds import BlockProblem, free_attribute
+from pmldesign_solvers.product_bounds import BlockProblem, free_attribute, whole_unions
 from pmldesign_solvers.solution import Callback, Status
 from pmldesign_solvers.union_search import LimitReachedError, UnionSearch
 
@@ -141,11 +141,9 @@ def _stages(
 ) -> Iterator[None]:
     """Better and better bounds, the cheap ones first."""
     if not product:
-        for index in range(len(attributes)):
-            blocks = free_attribute(parts, range(len(parts)), index, p)
-            if blocks is not None and blocks.attainable:
-                search.attain(blocks)
-                yield
+        for blocks in whole_unions(parts, p, search.rel_gap / 2):
+            search.attain(blocks)
+            yield
     norms = _norms(search, parts, p)
     bases = [eigenbasis(search.factor(one, p).strategy) for one in attributes]
     reached = search.weigh(BasisProblem(parts, bases, p))

@@ -18,7 +18,7 @@ from pmldesign_solvers.block_design import BlockDesign
 from pmldesign_solvers.eigenspaces import common_eigenspaces, distinct_columns, is_even
 from pmldesign_solvers.operators import DenseOperator
 from pmldesign_solvers.product_basis import Basis, ProductDesign
-from pmldesign_solvers.product_bounds import free_attribute
+from pmldesign_solvers.product_bounds import whole_unions
 from pmldesign_solvers.solution import Status
 
 SYMMETRIC = (
@@ -116,7 +116,7 @@ def test_uneven_rows_leave_the_choice_to_the_better_strategy(p):
     # differences of Haar wavelets vary in length: at p = 2 only their sum counts
     text = "prefix:5*haar:4+histogram:5*total:4"
     one = union(text)
-    assert free_attribute(one.parts, [0, 1], 0, p).exact == (p == 2)
+    assert [problem.exact for problem in whole_unions(one.parts, p, 0.0)] == [p == 2]
     found = unions.solve(*one.arguments, p)
     assert_certified(found, one, p)
     assert found.certificate.lower <= norm(text, p).upper
@@ -128,8 +128,7 @@ def test_uneven_rows_leave_the_choice_to_the_better_strategy(p):
 def test_what_has_no_strategy_of_blocks():
     for text in ("prefix:4*prefix:3+histogram:4*total:3", "prefix:3*prefix:3+prefix:3*histogram:3"):
         one = union(text)
-        for index in range(2):
-            assert not free_attribute(one.parts, [0, 1], index, 2.0).attainable
+        assert list(whole_unions(one.parts, 2.0, 0.0)) == []
         assert isinstance(unions.solve(*one.arguments, 2.0).strategy, ProductDesign)
 
 
