@@ -6,16 +6,10 @@ V_j (n_j x n_j) orthonormal, attribute i in its place (`pmldesign_solvers.block_
 combinations b share a block R_b, others are not measured. The measurements of one block come one
 combination after the other, block by block. Nothing is formed but R_b, V_j and what measures the
 histogram; norms of columns and variances are sums over b of products.
-
-Under replace let the projections on the columns of V_j that go with the same blocks throughout have
-one value on the diagonal and one off it, as for histograms and totals. Then the inner product of
-two columns (c, x), (c', x') of R is an entry of a sum of Gram matrices R_b^T R_b that depends on
-the set of attributes in which x and x' differ.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from functools import cached_property
@@ -27,22 +21,16 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.neighbours import DistanceProfile, Neighbours, Norm
 from pmldesign.strategies.arguments import read_only, strategy_matrix
 from pmldesign.strategies.base import ANSWER_TOLERANCE, Strategy
+from pmldesign.strategies.block_distances import BlockDistances
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.union import products_over
 from pmldesign_solvers import mode_products
 from pmldesign_solvers.block_design import BlockDesign
-from pmldesign_solvers.eigenspaces import Eigenspaces
 from pmldesign_solvers.operators import Array, Indices
 from pmldesign_solvers.product_basis import Basis
 
 ORTHONORMAL = 1e-8
 """Largest entry of V^T V - 1 of a basis."""
-ALIKE = 1e-12
-"""Entries of a projection that differ by no more are one."""
-DIFFERING = 10
-"""Most other attributes of which all sets are gone through."""
-ROUNDING = 1e-11
-"""Added to a squared distance, relative to the norms it is the difference of."""
 
 
 class BlockStrategy(Strategy):
@@ -110,19 +98,14 @@ class BlockStrategy(Strategy):
     def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
         """Largest distance of the measurements of neighbours, in the l1 or l2 norm.
 
-        Under replace with more than WRITTEN_CELLS cells it may be a bound above it: in the l1 norm,
-        and if projections have several values off the diagonal.
+        Under replace with more than WRITTEN_CELLS cells it may be a bound above it
+        (`block_distances`).
         """
-        if norm not in self._columns:
-            self._columns[norm] = self._longest_column(norm)
-        longest = self._columns[norm]
         if neighbours is Neighbours.ADD_REMOVE:
-            return longest
+            return self._distances.longest(norm)
         if self.cells <= WRITTEN_CELLS:
             return super().sensitivity_under(neighbours, norm)
-        if norm == "l1" or self._l2_diameter is None:
-            return 2 * longest
-        return min(self._l2_diameter, 2 * longest)
+        return self._distances.farthest(norm)
 
     def distance_profile(self, norm: Norm) -> DistanceProfile | None:
         """Beyond WRITTEN_CELLS: all other columns as far away as the farthest two can be."""
@@ -231,9 +214,8 @@ class BlockStrategy(Strategy):
         return [np.flatnonzero(flat == number) for number in range(len(self.blocks))]
 
     @cached_property
-    def _columns(self) -> dict[Norm, float]:
-        """Largest norms of columns that are known already."""
-        return {}
+    def _distances(self) -> BlockDistances:
+        return BlockDistances(self._design)
 
     def _turns(self, *, transposed: bool) -> list[mode_products.Map]:
         """V_j^T or V_j along the other axes."""
@@ -242,57 +224,6 @@ class BlockStrategy(Strategy):
         ]
         turns.insert(self.index, lambda y: y)
         return turns
-
-    def _longest_column(self, norm: Norm) -> float:
-        power = 1 if norm == "l1" else 2
-        own = [(np.abs(block.matrix) ** power).sum(axis=0) for block in self.blocks]
-        shares = [np.abs(one.vectors) ** power @ one.members for one in self._design.spaces]
-        values = np.stack([*own, np.zeros(self.blocks[0].cells)])
-        largest = float(self._design.spread(values, shares).max())
-        return largest if norm == "l1" else math.sqrt(largest)
-
-    @cached_property
-    def _l2_diameter(self) -> float | None:
-        """Largest l2 distance of two columns, rounded up; None if it takes the matrix."""
-        pairs = [_two_values(space) for space in self._design.spaces]
-        known = [pair for pair in pairs if pair is not None]
-        if len(known) < len(pairs) or len(pairs) > DIFFERING:
-            return None
-        grams = np.stack([block.gram for block in self.blocks])
-        pattern = self._design.pattern
-        asked = pattern >= 0
-
-        def gram(values: Sequence[Array]) -> Array:
-            shares = mode_products.outer(values).reshape(pattern.shape)[asked]
-            weights = np.bincount(pattern[asked], weights=shares, minlength=len(grams))
-            return np.asarray(np.tensordot(weights, grams, axes=1))
-
-        squares = gram([same for same, _ in known]).diagonal()
-        largest = 0.0
-        # an attribute with a single cell is the same everywhere
-        choices = [
-            pair if len(v) > 1 else pair[:1] for pair, v in zip(known, self.bases, strict=True)
-        ]
-        for values in itertools.product(*choices):
-            apart = squares[:, None] + squares - 2 * gram(values)
-            largest = max(largest, float(apart.max()))
-        return math.sqrt(largest + ROUNDING * 2 * float(squares.max()))
-
-
-def _two_values(space: Eigenspaces) -> tuple[Array, Array] | None:
-    """The values of every projection on and off the diagonal, if each has one there."""
-    n = len(space.labels)
-    off = ~np.eye(n, dtype=bool)
-    same, other = [], []
-    for number in range(space.members.shape[1]):
-        some = space.vectors[:, space.labels == number]
-        projection = some @ some.T
-        diagonal, beside = projection.diagonal(), projection[off]
-        if np.ptp(diagonal) > ALIKE or (n > 1 and np.ptp(beside) > ALIKE):
-            return None
-        same.append(float(diagonal[0]))
-        other.append(float(beside[0]) if n > 1 else 0.0)
-    return np.array(same), np.array(other)
 
 
 def _orthonormal(name: str, basis: ArrayLike) -> Array:

@@ -10,10 +10,10 @@ import numpy as np
 
 from pmldesign_solvers import diagonal_scaling, gamma
 from pmldesign_solvers.block_design import BlockDesign
+from pmldesign_solvers.block_problem import BlockPoint, BlockProblem
 from pmldesign_solvers.certificate import Kind
 from pmldesign_solvers.operators import Array, Operator
 from pmldesign_solvers.product_basis import BasisPoint, BasisProblem, ProductDesign
-from pmldesign_solvers.product_bounds import BlockPoint, BlockProblem
 from pmldesign_solvers.search import PATIENCE
 from pmldesign_solvers.solution import Callback, Solution, Status, Step
 

@@ -25,6 +25,7 @@ import numpy as np
 from pmldesign_solvers import basis_descent, diagonal_scaling, gamma, mode_products
 from pmldesign_solvers.basis_descent import Descended
 from pmldesign_solvers.block_design import BlockDesign
+from pmldesign_solvers.block_problem import BlockProblem
 from pmldesign_solvers.certificate import EPS, Certificate, lower_bound, power_mean
 from pmldesign_solvers.operators import Array, Operator
 from pmldesign_solvers.product_basis import (
@@ -34,7 +35,7 @@ from pmldesign_solvers.product_basis import (
     eigenbasis,
     residual_basis,
 )
-from pmldesign_solvers.product_bounds import BlockProblem, free_attribute, whole_unions
+from pmldesign_solvers.product_bounds import free_attribute, whole_unions
 from pmldesign_solvers.solution import Callback, Status
 from pmldesign_solvers.union_search import LimitReachedError, UnionSearch
 
