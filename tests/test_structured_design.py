@@ -218,6 +218,35 @@ def test_a_union_as_a_factor(structured):
     )
 
 
+@pytest.mark.parametrize("p", EXPONENTS)
+def test_three_thousand_cells_with_one_ordered_attribute(tmp_path, p):
+    text = "prefix:100*histogram:6*histogram:5+histogram:100*total:6*histogram:5"
+    queries = parse_workload(f"{text}+prefix:100*total:6*total:5")
+    assert queries.shape == (3600, 3000)
+    made = design(queries, p=p)
+    assert made.require_optimal().certificate.gap <= 1e-6
+    write_strategy(tmp_path / "s.npz", made)
+    release = mechanism(
+        read_strategy(tmp_path / "s.npz"), queries, guarantee=ApproxDP(1.0, 1e-6), noise="gaussian"
+    )
+    expected = release.scale * gaussian_moment_root(p) * made.certificate.upper
+    assert release.error(p) == pytest.approx(expected, rel=1e-6)
+    rng = np.random.default_rng(0)
+    x = rng.poisson(4, 3000).astype(float)
+    table = x.reshape(100, 6, 5)
+    exact = [
+        table.cumsum(axis=0).ravel(),
+        table.sum(axis=1).ravel(),
+        table.sum(axis=(1, 2)).cumsum(),
+    ]
+    measured = release.strategy.measure(x)
+    answers = release.strategy.answer(queries, measured)
+    np.testing.assert_allclose(answers, np.concatenate(exact), rtol=1e-9, atol=1e-7)
+    noise = release.scale * rng.standard_normal((release.strategy.shape[0], 50))
+    errors = queries.matvec(release.strategy.estimate(noise))
+    assert math.sqrt(np.mean(errors**2)) == pytest.approx(release.rmse, rel=0.1)
+
+
 def test_the_limits_of_a_union(structured):
     one = design(UNION, max_steps=2)
     assert one.status is Status.ITERATION_LIMIT
@@ -265,7 +294,13 @@ def test_a_billion_queries_have_an_error(p):
 @pytest.mark.parametrize("guarantee", [PureDP(1.0), PureDP(1.0, "replace"), PML(0.3, alpha=0.05)])
 @pytest.mark.parametrize(
     "text",
-    ["prefix:2*histogram:2", UNION, "prefix:2*marginals:2,2,ways=1", "marginals:2,3,ways=1"],
+    [
+        "prefix:2*histogram:2",
+        UNION,
+        BLOCKS,
+        "prefix:2*marginals:2,2,ways=1",
+        "marginals:2,3,ways=1",
+    ],
 )
 def test_laplace_noise_beyond_the_search_takes_the_best_start(monkeypatch, text, guarantee, p):
     monkeypatch.setattr(pmldesign.laplace_design, "SEARCHED_CELLS", 2)
