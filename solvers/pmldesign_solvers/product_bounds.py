@@ -30,7 +30,9 @@ from pmldesign_solvers.operators import Array
 from pmldesign_solvers.product_basis import Parts
 
 BLOCK_COST = 2**33
-"""Largest sum of the cubes of the sizes of the blocks."""
+"""Largest sum of the cubes of the sizes of the blocks for a lower bound."""
+WHOLE_COST = 2**35
+"""Likewise where the blocks are the strategy as well."""
 
 
 def whole_unions(parts: Parts, p: float, shared: float) -> Iterator[BlockProblem]:
@@ -54,7 +56,9 @@ def whole_unions(parts: Parts, p: float, shared: float) -> Iterator[BlockProblem
         )
         found = [one for one in spaces if one is not None]
         if len(found) == len(attributes) - 1:
-            problem = _problem(parts, range(len(parts)), index, found, p, shared)
+            problem = _problem(
+                parts, range(len(parts)), index, found, p, shared=shared, cost=WHOLE_COST
+            )
             if problem is not None:
                 yield problem
 
@@ -79,7 +83,7 @@ def free_attribute(parts: Parts, order: Iterable[int], index: int, p: float) -> 
         commuting = [one for one in spaces if one is not None]
         if len(commuting) == len(others):
             kept, found = [*kept, s], commuting
-    return _problem(parts, kept, index, found, p, 0.0)
+    return _problem(parts, kept, index, found, p, shared=0.0, cost=BLOCK_COST)
 
 
 def _problem(
@@ -88,7 +92,9 @@ def _problem(
     index: int,
     found: Sequence[tuple[Eigenspaces, Array]],
     p: float,
+    *,
     shared: float,
+    cost: float,
 ) -> BlockProblem | None:
     """The problem for these parts; None where the blocks are too many to be decomposed."""
     coefficients, pattern = np.ones((len(kept), 1)), np.zeros((), dtype=np.intp)
@@ -96,7 +102,7 @@ def _problem(
         product = (coefficients[:, :, None] * own[:, None, :]).reshape(len(kept), -1)
         coefficients, labels = distinct_columns(product)
         pattern = labels.reshape(-1, own.shape[1])[pattern]
-        if coefficients.shape[1] * float(parts[0][index].shape[1]) ** 3 > BLOCK_COST:
+        if coefficients.shape[1] * float(parts[0][index].shape[1]) ** 3 > cost:
             return None
     asked = coefficients.any(axis=0)
     numbers = np.where(asked, np.cumsum(asked) - 1, -1)[pattern]

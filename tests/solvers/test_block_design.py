@@ -13,7 +13,7 @@ from small_unions import EXPONENTS, Union, norm, union
 from test_unions_solver import assert_certified, written_out
 
 from pmldesign.workloads import DenseWorkload, KroneckerWorkload, UnionWorkload, parse_workload
-from pmldesign_solvers import gamma, unions
+from pmldesign_solvers import gamma, product_bounds, unions
 from pmldesign_solvers.block_design import BlockDesign
 from pmldesign_solvers.eigenspaces import common_eigenspaces, distinct_columns, is_even
 from pmldesign_solvers.operators import DenseOperator
@@ -130,6 +130,15 @@ def test_what_has_no_strategy_of_blocks():
         one = union(text)
         assert list(whole_unions(one.parts, 2.0, 0.0)) == []
         assert isinstance(unions.solve(*one.arguments, 2.0).strategy, ProductDesign)
+
+
+def test_blocks_that_are_too_many_are_left_to_a_product_basis(monkeypatch):
+    one = union(SYMMETRIC[0])
+    monkeypatch.setattr(product_bounds, "WHOLE_COST", 2 * 6**3)
+    assert len(list(whole_unions(one.parts, 2.0, 0.0))) == 1
+    monkeypatch.setattr(product_bounds, "WHOLE_COST", 2 * 6**3 - 1)
+    assert list(whole_unions(one.parts, 2.0, 0.0)) == []
+    assert isinstance(unions.solve(*one.arguments, 2.0).strategy, ProductDesign)
 
 
 @pytest.mark.parametrize("p", EXPONENTS)
