@@ -14,7 +14,14 @@ import numpy as np
 
 from pmldesign.neighbours import Neighbours, Norm
 from pmldesign.noise import Noise, gaussian_error, gaussian_moment_root, laplace_error
-from pmldesign.strategies import MarginalsStrategy, ProductStrategy, PublicTotalStrategy, Strategy
+from pmldesign.strategies import (
+    BlockStrategy,
+    MarginalsStrategy,
+    ProductStrategy,
+    PublicTotal,
+    PublicTotalStrategy,
+    Strategy,
+)
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import WRITTEN_CELLS, check_entries
 from pmldesign.workloads.centred import CentredWorkload, centre
@@ -102,12 +109,15 @@ def answer(strategy: Strategy, workload: Workload, neighbours: Neighbours) -> An
 def without_total(strategy: Strategy) -> Strategy:
     """R P: what a strategy tells beyond the number of records.
 
-    Products with more than WRITTEN_CELLS cells and strategies of marginals keep their structure.
+    Products and blocks with more than WRITTEN_CELLS cells and strategies of marginals keep their
+    structure.
     """
     if isinstance(strategy, MarginalsStrategy) and strategy.residuals != ((),):
         return strategy.without_total()
     if isinstance(strategy, ProductStrategy) and strategy.cells > WRITTEN_CELLS:
         return PublicTotalStrategy(strategy)
+    if isinstance(strategy, BlockStrategy) and strategy.cells > WRITTEN_CELLS:
+        return PublicTotal(strategy)
     matrix = centre(strategy.matrix)
     kept = np.abs(matrix).max(axis=1) > 1e-12 * np.abs(strategy.matrix).max(axis=1)
     return Strategy(strategy.name, matrix[kept] if kept.any() else matrix)

@@ -7,7 +7,9 @@ product, replace            as one matrix up to DENSE_CELLS different cells; bey
                             for add-remove, with bounds that need not meet (`product_replace`)
 marginals                   by their residual spaces, exactly, over domains of any size
 union of products           as one matrix up to DENSE_CELLS cells, or if its queries are few;
-                            else a strategy in a product basis, with bounds that need not meet
+                            else by blocks of one attribute, exactly where the others are asked
+                            by histograms and totals (add-remove); or a strategy in a product
+                            basis, with bounds that need not meet
 anything else, and          as one matrix
 semidefinite programs
 """
@@ -29,12 +31,20 @@ from pmldesign.product_replace import (
     lower_of_parts,
     lower_of_weights,
 )
-from pmldesign.strategies import MarginalsStrategy, ProductStrategy, Strategy, kronecker
+from pmldesign.strategies import (
+    BlockStrategy,
+    MarginalsStrategy,
+    ProductStrategy,
+    Strategy,
+    kronecker,
+)
 from pmldesign.workloads import KroneckerWorkload, MarginalsWorkload, UnionWorkload, Workload
 from pmldesign.workloads.base import MAX_ENTRIES, check_entries
 from pmldesign.workloads.union import by_attribute, products_over
 from pmldesign_solvers import gamma, product_pairs, unions
+from pmldesign_solvers.block_design import BlockDesign
 from pmldesign_solvers.certificate import Certificate, Kind
+from pmldesign_solvers.product_basis import ProductDesign
 from pmldesign_solvers.solution import Solution, Status
 from pmldesign_solvers.unions import UnionSolution
 
@@ -171,13 +181,13 @@ def _solve_union(workload: UnionWorkload, parts: Parts, p: float, limits: Limits
             parts,
             by_attribute(workload),
             p,
+            product=limits.kind == "pairs",
             rel_gap=limits.rel_gap,
             max_steps=limits.max_steps,
             time_limit=limits.time_limit,
             callback=limits.callback,
         )
-    factors = [Strategy("design", basis.matrix, inverse=basis.inverse) for basis in found.bases]
-    solved = _solved(ProductStrategy("design", factors, weights=found.weights), found)
+    solved = _solved(_union_strategy(found.strategy), found)
     if limits.kind == "cells":
         return solved
     lower = max(
@@ -185,6 +195,14 @@ def _solve_union(workload: UnionWorkload, parts: Parts, p: float, limits: Limits
         lower_of_weights(workload, found.dual_lower, found.dual_u, found.dual_w),
     )
     return as_pairs(workload, parts, solved, lower, p, limits)
+
+
+def _union_strategy(found: ProductDesign | BlockDesign) -> Strategy:
+    of_attributes = found.bases if isinstance(found, ProductDesign) else found.blocks
+    measured = [Strategy("design", one.matrix, inverse=one.inverse) for one in of_attributes]
+    if isinstance(found, ProductDesign):
+        return ProductStrategy("design", measured, weights=found.weights)
+    return BlockStrategy("design", found.index, found.bases, found.combinations, measured)
 
 
 def _solve_matrix(workload: Workload, p: float, limits: Limits) -> Solved:

@@ -20,7 +20,13 @@ from pmldesign.noise import (
     Noise,
     gaussian_moment_root,
 )
-from pmldesign.strategies import MarginalsStrategy, ProductStrategy, Strategy, baseline
+from pmldesign.strategies import (
+    BlockStrategy,
+    MarginalsStrategy,
+    ProductStrategy,
+    Strategy,
+    baseline,
+)
 from pmldesign.workloads import (
     DenseWorkload,
     KroneckerWorkload,
@@ -33,6 +39,7 @@ from pmldesign_solvers.solution import Status
 
 EXPONENTS = (2.0, 4.0, math.inf)
 UNION = "prefix:4*histogram:3+total:4*histogram:3+prefix:4*total:3+histogram:4*prefix:3"
+BLOCKS = "prefix:4*histogram:3+histogram:4*total:3"
 
 
 @pytest.fixture
@@ -90,11 +97,17 @@ def test_a_small_product_is_what_its_matrix_is(p):
 @pytest.mark.parametrize("p", EXPONENTS)
 @pytest.mark.parametrize(
     "text",
-    [UNION, "prefix:6*total:3+histogram:6*total:3", "prefix:5*total:1+histogram:5*histogram:1"],
+    [
+        UNION,
+        BLOCKS,
+        "prefix:6*total:3+histogram:6*total:3",
+        "prefix:5*total:1+histogram:5*histogram:1",
+    ],
 )
 def test_a_union_beyond_dense_size(structured, text, p):
     made = design(text, p=p)
-    assert isinstance(made.strategy, ProductStrategy)
+    assert isinstance(made.strategy, ProductStrategy if text == UNION else BlockStrategy)
+    assert made.status is (Status.STRUCTURED if text == UNION else Status.OPTIMAL)
     A = made.workload.to_dense()
     dense = design(A, p=p).certificate
     assert made.certificate.lower <= dense.upper
@@ -205,6 +218,35 @@ def test_a_union_as_a_factor(structured):
     )
 
 
+@pytest.mark.parametrize("p", EXPONENTS)
+def test_three_thousand_cells_with_one_ordered_attribute(tmp_path, p):
+    text = "prefix:100*histogram:6*histogram:5+histogram:100*total:6*histogram:5"
+    queries = parse_workload(f"{text}+prefix:100*total:6*total:5")
+    assert queries.shape == (3600, 3000)
+    made = design(queries, p=p)
+    assert made.require_optimal().certificate.gap <= 1e-6
+    write_strategy(tmp_path / "s.npz", made)
+    release = mechanism(
+        read_strategy(tmp_path / "s.npz"), queries, guarantee=ApproxDP(1.0, 1e-6), noise="gaussian"
+    )
+    expected = release.scale * gaussian_moment_root(p) * made.certificate.upper
+    assert release.error(p) == pytest.approx(expected, rel=1e-6)
+    rng = np.random.default_rng(0)
+    x = rng.poisson(4, 3000).astype(float)
+    table = x.reshape(100, 6, 5)
+    exact = [
+        table.cumsum(axis=0).ravel(),
+        table.sum(axis=1).ravel(),
+        table.sum(axis=(1, 2)).cumsum(),
+    ]
+    measured = release.strategy.measure(x)
+    answers = release.strategy.answer(queries, measured)
+    np.testing.assert_allclose(answers, np.concatenate(exact), rtol=1e-9, atol=1e-7)
+    noise = release.scale * rng.standard_normal((release.strategy.shape[0], 50))
+    errors = queries.matvec(release.strategy.estimate(noise))
+    assert math.sqrt(np.mean(errors**2)) == pytest.approx(release.rmse, rel=0.1)
+
+
 def test_the_limits_of_a_union(structured):
     one = design(UNION, max_steps=2)
     assert one.status is Status.ITERATION_LIMIT
@@ -252,7 +294,13 @@ def test_a_billion_queries_have_an_error(p):
 @pytest.mark.parametrize("guarantee", [PureDP(1.0), PureDP(1.0, "replace"), PML(0.3, alpha=0.05)])
 @pytest.mark.parametrize(
     "text",
-    ["prefix:2*histogram:2", UNION, "prefix:2*marginals:2,2,ways=1", "marginals:2,3,ways=1"],
+    [
+        "prefix:2*histogram:2",
+        UNION,
+        BLOCKS,
+        "prefix:2*marginals:2,2,ways=1",
+        "marginals:2,3,ways=1",
+    ],
 )
 def test_laplace_noise_beyond_the_search_takes_the_best_start(monkeypatch, text, guarantee, p):
     monkeypatch.setattr(pmldesign.laplace_design, "SEARCHED_CELLS", 2)
@@ -282,7 +330,14 @@ def as_parts(monkeypatch):
     monkeypatch.setattr(strategies, "WRITTEN_ENTRIES", 10)
 
 
-WRITTEN = ["prefix:4*prefix:3*histogram:2", UNION, "marginals:2,3,2,upto=2", "marginals:3,upto=0"]
+WRITTEN = [
+    "prefix:4*prefix:3*histogram:2",
+    UNION,
+    BLOCKS,
+    "prefix:4*total:3+histogram:4*total:3",
+    "marginals:2,3,2,upto=2",
+    "marginals:3,upto=0",
+]
 
 
 @pytest.mark.parametrize("text", WRITTEN)
@@ -345,7 +400,24 @@ def damaged(kind):
         "residuals": np.array([[-1, -1], [0, -1], [0, 1]]),
         "precisions": np.ones(3),
     }
+    blocks = {
+        "free": np.array(0),
+        "combinations": np.array([0, -1]),
+        "basis_0": np.eye(2),
+        "block_0": np.eye(3),
+    }
     wrong = {
+        "a free attribute out of range": blocks | {"free": np.array(2)},
+        "no free attribute": {k: v for k, v in blocks.items() if k != "free"},
+        "a combination without its block": blocks | {"combinations": np.array([0, 1])},
+        "combinations of another shape": blocks | {"combinations": np.array([0, 0, 0])},
+        "combinations that are no whole numbers": blocks | {"combinations": np.array([0.0, 0.5])},
+        "no combinations": {k: v for k, v in blocks.items() if k != "combinations"},
+        "a basis that is not orthonormal": blocks | {"basis_0": np.ones((2, 2))},
+        "no basis": {k: v for k, v in blocks.items() if k != "basis_0"},
+        "a block that is not used": blocks | {"block_1": np.eye(3)},
+        "a block of zeros": blocks | {"block_0": np.zeros((3, 3))},
+        "a block that is not finite": blocks | {"block_0": np.full((3, 3), np.nan)},
         "weights of another shape": product | {"weights": np.ones(5)},
         "weights of two dimensions": product | {"weights": np.ones((6, 1))},
         "a weight of zero": product | {"weights": np.zeros(6)},

@@ -20,8 +20,10 @@ from pmldesign.mechanism import mechanism
 from pmldesign.neighbours import Neighbours
 from pmldesign.optimization import optimize
 from pmldesign.strategies import (
+    BlockStrategy,
     MarginalsStrategy,
     ProductStrategy,
+    PublicTotal,
     PublicTotalStrategy,
     Strategy,
     baseline,
@@ -40,6 +42,7 @@ WORKLOADS = (
 )
 LIMITS = (
     "pmldesign.answering.WRITTEN_CELLS",
+    "pmldesign.strategies.blocks.WRITTEN_CELLS",
     "pmldesign.strategies.product.WRITTEN_CELLS",
     "pmldesign.strategies.marginals.WRITTEN_CELLS",
     "pmldesign.workloads.centred.WRITTEN_CELLS",
@@ -267,6 +270,22 @@ def test_answers_of_a_large_release_add_up(large):
     noise = release.scale * rng.standard_normal((release.strategy.shape[0], 4000))
     errors = release.strategy.answer(release.workload, noise)
     np.testing.assert_allclose(errors.std(axis=1), release.standard_deviations, rtol=0.1, atol=1e-9)
+
+
+def test_a_strategy_of_blocks_where_records_are_replaced():
+    queries = parse_workload("prefix:4*histogram:3+histogram:4*total:3")
+    with pytest.MonkeyPatch.context() as patch:
+        count_as_large(patch)
+        blocks = design(queries).strategy
+        assert isinstance(blocks, BlockStrategy)
+        release = mechanism(blocks, queries, neighbours="replace")
+        assert isinstance(release.strategy, PublicTotal)
+        variances, sensitivity = release.variances, release.sensitivity
+        # a design for replace neighbours is one in a product basis
+        assert isinstance(design(queries, neighbours="replace").strategy, ProductStrategy)
+    written = mechanism(Strategy("matrix", blocks.matrix), queries, neighbours="replace")
+    np.testing.assert_allclose(variances, written.variances, rtol=1e-7)
+    assert sensitivity == pytest.approx(written.sensitivity, rel=1e-9)
 
 
 def test_marginals_know_their_total_with_and_without_it():

@@ -13,6 +13,9 @@ what it is made of instead, and so is every strategy of residuals of marginals:
     product     `factor_0`, `factor_1` ... and, if they are not all 1, `weights`:
                 R = diag(weights)^(1/2) (factor_0 x factor_1 x ...); dual weights too may be those
                 of the factors, `dual_u_0`, `dual_w_0` ...
+    blocks      `free` (the number of the attribute that they are about), `block_0`, `block_1` ...,
+                `basis_0`, `basis_1` ... (orthonormal, of the other attributes in their order) and
+                `combinations` (the block of every combination of their columns, -1 for none)
     marginals   `sizes`, `residuals` (one row for each set of attributes, -1 where it has fewer
                 members than the largest) and `precisions`
 """
@@ -36,7 +39,7 @@ from pmldesign.files.atomic import PathName, atomic_write, check_writable
 from pmldesign.files.workloads import read_workload
 from pmldesign.mechanism import Mechanism
 from pmldesign.searched_design import SearchedDesign
-from pmldesign.strategies import MarginalsStrategy, ProductStrategy, Strategy
+from pmldesign.strategies import BlockStrategy, MarginalsStrategy, ProductStrategy, Strategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
 from pmldesign_solvers.operators import Array
@@ -147,6 +150,13 @@ def _arrays(design: Design | SearchedDesign) -> dict[str, Any]:
     if isinstance(strategy, ProductStrategy) and largest > WRITTEN_ENTRIES:
         factors = {f"factor_{i}": one.matrix for i, one in enumerate(strategy.factors)}
         return factors if strategy.weights is None else {**factors, "weights": strategy.weights}
+    if isinstance(strategy, BlockStrategy) and largest > WRITTEN_ENTRIES:
+        return {
+            "free": np.array(strategy.index, dtype=np.int64),
+            "combinations": strategy.combinations.astype(np.int64),
+            **{f"basis_{i}": basis for i, basis in enumerate(strategy.bases)},
+            **{f"block_{i}": one.matrix for i, one in enumerate(strategy.blocks)},
+        }
     check_entries("the reconstruction", (design.workload.shape[0], rows))
     return {"strategy": strategy.matrix, "reconstruction": design.reconstruction()}
 
@@ -165,13 +175,22 @@ def _strategy(name: str, arrays: Mapping[str, Any]) -> Strategy | None:
     if "strategy" in arrays:
         return Strategy(name, arrays["strategy"])
     if "factor_0" in arrays:
-        numbers = itertools.takewhile(lambda i: f"factor_{i}" in arrays, itertools.count())
-        factors = [Strategy(name, arrays[f"factor_{i}"]) for i in numbers]
+        factors = [Strategy(name, one) for one in _numbered(arrays, "factor")]
         return ProductStrategy(name, factors, weights=arrays.get("weights"))
+    if "block_0" in arrays:
+        blocks = [Strategy(name, one) for one in _numbered(arrays, "block")]
+        bases = _numbered(arrays, "basis")
+        return BlockStrategy(name, int(arrays["free"]), bases, arrays["combinations"], blocks)
     if "residuals" in arrays:
         residuals = [row[row >= 0].tolist() for row in arrays["residuals"]]
         return MarginalsStrategy(name, arrays["sizes"].tolist(), residuals, arrays["precisions"])
     return None
+
+
+def _numbered(arrays: Mapping[str, Any], name: str) -> list[Array]:
+    """The arrays `name_0`, `name_1` ..."""
+    numbers = itertools.takewhile(lambda i: f"{name}_{i}" in arrays, itertools.count())
+    return [arrays[f"{name}_{i}"] for i in numbers]
 
 
 def _read_own(path: Path) -> Strategy | None:

@@ -144,6 +144,12 @@ class ProductStrategy(Strategy):
         rows = [factor.shape[0] for factor in self.factors]
         return mode_products.apply(maps, rows, (measurements.T / self._roots).T)
 
+    def total_weights(self) -> Array:
+        """(R^+)^T 1, shape (r,)."""
+        check_entries(f"strategy {self.name!r}", (self.shape[0], 1))
+        sums = [factor.pseudo_inverse.sum(axis=0) for factor in self.factors]
+        return np.asarray(mode_products.outer(sums) / self._roots)
+
     def require_answers(self, workload: Workload) -> None:
         """Refuse a workload that R does not determine.
 

@@ -1,4 +1,4 @@
-r"""A product strategy for data whose number of records is public, never written out.
+r"""A strategy with structure for data whose number of records is public, never written out.
 
 What R measures of x = (N/n) 1 + x0 is known but for R x0, and x0 sums to zero: R counts as R P
 (`workloads.centred`). Least squares over the histograms that sum to zero change the estimate by a
@@ -7,8 +7,8 @@ multiple of one vector. If R determines the total, so that 1 = R^T h for h = (R^
     (R P)^+ y = R^+ y - R^+ h (h^T y) / (h^T h),
     diag(L L^T)_i = norm(a_i R^+)^2 - (a_i R^+ h)^2 / (h^T h),
 
-and h is a product of vectors, up to the weights. If R does not, with e = 1 - R^+ R 1 the part of 1
-that it misses,
+and for a product h is one of vectors, up to the weights. If R does not, with e = 1 - R^+ R 1 the
+part of 1 that it misses,
 
     (R P)^+ y = R^+ y - e (1^T R^+ y) / (e^T e),      diag(L L^T)_i = norm(a_i R^+)^2
 
@@ -26,8 +26,9 @@ import numpy as np
 from pmldesign.neighbours import DistanceProfile, Neighbours, Norm
 from pmldesign.strategies.arguments import read_only
 from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.blocks import BlockStrategy
 from pmldesign.strategies.product import ProductStrategy
-from pmldesign.workloads.base import Workload, check_entries
+from pmldesign.workloads.base import Workload
 from pmldesign.workloads.centred import CentredWorkload, centre
 from pmldesign.workloads.union import products_over
 from pmldesign_solvers import mode_products
@@ -41,50 +42,50 @@ KNOWN = 1e-12
 """Variances below this part of what they are without the total are rounding."""
 
 
-class PublicTotalStrategy(Strategy):
-    """R P for a product strategy R.
+class PublicTotal(Strategy):
+    """R P for a strategy R with structure.
 
     Args:
-        product: R.
+        whole: R.
     """
 
-    def __init__(self, product: ProductStrategy) -> None:
-        self.name = product.name
-        self.product = product
+    def __init__(self, whole: ProductStrategy | BlockStrategy) -> None:
+        self.name = whole.name
+        self.whole = whole
         self._inverse = None
 
     @property
     def shape(self) -> tuple[int, int]:
         """Number of measurements r and of cells n."""
-        return self.product.shape
+        return self.whole.shape
 
     @cached_property
     def matrix(self) -> Array:
         """R P, shape (r, n); refused if too large."""
-        return read_only(centre(self.product.matrix))
+        return read_only(centre(self.whole.matrix))
 
     def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
         """Largest distance of the measurements of neighbours, in the l1 or l2 norm."""
         if neighbours is Neighbours.ADD_REMOVE:
             return super().sensitivity_under(neighbours, norm)
-        return self.product.sensitivity_under(neighbours, norm)
+        return self.whole.sensitivity_under(neighbours, norm)
 
     def distance_profile(self, norm: Norm) -> DistanceProfile | None:
         """That of R: the total is the same for all neighbours."""
-        return self.product.distance_profile(norm)
+        return self.whole.distance_profile(norm)
 
     def measure(self, x: Array) -> Array:
         """R P x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""
-        return self.product.measure(x - x.mean(axis=0))
+        return self.whole.measure(x - x.mean(axis=0))
 
     def estimate(self, measurements: Array) -> Array:
         """(R P)^+ y, shape (n,) or (n, c), for measurements y of shape (r,) or (r, c)."""
-        found = self.product.estimate(measurements)
+        found = self.whole.estimate(measurements)
         if self._complete:
-            direction = self.product.estimate(self._total)
+            direction = self.whole.estimate(self._total)
             part = self._total @ measurements / float(self._total @ self._total)
         else:
-            direction = 1 - mode_products.outer(self._covered)
+            direction = self._missed
             part = found.sum(axis=0) / float(direction @ direction)
         return np.asarray(found - np.multiply.outer(direction, part))
 
@@ -97,7 +98,7 @@ class PublicTotalStrategy(Strategy):
         if self._parts(workload) is None:
             super().require_answers(workload)
         else:
-            self.product.require_answers(_inner(workload))
+            self.whole.require_answers(_inner(workload))
 
     def answer(self, workload: Workload, measurements: Array) -> Array:
         """L y, shape (m,), for measurements y of shape (r,).
@@ -112,16 +113,56 @@ class PublicTotalStrategy(Strategy):
         """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise.
 
         Raises:
-            InvalidInputError: as `ProductStrategy.variances`.
+            InvalidInputError: as those of R.
         """
         parts = self._parts(workload)
         if parts is None:
             return super().variances(workload)
-        own = self.product.variances(_inner(workload))
+        own = self.whole.variances(_inner(workload))
         if not self._complete:
             return own
-        known = np.concatenate([self._covariances(part) for part in parts]) ** 2 / self._square
+        known = self._covariances(_inner(workload), parts) ** 2 / self._square
         return np.where(known >= own * (1 - KNOWN), 0.0, own - known)
+
+    def _parts(self, workload: Workload) -> list[tuple[Workload, ...]] | None:
+        """The workload as a union of products over the attributes of R, if it is one."""
+        return products_over(_inner(workload), self.whole.sizes)
+
+    def _covariances(self, workload: Workload, parts: Sequence[Sequence[Workload]]) -> Array:  # noqa: ARG002
+        """a_i R^+ h, shape (m,)."""
+        return workload.matvec(self.whole.estimate(self._total))
+
+    @cached_property
+    def _total(self) -> Array:
+        """h, shape (r,)."""
+        return self.whole.total_weights()
+
+    @cached_property
+    def _square(self) -> float:
+        """h^T h."""
+        return float(self._total @ self._total)
+
+    @cached_property
+    def _missed(self) -> Array:
+        """e, shape (n,)."""
+        ones = np.ones(self.whole.cells)
+        return np.asarray(ones - self.whole.estimate(self.whole.measure(ones)))
+
+    @cached_property
+    def _complete(self) -> bool:
+        return float(np.abs(self._missed).max()) <= COMPLETE
+
+
+class PublicTotalStrategy(PublicTotal):
+    """R P for a product strategy R.
+
+    Args:
+        product: R.
+    """
+
+    def __init__(self, product: ProductStrategy) -> None:
+        super().__init__(product)
+        self.product = product
 
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
         """`variance_norm` of products without weights, at power 1 and inf.
@@ -136,10 +177,6 @@ class PublicTotalStrategy(Strategy):
             return None
         return power_mean(np.array([self._part_norm(part, power) for part in parts]), power)
 
-    def _parts(self, workload: Workload) -> list[tuple[Workload, ...]] | None:
-        """The workload as a union of products over the attributes of R, if it is one."""
-        return products_over(_inner(workload), self.product.sizes)
-
     def _part_norm(self, part: Sequence[Workload], power: float) -> float:
         """Sum or maximum of v - c^2 / (h^T h) over the queries of a product."""
         points = [
@@ -153,15 +190,18 @@ class PublicTotalStrategy(Strategy):
             return 0.0 if known >= all_of * (1 - KNOWN) else float(all_of - known)
         return largest_sum(points, np.array([1.0, -1.0]))
 
-    def _covariances(self, part: Sequence[Workload]) -> Array:
-        """a_i R^+ h for the queries of a product, shape (m,)."""
+    def _covariances(self, workload: Workload, parts: Sequence[Sequence[Workload]]) -> Array:  # noqa: ARG002
+        """a_i R^+ h, shape (m,), from the factors."""
+        return np.concatenate([self._part_covariances(part) for part in parts])
+
+    def _part_covariances(self, part: Sequence[Workload]) -> Array:
         if self.product.weights is None:
             return mode_products.outer(self._answers(part))
         maps = [
             factor.reconstruction(own)
             for factor, own in zip(self.product.factors, part, strict=True)
         ]
-        return mode_products.multiply(maps, self._plain / self.product.weights)
+        return mode_products.multiply(maps, self._total / np.sqrt(self.product.weights))
 
     def _answers(self, part: Sequence[Workload]) -> list[Array]:
         """A_i R_i^+ (R_i^+)^T 1 for every factor."""
@@ -175,23 +215,12 @@ class PublicTotalStrategy(Strategy):
         """(R_i^+)^T 1 for every factor."""
         return [factor.pseudo_inverse.sum(axis=0) for factor in self.product.factors]
 
-    @property
-    def _plain(self) -> Array:
-        check_entries(f"strategy {self.name!r}", (self.shape[0], 1))
-        return mode_products.outer(self._totals)
-
-    @property
-    def _total(self) -> Array:
-        """h, shape (r,)."""
-        weights = self.product.weights
-        return self._plain if weights is None else self._plain / np.sqrt(weights)
-
     @cached_property
     def _square(self) -> float:
         """h^T h."""
         if self.product.weights is None:
             return math.prod(float(total @ total) for total in self._totals)
-        return float(self._plain**2 @ (1 / self.product.weights))
+        return float(self._total @ self._total)
 
     @cached_property
     def _covered(self) -> list[Array]:
@@ -201,7 +230,12 @@ class PublicTotalStrategy(Strategy):
             for factor, total in zip(self.product.factors, self._totals, strict=True)
         ]
 
-    @property
+    @cached_property
+    def _missed(self) -> Array:
+        """e, shape (n,)."""
+        return np.asarray(1 - mode_products.outer(self._covered))
+
+    @cached_property
     def _complete(self) -> bool:
         return all(float(np.abs(own - 1).max()) <= COMPLETE for own in self._covered)
 

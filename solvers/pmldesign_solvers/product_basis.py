@@ -50,6 +50,19 @@ class Basis:
     inverse: Array
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ProductDesign:
+    """A strategy R = diag(weights)^(1/2) (R_1 x ... x R_k) of sensitivity 1.
+
+    Attributes:
+        bases: R_i and R_i^+.
+        weights: shape (r,), positive.
+    """
+
+    bases: tuple[Basis, ...]
+    weights: Array
+
+
 @dataclass(frozen=True, slots=True)
 class BasisPoint:
     """Weights of the dual, and the strategy that belongs to them.
@@ -124,10 +137,10 @@ class BasisProblem:
             if upper <= lower * (1 + rel_gap) or step >= max_steps:
                 return
 
-    def normalised(self, weights: Array) -> Array:
-        """The weights of the same strategy scaled to sensitivity 1."""
+    def design(self, weights: Array) -> ProductDesign:
+        """The strategy with these weights, scaled to sensitivity 1."""
         largest = float(mode_products.multiply(self._columns, weights).max())
-        return np.asarray(weights / largest)
+        return ProductDesign(self.bases, np.asarray(weights / largest))
 
     def upper_bound(self, weights: Array) -> float:
         """Certified upper bound on gamma_(p)(A) from the strategy with these weights.
@@ -194,10 +207,14 @@ def residual(part: Sequence[Operator], bases: Sequence[Basis]) -> float:
     """At least the Frobenius norm of A_s (R^+ R - 1)."""
     size, growth = 1.0, 1.0
     for factor, basis in zip(part, bases, strict=True):
-        n = basis.matrix.shape[1]
         norm = math.sqrt(float(np.trace(factor.gram(np.ones(factor.shape[0])))))
-        rest = factor.matvec(basis.inverse @ basis.matrix - np.eye(n))
-        condition = float(np.linalg.norm(basis.inverse) * np.linalg.norm(basis.matrix))
         size *= norm
-        growth *= 1 + (float(np.linalg.norm(rest)) + condition * EPS * norm) / norm
+        growth *= 1 + factor_residual(factor, norm, basis) / norm
     return size * (growth - 1) * (1 + 8 * EPS) + EPS * size
+
+
+def factor_residual(factor: Operator, norm: float, basis: Basis) -> float:
+    """At least the Frobenius norm of A_si (R_i^+ R_i - 1), for A_si of this Frobenius norm."""
+    rest = factor.matvec(basis.inverse @ basis.matrix - np.eye(basis.matrix.shape[1]))
+    condition = float(np.linalg.norm(basis.inverse) * np.linalg.norm(basis.matrix))
+    return float(np.linalg.norm(rest)) + condition * EPS * norm

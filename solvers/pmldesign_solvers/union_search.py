@@ -8,20 +8,29 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pmldesign_solvers import gamma
+from pmldesign_solvers import diagonal_scaling, gamma
+from pmldesign_solvers.block_design import BlockDesign
+from pmldesign_solvers.block_problem import BlockPoint, BlockProblem
 from pmldesign_solvers.certificate import Kind
 from pmldesign_solvers.operators import Array, Operator
-from pmldesign_solvers.product_basis import BasisPoint, BasisProblem
+from pmldesign_solvers.product_basis import BasisPoint, BasisProblem, ProductDesign
+from pmldesign_solvers.search import PATIENCE
 from pmldesign_solvers.solution import Callback, Solution, Status, Step
 
 FACTOR_GAP = 1e-3
 """Of the designs for single attributes, which are only a start."""
 WEIGHTS_GAP, WEIGHTS_STEPS = 1e-4, 150
 """Of the weights in a product basis."""
+CERTIFIED = 0.1
+"""The bounds of blocks are certified again when their gap is this part of what it was."""
+ROUNDED = 0.01
+"""Part of the gap asked for at which bounds that do not meet it are kept apart by rounding."""
+VISIBLE = 0.99
+"""A gap that is no smaller than this part of what it was is the same to the eye."""
 
 
 class LimitReachedError(Exception):
-    """The time or the steps are used up."""
+    """The time or the steps are used up, or nothing is left to be tried."""
 
     def __init__(self, status: Status) -> None:
         super().__init__(status.value)
@@ -38,7 +47,8 @@ class UnionSearch:
         lower, upper: the best certified bounds.
         steps: of the fixed points so far.
         eigendecompositions: of designs for single attributes so far.
-        problem, point: the strategy of the upper bound; None before the first.
+        strategy: that of the upper bound; None before the first.
+        problem, point, reached: the best strategy in a product basis, and its upper bound.
         duals: the best lower bound that has dual weights, u and w.
     """
 
@@ -51,8 +61,10 @@ class UnionSearch:
     upper: float = math.inf
     steps: int = 0
     eigendecompositions: int = 0
+    strategy: ProductDesign | BlockDesign | None = None
     problem: BasisProblem | None = None
     point: BasisPoint | None = None
+    reached: float = math.inf
     duals: tuple[float, Array, Array] = (-1.0, np.ones(1), np.ones(1))
 
     @property
@@ -67,7 +79,7 @@ class UnionSearch:
 
     def proceed(self) -> bool:
         """Report the bounds; whether there is time left."""
-        if self.callback is not None and self.problem is not None:
+        if self.callback is not None and self.strategy is not None:
             self.callback(Step(self.steps, self.lower, self.upper, self.seconds))
         return self.time_limit is None or self.seconds < self.time_limit
 
@@ -88,7 +100,7 @@ class UnionSearch:
             kind=kind,
             rel_gap=FACTOR_GAP,
             max_steps=self.max_steps,
-            time_limit=None if limit is None or self.problem is None else limit - self.seconds,
+            time_limit=None if limit is None or self.strategy is None else limit - self.seconds,
         )
         self.eigendecompositions += found.eigendecompositions
         if found.status is Status.INTERRUPTED:
@@ -104,11 +116,54 @@ class UnionSearch:
                     best = point
                 self.step()
         finally:
-            if best is not None and best.upper < self.upper:
+            if best is not None and best.upper < self.reached:
                 upper = problem.upper_bound(best.weights)
-                if upper < self.upper:
-                    self.upper, self.problem, self.point = upper, problem, best
+                if upper < self.reached:
+                    self.reached, self.problem, self.point = upper, problem, best
+                self.above(upper, problem.design(best.weights))
         return math.inf if best is None else best.upper
+
+    def attain(self, problem: BlockProblem) -> None:
+        """The best strategy of blocks: both bounds, certified whenever the gap is much smaller.
+
+        Raises:
+            LimitReachedError: it has to be better than any other, and got no closer for long.
+        """
+        low: BlockPoint | None = None
+        high: BlockPoint | None = None
+        certified = visible = math.inf
+        last, enough = 0, self.rel_gap * (ROUNDED if problem.exact else 1)
+        try:
+            for number, point in enumerate(diagonal_scaling.points(problem)):
+                self.eigendecompositions += len(problem.counts)
+                low = point if low is None or point.lower > low.lower else low
+                high = point if high is None or point.upper < high.upper else high
+                gap = high.upper / low.lower - 1
+                if gap <= CERTIFIED * certified or gap <= self.rel_gap < certified:
+                    certified = gap
+                    self._certify(problem, low, high)
+                self.step()
+                if self.done:
+                    return
+                if gap < VISIBLE * visible:
+                    visible, last = gap, number
+                if number - last >= PATIENCE or gap <= enough:
+                    break
+        finally:
+            if low is not None and high is not None and not self.done:
+                self._certify(problem, low, high)
+        if problem.exact:
+            raise LimitReachedError(Status.STALLED)
+
+    def _certify(self, problem: BlockProblem, low: BlockPoint, high: BlockPoint) -> None:
+        found = problem.design(high)
+        self.above(found.upper_bound(problem.parts, problem.p), found)
+        self.below(problem.lower_bound(low.u, low.w), *problem.expand(low.u, low.w))
+
+    def above(self, value: float, strategy: ProductDesign | BlockDesign) -> None:
+        """A certified upper bound with its strategy."""
+        if value < self.upper:
+            self.upper, self.strategy = value, strategy
 
     def below(self, value: float, u: Array, w: Array) -> None:
         """A certified lower bound with its dual weights."""

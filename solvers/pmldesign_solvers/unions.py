@@ -1,9 +1,13 @@
 """gamma_(p) of a union of products that is too large for one matrix: a strategy and both bounds.
 
-Upper bound: a strategy in a product basis (`product_basis`). For each attribute the eigenvectors of
-the best Gram matrix for all that is asked about it are one candidate; the total and the
-eigenvectors for what differs between the cells are another. The better ones are improved by descent
-(`basis_descent`). Lower bound: the best of those that need no matrix of all cells
+Where the parts commute on all attributes but one, whose projections are even, a strategy of blocks
+(`block_design`) attains the lower bound of that attribute (`product_bounds`), and nothing else is
+needed.
+
+Upper bound otherwise: a strategy in a product basis (`product_basis`). For each attribute the
+eigenvectors of the best Gram matrix for all that is asked about it are one candidate; the total and
+the eigenvectors for what differs between the cells are another. The better ones are improved by
+descent (`basis_descent`). Lower bound: the best of those that need no matrix of all cells
 (`product_bounds`), and up to DENSE_CELLS cells nuclear norms for dual weights that go with a
 strategy: both slopes of the first, smoothest descent; or the u among them and the w that its Gram
 matrix asks for, at finite p before the first and after the last descent, at p = inf, where u is
@@ -20,16 +24,18 @@ import numpy as np
 
 from pmldesign_solvers import basis_descent, diagonal_scaling, gamma, mode_products
 from pmldesign_solvers.basis_descent import Descended
+from pmldesign_solvers.block_design import BlockDesign
+from pmldesign_solvers.block_problem import BlockProblem
 from pmldesign_solvers.certificate import EPS, Certificate, lower_bound, power_mean
 from pmldesign_solvers.operators import Array, Operator
 from pmldesign_solvers.product_basis import (
-    Basis,
     BasisProblem,
     Parts,
+    ProductDesign,
     eigenbasis,
     residual_basis,
 )
-from pmldesign_solvers.product_bounds import BlockProblem, free_attribute
+from pmldesign_solvers.product_bounds import free_attribute, whole_unions
 from pmldesign_solvers.solution import Callback, Status
 from pmldesign_solvers.union_search import LimitReachedError, UnionSearch
 
@@ -43,11 +49,10 @@ EVALUATIONS = 600
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnionSolution:
-    """A strategy R = diag(weights)^(1/2) (R_1 x ... x R_k), with its certificate.
+    """A strategy of sensitivity 1, with its certificate.
 
     Attributes:
-        bases: R_i and R_i^+.
-        weights: shape (r,), positive; the sensitivity of R is 1.
+        strategy: of blocks, or in a product basis.
         dual_u: shape (m,), norm(u)_q = 1.
         dual_w: shape (n,), sum 1; their bound is `certificate.lower`, or below it where the norms
             of the parts give a better one.
@@ -55,12 +60,11 @@ class UnionSolution:
         certificate: both bounds on gamma_(p)(A).
         status: why the solver stopped.
         steps: of the fixed points.
-        eigendecompositions: of the single attributes, as `gamma.solve` counts them.
+        eigendecompositions: of matrices of the size of an attribute, as `gamma.solve` counts them.
         seconds: wall-clock time.
     """
 
-    bases: tuple[Basis, ...]
-    weights: Array
+    strategy: ProductDesign | BlockDesign
     dual_u: Array
     dual_w: Array
     dual_lower: float
@@ -77,6 +81,7 @@ def solve(
     attributes: Sequence[Operator],
     p: float,
     *,
+    product: bool = False,
     rel_gap: float = 1e-6,
     max_steps: int = 1000,
     time_limit: float | None = None,
@@ -89,6 +94,7 @@ def solve(
         parts: for every part its factors, one for each attribute; none is zero.
         attributes: for every attribute all that is asked about it.
         p: in [2, inf].
+        product: the strategy is to be one in a product basis.
         rel_gap: stop when upper / lower - 1 is at most this.
         max_steps: of the fixed points, all together.
         time_limit: in seconds; None for none. A first strategy is always found.
@@ -101,7 +107,7 @@ def solve(
     search = UnionSearch(rel_gap, max_steps, time_limit, callback)
     status = Status.STRUCTURED
     try:
-        for _ in _stages(search, operator, parts, attributes, p):
+        for _ in _stages(search, operator, parts, attributes, p, product=product):
             if search.done or not search.proceed():
                 status = Status.TIME_LIMIT
                 break
@@ -109,12 +115,11 @@ def solve(
         status = limit.status
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
-    if search.problem is None or search.point is None:
+    if search.strategy is None:
         raise KeyboardInterrupt
     dual_lower, u, w = search.duals
     return UnionSolution(
-        bases=search.problem.bases,
-        weights=search.problem.normalised(search.point.weights),
+        strategy=search.strategy,
         dual_u=u,
         dual_w=w,
         dual_lower=dual_lower,
@@ -127,9 +132,19 @@ def solve(
 
 
 def _stages(
-    search: UnionSearch, operator: Operator, parts: Parts, attributes: Sequence[Operator], p: float
+    search: UnionSearch,
+    operator: Operator,
+    parts: Parts,
+    attributes: Sequence[Operator],
+    p: float,
+    *,
+    product: bool,
 ) -> Iterator[None]:
     """Better and better bounds, the cheap ones first."""
+    if not product:
+        for blocks in whole_unions(parts, p, search.rel_gap / 2):
+            search.attain(blocks)
+            yield
     norms = _norms(search, parts, p)
     bases = [eigenbasis(search.factor(one, p).strategy) for one in attributes]
     reached = search.weigh(BasisProblem(parts, bases, p))
@@ -190,7 +205,7 @@ def _norms(search: UnionSearch, parts: Parts, p: float) -> Array:
     known = {factor: search.factor(factor, p) for factor in distinct}
     lower = [[known[factor].certificate.lower for factor in part] for part in parts]
     norms = np.array([math.prod(part) * (1 - len(part) * EPS) for part in lower])
-    search.lower = power_mean(norms, p) * (1 - (len(parts) + 8) * EPS)
+    search.lower = max(search.lower, power_mean(norms, p) * (1 - (len(parts) + 8) * EPS))
     largest = int(norms.argmax())
     own = [
         mode_products.outer(

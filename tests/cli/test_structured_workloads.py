@@ -10,7 +10,8 @@ from pmldesign.files import strategies
 
 LARGE = "prefix:256*prefix:256*histogram:16"
 TABLES = "marginals:10^100,ways=2"
-UNION = "prefix:6*histogram:4+total:6*histogram:4+prefix:6*total:4"
+UNION = "prefix:6*histogram:4+total:6*histogram:4+histogram:6*prefix:4"
+ORDERED = "prefix:6*histogram:4+histogram:6*total:4"
 DP = ["--epsilon", "1", "--delta", "1e-6"]
 GAUSSIAN = [*DP, "--noise", "gaussian"]
 REPLACE = ["--neighbours", "replace"]
@@ -151,6 +152,42 @@ def test_damaged_strategies_are_refused_without_a_traceback(run, structured, cha
         kept = {**arrays, **change}
     np.savez("u.npz", **{name: value for name, value in kept.items() if value is not None})
     refused(run("calibrate", "u.npz", *DP, "--workload", UNION), words)
+
+
+@pytest.mark.parametrize("p", ["2", "4", "inf"])
+def test_a_union_with_one_ordered_attribute(run, structured, p):
+    made = run.json("optimize", ORDERED, *GAUSSIAN, "--p", p, "--output", "b.npz")
+    assert made["status"] == "optimal"
+    assert made["norm"]["gap"] <= 1e-6
+    with np.load("b.npz") as arrays:
+        assert {"free", "combinations", "basis_0", "block_0", "block_1"} <= set(arrays)
+    found = run.json("calibrate", "b.npz", *GAUSSIAN, "--workload", ORDERED, "--p", p)
+    design = next(row for row in made["strategies"] if row["name"] == "design")
+    assert found["error"] == pytest.approx(design["error"], rel=1e-9)
+    dense = run.json("calibrate", "b.npz", *GAUSSIAN)  # small enough to be answered itself
+    assert dense["scale"] == pytest.approx(found["scale"], rel=1e-9)
+    assert run("workload", ORDERED, "--output", "a.npy").exit_code == 0
+    matrix = run.json("calibrate", "b.npz", *GAUSSIAN, "--workload", "a.npy", "--p", p)
+    assert matrix["error"] == pytest.approx(found["error"], rel=1e-9)
+    for more in (["--epsilon", "1"], [*DP, *REPLACE], [*DP, "--alpha", "0.01"]):
+        assert run("calibrate", "b.npz", *more, "--workload", ORDERED).exit_code == 0
+    rows = run.json("compare", ORDERED, "--strategies", "b.npz,identity", *GAUSSIAN, "--p", p)
+    assert rows["strategies"][0]["error"] == pytest.approx(found["error"], rel=1e-9)
+    refused(run("calibrate", "b.npz", *DP, "--workload", "prefix:6*histogram:5"), "same cells")
+
+
+def test_a_block_that_is_missing_is_named(run, structured):
+    run("optimize", "prefix:6*total:4+histogram:6*total:4", "--output", "b.npz")
+    words = "cannot answer row 0 (cell 0) x row 0 (cell 0)", "add a query that covers it"
+    refused(run("calibrate", "b.npz", *DP, "--workload", "histogram:6*prefix:4"), *words)
+
+
+def test_a_damaged_strategy_of_blocks(run, structured):
+    run("optimize", ORDERED, "--output", "b.npz")
+    with np.load("b.npz") as arrays:
+        kept = {**arrays, "combinations": np.array([0, 1, 2, 0])}
+    np.savez("b.npz", **kept)
+    refused(run("calibrate", "b.npz", *DP, "--workload", ORDERED), "one of its 2 blocks")
 
 
 def test_a_damaged_strategy_of_marginals(run):

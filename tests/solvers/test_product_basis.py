@@ -54,8 +54,8 @@ def test_the_upper_bound_is_the_value_of_the_strategy_written_out(given_union, p
     problem = BasisProblem(one.parts, row_bases(one, rng), p)
     weights = rng.uniform(0.05, 5, size=math.prod(len(b.matrix) for b in problem.bases))
     found = assert_upper_bound(problem, one, weights, p)
-    assert problem.upper_bound(problem.normalised(weights)) == pytest.approx(found, rel=1e-9)
-    R, _ = factors(problem, problem.normalised(weights))
+    assert problem.upper_bound(problem.design(weights).weights) == pytest.approx(found, rel=1e-9)
+    R, _ = factors(problem, problem.design(weights).weights)
     assert np.linalg.norm(R, axis=0).max() == pytest.approx(1.0, rel=1e-12)
 
 

@@ -140,7 +140,7 @@ def test_equal_blocks_are_taken_once():
     # J of total:3 and 1 of histogram:3 have the common eigenvectors 1 (3, 1) and its complement
     one = union("prefix:12*total:3+total:12*histogram:3")
     problem = free_attribute(one.parts, [0, 1], 0, 2.0)
-    assert sorted(problem._counts) == [1.0, 2.0]
+    assert sorted(problem.counts) == [1.0, 2.0]
     np.testing.assert_allclose(
-        problem._coefficients[:, np.argsort(problem._counts)], [[3, 0], [1, 1]], atol=1e-11
+        problem._coefficients[:, np.argsort(problem.counts)], [[3, 0], [1, 1]], atol=1e-11
     )

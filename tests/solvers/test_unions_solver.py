@@ -13,15 +13,32 @@ from small_unions import EXPONENTS, TEXTS, norm, random_unions, union
 
 from pmldesign_solvers import basis_descent, gamma, unions
 from pmldesign_solvers.operators import DenseOperator
+from pmldesign_solvers.product_basis import Basis, ProductDesign
 from pmldesign_solvers.solution import Status
+
+
+def written_out(strategy):
+    """R and R^+, row by row."""
+    if isinstance(strategy, ProductDesign):
+        roots = np.sqrt(strategy.weights)
+        R = roots[:, None] * reduce(np.kron, [b.matrix for b in strategy.bases])
+        return R, reduce(np.kron, [b.inverse for b in strategy.bases]) / roots
+    rows, columns = [], []
+    for b, block in np.ndenumerate(strategy.combinations):
+        if block >= 0:
+            vectors = [V[:, k][None, :] for V, k in zip(strategy.bases, b, strict=True)]
+            vectors.insert(strategy.index, strategy.blocks[block].matrix)
+            rows.append(reduce(np.kron, vectors))
+            vectors[strategy.index] = strategy.blocks[block].inverse.T
+            columns.append(reduce(np.kron, vectors).T)
+    return np.vstack(rows), np.hstack(columns)
 
 
 def assert_certified(found, one, p):
     """The claims of a solution, derived again from its arrays."""
     A = one.dense
     m, n = A.shape
-    R = np.sqrt(found.weights)[:, None] * reduce(np.kron, [b.matrix for b in found.bases])
-    B = reduce(np.kron, [b.inverse for b in found.bases]) / np.sqrt(found.weights)
+    R, B = written_out(found.strategy)
     assert np.linalg.norm(R, axis=0).max() == pytest.approx(1.0, rel=1e-11)
     np.testing.assert_allclose(A @ B @ R, A, atol=1e-8 * np.abs(A).max())
     value = factorization_value(R, A @ B, p)
@@ -161,7 +178,7 @@ def test_bad_bases_from_the_descent_are_not_taken(monkeypatch):
     monkeypatch.setattr(basis_descent, "descend", lambda *_, **__: iter([end]))
     for attribute in one.arguments[2]:
         size = attribute.shape[1]
-        broken.append(unions.Basis(np.eye(size)[:1], np.eye(size)[:, :1]))
+        broken.append(Basis(np.eye(size)[:1], np.eye(size)[:, :1]))
     found = unions.solve(*one.arguments, 2.0)
     assert_certified(found, one, 2.0)
 
