@@ -29,8 +29,6 @@ ALIKE = 1e-12
 """Entries of a projection that differ by no more are one."""
 DIFFERING = 10
 """Most other attributes of which all sets are gone through."""
-ROUNDING = 1e-11
-"""Added to a squared distance, relative to the norms it is the difference of."""
 
 
 class BlockDistances:
@@ -75,7 +73,9 @@ class BlockDistances:
         for values in itertools.product(*choices):
             apart = squares[:, None] + squares - 2 * self._gram(values)
             largest = max(largest, float(apart.max()))
-        return math.sqrt(largest + ROUNDING * 2 * float(squares.max()))
+        # entries of a projection are known to ALIKE, and the diagonal of the smallest is 1/n
+        rounding = 4 * ALIKE * sum(map(len, self._design.bases))
+        return math.sqrt(largest + rounding * 2 * float(squares.max()))
 
     def _gram(self, values: Sequence[Array]) -> Array:
         """Inner products where the projections on all spaces have these entries."""
