@@ -76,7 +76,7 @@ class Workload(ABC):
 
     @property
     def gram_rounding(self) -> float:
-        """gram(1) is off by at most this times d d^T, d the norms of the columns of A."""
+        """gram(u) is off by at most this times d d^T, d_j = norm(diag(u)^(1/2) A e_j)."""
         return self.shape[0] * EPS
 
     @abstractmethod

@@ -101,8 +101,11 @@ class RangeWorkload(Workload):
 
     @property
     def gram_rounding(self) -> float:
-        """Nothing: gram(1) adds up whole numbers."""
-        return 0.0
+        """gram(u) is off by at most this times d d^T, d_j = norm(diag(u)^(1/2) A e_j).
+
+        Weights of equal ranges add up, then cells of two cumulative sums, all of them >= 0.
+        """
+        return (int(np.bincount(self._corners).max()) + 2 * self.cells) * EPS
 
     def row_quadratic(self, matrix: Array) -> Array:
         """diag(A X A^T), shape (m,), for a symmetric matrix X of shape (n, n)."""

@@ -40,7 +40,14 @@ import numpy as np
 
 from pmldesign_solvers import mode_products
 from pmldesign_solvers.block_design import BlockDesign
-from pmldesign_solvers.certificate import EPS, TINY, dual_exponent, dual_norm, power_mean
+from pmldesign_solvers.certificate import (
+    EPS,
+    TINY,
+    dual_exponent,
+    dual_norm,
+    power_mean,
+    sum_of_roots,
+)
 from pmldesign_solvers.eigenspaces import Eigenspaces, is_even
 from pmldesign_solvers.merged import right_inverse
 from pmldesign_solvers.operators import Array, Indices
@@ -165,11 +172,13 @@ class BlockProblem:
 
     def lower_bound(self, u: Array, w: Array) -> float:
         """f(u, w), rounded down."""
-        n = len(w)
         total = 0.0
+        rounding = max(one.gram_rounding for one in self._free) + len(self._free) * EPS
         for block, gram in self._blocks(u, np.sqrt(w / self._spread)):
-            values = np.linalg.eigvalsh(gram) - n * EPS * float(np.trace(gram))
-            total += self.counts[block] * float(np.sqrt(np.maximum(values, 0.0)).sum())
+            roots = sum_of_roots(
+                np.asarray(np.linalg.eigvalsh(gram)), float(np.trace(gram)), rounding
+            )
+            total += self.counts[block] * roots
         return float(total * (1 - (sum(self.shape) + len(self.counts)) * EPS))
 
     def design(self, point: BlockPoint) -> BlockDesign:

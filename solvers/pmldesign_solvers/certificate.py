@@ -10,16 +10,20 @@ holds whatever the solver did.
 
 Lower bound. For u, w >= 0 with norm(u)_q <= 1, q = p/(p-2), and sum(w) <= 1,
     gamma_(p)(A) >= nuclear_norm( diag(u)^(1/2) A diag(w)^(1/2) ).
-The singular values of a small matrix are computed directly and lowered by n * eps * (the largest
-one), more than a backward stable method can be off (Weyl). Those of a large one are square roots of
-eigenvalues of its Gram matrix, lowered likewise before the root.
+The singular values of a small matrix are computed directly and lowered by (m + n) eps times its
+Frobenius norm, more than a backward stable method can be off (Weyl). Those of a large one are
+square roots of eigenvalues of its Gram matrix, lowered before the root by what that is off: a
+multiple of its trace, which sums over the long side decide.
 
 Pairs. Where neighbours differ by e_i - e_j, R counts by the largest distance of two columns, w is a
-weight for every pair, diag(w) the graph Laplacian of these weights, and A and E count on vectors
-that sum to zero only (`pair_bounds`).
+weight for every pair, diag(w) the graph Laplacian of these weights (`pair_bounds`), and A counts on
+vectors that sum to zero only: as differences of its columns to the last one, so that nothing which
+they have in common is rounded. L and E are made of these and of the first n - 1 rows of B.
 
 Both bounds are then moved outwards by the relative rounding error of their last sums. Squares that
-may have underflowed enter the upper bound with the smallest normal number added.
+may have underflowed enter the upper bound with the smallest normal number added. The products A B
+and B R count as they are computed, but for p = 2 and wide A, where their rounding is added: a B
+with entries far larger than A and R call for hides some of the rounding of L.
 
 References:
     [ZLU] Zou, Liu and Upadhyay, Optimality of matrix mechanism on l_p^p-metric, Definition A.3 and
@@ -111,25 +115,25 @@ def lower_bound(operator: Operator, u: Array, w: Array, p: float) -> float:
     if m * n <= DIRECT_ENTRIES:
         matrix = np.sqrt(u)[:, None] * operator.to_dense() * root
         values = np.linalg.svd(matrix, compute_uv=False)
-        nuclear = float(np.maximum(values - min(m, n) * EPS * values[0], 0.0).sum())
+        off = (m + n) * EPS * float(np.linalg.norm(matrix))
+        nuclear = float(np.maximum(values - off, 0.0).sum())
     else:
         if m < n:
             rows = np.sqrt(u)[:, None] * operator.to_dense() * root
-            gram = rows @ rows.T
+            gram, rounding = rows @ rows.T, n * EPS
         else:
-            gram = root[:, None] * operator.gram(u) * root
-        nuclear = _nuclear_norm(gram, float(np.trace(gram)))
+            gram, rounding = root[:, None] * operator.gram(u) * root, operator.gram_rounding
+        nuclear = sum_of_roots(np.linalg.eigvalsh(gram), float(np.trace(gram)), rounding)
     return float(nuclear * (1.0 - (m + n) * EPS))
 
 
-def _nuclear_norm(gram: Array, terms: float) -> float:
-    """Lower bound on trace(M^T M)^(1/2) from the Gram matrix, whose terms are of this size."""
-    return sum_of_roots(np.asarray(np.linalg.eigvalsh(gram), dtype=np.float64), terms)
+def sum_of_roots(eigenvalues: Array, trace: float, rounding: float) -> float:
+    """Lower bound on trace(M)^(1/2) from the eigenvalues of a Gram matrix M.
 
-
-def sum_of_roots(eigenvalues: Array, terms: float) -> float:
-    """Lower bound on the sum of their square roots, rounded as in a matrix with such terms."""
-    lowered: Array = eigenvalues - len(eigenvalues) * EPS * terms
+    Its entries are off by at most `rounding` times the norms of the two columns, M by that times
+    its trace, and scaling and eigenvalues by a few eps for every row.
+    """
+    lowered = eigenvalues - (rounding + (len(eigenvalues) + 8) * EPS) * trace
     return float(np.sqrt(np.maximum(lowered, 0.0)).sum())
 
 
@@ -143,36 +147,40 @@ def upper_bound(
         strategy: R, shape (r, n).
         basis: B, shape (n, r); the reconstruction is L = A B.
         p: in [2, inf].
-        kind: what neighbours differ by; for pairs A counts on vectors that sum to zero only.
+        kind: what neighbours differ by; for pairs A counts on vectors that sum to zero only, and
+            the columns of B, which should sum to zero, without their last entries.
     """
     m, n = operator.shape
     if kind == "cells":
         sensitivity = float(np.sqrt(np.einsum("ij,ij->j", strategy, strategy).max() + TINY))
-        spread = 1.0
-    else:
-        sensitivity, spread = diameter(strategy) + np.sqrt(TINY), float(np.sqrt(2.0))
+        value, rest = _sizes(operator, strategy, basis, p)
+        return (value * sensitivity + rest) * (1.0 + (m + n) * EPS)
+    sensitivity = diameter(strategy) + float(np.sqrt(TINY))
+    relative, kept = operator.relative(idle=False)
+    value, rest = _sizes(relative, strategy[:, :-1] - strategy[:, -1:], basis[:-1], p)
+    if len(kept) < m:
+        moves = np.vstack([np.eye(n - 1), -np.ones(n - 1)])
+        left_out = np.delete(operator.row_norms(moves), kept)
+        rest += float(np.sqrt(power_mean(left_out + TINY, p / 2)))
+    # measuring every cell but one has the sensitivity sqrt 2
+    return float((value * sensitivity + rest * np.sqrt(2.0)) * (1.0 + (m + n) * EPS))
+
+
+def _sizes(operator: Operator, strategy: Array, basis: Array, p: float) -> tuple[float, float]:
+    """(sum_i norm(X_i)^p)^(1/p) of X = L and of X = A - L R."""
+    m, n = operator.shape
     if m < n:
-        value, rest = _wide_sizes(operator, strategy, basis, p, centred=kind == "pairs")
-        return (value * sensitivity + rest * spread) * (1.0 + (m + n) * EPS)
+        return _wide_sizes(operator, strategy, basis, p)
+    value = float(np.sqrt(_variance_norm(operator, basis, p)))
+    size = np.sqrt(np.einsum("ij,ij->j", strategy, strategy).max())
     residual = np.eye(n) - basis @ strategy
-    if kind == "pairs":
-        residual -= residual.mean(axis=1, keepdims=True)
-    value = float(np.sqrt(_variance_norm(operator, basis, p))) * sensitivity
-    value += _size_of_rest(operator, residual, p, NEGLIGIBLE * value / spread) * spread
-    return float(value) * (1.0 + (m + n) * EPS)
+    return value, _size_of_rest(operator, residual, p, NEGLIGIBLE * value * float(size))
 
 
-def _wide_sizes(
-    operator: Operator, strategy: Array, basis: Array, p: float, *, centred: bool
-) -> tuple[float, float]:
-    """(sum_i norm(X_i)^p)^(1/p) of X = L and of X = A - L R, without anything n x n.
-
-    The second one has what the product L R can be off by added.
-    """
+def _wide_sizes(operator: Operator, strategy: Array, basis: Array, p: float) -> tuple[float, float]:
+    """The same without anything n x n; what the product L R can be off by is added."""
     reconstruction = operator.matvec(basis)
     rest = operator.to_dense() - reconstruction @ strategy
-    if centred:
-        rest -= rest.mean(axis=1, keepdims=True)
     value, left = (
         float(np.sqrt(power_mean(np.einsum("ij,ij->i", rows, rows) + TINY, p / 2)))
         for rows in (reconstruction, rest)

@@ -75,14 +75,15 @@ def common_eigenspaces(factors: Sequence[Operator]) -> tuple[Eigenspaces, Array]
     )
     vectors = np.linalg.eigh(mixed)[1]
     values = np.empty((len(grams), len(vectors)))
-    for own, gram, norm in zip(values, grams, norms, strict=True):
+    for own, factor, gram, norm in zip(values, factors, grams, norms, strict=True):
         turned = vectors.T @ gram @ vectors
         diagonal = turned.diagonal().copy()
         np.fill_diagonal(turned, 0.0)
         off = float(np.linalg.norm(turned))
         if off > COMMUTE * norm:
             return None
-        own[:] = np.maximum(diagonal - off - len(vectors) * EPS * norm, 0.0)
+        rounding = 2 * len(vectors) * EPS * norm + factor.gram_rounding * float(np.trace(gram))
+        own[:] = np.maximum(diagonal - off - rounding, 0.0)
     distinct, labels = distinct_columns(values)
     for number in range(distinct.shape[1]):
         some = labels == number

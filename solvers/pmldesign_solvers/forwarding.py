@@ -22,7 +22,7 @@ class ForwardingOperator:
 
     @property
     def gram_rounding(self) -> float:
-        """gram(1) is off by at most this times d d^T, d the norms of the columns of A."""
+        """gram(u) is off by at most this times d d^T, d_j = norm(diag(u)^(1/2) A e_j)."""
         return self._operator.gram_rounding
 
     def row_quadratic(self, matrix: Array) -> Array:

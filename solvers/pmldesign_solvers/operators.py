@@ -42,7 +42,7 @@ class Operator(Protocol):
 
     @property
     def gram_rounding(self) -> float:
-        """gram(1) is off by at most this times d d^T, d the norms of the columns of A."""
+        """gram(u) is off by at most this times d d^T, d_j = norm(diag(u)^(1/2) A e_j)."""
         ...
 
     def row_quadratic(self, matrix: Array) -> Array:
@@ -119,7 +119,7 @@ class DenseOperator:
 
     @property
     def gram_rounding(self) -> float:
-        """gram(1) is off by at most this times d d^T, d the norms of the columns of A."""
+        """gram(u) is off by at most this times d d^T, d_j = norm(diag(u)^(1/2) A e_j)."""
         return self.shape[0] * EPS
 
     def row_quadratic(self, matrix: Array) -> Array:

@@ -4,9 +4,10 @@ import pytest
 from certified import CHECK_P, EPS, p_norm
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
 from scipy.linalg import hadamard
 
-from pmldesign.workloads import parse_workload
+from pmldesign.workloads import as_workload, parse_workload
 from pmldesign_solvers import certificate, gamma, pair_bounds
 from pmldesign_solvers.certificate import certify, lower_bound, power_mean, upper_bound
 from pmldesign_solvers.operators import DenseOperator
@@ -285,3 +286,35 @@ def test_the_diameter_comes_from_differences(seed, rank, n, decades):
 def test_a_diameter_is_never_too_small_in_extreme_units(scale):
     with np.errstate(all="ignore"):
         assert pair_bounds.diameter(scale * np.eye(3)) + np.sqrt(certificate.TINY) >= scale
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("of", [sparse.csr_array, np.asarray])
+def test_null_directions_of_tall_workloads_stay_null(seed, of):
+    # A^T A = 10^5 times a tight frame of 4 vectors in 2 dimensions: gamma_(2) = 2 (5 10^4)^(1/2)
+    angles = np.random.default_rng(seed).uniform(0, np.pi) + np.pi * np.arange(4) / 4
+    A = np.repeat(np.array([np.cos(angles), np.sin(angles)]), 100_000, axis=0)
+    workload = as_workload(of(A))
+    u, w = np.ones(len(A)), np.full(4, 0.25)
+    exact = 2 * np.sqrt(5e4)
+    assert exact * (1 - 1e-8) <= lower_bound(workload, u, w, 2) <= exact * (1 + 1e-14)
+    assert gamma.solve(workload, 2).certificate.upper >= exact * (1 - 1e-14)
+
+
+@pytest.mark.parametrize("p", [2, 4, np.inf])
+@pytest.mark.parametrize("power", [6, 10, 14])
+def test_what_all_columns_have_in_common_is_not_rounded(p, power):
+    rng = np.random.default_rng(power)
+    for _ in range(10):
+        m, n = rng.integers(3, 7, 2)
+        moves = rng.integers(-3, 4, (m, n)).astype(float)
+        moves[:, 0] = 0.0
+        if np.linalg.matrix_rank(moves) == 0:
+            continue
+        plain = gamma.solve(DenseOperator(moves), p, kind="pairs").certificate
+        # whole numbers, exact in float64: the same differences
+        common = np.round(10.0**power * rng.uniform(0.5, 1.0, (m, 1)))
+        found = gamma.solve(DenseOperator(moves + common), p, kind="pairs").certificate
+        assert found.lower <= plain.upper
+        assert plain.lower <= found.upper
+        assert found.lower <= found.upper
