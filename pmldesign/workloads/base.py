@@ -74,10 +74,9 @@ class Workload(ABC):
     def gram(self, weights: Array) -> Array:
         """A^T diag(weights) A, shape (n, n), for weights of shape (m,)."""
 
-    @property
-    def gram_rounding(self) -> float:
+    def gram_rounding(self, weights: Array) -> float:
         """gram(u) is off by at most this times d d^T, d_j = norm(diag(u)^(1/2) A e_j)."""
-        return self.shape[0] * EPS
+        return np.count_nonzero(weights) * EPS
 
     @abstractmethod
     def row_quadratic(self, matrix: Array) -> Array:

@@ -61,10 +61,9 @@ class KroneckerOperator:
             gram[:, a, :, b] = gram[:, b, :, a] = outer.gram(inner_grams[:, a, b])
         return gram.reshape(n * k, n * k)
 
-    @property
-    def gram_rounding(self) -> float:
+    def gram_rounding(self, weights: Array) -> float:
         """gram(u) is off by at most this times d d^T, d_j = norm(diag(u)^(1/2) A e_j)."""
-        return self.shape[0] * EPS
+        return np.count_nonzero(weights) * EPS
 
     def row_quadratic(self, matrix: Array) -> Array:
         """diag(A X A^T), shape (m,), for a symmetric matrix X of shape (n, n)."""

@@ -99,12 +99,14 @@ class RangeWorkload(Workload):
         upper: Array = np.triu(np.cumsum(later, axis=0))
         return upper + np.triu(upper, 1).T
 
-    @property
-    def gram_rounding(self) -> float:
+    def gram_rounding(self, weights: Array) -> float:
         """gram(u) is off by at most this times d d^T, d_j = norm(diag(u)^(1/2) A e_j).
 
-        Weights of equal ranges add up, then cells of two cumulative sums, all of them >= 0.
+        Weights of equal ranges add up, then cells of two cumulative sums, all of them >= 0; whole
+        numbers are exact.
         """
+        if (weights == 1).all():
+            return 0.0
         return (int(np.bincount(self._corners).max()) + 2 * self.cells) * EPS
 
     def row_quadratic(self, matrix: Array) -> Array:

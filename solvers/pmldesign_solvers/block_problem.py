@@ -173,7 +173,8 @@ class BlockProblem:
     def lower_bound(self, u: Array, w: Array) -> float:
         """f(u, w), rounded down."""
         total = 0.0
-        rounding = max(one.gram_rounding for one in self._free) + len(self._free) * EPS
+        pairs = zip(self._free, np.split(u, self._stops), strict=True)
+        rounding = max(one.gram_rounding(own) for one, own in pairs) + len(self._free) * EPS
         for block, gram in self._blocks(u, np.sqrt(w / self._spread)):
             roots = sum_of_roots(
                 np.asarray(np.linalg.eigvalsh(gram)), float(np.trace(gram)), rounding

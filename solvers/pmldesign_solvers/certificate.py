@@ -122,7 +122,7 @@ def lower_bound(operator: Operator, u: Array, w: Array, p: float) -> float:
             rows = np.sqrt(u)[:, None] * operator.to_dense() * root
             gram, rounding = rows @ rows.T, n * EPS
         else:
-            gram, rounding = root[:, None] * operator.gram(u) * root, operator.gram_rounding
+            gram, rounding = root[:, None] * operator.gram(u) * root, operator.gram_rounding(u)
         nuclear = sum_of_roots(np.linalg.eigvalsh(gram), float(np.trace(gram)), rounding)
     return float(nuclear * (1.0 - (m + n) * EPS))
 
@@ -199,9 +199,10 @@ def _variance_norm(operator: Operator, basis: Array, p: float) -> float:
     """
     m, n = operator.shape
     if p == 2 and sums_rows(operator):
-        gram = operator.gram(np.ones(m))
+        equal = np.ones(m)
+        gram = operator.gram(equal)
         reach = float(np.sqrt(gram.diagonal() * np.einsum("ij,ij->i", basis, basis)).sum())
-        rounding = 2.0 * (operator.gram_rounding + 2 * n * EPS) * reach**2
+        rounding = 2.0 * (operator.gram_rounding(equal) + 2 * n * EPS) * reach**2
         sample = basis @ np.random.default_rng(0).choice((-1.0, 1.0), (basis.shape[1], SAMPLES))
         if rounding <= ROUNDED * float(np.vdot(gram @ sample, sample)) / SAMPLES:
             total = np.einsum("ij,ij->i", gram, basis @ basis.T).sum()

@@ -82,7 +82,8 @@ def common_eigenspaces(factors: Sequence[Operator]) -> tuple[Eigenspaces, Array]
         off = float(np.linalg.norm(turned))
         if off > COMMUTE * norm:
             return None
-        rounding = 2 * len(vectors) * EPS * norm + factor.gram_rounding * float(np.trace(gram))
+        sums = factor.gram_rounding(np.ones(factor.shape[0])) * float(np.trace(gram))
+        rounding = 2 * len(vectors) * EPS * norm + sums
         own[:] = np.maximum(diagonal - off - rounding, 0.0)
     distinct, labels = distinct_columns(values)
     for number in range(distinct.shape[1]):

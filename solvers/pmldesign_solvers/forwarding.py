@@ -20,10 +20,9 @@ class ForwardingOperator:
         """A^T diag(weights) A, shape (n, n), for weights of shape (m,)."""
         return self._operator.gram(weights)
 
-    @property
-    def gram_rounding(self) -> float:
+    def gram_rounding(self, weights: Array) -> float:
         """gram(u) is off by at most this times d d^T, d_j = norm(diag(u)^(1/2) A e_j)."""
-        return self._operator.gram_rounding
+        return self._operator.gram_rounding(weights)
 
     def row_quadratic(self, matrix: Array) -> Array:
         """diag(A X A^T), shape (m,)."""

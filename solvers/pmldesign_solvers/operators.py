@@ -40,8 +40,7 @@ class Operator(Protocol):
         """A^T diag(weights) A, shape (n, n), for weights of shape (m,)."""
         ...
 
-    @property
-    def gram_rounding(self) -> float:
+    def gram_rounding(self, weights: Array) -> float:
         """gram(u) is off by at most this times d d^T, d_j = norm(diag(u)^(1/2) A e_j)."""
         ...
 
@@ -117,10 +116,9 @@ class DenseOperator:
             total += block.T @ (block if equal else weights[rows, None] * block)
         return total
 
-    @property
-    def gram_rounding(self) -> float:
+    def gram_rounding(self, weights: Array) -> float:
         """gram(u) is off by at most this times d d^T, d_j = norm(diag(u)^(1/2) A e_j)."""
-        return self.shape[0] * EPS
+        return np.count_nonzero(weights) * EPS
 
     def row_quadratic(self, matrix: Array) -> Array:
         """diag(A X A^T)."""

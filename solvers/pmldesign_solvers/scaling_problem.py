@@ -142,7 +142,8 @@ class ScalingProblem:
             rows = self._kernels.row_norms(root, vectors, values**-0.5)
         lower = total
         if self.operator.shape[0] * len(root) > DIRECT_ENTRIES:  # as the certificate will have it
-            lower = sum_of_roots(values**2, float(values @ values), self.operator.gram_rounding)
+            rounding = self.operator.gram_rounding(self.row_counts * u)
+            lower = sum_of_roots(values**2, float(values @ values), rounding)
         upper, scale, expected = np.inf, np.ones_like(columns), 0.0
         if len(values) == self._rank:
             row_size = total if rows is None else self._row_size(rows)
