@@ -37,6 +37,8 @@ MAX_PAIRS = 2**21
 INTERIOR_STEPS = 60
 CLOSER = 0.9
 """Part of the gap to aim at, for the certificate rounds outwards."""
+EXHAUSTED = 0.1
+"""Bounds that are so close, in parts of the gap, but for their rounding come no closer."""
 CORRECTIONS = 20
 """How often a search goes on that believed its bounds to be closer than they are."""
 LARGEST_ROW_SPACE = 2**24
@@ -118,9 +120,11 @@ def _cells(merged: MergedWorkload, p: float, device: str, rel_gap: float) -> Ite
     """The fixed point, then the interior point method, then the fixed point again."""
     problem = ScalingProblem(merged, p, device)
     best: Point | None = None
+    exhausted = False
 
     def offer(point: Point) -> Candidate:
-        nonlocal best
+        nonlocal best, exhausted
+        exhausted = point.upper <= (1.0 + EXHAUSTED * rel_gap) * float(point.values.sum())
         if best is None or point.lower > best.lower:
             best = point
         lower, w = point.lower, point.w
@@ -134,7 +138,10 @@ def _cells(merged: MergedWorkload, p: float, device: str, rel_gap: float) -> Ite
         )
 
     fixed_point = map(offer, diagonal_scaling.points(problem, coarse.start(problem, rel_gap)))
-    yield from _until_it_crawls(fixed_point)
+    for candidate in _until_it_crawls(fixed_point):
+        yield candidate
+        if exhausted:
+            return
     assert best is not None
     u, w = problem.turn(best.u, best.w)
     start = (u * merged.row_copies, w)

@@ -295,6 +295,15 @@ def test_a_gap_below_rounding_is_not_claimed():
     assert solution.certificate.gap < 1e-7
 
 
+@pytest.mark.parametrize("p", [2, 4, np.inf])
+def test_a_search_ends_where_only_rounding_keeps_the_bounds_apart(p):
+    # a Gram matrix of 300 cells tells the lower bound to about 1e-9
+    solution = solve(parse_workload("prefix:300"), p, rel_gap=3e-10)
+    assert solution.status is Status.STALLED
+    assert 3e-10 < solution.certificate.gap < 1e-8
+    assert solution.steps <= 30
+
+
 @pytest.mark.parametrize("p", [1.9, 0, -1, np.nan, -np.inf])
 def test_p_outside_its_range_is_refused(p):
     with pytest.raises(ValueError, match="p must be in"):
