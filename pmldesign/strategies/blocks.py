@@ -162,9 +162,9 @@ class BlockStrategy(Strategy):
         if parts is None:
             super().require_answers(workload)
             return
+        check_entries(f"the variances of {workload.name!r}", (workload.shape[0], 1))
         first = 0
         for part in parts:
-            check_entries(f"the variances of {workload.name!r}", (workload.shape[0], 1))
             sizes, rest = self._design.missing(part)
             missed = np.flatnonzero(rest > ANSWER_TOLERANCE**2 * sizes)
             if missed.size:

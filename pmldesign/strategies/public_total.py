@@ -115,21 +115,20 @@ class PublicTotal(Strategy):
         Raises:
             InvalidInputError: as those of R.
         """
-        parts = self._parts(workload)
-        if parts is None:
+        if self._parts(workload) is None:
             return super().variances(workload)
         own = self.whole.variances(_inner(workload))
         if not self._complete:
             return own
-        known = self._covariances(_inner(workload), parts) ** 2 / self._square
+        known = self._covariances(_inner(workload)) ** 2 / self._square
         return np.where(known >= own * (1 - KNOWN), 0.0, own - known)
 
     def _parts(self, workload: Workload) -> list[tuple[Workload, ...]] | None:
         """The workload as a union of products over the attributes of R, if it is one."""
         return products_over(_inner(workload), self.whole.sizes)
 
-    def _covariances(self, workload: Workload, parts: Sequence[Sequence[Workload]]) -> Array:  # noqa: ARG002
-        """a_i R^+ h, shape (m,)."""
+    def _covariances(self, workload: Workload) -> Array:
+        """a_i R^+ h, shape (m,), for a union of products over the attributes of R."""
         return workload.matvec(self.whole.estimate(self._total))
 
     @cached_property
@@ -190,8 +189,10 @@ class PublicTotalStrategy(PublicTotal):
             return 0.0 if known >= all_of * (1 - KNOWN) else float(all_of - known)
         return largest_sum(points, np.array([1.0, -1.0]))
 
-    def _covariances(self, workload: Workload, parts: Sequence[Sequence[Workload]]) -> Array:  # noqa: ARG002
+    def _covariances(self, workload: Workload) -> Array:
         """a_i R^+ h, shape (m,), from the factors."""
+        parts = self._parts(workload)
+        assert parts is not None
         return np.concatenate([self._part_covariances(part) for part in parts])
 
     def _part_covariances(self, part: Sequence[Workload]) -> Array:

@@ -59,7 +59,7 @@ class Spreading(Problem, Protocol):
         ...
 
     def original_weights(self, u: Array, w: Array) -> tuple[Array, Array]:
-        """U and w of the original workload."""
+        """Weights u and w of the original workload."""
         ...
 
 
@@ -86,7 +86,7 @@ class RowSpaceWorkload:
         return self._problem.original_factors(strategy @ self._basis, self._basis.T @ basis)
 
     def original_weights(self, u: Array, w: Array) -> tuple[Array, Array]:
-        """U and w of the original workload."""
+        """Weights u and w of the original workload."""
         return self._problem.original_weights(u, w)
 
 

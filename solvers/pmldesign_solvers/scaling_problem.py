@@ -150,17 +150,10 @@ class ScalingProblem:
             column_size = power_mean(columns, self.column_p / 2, self.column_counts)
             upper = float(np.sqrt(row_size * column_size))
         if len(values) == self._rank == len(columns) and np.isinf(self.column_p):
-            norms = np.sqrt(columns)
-            if rows is None:
-                squares = self._kernels.rotated(vectors, norms / np.sqrt(total)) ** 2
-                row_size = look_ahead.row_size(squares, values)
-                expected = look_ahead.lower(squares, values, root**2, columns / total)
-            else:
-                row_size = self._row_size(
-                    self._kernels.row_norms(norms * root, vectors, values**-0.5)
-                )
+            levelled = self._levelled_rows if rows is not None else self._levelled_sum
+            row_size, expected = levelled(columns, root, vectors, values)
             if row_size < upper**2:
-                upper, scale = float(np.sqrt(row_size)), norms
+                upper, scale = float(np.sqrt(row_size)), np.sqrt(columns)
         return Point(
             u=u,
             w=w,
@@ -178,6 +171,22 @@ class ScalingProblem:
     def _row_size(self, rows: Array) -> float:
         """tr_{p/2} of L L^T from its diagonal."""
         return power_mean(rows, self.row_p / 2, self.row_counts)
+
+    def _levelled_rows(
+        self, columns: Array, root: Array, vectors: Any, values: Array
+    ) -> tuple[float, float]:
+        """tr_{p/2} of L' L'^T; nothing is known of the next lower bound."""
+        norms = np.sqrt(columns)
+        return self._row_size(self._kernels.row_norms(norms * root, vectors, values**-0.5)), 0.0
+
+    def _levelled_sum(
+        self, columns: Array, root: Array, vectors: Any, values: Array
+    ) -> tuple[float, float]:
+        """At p = 2: the trace of L' L'^T, and what to expect of the next lower bound."""
+        ratios = columns / values.sum()
+        squares = self._kernels.rotated(vectors, np.sqrt(ratios)) ** 2
+        size = look_ahead.row_size(squares, values)
+        return size, look_ahead.lower(squares, values, root**2, ratios)
 
     def _decompose(self, row_weights: Array, root: Array) -> tuple[Array, Any]:
         """S and Q of diag(row_weights)^(1/2) A diag(root), without the null space of A."""

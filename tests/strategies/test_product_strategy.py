@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from same_strategy import assert_same_strategy, well_conditioned
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.neighbours import Neighbours
@@ -26,12 +27,6 @@ def written_out(strategy):
     return Strategy(
         "dense", whole if strategy.weights is None else np.sqrt(strategy.weights)[:, None] * whole
     )
-
-
-def well_conditioned(rng, rows, cells):
-    """Random, with singular values between 1/2 and 2."""
-    u, _, v = np.linalg.svd(rng.normal(size=(rows, cells)), full_matrices=False)
-    return (u * rng.uniform(0.5, 2, size=min(rows, cells))) @ v
 
 
 def queries(rng, factor, count):
@@ -61,20 +56,7 @@ def strategies(draw):
 def test_it_is_the_strategy_of_its_matrix(given_strategy):
     strategy, rng = given_strategy
     dense = written_out(strategy)
-    assert strategy.shape == dense.shape
-    assert strategy.rank == dense.rank
-    np.testing.assert_allclose(strategy.matrix, dense.matrix, atol=1e-12)
-    np.testing.assert_allclose(strategy.pseudo_inverse, dense.pseudo_inverse, atol=1e-9)
-    for relation in Neighbours:
-        for norm in ("l1", "l2"):
-            assert strategy.sensitivity_under(relation, norm) == pytest.approx(
-                dense.sensitivity_under(relation, norm), rel=1e-10, abs=1e-12
-            )
-    for trailing in ((), (3,)):
-        x = rng.normal(size=(dense.cells, *trailing))
-        y = rng.normal(size=(dense.shape[0], *trailing))
-        np.testing.assert_allclose(strategy.measure(x), dense.matrix @ x, atol=1e-10)
-        np.testing.assert_allclose(strategy.estimate(y), dense.pseudo_inverse @ y, atol=1e-9)
+    assert_same_strategy(strategy, dense, rng)
 
 
 @given(strategies())
