@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PEERS ?= .venv-peers
 
-.PHONY: demo test lint types unit benchmark benchmark-peers benchmark-own clean
+.PHONY: demo test lint types unit fuzz robust benchmark benchmark-peers benchmark-own clean
 
 demo: $(VENV)/demo.stamp ## install, then design a strategy for a census table
 	$(BIN)/pmldesign optimize census-p12 --epsilon 1 --delta 1e-6
@@ -19,7 +19,16 @@ types: $(VENV)/test.stamp
 
 unit: export OPENBLAS_NUM_THREADS = 1
 unit: $(VENV)/test.stamp
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile # two processes, each file in one
+
+fuzz: export OPENBLAS_NUM_THREADS = 1
+fuzz: $(VENV)/test.stamp ## 5000 odd command lines and damaged files; FUZZ="--seed 7 --cases 200"
+	cd tests && ../$(BIN)/python -m fuzz $(FUZZ)
+
+robust: export OPENBLAS_NUM_THREADS = 1
+robust: $(VENV)/test.stamp ## random matrices of every scale, and cases moved by rounding: minutes
+	$(BIN)/python tests/robustness/attack.py
+	$(BIN)/python tests/robustness/perturbed.py
 
 benchmark: $(VENV)/test.stamp ## solvers side by side, results in benchmarks/results/
 	$(BIN)/python benchmarks/run.py

@@ -21,10 +21,12 @@ from pathlib import Path
 import numpy as np
 
 from pmldesign.workloads import parse_workload
-from pmldesign_solvers import gamma
-from pmldesign_solvers.certificate import Kind
-from pmldesign_solvers.merged import MergedWorkload
-from pmldesign_solvers.operators import DenseOperator, Operator
+from pmldesign_solvers.norm.options import SolverOptions
+from pmldesign_solvers.norm.solve import solve_norm
+from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.operators.differences import Kind
+from pmldesign_solvers.operators.merge import MergedWorkload
+from pmldesign_solvers.operators.operator import Operator
 
 GAP = 1e-6
 EXPONENTS = (2.0, 2.5, 4.0, 16.0, np.inf)
@@ -75,7 +77,9 @@ def seconds_of_decomposition(order: int) -> float:
 def measure(name: str, operator: Operator, p: float, kind: Kind) -> Row:
     merged = MergedWorkload(operator).shape
     start = time.process_time()
-    solution = gamma.solve(operator, p, kind=kind, rel_gap=GAP, time_limit=60.0)
+    solution = solve_norm(
+        operator, p, kind=kind, options=SolverOptions(rel_gap=GAP, time_limit=60.0)
+    )
     seconds = time.process_time() - start
     order = min(merged) if kind == "cells" else merged[1] - 1
     return {
@@ -121,7 +125,7 @@ def main() -> None:
     folder = parser.parse_args().output
     folder.mkdir(parents=True, exist_ok=True)
     for kind in KINDS:  # loads what is imported late
-        gamma.solve(parse_workload("all-range:8"), np.inf, kind=kind)
+        solve_norm(parse_workload("all-range:8"), np.inf, kind=kind)
     rows = []
     with (folder / "hard_duals.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)

@@ -18,7 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pmldesign_solvers.marginals import solve_marginals
+from pmldesign_solvers.norm.marginals import solve_marginals
+from pmldesign_solvers.norm.options import SolverOptions
 
 VALUES, GAP, REPEATS = 10, 1e-6, 3
 CASES = [(d, range(3, 4)) for d in (6, 10, 20)] + [(d, range(4)) for d in (6, 10, 20, 50, 100)]
@@ -42,7 +43,11 @@ def main() -> None:
                 for _ in range(REPEATS):
                     start = time.process_time()
                     found = solve_marginals(
-                        [VALUES] * d, subsets, np.ones(len(subsets)), p, rel_gap=GAP
+                        [VALUES] * d,
+                        subsets,
+                        np.ones(len(subsets)),
+                        p,
+                        options=SolverOptions(rel_gap=GAP),
                     )
                     best = min(best, time.process_time() - start)
                 bounds = found.certificate

@@ -5,8 +5,8 @@ a peak memory of its own, and a limit that holds even inside a solver. Seconds a
 with one thread they are what an idle machine would take, whoever else is using this one.
 
 LOWER is a certified lower bound on gamma_(p)(A), 0 for the own solver, which finds it. Every
-strategy, whoever made it, gets the certified upper bound of `pmldesign_solvers.certificate`; the
-gap is between these two.
+strategy, whoever made it, gets the certified upper bound of `pmldesign_solvers.certificate.cells`;
+the gap is between these two.
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ import numpy as np
 from peers import PEERS
 
 from pmldesign.workloads import parse_workload
-from pmldesign_solvers import gamma, programs
-from pmldesign_solvers.certificate import certify, upper_bound
-from pmldesign_solvers.merged import MergedWorkload
-from pmldesign_solvers.operators import Array, DenseOperator, Operator
-from pmldesign_solvers.semidefinite import ProgramError
-from pmldesign_solvers.solution import Solution
+from pmldesign_solvers.certificate.cells import certify, upper_bound
+from pmldesign_solvers.norm.options import SolverOptions
+from pmldesign_solvers.norm.solution import Solution
+from pmldesign_solvers.norm.solve import solve_norm
+from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.operators.merge import MergedWorkload
+from pmldesign_solvers.operators.operator import Array, Operator
+from pmldesign_solvers.oracle import programs
+from pmldesign_solvers.oracle.solve import ProgramError
 
 REPEATS = 3
 TIGHTER = 1e-8
@@ -62,7 +65,9 @@ def own(operator: Operator, p: float, goals: list[float], limit: float) -> Itera
         runs: list[tuple[float, Solution]] = []
         while len(runs) < REPEATS and time.perf_counter() - start < limit / 10:
             begun = time.process_time()
-            solution = gamma.solve(operator, p, rel_gap=goal, time_limit=limit)
+            solution = solve_norm(
+                operator, p, options=SolverOptions(rel_gap=goal, time_limit=limit)
+            )
             runs.append((time.process_time() - begun, solution))
         seconds, solution = min(runs, key=lambda run: run[0])
         gap = solution.certificate.gap
@@ -73,7 +78,7 @@ def own(operator: Operator, p: float, goals: list[float], limit: float) -> Itera
         }
         if gap > goal:
             return
-    tight = gamma.solve(operator, p, rel_gap=TIGHTER, time_limit=limit)
+    tight = solve_norm(operator, p, options=SolverOptions(rel_gap=TIGHTER, time_limit=limit))
     begun = time.process_time()
     certify(operator, tight.strategy, tight.basis, tight.dual_u, tight.dual_w, p)
     seconds = time.process_time() - begun

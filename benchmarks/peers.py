@@ -36,7 +36,7 @@ import numpy as np
 from scipy import optimize
 from scipy.linalg import cholesky, lapack
 
-from pmldesign_solvers.operators import Array, Operator
+from pmldesign_solvers.operators.operator import Array, Operator
 
 
 class Report(Protocol):

@@ -29,11 +29,13 @@ import numpy as np
 from scipy import linalg
 
 from pmldesign.workloads import parse_workload
-from pmldesign_solvers import coarse, gamma, kernels, markov
-from pmldesign_solvers.merged import MergedWorkload
-from pmldesign_solvers.operators import Array
-from pmldesign_solvers.scaling_problem import ScalingProblem
-from pmldesign_solvers.solution import Solution
+from pmldesign_solvers.eigen import symmetric, tridiagonal_inverse
+from pmldesign_solvers.norm import warm_start
+from pmldesign_solvers.norm.dense_dual import ScalingProblem
+from pmldesign_solvers.norm.solution import Solution
+from pmldesign_solvers.norm.solve import solve_norm
+from pmldesign_solvers.operators.merge import MergedWorkload
+from pmldesign_solvers.operators.operator import Array
 
 HERE = Path(__file__).parent
 COLUMNS = (
@@ -49,7 +51,7 @@ def step_matrix(cells: int) -> tuple[Array, Array, Array]:
     """K and diag(w)^(1/2) of a step at p = 4 near the optimum, and their product on both sides."""
     workload = parse_workload(f"prefix:{cells}")
     problem = ScalingProblem(MergedWorkload(workload), 4.0)
-    guess = coarse.start(problem, 1e-6) or (np.ones(cells), np.ones(cells))
+    guess = warm_start.start(problem, 1e-6) or (np.ones(cells), np.ones(cells))
     u, w = problem.normalise(*guess)
     root, gram = np.sqrt(w), workload.gram(u)
     return gram, root, root[:, None] * gram * root
@@ -122,7 +124,7 @@ def factorizations(cells: int) -> Iterator[tuple[str, Callable[[], object]]]:
         yield f"scipy {driver}", lambda d=driver: linalg.eigh(matrix, driver=d, check_finite=False)
     yield "scipy evd, single precision", lambda: linalg.eigh(single, driver="evd")
     yield "two halves", lambda: (np.linalg.eigh(half), np.linalg.eigh(half))
-    yield "tridiagonal inverse", lambda: markov.decompose(gram, scale)
+    yield "tridiagonal inverse", lambda: tridiagonal_inverse.decompose(gram, scale)
     yield "root by Newton", lambda: newton_root(matrix)
     yield "root by Newton-Schulz", lambda: newton_schulz_root(matrix)
     yield "root by QDWH", lambda: polar_root(matrix)
@@ -143,16 +145,16 @@ def difference(name: str, result: object, reference: Array) -> float | None:
 
 def solutions(cells: int) -> Iterator[tuple[str, str, Callable[[], Solution]]]:
     """Solvers from plain to complete."""
-    smallest = coarse.WORTHWHILE, kernels.STRUCTURED_CELLS
+    smallest = warm_start.WORTHWHILE, symmetric.STRUCTURED_CELLS
     workload = parse_workload(f"prefix:{cells}")
     for p in ("2", "4", "inf"):
         for start in (False, True):
             for inverse in (False, True):
-                coarse.WORTHWHILE = smallest[0] if start else cells + 1
-                kernels.STRUCTURED_CELLS = smallest[1] if inverse else cells + 1
+                warm_start.WORTHWHILE = smallest[0] if start else cells + 1
+                symmetric.STRUCTURED_CELLS = smallest[1] if inverse else cells + 1
                 name = "extrapolated weights" if start else "equal weights"
                 name += ", tridiagonal inverse" if inverse else ""
-                yield name, p, lambda exponent=float(p): gamma.solve(workload, exponent)
+                yield name, p, lambda exponent=float(p): solve_norm(workload, exponent)
 
 
 def measure(cells: int, threads: int) -> Iterator[Row]:

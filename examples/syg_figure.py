@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from pmldesign.leakage import dp_from_pml
+from pmldesign.privacy.laplace_leakage import dp_from_pml
 
 RECORDS = 1000
 REPETITIONS = 10_000

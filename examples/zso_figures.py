@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from pmldesign.calibration import calibrate, laplace_scale
-from pmldesign.guarantees import PML
-from pmldesign.leakage import extreme_output_leakage, laplace_leakage
-from pmldesign.neighbours import l1_sensitivity
-from pmldesign.private_end import private_end
-from pmldesign_solvers.operators import Array
+from pmldesign.privacy.brackets import private_end
+from pmldesign.privacy.calibration import calibrate, laplace_scale
+from pmldesign.privacy.guarantees import PML
+from pmldesign.privacy.laplace_leakage import extreme_output_leakage, laplace_leakage_bound
+from pmldesign.privacy.neighbours import l1_sensitivity
+from pmldesign_solvers.operators.operator import Array
 
 CELLS = 8
 Rows = list[dict[str, Any]]
@@ -60,7 +60,7 @@ def figure_1(points: int = 40) -> Rows:
                 "workload": name,
                 "alpha": alpha,
                 "extreme outputs (Theorem 2)": extreme_output_leakage(W, scale=1, alpha=alpha),
-                "Corollary 1": laplace_leakage(W, scale=1, alpha=alpha),
+                "Corollary 1": laplace_leakage_bound(W, scale=1, alpha=alpha),
                 "DP": dp,
             }
             for alpha in np.geomspace(1e-4, 1 / CELLS, points)

@@ -1,5 +1,28 @@
-"""python -m pmldesign: the command line."""
+"""python -m pmldesign, and the command `pmldesign`: the command line.
 
-from pmldesign.cli import main
+Imports take a moment: Ctrl-C ends the process at once until they are done.
+"""
 
-main(prog_name="pmldesign")
+import os
+import signal
+
+
+def run() -> None:
+    """The command line, from its first import on."""
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if usual:
+        signal.signal(signal.SIGINT, _quit)
+    from pmldesign.cli import main
+
+    if usual:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    main(prog_name="pmldesign")
+
+
+def _quit(*_: object) -> None:
+    os.write(2, b"error: interrupted before there was anything to show\n")
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    run()

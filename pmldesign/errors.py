@@ -4,6 +4,13 @@ Messages name the argument, say what was got and what is allowed, and what to tr
 """
 
 
+def printable(text: str) -> str:
+    """The text with control characters, and bytes that are no UTF-8, written as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 class PmldesignError(Exception):
     """Base of every error that pmldesign raises on purpose."""
 

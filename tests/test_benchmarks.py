@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from pmldesign.workloads import parse_workload
-from pmldesign_solvers import gamma
+from pmldesign_solvers.norm.options import SolverOptions
+from pmldesign_solvers.norm.solve import solve_norm
 
 ROOT = Path(__file__).parent.parent
 
@@ -68,7 +69,7 @@ def test_peers_reach_the_certified_optimum(monkeypatch, name, workload):
     last = Last()
     with suppress(StopIteration):
         peers(monkeypatch).PEERS[name](operator, 2.0, last)
-    best = gamma.solve(operator, 2.0, rel_gap=1e-9).certificate
+    best = solve_norm(operator, 2.0, options=SolverOptions(rel_gap=1e-9)).certificate
     assert best.lower * (1 - 1e-12) <= last.value <= best.upper * (1 + 1e-5)
     # what it says of its value is the error of its strategy, of sensitivity 1
     A = operator.to_dense()

@@ -6,6 +6,7 @@ import re
 import pytest
 from doc_blocks import BLOCK, PAGES, ROOT, commands, run_command, run_python
 
+import pmldesign as pml
 from pmldesign.cli import COMMANDS
 
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\binf\b)")
@@ -65,3 +66,11 @@ def test_links_between_pages_lead_somewhere():
     for page in [*PAGES, ROOT / "CONTRIBUTING.md"]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_every_public_name_is_in_the_manual():
+    page = (ROOT / "docs" / "python.md").read_text()
+    written = set(re.findall(r"[A-Za-z_0-9]+", " ".join(re.findall(r"`[^`\n]+`|pml\.\w+", page))))
+    assert not set(pml.__all__) - written
+    missing = {name for name in re.findall(r"\bpml\.(\w+)", page) if not hasattr(pml, name)}
+    assert not missing

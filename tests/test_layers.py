@@ -1,27 +1,50 @@
 """Who may import whom: the packages are layered, and heavy libraries load when used."""
 
 import ast
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
-LATE = {"cvxpy", "joblib", "matplotlib", "opendp", "rich", "torch"}
-# upper layers first; a module imports its own layer and those below
+LATE = {"cvxpy", "joblib", "matplotlib", "opendp", "rich"}
+# upper layers first; a module imports its own room and those below
 LAYERS = [
     {"cli"},
-    {"comparison", "grid", "rows", "parallel", "files", "plots"},
-    {"optimization"},
-    {"laplace_design", "gaussian_design"},
-    {"searched_design"},
-    {"design", "solving", "limits", "product_replace", "answering", "mechanism", "bounds"},
-    {
-        *("calibration", "leakage", "noise", "strategies", "workloads", "guarantees", "neighbours"),
-        *("gaussian_leakage", "gaussian_profile", "extreme_outputs", "private_end", "_arguments"),
-        *("priors", "envelope", "quick"),
-    },
+    {"api", "plots", "release"},
+    {"comparison", "files"},
+    {"designs"},
+    {"bounds", "envelope", "mechanisms", "streams"},
+    {"factorization"},
+    {"strategies"},
+    {"privacy"},
+    {"workloads", "arguments"},
     {"errors"},
 ]
+SOLVER_ROOMS = [
+    {"search", "oracle", "unions", "tables", "streams"},
+    {"norm"},
+    {"certificate"},
+    {"eigen", "structure"},
+    {"operators"},
+]
+MOST_MODULES = 14
+"""In a room of the solvers: as many names as are still read at a glance."""
+
+ROOMS = set().union(*LAYERS)
+MANY_ARGUMENTS = {
+    "release_tables",
+    "release",
+    "all_designs",
+    "command",
+    "compare",
+    "compare_all",
+    "factorize",
+    "optimize",
+}
+"""The public functions and the commands, whose options are their arguments."""
+LONG = {"laplace_design": 75}
+"""Lines of a function that has its tries in one piece."""
 
 
 def sources(folder):
@@ -61,6 +84,41 @@ def test_solvers_know_nothing_of_privacy(path):
     assert not [name for name in imported(tree) if name.split(".")[0] == "pmldesign"]
 
 
+@pytest.mark.parametrize("path", sources("solvers"), ids=lambda path: "/".join(path.parts[-2:]))
+def test_rooms_of_the_solvers_import_their_own_modules_and_lower_rooms(path):
+    room, *inner = path.relative_to(ROOT / "solvers" / "pmldesign_solvers").parts
+    if not inner:
+        assert room == "__init__.py", "a module of the solvers belongs to a room"
+        return
+    depth = solver_layer(room)
+    for name in imported(ast.parse(path.read_text())):
+        package, *rest = name.split(".")
+        if package == "pmldesign_solvers" and rest[0] != room:
+            assert solver_layer(rest[0]) > depth, f"{path.name} imports {name}, not a lower room"
+
+
+def solver_layer(room):
+    layer = next((depth for depth, rooms in enumerate(SOLVER_ROOMS) if room in rooms), None)
+    assert layer is not None, f"{room} has no layer: name it in SOLVER_ROOMS"
+    return layer
+
+
+@pytest.mark.parametrize("room", sorted(set().union(*SOLVER_ROOMS)))
+def test_a_room_of_the_solvers_has_few_modules_and_no_circle_of_imports(room):
+    folder = ROOT / "solvers" / "pmldesign_solvers" / room
+    modules = {path.stem: path for path in folder.glob("*.py") if path.stem != "__init__"}
+    assert len(modules) <= MOST_MODULES
+    graph = {
+        module: {
+            name.split(".")[2]
+            for name in imported(ast.parse(path.read_text()))
+            if name.startswith(f"pmldesign_solvers.{room}.")
+        }
+        for module, path in modules.items()
+    }
+    tuple(TopologicalSorter(graph).static_order())  # a CycleError names the circle
+
+
 @pytest.mark.parametrize("path", sources("pmldesign"), ids=lambda path: "/".join(path.parts[-2:]))
 def test_no_module_imports_a_layer_above_its_own(path):
     if component(path) in ("__init__", "__main__"):  # the package's front door sees everything
@@ -80,6 +138,52 @@ def test_no_module_imports_a_layer_above_its_own(path):
 def test_heavy_libraries_are_imported_where_used(path):
     tree = ast.parse(path.read_text())
     assert not LATE & {name.split(".")[0] for name in imported(tree, now_only=True)}
+
+
+def test_rooms_are_few_and_their_arrows_form_no_circle():
+    arrows = {}
+    for path in sources("pmldesign"):
+        room = component(path)
+        if room in ("__init__", "__main__"):
+            continue
+        names = [name.split(".") for name in imported(ast.parse(path.read_text()))]
+        targets = {rest[0] for package, *rest in names if package == "pmldesign" and rest}
+        arrows.setdefault(room, set()).update(targets & ROOMS - {room})
+    assert set(arrows) == ROOMS
+    assert len(ROOMS) <= 17
+    while arrows:  # take away what imports nothing that is left
+        free = [room for room, targets in arrows.items() if not targets & set(arrows)]
+        assert free, f"these import each other: {arrows}"
+        for room in free:
+            del arrows[room]
+
+
+def test_folders_are_small():
+    for folder in {path.parent for path in sources("pmldesign")}:
+        assert len([*folder.glob("*.py")]) <= 14, folder
+
+
+def functions():
+    for path in sources("pmldesign"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield path, node
+
+
+def test_functions_are_short():
+    for path, node in functions():
+        body = node.body[1:] if ast.get_docstring(node) else node.body
+        lines = body[-1].end_lineno - body[0].lineno + 1 if body else 0
+        assert lines <= LONG.get(node.name, 60), f"{path.name}: {node.name}"
+
+
+def test_functions_take_few_arguments():
+    for path, node in functions():
+        if node.name in MANY_ARGUMENTS:
+            continue
+        arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        count = len([argument for argument in arguments if argument.arg not in ("self", "cls")])
+        assert count <= 8, f"{path.name}: {node.name}"
 
 
 def test_the_walk_sees_what_it_should():

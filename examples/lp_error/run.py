@@ -18,10 +18,10 @@ import csv
 import math
 from pathlib import Path
 
-from pmldesign.bounds import Bound, bounds
-from pmldesign.comparison import compare
-from pmldesign.design import design
-from pmldesign.guarantees import ApproxDP
+from pmldesign.bounds import Bound, all_bounds
+from pmldesign.comparison.comparison import compare
+from pmldesign.designs.min_norm import factorize
+from pmldesign.privacy.guarantees import ApproxDP
 from pmldesign.workloads import as_workload
 
 GUARANTEE = ApproxDP(1.0, 1e-6)
@@ -46,13 +46,13 @@ def row(name: str, p: float, baselines: tuple[str, ...]) -> dict[str, str | floa
     """One workload at one p: norm, errors, bounds (empty where they do not hold)."""
     workload = as_workload(name)
     m, n = workload.shape
-    made = design(workload, p=p)
+    made = factorize(workload, p=p)
     reached = compare(
         workload, [made.strategy, *baselines], p=p, guarantee=GUARANTEE, noise="gaussian"
     )
     found: dict[str, Bound] = {
         bound.name: bound
-        for bound in bounds(
+        for bound in all_bounds(
             workload,
             norm_lower=made.certificate.lower,
             norm_upper=made.certificate.upper,

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from pmldesign.guarantees import PML, PureDP
-from pmldesign.laplace_design import laplace_design
-from pmldesign.mechanism import mechanism
-from pmldesign.searched_design import SearchedDesign
+from pmldesign.designs.laplace.search import laplace_design
+from pmldesign.designs.results import SearchedDesign
+from pmldesign.mechanisms import mechanism
+from pmldesign.privacy.guarantees import PML, PureDP
 from pmldesign.workloads import as_workload
 
 WORKLOADS = ("prefix:8", "haar:8")

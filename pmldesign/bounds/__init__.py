@@ -8,29 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pmldesign._arguments import exponent, non_negative
+from pmldesign.arguments import exponent, non_negative
 from pmldesign.bounds.bound import Bound, Kind, Problem
-from pmldesign.bounds.implied import Shifts, implied_shifts
-from pmldesign.bounds.kappa import Kappa, kappa
 from pmldesign.bounds.lower import lower_bounds
 from pmldesign.bounds.one_dimensional import (
     least_deviation,
     staircase_deviation,
     total_variation_deviation,
 )
+from pmldesign.bounds.polytope_width import Kappa, kappa
 from pmldesign.bounds.published import published_bounds
 from pmldesign.bounds.upper import upper_bounds
 from pmldesign.errors import InvalidInputError
-from pmldesign.guarantees import Guarantee
+from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.workloads.base import Workload
 
 __all__ = [
     "Bound",
     "Kappa",
     "Kind",
-    "Shifts",
-    "bounds",
-    "implied_shifts",
+    "all_bounds",
     "kappa",
     "least_deviation",
     "staircase_deviation",
@@ -38,7 +35,7 @@ __all__ = [
 ]
 
 
-def bounds(
+def all_bounds(
     workload: Workload,
     *,
     norm_lower: float,
@@ -74,7 +71,7 @@ def bounds(
         workload=workload,
         p=exponent(p),
         guarantee=guarantee,
-        shifts=implied_shifts(guarantee, workload.shape[1]),
+        shifts=guarantee.shifts(workload.shape[1]),
         norm_lower=norm_lower,
         norm_upper=norm_upper,
     )

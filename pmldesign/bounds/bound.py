@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
 import numpy as np
 
-from pmldesign.bounds.implied import Shifts
-from pmldesign.bounds.kappa import LARGEST, Kappa, is_prefix, kappa
-from pmldesign.guarantees import Guarantee
-from pmldesign.neighbours import Neighbours
+from pmldesign.bounds.polytope_width import LARGEST, Kappa, is_prefix, kappa
+from pmldesign.privacy.digits import at_least, at_most
+from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy.priors import Shifts
 from pmldesign.workloads.base import Workload
-from pmldesign_solvers.certificate import lower_bound
+from pmldesign.workloads.display import Displayed, Facts
+from pmldesign.workloads.scaled import near_one
+from pmldesign_solvers.certificate.cells import lower_bound
 
 ROUNDING = 1e-12
 """Relative rounding of a final value, away from the side where it could be wrong."""
@@ -26,8 +30,8 @@ class Kind(StrEnum):
     UPPER = "upper"
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+@dataclass(frozen=True, slots=True, repr=False)
+class Bound(Displayed):
     """A bound on err_p = max over x of (E norm(M(x) - A x)_p^p)^(1/p).
 
     At p = inf, err_p is the largest root mean squared error of a query.
@@ -52,6 +56,13 @@ class Bound:
     def holds(self) -> bool:
         """Whether the conditions are met."""
         return self.value is not None
+
+    def _display(self) -> tuple[str, Facts]:
+        if self.value is None:
+            return f"Bound {self.name!r}: does not apply", [("reason", self.reason)]
+        value = at_most(self.value) if self.kind is Kind.LOWER else at_least(self.value)
+        side = "at least" if self.kind is Kind.LOWER else "at most"
+        return f"Bound {self.name!r}: error {side} {value}", [("for", self.mechanisms)]
 
 
 @dataclass(frozen=True)
@@ -117,16 +128,22 @@ class Problem:
         m, n = self.workload.shape
         if m * n > LARGEST:
             return None
-        return lower_bound(self.workload, np.ones(m), np.ones(n), self.p)
+        workload, exponent = near_one(self.workload)
+        return float(np.ldexp(lower_bound(workload, np.ones(m), np.ones(n), self.p), exponent))
 
 
-def lower(name: str, value: float | None, *, mechanisms: str, reason: str, source: str) -> Bound:
+def bound_below(
+    name: str, value: float | None, *, mechanisms: str, reason: str, source: str
+) -> Bound:
     """A lower bound, rounded down."""
-    rounded = None if value is None else value * (1 - ROUNDING)
+    # beyond float64 the largest number of it is still a lower bound
+    rounded = None if value is None else min(value, sys.float_info.max) * (1 - ROUNDING)
     return Bound(name, Kind.LOWER, rounded, mechanisms, reason, source)
 
 
-def upper(name: str, value: float | None, *, mechanisms: str, reason: str, source: str) -> Bound:
+def bound_above(
+    name: str, value: float | None, *, mechanisms: str, reason: str, source: str
+) -> Bound:
     """An upper bound, rounded up."""
     rounded = None if value is None else value * (1 + ROUNDING)
     return Bound(name, Kind.UPPER, rounded, mechanisms, reason, source)

@@ -19,21 +19,20 @@ from __future__ import annotations
 
 import math
 
-from pmldesign.bounds.bound import Bound, Problem, lower
+from pmldesign.bounds.bound import Bound, Problem, bound_below
 from pmldesign.bounds.one_dimensional import (
     least_deviation,
     staircase_deviation,
     total_variation_deviation,
 )
-from pmldesign.calibration import analytic_gaussian_scale
-from pmldesign.guarantees import ApproxDP, PureDP
-from pmldesign.noise import gaussian_moment_root
+from pmldesign.privacy.calibration import analytic_gaussian_scale
+from pmldesign.privacy.noise import gaussian_moment_root
 
 ANY_SIZE = "every mechanism, worst case over data of any size"
 ADDITIVE = "additive noise that serves every number of records"
 NOTHING = (
     "this guarantee bounds no step of additive noise: e^epsilon times the sum of alpha without its "
-    "smallest entry is 1 or more, or the implied delta is"
+    "smallest entry is 1 or more, or the delta that it implies is 1 or more"
 )
 
 
@@ -60,7 +59,7 @@ def gaussian_class(problem: Problem) -> Bound:
         sigma = analytic_gaussian_scale(1, epsilon=shifts.epsilon, delta=shifts.delta) / (1 + 1e-6)
         value = gaussian_moment_root(problem.p) * sigma * problem.norm_lower
         reason = f"a step of length 1 needs a standard deviation of {sigma:.6g}{_implied(problem)}"
-    return lower(
+    return bound_below(
         "Gaussian mechanisms",
         value,
         mechanisms="additive Gaussian noise of any covariance"
@@ -75,7 +74,7 @@ def laplace_class(problem: Problem) -> Bound:
     value, shifts = None, problem.shifts
     if shifts is None:
         reason = NOTHING
-    elif shifts.delta > 0 and not isinstance(problem.guarantee, ApproxDP):
+    elif shifts.delta > 0 and problem.guarantee.pml:
         reason = "the guarantee implies no least scale of Laplace noise"
     else:
         scale = 1 / shifts.epsilon
@@ -84,7 +83,7 @@ def laplace_class(problem: Problem) -> Bound:
             f"an l1 sensitivity of 1 bounds the l2 sensitivity and needs a scale of "
             f"{scale:.6g}{_implied(problem)}"
         )
-    return lower(
+    return bound_below(
         "Laplace matrix mechanisms",
         value,
         mechanisms="R x measured with Laplace noise whose scale makes it epsilon-DP"
@@ -103,7 +102,7 @@ def least_variance(problem: Problem) -> Bound:
         value = deviation * problem.norm_lower
         reason = f"a step of length 1 needs a standard deviation of {deviation:.6g}"
         reason += _implied(problem)
-    return lower(
+    return bound_below(
         "least variance",
         value,
         mechanisms=_mechanisms(problem),
@@ -115,7 +114,7 @@ def least_variance(problem: Problem) -> Bound:
 def staircase(problem: Problem) -> Bound:
     """The variance of the staircase mechanism, times gamma."""
     value = None
-    if not isinstance(problem.guarantee, PureDP):
+    if problem.guarantee.pml or problem.guarantee.delta > 0:
         reason = "only epsilon-DP has this bound"
     elif not problem.add_remove:
         reason = "replacing a record changes two cells by exactly 1, not by every t in [-1, 1]"
@@ -126,7 +125,7 @@ def staircase(problem: Problem) -> Bound:
             f"a cell that may change by any t in [-1, 1] needs a standard deviation of "
             f"{deviation:.6g}; counts of whole records have the least variance bound only"
         )
-    return lower(
+    return bound_below(
         "staircase",
         value,
         mechanisms="every mechanism for cells of real values, worst case over data of any size",
@@ -143,7 +142,7 @@ def total_variation(problem: Problem) -> Bound:
         value = deviation * problem.norm_lower
         reason = f"never above the least variance; standard deviation {deviation:.6g}"
         reason += _implied(problem)
-    return lower(
+    return bound_below(
         "total variation",
         value,
         mechanisms=_mechanisms(problem),
@@ -153,7 +152,7 @@ def total_variation(problem: Problem) -> Bound:
 
 
 def _dp(problem: Problem) -> bool:
-    return isinstance(problem.guarantee, PureDP | ApproxDP)
+    return not problem.guarantee.pml
 
 
 def _mechanisms(problem: Problem) -> str:

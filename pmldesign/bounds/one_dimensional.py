@@ -10,10 +10,11 @@ excess over the two directions. The least variance is the lower convex envelope 
 
     Var z >= min over a, b of (V + 2 l d) - 2 l delta,
 
-so rounding or a badly chosen l can make the bound smaller but not wrong. At delta = 0 it is
-that of the two-sided geometric law, 2 e^-eps / (1 - e^-eps)^2. A number that changes by n under
-n steps gives n s(n eps, delta (e^(n eps) - 1)/(e^eps - 1)) <= s(eps, delta), which keeps the table
-short when eps and delta are tiny.
+so rounding or a badly chosen l can make the bound smaller but not wrong. From delta = 1/2 on, the
+envelope is the line to (d, V) = (1, 0): (1 - delta) min over a + b > 0 of V / (1 - d). At delta = 0
+it is that of the two-sided geometric law, 2 e^-eps / (1 - e^-eps)^2. A number that changes by n
+under n steps gives n s(n eps, delta (e^(n eps) - 1)/(e^eps - 1)) <= s(eps, delta), which keeps the
+table short when eps and delta are tiny.
 
 Staircase. If every change t in [-1, 1] occurs (data of real values), epsilon-DP needs
 
@@ -37,9 +38,9 @@ import math
 import numpy as np
 from scipy.special import expit
 
-from pmldesign._arguments import positive
+from pmldesign.arguments import positive
 from pmldesign.errors import InvalidInputError
-from pmldesign_solvers.operators import Array
+from pmldesign_solvers.operators.operator import Array
 
 MARGIN = 1e-9
 """Relative rounding downwards; the sums of a table are good to 2^18 units, 6e-11."""
@@ -52,6 +53,9 @@ NEGLIGIBLE = 50.0
 
 LARGEST = 700.0
 """e^700 is still finite."""
+
+HUGE = 1e307
+"""A larger bound is given as this."""
 
 
 def least_deviation(epsilon: float, delta: float = 0.0) -> float:
@@ -79,10 +83,15 @@ def least_deviation(epsilon: float, delta: float = 0.0) -> float:
     if delta >= 1:
         return 0.0
     excess, variance, slopes = _truncated_geometric(epsilon, math.ceil(support / steps) + 2)
+    if delta >= excess[1]:  # the line to (1, 0), without the cancellation of delta near 1
+        steepest = min(float((variance[1:] / (1 - excess[1:])).min()), float(variance[-1]))
+        return steps * (1 - MARGIN) * math.sqrt(steepest * (1 - delta))
     met = excess <= delta
     slope = slopes[max(int(met.argmax()) - 1, 0) if met.any() else -1]
     # wider supports than the table has are covered by its last variance: it grows with the support
-    least = min(float((variance + slope * excess).min()), float(variance[-1])) - slope * delta
+    least = min(
+        float((variance + slope * (excess - delta)).min()), float(variance[-1]) - slope * delta
+    )
     return steps * (1 - MARGIN) * math.sqrt(max(least, 0.0))
 
 
@@ -120,11 +129,13 @@ def total_variation_deviation(epsilon: float, delta: float = 0.0) -> float:
     epsilon, delta = _privacy(epsilon, delta)
     furthest = min(max(1.0, 20 / epsilon), 1e300)
     n = np.unique(np.floor(np.geomspace(1, furthest, 2000)))
-    excess = delta * np.exp((n - 1) * epsilon) * np.expm1(-n * epsilon) / math.expm1(-epsilon)
+    steps = np.expm1(-n * epsilon) / math.expm1(-epsilon)  # before delta, which may underflow
+    excess = delta * np.exp((n - 1) * epsilon) * steps
     both = 2 * expit(-n * epsilon)
     overlap = both * np.maximum(1 - excess, 0.0)
     distance = np.tanh(n * epsilon / 2) + both * np.minimum(excess, 1.0)  # 1 - overlap
-    return (1 - MARGIN) / 2 * float((n * (np.sqrt(overlap) / np.sqrt(distance))).max())
+    shifts = np.minimum(np.sqrt(overlap) / np.sqrt(distance), 2 * HUGE / n)
+    return (1 - MARGIN) / 2 * float((n * shifts).max())
 
 
 def _truncated_geometric(epsilon: float, longest: int) -> tuple[Array, Array, Array]:

@@ -22,8 +22,7 @@ from __future__ import annotations
 
 import math
 
-from pmldesign.bounds.bound import Bound, Problem, lower
-from pmldesign.guarantees import ApproxDP, PureDP
+from pmldesign.bounds.bound import Bound, Problem, bound_below
 
 EVERY = "every mechanism, worst case over all data"
 
@@ -32,7 +31,7 @@ def published_bounds(problem: Problem) -> list[Bound]:
     """The paper's lower bounds, whether or not they hold."""
     deviation, reason = step_deviation(problem, general=False)
     return [
-        lower(
+        bound_below(
             "Theorem 2.1",
             None if deviation is None else deviation * problem.norm_lower,
             mechanisms="additive noise that does not depend on the data",
@@ -40,7 +39,7 @@ def published_bounds(problem: Problem) -> list[Bound]:
             source="[ZLU] Theorem 2.1, constants re-derived",
         ),
         _general(problem, "Theorem 2.1 for all", problem.norm_lower, "Theorems 2.1 and 2.9"),
-        lower(
+        bound_below(
             "Theorem 1.4",
             None,
             mechanisms=EVERY,
@@ -61,10 +60,10 @@ def step_deviation(problem: Problem, *, general: bool) -> tuple[float | None, st
         general: for every mechanism, at (2 epsilon, e^epsilon delta).
     """
     guarantee = problem.guarantee
-    if not isinstance(guarantee, PureDP | ApproxDP) or not problem.add_remove:
+    if guarantee.pml or not problem.add_remove:
         return None, "the paper speaks of DP with add-remove neighbours"
     epsilon = guarantee.epsilon
-    delta = guarantee.delta if isinstance(guarantee, ApproxDP) else 0.0
+    delta = guarantee.delta
     if general:
         # from 1 on no condition is met, so that larger values need not be told apart
         delta = math.exp(min(epsilon + math.log(delta), 1.0)) if delta > 0 else 0.0
@@ -97,7 +96,7 @@ def _general(problem: Problem, name: str, norm: float | str | None, source: str)
         reason = norm
     elif deviation is not None:
         value = deviation * norm
-    return lower(
+    return bound_below(
         name,
         value,
         mechanisms=EVERY,

@@ -22,15 +22,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from pmldesign._arguments import non_negative
-from pmldesign.bounds.bound import Bound, Problem, upper
-from pmldesign.calibration import (
+from pmldesign.arguments import non_negative
+from pmldesign.bounds.bound import Bound, Problem, bound_above
+from pmldesign.privacy.calibration import (
     analytic_gaussian_scale,
     classical_gaussian_scale,
     gaussian_delta,
 )
-from pmldesign.guarantees import ApproxDP
-from pmldesign.noise import gaussian_moment_root
+from pmldesign.privacy.noise import gaussian_moment_root
+from pmldesign.workloads.scaled import near_one
 
 EPS = float(np.finfo(np.float64).eps)
 GAUSSIAN_ONLY = "only (epsilon, delta)-DP: the scale of Gaussian noise is known for it alone here"
@@ -39,7 +39,7 @@ GAUSSIAN_ONLY = "only (epsilon, delta)-DP: the scale of Gaussian noise is known 
 def upper_bounds(problem: Problem, errors: Mapping[str, float]) -> list[Bound]:
     """The bounds, whether or not they hold, and one for each mechanism of `errors`."""
     reached = [
-        upper(
+        bound_above(
             name,
             non_negative(f"the error of {name}", error),
             mechanisms=name,
@@ -55,21 +55,21 @@ def _gaussian(problem: Problem) -> list[Bound]:
     """Exact error of Gaussian noise on the optimal strategy and on the answers."""
     guarantee, optimal, plain = problem.guarantee, None, None
     reason = GAUSSIAN_ONLY
-    if isinstance(guarantee, ApproxDP):
+    if not guarantee.pml and guarantee.delta > 0:
         sigma = analytic_gaussian_scale(1, epsilon=guarantee.epsilon, delta=guarantee.delta)
         unit = gaussian_moment_root(problem.p) * sigma
         optimal = unit * problem.norm_upper
         plain = unit * problem.queries ** (1 / problem.p) * _longest_step(problem)
         reason = f"a step of length 1 is met by a standard deviation of {sigma:.6g}"
     return [
-        upper(
+        bound_above(
             "optimal Gaussian",
             optimal,
             mechanisms="Gaussian noise on the strategy that certifies the norm",
             reason=reason,
             source="docs/bounds.md, 4",
         ),
-        upper(
+        bound_above(
             "Gaussian on the answers",
             plain,
             mechanisms="Gaussian noise on the answers themselves",
@@ -81,9 +81,13 @@ def _gaussian(problem: Problem) -> list[Bound]:
 
 def _longest_step(problem: Problem) -> float:
     """Longest step, max over v of norm(v)_2, rounded up."""
+    workload, exponent = near_one(problem.workload)
     if problem.add_remove:
-        return math.sqrt(problem.workload.longest_column())
-    return math.sqrt(problem.workload.longest_difference())
+        square = workload.longest_column()
+    else:
+        workload, left_out = workload.without_offsets()
+        square = workload.longest_difference() + math.fsum(left_out**2)
+    return math.ldexp(math.sqrt(square), exponent)
 
 
 def _theorem_d1(problem: Problem) -> Bound:
@@ -94,7 +98,7 @@ def _theorem_d1(problem: Problem) -> Bound:
         reason = f"c_p^2 = {moment:.4g} against min(p, log 2m) = {growth:.4g}"
         if moment <= growth:
             value = unit * problem.norm_upper * math.sqrt(growth)
-    return upper(
+    return bound_above(
         "Theorem D.1",
         value,
         mechanisms="Gaussian noise on the optimal strategy, classical scale",
@@ -114,7 +118,7 @@ def _theorem_2_12(problem: Problem) -> Bound:
         reason = f"c_p gamma = {needed:.4g} against n^(1/p) log n sqrt(min(p, log n)) = {norm:.4g}"
         if needed <= norm:
             value = unit * norm
-    return upper(
+    return bound_above(
         "Theorem 2.12",
         value,
         mechanisms="Gaussian noise on prefix sums by the square root, classical scale",
@@ -126,7 +130,7 @@ def _theorem_2_12(problem: Problem) -> Bound:
 def _classical(problem: Problem) -> tuple[float | None, str]:
     """The classical scale for a step of length 1 if it applies and is private, and the reason."""
     guarantee = problem.guarantee
-    if not isinstance(guarantee, ApproxDP) or not problem.add_remove:
+    if guarantee.pml or guarantee.delta == 0 or not problem.add_remove:
         return None, "the paper speaks of (epsilon, delta)-DP with add-remove neighbours"
     if guarantee.epsilon > 1 or guarantee.delta > 0.5 or math.isinf(problem.p):
         return None, "shown for epsilon up to 1, delta up to 1/2 (the classical scale) and finite p"

@@ -5,17 +5,24 @@ Commands are imported when they are called, so that `pmldesign --help` does not 
 
 from __future__ import annotations
 
+import re
 from importlib import import_module, metadata
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
-from pmldesign.errors import PmldesignError
+from pmldesign.cli.terminal import process
+from pmldesign.cli.terminal.text import nearest
+from pmldesign.errors import PmldesignError, printable
 
 COMMANDS = {
     "workload": "Show a workload, or write it to a file.",
     "optimize": "Design the optimal strategy for a workload.",
+    "stream": "Release running sums on line, a number at a time.",
     "calibrate": "Find the noise that a strategy needs for a guarantee.",
+    "release": "Answer a workload on data: a table with exact noise and intervals.",
+    "schema": "Draft the schema of a file of people.",
     "compare": "Compare strategies on a workload.",
     "bounds": "Show how close to the best possible an error is.",
     "leakage": "Show the pointwise maximal leakage of noise on a strategy.",
@@ -26,14 +33,41 @@ COMMANDS = {
 class _Commands(click.Group):
     """Finds a command in the module of its name; errors become one line and an exit code."""
 
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        """Run a command, whatever its streams are, and end as it did."""
+        with process.signals():
+            process.prepare_streams()
+            try:
+                return super().main(*arguments, **options)
+            except OSError as error:
+                return process.refuse_output(error)
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"pmldesign.cli.{cmd_name}").command
+        with process.importing():
+            command: click.Command = import_module(f"pmldesign.cli.{cmd_name}").command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {name!r}{nearest(name, COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands, without importing them, and the options of the group itself."""
+        commands = [
+            CompletionItem(name, help=text)
+            for name, text in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return commands + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
@@ -43,17 +77,24 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except PmldesignError as error:
-            click.echo(f"error: {error}", err=True)
+            process.complain(f"error: {printable(str(error))}")
             ctx.exit(error.exit_code)
         except MemoryError:
-            click.echo("error: this does not fit into memory; take a smaller workload", err=True)
+            process.complain("error: this does not fit into memory; take a smaller workload")
             ctx.exit(1)
         except click.UsageError as error:
             _in_one_line(error, ctx)
+        except (click.exceptions.Exit, click.Abort, OSError):
+            raise
+        except (KeyboardInterrupt, Exception):
+            if not process.interrupted():
+                raise
+            process.complain(f"error: {process.INTERRUPTED}")
+            ctx.exit(1)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args:
-            click.echo(ctx.get_help(), err=True)
+        if not args and not ctx.resilient_parsing:
+            process.complain(ctx.get_help())
             ctx.exit(2)
         try:
             return super().parse_args(ctx, args)
@@ -63,9 +104,16 @@ class _Commands(click.Group):
 
 def _in_one_line(error: click.UsageError, ctx: click.Context) -> NoReturn:
     path = (error.ctx or ctx).command_path
-    message = " ".join(error.format_message().rstrip(".").split())
-    click.echo(f"error: {message}; see {path} --help", err=True)
+    message = " ".join(error.format_message().rstrip(".").split()) + _hint(error)
+    process.complain(f"error: {printable(message)}; see {path} --help")
     ctx.exit(error.exit_code)
+
+
+def _hint(error: click.UsageError) -> str:
+    """The allowed value that is most like a mistyped one."""
+    kind = getattr(getattr(error, "param", None), "type", None)
+    given = re.match("'([^']*)' is not one of", error.message)
+    return nearest(given[1], kind.choices) if isinstance(kind, click.Choice) and given else ""
 
 
 def _version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
@@ -80,7 +128,7 @@ def _version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> No
     epilog=(
         "Exit codes: 0 done, 1 stopped with nothing to show, 2 an argument is wrong, 3 stopped"
         " before the requested gap (what was found is shown and written), 4 the guarantee protects"
-        " nobody, 5 no mechanism can do this, 6 a file cannot be read or written."
+        " nobody, 5 no mechanism can do this, 6 a file or output cannot be read or written."
     ),
 )
 @click.option(

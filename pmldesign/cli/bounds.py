@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from pmldesign.bounds import Bound, Kind, bounds
-from pmldesign.cli.baselines import usual_rows
+from pmldesign.bounds import Bound, Kind, all_bounds
 from pmldesign.cli.options import (
     add_options,
     build_guarantee,
@@ -16,16 +15,23 @@ from pmldesign.cli.options import (
     guarantee_options,
     json_option,
 )
-from pmldesign.cli.show import facts, number, print_json, progress, table
-from pmldesign.comparison import compare
-from pmldesign.design import design
-from pmldesign.errors import InvalidInputError
+from pmldesign.cli.reports.baselines import usual_rows
+from pmldesign.cli.terminal.completion import WorkloadName
+from pmldesign.cli.terminal.process import interrupted
+from pmldesign.cli.terminal.show import facts, note, print_json, progress, table
+from pmldesign.comparison.comparison import compare
+from pmldesign.designs.min_norm import Design, factorize
+from pmldesign.errors import InvalidInputError, NotConvergedError
 from pmldesign.files import load_workload
+from pmldesign.privacy.digits import at_least, at_most, shortest
+from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.workloads import Workload
 from pmldesign.workloads.base import count_text
+from pmldesign_solvers.norm.solution import Status
 
 
 @click.command(name="bounds")
-@click.argument("workload")
+@click.argument("workload", type=WorkloadName())
 @click.option("--p", type=float, default=2.0, show_default=True, help="Of the error; 2 to inf.")
 @add_options(guarantee_options)
 @add_options(gap_options)
@@ -35,7 +41,6 @@ def command(
     p: float,
     rel_gap: float,
     time_limit: float | None,
-    device: str,
     noise: Any,
     as_json: bool,
     **guarantee_arguments: Any,
@@ -46,23 +51,22 @@ def command(
     products and by + for unions, a .npy, .npz, .csv or .mtx file, or - for standard input. Each
     bound says which mechanisms it speaks of; those that do not apply say why.
     """
-    queries = load_workload(workload)
+    queries = load_workload(workload, note=note)
     guarantee = build_guarantee(**guarantee_arguments)
     if guarantee is None:
         raise InvalidInputError("bounds are for a guarantee; add for example --epsilon 1")
     with progress() as callback:
-        made = design(
+        factorization = factorize(
             queries,
             p=p,
             neighbours=guarantee.neighbours,
             rel_gap=rel_gap,
             time_limit=time_limit,
-            device=device,
             callback=callback,
         )
         reached = compare(
             queries,
-            [made.strategy.renamed("norm-optimal")],
+            [factorization.strategy.renamed("least-norm")],
             p=p,
             guarantee=guarantee,
             noise=noise,
@@ -76,8 +80,8 @@ def command(
             neighbours=guarantee.neighbours,
             announce=callback,
         )
-    norm = made.certificate
-    found = bounds(
+    norm = factorization.certificate
+    listed = all_bounds(
         queries,
         norm_lower=norm.lower,
         norm_upper=norm.upper,
@@ -86,33 +90,63 @@ def command(
         errors={f"{row.strategy}, {row.noise} noise": row.error for row in [*reached.rows, *usual]},
     )
     if as_json:
-        print_json([{**asdict(bound), "holds": bound.holds} for bound in found])
-        return
+        numbers = guarantee.to_json()
+        print_json(
+            [
+                {**asdict(bound), "holds": bound.holds, "guarantee_numbers": numbers}
+                for bound in listed
+            ]
+        )
+    else:
+        _show(queries, factorization, p, guarantee, listed)
+    if interrupted() or factorization.status is Status.INTERRUPTED:
+        raise NotConvergedError("interrupted: what is shown holds, but more time may improve it")
+
+
+def _show(
+    queries: Workload,
+    factorization: Design,
+    p: float,
+    guarantee: Guarantee,
+    listed: tuple[Bound, ...],
+) -> None:
+    """The bounds as tables, under what they are about."""
+    norm = factorization.certificate
     m, n = queries.shape
     facts(
         [
             ("workload", f"{queries.name}: {count_text(m)} queries on {count_text(n)} cells"),
-            ("norm", f"gamma_({p:g}) between {norm.lower:.9g} and {norm.upper:.9g}"),
+            (
+                "norm",
+                f"gamma_({shortest(p)}) between {at_most(norm.lower, 9)}"
+                f" and {at_least(norm.upper, 9)}",
+            ),
             ("guarantee", guarantee.describe(n)),
         ]
     )
-    _print(found)
+    _print(listed)
 
 
-def _print(found: tuple[Bound, ...]) -> None:
-    """The bounds that hold by size, then the reasons of the others."""
-    ordered = sorted(
-        (bound.value, index) for index, bound in enumerate(found) if bound.value is not None
-    )
+def _rounded(kind: Kind, value: float) -> str:
+    return at_most(value) if kind is Kind.LOWER else at_least(value)
+
+
+def _print(listed: tuple[Bound, ...]) -> None:
+    """The bounds that hold by the size that is shown, then the reasons of the others."""
+    shown = [
+        (bound, _rounded(bound.kind, bound.value)) for bound in listed if bound.value is not None
+    ]
+    shown.sort(key=lambda pair: float(pair[1]))
     click.echo()
     table(
         ["bound", "kind", "value", "mechanisms"],
         [
-            [found[i].name, found[i].kind.value, number(value), found[i].mechanisms]
+            [bound.name, kind.value, value, bound.mechanisms]
             for kind in Kind
-            for value, i in ordered
-            if found[i].kind is kind
+            for bound, value in shown
+            if bound.kind is kind
         ],
+        texts=["bound", "mechanisms"],
     )
     click.echo("\nnot applicable:")
-    facts([(f"  {bound.name}", bound.reason) for bound in found if not bound.holds])
+    facts([(f"  {bound.name}", bound.reason) for bound in listed if not bound.holds])

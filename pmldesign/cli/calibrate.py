@@ -14,23 +14,26 @@ from pmldesign.cli.options import (
     load_strategy,
     strategy_help,
 )
-from pmldesign.cli.show import facts, number, print_json
+from pmldesign.cli.terminal.completion import WorkloadName
+from pmldesign.cli.terminal.show import facts, note, number, print_json
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import load_workload
-from pmldesign.guarantees import Guarantee
-from pmldesign.mechanism import Mechanism, mechanism
-from pmldesign.neighbours import Neighbours
-from pmldesign.noise import Noise
-from pmldesign.strategies import MarginalsStrategy, Strategy
+from pmldesign.mechanisms import Mechanism, mechanism
+from pmldesign.privacy.digits import at_least, shortest
+from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy.noise import Noise
+from pmldesign.strategies import MarginalsStrategy, Strategy, TablesStrategy
 from pmldesign.workloads import DenseWorkload, Workload
 from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, count_text
 
 
 @click.command(name="calibrate", epilog=strategy_help)
-@click.argument("strategy")
+@click.argument("strategy", type=WorkloadName())
 @add_options(guarantee_options)
 @click.option(
     "--workload",
+    type=WorkloadName(),
     metavar="WORKLOAD",
     help="What is answered from the strategy, for the errors; by default what it measures.",
 )
@@ -61,21 +64,21 @@ def command(
         raise InvalidInputError("calibrate needs a guarantee; add for example --epsilon 1")
     if (
         workload is None
-        and isinstance(measured, MarginalsStrategy)
+        and isinstance(measured, MarginalsStrategy | TablesStrategy)
         and measured.cells > WRITTEN_CELLS
         and guarantee.neighbours is Neighbours.REPLACE
     ):
         raise InvalidInputError(
             f"strategy {measured.name!r} is not written out; give --workload, what is answered"
         )
-    queries = _itself(measured) if workload is None else load_workload(workload)
-    made = mechanism(
+    queries = _itself(measured) if workload is None else load_workload(workload, note=note)
+    noisy = mechanism(
         measured, queries, guarantee=guarantee, noise=noise, p=p, allow_vacuous=allow_vacuous
     )
     if as_json:
-        print_json(_as_json(made, guarantee, measured.name, p))
+        print_json(_as_json(noisy, guarantee, measured.name, p))
     else:
-        _print(made, guarantee, measured.name, p)
+        _print(noisy, guarantee, measured.name, p)
 
 
 def _itself(measured: Strategy) -> Workload:
@@ -89,48 +92,52 @@ def _itself(measured: Strategy) -> Workload:
     return DenseWorkload(measured.matrix, name=measured.name)
 
 
-def _as_json(made: Mechanism, guarantee: Guarantee, name: str, p: float) -> dict[str, Any]:
+def _as_json(noisy: Mechanism, guarantee: Guarantee, name: str, p: float) -> dict[str, Any]:
     return {
         "strategy": name,
-        "cells": made.strategy.cells,
-        "noise": made.noise.value,
-        "scale": made.scale,
-        "sensitivity": made.sensitivity,
-        "guarantee": guarantee.describe(made.strategy.cells),
-        "achieved": made.calibration.achieved if made.calibration else None,
-        "workload": made.workload.name,
+        "cells": noisy.strategy.cells,
+        "noise": noisy.noise.value,
+        "scale": noisy.scale,
+        "sensitivity": noisy.sensitivity,
+        "guarantee": guarantee.describe(noisy.strategy.cells),
+        "guarantee_numbers": guarantee.to_json(),
+        "achieved": noisy.calibration.achieved if noisy.calibration else None,
+        "workload": noisy.workload.name,
         "p": p,
-        "error": made.error(p),
-        "rmse": made.rmse,
-        "max_std": made.max_std,
+        "error": noisy.error(p),
+        "rmse": noisy.rmse,
+        "max_std": noisy.max_std,
     }
 
 
-def _print(made: Mechanism, guarantee: Guarantee, name: str, p: float) -> None:
-    gaussian = made.noise is Noise.GAUSSIAN
+def _print(noisy: Mechanism, guarantee: Guarantee, name: str, p: float) -> None:
+    gaussian = noisy.noise is Noise.GAUSSIAN
     kind = "standard deviation" if gaussian else "b, density exp(-|z|/b)/(2b)"
     lines = [
         (
             "strategy",
-            f"{name}: {count_text(made.strategy.shape[0])} measurements of "
-            f"{count_text(made.strategy.cells)} cells",
+            f"{name}: {count_text(noisy.strategy.shape[0])} measurements of "
+            f"{count_text(noisy.strategy.cells)} cells",
         ),
-        ("guarantee", guarantee.describe(made.strategy.cells)),
-        ("noise", f"{made.noise.value}, scale {made.scale:.9g} ({kind}) on every measurement"),
+        ("guarantee", guarantee.describe(noisy.strategy.cells)),
+        (
+            "noise",
+            f"{noisy.noise.value}, scale {at_least(noisy.scale, 9)} ({kind}) on every measurement",
+        ),
         (
             "sensitivity",
-            f"{number(made.sensitivity)} ({'l2' if gaussian else 'l1'}, "
-            f"{made.neighbours.value} neighbours)",
+            f"{number(noisy.sensitivity)} ({'l2' if gaussian else 'l1'}, "
+            f"{noisy.neighbours.value} neighbours)",
         ),
     ]
-    if made.calibration is not None:
+    if noisy.calibration is not None:
         loss = "delta" if gaussian else "epsilon"
-        lines.append(("achieved", f"{loss} {made.calibration.achieved:.9g}"))
+        lines.append(("achieved", f"{loss} {at_least(noisy.calibration.achieved, 9)}"))
     lines.append(
         (
             "error",
-            f"err_{p:g} {number(made.error(p))}, rmse {number(made.rmse)}, "
-            f"max std {number(made.max_std)} on {made.workload.name}",
+            f"err_{shortest(p)} {number(noisy.error(p))}, rmse {number(noisy.rmse)}, "
+            f"max std {number(noisy.max_std)} on {noisy.workload.name}",
         )
     )
     facts(lines)

@@ -1,4 +1,4 @@
-"""pmldesign compare WORKLOAD... --p 2,4,inf --strategies optimal,tree,haar [guarantee options]."""
+"""pmldesign compare WORKLOAD... --p 2,4,inf --strategies design,tree,haar [guarantee options]."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from pmldesign.cli.compare_table import heading, rows_table
 from pmldesign.cli.options import (
     add_options,
     build_guarantees,
@@ -18,20 +17,21 @@ from pmldesign.cli.options import (
     json_option,
     numbers,
 )
-from pmldesign.cli.show import facts, print_json, progress
-from pmldesign.comparison import OPTIMAL, Comparison, compare_all
+from pmldesign.cli.reports.comparison import heading, rows_table
+from pmldesign.cli.terminal.completion import FILE_ENDINGS, StrategyNames, WorkloadName
+from pmldesign.cli.terminal.show import facts, note, print_json, progress
+from pmldesign.comparison.comparison import DESIGN, LEAST_NORM, Comparison, compare_all
+from pmldesign.comparison.parallel import check_jobs
 from pmldesign.errors import FileError, NotConvergedError
 from pmldesign.files import atomic_write, check_writable, load_workload, read_strategy
-from pmldesign.parallel import check_jobs
 from pmldesign.strategies import BASELINES, Strategy
 from pmldesign.workloads import expand_family
 
-FILE_ENDINGS = (".npy", ".npz", ".csv", ".mtx")
-USUAL = (OPTIMAL, "tree", "haar", "identity", "workload")
+USUAL = (DESIGN, "tree", "haar", "identity", "workload")
 
 
 @click.command(name="compare")
-@click.argument("workloads", metavar="WORKLOAD...", nargs=-1, required=True)
+@click.argument("workloads", metavar="WORKLOAD...", nargs=-1, required=True, type=WorkloadName())
 @click.option(
     "--p",
     "exponents",
@@ -42,15 +42,24 @@ USUAL = (OPTIMAL, "tree", "haar", "identity", "workload")
 )
 @click.option(
     "--strategies",
+    type=StrategyNames(),
     metavar="NAME[,NAME...]",
-    help="optimal, names of baselines, files, or all. Default: "
+    help="design (the best found), least-norm, names of baselines, files, or all. Default: "
     + ",".join(USUAL)
     + ". Baselines: "
-    + ", ".join(known.name for known in BASELINES)
+    + ", ".join(baseline.name for baseline in BASELINES)
     + ", tree:B, weighted-tree:B.",
 )
 @add_options(guarantee_list_options)
 @add_options(gap_options)
+@click.option(
+    "--search-time",
+    type=float,
+    default=20.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="For the searches of each design, as for optimize.",
+)
 @click.option("--jobs", type=int, default=1, show_default=True, help="Processes (the jobs extra).")
 @click.option(
     "--csv",
@@ -72,7 +81,7 @@ def command(
     strategies: str | None,
     rel_gap: float,
     time_limit: float | None,
-    device: str,
+    search_time: float,
     jobs: int,
     csv_path: Path | None,
     plot: Path | None,
@@ -98,7 +107,8 @@ def command(
     values = numbers("--p", exponents, example="2,4,inf")
     guarantees = build_guarantees(**guarantee_arguments)
     check_jobs(jobs)
-    queries = [load_workload(name) for text in workloads for name in expand_family(text)]
+    names = [name for text in workloads for name in expand_family(text)]
+    queries = [load_workload(name, note=note) for name in names]
     with progress() as report:
         shown = compare_all(
             queries,
@@ -109,7 +119,7 @@ def command(
             neighbours=guarantee_arguments["neighbours"] or "add-remove",
             rel_gap=rel_gap,
             time_limit=time_limit,
-            device=device,
+            search_time=search_time,
             leave_out=strategies in (None, "all"),
             jobs=jobs,
             callback=report,
@@ -118,12 +128,18 @@ def command(
     if csv_path is not None:
         _write_csv(csv_path, shown)
     if as_json:
-        print_json(_as_json(shown[0]) if len(shown) == 1 else [_as_json(one) for one in shown])
+        print_json(
+            _as_json(shown[0])
+            if len(shown) == 1
+            else [_as_json(comparison) for comparison in shown]
+        )
     else:
         facts(heading(shown))
         click.echo()
-        rows_table([row for one in shown for row in one.rows])
-        for reason in dict.fromkeys(reason for one in shown for reason in one.left_out):
+        rows_table([row for comparison in shown for row in comparison.rows])
+        for reason in dict.fromkeys(
+            reason for comparison in shown for reason in comparison.left_out
+        ):
             click.echo(f"\nleft out: {reason}")
     if plot is not None:
         from pmldesign.plots import plot_comparisons
@@ -137,22 +153,22 @@ def _strategies(text: str | None) -> list[str | Strategy]:
     if text is None:
         return [*USUAL]
     if text == "all":
-        return [OPTIMAL, *(known.name for known in BASELINES)]
+        return [DESIGN, LEAST_NORM, *(baseline.name for baseline in BASELINES)]
     names = [name.strip() for name in text.split(",")]
     return [read_strategy(n) if n.lower().endswith(FILE_ENDINGS) else n for n in names]
 
 
 def _require_finished(shown: Sequence[Comparison]) -> None:
     """Refuse designs that stopped early, and a comparison that Ctrl-C ended."""
-    for one in shown:
-        for made in one.designs.values():
-            made.require_optimal()
-    if any(one.interrupted for one in shown):
+    for comparison in shown:
+        for design in comparison.designs.values():
+            design.require_optimal()
+    if any(comparison.interrupted for comparison in shown):
         raise NotConvergedError("interrupted: only what was finished is shown; run it again")
 
 
 def _write_csv(path: Path, shown: Sequence[Comparison]) -> None:
-    rows = [row.to_record() for one in shown for row in one.rows]
+    rows = [row.to_record() for comparison in shown for row in comparison.rows]
     with atomic_write(path, "w") as handle:
         writer = csv.DictWriter(handle, fieldnames=list(rows[0]), lineterminator="\n")
         writer.writeheader()
@@ -166,16 +182,17 @@ def _as_json(shown: Comparison) -> dict[str, Any]:
         "queries": m,
         "cells": n,
         "guarantee": None if shown.guarantee is None else shown.guarantee.describe(n),
+        "guarantee_numbers": None if shown.guarantee is None else shown.guarantee.to_json(),
         "strategies": [row.to_record() for row in shown.rows],
         "norms": [
             {
                 "p": p,
-                "lower": made.certificate.lower,
-                "upper": made.certificate.upper,
-                "gap": made.certificate.gap,
-                "status": made.status.name.lower(),
+                "lower": design.certificate.lower,
+                "upper": design.certificate.upper,
+                "gap": design.certificate.gap,
+                "status": design.status.name.lower(),
             }
-            for p, made in shown.designs.items()
+            for p, design in shown.designs.items()
         ],
         "left_out": list(shown.left_out),
     }

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
-from pmldesign.cli.show import facts, print_json, table
+from pmldesign.cli.terminal.show import facts, print_json, table
 from pmldesign.envelope import (
     Channel,
     EnvelopeCurve,
@@ -21,6 +21,7 @@ from pmldesign.envelope import (
     pointwise_leakage,
     theorem3_bound,
 )
+from pmldesign.errors import FileError
 from pmldesign.files import atomic_write, check_writable, load_channel
 
 
@@ -97,6 +98,8 @@ def _check_paths(plot: Path | None, output: Path | None) -> None:
 
         check_plot_path(plot)
     if output is not None:
+        if output.suffix.lower() != ".csv":
+            raise FileError(f"cannot write {str(output)!r}: a post-processing ends in .csv")
         check_writable(output)
 
 
@@ -117,17 +120,17 @@ def _at(channel: Channel, delta: float, output: Path | None) -> dict[str, Any]:
     }
 
 
-def _curve(channel: Channel, found: EnvelopeCurve) -> dict[str, Any]:
+def _curve(channel: Channel, curve: EnvelopeCurve) -> dict[str, Any]:
     bounds = {"theorem3": theorem3_bound, "cvar": cvar_bound, "binary": binary_envelope}
-    deltas = found.deltas.tolist()
+    deltas = curve.deltas.tolist()
     return {
         "delta": deltas,
-        "exact": found.upper.tolist(),
-        "exact_lower": found.lower.tolist(),
+        "exact": curve.upper.tolist(),
+        "exact_lower": curve.lower.tolist(),
         **{name: [bound(channel, point) for point in deltas] for name, bound in bounds.items()},
         "plateaus": [
             {"level": plateau.level, "start": plateau.start, "end": plateau.end}
-            for plateau in found.plateaus
+            for plateau in curve.plateaus
         ],
     }
 
@@ -147,7 +150,7 @@ def _plot(report: dict[str, Any], path: Path) -> None:
 
 
 def _show(report: dict[str, Any]) -> None:
-    known = [
+    lines = [
         ("channel", report["channel"]),
         ("values of the secret", str(report["secrets"])),
         ("outputs", str(report["outputs"])),
@@ -155,7 +158,7 @@ def _show(report: dict[str, Any]) -> None:
         ("largest leakage of an output", _nats(report["largest_leakage"])),
     ]
     if "delta" in report:
-        known += [
+        lines += [
             ("delta", f"{report['delta']:g}"),
             ("Theorem 3, from above", _nats(report["theorem3"])),
             ("CVaR bound, from above", _nats(report["cvar"])),
@@ -163,7 +166,7 @@ def _show(report: dict[str, Any]) -> None:
             ("quantile, from below", _nats(report["quantile"])),
             ("binary envelope, from below", _nats(report["binary"])),
         ]
-    facts(known)
+    facts(lines)
     if "curve" not in report:
         return
     curve = report["curve"]

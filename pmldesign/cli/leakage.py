@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import click
 
-from pmldesign.calibration import gaussian_delta
+from pmldesign.api import leakage
 from pmldesign.cli.options import json_option, load_strategy, numbers, strategy_help
-from pmldesign.cli.show import facts, number, print_json, table
+from pmldesign.cli.terminal.completion import WorkloadName
+from pmldesign.cli.terminal.show import facts, print_json, table
 from pmldesign.errors import InvalidInputError
-from pmldesign.leakage import (
-    extreme_output_leakage,
-    gaussian_envelope_delta,
-    gaussian_slack_delta,
-    laplace_leakage,
-)
-from pmldesign.neighbours import Neighbours, l1_sensitivity, l2_sensitivity
+from pmldesign.privacy.digits import at_least, at_most, shortest
+
+Alpha = float | tuple[float, ...]
+
+ASKED = ("scale", "alpha", "epsilon")
 
 
 @click.command(name="leakage", epilog=strategy_help)
-@click.argument("strategy")
+@click.argument("strategy", type=WorkloadName())
 @click.option(
     "--scale",
     "scales",
@@ -32,9 +32,14 @@ from pmldesign.neighbours import Neighbours, l1_sensitivity, l2_sensitivity
 @click.option(
     "--alpha",
     "alphas",
-    required=True,
     metavar="ALPHA[,ALPHA...]",
     help="Every cell has at least this probability; in (0, 1/cells].",
+)
+@click.option(
+    "--alpha-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The least probability of each cell, one number a cell.",
 )
 @click.option(
     "--noise",
@@ -43,38 +48,46 @@ from pmldesign.neighbours import Neighbours, l1_sensitivity, l2_sensitivity
     show_default=True,
     help="The noise on every measurement.",
 )
-@click.option("--epsilon", type=float, help="Gaussian noise: the leakage whose delta is asked for.")
+@click.option(
+    "--epsilon",
+    "epsilons",
+    metavar="EPSILON[,EPSILON...]",
+    help="Gaussian noise: the leakage whose delta is asked for.",
+)
 @json_option
 def command(
-    strategy: str, scales: str, alphas: str, noise: str, epsilon: float | None, as_json: bool
+    strategy: str,
+    scales: str,
+    alphas: str | None,
+    alpha_file: Path | None,
+    noise: str,
+    epsilons: str | None,
+    as_json: bool,
 ) -> None:
     """Show the pointwise maximal leakage of noise on what STRATEGY measures.
 
-    Several scales or alphas give a row for each pair. Leakage is in nats; it is that about one
-    record out of any number of independent ones.
+    Several scales, alphas or epsilons give a row for each combination. Leakage is in nats; it is
+    that about one record out of any number of independent ones.
     """
-    matrix = load_strategy(strategy).matrix
-    pairs = list(
-        product(
-            numbers("--scale", scales, example="0.5,1,2"),
-            numbers("--alpha", alphas, example="0.01,0.05"),
-        )
-    )
-    if noise == "gaussian":
-        if epsilon is None:
-            raise InvalidInputError(
-                "Gaussian noise leaks any amount with some probability; give --epsilon to see it"
-            )
-        rows = [_gaussian(matrix, scale, alpha, epsilon) for scale, alpha in pairs]
-    elif epsilon is not None:
+    least = _alphas(alphas, alpha_file)
+    at = numbers("--scale", scales, example="0.5,1,2")
+    if noise == "laplace" and epsilons is not None:
         raise InvalidInputError("--epsilon is for --noise gaussian; leave it out")
-    else:
-        rows = [_laplace(matrix, scale, alpha) for scale, alpha in pairs]
+    if noise == "gaussian" and epsilons is None:
+        raise InvalidInputError(
+            "Gaussian noise leaks any amount with some probability; give --epsilon to see it"
+        )
+    measured = load_strategy(strategy)
+    of: list[Any] = [None] if epsilons is None else numbers("--epsilon", epsilons, example="0.5,1")
+    rows = [
+        leakage(measured, scale=scale, alpha=alpha, noise=noise, epsilon=epsilon)
+        for scale, alpha, epsilon in product(at, least, of)
+    ]
     if as_json:
         print_json(rows[0] if len(rows) == 1 else rows)
         return
     names = list(rows[0])
-    table(names, [[_cell(row[name]) for name in names] for row in rows])
+    table(names, [[_cell(name, row[name]) for name in names] for row in rows])
     click.echo()
     facts(_EXPLAINED[noise])
 
@@ -93,34 +106,24 @@ _EXPLAINED = {
 }
 
 
-def _laplace(matrix: Any, scale: float, alpha: float) -> dict[str, float | None]:
-    bound = laplace_leakage(matrix, scale=scale, alpha=alpha)
-    try:
-        extreme: float | None = extreme_output_leakage(matrix, scale=scale, alpha=alpha)
-    except InvalidInputError:
-        if scale <= 0:
-            raise
-        extreme = None  # too many sign patterns to enumerate
-    return {
-        "scale": scale,
-        "alpha": alpha,
-        "corollary1": bound,
-        "dp": l1_sensitivity(matrix, Neighbours.REPLACE) / scale,
-        "extreme_output": extreme,
-    }
+def _alphas(alphas: str | None, alpha_file: Path | None) -> list[Alpha]:
+    """The values of --alpha, or the vector in --alpha-file."""
+    if (alphas is None) == (alpha_file is None):
+        raise InvalidInputError("give either --alpha, such as 0.01,0.05, or --alpha-file")
+    if alphas is not None:
+        return [*numbers("--alpha", alphas, example="0.01,0.05")]
+    from pmldesign.files import read_workload
+
+    assert alpha_file is not None
+    return [tuple(read_workload(alpha_file).to_dense().ravel().tolist())]
 
 
-def _gaussian(matrix: Any, scale: float, alpha: float, epsilon: float) -> dict[str, float | None]:
-    arguments: Any = {"scale": scale, "epsilon": epsilon, "alpha": alpha}
-    return {
-        "scale": scale,
-        "alpha": alpha,
-        "epsilon": epsilon,
-        "slack": gaussian_slack_delta(matrix, **arguments),
-        "envelope": gaussian_envelope_delta(matrix, **arguments),
-        "dp": gaussian_delta(l2_sensitivity(matrix, Neighbours.REPLACE), scale, epsilon),
-    }
-
-
-def _cell(value: float | None) -> str:
-    return "too large" if value is None else number(value)
+def _cell(name: str, value: Any) -> str:
+    """What was asked for with all its digits, upper bounds rounded up, the lower one down."""
+    if value is None:
+        return "too large"
+    if isinstance(value, tuple):
+        return f"{shortest(min(value))}..{shortest(max(value))}"
+    if name in ASKED:
+        return shortest(value)
+    return at_most(value) if name == "extreme_output" else at_least(value)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from pmldesign.cli.baselines import usual_rows
-from pmldesign.cli.optimize_report import as_json as to_json
-from pmldesign.cli.optimize_report import print_report
+from pmldesign.bounds import Bound
 from pmldesign.cli.options import (
     add_options,
     build_guarantee,
@@ -17,23 +17,28 @@ from pmldesign.cli.options import (
     given,
     guarantee_options,
     json_option,
+    load_queries,
+    schema_option,
 )
-from pmldesign.cli.show import print_json, progress
-from pmldesign.comparison import Row, as_row, with_ratios
-from pmldesign.design import METHODS
+from pmldesign.cli.reports.baselines import usual_rows
+from pmldesign.cli.reports.comparison import rows_table
+from pmldesign.cli.reports.designs import as_json as to_json
+from pmldesign.cli.reports.designs import print_bound, print_design
+from pmldesign.cli.terminal.completion import WorkloadName
+from pmldesign.cli.terminal.show import note, print_json, progress
+from pmldesign.comparison.comparison import DESIGN, LEAST_NORM, Row, as_row, best_first, with_ratios
+from pmldesign.designs.best_noise import Optimized, all_designs
+from pmldesign.designs.min_norm import METHODS
 from pmldesign.errors import InvalidInputError, NotConvergedError
-from pmldesign.files import check_strategy_path, load_workload, write_strategy
-from pmldesign.guarantees import PML, Guarantee, PureDP
-from pmldesign.mechanism import require_feasible
-from pmldesign.neighbours import Neighbours
-from pmldesign.optimization import Optimized, optimize
-from pmldesign.workloads import KroneckerWorkload, MarginalsWorkload, Workload
-from pmldesign_solvers.l1_solution import L1Status
-from pmldesign_solvers.merged import MergedWorkload
+from pmldesign.files import check_strategy_path, write_strategy
+from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy.noise import Noise
+from pmldesign_solvers.search.solution import L1Status
 
 
 @click.command(name="optimize")
-@click.argument("workload")
+@click.argument("workload", type=WorkloadName())
 @click.option("--p", type=float, default=2.0, show_default=True, help="Of the error; 2 to inf.")
 @add_options(guarantee_options)
 @add_options(gap_options)
@@ -58,6 +63,12 @@ from pmldesign_solvers.merged import MergedWorkload
     help="Make the strategy lower triangular: the same error, usable on a stream.",
 )
 @click.option(
+    "--buffers",
+    type=int,
+    metavar="K",
+    help="Running sums: how many numbers a stream may keep; by default what the gap asks for.",
+)
+@click.option(
     "--search-time",
     type=float,
     default=20.0,
@@ -75,17 +86,19 @@ from pmldesign_solvers.merged import MergedWorkload
     metavar="FILE",
     help="Write the strategy: .npz.",
 )
+@add_options([schema_option])
 @json_option
 def command(
     workload: str,
+    schema: Path | None,
     p: float,
     rel_gap: float,
     time_limit: float | None,
-    device: str,
     max_steps: int,
     method: Any,
     solver: str,
     streaming: bool,
+    buffers: int | None,
     search_time: float,
     seed: int,
     output: Path | None,
@@ -105,17 +118,16 @@ def command(
         raise InvalidInputError("--solver is for --method primal or dual; leave it out")
     if given("max_steps") and method != "scaling":
         raise InvalidInputError("--max-steps is for --method scaling; take --time-limit instead")
-    queries = load_workload(workload)
+    queries = load_queries(workload, schema, note)
     guarantee = build_guarantee(**guarantee_arguments)
     relation = Neighbours(guarantee_arguments["neighbours"] or "add-remove")
     if guarantee is not None:
         relation = guarantee.neighbours
     if streaming:
-        _require_streaming(queries, relation, method)
-        noise = _streaming_noise(guarantee, noise)
-    require_feasible(guarantee, queries.shape[1], noise=noise, p=p)
+        noise = _streaming_noise(guarantee, relation, noise)
+    start = time.perf_counter()
     with progress() as callback:
-        found = optimize(
+        best = all_designs(
             queries,
             p=p,
             guarantee=guarantee,
@@ -124,17 +136,23 @@ def command(
             rel_gap=rel_gap,
             max_steps=max_steps,
             time_limit=time_limit,
-            device=device,
             method=method,
             solver=solver,
             streaming=streaming,
+            buffers=buffers,
             search_time=search_time,
             seed=seed,
             callback=callback,
         )
-        if output is not None:  # before the table, which may take longer
-            best = found.best
-            write_strategy(output, found.designs[best], mechanism=found.mechanisms[best])
+        # first what was asked for, then what it is compared with, which may take longer
+        if output is not None:
+            write_strategy(output, best.designs[best.best], mechanism=best.mechanisms[best.best])
+        if not as_json:
+            print_design(best, output)
+        deadline = None if time_limit is None else start + time_limit
+        bound = _bound(best, deadline, callback)
+        if not as_json:
+            print_bound(best, bound)
         usual = usual_rows(
             queries,
             p=p,
@@ -142,54 +160,56 @@ def command(
             noise=noise,
             neighbours=relation,
             announce=callback,
+            deadline=deadline,
         )
-    rows = with_ratios([*_own_rows(found), *usual])
+    rows = best_first(with_ratios([*_own_rows(best), *usual]))
     if as_json:
-        print_json(to_json(found, rows, output))
+        print_json(to_json(best, bound, rows, output))
     else:
-        print_report(found, rows, output)
-    found.norm_design.require_optimal()
-    for searched in (found.gaussian_design, found.laplace_design):
+        click.echo()
+        rows_table(rows)
+    best.norm_design.require_optimal()
+    for searched in (best.gaussian_design, best.laplace_design):
         if searched is not None and searched.status is L1Status.INTERRUPTED:
             raise NotConvergedError(searched.status.value)
 
 
-def _own_rows(found: Optimized) -> list[Row]:
-    """The designs, the best one first; that of least norm may not be meant for its noise."""
-    names = ["design"] * len(found.designs)
-    if found.mechanisms[0].noise in [one.noise for one in found.mechanisms[1:]]:
-        names[0] = "norm-optimal"
-    p = found.norm_design.p
-    rows = [as_row(name, p, one) for name, one in zip(names, found.mechanisms, strict=True)]
-    return [rows.pop(found.best), *rows]
+def _bound(
+    best: Optimized, deadline: float | None, announce: Callable[[str], None]
+) -> Bound | None:
+    """The lower bound for every mechanism, unless the limit or Ctrl-C comes first."""
+    if best.guarantee is None:
+        return None
+    if deadline is not None and time.perf_counter() >= deadline:
+        note("the lower bound is left out: the time limit came first")
+        return None
+    announce("bounding the error of every mechanism")
+    try:
+        return best.lower_bound()
+    except KeyboardInterrupt:
+        note("the lower bound is left out: interrupted")
+        return None
 
 
-def _streaming_noise(guarantee: Guarantee | None, noise: Any) -> Any:
+def _own_rows(best: Optimized) -> list[Row]:
+    """The designs, the best one first; that of least norm may not be the best for its noise."""
+    names = [DESIGN] * len(best.designs)
+    if best.mechanisms[0].noise in [other.noise for other in best.mechanisms[1:]]:
+        names[0] = LEAST_NORM
+    p = best.norm_design.p
+    rows = [
+        as_row(name, p, mechanism) for name, mechanism in zip(names, best.mechanisms, strict=True)
+    ]
+    return [rows.pop(best.best), *rows]
+
+
+def _streaming_noise(guarantee: Guarantee | None, relation: Neighbours, noise: Any) -> Any:
     """Gaussian noise, which does not mind the rotation to lower triangular form."""
-    if noise == "laplace" or isinstance(guarantee, PureDP | PML):
+    if relation is Neighbours.REPLACE:
+        return noise  # refused by `optimize`, for another reason
+    if noise == "laplace" or (guarantee is not None and not guarantee.admits(Noise.GAUSSIAN)):
         raise InvalidInputError(
             "--streaming is for Gaussian noise: a lower-triangular form has the same l2 norms, but"
             " other l1 norms; leave it out, or give --delta"
         )
     return "gaussian"
-
-
-def _require_streaming(queries: Workload, relation: Neighbours, method: str) -> None:
-    """Refuse before the solve what has no lower-triangular strategy."""
-    if relation is Neighbours.REPLACE:
-        raise InvalidInputError(
-            "--streaming is for add-remove neighbours: with a public total a strategy has rank"
-            " cells - 1 and no lower-triangular form; leave it out"
-        )
-    if isinstance(queries, MarginalsWorkload):
-        raise InvalidInputError(
-            "--streaming is for workloads whose cells have an order in time; marginals have none;"
-            " leave it out"
-        )
-    factors = queries.factors if isinstance(queries, KroneckerWorkload) else (queries,)
-    # the programs may return more measurements than the rank of the workload
-    if method == "scaling" and any(MergedWorkload(one).rank < one.shape[1] for one in factors):
-        raise InvalidInputError(
-            f"--streaming needs a workload of rank {queries.shape[1]}, one for each cell, and"
-            f" {queries.name!r} has less: add queries that tell all cells apart, or leave it out"
-        )

@@ -9,13 +9,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.guarantees import PML, ApproxDP, ApproxPML, EnvelopePML, Guarantee, PureDP
+from pmldesign.privacy.guarantees import PML, ApproxDP, ApproxPML, EnvelopePML, Guarantee, PureDP
 
 if TYPE_CHECKING:
     from pmldesign.strategies import Strategy
+    from pmldesign.workloads import Workload
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
+schema_option = click.option(
+    "--schema",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Attributes of people: WORKLOAD is then written with their names (docs/release.md).",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 
 gap_options: list[Decorator] = [
@@ -29,14 +36,6 @@ gap_options: list[Decorator] = [
     ),
     click.option(
         "--time-limit", type=float, metavar="SECONDS", help="Stop after this time (each design)."
-    ),
-    click.option(
-        "--device",
-        default="cpu",
-        show_default=True,
-        metavar="NAME",
-        help="Where matrices are decomposed: cpu, or a device of PyTorch such as cuda (the gpu "
-        "extra).",
     ),
 ]
 
@@ -126,9 +125,9 @@ def build_guarantee(
         raise InvalidInputError("give either --alpha or --alpha-file, not both")
     least: float | tuple[float, ...] | None = alpha
     if alpha_file is not None:
-        from pmldesign.files import read_workload
+        from pmldesign.files import read_prior
 
-        least = tuple(read_workload(alpha_file).to_dense().ravel().tolist())
+        least = tuple(read_prior(alpha_file, name="alpha").tolist())
     if given("failure") and (least is None or delta is None):
         raise InvalidInputError(
             "--failure is for PML with a delta; give --alpha and --delta too, or leave it out"
@@ -194,6 +193,23 @@ def load_strategy(text: str) -> Strategy:
         return read_strategy(text)
     queries = load_workload(text)
     return workload_strategy(queries).renamed(queries.name)
+
+
+def load_queries(text: str, schema: Path | None, note: Callable[[str], None]) -> Workload:
+    """The workload that an argument means: with a schema one by names of attributes.
+
+    Raises:
+        FileError: a file cannot be read.
+        InvalidInputError: it is no workload, or no schema.
+    """
+    from pmldesign.files import load_workload
+
+    if schema is None:
+        return load_workload(text, note=note)
+    from pmldesign.release.people.queries import parse_queries
+    from pmldesign.release.people.schema import read_schema
+
+    return parse_queries(text, read_schema(schema)).workload
 
 
 def numbers(option: str, text: str, *, example: str) -> list[float]:

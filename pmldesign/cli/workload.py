@@ -7,14 +7,15 @@ from pathlib import Path
 import click
 
 from pmldesign.cli.options import json_option
-from pmldesign.cli.show import facts, print_json, table
+from pmldesign.cli.terminal.completion import WorkloadName
+from pmldesign.cli.terminal.show import facts, note, print_json, table
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import load_workload, write_workload
 from pmldesign.workloads import named_workloads
 
 
 @click.command(name="workload")
-@click.argument("workload", required=False)
+@click.argument("workload", required=False, type=WorkloadName())
 @click.option(
     "-o",
     "--output",
@@ -32,15 +33,15 @@ def command(workload: str | None, output: Path | None, as_json: bool) -> None:
     if workload is None:
         if output is not None:
             raise InvalidInputError("-o needs a WORKLOAD to write; try prefix:64")
-        names = [(known.usage, known.description, known.example) for known in named_workloads()]
+        names = [(entry.usage, entry.description, entry.example) for entry in named_workloads()]
         if as_json:
             print_json(
                 [dict(zip(("usage", "description", "example"), n, strict=True)) for n in names]
             )
         else:
-            table(["name", "queries", "example"], names)
+            table(["name", "queries", "example"], names, texts=["queries"])
         return
-    queries = load_workload(workload)
+    queries = load_workload(workload, note=note)
     if output is not None:
         write_workload(output, queries)
     m, n = queries.shape

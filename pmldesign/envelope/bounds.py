@@ -10,6 +10,9 @@ delta has V_Z >= t on it, then delta t <= E[V_Z; B] <= E[V_Y; B] <= delta CVaR_d
 of V over the worst delta of its mass. It is at most E V / delta and at most max V, which are the
 two terms of Theorem 3.
 
+The upper bounds are rounded up and the lower one down, by what rounding can change in q and r; so
+they hold in exact arithmetic.
+
 References:
     [SPP] Saeidian, Pinzon and Palamidessi, Information Leakage Envelopes, Theorem 3, Algorithm 1.
 """
@@ -22,12 +25,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.envelope.channel import Channel, check_delta
-from pmldesign.envelope.measures import (
-    conditional_maximal_leakage,
-    maximal_leakage,
-    pointwise_leakage,
-)
-from pmldesign_solvers.operators import Array
+from pmldesign.envelope.measures import conditional_maximal_leakage, maximal_leakage
+from pmldesign.envelope.programs import relative_rounding
+from pmldesign_solvers.operators.operator import Array
 
 
 def binary_envelope(channel: Channel, delta: float) -> float:
@@ -36,7 +36,9 @@ def binary_envelope(channel: Channel, delta: float) -> float:
     Raises:
         InvalidInputError: delta outside (0, 1).
     """
-    return float(np.log(_worst_mean(channel.ratios, channel.output_distribution, delta).max()))
+    taken = worst_masses(channel.ratios, channel.output_distribution, delta)
+    means = _means(channel.ratios, taken)
+    return log_down(float(means.max()) * (1 - relative_rounding(*channel.shape)))
 
 
 def cvar_bound(channel: Channel, delta: float) -> float:
@@ -46,7 +48,8 @@ def cvar_bound(channel: Channel, delta: float) -> float:
         InvalidInputError: delta outside (0, 1).
     """
     leakiest = channel.ratios.max(axis=0, keepdims=True)
-    return float(np.log(_worst_mean(leakiest, channel.output_distribution, delta)[0]))
+    mean = _means(leakiest, worst_masses(leakiest, channel.output_distribution, delta))
+    return log_up(float(mean[0]) * (1 + relative_rounding(*channel.shape)))
 
 
 def theorem3_bound(channel: Channel, delta: float) -> float:
@@ -56,9 +59,9 @@ def theorem3_bound(channel: Channel, delta: float) -> float:
         InvalidInputError: delta outside (0, 1).
     """
     check_delta(delta)
-    return min(
-        maximal_leakage(channel) - float(np.log(delta)), float(pointwise_leakage(channel).max())
-    )
+    off = 1 + relative_rounding(*channel.shape)
+    whole = channel.matrix.max(axis=0).sum() / delta
+    return log_up(float(min(whole, channel.ratios.max())) * off)
 
 
 def composition_bound(first: Channel, later: Sequence[ArrayLike], delta: float) -> float:
@@ -82,16 +85,32 @@ def composition_bound(first: Channel, later: Sequence[ArrayLike], delta: float) 
         total += conditional_maximal_leakage(so_far, mechanism)
         if number < len(later):
             so_far = so_far.compose(mechanism)
-    return total
+    steps = len(later) + 1
+    return (total + steps * relative_rounding(*so_far.shape)) * (1 + 4 * steps * 2.0**-52)
 
 
-def _worst_mean(values: Array, masses: Array, delta: float) -> Array:
-    """For every row of `values`, its mean over the delta of mass where it is largest."""
+def worst_masses(values: Array, masses: Array, delta: float) -> Array:
+    """For every row of `values`, the delta of mass where the row is largest, shape of `values`."""
     check_delta(delta)
     order = np.argsort(-values, axis=1, kind="stable")
     ordered = masses[order]
-    before = np.cumsum(ordered, axis=1) - ordered
-    taken = np.clip(delta - before, 0.0, ordered)
-    sums = (taken * np.take_along_axis(values, order, axis=1)).sum(axis=1)
-    worst: Array = np.maximum(sums / taken.sum(axis=1), 1.0)
-    return worst
+    before = np.zeros_like(ordered)  # a difference of sums would have no digits for small masses
+    np.cumsum(ordered[:, :-1], axis=1, out=before[:, 1:])
+    taken = np.empty_like(ordered)
+    np.put_along_axis(taken, order, np.clip(delta - before, 0.0, ordered), axis=1)
+    return taken
+
+
+def log_down(value: float) -> float:
+    """The logarithm, never above the true one, at least 0."""
+    return max(float(np.nextafter(np.log(value), -np.inf)), 0.0)
+
+
+def log_up(value: float) -> float:
+    """The logarithm, never below the true one, at least 0."""
+    return max(float(np.nextafter(np.log(value), np.inf)), 0.0)
+
+
+def _means(values: Array, taken: Array) -> Array:
+    means: Array = (taken * values).sum(axis=1) / taken.sum(axis=1)
+    return means

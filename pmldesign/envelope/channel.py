@@ -17,10 +17,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
-from pmldesign_solvers.operators import Array, Indices
+from pmldesign_solvers.operators.operator import Array, Indices
 
 SUM_TOLERANCE = 1e-9
 """Probabilities may miss the sum 1 by this much, the price of writing them as decimals."""
+
+SMALLEST_MASS = 1e-300
+"""Outputs that occur, but less often, are refused: products of double precision fail there."""
+
+SMALLEST_DELTA = 1e-290
+"""A smaller delta is refused, for the same reason."""
 
 SIMILAR_TOLERANCE = 1e-14
 """Two outputs are similar when their ratios r_xy agree to this relative accuracy."""
@@ -39,7 +45,8 @@ class Channel:
 
     Raises:
         InvalidInputError: entries that are not probabilities, rows or prior that do not sum to 1,
-            a prior of another length than the matrix has rows, or with a zero.
+            a prior of another length than the matrix has rows, or with a zero, or an output that
+            occurs with a positive probability below 1e-300.
     """
 
     matrix: Array
@@ -59,7 +66,13 @@ class Channel:
                 f"prior must be positive everywhere, got 0 at entry {np.argmin(weights)}; "
                 "remove the values of the secret that never occur from the prior and the channel"
             )
-        outputs = np.flatnonzero(weights @ rows > 0)
+        outputs = np.flatnonzero((rows > 0).any(axis=0))
+        rare = outputs[(weights @ rows)[outputs] < SMALLEST_MASS]
+        if len(rare):
+            raise InvalidInputError(
+                f"outputs must occur with a probability of at least {SMALLEST_MASS:g} or never, "
+                f"got less for output {rare[0]}; merge it with another output or set it to 0"
+            )
         object.__setattr__(self, "matrix", np.ascontiguousarray(rows[:, outputs]))
         object.__setattr__(self, "prior", weights)
         object.__setattr__(self, "outputs", outputs)
@@ -152,13 +165,15 @@ class Channel:
 
 
 def check_delta(delta: float) -> float:
-    """`delta` itself, a probability in (0, 1).
+    """`delta` itself, a probability in (0, 1), at least 1e-290.
 
     Raises:
-        InvalidInputError: outside, or NaN.
+        InvalidInputError: outside, smaller, or NaN.
     """
-    if not 0 < delta < 1:
-        raise InvalidInputError(f"delta must be in (0, 1), got {delta}")
+    if not SMALLEST_DELTA <= delta < 1:
+        raise InvalidInputError(
+            f"delta must be in (0, 1) and at least {SMALLEST_DELTA:g}, got {delta}"
+        )
     return float(delta)
 
 

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from pmldesign.envelope.channel import check_delta
 from pmldesign.envelope.mechanisms import randomized_response
 from pmldesign.errors import InvalidInputError
-from pmldesign_solvers.operators import Array
+from pmldesign_solvers.operators.operator import Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def randomized_response_bounds(
         reached = (index * alpha + theta * beta) / delta
     else:
         reached = alpha / last
-    p = (masses - beta) / (alpha - beta)
+    p = np.sort(randomized_response(prior, epsilon=epsilon).prior)
     allowed = (alpha * p[:index].sum() + beta) / ((index - 1) * alpha + beta)
     return RandomizedResponseBounds(float(np.log(reached)), upper, bool(p[index] <= allowed))
 

@@ -13,11 +13,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pmldesign.envelope.channel import Channel, check_delta
-from pmldesign.envelope.exact import GAP, exact_envelope
-from pmldesign.envelope.programs import dual_bound, solve_failure_program
+from pmldesign.envelope.channel import SMALLEST_DELTA, Channel, check_delta
+from pmldesign.envelope.exact import exact_envelope
+from pmldesign.envelope.programs import largest_mass
+from pmldesign.envelope.search import GAP
 from pmldesign.errors import InvalidInputError
-from pmldesign_solvers.operators import Array
+from pmldesign_solvers.operators.operator import Array
+
+_SHORTEST = 1e-9
+"""Plateaus are longer than this, relative to their start: ten times what HiGHS tolerates."""
+
+_SHORT = 1e-4
+"""Up to this length a plateau must show in the envelope at its middle: HiGHS was off by 3e-8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +68,6 @@ def envelope_curve(channel: Channel, deltas: ArrayLike) -> EnvelopeCurve:
 
     Raises:
         InvalidInputError: no deltas, or one outside (0, 1).
-        NotConvergedError: HiGHS gives up on a linear program.
     """
     points = np.unique(np.asarray(deltas, dtype=np.float64))
     if points.size == 0:
@@ -80,8 +86,7 @@ def envelope_curve(channel: Channel, deltas: ArrayLike) -> EnvelopeCurve:
 def envelope_plateaus(channel: Channel) -> tuple[Plateau, ...]:
     """All intervals of delta where the envelope is constant, from small delta to large.
 
-    Raises:
-        NotConvergedError: HiGHS gives up on a linear program.
+    A plateau whose ends HiGHS cannot tell apart is left out.
     """
     reduced = channel.reduced()
     ratios, masses = reduced.ratios, reduced.output_distribution
@@ -89,17 +94,23 @@ def envelope_plateaus(channel: Channel) -> tuple[Plateau, ...]:
     plateaus: list[Plateau] = []
     for level in _distinct(levels):
         above = level * (1 + GAP)
-        useful = np.flatnonzero(levels > above)
-        _, dual = solve_failure_program(ratios, masses, above, useful)
-        start = dual_bound(ratios, masses, dual, above)
+        _, start = largest_mass(ratios, masses, above, np.flatnonzero(levels > above))
         if start > 1 - GAP:
             break
         at_least = np.flatnonzero(levels >= level)
-        assignment, _ = solve_failure_program(ratios, masses, level, at_least)
-        end = min(float(assignment.sum()), 1.0)
-        if end > start + GAP:
+        end, _ = largest_mass(ratios, masses, level, at_least)
+        if end > start * (1 + _SHORTEST):
             plateaus.append(Plateau(float(np.log(level)), start, end))
-    return tuple(plateaus)
+    return tuple(p for p in plateaus if p.end > p.start * (1 + _SHORT) or _shows(reduced, p))
+
+
+def _shows(channel: Channel, plateau: Plateau) -> bool:
+    """Whether the envelope at the middle of a plateau is its level."""
+    delta = 0.5 * (plateau.start + plateau.end)
+    if delta < SMALLEST_DELTA:
+        return False
+    middle = exact_envelope(channel, delta)
+    return middle.lower - GAP <= plateau.level <= middle.upper + GAP
 
 
 def _distinct(levels: Array) -> list[float]:

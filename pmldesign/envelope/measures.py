@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 
 from pmldesign.envelope.channel import Channel, check_delta, check_epsilon
 from pmldesign.errors import InvalidInputError
-from pmldesign_solvers.operators import Array
+from pmldesign_solvers.operators.operator import Array
 
 TIE = 1e-12
 """Sums of output probabilities this close (relative) to a given delta count as equal to it."""

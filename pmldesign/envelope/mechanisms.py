@@ -23,7 +23,12 @@ from numpy.typing import ArrayLike
 
 from pmldesign.envelope.channel import Channel
 from pmldesign.errors import InvalidInputError
-from pmldesign_solvers.operators import Array
+from pmldesign_solvers.operators.operator import Array
+
+_NEVER = 1e-290
+"""Cells that noise reaches with a smaller probability count as never reached."""
+LARGEST = 2**24
+"""Most entries of a channel that is made from its name: 128 MiB."""
 
 Number = TypeVar("Number", int, float)
 
@@ -108,7 +113,8 @@ def _quantized(
     below = np.diff(distribution(z), axis=1, prepend=0 * edge, append=edge)
     above = -np.diff(distribution(-z), axis=1, prepend=edge, append=0 * edge)
     upper_half = np.hstack([z, np.full((k, 1), np.inf)]) > 0
-    return Channel(np.where(upper_half, above, below), weights)
+    matrix = np.where(upper_half, above, below)
+    return Channel(np.where(matrix < _NEVER, 0.0, matrix), weights)
 
 
 def parse_channel(name: str, prior: ArrayLike | None = None) -> Channel:
@@ -134,6 +140,12 @@ def parse_channel(name: str, prior: ArrayLike | None = None) -> Channel:
         form = next(form for form in _FORMS if form.startswith(f"{kind}:"))
         raise InvalidInputError(f"channel must have the form {form}, got {name!r}")
     k = _number("number of values", size, int)
+    outputs = _number("cells", options["cells"], int) if "cells" in options else k
+    if max(k, 1) * max(outputs, 1) > LARGEST:
+        raise InvalidInputError(
+            f"channel {name!r} has {k} x {outputs} entries, must have at most {LARGEST};"
+            " take fewer values or cells"
+        )
     weights = np.full(max(k, 1), 1 / max(k, 1)) if prior is None else np.asarray(prior)
     if prior is not None and len(weights) != k:
         raise InvalidInputError(
@@ -146,7 +158,7 @@ def parse_channel(name: str, prior: ArrayLike | None = None) -> Channel:
     return noise(
         weights,
         scale=_number("scale", options["scale"], float),
-        cells=_number("cells", options["cells"], int),
+        cells=outputs,
     )
 
 

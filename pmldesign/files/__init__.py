@@ -10,7 +10,12 @@ from pmldesign.files.workloads import load_workload, read_workload, write_worklo
 
 if TYPE_CHECKING:
     from pmldesign.files.channels import load_channel, read_channel, read_prior
-    from pmldesign.files.strategies import check_strategy_path, read_strategy, write_strategy
+    from pmldesign.files.strategies import (
+        check_strategy_path,
+        read_guarantee,
+        read_strategy,
+        write_strategy,
+    )
 
 __all__ = [
     "atomic_write",
@@ -19,6 +24,7 @@ __all__ = [
     "load_channel",
     "load_workload",
     "read_channel",
+    "read_guarantee",
     "read_prior",
     "read_strategy",
     "read_workload",

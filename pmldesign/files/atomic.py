@@ -62,7 +62,9 @@ def atomic_write(path: PathName, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
     check_writable(path)
     target = Path(path).resolve()
     temporary = target.with_name(f".pmldesign-{secrets.token_hex(8)}.tmp")
-    text: dict[str, str] = {} if mode == "wb" else {"encoding": "utf-8", "newline": "\n"}
+    text: dict[str, str] = (
+        {} if mode == "wb" else {"encoding": "utf-8", "errors": "backslashreplace", "newline": "\n"}
+    )
     try:
         with temporary.open(mode.replace("w", "x"), **text) as handle:  # type: ignore[call-overload]
             yield handle
@@ -78,3 +80,15 @@ def atomic_write(path: PathName, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make sure that names of files survive a crash."""
+    try:
+        number = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise FileError(f"cannot open {str(folder)!r}: {error.strerror or error}") from None
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

@@ -11,7 +11,8 @@ from pmldesign.envelope.mechanisms import is_channel_name
 from pmldesign.errors import InvalidInputError
 from pmldesign.files.atomic import PathName
 from pmldesign.files.workloads import read_matrix_file, read_standard_input
-from pmldesign_solvers.operators import Array
+from pmldesign.workloads.base import check_entries
+from pmldesign_solvers.operators.operator import Array
 
 
 def load_channel(channel: str, prior: str) -> Channel:
@@ -43,8 +44,12 @@ def read_channel(path: PathName) -> Array:
     return read_matrix_file(path, _dense)
 
 
-def read_prior(path: PathName) -> Array:
+def read_prior(path: PathName, *, name: str = "prior") -> Array:
     """The prior in a .npy, .npz, .csv or .mtx file: one row, one column, or a vector.
+
+    Args:
+        path: the file.
+        name: of the argument that messages speak of.
 
     Raises:
         FileError: missing, unreadable, damaged, or of another format.
@@ -53,7 +58,7 @@ def read_prior(path: PathName) -> Array:
     matrix = read_matrix_file(path, _dense)
     if min(matrix.shape) != 1:
         raise InvalidInputError(
-            f"prior must be one row or one column of probabilities, got shape {matrix.shape}"
+            f"{name} must be one row or one column of probabilities, got shape {matrix.shape}"
         )
     return matrix.ravel()
 
@@ -67,7 +72,10 @@ def _load_prior(text: str) -> Array:
 
 def _dense(matrix: Any, _name: str) -> Array:
     """The dense two-dimensional float array of what a file held."""
-    dense = np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix)
+    if hasattr(matrix, "toarray"):
+        check_entries("the sparse matrix", matrix.shape)
+        matrix = matrix.toarray()
+    dense = np.asarray(matrix)
     if dense.dtype.kind not in "biuf" or dense.ndim not in (1, 2) or dense.size == 0:
         raise InvalidInputError(
             f"a matrix of real numbers is needed, got {dense.dtype} of shape {dense.shape}"

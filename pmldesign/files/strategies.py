@@ -2,13 +2,14 @@
 
 A strategy file is .npz: the arrays `strategy` (R), `reconstruction` (L) and a JSON text `header`
 with the format version, p, the neighbouring relation, a fingerprint of the workload and, where the
-strategy was made for a guarantee, the noise, its scale and the guarantee in words. A strategy of
-certified norm also has its dual weights `dual_u` and `dual_w`, and both bounds in the header.
-What is read back is R alone: everything else follows from R and the workload, and is recomputed.
+strategy was made for a guarantee, the noise, its scale and the guarantee in words and as numbers
+(`read_guarantee`). A strategy of certified norm also has its dual weights `dual_u` and `dual_w`,
+and both bounds in the header. What is read back is R, and the numbers are checked: everything else
+follows from R and the workload, and is recomputed.
 Any workload file may also be read as a strategy matrix.
 
 Where R or L would have more than WRITTEN_ENTRIES entries, a strategy with structure is written as
-what it is made of instead, and so is every strategy of residuals of marginals:
+what it is made of instead, and so is every strategy of tables or of residuals of marginals:
 
     product     `factor_0`, `factor_1` ... and, if they are not all 1, `weights`:
                 R = diag(weights)^(1/2) (factor_0 x factor_1 x ...); dual weights too may be those
@@ -16,36 +17,63 @@ what it is made of instead, and so is every strategy of residuals of marginals:
     blocks      `free` (the number of the attribute that they are about), `block_0`, `block_1` ...,
                 `basis_0`, `basis_1` ... (orthonormal, of the other attributes in their order) and
                 `combinations` (the block of every combination of their columns, -1 for none)
+    tall        for more queries than cells, if L would have more entries than that:
+                `strategy` and `right_inverse` (R^+, n x r) in place of `reconstruction`, with
+                R R^+ R = R, which is checked when it is read; L = A R^+
+    stream      `poles` and `weights_of_poles` of the nodes, `u` and `w`, and the running sums that
+                they are for: `rates`, `query_weights`, `step_weights`, a single number for equal
+                ones; whatever its size
+    rows        `diagonal` and `rows`: R = [diag(diagonal); rows]
     marginals   `sizes`, `residuals` (one row for each set of attributes, -1 where it has fewer
                 members than the largest) and `precisions`
+    tables      as in `files.tables_strategies`
+    weighted    `sizes`, `tables` (rows as those of `residuals`) and `weights`
 """
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
-import itertools
 import json
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pmldesign.design import Design
-from pmldesign.errors import FileError, PmldesignError
+from pmldesign.designs.min_norm import Design
+from pmldesign.designs.results import SearchedDesign
+from pmldesign.errors import FileError, InvalidInputError, PmldesignError
+from pmldesign.files.arrays import Archive, whole_numbers
 from pmldesign.files.atomic import PathName, atomic_write, check_writable
-from pmldesign.files.workloads import read_workload
-from pmldesign.mechanism import Mechanism
-from pmldesign.searched_design import SearchedDesign
-from pmldesign.strategies import BlockStrategy, MarginalsStrategy, ProductStrategy, Strategy
+from pmldesign.files.fingerprints import fingerprint_or_none
+from pmldesign.files.messages import file_name, reason
+from pmldesign.files.streams import read_stream, stream_arrays
+from pmldesign.files.tables_strategies import tables_arrays, tables_strategy
+from pmldesign.files.workloads import opened, read_workload
+from pmldesign.mechanisms import Mechanism, answered_workload
+from pmldesign.privacy.guarantees import Guarantee, from_json
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.strategies import (
+    BlockStrategy,
+    IdentityAndRows,
+    MarginalsStrategy,
+    ProductStrategy,
+    Strategy,
+    StreamStrategy,
+    TablesStrategy,
+    WeightedTablesStrategy,
+)
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
-from pmldesign_solvers.operators import Array
+from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign_solvers.operators.operator import Array
 
 FORMAT = 1
-FINGERPRINT_COLUMNS = 64
+INVERSE_TOLERANCE = 1e-6
+"""Of R R^+ R - R when a file is read, relative to R: float64 writes it to 1e-9 or better."""
 WRITTEN_ENTRIES = 2**22
 """Largest R and L of a product that are written out (32 MiB each): the inverse of one of
 4096 x 4096 that is read back takes most of a minute."""
@@ -63,36 +91,43 @@ def check_strategy_path(path: PathName) -> None:
 
 
 def write_strategy(
-    path: PathName, design: Design | SearchedDesign, *, mechanism: Mechanism | None = None
+    path: PathName,
+    design: Design | SearchedDesign | Mechanism,
+    *,
+    mechanism: Mechanism | None = None,
 ) -> None:
-    """Write a design: R, L, the dual weights and the certificate.
+    """Write a design or a mechanism: R, L, and the dual weights and the certificate of a design.
 
     Args:
         path: a .npz file; an existing one is replaced at the end.
         design: what to write.
-        mechanism: the noise that it is to have; for a design found by a search its own by default.
+        mechanism: the noise that it is to have; by default a mechanism, and a design found by a
+            search, have their own.
 
     Raises:
         FileError: the path is no .npz, or cannot be written.
-        InvalidInputError: the reconstruction is too large to be written out.
+        InvalidInputError: the strategy is too large to be written out.
     """
     check_strategy_path(path)
-    arrays = _arrays(design)
+    workload = answered_workload(design)
+    arrays = _arrays(design, workload)
     header = {
         "format": FORMAT,
         "pmldesign": importlib.metadata.version("pmldesign"),
         "p": str(design.p),
         "neighbours": design.neighbours.value,
-        "workload": design.workload.name,
-        "fingerprint": fingerprint(design.workload) if "strategy" in arrays else None,
+        "workload": workload.name,
+        "fingerprint": fingerprint_or_none(workload) if "strategy" in arrays else None,
     }
     duals = {}
-    if mechanism is None and isinstance(design, SearchedDesign):
-        mechanism = design.mechanism
+    if mechanism is None and not isinstance(design, Design):
+        mechanism = design if isinstance(design, Mechanism) else design.mechanism
     if mechanism is not None and mechanism.calibration is not None:
         header["noise"] = mechanism.noise.value
         header["scale"] = mechanism.scale
-        header["guarantee"] = mechanism.calibration.guarantee.describe(design.strategy.cells)
+        guarantee = mechanism.calibration.guarantee
+        header["guarantee"] = guarantee.describe(design.strategy.cells)
+        header["guarantee_numbers"] = guarantee.to_json()
     if isinstance(design, Design):
         header["lower"] = design.certificate.lower
         header["upper"] = design.certificate.upper
@@ -119,46 +154,70 @@ def read_strategy(path: PathName) -> Strategy:
     """
     path = Path(path)
     strategy = _read_own(path) if path.suffix.lower() == ".npz" else None
-    return Strategy(path.name, read_workload(path).to_dense()) if strategy is None else strategy
+    if strategy is not None:
+        return strategy
+    return Strategy(file_name(path), read_workload(path).to_dense())
 
 
-def fingerprint(workload: Workload) -> str:
-    """SHA-256 of the shape and the entries of a workload, whatever its form in memory."""
-    m, n = workload.shape
-    digest = hashlib.sha256(f"{m} {n}".encode())
-    for start in range(0, n, FINGERPRINT_COLUMNS):
-        count = min(FINGERPRINT_COLUMNS, n - start)
-        block = np.zeros((n, count))
-        block[np.arange(start, start + count), np.arange(count)] = 1.0
-        digest.update(np.ascontiguousarray(workload.matvec(block) + 0.0).tobytes())
-    return digest.hexdigest()
+def read_guarantee(path: PathName) -> Guarantee | None:
+    """The guarantee that a file was made for, None if it has none; raises as `read_strategy`."""
+    path = Path(path)
+    read_strategy(path)  # refuses what is damaged
+    if path.suffix.lower() != ".npz":
+        return None
+    with opened(path) as handle:
+        arrays = Archive(handle)
+        header = _checked_header(file_name(path), arrays) if "header" in arrays else {}
+    return _checked_guarantee(file_name(path), header)
 
 
-def _arrays(design: Design | SearchedDesign) -> dict[str, Any]:
+def _arrays(design: Design | SearchedDesign | Mechanism, workload: Workload) -> dict[str, Any]:
     """R and L, or what R is made of."""
     strategy = design.strategy
     if isinstance(strategy, MarginalsStrategy):
-        width = max(map(len, strategy.residuals))
-        padded = [[*residual, *[-1] * (width - len(residual))] for residual in strategy.residuals]
         return {
             "sizes": np.array(strategy.sizes, dtype=np.int64),
-            "residuals": np.array(padded, dtype=np.int64).reshape(len(padded), width),
+            "residuals": _padded(strategy.residuals),
             "precisions": strategy.precisions,
         }
+    if isinstance(strategy, StreamStrategy):
+        return stream_arrays(strategy)
+    if isinstance(strategy, TablesStrategy):
+        return tables_arrays(strategy)
+    if isinstance(strategy, WeightedTablesStrategy):
+        return {
+            "sizes": np.array(strategy.sizes, dtype=np.int64),
+            "tables": _padded(strategy.subsets),
+            "weights": strategy.weights,
+        }
     rows, cells = strategy.shape
-    largest = rows * max(design.workload.shape[0], cells)
+    largest = rows * max(workload.shape[0], cells)
     if isinstance(strategy, ProductStrategy) and largest > WRITTEN_ENTRIES:
-        factors = {f"factor_{i}": one.matrix for i, one in enumerate(strategy.factors)}
+        factors = {f"factor_{i}": part.matrix for i, part in enumerate(strategy.factors)}
         return factors if strategy.weights is None else {**factors, "weights": strategy.weights}
+    if isinstance(strategy, IdentityAndRows) and largest > WRITTEN_ENTRIES:
+        return {"diagonal": strategy.diagonal, "rows": strategy.rows}
     if isinstance(strategy, BlockStrategy) and largest > WRITTEN_ENTRIES:
         return {
             "free": np.array(strategy.index, dtype=np.int64),
             "combinations": strategy.combinations.astype(np.int64),
             **{f"basis_{i}": basis for i, basis in enumerate(strategy.bases)},
-            **{f"block_{i}": one.matrix for i, one in enumerate(strategy.blocks)},
+            **{f"block_{i}": part.matrix for i, part in enumerate(strategy.blocks)},
         }
-    check_entries("the reconstruction", (design.workload.shape[0], rows))
+    queries = workload.shape[0]
+    if queries > cells and queries * rows > WRITTEN_ENTRIES:
+        replace = design.neighbours is Neighbours.REPLACE
+        strategy.require_answers(CentredWorkload(workload) if replace else workload)
+        return {"strategy": strategy.matrix, "right_inverse": strategy.pseudo_inverse}
+    check_entries("the reconstruction", (queries, rows))
     return {"strategy": strategy.matrix, "reconstruction": design.reconstruction()}
+
+
+def _padded(sets: Sequence[tuple[int, ...]]) -> NDArray[np.int64]:
+    """A row for each set of attributes, filled up with -1."""
+    width = max(map(len, sets))
+    rows = [[*members, *[-1] * (width - len(members))] for members in sets]
+    return np.array(rows, dtype=np.int64).reshape(len(rows), width)
 
 
 def _duals(design: Design) -> dict[str, Array]:
@@ -166,52 +225,110 @@ def _duals(design: Design) -> dict[str, Array]:
     pairs = design.dual_factors
     if len(pairs) == 1 or math.prod(u.size for u, _ in pairs) <= WRITTEN_ENTRIES:
         return {"dual_u": design.dual_u, "dual_w": design.dual_w}
-    found = {f"dual_u_{i}": u for i, (u, _) in enumerate(pairs)}
-    return found | {f"dual_w_{i}": w for i, (_, w) in enumerate(pairs)}
+    arrays = {f"dual_u_{i}": u for i, (u, _) in enumerate(pairs)}
+    return arrays | {f"dual_w_{i}": w for i, (_, w) in enumerate(pairs)}
 
 
-def _strategy(name: str, arrays: Mapping[str, Any]) -> Strategy | None:
+def _strategy(name: str, arrays: Archive) -> Strategy | None:
     """What the arrays of a strategy file stand for; None if they are no strategy."""
     if "strategy" in arrays:
-        return Strategy(name, arrays["strategy"])
-    if "factor_0" in arrays:
-        factors = [Strategy(name, one) for one in _numbered(arrays, "factor")]
-        return ProductStrategy(name, factors, weights=arrays.get("weights"))
-    if "block_0" in arrays:
-        blocks = [Strategy(name, one) for one in _numbered(arrays, "block")]
+        strategy = Strategy(name, arrays["strategy"])
+        if "right_inverse" in arrays:
+            _check_inverse(strategy, arrays["right_inverse"])
+        return strategy
+    if "poles" in arrays:
+        return read_stream(name, arrays)
+    if factors := _numbered(arrays, "factor"):
+        parts = [Strategy(name, factor) for factor in factors]
+        return ProductStrategy(name, parts, weights=arrays.optional("weights"))
+    if "diagonal" in arrays:
+        return IdentityAndRows(name, arrays["diagonal"], arrays["rows"])
+    if blocks := _numbered(arrays, "block"):
+        parts = [Strategy(name, block) for block in blocks]
+        (free,) = whole_numbers("free", arrays["free"])
         bases = _numbered(arrays, "basis")
-        return BlockStrategy(name, int(arrays["free"]), bases, arrays["combinations"], blocks)
+        return BlockStrategy(name, free, bases, arrays["combinations"], parts)
+    if "sector_plain" in arrays:
+        return tables_strategy(name, arrays)
+    if "tables" in arrays:
+        sizes = whole_numbers("sizes", arrays["sizes"])
+        whole_numbers("tables", arrays["tables"])
+        subsets = [row[row >= 0].tolist() for row in arrays["tables"]]
+        return WeightedTablesStrategy(name, sizes, subsets, arrays["weights"])
     if "residuals" in arrays:
+        whole_numbers("residuals", arrays["residuals"])
         residuals = [row[row >= 0].tolist() for row in arrays["residuals"]]
-        return MarginalsStrategy(name, arrays["sizes"].tolist(), residuals, arrays["precisions"])
+        sizes = whole_numbers("sizes", arrays["sizes"])
+        return MarginalsStrategy(name, sizes, residuals, arrays["precisions"])
     return None
 
 
-def _numbered(arrays: Mapping[str, Any], name: str) -> list[Array]:
-    """The arrays `name_0`, `name_1` ..."""
-    numbers = itertools.takewhile(lambda i: f"{name}_{i}" in arrays, itertools.count())
-    return [arrays[f"{name}_{i}"] for i in numbers]
+def _numbered(arrays: Archive, name: str) -> list[Array]:
+    """The arrays `name_0`, `name_1` ..., none missing."""
+    present = {text for text in arrays.names if re.fullmatch(rf"{name}_[0-9]+", text)}
+    wanted = [f"{name}_{i}" for i in range(len(present))]
+    missing = next((text for text in wanted if text not in present), None)
+    if missing is not None:
+        raise ValueError(f"there is no array {missing!r}, but others of that kind")
+    return [arrays[text] for text in wanted]
+
+
+def _checked_header(name: str, arrays: Archive) -> dict[str, Any]:
+    """The header of a strategy file of this format."""
+    header: dict[str, Any] = json.loads(str(arrays["header"]))
+    if header["format"] != FORMAT:
+        raise FileError(
+            f"{name}: strategy format {header['format']!r:.40} is not {FORMAT}; read it with the "
+            "version of pmldesign that wrote it"
+        )
+    return header
+
+
+def _checked_guarantee(name: str, header: Mapping[str, Any]) -> Guarantee | None:
+    """The guarantee in a header; None where there is none, or from before it had numbers."""
+    numbers = header.get("guarantee_numbers")
+    if numbers is None:
+        return None
+    try:
+        return from_json(numbers)
+    except InvalidInputError as error:
+        raise FileError(f"{name} is damaged or no strategy file: {error}") from None
+
+
+def _check_inverse(strategy: Strategy, inverse: Array) -> None:
+    """Refuse what does not undo R, so that A times it is no reconstruction.
+
+    Raises:
+        FileError: another shape, or R R^+ R is not R.
+    """
+    matrix = strategy.matrix
+    fits = inverse.shape == matrix.shape[::-1] and inverse.dtype == np.float64
+    if fits and np.isfinite(inverse).all():
+        rest = matrix @ (inverse @ matrix) - matrix
+        fits = bool(np.linalg.norm(rest) <= INVERSE_TOLERANCE * np.linalg.norm(matrix))
+    else:
+        fits = False
+    if not fits:
+        rows, cells = matrix.shape
+        raise FileError(
+            f"{strategy.name} is damaged: its array right_inverse is not a float64 matrix of"
+            f" {cells} x {rows} that undoes the strategy; write the file again"
+        )
 
 
 def _read_own(path: Path) -> Strategy | None:
     """The strategy in a strategy file; None if the file is some other .npz."""
-    try:
-        with path.open("rb") as handle, np.load(handle, allow_pickle=False) as arrays:
+    name = file_name(path)
+    with opened(path) as handle:
+        try:
+            arrays = Archive(handle)
             if "header" not in arrays:
                 return None
-            version = json.loads(str(arrays["header"]))["format"]
-            if version != FORMAT:
-                raise FileError(
-                    f"{path.name}: strategy format {version} is not {FORMAT}; read it with the "
-                    "version of pmldesign that wrote it"
-                )
-            return _strategy(path.name, arrays)
-    except PmldesignError:
-        raise
-    except FileNotFoundError:
-        raise FileError(f"cannot read {str(path)!r}: No such file or directory") from None
-    except OSError as error:
-        raise FileError(f"cannot read {str(path)!r}: {error.strerror or error}") from None
-    except Exception as error:  # on damaged files the parsers raise whatever they stumble upon
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise FileError(f"{path.name} is damaged or no strategy file: {reason}") from None
+            _checked_guarantee(name, _checked_header(name, arrays))
+            return _strategy(name, arrays)
+        except PmldesignError:
+            raise
+        except MemoryError:
+            raise FileError(f"{name}: the strategy does not fit into memory") from None
+        except Exception as error:  # on damaged files the parsers raise whatever they stumble upon
+            raise FileError(f"{name} is damaged or no strategy file: {reason(error)}") from None

@@ -3,7 +3,7 @@
 A workload file is .npy, .npz (one dense array, or a scipy sparse matrix), .csv (numbers, optional
 header line) or .mtx (Matrix Market, dense or sparse). What the system or the format refuses is a
 FileError; a sound file that does not hold a workload is an InvalidInputError. Nothing is ever
-unpickled.
+unpickled, and a file of a few bytes never takes memory for what it only promises.
 """
 
 from __future__ import annotations
@@ -11,35 +11,45 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import numpy as np
 
-from pmldesign.errors import FileError, PmldesignError
+from pmldesign.errors import FileError, PmldesignError, printable
+from pmldesign.files.arrays import Archive, read_array, read_sparse, size_of
 from pmldesign.files.atomic import PathName, atomic_write
-from pmldesign.files.tables import read_csv, write_csv
+from pmldesign.files.messages import file_name, reason
+from pmldesign.files.tables import Table, read_table, write_csv
 from pmldesign.workloads import DenseWorkload, Workload, named_workloads, parse_workload
 
 T = TypeVar("T")
+Note = Callable[[str], None]
+
+STANDARD_INPUT = 2**28
+"""Most bytes of standard input (256 MiB), which may have no end; a file may be larger."""
 
 
-def load_workload(text: str) -> Workload:
+def load_workload(text: str, *, note: Note | None = None) -> Workload:
     """The workload that a command-line argument means.
 
     Args:
         text: "-" for standard input (.csv unless it starts as one of the other formats), a file,
             or a name for parse_workload. A file is what contains a path separator or ends in
             .npy, .npz, .csv or .mtx, and any existing path that does not start with a known name.
+        note: called with a line on how a table was read that looks like records of people.
 
     Raises:
         FileError: the file cannot be read.
         InvalidInputError: its contents are not a workload, or the name is not known.
     """
     if text == "-":
-        return read_standard_input(_as_workload)
-    return read_workload(text) if _looks_like_file(text) else parse_workload(text)
+        return read_standard_input(_as_workload, note)
+    if _looks_like_file(text):
+        return read_matrix_file(text, _as_workload, note)
+    return parse_workload(text)
 
 
 def read_workload(path: PathName) -> Workload:
@@ -56,18 +66,34 @@ def read_workload(path: PathName) -> Workload:
     return read_matrix_file(path, _as_workload)
 
 
-def read_matrix_file(path: PathName, build: Callable[[Any, str], T]) -> T:
+def read_matrix_file(path: PathName, build: Callable[[Any, str], T], note: Note | None = None) -> T:
     """What `build` makes of the matrix in a file and of the file's name; as read_workload."""
     path = Path(path)
     extension = _extension(path)
+    with opened(path) as handle:
+        return _read(handle, extension, file_name(path), build, note)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """A regular file for reading: a device may have no end, a named pipe no writer.
+
+    Raises:
+        FileError: missing, unreadable, or not a regular file.
+    """
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise FileError(
+                f"cannot read {str(path)!r}: it is not a regular file; for the output of another "
+                "command use - (standard input)"
+            )
         with path.open("rb") as handle:
-            return _read(handle, extension, path.name, build)
+            yield handle
     except PmldesignError:
         raise
     except (OSError, ValueError) as error:  # ValueError: a null byte in the path
-        reason = getattr(error, "strerror", None) or error
-        raise FileError(f"cannot read {str(path)!r}: {reason}") from None
+        why = getattr(error, "strerror", None) or error
+        raise FileError(f"cannot read {str(path)!r}: {why}") from None
 
 
 def write_workload(path: PathName, workload: Workload) -> None:
@@ -87,11 +113,21 @@ def write_workload(path: PathName, workload: Workload) -> None:
         writer(handle, workload)
 
 
-def read_standard_input(build: Callable[[Any, str], T]) -> T:
+def read_standard_input(build: Callable[[Any, str], T], note: Note | None = None) -> T:
     """What `build` makes of the matrix on standard input; .csv unless it starts as another."""
-    data = sys.stdin.buffer.read()
+    if sys.stdin is None:
+        raise FileError("cannot read standard input: it is closed")
+    try:
+        data = sys.stdin.buffer.read(STANDARD_INPUT + 1)
+    except OSError as error:
+        raise FileError(f"cannot read standard input: {error.strerror or error}") from None
+    if len(data) > STANDARD_INPUT:
+        raise FileError(
+            f"standard input has more than the {STANDARD_INPUT} bytes that are read from it; give "
+            "the name of a file"
+        )
     extension = next((name for magic, name in _MAGIC.items() if data.startswith(magic)), ".csv")
-    return _read(io.BytesIO(data), extension, "standard input", build)
+    return _read(io.BytesIO(data), extension, "standard input", build, note)
 
 
 def _looks_like_file(text: str) -> bool:
@@ -101,7 +137,7 @@ def _looks_like_file(text: str) -> bool:
     if path.suffix.lower() in _READERS or os.sep in text or (os.altsep or os.sep) in text:
         return True
     name = text.partition("*")[0].partition(":")[0].strip()
-    if any(name == known.name for known in named_workloads()):
+    if any(name == entry.name for entry in named_workloads()):
         return False  # a folder of that name must not hide the workload
     try:
         return path.exists()
@@ -119,22 +155,29 @@ def _extension(path: Path) -> str:
     return extension
 
 
-def _read(handle: IO[bytes], extension: str, name: str, build: Callable[[Any, str], T]) -> T:
+def _read(
+    handle: IO[bytes],
+    extension: str,
+    name: str,
+    build: Callable[[Any, str], T],
+    note: Note | None,
+) -> T:
     if not handle.read(1):
         raise FileError(f"{name} is empty")
     handle.seek(0)
     try:
         matrix = _READERS[extension](handle)
-        return build(matrix, name)
+        reading = matrix.reading() if isinstance(matrix, Table) else None
+        built = build(matrix.values if isinstance(matrix, Table) else matrix, name)
     except PmldesignError as error:
         raise type(error)(f"{name}: {error}") from None
     except MemoryError:
         raise FileError(f"{name}: the matrix does not fit into memory") from None
     except Exception as error:  # on damaged files the parsers raise whatever they stumble upon
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        if "allow_pickle" in reason:
-            reason = "it holds pickled Python objects, which are never loaded; save numbers"
-        raise FileError(f"{name} is damaged or not {extension}: {reason}") from None
+        raise FileError(f"{name} is damaged or not {extension}: {reason(error)}") from None
+    if reading is not None and note is not None:
+        note(f"{name} {reading}")
+    return built
 
 
 def _as_workload(matrix: Any, name: str) -> Workload:
@@ -147,36 +190,33 @@ def _as_workload(matrix: Any, name: str) -> Workload:
 
 def _read_npy(handle: IO[bytes]) -> Any:
     _check_magic(handle, b"\x93NUMPY")
-    return np.load(handle, allow_pickle=False)
+    return read_array(handle, size_of(handle))
 
 
 def _read_npz(handle: IO[bytes]) -> Any:
     _check_magic(handle, b"PK")
-    with np.load(handle, allow_pickle=False) as arrays:
-        names = list(arrays)
-        if "format" in names:
-            from scipy import sparse
-
-            handle.seek(0)
-            return sparse.load_npz(handle)
-        numbered = [name for name in names if name.startswith("arr_")]
-        if "workload" in names:
-            chosen = "workload"
-        elif len(names) == 1:
-            chosen = names[0]
-        elif numbered == ["arr_0"]:
-            chosen = "arr_0"
-        else:
-            listed = ", ".join(names)[:100] or "none"
-            raise FileError(f'one array must be called "workload"; found: {listed}')
-        return np.asarray(arrays[chosen])
+    arrays = Archive(handle)
+    names = arrays.names
+    if "format" in names:
+        return read_sparse(handle, arrays)
+    numbered = [name for name in names if name.startswith("arr_")]
+    if "workload" in names:
+        chosen = "workload"
+    elif len(names) == 1:
+        chosen = names[0]
+    elif numbered == ["arr_0"]:
+        chosen = "arr_0"
+    else:
+        listed = printable(", ".join(names)[:100]) or "none"
+        raise FileError(f'one array must be called "workload"; found: {listed}')
+    return np.asarray(arrays[chosen])
 
 
 def _read_mtx(handle: IO[bytes]) -> Any:
-    from scipy import io as scipy_io
+    from pmldesign.files.matrix_market import read_matrix_market
 
     _check_magic(handle, b"%%MatrixMarket")
-    return scipy_io.mmread(handle)
+    return read_matrix_market(handle)
 
 
 def _check_magic(handle: IO[bytes], magic: bytes) -> None:
@@ -209,7 +249,7 @@ def _write_mtx(handle: IO[bytes], workload: Workload) -> None:
 _READERS: dict[str, Callable[[IO[bytes]], Any]] = {
     ".npy": _read_npy,
     ".npz": _read_npz,
-    ".csv": read_csv,
+    ".csv": read_table,
     ".mtx": _read_mtx,
 }
 _WRITERS: dict[str, Callable[[IO[bytes], Workload], None]] = {

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pmldesign.errors import InvalidInputError
-from pmldesign_solvers.operators import Array
+from pmldesign.workloads.base import Workload
+from pmldesign_solvers.operators.operator import Array
 
 LARGEST_ENTRY = 1e100
 """Entries up to this size, and no matrix all below its inverse: squares stay in range."""
@@ -28,6 +29,32 @@ def require_cells(cells: int) -> int:
     if count < 1:
         raise InvalidInputError(f"cells must be a whole number of at least 1, got {cells!r}")
     return count
+
+
+def require_same_cells(name: str, cells: int, workload: Workload) -> int:
+    """The number of cells of a strategy, which is that of the workload.
+
+    Raises:
+        InvalidInputError: the numbers differ.
+    """
+    asked = workload.shape[1]
+    if asked != cells:
+        raise InvalidInputError(
+            f"strategy {name!r} measures {cells} cells, "
+            f"workload {workload.name!r} has {asked}; both must have the same cells"
+        )
+    return cells
+
+
+def centring_units(whole: Array, centred: Array) -> float:
+    """Units of 2^-53 that `centred`, R P, is off by, relative to the l2 norm of its columns.
+
+    An entry is off by what its row's mean and one difference are, 32 units of the row's largest
+    entry for up to 2^28 cells (numpy adds in pairs); all rows at once are one column.
+    """
+    longest = float(np.sqrt((centred**2).sum(axis=0).max()))
+    sizes = float(np.abs(whole).max(axis=1).sum())
+    return 34.0 * sizes / longest if longest > 0 else 0.0
 
 
 def read_only(array: Array) -> Array:

@@ -24,11 +24,14 @@ from numpy.typing import ArrayLike
 from scipy import linalg
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.neighbours import DistanceProfile, Neighbours, Norm, l1_sensitivity, l2_sensitivity
-from pmldesign.strategies.arguments import read_only, strategy_matrix
-from pmldesign.workloads.base import Workload, check_entries
-from pmldesign_solvers.certificate import power_mean
-from pmldesign_solvers.operators import Array
+from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm, sensitivity_above
+from pmldesign.strategies.arguments import read_only, require_same_cells, strategy_matrix
+from pmldesign.workloads.base import Workload, check_entries, count_text
+from pmldesign.workloads.display import Displayed, Facts
+from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign.workloads.scaled import near_one
+from pmldesign_solvers.operators.norms import power_mean
+from pmldesign_solvers.operators.operator import Array, Indices
 
 RANK_CUTOFF = 1e-10
 """Singular values of R below this part of the largest count as zero.
@@ -44,7 +47,7 @@ measurement leaves: 1/sqrt(n) at least for a sum of cells of which one is not me
 """
 
 
-class Strategy:
+class Strategy(Displayed):
     """A strategy matrix R and what follows from it.
 
     Args:
@@ -63,9 +66,10 @@ class Strategy:
         self._matrix = strategy_matrix(name, matrix)
         self._inverse = inverse
 
-    def __repr__(self) -> str:
+    def _display(self) -> tuple[str, Facts]:
         rows, cells = self.shape
-        return f"{type(self).__name__}({self.name!r}, {rows} x {cells})"
+        title = f"{type(self).__name__} {self.name!r}"
+        return f"{title}: {count_text(rows)} measurements of {count_text(cells)} cells", []
 
     @property
     def matrix(self) -> Array:
@@ -100,9 +104,17 @@ class Strategy:
         return self.sensitivity_under(Neighbours.ADD_REMOVE, "l2")
 
     def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
-        """Largest distance of the measurements of neighbours, in the l1 or l2 norm."""
-        sensitivity = l1_sensitivity if norm == "l1" else l2_sensitivity
-        return sensitivity(self.matrix, neighbours)
+        """Largest distance of the measurements of neighbours, in the l1 or l2 norm, rounded up."""
+        return sensitivity_above(self.matrix, neighbours, norm, entry_units=self.entry_units)
+
+    @property
+    def entry_units(self) -> float:
+        """Units of 2^-53 that the entries of `matrix` are off by at most, relative to each."""
+        return 0.0
+
+    def column_labels(self) -> Indices | None:
+        """A number for each cell, equal for equal columns; None where `matrix` itself tells."""
+        return None
 
     def distance_profile(self, norm: Norm) -> DistanceProfile | None:  # noqa: ARG002
         """Distances of the columns where structure tells them without the matrix, else None."""
@@ -135,12 +147,8 @@ class Strategy:
             InvalidInputError: the numbers of cells differ, or a row of A is not in the row space
                 of R (see ANSWER_TOLERANCE); the first such row is named.
         """
-        cells = workload.shape[1]
-        if cells != self.cells:
-            raise InvalidInputError(
-                f"strategy {self.name!r} measures {self.cells} cells, "
-                f"workload {workload.name!r} has {cells}; both must have the same cells"
-            )
+        cells = require_same_cells(self.name, self.cells, workload)
+        workload, _ = near_one(workload)
         if workload.shape[0] < cells:
             queries = workload.to_dense()
             left = queries - workload.matvec(self.pseudo_inverse) @ self.matrix
@@ -157,10 +165,12 @@ class Strategy:
         if missed.size:
             raise InvalidInputError(
                 f"strategy {self.name!r} cannot answer {workload.row_label(int(missed[0]))}: "
-                f"it lies outside what the strategy measures; {self._remedy()}"
+                f"it lies outside what the strategy measures; {self._remedy(workload)}"
             )
 
-    def _remedy(self) -> str:
+    def _remedy(self, workload: Workload) -> str:
+        if isinstance(workload, CentredWorkload):  # the number of records is public already
+            return "add a query that covers it"
         sums = np.abs(self.matrix.sum(axis=1)).max()
         if sums <= 1e-9 * np.abs(self.matrix).sum(axis=1).max():
             return (
@@ -203,13 +213,9 @@ class Strategy:
         return workload.row_norms(factor)
 
     def variance_norm(self, workload: Workload, power: float) -> float:
-        """norm(diag(L L^T))_power, from 1 (their sum) to inf (the largest variance).
-
-        Raises:
-            InvalidInputError: as `require_answers`.
-        """
-        known = self.norm_by_structure(workload, power)
-        return power_mean(self.variances(workload), power) if known is None else known
+        """norm(diag(L L^T))_power, from 1 (the sum) to inf (the largest); raises as `variances`."""
+        norm = self.norm_by_structure(workload, power)
+        return power_mean(self.variances(workload), power) if norm is None else norm
 
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:  # noqa: ARG002
         """`variance_norm` where structure tells it without a vector of variances, else None.

@@ -19,11 +19,12 @@ from functools import cached_property
 
 import numpy as np
 
-from pmldesign.neighbours import Norm
-from pmldesign_solvers import mode_products
-from pmldesign_solvers.block_design import BlockDesign
-from pmldesign_solvers.eigenspaces import Eigenspaces
-from pmldesign_solvers.operators import Array
+from pmldesign.privacy.neighbours import Norm
+from pmldesign.privacy.outward import UNIT, raised
+from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.structure.eigenspaces import Eigenspaces
+from pmldesign_solvers.unions.block_design import BlockDesign
 
 ALIKE = 1e-12
 """Entries of a projection that differ by no more are one."""
@@ -52,30 +53,39 @@ class BlockDistances:
 
     def _longest(self, norm: Norm) -> float:
         power = 1 if norm == "l1" else 2
-        own = [(np.abs(block.matrix) ** power).sum(axis=0) for block in self._design.blocks]
-        shares = [np.abs(one.vectors) ** power @ one.members for one in self._design.spaces]
-        values = np.stack([*own, np.zeros_like(own[0])])
+        sums = [(np.abs(block.matrix) ** power).sum(axis=0) for block in self._design.blocks]
+        shares = [np.abs(space.vectors) ** power @ space.members for space in self._design.spaces]
+        values = np.stack([*sums, np.zeros_like(sums[0])])
         largest = float(self._design.spread(values, shares).max())
-        return largest if norm == "l1" else math.sqrt(largest)
+        return raised(largest if norm == "l1" else math.sqrt(largest), self._terms)
 
     @cached_property
     def _diameter(self) -> float | None:
         """Largest l2 distance of two columns, rounded up; None if it takes the matrix."""
         pairs = [_two_values(space) for space in self._design.spaces]
-        known = [pair for pair in pairs if pair is not None]
-        if len(known) < len(pairs) or len(pairs) > DIFFERING:
+        two_values = [pair for pair in pairs if pair is not None]
+        if len(two_values) < len(pairs) or len(pairs) > DIFFERING:
             return None
-        squares = self._gram([same for same, _ in known]).diagonal()
+        squares = self._gram([same for same, _ in two_values]).diagonal()
         largest = 0.0
         # an attribute with a single cell is the same everywhere
-        some = zip(known, self._design.bases, strict=True)
-        choices = [pair if len(basis) > 1 else pair[:1] for pair, basis in some]
+        attributes = zip(two_values, self._design.bases, strict=True)
+        choices = [pair if len(basis) > 1 else pair[:1] for pair, basis in attributes]
         for values in itertools.product(*choices):
             apart = squares[:, None] + squares - 2 * self._gram(values)
             largest = max(largest, float(apart.max()))
         # entries of a projection are known to ALIKE, and the diagonal of the smallest is 1/n
-        rounding = 4 * ALIKE * sum(map(len, self._design.bases))
-        return math.sqrt(largest + rounding * 2 * float(squares.max()))
+        rounding = 4 * ALIKE * sum(map(len, self._design.bases)) + 4 * self._terms * UNIT
+        return raised(math.sqrt(largest + rounding * 2 * float(squares.max())), 4)
+
+    @property
+    def _terms(self) -> int:
+        """Roundings of a norm or an inner product of two columns at most."""
+        design = self._design
+        rows = max(len(block.matrix) for block in design.blocks)
+        return (
+            rows + sum(map(len, design.bases)) + design.pattern.size + 20 * len(design.bases) + 20
+        )
 
     def _gram(self, values: Sequence[Array]) -> Array:
         """Inner products where the projections on all spaces have these entries."""
@@ -96,8 +106,8 @@ def _two_values(space: Eigenspaces) -> tuple[Array, Array] | None:
     off = ~np.eye(n, dtype=bool)
     same, other = [], []
     for number in range(space.members.shape[1]):
-        some = space.vectors[:, space.labels == number]
-        projection = some @ some.T
+        vectors = space.vectors[:, space.labels == number]
+        projection = vectors @ vectors.T
         diagonal, beside = projection.diagonal(), projection[off]
         if np.ptp(diagonal) > ALIKE or (n > 1 and np.ptp(beside) > ALIKE):
             return None

@@ -2,10 +2,10 @@ r"""Strategies that measure one attribute by a matrix of its own for each combin
 
     R = sum_b R_b x v_b^T,     v_b = x_j V_j[:, b_j],
 
-V_j (n_j x n_j) orthonormal, attribute i in its place (`pmldesign_solvers.block_design`); some
-combinations b share a block R_b, others are not measured. The measurements of one block come one
-combination after the other, block by block. Nothing is formed but R_b, V_j and what measures the
-histogram; norms of columns and variances are sums over b of products.
+V_j (n_j x n_j) orthonormal, attribute i in its place (`pmldesign_solvers.unions.block_design`);
+some combinations b share a block R_b, others are not measured. The measurements of one block come
+one combination after the other, block by block. Nothing is formed but R_b, V_j and what measures
+the histogram; norms of columns and variances are sums over b of products.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.neighbours import DistanceProfile, Neighbours, Norm
+from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
 from pmldesign.strategies.arguments import read_only, strategy_matrix
 from pmldesign.strategies.base import ANSWER_TOLERANCE, Strategy
 from pmldesign.strategies.block_distances import BlockDistances
+from pmldesign.strategies.sensitivity import product_labels
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.union import products_over
-from pmldesign_solvers import mode_products
-from pmldesign_solvers.block_design import BlockDesign
-from pmldesign_solvers.operators import Array, Indices
-from pmldesign_solvers.product_basis import Basis
+from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.operators.operator import Array, Indices
+from pmldesign_solvers.unions.block_design import BlockDesign
+from pmldesign_solvers.unions.product_basis import Basis
 
 ORTHONORMAL = 1e-8
 """Largest entry of V^T V - 1 of a basis."""
@@ -101,7 +102,7 @@ class BlockStrategy(Strategy):
         Under replace with more than WRITTEN_CELLS cells it may be a bound above it
         (`block_distances`).
         """
-        if neighbours is Neighbours.ADD_REMOVE:
+        if neighbours == Neighbours.ADD_REMOVE:
             return self._distances.longest(norm)
         if self.cells <= WRITTEN_CELLS:
             return super().sensitivity_under(neighbours, norm)
@@ -115,6 +116,18 @@ class BlockStrategy(Strategy):
         return DistanceProfile(
             np.array([farthest]), np.array([float(self.cells - 1)]), 1.0, float(self.cells)
         )
+
+    @property
+    def entry_units(self) -> float:
+        """Units of 2^-53 that entries of `matrix`, products of one of each, are off by at most."""
+        return 2.0 * len(self.bases) + 2
+
+    def column_labels(self) -> Indices:
+        """Columns are equal where those of all blocks are and, of the bases, what is measured."""
+        measured = np.argwhere(self.combinations >= 0).T
+        parts = [basis.T[np.unique(used)] for basis, used in zip(self.bases, measured, strict=True)]
+        parts.insert(self.index, np.vstack([block.matrix for block in self.blocks]))
+        return product_labels(parts)
 
     def measure(self, x: Array) -> Array:
         """R x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""
@@ -153,11 +166,7 @@ class BlockStrategy(Strategy):
         return mode_products.apply(self._turns(transposed=False), self.sizes, flat)
 
     def require_answers(self, workload: Workload) -> None:
-        """Refuse a workload that R does not determine.
-
-        Raises:
-            InvalidInputError: as `Strategy.require_answers`.
-        """
+        """Refuse a workload that R does not determine, as `Strategy.require_answers`."""
         parts = products_over(workload, self.sizes)
         if parts is None:
             super().require_answers(workload)

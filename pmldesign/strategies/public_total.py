@@ -23,18 +23,18 @@ from functools import cached_property
 
 import numpy as np
 
-from pmldesign.neighbours import DistanceProfile, Neighbours, Norm
-from pmldesign.strategies.arguments import read_only
+from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
+from pmldesign.strategies.arguments import centring_units, read_only
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.blocks import BlockStrategy
-from pmldesign.strategies.product import ProductStrategy
+from pmldesign.strategies.kronecker import ProductStrategy
 from pmldesign.workloads.base import Workload
-from pmldesign.workloads.centred import CentredWorkload, centre
+from pmldesign.workloads.public_total import CentredWorkload, centre
 from pmldesign.workloads.union import products_over
-from pmldesign_solvers import mode_products
-from pmldesign_solvers.certificate import power_mean
-from pmldesign_solvers.farthest import largest_sum
-from pmldesign_solvers.operators import Array
+from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.operators.norms import power_mean
+from pmldesign_solvers.operators.operator import Array, Indices
+from pmldesign_solvers.structure.farthest_columns import largest_sum
 
 COMPLETE = 1e-9
 """A factor determines the total of its cells if no more of it is missing than this."""
@@ -64,9 +64,19 @@ class PublicTotal(Strategy):
         """R P, shape (r, n); refused if too large."""
         return read_only(centre(self.whole.matrix))
 
+    @property
+    def entry_units(self) -> float:
+        """Units of 2^-53 that entries of `matrix` are off by, relative to its columns."""
+        whole = self.whole.matrix
+        return centring_units((1 + self.whole.entry_units / 32) * whole, self.matrix)
+
+    def column_labels(self) -> Indices | None:
+        """Columns are equal where those of R are."""
+        return self.whole.column_labels()
+
     def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
         """Largest distance of the measurements of neighbours, in the l1 or l2 norm."""
-        if neighbours is Neighbours.ADD_REMOVE:
+        if neighbours == Neighbours.ADD_REMOVE:
             return super().sensitivity_under(neighbours, norm)
         return self.whole.sensitivity_under(neighbours, norm)
 
@@ -80,14 +90,14 @@ class PublicTotal(Strategy):
 
     def estimate(self, measurements: Array) -> Array:
         """(R P)^+ y, shape (n,) or (n, c), for measurements y of shape (r,) or (r, c)."""
-        found = self.whole.estimate(measurements)
+        estimates = self.whole.estimate(measurements)
         if self._complete:
             direction = self.whole.estimate(self._total)
             part = self._total @ measurements / float(self._total @ self._total)
         else:
             direction = self._missed
-            part = found.sum(axis=0) / float(direction @ direction)
-        return np.asarray(found - np.multiply.outer(direction, part))
+            part = estimates.sum(axis=0) / float(direction @ direction)
+        return np.asarray(estimates - np.multiply.outer(direction, part))
 
     def require_answers(self, workload: Workload) -> None:
         """Refuse a workload that R does not determine.
@@ -117,11 +127,11 @@ class PublicTotal(Strategy):
         """
         if self._parts(workload) is None:
             return super().variances(workload)
-        own = self.whole.variances(_inner(workload))
+        variances = self.whole.variances(_inner(workload))
         if not self._complete:
-            return own
-        known = self._covariances(_inner(workload)) ** 2 / self._square
-        return np.where(known >= own * (1 - KNOWN), 0.0, own - known)
+            return variances
+        explained = self._covariances(_inner(workload)) ** 2 / self._square
+        return np.where(explained >= variances * (1 - KNOWN), 0.0, variances - explained)
 
     def _parts(self, workload: Workload) -> list[tuple[Workload, ...]] | None:
         """The workload as a union of products over the attributes of R, if it is one."""
@@ -179,14 +189,14 @@ class PublicTotalStrategy(PublicTotal):
     def _part_norm(self, part: Sequence[Workload], power: float) -> float:
         """Sum or maximum of v - c^2 / (h^T h) over the queries of a product."""
         points = [
-            np.stack([factor.variances(own), one**2 / float(total @ total)], axis=1)
-            for factor, own, one, total in zip(
+            np.stack([factor.variances(queries), values**2 / float(total @ total)], axis=1)
+            for factor, queries, values, total in zip(
                 self.product.factors, part, self._answers(part), self._totals, strict=True
             )
         ]
         if power == 1:
-            all_of, known = np.prod([one.sum(axis=0) for one in points], axis=0).tolist()
-            return 0.0 if known >= all_of * (1 - KNOWN) else float(all_of - known)
+            all_of, explained = np.prod([values.sum(axis=0) for values in points], axis=0).tolist()
+            return 0.0 if explained >= all_of * (1 - KNOWN) else float(all_of - explained)
         return largest_sum(points, np.array([1.0, -1.0]))
 
     def _covariances(self, workload: Workload) -> Array:
@@ -199,16 +209,16 @@ class PublicTotalStrategy(PublicTotal):
         if self.product.weights is None:
             return mode_products.outer(self._answers(part))
         maps = [
-            factor.reconstruction(own)
-            for factor, own in zip(self.product.factors, part, strict=True)
+            factor.reconstruction(queries)
+            for factor, queries in zip(self.product.factors, part, strict=True)
         ]
         return mode_products.multiply(maps, self._total / np.sqrt(self.product.weights))
 
     def _answers(self, part: Sequence[Workload]) -> list[Array]:
         """A_i R_i^+ (R_i^+)^T 1 for every factor."""
         return [
-            own.matvec(factor.pseudo_inverse @ total)
-            for factor, own, total in zip(self.product.factors, part, self._totals, strict=True)
+            queries.matvec(factor.pseudo_inverse @ total)
+            for factor, queries, total in zip(self.product.factors, part, self._totals, strict=True)
         ]
 
     @cached_property
@@ -238,7 +248,7 @@ class PublicTotalStrategy(PublicTotal):
 
     @cached_property
     def _complete(self) -> bool:
-        return all(float(np.abs(own - 1).max()) <= COMPLETE for own in self._covered)
+        return all(float(np.abs(covered - 1).max()) <= COMPLETE for covered in self._covered)
 
 
 def _inner(workload: Workload) -> Workload:

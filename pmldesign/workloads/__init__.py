@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload
+from pmldesign.workloads.dense import DenseWorkload
 from pmldesign.workloads.kronecker import KroneckerWorkload
-from pmldesign.workloads.marginals import MarginalsWorkload
-from pmldesign.workloads.matrix import DenseWorkload
 from pmldesign.workloads.parsing import (
     NamedWorkload,
     expand_family,
@@ -17,6 +17,8 @@ from pmldesign.workloads.parsing import (
     parse_workload,
 )
 from pmldesign.workloads.ranges import RangeWorkload
+from pmldesign.workloads.tables.marginals import MarginalsWorkload
+from pmldesign.workloads.tables.workload import TablesWorkload
 from pmldesign.workloads.union import UnionWorkload
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "MarginalsWorkload",
     "NamedWorkload",
     "RangeWorkload",
+    "TablesWorkload",
     "UnionWorkload",
     "Workload",
     "as_workload",
@@ -39,7 +42,8 @@ def as_workload(value: Any) -> Workload:
 
     Args:
         value: a Workload (returned as it is), a name such as "prefix:64", a matrix as a numpy
-            array or anything that converts to one, or a scipy sparse matrix.
+            array or anything that converts to one, a scipy sparse matrix, or a data frame with a
+            row for each query and a column for each cell (messages call queries by its index).
 
     Raises:
         InvalidInputError: something else, or the contents are not a workload.
@@ -53,9 +57,24 @@ def as_workload(value: Any) -> Workload:
         from pmldesign.workloads.sparse import SparseWorkload
 
         return SparseWorkload(value)
+    if hasattr(value, "columns") and hasattr(value, "to_numpy"):
+        return _of_frame(value)
     if isinstance(value, list | tuple) or hasattr(value, "__array__"):
         return DenseWorkload(value)
     raise InvalidInputError(
         f"a workload is a Workload, a name such as 'prefix:64', or a matrix; got "
-        f"{type(value).__name__} (pmldesign.files.load_workload reads files)"
+        f"{type(value).__name__} (pmldesign.workload reads files)"
     )
+
+
+def _of_frame(frame: Any) -> Workload:
+    """The queries in the rows of a data frame, called by its index where that holds text."""
+    workload = DenseWorkload(frame.to_numpy())
+    index = tuple(getattr(frame, "index", ()))
+    if len(index) == workload.shape[0] and all(isinstance(entry, str) for entry in index):
+        workload.label = partial(_label, index)  # a partial can be sent to other processes
+    return workload
+
+
+def _label(index: tuple[str, ...], query: int) -> str:
+    return f"query {index[query]!r}"

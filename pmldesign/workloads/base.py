@@ -16,14 +16,9 @@ from decimal import Decimal
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign_solvers.operators import (
-    Array,
-    DenseOperator,
-    Indices,
-    Merged,
-    Operator,
-    column_blocks,
-)
+from pmldesign.workloads.display import Displayed, Facts
+from pmldesign_solvers.operators.dense import DenseOperator, largest_entries
+from pmldesign_solvers.operators.operator import Array, Indices, Merged, Operator, column_blocks
 
 EPS = float(np.finfo(np.float64).eps)
 MAX_ENTRIES = 2**29
@@ -54,16 +49,23 @@ def count_text(count: int) -> str:
     return str(count) if count < 10**15 else f"{Decimal(count):.3g}"
 
 
-class Workload(ABC):
+class Workload(Displayed, ABC):
     """Queries on a histogram.
 
     Attributes:
         name: what the user called it ("prefix:64", a file's name).
         label: what query i (from 0) is called; None for plain "row i".
+        binary: whether all entries are known to be 0 or 1.
     """
 
     name: str
     label: Callable[[int], str] | None = None
+    binary: bool = False
+
+    def _display(self) -> tuple[str, Facts]:
+        m, n = self.shape
+        title = f"{type(self).__name__} {self.name!r}"
+        return f"{title}: {count_text(m)} queries on {count_text(n)} cells", []
 
     @property
     @abstractmethod
@@ -127,6 +129,19 @@ class Workload(ABC):
         check_entries(self.name, self.shape)
         m, n = self.shape
         return self.matvec(np.eye(n)) if m >= n else self.rmatvec(np.eye(m)).T
+
+    def row_sizes(self) -> Array:
+        """Largest absolute entry of every row, shape (m,)."""
+        return largest_entries(self.to_dense())
+
+    def without_offsets(self) -> tuple[Workload, Array]:
+        """The same on vectors that sum to zero, where rows lost what their entries share.
+
+        Also, shape (m,), how far apart the entries are at most in rows that count as constant; or
+        nothing, shape (0,), where there are none. Workloads whose rows have zeros or small whole
+        numbers stay as they are.
+        """
+        return self, np.zeros(0)
 
     def merge(self) -> Merged:
         """The same workload without repeated or zero rows and columns, as solvers want it."""

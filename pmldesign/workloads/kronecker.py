@@ -18,22 +18,16 @@ import math
 from collections.abc import Sequence
 from functools import reduce
 from itertools import combinations_with_replacement
+from typing import Self
 
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import EPS, WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.ranges import RangeWorkload
-from pmldesign_solvers import mode_products
-from pmldesign_solvers.operators import (
-    NOTHING,
-    Array,
-    DenseOperator,
-    Indices,
-    Merged,
-    Operator,
-    column_blocks,
-)
+from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.operators.dense import NOTHING, DenseOperator
+from pmldesign_solvers.operators.operator import Array, Indices, Merged, Operator, column_blocks
 
 MERGED_ENTRIES = 2**24
 """Largest workload, in entries, whose rows and columns are compared with each other (128 MiB)."""
@@ -110,6 +104,14 @@ class KroneckerOperator:
             dense = np.kron(dense, factor.to_dense()).astype(np.float64, copy=False)
         return dense
 
+    def row_sizes(self) -> Array:
+        """Largest absolute entry of every row, shape (m,)."""
+        return mode_products.outer([factor.row_sizes() for factor in self._factors])
+
+    def without_offsets(self) -> tuple[Self, Array]:
+        """On vectors that sum to zero; the same, for a product has no constants of whole rows."""
+        return self, np.zeros(0)
+
     def merge(self) -> Merged:
         """The same workload without repeated or zero rows and columns."""
         parts = [factor.merge() for factor in self._factors]
@@ -181,7 +183,7 @@ class KroneckerWorkload(KroneckerOperator, Workload):
         """Largest squared distance of two columns, rounded up."""
         if self.shape[1] <= WRITTEN_CELLS:
             return super().longest_difference()
-        from pmldesign_solvers.farthest import largest_distance_of_grams
+        from pmldesign_solvers.structure.farthest_columns import largest_distance_of_grams
 
         grams = [factor.gram(np.ones(factor.shape[0])) for factor in self.factors]
         rounding = sum(sum(factor.shape) for factor in self.factors) * EPS

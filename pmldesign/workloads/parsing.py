@@ -4,27 +4,30 @@
     product  = factor { "*" factor }
     factor   = name [ ":" argument { "," argument } ]
     argument = size | option "=" whole number
-    size     = whole number [ "^" whole number ]
+    size     = ( whole number | name whole number { "/" whole number } ) [ "^" whole number ],
+               or a decimal number for a rate
 
-A size such as "10^100" stands for 100 sizes of 10, where a name takes any number of sizes. Blanks
-around every part are allowed. A family such as "prefix:16..64" is short for the texts with the
-powers of two from 16 to 64 in its place (`expand_family`).
+A size such as "10^100" stands for 100 sizes of 10, where a name takes any number of sizes, and one
+such as "prefix85" or "window64/7" for an attribute of which prefix:85 or window:64,7 is asked.
+Blanks around every part are allowed. A family such as "prefix:16..64" is short for the texts with
+the powers of two from 16 to 64 in its place (`expand_family`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from typing import NoReturn
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads import named
+from pmldesign.workloads import names as named
 from pmldesign.workloads.base import Workload, count_text
 from pmldesign.workloads.census import census_p12
 from pmldesign.workloads.kronecker import KroneckerWorkload
+from pmldesign.workloads.tables.same import as_tables
 from pmldesign.workloads.union import UnionWorkload, as_marginals
 
 MAX_PRODUCT_CELLS = 2**24
@@ -69,6 +72,13 @@ def named_workloads() -> tuple[NamedWorkload, ...]:
         row("histogram", ("N",), "the count of each cell", "histogram:10", named.histogram),
         row("total", ("N",), "the sum of all cells", "total:10", named.total),
         row("prefix", ("N",), "running sums, one for each cell", "prefix:64", named.prefix),
+        row(
+            "decay",
+            ("N", "RATE"),
+            "running sums of which each step keeps the part RATE",
+            "decay:64,0.9",
+            named.decay,
+        ),
         row("all-range", ("N",), "the sum of every interval", "all-range:32", named.all_range),
         row(
             "random-range",
@@ -88,7 +98,7 @@ def named_workloads() -> tuple[NamedWorkload, ...]:
             ("N", "..."),
             "tables by K attributes (ways=K), by 0 to K (upto=K)",
             "marginals:2,3^4,ways=2",
-            named.marginals,
+            named.all_marginals,
             ("ways", "upto"),
         ),
         row("census-p12", (), "US census counts by sex and age", "census-p12", census_p12),
@@ -112,11 +122,17 @@ def parse_workload(text: str) -> Workload:
     known = cache(_parse_factor)  # equal factors are one object, solved once
     parts = [_parse_product(part, text, known) for part in text.split("+")]
     if len(parts) == 1:
+        if isinstance(parts[0], KroneckerWorkload):
+            _check_cells(text, parts[0].shape[1])
         return parts[0]
     marginals = as_marginals(parts)
     if marginals is not None:
         return marginals
     queries, cells = sum(part.shape[0] for part in parts), parts[0].shape[1]
+    if cells > MAX_PRODUCT_CELLS or queries > named.MAX_QUERIES:
+        tables = as_tables(parts)
+        if tables is not None:
+            return tables
     _check_cells(text, cells)
     if queries > named.MAX_QUERIES:
         raise InvalidInputError(
@@ -135,9 +151,7 @@ def _parse_product(product: str, text: str, known: Callable[[str], Workload]) ->
     factors = [known(part) for part in parts]
     if len(factors) == 1:
         return factors[0]
-    workload = KroneckerWorkload(factors)
-    _check_cells(text, workload.shape[1])
-    return workload
+    return KroneckerWorkload(factors)
 
 
 def _check_cells(text: str, cells: int) -> None:
@@ -187,12 +201,12 @@ def _parse_factor(text: str) -> Workload:
             + ", ".join(entry.usage for entry in known.values())
         )
     entry = known[name]
-    sizes: list[int] = []
+    sizes: list[int | float | Workload] = []
     options: dict[str, int] = {}
     for argument in (part.strip() for part in tail.split(",")) if colon else ():
         key, equals, value = (part.strip() for part in argument.partition("="))
         if not equals:
-            sizes += _sizes(argument, text, entry)
+            sizes += _sizes(argument, text, entry, len(sizes))
         elif key not in entry.options or key in options:
             allowed = ", ".join(entry.options) or "none"
             problem = "repeated" if key in options else "unknown"
@@ -207,14 +221,35 @@ def _parse_factor(text: str) -> Workload:
     return entry.build(*sizes, **options)
 
 
-def _sizes(argument: str, text: str, entry: NamedWorkload) -> list[int]:
+def _sizes(
+    argument: str, text: str, entry: NamedWorkload, number: int
+) -> Sequence[int | float | Workload]:
+    if entry.arguments[number : number + 1] == ("RATE",):
+        return [_decimal(argument, text, entry)]
     if "..." not in entry.arguments:
         return [_whole(argument, text, entry)]
     size, power, count = (part.strip() for part in argument.partition("^"))
     times = _whole(count, text, entry) if power else 1
     if not 1 <= times <= MAX_SIZES:
         _refuse(text, entry, f"a size may be repeated 1 to {MAX_SIZES} times, got {times}")
+    if size[:1].isalpha():
+        return [_attribute(size, text, entry)] * times
     return [_whole(size, text, entry)] * times
+
+
+def _decimal(value: str, text: str, entry: NamedWorkload) -> float:
+    if not re.fullmatch(r"[0-9]{0,9}(\.[0-9]{0,19})?", value) or value in ("", "."):
+        _refuse(text, entry, f"{_shown(value)} is not a decimal number")
+    return float(value)
+
+
+def _attribute(size: str, text: str, entry: NamedWorkload) -> Workload:
+    """The queries of an attribute: "prefix85" is prefix:85, "window64/7" is window:64,7."""
+    parts = re.fullmatch(r"([a-z][a-z-]*?)\s*(\d[\d/ ]*)", size)
+    names = [row.name for row in named_workloads() if row.arguments and row is not entry]
+    if parts is None or parts[1] not in names:
+        _refuse(text, entry, f"an attribute such as prefix85 takes a name of {', '.join(names)}")
+    return _parse_factor(f"{parts[1]}:{parts[2].replace('/', ',')}")
 
 
 def _whole(value: str, text: str, entry: NamedWorkload) -> int:

@@ -31,7 +31,8 @@ from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import EPS, Workload, check_entries
-from pmldesign_solvers.operators import BLOCK_BYTES, NOTHING, Array, Indices, Merged, Operator
+from pmldesign_solvers.operators.dense import NOTHING
+from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array, Indices, Merged, Operator
 
 MANY = 4
 """More ranges than this many times the number of cells share the work of their norms."""
@@ -52,6 +53,8 @@ class RangeWorkload(Workload):
     Raises:
         InvalidInputError: not whole numbers, different lengths, or a range outside the cells.
     """
+
+    binary = True
 
     def __init__(
         self,
@@ -99,6 +102,24 @@ class RangeWorkload(Workload):
         upper: Array = np.triu(np.cumsum(later, axis=0))
         return upper + np.triu(upper, 1).T
 
+    def separable_gram(self) -> tuple[Array, Array] | None:
+        """Vectors u, v with (A^T A)_ij = u_min(i,j) v_max(i,j), where the ranges have such a form.
+
+        So it is where all start together or stop together (running sums), and for all ranges.
+        """
+        n, m = self.cells, self.starts.size
+        cells = np.arange(n, dtype=np.float64)
+        if (self.starts == self.starts[0]).all():
+            stopped = np.cumsum(np.bincount(self.stops, minlength=n + 1)[:n], dtype=np.float64)
+            return np.where(cells >= self.starts[0], 1.0, 0.0), m - stopped
+        if (self.stops == self.stops[0]).all():
+            started = np.cumsum(np.bincount(self.starts, minlength=n)[:n], dtype=np.float64)
+            return started, np.where(cells < self.stops[0], 1.0, 0.0)
+        whole = m == n * (n + 1) // 2 and bool((self.starts < self.stops).all())
+        if whole and np.unique(self._corners).size == m:
+            return cells + 1, n - cells
+        return None
+
     def gram_rounding(self, weights: Array) -> float:
         """gram(u) is off by at most this times d d^T, d_j = norm(diag(u)^(1/2) A e_j).
 
@@ -108,6 +129,12 @@ class RangeWorkload(Workload):
         if (weights == 1).all():
             return 0.0
         return (int(np.bincount(self._corners).max()) + 2 * self.cells) * EPS
+
+    def column_squares(self) -> Array:
+        """diag(A^T A), shape (n,): how many ranges contain each cell, exactly."""
+        ends = np.bincount(self.starts, minlength=self.cells + 1)
+        ends -= np.bincount(self.stops, minlength=self.cells + 1)
+        return np.cumsum(ends[:-1]).astype(np.float64)
 
     def row_quadratic(self, matrix: Array) -> Array:
         """diag(A X A^T), shape (m,), for a symmetric matrix X of shape (n, n)."""
@@ -163,6 +190,10 @@ class RangeWorkload(Workload):
         cells = np.arange(self.cells)
         inside = (self.starts[:, None] <= cells) & (cells < self.stops[:, None])
         return inside.astype(np.float64)
+
+    def row_sizes(self) -> Array:
+        """Largest absolute entry of every row, shape (m,)."""
+        return (self.starts < self.stops).astype(np.float64)
 
     def merge(self) -> Merged:
         """The same workload without repeated or empty ranges and without repeated or idle cells."""

@@ -10,9 +10,10 @@ from scipy import sparse
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload, check_entries
-from pmldesign.workloads.matrix import check_matrix
-from pmldesign_solvers.distinct import first_seen
-from pmldesign_solvers.operators import BLOCK_BYTES, NOTHING, Array, Indices, Merged
+from pmldesign.workloads.dense import check_matrix
+from pmldesign_solvers.operators.dense import NOTHING, without_offsets
+from pmldesign_solvers.operators.distinct import first_seen
+from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array, Indices, Merged
 
 
 class SparseWorkload(Workload):
@@ -95,6 +96,28 @@ class SparseWorkload(Workload):
         check_entries(self.name, self.shape)
         dense: Array = self.matrix.toarray()
         return dense
+
+    def row_sizes(self) -> Array:
+        """Largest absolute entry of every row, shape (m,)."""
+        sizes: Array = abs(self.matrix).max(axis=1).toarray()
+        return sizes
+
+    def without_offsets(self) -> tuple[SparseWorkload, Array]:
+        """The same on vectors that sum to zero; rows without a zero may lose a constant."""
+        lengths = np.diff(self.matrix.indptr)
+        rows = np.flatnonzero(lengths == self.shape[1])
+        left_out = np.zeros(self.shape[0])
+        if not rows.size:
+            return self, left_out
+        full = self.matrix[rows].toarray()
+        moved, left_out[rows] = without_offsets(full)
+        if moved is full:
+            return self, left_out
+        data = self.matrix.data.copy()
+        self.matrix.sort_indices()
+        data[np.repeat(lengths == self.shape[1], lengths)] = moved.ravel()
+        matrix = sparse.csr_array((data, self.matrix.indices, self.matrix.indptr), self.shape)
+        return SparseWorkload(matrix, name=self.name, label=self.label), left_out
 
     def merge(self) -> Merged:
         """The same workload without repeated or zero rows and columns."""

@@ -16,9 +16,16 @@ import numpy as np
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import EPS, WRITTEN_CELLS, Workload, check_entries, count_text
 from pmldesign.workloads.kronecker import MERGED_ENTRIES, KroneckerWorkload
-from pmldesign.workloads.marginals import MarginalsWorkload
-from pmldesign.workloads.ranges import RangeWorkload
-from pmldesign_solvers.operators import Array, DenseOperator, Merged
+from pmldesign.workloads.tables.marginals import MarginalsWorkload
+from pmldesign.workloads.tables.workload import (
+    TablesWorkload,
+    asks_counts,
+    asks_total,
+    counts_of,
+    total_of,
+)
+from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.operators.operator import Array, Merged
 
 MAX_MARGINALS = 1000
 """Most marginals of one part that are looked at one by one."""
@@ -131,6 +138,22 @@ class UnionWorkload(Workload):
             return super().longest_difference()
         return math.fsum(part.longest_difference() for part in self.parts) * (1 + 4 * EPS)
 
+    def row_sizes(self) -> Array:
+        """Largest absolute entry of every row, shape (m,)."""
+        return np.concatenate([part.row_sizes() for part in self.parts])
+
+    def without_offsets(self) -> tuple[UnionWorkload, Array]:
+        """The same on vectors that sum to zero, part by part."""
+        parts, left_out = zip(*(part.without_offsets() for part in self.parts), strict=True)
+        changed = any(new is not old for new, old in zip(parts, self.parts, strict=True))
+        if not changed:
+            return self, np.zeros(0)
+        sizes = [part.shape[0] for part in self.parts]
+        every = [
+            rows if rows.size else np.zeros(m) for rows, m in zip(left_out, sizes, strict=True)
+        ]
+        return UnionWorkload(parts, name=self.name), np.concatenate(every)
+
     def merge(self) -> Merged:
         """The same workload without zero rows and columns, nor repeated ones if it is small.
 
@@ -162,7 +185,15 @@ def by_attribute(workload: Workload) -> tuple[Workload, ...]:
         return tuple(workload.attribute(index) for index in range(len(workload.sizes)))
     if isinstance(workload, MarginalsWorkload):
         used = set().union(*workload.subsets)
-        return tuple(_ranges(n, counts=i in used) for i, n in enumerate(workload.sizes))
+        return tuple(
+            counts_of(n) if i in used else total_of(n) for i, n in enumerate(workload.sizes)
+        )
+    if isinstance(workload, TablesWorkload):
+        used = set().union(*workload.subsets)
+        return tuple(
+            queries if i in used else total_of(queries.shape[1])
+            for i, queries in enumerate(workload.attributes)
+        )
     return workload.factors if isinstance(workload, KroneckerWorkload) else (workload,)
 
 
@@ -175,12 +206,21 @@ def products_over(workload: Workload, sizes: Sequence[int]) -> list[tuple[Worklo
     """
     found = []
     for part in workload.parts if isinstance(workload, UnionWorkload) else (workload,):
-        own = _products(part)
+        own = products_of(part)
         if own is None:
             return None
         found += own
     fits = all(tuple(factor.shape[1] for factor in own) == tuple(sizes) for own in found)
     return found if fits else None
+
+
+def tables_asked(workload: Workload) -> list[MarginalsWorkload] | None:
+    """The tables of counts that a workload consists of, part by part; None if it has others."""
+    parts = workload.parts if isinstance(workload, UnionWorkload) else (workload,)
+    found = [_marginals(part) for part in parts]
+    tables = [part for part in found if part is not None]
+    fits = len(tables) == len(found) and len({part.sizes for part in tables}) == 1
+    return tables if fits else None
 
 
 def as_marginals(parts: Sequence[Workload]) -> MarginalsWorkload | None:
@@ -203,21 +243,24 @@ def as_marginals(parts: Sequence[Workload]) -> MarginalsWorkload | None:
 
 
 def _sizes(part: Workload) -> tuple[int, ...]:
-    if isinstance(part, MarginalsWorkload):
+    if isinstance(part, MarginalsWorkload | TablesWorkload):
         return part.sizes
     return tuple(one.shape[1] for one in by_attribute(part))
 
 
-def _products(part: Workload) -> list[tuple[Workload, ...]] | None:
+def products_of(part: Workload) -> list[tuple[Workload, ...]] | None:
     """The products that a part consists of: itself, or those of a few marginals of weight 1."""
     if isinstance(part, KroneckerWorkload):
         return [part.factors]
+    if isinstance(part, TablesWorkload):
+        few = len(part.subsets) <= MAX_MARGINALS
+        return [part.part(number) for number in range(len(part.subsets))] if few else None
     if not isinstance(part, MarginalsWorkload):
         return [(part,)]
     if len(part.subsets) > MAX_MARGINALS or (part.weights != 1).any():
         return None
-    counts = [_ranges(size, counts=True) for size in part.sizes]
-    totals = [_ranges(size, counts=False) for size in part.sizes]
+    counts = [counts_of(size) for size in part.sizes]
+    totals = [total_of(size) for size in part.sizes]
     return [
         tuple(counts[i] if i in subset else totals[i] for i in range(len(counts)))
         for subset in part.subsets
@@ -231,22 +274,8 @@ def _marginals(part: Workload) -> MarginalsWorkload | None:
     sizes = [factor.shape[1] for factor in factors]
     counted = []
     for i, factor in enumerate(factors):
-        if _same(factor, _ranges(sizes[i], counts=True)):
+        if asks_counts(factor):
             counted.append(i)
-        elif not _same(factor, _ranges(sizes[i], counts=False)):
+        elif not asks_total(factor):
             return None
     return MarginalsWorkload(sizes, [counted])
-
-
-def _ranges(size: int, *, counts: bool) -> RangeWorkload:
-    starts = np.arange(size) if counts else np.zeros(1, dtype=int)
-    stops = starts + 1 if counts else np.array([size])
-    return RangeWorkload(starts, stops, size, name=f"{'histogram' if counts else 'total'}:{size}")
-
-
-def _same(first: Workload, second: RangeWorkload) -> bool:
-    return (
-        isinstance(first, RangeWorkload)
-        and np.array_equal(first.starts, second.starts)
-        and np.array_equal(first.stops, second.stops)
-    )

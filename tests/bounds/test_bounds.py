@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pmldesign.bounds import Kind, bounds
-from pmldesign.calibration import analytic_gaussian_scale
-from pmldesign.design import design
+from pmldesign.bounds import Kind, all_bounds
+from pmldesign.designs.min_norm import factorize
 from pmldesign.errors import InvalidInputError
-from pmldesign.guarantees import PML, ApproxDP, ApproxPML, EnvelopePML, PureDP
-from pmldesign.mechanism import mechanism
-from pmldesign.noise import Noise, gaussian_moment_root
+from pmldesign.mechanisms import mechanism
+from pmldesign.privacy.calibration import analytic_gaussian_scale
+from pmldesign.privacy.guarantees import PML, ApproxDP, ApproxPML, EnvelopePML, PureDP
+from pmldesign.privacy.noise import Noise, gaussian_moment_root
 from pmldesign.strategies import baseline
 from pmldesign.workloads import as_workload
 
@@ -58,9 +58,9 @@ def test_no_mechanism_is_below_a_lower_bound_of_its_class(kind):
         workload = random_workload(generator)
         p = generator.choice([2, 2.5, 4, 7, 16, math.inf])
         guarantee = random_guarantee(generator, kind, workload.shape[1])
-        made = design(workload, p=p, neighbours=guarantee.neighbours, rel_gap=1e-4)
+        made = factorize(workload, p=p, neighbours=guarantee.neighbours, rel_gap=1e-4)
         norm = made.certificate
-        found = bounds(
+        found = all_bounds(
             workload, norm_lower=norm.lower, norm_upper=norm.upper, p=p, guarantee=guarantee
         )
         lower = {bound.name: bound.value for bound in found if bound.kind is Kind.LOWER}
@@ -85,7 +85,7 @@ def test_no_mechanism_is_below_a_lower_bound_of_its_class(kind):
 def test_geometric_noise_on_one_count_meets_the_least_variance(p, neighbours):
     # one cell (add-remove) or one of two (replace) changes by 1: variance 1/(2 sinh^2(eps/2))
     workload = as_workload(np.ones((1, 1)) if neighbours == "add-remove" else np.array([[1.0, 0]]))
-    found = bounds(workload, norm_lower=1, norm_upper=1, p=p, guarantee=PureDP(0.8, neighbours))
+    found = all_bounds(workload, norm_lower=1, norm_upper=1, p=p, guarantee=PureDP(0.8, neighbours))
     exact = 1 / (math.sqrt(2) * math.sinh(0.4))
     assert named(found, "least variance").value == pytest.approx(exact, rel=2e-9)
     assert named(found, "least variance").value < exact
@@ -99,7 +99,7 @@ def test_geometric_noise_on_one_count_meets_the_least_variance(p, neighbours):
 def test_identity_and_parity_meet_their_closed_forms(epsilon, delta, p):
     sigma = analytic_gaussian_scale(1, epsilon=epsilon, delta=delta)
     for name, norm in (("histogram:6", 6 ** (1 / p)), ("parity:4,2", 6 ** (1 / p + 0.5))):
-        found = bounds(
+        found = all_bounds(
             as_workload(name),
             norm_lower=norm,
             norm_upper=norm,
@@ -132,9 +132,11 @@ def test_identity_and_parity_meet_their_closed_forms(epsilon, delta, p):
 )
 def test_lower_bounds_are_below_upper_bounds(n, p, epsilon, log_delta):
     workload = as_workload(f"prefix:{n}")
-    norm = design(workload, p=p, rel_gap=1e-3).certificate
+    norm = factorize(workload, p=p, rel_gap=1e-3).certificate
     guarantee = ApproxDP(epsilon, 10**log_delta)
-    found = bounds(workload, norm_lower=norm.lower, norm_upper=norm.upper, p=p, guarantee=guarantee)
+    found = all_bounds(
+        workload, norm_lower=norm.lower, norm_upper=norm.upper, p=p, guarantee=guarantee
+    )
     smallest = min(b.value for b in found if b.kind is Kind.UPPER and b.holds)
     sharp = named(found, "least variance").value
     for bound in found:
@@ -146,8 +148,8 @@ def test_lower_bounds_are_below_upper_bounds(n, p, epsilon, log_delta):
 
 def test_all_mechanism_bound_is_ten_times_the_published_one():
     workload = as_workload("prefix:64")
-    norm = design(workload).certificate
-    found = bounds(
+    norm = factorize(workload).certificate
+    found = all_bounds(
         workload,
         norm_lower=norm.lower,
         norm_upper=norm.upper,
@@ -163,7 +165,7 @@ def test_all_mechanism_bound_is_ten_times_the_published_one():
 def test_prefix_norm_of_theorem_a5_is_a_lower_bound():
     for n in (1, 2, 3, 8, 64, 300):
         logs = 2 + math.log((2 * n + 1) / 5) + math.log(2 * n + 1) / (2 * n)
-        assert math.sqrt(n) * logs / math.pi <= design(f"prefix:{n}").certificate.upper
+        assert math.sqrt(n) * logs / math.pi <= factorize(f"prefix:{n}").certificate.upper
 
 
 def test_theorem_d1_fails_for_large_p():
@@ -173,7 +175,7 @@ def test_theorem_d1_fails_for_large_p():
     printed = 3 * math.sqrt(math.log(1 / delta) * min(p, math.log(2)) / 2) / epsilon
     best = gaussian_moment_root(p) * sigma  # no Gaussian noise does better on one count
     assert best > 2 * printed
-    found = bounds(
+    found = all_bounds(
         as_workload(np.ones((1, 1))),
         norm_lower=1,
         norm_upper=1,
@@ -185,27 +187,27 @@ def test_theorem_d1_fails_for_large_p():
 
 def test_conditions_of_theorem_2_1_are_checked():
     workload = as_workload("prefix:64")
-    norm = design(workload).certificate
+    norm = factorize(workload).certificate
     arguments = {"norm_lower": norm.lower, "norm_upper": norm.upper, "p": 2}
     # eps kappa / (12 gamma) = 0.1 * 0.1257 / (12 * 16.799) = 6.24e-5 = 2 delta / (1 - e^-0.1)
     limit = 0.1 * 2 / math.sqrt(253) / (12 * norm.upper) * -math.expm1(-0.1) / 2
     assert named(
-        bounds(workload, guarantee=ApproxDP(0.1, limit * 0.999), **arguments), "Theorem 2.1"
+        all_bounds(workload, guarantee=ApproxDP(0.1, limit * 0.999), **arguments), "Theorem 2.1"
     ).holds
     refused = named(
-        bounds(workload, guarantee=ApproxDP(0.1, limit * 1.001), **arguments), "Theorem 2.1"
+        all_bounds(workload, guarantee=ApproxDP(0.1, limit * 1.001), **arguments), "Theorem 2.1"
     )
     assert not refused.holds
     assert "exceeds epsilon kappa" in refused.reason
-    replaced = bounds(workload, guarantee=PureDP(1, "replace"), **arguments)
+    replaced = all_bounds(workload, guarantee=PureDP(1, "replace"), **arguments)
     assert "add-remove" in named(replaced, "Theorem 2.1").reason
-    large = bounds(workload, guarantee=PureDP(800.0), **arguments)
+    large = all_bounds(workload, guarantee=PureDP(800.0), **arguments)
     assert named(large, "Theorem 2.1 for all").value < 1e-300
 
 
 def test_pure_dp_value_of_theorem_2_1():
     # 15/128 e^(3 eps/2)/(e^(3 eps) - 1) = 15/256 / sinh(3 eps/2)
-    found = bounds(
+    found = all_bounds(
         as_workload("parity:3,1"), norm_lower=3, norm_upper=3, p=2, guarantee=PureDP(0.4)
     )
     expected = 15 / 256 / math.sinh(0.6) * 3
@@ -217,11 +219,11 @@ def test_pure_dp_value_of_theorem_2_1():
 def test_errors_given_by_the_caller_are_upper_bounds():
     workload = as_workload("histogram:4")
     arguments = {"norm_lower": 2, "norm_upper": 2, "p": 2, "guarantee": PureDP(1)}
-    found = bounds(workload, errors={"tree": 7.5}, **arguments)
+    found = all_bounds(workload, errors={"tree": 7.5}, **arguments)
     assert named(found, "tree").kind is Kind.UPPER
     assert named(found, "tree").value == pytest.approx(7.5, rel=1e-11)
     with pytest.raises(InvalidInputError, match="error of tree"):
-        bounds(workload, errors={"tree": math.nan}, **arguments)
+        all_bounds(workload, errors={"tree": math.nan}, **arguments)
 
 
 @pytest.mark.parametrize(
@@ -230,4 +232,4 @@ def test_errors_given_by_the_caller_are_upper_bounds():
 def test_wrong_arguments_are_refused(wrong):
     arguments = {"norm_lower": 2, "norm_upper": 2, "p": 2, "guarantee": PureDP(1)}
     with pytest.raises(InvalidInputError):
-        bounds(as_workload("histogram:4"), **(arguments | wrong))
+        all_bounds(as_workload("histogram:4"), **(arguments | wrong))

@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,8 +11,8 @@ from scipy import sparse
 from scipy.optimize import linprog, minimize_scalar
 
 from pmldesign.bounds import least_deviation, staircase_deviation, total_variation_deviation
-from pmldesign.calibration import analytic_gaussian_scale
 from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.calibration import analytic_gaussian_scale
 
 EPSILONS = st.floats(0.02, 6)
 DELTAS = st.floats(1e-9, 0.95)
@@ -88,6 +89,40 @@ def test_truncated_geometric_noise_is_never_better(epsilon, rate, mix, a, b):
     delta = max(mix * right + (1 - mix) * left, mix * left + (1 - mix) * right)
     if delta < 1:
         assert least_deviation(epsilon, delta) <= math.sqrt(max(variance, 0)) + 1e-9
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-3, 0.3, 1.0, 5.0, 50.0])
+@pytest.mark.parametrize("bits", [1, 2, 10, 24, 30, 40, 47, 50, 51, 52, 53])
+def test_close_to_delta_one_it_is_noise_on_three_points(epsilon, bits):
+    """With probability 2 (1 - delta) an equal mixture of (1, w)/(1 + w) and its mirror, mean 0.
+
+    Each half has variance w/(1 + w)^2, and its excess over the two directions is 1/(1 + w) and
+    w/(1 + w); without noise it is 1. So delta is reached exactly.
+    """
+    delta = 1 - 2.0**-bits
+    with mpmath.workdps(50):
+        w = mpmath.exp(-mpmath.mpf(epsilon))
+        share = 2 * mpmath.mpf(2) ** -bits
+        assert mpmath.almosteq(share * (1 + w) / (1 + w) / 2 + 1 - share, mpmath.mpf(delta))
+        reached = mpmath.sqrt(share * w) / (1 + w)
+        assert (1 - 2e-9) * reached <= least_deviation(epsilon, delta) <= reached
+
+
+@pytest.mark.parametrize("delta", [5e-324, 1e-310, 0.25, 0.5])
+@pytest.mark.parametrize("epsilon", [5e-324, 1e-310, 1e-160])
+def test_tiny_products_of_epsilon_and_delta(epsilon, delta):
+    # tau_n = (e^(n eps) - 1 + 2 d_n)/(e^(n eps) + 1) in 50 digits, on a grid of n up to 1e300
+    value = total_variation_deviation(epsilon, delta)
+    assert 0 <= least_deviation(epsilon, delta) < math.inf
+    with mpmath.workdps(50):
+        e, best = mpmath.mpf(epsilon), mpmath.mpf(0)
+        for n in (mpmath.floor(mpmath.mpf(10) ** (i / 16)) for i in range(4801)):
+            growth = mpmath.expm1(n * e)
+            tau = (growth + 2 * delta * growth / mpmath.expm1(e)) / (growth + 2)
+            if tau >= 1 or n * e > 20:
+                break
+            best = max(best, n * mpmath.sqrt((1 - tau) / tau) / 2)
+        assert value == pytest.approx(min(float(best), 1e307), rel=0.02)
 
 
 @settings(max_examples=300, deadline=None)

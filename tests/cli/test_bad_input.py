@@ -3,13 +3,14 @@
 Nothing is solved first: the solvers raise here if they are reached.
 """
 
+import math
 import os
 import pickle
 
 import numpy as np
 import pytest
 
-from pmldesign_solvers import gamma, programs
+from pmldesign_solvers.oracle import programs
 
 INPUT, VACUOUS, INFEASIBLE, FILE = 2, 4, 5, 6
 
@@ -19,7 +20,8 @@ def no_solve(monkeypatch):
     def refuse(*arguments, **options):
         raise AssertionError("the solve began before the arguments were checked")
 
-    monkeypatch.setattr(gamma, "solve", refuse)
+    monkeypatch.setattr("pmldesign.designs.one_matrix.solve_norm", refuse)
+    monkeypatch.setattr("pmldesign.designs.large_replace.solve_norm", refuse)
     monkeypatch.setattr(programs, "solve", refuse)
 
 
@@ -186,11 +188,24 @@ def test_standard_input_that_is_no_workload(refused, no_solve, text, code, says)
     refused("optimize", "-", stdin=text, code=code, says=says)
 
 
-@pytest.mark.parametrize("entries", [[0.0, 0.0], [1e200, 1e200], [1e-200, 1e-200], [1e-160, 1e160]])
-def test_workloads_without_a_norm_in_float64(refused, tmp_path, entries):
+def test_a_workload_of_zeros(refused, tmp_path):
+    np.save(tmp_path / "w.npy", np.zeros((2, 2)))
+    refused("optimize", "w.npy", code=INPUT, says="is zero")
+
+
+@pytest.mark.parametrize("entries", [[1e200, 1e200], [1e-200, 1e-200], [1e-160, 1e160]])
+def test_workloads_whose_squares_leave_float64(run, tmp_path, entries):
     np.save(tmp_path / "w.npy", np.diag(entries))
-    says = "is zero" if not any(entries) else "rescale"
-    refused("optimize", "w.npy", code=INPUT, says=says)
+    shown = run.json("optimize", "w.npy")
+    # for a diagonal matrix the norm is that of the diagonal, and measuring the cells attains it
+    norm, root = math.hypot(*entries), math.hypot(*entries) / math.sqrt(2)
+    assert shown["norm"]["lower"] <= norm * (1 + 1e-15)
+    assert shown["norm"]["upper"] >= norm * (1 - 1e-15)
+    assert shown["norm"]["gap"] <= 1e-6
+    for row in shown["strategies"]:
+        if row["name"] in ("design", "identity"):
+            assert row["rmse"] == pytest.approx(root, rel=1e-6)
+            assert row["max_std"] == pytest.approx(max(entries), rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -226,14 +241,14 @@ def test_outputs_in_a_folder_that_refuses_files(refused, no_solve):
 @pytest.mark.parametrize(
     ("strategies", "code", "says"),
     [
-        ("optimal,nothing", INPUT, "strategy must be one of identity"),
-        ("optimal,tre", INPUT, "did you mean 'tree'?"),
+        ("least-norm,nothing", INPUT, "strategy must be one of design, least-norm, identity"),
+        ("least-norm,tre", INPUT, "did you mean 'tree'?"),
         ("tree:1", INPUT, "at least 2, got 1"),
         ("tree:x", INPUT, "try tree:4"),
-        ("optimal,", INPUT, "strategy must be one of"),
+        ("least-norm,", INPUT, "strategy must be one of"),
         ("missing.npz", FILE, "No such file"),
-        ("optimal,wide.npy", INPUT, "measures 5 cells, workload 'prefix:4' has 4"),
-        ("optimal,part.npy", INPUT, "cannot answer row 3 (cells 0 to 3)"),
+        ("least-norm,wide.npy", INPUT, "measures 5 cells, workload 'prefix:4' has 4"),
+        ("least-norm,part.npy", INPUT, "cannot answer row 3 (cells 0 to 3)"),
         ("pickle.npz", FILE, "pickle.npz"),
     ],
 )
@@ -299,6 +314,33 @@ def test_streaming_of_a_product_with_such_a_factor(refused, no_solve):
     refused("optimize", "prefix:3*parity:2,1", "--streaming", code=INPUT, says=says)
 
 
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ("1,1,1\n0,1,1\n0,0,1\n", "row 0 needs cell 2, which comes later"),
+        ("1,0,0\n0,0,1\n0,1,0\n", "row 1 needs cell 2, which comes later"),
+    ],
+)
+def test_streaming_of_queries_that_need_later_cells(refused, no_solve, rows, says):
+    refused("optimize", "-", "--streaming", stdin=rows, code=INPUT, says=says)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["optimise", "prefix:4"], "No such command 'optimise'; did you mean 'optimize'?"),
+        (["optimize", "prefix:4", "--noise", "gausian"], "did you mean 'gaussian'?"),
+        (["optimize", "prefix:4", "--method", "dul"], "did you mean 'dual'?"),
+        (["optimize", "prefix:4", "--epsilom", "1"], "--epsilon"),
+        (["compare", "prefix:4", "--strategies", "tre"], "did you mean 'tree'?"),
+        (["compare", "prefix:4", "--strategies", "least-nrom"], "did you mean 'least-norm'?"),
+        (["optimize", "prefxi:4"], "did you mean prefix?"),
+    ],
+)
+def test_mistyped_words_get_the_nearest(refused, no_solve, words, says):
+    refused(*words, code=INPUT, says=says)
+
+
 def test_exponents_of_laplace_noise_are_checked_before_any_design(refused, no_solve):
-    options = ["--p", "2,20000", "--strategies", "optimal", "--epsilon", "1"]
+    options = ["--p", "2,20000", "--strategies", "least-norm", "--epsilon", "1"]
     refused("compare", "prefix:4", *options, code=INPUT, says="at most 10000 or inf")

@@ -22,7 +22,7 @@ def test_json_lists_every_bound_with_its_conditions():
         assert bound["mechanisms"]
     lower, published = found["least variance"]["value"], found["Theorem 2.1 for all"]["value"]
     assert lower >= 10 * published
-    assert lower <= found["norm-optimal, gaussian noise"]["value"]
+    assert lower <= found["least-norm, gaussian noise"]["value"]
     assert not found["staircase"]["holds"]
 
 
@@ -47,3 +47,15 @@ def test_a_guarantee_is_needed():
 
 def test_a_vacuous_guarantee_is_refused():
     assert run("histogram:4", "--epsilon", "3", "--alpha", "0.1").exit_code == 4
+
+
+def test_reasons_are_whole_sentences_and_values_are_rounded_outwards():
+    options = ["prefix:4", "--epsilon", "1", "--alpha", "0.2"]
+    text, listed = run(*options).stdout, json.loads(run(*options, "--json").stdout)
+    assert "or the delta that it implies is 1 or more" in text
+    assert all(bound["guarantee_numbers"]["alpha"] == 0.2 for bound in listed)
+    table = {line[: len(bound["name"])]: line for bound in listed for line in text.splitlines()}
+    for bound in listed:
+        if bound["value"] is not None and bound["kind"] == "lower":
+            shown = float(table[bound["name"]].split("lower")[1].split()[0])
+            assert shown <= bound["value"]

@@ -7,6 +7,8 @@ import pytest
 from dp_accounting import gaussian_mechanism
 from scipy.special import ndtr
 
+from pmldesign.privacy.digits import at_least
+
 KEYS = {
     "strategy",
     "cells",
@@ -14,6 +16,7 @@ KEYS = {
     "scale",
     "sensitivity",
     "guarantee",
+    "guarantee_numbers",
     "achieved",
     "workload",
     "p",
@@ -51,6 +54,14 @@ def diameter(R, order):
 def test_json_has_the_documented_keys(run):
     shown = run.json("calibrate", "prefix:4", "--epsilon", 1)
     assert set(shown) == KEYS
+    assert shown["guarantee_numbers"] == {
+        "kind": "dp",
+        "epsilon": 1.0,
+        "delta": None,
+        "alpha": None,
+        "neighbours": "add-remove",
+        "failure": None,
+    }
     assert (shown["strategy"], shown["workload"], shown["cells"]) == ("prefix:4", "prefix:4", 4)
 
 
@@ -169,8 +180,8 @@ def test_the_table_says_what_json_says(run):
     shown, text = run.json(*options), run(*options).stdout
     # the total of 4 cells is public
     assert "3 measurements of 4 cells" in text
-    assert f"laplace, scale {shown['scale']:.9g} (b, " in text
-    assert f"epsilon {shown['achieved']:.9g}" in text
+    assert f"laplace, scale {at_least(shown['scale'], 9)} (b, " in text
+    assert f"epsilon {at_least(shown['achieved'], 9)}" in text
     assert f"err_2 {shown['error']:.6g}" in text
     assert shown["guarantee"] in text
     gaussian = run(*options[:-2], "--delta", 1e-3, "--noise", "gaussian").stdout
@@ -219,3 +230,26 @@ def test_bad_input_is_one_line(run, tmp_path, arguments, code, says):
     assert result.stderr.startswith("error: ")
     assert result.stderr.count("\n") == 1
     assert says in result.stderr
+
+
+@pytest.mark.parametrize("epsilon", ["1.0000049", "0.3333333333333333"])
+def test_the_epsilon_asked_for_is_shown_with_all_digits(run, epsilon):
+    assert f"e^{epsilon} times" in run("calibrate", "prefix:4", "--epsilon", epsilon).stdout
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--epsilon", "1", "--delta", "1e-310"],
+        ["--epsilon", "1", "--delta", "5e-324"],
+        ["--epsilon", "1e-300"],
+        ["--epsilon", "1e-300", "--delta", "1e-300"],
+        ["--epsilon", "1e-300", "--alpha", "0.1", "--delta", "1e-6"],
+        ["--epsilon", "1e155", "--delta", "1e-6"],
+        ["--epsilon", "1", "--delta", "1e-6", "--p", "1e308"],
+    ],
+)
+def test_numbers_beyond_double_precision_are_one_line_of_error(run, options):
+    result = run("calibrate", "prefix:4", *options)
+    assert result.exit_code == 2
+    assert (result.stdout, result.stderr.count("\n")) == ("", 1)

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 import pmldesign.cli.compare
-import pmldesign.strategies.baselines
+import pmldesign.strategies.baselines.registry
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies import BASELINES
-from pmldesign_solvers.solution import Step
+from pmldesign_solvers.norm.solution import Step
 
-ALL = "optimal,tree,tree:4,haar,identity,workload,square-root"
+ALL = "least-norm,tree,tree:4,haar,identity,workload,square-root"
 
 
 def test_json_has_the_documented_keys_and_one_row_for_every_p_and_strategy(run):
     shown = run.json("compare", "prefix:16", "--p", "2,4,inf", "--strategies", ALL)
-    keys = {"workload", "queries", "cells", "guarantee", "strategies", "norms", "left_out"}
-    assert set(shown) == keys
+    keys = {"workload", "queries", "cells", "guarantee", "guarantee_numbers", "strategies"}
+    assert set(shown) == keys | {"norms", "left_out"}
     assert [(row["p"], row["name"]) for row in shown["strategies"]] == [
         (p, name) for p in (2.0, 4.0, "inf") for name in ALL.split(",")
     ]
@@ -83,7 +83,7 @@ def test_plot_writes_a_picture(run, tmp_path, name, magic, p):
 def test_a_written_strategy_compares_as_the_design_does(run, tmp_path):
     run("optimize", "prefix:8", "--p", "4", "-o", "mine.npz")
     np.save(tmp_path / "cells.npy", np.eye(8))
-    options = ["--p", "4", "--strategies", "optimal,mine.npz,cells.npy,identity"]
+    options = ["--p", "4", "--strategies", "least-norm,mine.npz,cells.npy,identity"]
     optimal, mine, cells, identity = run.json("compare", "prefix:8", *options)["strategies"]
     assert mine["name"] == "mine.npz"
     assert mine["error"] == pytest.approx(optimal["error"], rel=1e-9)
@@ -132,12 +132,12 @@ def test_a_wider_gap_is_passed_on(run):
 
 
 def test_families_and_several_workloads(run, tmp_path):
-    options = ["--strategies", "optimal,tree", "--csv", "rows.csv"]
+    options = ["--strategies", "least-norm,tree", "--csv", "rows.csv"]
     shown = run.json("compare", "prefix:4..16", "haar:4", *options)
     assert [one["workload"] for one in shown] == ["prefix:4", "prefix:8", "prefix:16", "haar:4"]
     assert [one["cells"] for one in shown] == [4, 8, 16, 4]
     for one in shown:
-        alone = run.json("compare", one["workload"], "--strategies", "optimal,tree")
+        alone = run.json("compare", one["workload"], "--strategies", "least-norm,tree")
         assert alone["strategies"] == one["strategies"]
     with (tmp_path / "rows.csv").open(newline="") as handle:
         rows = list(csv.DictReader(handle))
@@ -167,9 +167,9 @@ def test_lists_of_parameters_give_all_combinations(run):
 def test_columns_appear_only_where_they_say_something(run):
     base = {"strategy", "noise", "sensitivity", "scale", "rmse", "max_std", "ratio"}
     assert set(run.table("compare", "prefix:4", "--strategies", "tree")[0]) == base | {"err_2"}
-    alone = run.table("compare", "prefix:4", "--strategies", "optimal")
+    alone = run.table("compare", "prefix:4", "--strategies", "least-norm")
     assert set(alone[0]) == base | {"err_2", "over-class"}
-    options = ["--strategies", "optimal", "--epsilon", "1", "--p", "2,4"]
+    options = ["--strategies", "least-norm", "--epsilon", "1", "--p", "2,4"]
     both = run.table("compare", "prefix:4", "prefix:5", *options)
     assert set(both[0]) == base | {"workload", "p", "error", "over-class", "over-any"}
     alphas = ["--strategies", "tree", "--epsilon", "1", "--alpha", "0.01,0.1"]
@@ -180,8 +180,31 @@ def test_all_strategies(run):
     names = [
         row["name"] for row in run.json("compare", "prefix:8", "--strategies", "all")["strategies"]
     ]
-    assert names[0] == "optimal"
-    assert names[1:] == [known.name for known in BASELINES]
+    assert names[:2] == ["design", "least-norm"]
+    assert names[2:] == [known.name for known in BASELINES]
+
+
+def test_the_design_is_the_best_mechanism_under_every_guarantee(run):
+    # a search without time still compares its starts, of which identity is one
+    options = ["--epsilon", "0.5,2", "--search-time", "0.001"]
+    shown = run.json("compare", "prefix:2", *options, "--strategies", "least-norm,design,identity")
+    for epsilon, one in zip((0.5, 2), shown, strict=True):
+        least, best, identity = one["strategies"]
+        assert (best["name"], best["noise"]) == ("design", "laplace")
+        # Laplace noise of scale 1/epsilon on each cell: variances 2 and 4
+        assert identity["error"] == pytest.approx(math.sqrt(6) / epsilon, rel=1e-12)
+        assert best["error"] <= identity["error"] * (1 + 1e-12)
+        # what is optimal for Gaussian noise is far from it here
+        assert least["error"] > 1.2 * best["error"]
+        assert best["lower_bound"] <= best["error"]
+
+
+def test_design_and_least_norm_are_one_where_the_norm_is_all_that_counts(run):
+    least, best = run.json("compare", "prefix:6", "--strategies", "least-norm,design")["strategies"]
+    assert {**best, "name": "least-norm"} == least
+    assert run("compare", "prefix:4", "--strategies", "designs").stderr.endswith(
+        "; did you mean 'design'?\n"
+    )
 
 
 def test_what_is_not_named_may_be_left_out(run, monkeypatch):
@@ -190,7 +213,9 @@ def test_what_is_not_named_may_be_left_out(run, monkeypatch):
 
     build = dataclasses.replace(BASELINES[2], build=refuse)
     monkeypatch.setattr(
-        pmldesign.strategies.baselines, "BASELINES", (*BASELINES[:2], build, *BASELINES[3:])
+        pmldesign.strategies.baselines.registry,
+        "BASELINES",
+        (*BASELINES[:2], build, *BASELINES[3:]),
     )
     result = run("compare", "prefix:4")
     assert result.exit_code == 0
@@ -198,7 +223,7 @@ def test_what_is_not_named_may_be_left_out(run, monkeypatch):
     shown = run.json("compare", "prefix:4")
     assert shown["left_out"] == ["strategy 'tree' cannot answer row 3"]
     assert [row["name"] for row in shown["strategies"]] == [
-        "optimal",
+        "design",
         "haar",
         "identity",
         "workload",
@@ -267,7 +292,7 @@ def test_ctrl_c_ends_the_comparison_with_the_rows_so_far(run, tmp_path, monkeypa
         yield interrupt
 
     monkeypatch.setattr(pmldesign.cli.compare, "progress", impatient)
-    options = ["--p", "2,4,inf", "--strategies", "optimal,identity", "--csv", "rows.csv"]
+    options = ["--p", "2,4,inf", "--strategies", "least-norm,identity", "--csv", "rows.csv"]
     result = run("compare", "prefix:32", *options, "--json")
     assert result.exit_code == 3
     assert "interrupted" in result.stderr
@@ -278,5 +303,5 @@ def test_ctrl_c_ends_the_comparison_with_the_rows_so_far(run, tmp_path, monkeypa
         (4.0, "interrupted"),
     ]
     rows = [(row["p"], row["name"]) for row in shown["strategies"]]
-    assert rows == [(p, name) for p in (2.0, 4.0) for name in ("optimal", "identity")]
+    assert rows == [(p, name) for p in (2.0, 4.0) for name in ("least-norm", "identity")]
     assert len((tmp_path / "rows.csv").read_text().splitlines()) == 5

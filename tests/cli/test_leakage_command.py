@@ -129,7 +129,7 @@ def test_a_scale_that_was_calibrated_leaks_what_was_asked_for(run):
     ("arguments", "code", "says"),
     [
         (["prefix:4", "--alpha", "0.1"], 2, "Missing option '--scale'"),
-        (["prefix:4", "--scale", "1"], 2, "Missing option '--alpha'"),
+        (["prefix:4", "--scale", "1"], 2, "give either --alpha"),
         (["prefix:4", "--scale", "0", "--alpha", "0.1"], 2, "scale must be positive"),
         (["prefix:4", "--scale", "-1", "--alpha", "0.1"], 2, "scale must be"),
         (["prefix:4", "--scale", "nan", "--alpha", "0.1"], 2, "scale must be"),
@@ -152,3 +152,36 @@ def test_bad_input_is_one_line(run, tmp_path, arguments, code, says):
     assert result.stderr.startswith("error: ")
     assert result.stderr.count("\n") == 1
     assert says in result.stderr
+
+
+def test_a_file_of_alpha_is_a_vector(run, tmp_path):
+    (tmp_path / "least.csv").write_text("0.1\n0.2\n0.3\n0.05\n")
+    row = run.json("leakage", "prefix:4", "--scale", 2, "--alpha-file", "least.csv")
+    assert row["alpha"] == [0.1, 0.2, 0.3, 0.05]
+    R = np.tril(np.ones((4, 4)))
+    D = np.abs(R[:, :, None] - R[:, None, :]).sum(axis=0)
+    kept = np.exp(-D / 2) @ row["alpha"] + 0.35 * np.exp(-D.max(axis=1) / 2)
+    assert row["corollary1"] == pytest.approx(-math.log(kept.min()), rel=1e-12)
+    assert (
+        "0.05..0.3" in run("leakage", "prefix:4", "--scale", 2, "--alpha-file", "least.csv").stdout
+    )
+    both = run("leakage", "prefix:4", "--scale", 2, "--alpha", 0.1, "--alpha-file", "least.csv")
+    assert both.exit_code == 2
+    assert "give either --alpha" in both.stderr
+
+
+def test_several_epsilons_give_a_row_each(run):
+    options = ["leakage", "prefix:4", "--noise", "gaussian", "--alpha", 0.1]
+    rows = run.json(*options, "--scale", "2,4", "--epsilon", "0.5,1")
+    pairs = [(row["scale"], row["epsilon"]) for row in rows]
+    assert pairs == [(2, 0.5), (2, 1), (4, 0.5), (4, 1)]
+    for row in rows:
+        alone = run.json(*options, "--scale", row["scale"], "--epsilon", row["epsilon"])
+        assert alone == row
+
+
+def test_bounds_in_the_table_are_rounded_outwards(run):
+    options = ["leakage", "haar:8", "--scale", 1, "--alpha", 0.05]
+    row, line = run.json(*options), run(*options).stdout.splitlines()[1].split()
+    assert float(line[2]) >= row["corollary1"]
+    assert float(line[4]) <= row["extreme_output"]

@@ -5,6 +5,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -57,8 +59,10 @@ def test_every_command_explains_itself(tmp_path, command):
 EAGER = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # even if the parent ignores it
-import pmldesign.cli.show
-pmldesign.cli.show.QUIET_SECONDS = 0.0  # a line after every step
+import pmldesign.cli.terminal.show
+from pmldesign.cli.terminal.process import complain
+# a line after every step, without a terminal
+pmldesign.cli.terminal.show._ignore = lambda step: complain(pmldesign.cli.terminal.show._line(step))
 from pmldesign.cli import main
 main(sys.argv[1:])
 """
@@ -88,3 +92,149 @@ def test_help_loads_no_numerical_library(tmp_path):
     process = start(code=code, cwd=tmp_path)
     _, stderr = process.communicate()
     assert process.returncode == 0, stderr
+
+
+def shell(line, folder):
+    """The exit code and both streams of a line of the shell, in which pmldesign is the program."""
+    program = f'pmldesign() {{ {sys.executable} -m pmldesign "$@"; }}; {line}'
+    done = subprocess.run(
+        ["/bin/sh", "-c", program], env=ENVIRONMENT, cwd=folder, capture_output=True, text=True
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+FULL = "error: cannot write to standard output: No space left on device\n"
+CLOSED = "error: cannot write to standard output: Bad file descriptor\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "err"),
+    [
+        ("pmldesign --help > /dev/full", 6, FULL),
+        ("pmldesign --version >&-", 6, CLOSED),
+        ("pmldesign --help 2>&-", 0, ""),
+        ("pmldesign prefx 2>/dev/full", 2, ""),
+        ("pmldesign >&- 2>&- <&-", 2, ""),
+        ("pmldesign workload > /dev/full", 6, FULL),
+        ("pmldesign workload prefix:4 -o w.csv >&- 2>&-", 6, ""),
+        ("pmldesign workload - <&-", 6, "error: cannot read standard input: it is closed\n"),
+    ],
+)
+def test_streams_that_are_closed_or_full(tmp_path, line, code, err):
+    got, _, stderr = shell(line, tmp_path)
+    assert (got, stderr) == (code, err)
+    if "-o" in line:
+        assert (tmp_path / "w.csv").read_text().startswith("1,0,0,0\n")
+
+
+def test_progress_that_nobody_can_read(tmp_path):
+    code = EAGER.replace("signal.default_int_handler)", "signal.SIG_IGN); import os; os.close(2)")
+    process = start("optimize", "prefix:4", "--json", code=code, cwd=tmp_path)
+    stdout, _ = process.communicate()
+    assert process.returncode == 0
+    assert json.loads(stdout)["status"] == "optimal"
+
+
+def test_names_that_are_no_utf8(tmp_path):
+    name = os.fsdecode(b"\xff.csv")
+    (tmp_path / name).write_text("1,0\n1,1\n")
+    options = ["--strategies", "identity", "--csv", "rows.csv"]
+    process = start("compare", name, *options, cwd=tmp_path)
+    stdout, stderr = process.communicate()
+    assert (process.returncode, stderr) == (0, "")
+    assert "\\udcff.csv" in stdout
+    assert "\\udcff.csv" in (tmp_path / "rows.csv").read_text(encoding="utf-8")
+
+
+IMPORTING = """
+import builtins, os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+usual = builtins.__import__
+def interrupted(name, *arguments, **options):
+    if name == "numpy":
+        os.kill(os.getpid(), signal.SIGINT)
+    return usual(name, *arguments, **options)
+builtins.__import__ = interrupted
+import pmldesign.__main__
+pmldesign.__main__.run()
+"""
+
+
+def test_ctrl_c_during_imports(tmp_path):
+    process = start("workload", "prefix:4", code=IMPORTING, cwd=tmp_path)
+    stdout, stderr = process.communicate()
+    assert (process.returncode, stdout) == (1, "")
+    assert stderr == "error: interrupted before there was anything to show\n"
+
+
+def test_ctrl_c_in_bounds(tmp_path):
+    arguments = ["bounds", "prefix:64", "--epsilon", "1", "--rel-gap", "1e-15", "--json"]
+    once = """
+import os
+kills = [signal.SIGINT]
+pmldesign.cli.terminal.show._ignore = lambda step: kills and os.kill(os.getpid(), kills.pop())
+"""
+    process = start(*arguments, code=EAGER.replace("from pm", once + "from pm"), cwd=tmp_path)
+    stdout, stderr = process.communicate()
+    assert process.returncode == 3, stderr
+    assert json.loads(stdout)
+    assert stderr.splitlines()[-1].startswith("error: interrupted")
+
+
+WRITING = """
+import os, signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+number = getattr(signal, sys.argv.pop())
+os.fsync = lambda _: os.kill(os.getpid(), number)
+from pmldesign.cli import main
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGHUP", 129)])
+def test_a_signal_while_a_file_is_written_leaves_nothing(tmp_path, name, code):
+    (tmp_path / "w.csv").write_text("before")
+    process = start("workload", "prefix:4", "-o", "w.csv", name, code=WRITING, cwd=tmp_path)
+    _, stderr = process.communicate()
+    assert (process.returncode, stderr) == (code, "")
+    assert [path.name for path in tmp_path.iterdir()] == ["w.csv"]
+    assert (tmp_path / "w.csv").read_text() == "before"
+
+
+JOBS = """
+import os, signal, sys, time
+from functools import partial
+from pathlib import Path
+def wait(number):
+    Path(f"worker-{number}").write_text(str(os.getpid()))
+    os.rename(f"worker-{number}", f"{number}.pid")
+    time.sleep(600)
+if __name__ == "__main__":
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    from pmldesign.cli.terminal.process import signals
+    from pmldesign.comparison.parallel import run
+    with signals():
+        list(run([partial(wait, 0), partial(wait, 1)], jobs=2))
+"""
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGKILL"])
+def test_no_worker_outlives_its_parent(tmp_path, name):
+    process = start(code=JOBS, cwd=tmp_path)
+    while len(pids := list(tmp_path.glob("*.pid"))) < 2:
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.02)
+    workers = [int(path.read_text()) for path in pids]
+    process.send_signal(getattr(signal, name))
+    process.communicate()  # returns when nobody holds the streams
+    assert process.returncode == {"SIGTERM": 143, "SIGHUP": 129, "SIGKILL": -9}[name]
+    assert not any(map(alive, workers))
+    shared = Path("/dev/shm")
+    assert not [path for path in shared.glob("*") if str(process.pid) in path.name.split("-")]

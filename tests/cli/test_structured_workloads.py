@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from pmldesign import solving
+from pmldesign.designs import dispatch as solving
 from pmldesign.files import strategies
 
 LARGE = "prefix:256*prefix:256*histogram:16"
@@ -83,9 +83,9 @@ def test_replace_neighbours_on_what_is_too_large_for_a_matrix(run, text, status)
 @pytest.mark.parametrize("failure", ["slack", "envelope"])
 def test_pml_on_what_is_too_large_for_a_matrix(run, text, failure):
     options = [*GAUSSIAN, "--alpha", "1e-120", "--failure", failure]
-    rows = run.json("compare", text, "--strategies", "optimal", "--rel-gap", "0.01", *options)
+    rows = run.json("compare", text, "--strategies", "least-norm", "--rel-gap", "0.01", *options)
     exact = run.json(
-        "compare", text, "--strategies", "optimal", "--rel-gap", "0.01", *GAUSSIAN, *REPLACE
+        "compare", text, "--strategies", "least-norm", "--rel-gap", "0.01", *GAUSSIAN, *REPLACE
     )
     scale, least = rows["strategies"][0]["scale"], exact["strategies"][0]["scale"]
     # differential privacy with next to no prior; the envelope speaks of every cell at once
@@ -109,12 +109,12 @@ def test_bounds_on_what_is_too_large_for_a_matrix(run):
 def test_compare_on_a_product(run):
     rows = {row["name"]: row for row in run.json("compare", "prefix:16*prefix:8")["strategies"]}
     dense = design_of_matrix(run, "prefix:16*prefix:8")
-    assert rows["optimal"]["error"] == pytest.approx(dense, rel=1e-5)
+    assert rows["design"]["error"] == pytest.approx(dense, rel=1e-5)
     # each cell by itself: query (s, t) sums (s + 1)(t + 1) cells
     assert rows["identity"]["error"] == pytest.approx((136 * 36) ** 0.5, rel=1e-9)
     # the queries themselves: a cell is in all of them
     assert rows["workload"]["error"] == pytest.approx(128, rel=1e-9)
-    assert min(row["error"] for row in rows.values()) == rows["optimal"]["error"]
+    assert min(row["error"] for row in rows.values()) == rows["design"]["error"]
 
 
 def design_of_matrix(run, text):
@@ -198,15 +198,7 @@ def test_a_damaged_strategy_of_marginals(run):
     refused(run("calibrate", "m.npz", *DP, "--workload", "marginals:2,3,ways=1"), "attributes (7,)")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "prefix:4+",
-        "prefix:4+prefix:5",
-        "prefix:4+*",
-        "prefix:4096*prefix:4096+prefix:4096*total:4096",
-    ],
-)
+@pytest.mark.parametrize("text", ["prefix:4+", "prefix:4+prefix:5", "prefix:4+*"])
 def test_unions_that_do_not_parse(run, text):
     refused(run("optimize", text), "")
 

@@ -280,3 +280,16 @@ def test_names_that_mean_nothing_are_refused(name, message):
 def test_a_prior_of_one_value_is_refused_by_the_mechanisms():
     with pytest.raises(InvalidInputError, match="at least 2 probabilities"):
         parse_channel("rr:1,eps=1")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "rr:99999999999999999999,eps=1",
+        "extremal:100000,eps=0.1",
+        "laplace:100,scale=1,cells=10000000",
+    ],
+)
+def test_channels_that_are_too_large_for_a_matrix(name):
+    with pytest.raises(InvalidInputError, match="take fewer values or cells"):
+        parse_channel(name)

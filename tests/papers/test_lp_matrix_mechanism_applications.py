@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from pmldesign.bounds import bounds
-from pmldesign.calibration import classical_gaussian_scale
-from pmldesign.design import design
-from pmldesign.guarantees import ApproxDP
-from pmldesign.mechanism import mechanism
+from pmldesign.bounds import all_bounds
+from pmldesign.designs.min_norm import factorize
+from pmldesign.mechanisms import mechanism
+from pmldesign.privacy.calibration import classical_gaussian_scale
+from pmldesign.privacy.guarantees import ApproxDP
 from pmldesign.strategies import baseline
 from pmldesign.workloads import as_workload
 
@@ -24,7 +24,7 @@ def test_the_norm_of_prefix_sums_grows_as_theorem_1_5_says(p):
     """
     per_log = []
     for n in SIZES:
-        found = design(f"prefix:{n}", p=p, rel_gap=1e-4).certificate
+        found = factorize(f"prefix:{n}", p=p, rel_gap=1e-4).certificate
         k = np.arange(1, n)
         f = np.concatenate([[1.0], np.cumprod(1 - 1 / (2 * k))])
         lower = (2 + math.log((2 * n + 1) / 5) + math.log(2 * n + 1) / (2 * n)) / math.pi
@@ -52,7 +52,7 @@ def test_square_root_with_the_classical_scale_meets_theorem_2_12(n, p):
 @pytest.mark.parametrize("p", [2, 3.5, math.inf])
 def test_parity_queries_have_the_norm_of_theorem_1_6(d, w, p):
     m = math.comb(d, w)
-    found = design(f"parity:{d},{w}", p=p).certificate
+    found = factorize(f"parity:{d},{w}", p=p).certificate
     exact = m ** (0.5 + 1 / p)
     assert found.lower <= exact * (1 + 1e-12)
     assert exact <= found.upper * (1 + 1e-12)
@@ -60,7 +60,7 @@ def test_parity_queries_have_the_norm_of_theorem_1_6(d, w, p):
     guarantee = ApproxDP(0.5, 1e-6)
     listed = {
         bound.name: bound.value
-        for bound in bounds(
+        for bound in all_bounds(
             as_workload(f"parity:{d},{w}"),
             norm_lower=found.lower,
             norm_upper=found.upper,
@@ -78,10 +78,10 @@ def test_bounds_grow_as_the_errors_do(p):
     """Upper over lower bound for every mechanism: the same for every n, as both follow gamma."""
     ratios = []
     for n in SIZES:
-        made = design(f"prefix:{n}", p=p).certificate
+        made = factorize(f"prefix:{n}", p=p).certificate
         found = {
             bound.name: bound.value
-            for bound in bounds(
+            for bound in all_bounds(
                 as_workload(f"prefix:{n}"),
                 norm_lower=made.lower,
                 norm_upper=made.upper,
@@ -97,10 +97,10 @@ def test_theorem_2_12_is_not_claimed_for_two_prefix_sums():
     """n = 2, p = 2: log n = 0.69, but the norm is (1 + sqrt 5)/2 (n = 1: log n = 0, no noise)."""
     printed = math.sqrt(2) * math.log(2) * math.sqrt(min(2, math.log(2)))
     assert printed < 0.51 * (1 + math.sqrt(5)) / 2
-    made = design("prefix:2").certificate
+    made = factorize("prefix:2").certificate
     (found,) = (
         bound
-        for bound in bounds(
+        for bound in all_bounds(
             as_workload("prefix:2"),
             norm_lower=made.lower,
             norm_upper=made.upper,

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from exact_pml import extreme_priors, laplace_leakage_of_first
 
-from pmldesign.leakage import (
+from pmldesign.privacy.laplace_leakage import (
     histogram_leakage,
     histogram_leakage_by_composition,
     histogram_leakage_quadratic,
-    laplace_leakage,
+    laplace_leakage_bound,
 )
 
 
@@ -17,7 +17,7 @@ def test_theorem_4_is_corollary_1_of_the_histogram(cells):
     for scale in (0.3, 1.0, 20.0):
         for alpha in (1 / cells, 0.3 / cells, 1e-9):
             closed = histogram_leakage(scale, alpha)
-            assert laplace_leakage(np.eye(cells), scale=scale, alpha=alpha) == pytest.approx(
+            assert laplace_leakage_bound(np.eye(cells), scale=scale, alpha=alpha) == pytest.approx(
                 closed, rel=1e-12
             )
             direct = 2 / scale - np.log(1 - alpha + alpha * np.exp(2 / scale))

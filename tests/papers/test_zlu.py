@@ -2,6 +2,8 @@
 
 import itertools
 import math
+import re
+from pathlib import Path
 
 import mpmath
 import numpy as np
@@ -9,7 +11,7 @@ import pytest
 from scipy.special import ndtr
 
 from pmldesign.bounds.one_dimensional import least_deviation
-from pmldesign.calibration import analytic_gaussian_scale, classical_gaussian_scale
+from pmldesign.privacy.calibration import analytic_gaussian_scale, classical_gaussian_scale
 
 
 def width(A, theta):
@@ -138,6 +140,54 @@ def test_theorem_2_12_fails_for_few_cells_and_large_p(n, p, excess):
     assert best > excess * printed
     # one cell: log 1 = 0, so the theorem promises exact answers
     assert math.log(1) == 0 < least_deviation(epsilon, delta)
+
+
+def gaussian_error(p, norm, epsilon, delta):
+    """The least error of Gaussian noise on a workload of this norm."""
+    return gaussian_moment_root(p) * analytic_gaussian_scale(norm, epsilon=epsilon, delta=delta)
+
+
+def theorem_2_12(n, p, epsilon, delta):
+    log = math.log(n)
+    return 3 * n ** (1 / p) * log * math.sqrt(math.log(1 / delta) * min(p, log) / 2) / epsilon
+
+
+def ratio_for_two_cells(p):
+    """Best Gaussian error over Theorem 2.12's; uniform weights are optimal up to rounding up."""
+    norm = 2 ** (1 / p - 1) * np.linalg.norm(np.tril(np.ones((2, 2))), ord="nuc")
+    return gaussian_error(p, norm, 0.5, 1e-6) / theorem_2_12(2, p, 0.5, 1e-6)
+
+
+def factor_of_the_logarithm(n):
+    """An upper bound on gamma_(2) of n prefix sums, in units of sqrt(n) log n (Appendix G.2)."""
+    factors = np.cumprod([1.0, *(1 - 1 / (2 * np.arange(1, n)))])
+    return factors @ factors / math.log(n)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "value"),
+    [
+        ("2/sqrt 5 = {:.3f}", 2 / math.sqrt(5)),
+        ("it\ngives s = {:.4f} D", classical(1, 0.999)),
+        ("gives an exact delta of\n{:.3f}", float(exact_delta(classical(30, 0.1), 30))),
+        ("epsilon = 1, delta is {:.2e}", float(exact_delta(5, 1))),
+        ("and the bound {:.2e}", 2 * float(exact_delta(5, 1)) / -math.expm1(-1)),
+        ("but the probability is\n{:.2e}", outside(0.2, 1)),
+        (
+            "promises an error of {:.2f} gamma",
+            3 * math.sqrt(math.log(1e5) * min(400, math.log(2)) / (2 * 0.5**2)),
+        ),
+        ("Gaussian noise has {:.2f} gamma", gaussian_error(400, 1.0, 0.5, 1e-5)),
+        ("has {:.1f} times the promised error at p = 8", ratio_for_two_cells(8) - 0.05),
+        ("and {:.0f} times at p = 100", ratio_for_two_cells(100)),
+        ("at most {:.2f} sqrt(n) log n for n = 16", factor_of_the_logarithm(16) + 0.005),
+        ("at most {:.2f} sqrt(n) log n\nfor n = 1024", factor_of_the_logarithm(1024) + 0.005),
+    ],
+)
+def test_numbers_of_the_page_of_errata(sentence, value):
+    page = (Path(__file__).parents[2] / "docs" / "errata.md").read_text()
+    number = re.sub("e-0", "e-", sentence.format(value))
+    assert number in page
 
 
 def prefix_norm(n):

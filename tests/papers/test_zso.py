@@ -12,7 +12,7 @@ from exact_pml import (
     random_priors,
 )
 
-from pmldesign.leakage import extreme_output_leakage, laplace_leakage
+from pmldesign.privacy.laplace_leakage import extreme_output_leakage, laplace_leakage_bound
 
 STRATEGIES = {
     "prefix 4": np.tril(np.ones((4, 4))),
@@ -48,12 +48,12 @@ def reached(R, alpha, scale, records):
 def test_theorem_2_is_exceeded_on_the_difference_workload(alpha, theorem_2, reached_by):
     W = haar_differences()
     assert extreme_output_leakage(W, scale=1, alpha=alpha) == pytest.approx(theorem_2, abs=5e-6)
-    assert laplace_leakage(W, scale=1, alpha=alpha) == pytest.approx(reached_by[1], abs=5e-6)
+    assert laplace_leakage_bound(W, scale=1, alpha=alpha) == pytest.approx(reached_by[1], abs=5e-6)
     for records, value in reached_by.items():
         exact = reached(W, alpha, 1.0, records)
         assert exact == pytest.approx(value, abs=5e-6)
         assert exact > theorem_2 + 0.18
-        assert exact <= laplace_leakage(W, scale=1, alpha=alpha) + 1e-12
+        assert exact <= laplace_leakage_bound(W, scale=1, alpha=alpha) + 1e-12
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -62,7 +62,7 @@ def test_theorem_2_is_exceeded_on_the_difference_workload(alpha, theorem_2, reac
 def test_corollary_1_is_the_worst_case_of_one_record(name, scale, share):
     R = STRATEGIES[name]
     least = np.full(R.shape[1], share / R.shape[1])
-    bound = laplace_leakage(R, scale=scale, alpha=share / R.shape[1])
+    bound = laplace_leakage_bound(R, scale=scale, alpha=share / R.shape[1])
     axis = np.arange(R.min() - 1, R.max() + 1.01, 0.5)  # contains every entry of R
     if len(axis) ** len(R) > 20_000:
         axis = axis[::2]
@@ -87,7 +87,7 @@ def test_corollary_1_is_never_exceeded_with_more_records(name, records):
     for _ in range(80):
         scale = rng.uniform(0.2, 4)
         least = rng.dirichlet(np.ones(cells)) * rng.uniform(0.02, 1)
-        bound = laplace_leakage(R, scale=scale, alpha=least)
+        bound = laplace_leakage_bound(R, scale=scale, alpha=least)
         priors = random_priors(rng, least, records)
         if rng.random() < 0.5:
             priors[0] = rng.choice(extreme_priors(least))
@@ -110,7 +110,10 @@ def test_both_bounds_agree_for_the_histogram_and_for_two_cells():
     for cells in (2, 3, 6):
         for R in (np.eye(cells), np.random.default_rng(cells).standard_normal((3, 2))):
             alpha = 0.9 / R.shape[1]
-            both = [f(R, scale=0.7, alpha=alpha) for f in (laplace_leakage, extreme_output_leakage)]
+            both = [
+                f(R, scale=0.7, alpha=alpha)
+                for f in (laplace_leakage_bound, extreme_output_leakage)
+            ]
             assert both[0] == pytest.approx(both[1], rel=1e-12)
 
 
@@ -118,7 +121,7 @@ def test_remark_2_limits_and_order():
     W = haar_differences()
     dp = 6.0  # two cells under different top nodes differ by 2 in one row and 1 in four
     alphas = [0.125, 0.05, 1e-3, 1e-8, 1e-300]
-    values = [laplace_leakage(W, scale=1, alpha=alpha) for alpha in alphas]
+    values = [laplace_leakage_bound(W, scale=1, alpha=alpha) for alpha in alphas]
     assert values == sorted(values)
     assert all(value <= min(dp, math.log(1 / a)) for value, a in zip(values, alphas, strict=True))
     assert values[-1] == pytest.approx(dp, rel=1e-14)
@@ -130,7 +133,7 @@ def test_tightness_condition_of_corollary_1_is_not_necessary():
     # which only a constant row does; yet one record attains the bound
     R = STRATEGIES["one row"]
     assert reached(R, 0.1, 1.0, 1) == pytest.approx(
-        laplace_leakage(R, scale=1, alpha=0.1), rel=1e-12
+        laplace_leakage_bound(R, scale=1, alpha=0.1), rel=1e-12
     )
     differences = R[0][:, None] - R[0][None, :]
     assert (differences > 0).any()

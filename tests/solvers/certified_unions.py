@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from certified import dual_exponent, dual_value, factorization_value, p_norm
 
-from pmldesign_solvers import gamma
-from pmldesign_solvers.operators import DenseOperator
-from pmldesign_solvers.product_basis import ProductDesign
+from pmldesign_solvers.norm.solve import solve_norm
+from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.unions.product_basis import ProductDesign
 
 
 def written_out(strategy):
@@ -51,6 +51,6 @@ def assert_certified(found, one, p):
 def assert_encloses_the_norm(found, one, p):
     """The same, and the bounds are around those of the dense solver."""
     assert_certified(found, one, p)
-    dense = gamma.solve(DenseOperator(one.dense), p).certificate
+    dense = solve_norm(DenseOperator(one.dense), p).certificate
     assert found.certificate.lower <= dense.upper
     assert found.certificate.upper >= dense.lower

@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from pmldesign.calibration import calibrate
-from pmldesign.guarantees import PML, PureDP
-from pmldesign.neighbours import Neighbours
-from pmldesign.noise import laplace_error
+from pmldesign.privacy.calibration import calibrate
+from pmldesign.privacy.guarantees import PML, PureDP
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy.noise import laplace_error
 from pmldesign.strategies import baseline
-from pmldesign_solvers.l1_scales import AddRemoveL1, Leakage, ReplaceL1
+from pmldesign_solvers.search.laplace_noise import AddRemoveL1, Leakage, ReplaceL1
 
 
 def guarantee_of(rule):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pmldesign.workloads.base import Workload
-from pmldesign_solvers.operators import DenseOperator
+from pmldesign_solvers.operators.dense import DenseOperator
 
 
 class ArrayWorkload(Workload):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pmldesign.neighbours import Neighbours
+from pmldesign.privacy.neighbours import Neighbours
 
 
 def well_conditioned(rng, rows, cells):

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from same_strategy import assert_same_strategy, well_conditioned
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.neighbours import Neighbours
+from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import BlockStrategy, PublicTotal, Strategy, blocks
 from pmldesign.workloads import DenseWorkload, KroneckerWorkload, UnionWorkload, parse_workload
 from pmldesign.workloads import base as workload_base
-from pmldesign.workloads.centred import CentredWorkload, centre
+from pmldesign.workloads.public_total import CentredWorkload, centre
 
 
 def written_out(strategy):

@@ -1,6 +1,7 @@
 """Product strategies for data whose total is public, against the matrix R P."""
 
 import math
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -9,10 +10,10 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import pdist
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.neighbours import Neighbours
+from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import ProductStrategy, PublicTotalStrategy, Strategy
 from pmldesign.workloads import DenseWorkload, KroneckerWorkload, UnionWorkload
-from pmldesign.workloads.centred import CentredWorkload, centre
+from pmldesign.workloads.public_total import CentredWorkload, centre
 
 
 @st.composite
@@ -77,7 +78,7 @@ def test_sensitivities_are_never_below_those_of_the_matrix(problem, norm):
     columns = centre(strategy.matrix).T
     exact = pdist(columns, "cityblock" if norm == "l1" else "euclidean").max()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pmldesign.strategies.product.WRITTEN_CELLS", 0)
+        patch.setattr(import_module("pmldesign.strategies.kronecker"), "WRITTEN_CELLS", 0)
         own = PublicTotalStrategy(strategy)
         found = own.sensitivity_under(Neighbours.REPLACE, norm)
         profile = own.distance_profile(norm)

@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.elementary import identity, square_root, workload_strategy
-from pmldesign.strategies.trees import haar_wavelet, tree
-from pmldesign_solvers import operators
+from pmldesign.strategies.baselines.elementary import identity, square_root
+from pmldesign.strategies.baselines.queries import workload_strategy
+from pmldesign.strategies.baselines.trees import haar_wavelet, tree
+from pmldesign_solvers.operators import operator as operators
 
 sizes = st.integers(1, 7)
 seeds = st.integers(0, 2**32 - 1)
@@ -150,10 +151,11 @@ def test_streaming_form_needs_full_rank():
 
 
 def test_variances_and_queries_are_formed_in_blocks(monkeypatch):
-    whole = tree(8).variances(all_ranges(8))
+    strategy = Strategy("tree", tree(8).matrix)
+    whole = strategy.variances(all_ranges(8))
     monkeypatch.setattr(operators, "BLOCK_BYTES", 8 * 36 * 3)  # three columns of 36 queries
     workload = all_ranges(8)
-    assert np.allclose(tree(8).variances(workload), whole, rtol=1e-13)
+    assert np.allclose(strategy.variances(workload), whole, rtol=1e-13)
     assert max(workload.widths) == 3
     assert sum(workload.widths) == 8  # 15 measurements, but R^+ has rank 8
     workload = all_ranges(8)

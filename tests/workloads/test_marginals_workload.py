@@ -8,7 +8,7 @@ import pytest
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads import MarginalsWorkload, as_workload, parse_workload
-from pmldesign.workloads.named import marginals
+from pmldesign.workloads.names import all_marginals
 
 
 def table(sizes, x, subset):
@@ -49,13 +49,13 @@ def test_each_label_says_which_cells_its_row_sums(row):
 
 
 def test_names_of_all_marginals():
-    two = marginals(2, 3, 4, ways=2)
+    two = all_marginals(2, 3, 4, ways=2)
     assert (two.name, two.subsets) == ("marginals:2,3,4,ways=2", ((0, 1), (0, 2), (1, 2)))
     assert two.shape == (6 + 8 + 12, 24)
-    up_to = marginals(2, 3, 4, upto=2)
+    up_to = all_marginals(2, 3, 4, upto=2)
     assert up_to.subsets == ((), (0,), (1,), (2,), *two.subsets)
     assert up_to.name == "marginals:2,3,4,upto=2"
-    assert marginals(5, ways=0).subsets == ((),)
+    assert all_marginals(5, ways=0).subsets == ((),)
 
 
 def test_a_domain_of_any_size_has_a_shape_and_is_never_written_out():

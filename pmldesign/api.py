@@ -1,0 +1,205 @@
+"""The public functions that read whatever they are given before they call the room that knows.
+
+`pmldesign.workload`, `strategy`, `calibrate`, `leakage` and `error_bounds`. The others, which take
+the same, are in their rooms: `factorize` and `optimize` in `designs`, `mechanism` in `mechanisms`,
+`compare` in `comparison`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pmldesign.arguments import exponent
+from pmldesign.bounds import Bound, all_bounds
+from pmldesign.designs.min_norm import Design, factorize
+from pmldesign.errors import InvalidInputError
+from pmldesign.files import load_workload, read_strategy, read_workload
+from pmldesign.privacy.calibration import Calibration, gaussian_delta
+from pmldesign.privacy.calibration import calibrate as calibrate_strategy
+from pmldesign.privacy.extreme_outputs import extreme_output_leakage
+from pmldesign.privacy.gaussian_leakage import gaussian_envelope_delta, gaussian_slack_delta
+from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.laplace_leakage import laplace_leakage_bound
+from pmldesign.privacy.neighbours import Neighbours, l1_sensitivity, l2_sensitivity
+from pmldesign.privacy.noise import Noise
+from pmldesign.privacy.outward import quotient_above
+from pmldesign.strategies import Strategy, as_strategy
+from pmldesign.workloads import Workload, as_workload
+
+
+def workload(value: Any) -> Workload:
+    """The queries to answer.
+
+    Args:
+        value: a name such as "prefix:64" (names are joined by * for products and by + for unions),
+            a file (.npy, .npz, .csv or .mtx), a matrix of shape (m, n) with a row for each query
+            and a column for each cell, dense or sparse, a data frame of that form, or a Workload.
+
+    Raises:
+        FileError: the file cannot be read.
+        InvalidInputError: the contents are not a workload, or the name is not known.
+    """
+    if isinstance(value, Path):
+        return read_workload(value)
+    return load_workload(value) if isinstance(value, str) else as_workload(value)
+
+
+def strategy(value: Any, workload: Any = None) -> Strategy:
+    """What is to be measured.
+
+    Args:
+        value: a file of `pmldesign optimize` or `write_strategy` (.npz), any other matrix file, the
+            name of a baseline ("tree") for the workload that is given, a matrix of shape (r, n)
+            with a row for each measurement, or whatever has a strategy.
+        workload: what is to be answered; without one a name is that of a workload, whose own
+            queries are measured.
+
+    Raises:
+        FileError: the file cannot be read.
+        InvalidInputError: the contents are no strategy, or the name is not known.
+    """
+    if isinstance(value, Path) or (isinstance(value, str) and Path(value).suffix in _ENDINGS):
+        return read_strategy(value)
+    return as_strategy(value, None if workload is None else as_workload(workload))
+
+
+_ENDINGS = (".npy", ".npz", ".csv", ".mtx")
+
+
+def calibrate(
+    strategy: Any, guarantee: Guarantee, *, noise: Noise | str, allow_vacuous: bool = False
+) -> Calibration:
+    """Smallest scale of the noise on R x that meets the guarantee.
+
+    Args:
+        strategy: R, whatever `strategy` takes: a matrix, a Strategy, a factorization, the name of a
+            workload whose own queries are measured.
+        guarantee: what is to be met.
+        noise: "gaussian" or "laplace".
+        allow_vacuous: accept a guarantee that needs no noise at all, and return scale 0.
+
+    Raises:
+        InvalidInputError: an argument out of range, or alpha not fit for the number of cells.
+        InfeasibleError: this noise meets this guarantee at no scale.
+        VacuousGuaranteeError: R x itself satisfies the guarantee, which protects nobody.
+    """
+    measured = as_strategy(strategy)
+    return calibrate_strategy(measured, guarantee, noise=noise, allow_vacuous=allow_vacuous)
+
+
+def leakage(
+    strategy: Any,
+    *,
+    scale: float,
+    alpha: float | tuple[float, ...],
+    noise: Noise | str = Noise.LAPLACE,
+    epsilon: float | None = None,
+) -> dict[str, Any]:
+    """The pointwise maximal leakage of noise on what a strategy measures, in nats.
+
+    Args:
+        strategy: R, whatever `strategy` takes.
+        scale: b of Laplace noise, or the standard deviation of Gaussian noise.
+        alpha: least probability of a cell: one number for all cells, or one for each.
+        noise: "laplace" or "gaussian".
+        epsilon: for Gaussian noise the leakage whose delta is asked for.
+
+    Returns:
+        The arguments, and for Laplace noise "corollary1", an upper bound for any number of records
+        that is exact for one, "dp", the epsilon of differential privacy under replace, and
+        "extreme_output", a lower bound (None where it takes too long); for Gaussian noise "slack"
+        and "envelope", the deltas of both kinds of failure, and "dp", that of differential privacy.
+
+    Raises:
+        InvalidInputError: an argument out of range, or missing.
+    """
+    matrix = as_strategy(strategy).matrix
+    if Noise(noise) is Noise.LAPLACE:
+        if epsilon is not None:
+            raise InvalidInputError("epsilon is for noise 'gaussian'; leave it out")
+        return _laplace(matrix, scale, alpha)
+    if epsilon is None:
+        raise InvalidInputError(
+            "Gaussian noise leaks any amount with some probability; give epsilon to see it"
+        )
+    arguments: dict[str, Any] = {"scale": scale, "alpha": alpha, "epsilon": epsilon}
+    return {
+        **arguments,
+        "slack": gaussian_slack_delta(matrix, **arguments),
+        "envelope": gaussian_envelope_delta(matrix, **arguments),
+        "dp": gaussian_delta(l2_sensitivity(matrix, Neighbours.REPLACE), scale, epsilon),
+    }
+
+
+def _laplace(matrix: Any, scale: float, alpha: float | tuple[float, ...]) -> dict[str, Any]:
+    bound = laplace_leakage_bound(matrix, scale=scale, alpha=alpha)
+    try:
+        extreme: float | None = extreme_output_leakage(matrix, scale=scale, alpha=alpha)
+    except InvalidInputError:
+        if scale <= 0:
+            raise
+        extreme = None  # too many sign patterns to enumerate
+    sensitivity = l1_sensitivity(matrix, Neighbours.REPLACE)
+    return {
+        "scale": scale,
+        "alpha": alpha,
+        "corollary1": bound,
+        "dp": quotient_above(sensitivity, scale),
+        "extreme_output": extreme,
+    }
+
+
+def error_bounds(
+    workload: Any,
+    *,
+    guarantee: Guarantee,
+    p: float | None = None,
+    errors: Mapping[str, float] | None = None,
+    rel_gap: float = 1e-6,
+    time_limit: float | None = None,
+) -> tuple[Bound, ...]:
+    """Every known bound on the error of mechanisms that meet a guarantee.
+
+    Args:
+        workload: what `workload` takes, or a factorization of it, which saves the solver's work.
+        guarantee: what the mechanisms have to satisfy.
+        p: of the l_p^p error, in [2, inf]; None for that of the factorization, or 2.
+        errors: exact errors of mechanisms that satisfy it, by name, as further upper bounds.
+        rel_gap: of the norm that the bounds start from.
+        time_limit: for that norm, in seconds; None for no limit.
+
+    Returns:
+        Lower bounds, then upper bounds; those that do not hold say why.
+
+    Raises:
+        InvalidInputError: an argument out of range, or a factorization for another p or relation.
+    """
+    factorization = workload if isinstance(workload, Design) else None
+    if factorization is None:
+        factorization = factorize(
+            workload,
+            p=2.0 if p is None else p,
+            neighbours=guarantee.neighbours,
+            rel_gap=rel_gap,
+            time_limit=time_limit,
+        )
+    if p is not None and exponent(p) != factorization.p:
+        raise InvalidInputError(
+            f"p must be that of the factorization, {factorization.p:g}, got {p:g}; factorize for p"
+        )
+    if factorization.neighbours is not guarantee.neighbours:
+        raise InvalidInputError(
+            f"the guarantee is for neighbours {guarantee.neighbours.value!r}, the factorization "
+            f"for {factorization.neighbours.value!r}; factorize with neighbours="
+            f"{guarantee.neighbours.value!r}"
+        )
+    return all_bounds(
+        factorization.workload,
+        norm_lower=factorization.certificate.lower,
+        norm_upper=factorization.certificate.upper,
+        p=factorization.p,
+        guarantee=guarantee,
+        errors=errors,
+    )

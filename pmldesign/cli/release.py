@@ -1,0 +1,159 @@
+"""pmldesign release WORKLOAD DATA [--schema S] --epsilon 1 -o tables.csv."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pmldesign.cli.options import (
+    add_options,
+    build_guarantee,
+    guarantee_options,
+    load_queries,
+    schema_option,
+)
+from pmldesign.cli.terminal.show import facts, note, number, progress
+from pmldesign.errors import InvalidInputError
+from pmldesign.mechanisms import Mechanism, mechanism, require_feasible
+from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.noise import Noise
+from pmldesign.workloads import Workload
+
+
+@click.command(name="release")
+@click.argument("workload")
+@click.argument("data", type=click.Path(path_type=Path))
+@add_options([schema_option])
+@click.option(
+    "--strategy",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="What is measured: a file of `pmldesign optimize`. Without it the best one is designed.",
+)
+@add_options(guarantee_options)
+@click.option(
+    "--level", type=float, default=0.95, show_default=True, help="Of the intervals, in (0, 1)."
+)
+@click.option("--simultaneous", is_flag=True, help="All intervals hold together.")
+@click.option("--nonnegative", is_flag=True, help="No negative counts, all tables consistent.")
+@click.option("--integers", is_flag=True, help="Whole counts, all tables consistent.")
+@click.option(
+    "--quantiles",
+    multiple=True,
+    metavar="NAME=Q,...",
+    help="Of an attribute, such as age=0.25,0.5,0.75; in FILE.quantiles.csv.",
+)
+@click.option(
+    "--ledger",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Keep count of what releases from DATA cost, and refuse more than the budget.",
+)
+@click.option(
+    "--budget",
+    metavar="epsilon=E[,delta=D][,pure=P]",
+    help="With which a new ledger begins; pure is for Laplace noise.",
+)
+@click.option(
+    "--search-time",
+    type=float,
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="For the searches of a design.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    required=True,
+    help="Write the table: .csv or .parquet; FILE.manifest.json beside it.",
+)
+def command(
+    workload: str,
+    data: Path,
+    schema: Path | None,
+    strategy: Path | None,
+    level: float,
+    simultaneous: bool,
+    nonnegative: bool,
+    integers: bool,
+    quantiles: tuple[str, ...],
+    ledger: Path | None,
+    budget: str | None,
+    search_time: float,
+    output: Path,
+    noise: Any,
+    **guarantee_arguments: Any,
+) -> None:
+    """Answer WORKLOAD on DATA, and publish the answers with exact noise and intervals.
+
+    DATA are people (.csv, .parquet, .arrow) with --schema, or a histogram (.npy, .csv) without.
+    With a schema WORKLOAD names attributes: sex*age + region, age:prefix.
+    """
+    from pmldesign.release.budget import parse_budget
+    from pmldesign.release.people.schema import read_schema
+    from pmldesign.release.plan import prepare
+    from pmldesign.release.publish import carry_out
+    from pmldesign.release.quantiles import parse_quantiles
+    from pmldesign.release.result import check_paths
+
+    check_paths(output)
+    guarantee = build_guarantee(**guarantee_arguments)
+    if guarantee is None:
+        raise InvalidInputError("a release needs a guarantee; add for example --epsilon 1")
+    form = None if schema is None else read_schema(schema)
+    if form is not None:
+        form.require_release(guarantee.neighbours)
+    queries = load_queries(workload, schema, note)
+    chosen = _mechanism(queries, strategy, guarantee, noise, search_time)
+    plan = prepare(
+        chosen,
+        schema=form,
+        level=level,
+        simultaneous=simultaneous,
+        nonnegative=nonnegative,
+        integers=integers,
+        quantiles=dict(map(parse_quantiles, quantiles)),
+    )
+    limits = None if budget is None else parse_budget(budget)
+    published = carry_out(plan, data, ledger=ledger, budget=limits)
+    published.write(output)
+    _report(chosen, plan.noise.noise_scale, guarantee, output)
+
+
+def _mechanism(
+    queries: Workload, strategy: Path | None, guarantee: Guarantee, noise: Any, search_time: float
+) -> Mechanism:
+    """The strategy of the file, or the best one, with its noise."""
+    require_feasible(guarantee, queries.shape[1], noise=noise, p=2.0)
+    if strategy is not None:
+        from pmldesign.files import read_strategy
+
+        return mechanism(read_strategy(strategy), queries, guarantee=guarantee, noise=noise)
+    from pmldesign.designs.best_noise import optimize
+
+    with progress() as callback:
+        return optimize(
+            queries, guarantee=guarantee, noise=noise, search_time=search_time, callback=callback
+        )
+
+
+def _report(chosen: Mechanism, scale: float, guarantee: Guarantee, output: Path) -> None:
+    gaussian = chosen.noise is Noise.GAUSSIAN
+    m, n = chosen.workload.shape
+    facts(
+        [
+            ("workload", f"{chosen.workload.name}: {m} queries on {n} cells"),
+            ("guarantee", guarantee.describe(n)),
+            (
+                "noise",
+                f"discrete {chosen.noise.value}, {'s' if gaussian else 'b'} = {number(scale)}, on "
+                f"{chosen.strategy.shape[0]} measurements",
+            ),
+            ("written", f"{output} and {output.with_suffix('.manifest.json').name}"),
+        ]
+    )

@@ -1,0 +1,74 @@
+"""The table of a comparison: a column only where it says something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pmldesign.cli.terminal.show import number, table
+from pmldesign.comparison.comparison import Comparison, Row
+from pmldesign.comparison.rows import parameters
+from pmldesign.privacy.digits import shortest
+from pmldesign.workloads.base import count_text
+
+Column = tuple[str, Callable[[Row], str]]
+
+OPTIONAL = ("sensitivity", "rmse", "over-class", "max std", "scale", "over-any")
+"""Columns that a narrow terminal goes without, the least important first."""
+
+
+def heading(shown: Sequence[Comparison]) -> list[tuple[str, str]]:
+    """What all rows have in common."""
+    first = shown[0]
+    m, n = map(count_text, first.workload.shape)
+    names = list(dict.fromkeys(comparison.workload.name for comparison in shown))
+    lines = [("workload", f"{first.workload.name}: {m} queries on {n} cells")]
+    if len(names) > 1:
+        lines = [("workloads", ", ".join(names))]
+    if first.guarantee is not None:
+        text = first.guarantee.describe(first.workload.shape[1])
+        several = len(names) < len(shown)
+        lines.append(("guarantee", f"of the first row: {text}" if several else text))
+    return lines
+
+
+def rows_table(rows: Sequence[Row]) -> None:
+    """Print the rows; columns that are the same in all of them are left out."""
+    columns: list[Column] = [("strategy", lambda row: row.strategy)]
+    if len({row.workload for row in rows}) > 1:
+        columns.append(("workload", lambda row: row.workload))
+    columns += [_parameter(key) for key in ("epsilon", "delta", "alpha") if _varies(rows, key)]
+    error = f"err_{shortest(rows[0].p)}"
+    if len({row.p for row in rows}) > 1:
+        columns.append(("p", lambda row: shortest(row.p)))
+        error = "error"
+    columns += [
+        ("noise", lambda row: row.noise),
+        ("sensitivity", lambda row: number(row.sensitivity)),
+        ("scale", lambda row: number(row.scale)),
+        (error, lambda row: number(row.error)),
+        ("rmse", lambda row: number(row.rmse)),
+        ("max std", lambda row: number(row.max_std)),
+        ("ratio", lambda row: f"{row.ratio:.4f}"),
+    ]
+    if any(row.class_bound for row in rows):
+        columns.append(("over-class", lambda row: _ratio(row.over_class_bound)))
+    if any(row.lower_bound for row in rows):
+        columns.append(("over-any", lambda row: _ratio(row.over_lower_bound)))
+    headers, cells = zip(*columns, strict=True)
+    table(headers, [[cell(row) for cell in cells] for row in rows], optional=OPTIONAL)
+
+
+def _varies(rows: Sequence[Row], key: str) -> bool:
+    return len({parameters(row.guarantee)[key] for row in rows}) > 1
+
+
+def _parameter(key: str) -> Column:
+    def text(row: Row) -> str:
+        value = parameters(row.guarantee)[key]
+        return "" if value is None else shortest(value)
+
+    return key, text
+
+
+def _ratio(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"

@@ -1,0 +1,156 @@
+"""What `pmldesign optimize` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pmldesign.bounds import Bound
+from pmldesign.cli.terminal.show import facts
+from pmldesign.comparison.comparison import Row
+from pmldesign.designs.best_noise import Optimized
+from pmldesign.privacy.digits import at_least, at_most, shortest
+from pmldesign.strategies import StreamStrategy
+from pmldesign.workloads.base import count_text
+from pmldesign_solvers.search.solution import L1Status
+
+_STOPPED = {
+    L1Status.COMPLETED: "",
+    L1Status.TIME_LIMIT: "; the time limit came first",
+    L1Status.INTERRUPTED: "; interrupted",
+}
+
+
+def as_json(
+    designs: Optimized, lower: Bound | None, rows: Sequence[Row], output: Path | None
+) -> dict[str, Any]:
+    """The documented keys; the best strategy is the first row."""
+    design = designs.norm_design
+    polished, searched = designs.gaussian_design, designs.laplace_design
+    best = designs.mechanisms[designs.best]
+    m, n = design.workload.shape
+    return {
+        "workload": design.workload.name,
+        "queries": m,
+        "cells": n,
+        "p": design.p,
+        "neighbours": design.neighbours.value,
+        "norm": {
+            "lower": design.certificate.lower,
+            "upper": design.certificate.upper,
+            "gap": design.certificate.gap,
+        },
+        "status": design.status.name.lower(),
+        "message": design.status.value,
+        "steps": design.steps,
+        "buffers": design.strategy.buffers if isinstance(design.strategy, StreamStrategy) else None,
+        "eigendecompositions": design.eigendecompositions,
+        "seconds": design.seconds,
+        "descent": None
+        if polished is None
+        else {
+            "status": polished.status.name.lower(),
+            "before": polished.starts[0].before,
+            "after": polished.starts[0].after,
+            "seconds": polished.seconds,
+        },
+        "search": None
+        if searched is None
+        else {
+            "status": searched.status.name.lower(),
+            "starts": len(searched.starts),
+            "stationary": searched.settled,
+            "seconds": searched.seconds,
+        },
+        "sensitivity": best.sensitivity,
+        "noise": {"kind": best.noise.value, "scale": best.scale},
+        "guarantee": None if designs.guarantee is None else designs.guarantee.describe(n),
+        "guarantee_numbers": None if designs.guarantee is None else designs.guarantee.to_json(),
+        "lower_bound": None if lower is None else lower.value,
+        "strategies": [row.to_json() for row in rows],
+        "output": None if output is None else str(output),
+    }
+
+
+def print_design(designs: Optimized, output: Path | None) -> None:
+    """What was asked for, before it is compared with anything."""
+    design, polished, searched = (
+        designs.norm_design,
+        designs.gaussian_design,
+        designs.laplace_design,
+    )
+    m, n = design.workload.shape
+    certificate = design.certificate
+    lines = [
+        ("workload", f"{design.workload.name}: {count_text(m)} queries on {count_text(n)} cells"),
+        (
+            "norm",
+            f"gamma_({shortest(design.p)}) between {at_most(certificate.lower, 9)}"
+            f" and {at_least(certificate.upper, 9)},"
+            f" gap {certificate.gap:.1e} ({design.neighbours.value} neighbours)",
+        ),
+        ("status", design.status.value),
+        (
+            "effort",
+            f"{_counted(design.steps, 'step')},"
+            f" {_counted(design.eigendecompositions, 'eigendecomposition')},"
+            f" {design.seconds:.2f} s",
+        ),
+    ]
+    if isinstance(design.strategy, StreamStrategy):
+        lines.append(("stream", f"{design.strategy.buffers} buffers, a step in O(buffers)"))
+    if polished is not None:
+        start = polished.starts[0]
+        lines.append(
+            (
+                "descent",
+                f"from {start.before:.6g} to {start.after:.6g} for Gaussian noise,"
+                f" {polished.seconds:.1f} s{_STOPPED[polished.status]}",
+            )
+        )
+    if searched is not None:
+        lines.append(
+            (
+                "search",
+                f"{_counted(len(searched.starts), 'start')} for Laplace noise,"
+                f" {searched.settled} followed to a stationary point, {searched.seconds:.1f} s;"
+                f" {searched.status.value}",
+            )
+        )
+    if designs.guarantee is None:
+        lines.append(("noise", "scale equal to the sensitivity (give --epsilon to calibrate it)"))
+    else:
+        lines.append(("guarantee", designs.guarantee.describe(n)))
+    best = designs.mechanisms[designs.best]
+    lines.append(
+        (
+            "design",
+            f"{best.noise.value.capitalize()} noise of scale {best.scale:.6g}:"
+            f" err_{design.p:g} {best.error(design.p):.6g}, rmse {best.rmse:.6g},"
+            f" max std {best.max_std:.6g}",
+        )
+    )
+    if output is not None:
+        lines.append(("written", str(output)))
+    facts(lines, column=_column(designs))
+
+
+def print_bound(designs: Optimized, lower: Bound | None) -> None:
+    """How much better any mechanism could be, if that is known."""
+    if lower is not None and lower.value:
+        error = designs.mechanisms[designs.best].error(designs.norm_design.p)
+        text = (
+            f"{lower.mechanisms}: error at least {lower.value:.6g},"
+            f" the design has {error / lower.value:.3g} times that"
+        )
+        facts([("bound", text)], column=_column(designs))
+
+
+def _column(designs: Optimized) -> int:
+    """Where the values of the facts begin."""
+    return len("workload" if designs.guarantee is None else "guarantee") + 2
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

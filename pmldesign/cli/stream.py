@@ -1,0 +1,69 @@
+"""pmldesign stream FILE --epsilon 1 --delta 1e-6 [--state STATE]."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+
+import click
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.files import read_strategy
+from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale
+from pmldesign.strategies import StreamStrategy
+from pmldesign.streams.journal import Journal
+from pmldesign.streams.stream import Stream
+
+
+@click.command(name="stream")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--epsilon", type=float, required=True, help="Privacy parameter.")
+@click.option("--delta", type=float, required=True, help="Slack of the guarantee.")
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path),
+    metavar="STATE",
+    help="Go on from this file if it exists, and keep it up to date. It holds raw data.",
+)
+def command(file: Path, epsilon: float, delta: float, state: Path | None) -> None:
+    """Release the running sums of the numbers on standard input, a line at a time.
+
+    FILE is a strategy file that `pmldesign optimize` wrote for running sums. Each line holds one
+    number; for each of them a line with the noisy running sum and its standard deviation comes out
+    at once. One record changes one number by at most 1.
+    """
+    strategy = read_strategy(file)
+    if not isinstance(strategy, StreamStrategy):
+        raise InvalidInputError(
+            f"{file.name} holds no stream: write one with `pmldesign optimize prefix:N --buffers K"
+            " -o FILE`"
+        )
+    strategy = strategy.normalised()
+    scale = analytic_gaussian_scale(1.0, epsilon=epsilon, delta=delta)
+    stream = Stream(strategy, scale)
+    if not stream.publishable:
+        click.echo("note: floating-point noise, not for publication", err=True)
+    journal: Journal | None = None
+    if state is not None:
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        journal = Journal(stream, state, f"{digest} {epsilon!r} {delta!r}")
+        click.echo(f"note: {state} holds raw data, keep it secret", err=True)
+    steps: Stream | Journal = stream if journal is None else journal
+    try:
+        for line in sys.stdin:
+            if line.strip():
+                answer = steps.step(_number(line))
+                click.echo(f"{answer.value:.12g} {answer.standard_deviation:.12g}")
+    finally:
+        if journal is not None:
+            journal.close()
+
+
+def _number(line: str) -> float:
+    try:
+        return float(line)
+    except ValueError:
+        raise InvalidInputError(
+            f"each line of standard input must be one number, got {line.strip()[:40]!r}"
+        ) from None

@@ -1,0 +1,1 @@
+"""The terminal: signals and streams, numbers and tables, completion of words."""

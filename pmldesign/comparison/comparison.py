@@ -1,0 +1,208 @@
+"""Strategies side by side: what each costs in error, over workloads, p and guarantees.
+
+A strategy is named: "design" is the best mechanism that `optimize` finds for each p and guarantee,
+"least-norm" the strategy of least norm for each p, every other name is a baseline, and a Strategy
+stands for itself. Without a guarantee the noise has scale equal to the strategy's
+sensitivity, so that errors compare strategies; with one it is calibrated, and errors are those of
+the release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pmldesign.arguments import exponent
+from pmldesign.comparison.parallel import check_jobs
+from pmldesign.comparison.rows import Row, as_row, best_first, with_bounds, with_ratios
+from pmldesign.comparison.tasks import DESIGN, DESIGNED, LEAST_NORM, AnyCallback, Task, Work
+from pmldesign.designs.min_norm import Design
+from pmldesign.errors import InvalidInputError
+from pmldesign.mechanisms import NoiseChoice
+from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.strategies import Strategy, as_strategy
+from pmldesign.workloads import Workload, as_workload
+from pmldesign.workloads.display import html_table
+
+__all__ = [
+    "DESIGN",
+    "DESIGNED",
+    "LEAST_NORM",
+    "Comparison",
+    "Row",
+    "as_row",
+    "best_first",
+    "compare",
+    "compare_all",
+    "with_ratios",
+]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Comparison:
+    """Rows in the order of p, then of the strategies as asked for.
+
+    Attributes:
+        workload: what is answered.
+        guarantee: what the noise was calibrated to; None for a scale equal to the sensitivity.
+        rows: one for every p and strategy; after Ctrl-C, for every p that was finished.
+        designs: the strategy of least norm by p, if "design" or "least-norm" was asked for.
+        left_out: why strategies are missing, where that was allowed.
+        interrupted: whether Ctrl-C ended the work early.
+    """
+
+    workload: Workload
+    guarantee: Guarantee | None
+    rows: tuple[Row, ...]
+    designs: dict[float, Design]
+    left_out: tuple[str, ...] = ()
+    interrupted: bool = False
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """A dictionary for every row, all columns: what a data frame is made of."""
+        return [row.to_record() for row in self.rows]
+
+    def __repr__(self) -> str:
+        best = min(self.rows, key=lambda row: row.error)
+        promise = "no guarantee" if self.guarantee is None else repr(self.guarantee)
+        return (
+            f"Comparison on {self.workload.name!r} under {promise}: {len(self.rows)} rows\n"
+            f"  best {best.strategy!r} with {best.noise} noise, err_{best.p:g} {best.error:.6g}"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [row.strategy, f"{row.p:g}", row.noise]
+            + [f"{value:.6g}" for value in (row.scale, row.error, row.rmse, row.max_std)]
+            + [f"{row.ratio:.4f}"]
+            for row in self.rows
+        ]
+        header = ["strategy", "p", "noise", "scale", "error", "rmse", "max std", "ratio"]
+        return html_table(f"Comparison on {self.workload.name}", rows, header)
+
+
+def compare(
+    workload: Any,
+    strategies: Iterable[Any],
+    *,
+    p: float | Sequence[float] = 2.0,
+    guarantee: Guarantee | None = None,
+    noise: NoiseChoice = "auto",
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    rel_gap: float = 1e-6,
+    time_limit: float | None = None,
+    search_time: float | None = None,
+    callback: AnyCallback | None = None,
+) -> Comparison:
+    """Compare strategies on one workload under one guarantee, or none; see `compare_all`."""
+    return compare_all(
+        [workload],
+        strategies,
+        p=p,
+        guarantees=[guarantee],
+        noise=noise,
+        neighbours=neighbours,
+        rel_gap=rel_gap,
+        time_limit=time_limit,
+        search_time=search_time,
+        callback=callback,
+    )[0]
+
+
+def compare_all(
+    workloads: Iterable[Any],
+    strategies: Iterable[Any],
+    *,
+    p: float | Sequence[float] = 2.0,
+    guarantees: Sequence[Guarantee | None] = (None,),
+    noise: NoiseChoice = "auto",
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    rel_gap: float = 1e-6,
+    time_limit: float | None = None,
+    search_time: float | None = None,
+    leave_out: bool = False,
+    jobs: int = 1,
+    callback: AnyCallback | None = None,
+    announce: Callable[[str], None] | None = None,
+) -> tuple[Comparison, ...]:
+    """Compare strategies on every workload, at every p, under every guarantee.
+
+    Args:
+        workloads: each a Workload, a name such as "prefix:64", or a matrix of shape (m, n).
+        strategies: names ("design", "least-norm", those of `BASELINES`, "tree:4",
+            "weighted-tree:4"), strategies, factorizations, mechanisms or matrices, in the order of
+            the rows.
+        p: one or several values in [2, inf].
+        guarantees: the noise is calibrated to each; None for a scale equal to the sensitivity.
+        noise: "gaussian", "laplace", or "auto" for the better one of those that can meet the
+            guarantee, for each strategy and p (Gaussian without a guarantee).
+        neighbours: "add-remove" or "replace", where there is no guarantee to say it.
+        rel_gap: of every design made here.
+        time_limit: of every design made here, in seconds.
+        search_time: of the searches for every "design", in seconds, as for `optimize`.
+        leave_out: leave out strategies that cannot answer a workload, or are too large for it,
+            and say so in `Comparison.left_out`; otherwise they are an error.
+        jobs: number of processes; more than one needs joblib (the jobs extra).
+        callback: called with every `Step` of a design made in this process.
+        announce: called with a line of text after every piece of work.
+
+    Returns:
+        One comparison for each workload and guarantee, the guarantees of a workload together.
+        Ctrl-C ends the work with what is finished, a design that it stopped included; only if
+        that is nothing, KeyboardInterrupt is raised.
+
+    Raises:
+        InvalidInputError: an unknown name, a strategy that cannot answer a workload (the first
+            row that it cannot answer is named), or an argument out of range.
+        InfeasibleError, VacuousGuaranteeError: as in `mechanism`.
+    """
+    asked: list[str | Strategy] = [
+        entry if isinstance(entry, str) else as_strategy(entry) for entry in strategies
+    ]
+    task = Task(
+        values=tuple(exponent(value) for value in (p if isinstance(p, Sequence) else [p])),
+        guarantees=tuple(guarantees),
+        noise=noise,
+        neighbours=Neighbours(neighbours),
+        leave_out=leave_out,
+        search_time=search_time,
+        limits={"rel_gap": rel_gap, "time_limit": time_limit},
+    )
+    work = Work(task, [as_workload(workload) for workload in workloads], asked, announce)
+    if not asked or not task.values or not work.workloads or not task.guarantees:
+        raise InvalidInputError("nothing to compare: give at least one strategy and one p")
+    work.do(check_jobs(jobs), callback)
+    comparisons = [
+        _comparison(work, w, g)
+        for w in range(len(work.workloads))
+        for g in range(len(task.guarantees))
+    ]
+    if work.interrupted:
+        comparisons = [comparison for comparison in comparisons if comparison.rows]
+        if not comparisons:
+            raise KeyboardInterrupt
+    return tuple(comparisons)
+
+
+def _comparison(work: Work, w: int, g: int) -> Comparison:
+    """One workload and one guarantee, at the p at which every strategy has its row."""
+    workload, guarantee = work.workloads[w], work.task.guarantees[g]
+    present = [s for s in range(len(work.asked)) if (w, s) not in work.left_out]
+    left_out = tuple(reason for (at, _), reason in work.left_out.items() if at == w)
+    if not present:
+        raise InvalidInputError(left_out[0])
+    rows: list[Row] = []
+    designs: dict[float, Design] = {}
+    for p in work.task.values:
+        group = [work.rows.get((w, s), {}).get((g, p)) for s in present]
+        complete = [row for row in group if row is not None]
+        if len(complete) < len(group):
+            continue
+        design = work.designs.get((w, p, work.task.relation(guarantee)))
+        if design is not None:
+            designs[p] = design
+            complete = [*with_bounds(complete, workload, design.certificate)]
+        rows += with_ratios(complete)
+    return Comparison(workload, guarantee, tuple(rows), designs, left_out, work.interrupted)

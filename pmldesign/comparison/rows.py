@@ -1,0 +1,167 @@
+"""One line of a comparison: a strategy with its noise, its error, and how good that can be.
+
+Two lower bounds on the error come with a certified norm (docs/bounds.md): for every mechanism that
+meets the guarantee, the least variance bound, which no other bound known here exceeds; and for the
+class of the row, Gaussian noise of any covariance or Laplace noise on any strategy. Without a
+guarantee the scale is the sensitivity, and the errors of these classes are at least
+c_p gamma_(p)(A) and sqrt(2) c_p gamma_(p)(A).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pmldesign.bounds.bound import Problem
+from pmldesign.bounds.lower import gaussian_class, laplace_class, least_variance
+from pmldesign.mechanisms import Mechanism
+from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.noise import Noise, gaussian_moment_root
+from pmldesign.workloads import Workload
+from pmldesign_solvers.certificate.cells import Certificate
+
+ROUNDING = 1e-12
+"""Relative rounding of a lower bound computed here, downwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One strategy at one p.
+
+    Attributes:
+        strategy: its name.
+        p: of the l_p^p error.
+        noise: "gaussian" or "laplace".
+        sensitivity: largest distance between the measurements of neighbours, l2 for Gaussian
+            noise and l1 for Laplace noise.
+        scale: of the noise on every measurement.
+        error: exact l_p^p error, (E norm(M(x) - A x)_p^p)^(1/p); at p = inf `max_std`.
+        rmse: root mean squared error of a query.
+        max_std: largest standard deviation of a query.
+        ratio: error over the smallest error of its group: the same workload, p and guarantee.
+        workload: its name.
+        guarantee: what the scale was calibrated to; None for a scale equal to the sensitivity.
+        norm: tr_{p/2}(L L^T)^(1/2) times the l2 sensitivity: at least gamma_(p)(A).
+        lower_bound: no mechanism that meets the guarantee has a smaller error (under PML: no
+            additive noise that serves every number of records); None where none is known.
+        class_bound: no Gaussian mechanism, or no Laplace noise on a strategy, has a smaller error.
+    """
+
+    strategy: str
+    p: float
+    noise: str
+    sensitivity: float
+    scale: float
+    error: float
+    rmse: float
+    max_std: float
+    ratio: float
+    workload: str
+    guarantee: Guarantee | None
+    norm: float
+    lower_bound: float | None = None
+    class_bound: float | None = None
+
+    @property
+    def over_lower_bound(self) -> float | None:
+        """Error over `lower_bound`; None without one, or if it is 0."""
+        return self.error / self.lower_bound if self.lower_bound else None
+
+    @property
+    def over_class_bound(self) -> float | None:
+        """Error over `class_bound`; None without one, or if it is 0."""
+        return self.error / self.class_bound if self.class_bound else None
+
+    def to_json(self) -> dict[str, Any]:
+        """The row within one workload and guarantee."""
+        return {
+            "name": self.strategy,
+            "p": self.p,
+            "noise": self.noise,
+            "sensitivity": self.sensitivity,
+            "scale": self.scale,
+            "error": self.error,
+            "rmse": self.rmse,
+            "max_std": self.max_std,
+            "ratio": self.ratio,
+        }
+
+    def to_record(self) -> dict[str, Any]:
+        """Every column, for files; what does not apply is None."""
+        return {
+            "workload": self.workload,
+            **parameters(self.guarantee),
+            **self.to_json(),
+            "norm": self.norm,
+            "lower_bound": self.lower_bound,
+            "over_lower_bound": self.over_lower_bound,
+            "class_bound": self.class_bound,
+            "over_class_bound": self.over_class_bound,
+        }
+
+
+def parameters(guarantee: Guarantee | None) -> dict[str, float | None]:
+    """Epsilon, delta and alpha of a guarantee; None where it has none, or one alpha a cell."""
+    epsilon = delta = alpha = None
+    if guarantee is not None:
+        epsilon = guarantee.epsilon
+        delta = guarantee.delta or None
+        several = getattr(guarantee, "alpha", None)
+        alpha = several if isinstance(several, float) else None
+    return {"epsilon": epsilon, "delta": delta, "alpha": alpha}
+
+
+def as_row(name: str, p: float, mechanism: Mechanism) -> Row:
+    """A mechanism as a row, not yet compared."""
+    return Row(
+        strategy=name,
+        p=p,
+        noise=mechanism.noise.value,
+        sensitivity=mechanism.sensitivity,
+        scale=mechanism.scale,
+        error=mechanism.error(p),
+        rmse=mechanism.rmse,
+        max_std=mechanism.max_std,
+        ratio=1.0,
+        workload=mechanism.workload.name,
+        guarantee=None if mechanism.calibration is None else mechanism.calibration.guarantee,
+        norm=mechanism.factorization.norm(p),
+    )
+
+
+def with_ratios(rows: Sequence[Row]) -> tuple[Row, ...]:
+    """The rows with their errors set against the smallest one."""
+    best = min(row.error for row in rows)
+    return tuple(replace(row, ratio=row.error / best if best > 0 else 1.0) for row in rows)
+
+
+def best_first(rows: Sequence[Row]) -> list[Row]:
+    """The rows, that of least error moved to the front."""
+    best = min(range(len(rows)), key=lambda index: rows[index].error)
+    return [rows[best], *rows[:best], *rows[best + 1 :]]
+
+
+def with_bounds(rows: Sequence[Row], workload: Workload, norm: Certificate) -> tuple[Row, ...]:
+    """The rows, all of one p and guarantee, with the lower bounds that a certified norm gives."""
+    p, guarantee = rows[0].p, rows[0].guarantee
+    lower: float | None = None
+    by_noise: dict[str, float | None]
+    if guarantee is None:
+        gaussian = gaussian_moment_root(p) * norm.lower * (1 - ROUNDING)
+        by_noise = {Noise.GAUSSIAN: gaussian, Noise.LAPLACE: 2**0.5 * gaussian}
+    else:
+        problem = Problem(
+            workload=workload,
+            p=p,
+            guarantee=guarantee,
+            shifts=guarantee.shifts(workload.shape[1]),
+            norm_lower=norm.lower,
+            norm_upper=norm.upper,
+        )
+        lower = least_variance(problem).value
+        by_noise = {
+            Noise.GAUSSIAN: gaussian_class(problem).value,
+            Noise.LAPLACE: laplace_class(problem).value,
+        }
+    return tuple(replace(row, lower_bound=lower, class_bound=by_noise[row.noise]) for row in rows)

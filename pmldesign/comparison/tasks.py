@@ -1,0 +1,214 @@
+"""The pieces of work of a comparison, and what they have yielded so far.
+
+In the first round every strategy is put on every workload: its pseudo-inverse and variances are
+computed once, for all p and guarantees. In the second there is one design for every workload, p and
+relation of neighbours, however many guarantees, and a search for each of them. What cannot be
+compared is refused in the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import product
+from typing import Any
+
+from pmldesign.comparison.parallel import run
+from pmldesign.comparison.rows import Row, as_row
+from pmldesign.designs.best_noise import LEAST_TIME, improve
+from pmldesign.designs.cost import require_quick
+from pmldesign.designs.min_norm import Design, factorize
+from pmldesign.errors import InvalidInputError
+from pmldesign.factorization import Factorization, answer
+from pmldesign.mechanisms import (
+    NoiseChoice,
+    admissible,
+    calibrated,
+    require_feasible,
+    smallest_error,
+)
+from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.strategies import Strategy, baseline
+from pmldesign.workloads import Workload
+from pmldesign_solvers.norm.solution import Status, Step
+from pmldesign_solvers.search.solution import L1Status, L1Step
+
+DESIGN = "design"
+LEAST_NORM = "least-norm"
+DESIGNED = (DESIGN, LEAST_NORM)
+"""Names that stand for what is found for the workload."""
+
+AnyCallback = Callable[[Step | L1Step], None]
+
+Rows = dict[tuple[int, float], Row]
+"""By the index of the guarantee, and p."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is asked of every workload; small, as every process gets it."""
+
+    values: tuple[float, ...]
+    guarantees: tuple[Guarantee | None, ...]
+    noise: NoiseChoice
+    neighbours: Neighbours
+    leave_out: bool
+    search_time: float | None
+    limits: dict[str, Any]
+
+    def relation(self, guarantee: Guarantee | None) -> Neighbours:
+        """The neighbours that a guarantee speaks of."""
+        return self.neighbours if guarantee is None else guarantee.neighbours
+
+    def relations(self) -> dict[Neighbours, list[int]]:
+        """The guarantees, by index, of every relation that one of them speaks of."""
+        indices: dict[Neighbours, list[int]] = {}
+        for index, guarantee in enumerate(self.guarantees):
+            indices.setdefault(self.relation(guarantee), []).append(index)
+        return indices
+
+    def rows(self, name: str, factorization: Factorization, values: Sequence[float]) -> Rows:
+        """One strategy at these p, under every guarantee of one relation."""
+        rows: Rows = {}
+        for index in self.relations()[factorization.neighbours]:
+            guarantee = self.guarantees[index]
+            kinds = admissible(guarantee, self.noise)
+            candidates = [calibrated(factorization, guarantee, kind) for kind in kinds]
+            for p in values:
+                rows[index, p] = as_row(name, p, smallest_error(candidates, p))
+        return rows
+
+    def known(self, entry: str | Strategy, workload: Workload) -> Rows | str:
+        """The rows of a strategy that needs no design, or why it is left out."""
+        try:
+            if self.leave_out and isinstance(entry, str):
+                for guarantee in self.guarantees:
+                    require_quick(entry, workload, guarantee, self.relation(guarantee))
+            strategy = (
+                baseline(entry, workload, others=DESIGNED) if isinstance(entry, str) else entry
+            )
+            factorizations = [answer(strategy, workload, relation) for relation in self.relations()]
+        except InvalidInputError as error:
+            if not self.leave_out:
+                raise
+            return str(error)
+        rows: Rows = {}
+        for factorization in factorizations:
+            rows |= self.rows(strategy.name, factorization, self.values)
+        return rows
+
+    def designed(
+        self,
+        names: Sequence[str],
+        workload: Workload,
+        p: float,
+        relation: Neighbours,
+        callback: AnyCallback | None,
+    ) -> Designed:
+        """The strategy of least norm at one p, and the rows of it and of the best mechanisms."""
+        design = factorize(workload, p=p, neighbours=relation, callback=callback, **self.limits)
+        interrupted = design.status is Status.INTERRUPTED
+        rows: dict[str, Rows] = {}
+        if LEAST_NORM in names:
+            rows[LEAST_NORM] = self.rows(
+                LEAST_NORM, answer(design.strategy, workload, relation), [p]
+            )
+        if DESIGN in names:
+            rows[DESIGN] = {}
+            for index in self.relations()[relation]:
+                best = improve(
+                    design,
+                    guarantee=self.guarantees[index],
+                    noise=self.noise,
+                    search_time=LEAST_TIME if interrupted else self.search_time,
+                    callback=callback,
+                )
+                searches = (best.gaussian_design, best.laplace_design)
+                interrupted |= L1Status.INTERRUPTED in [
+                    search.status for search in searches if search
+                ]
+                rows[DESIGN][index, p] = as_row(DESIGN, p, best.mechanisms[best.best])
+        return Designed(design, rows, interrupted)
+
+
+@dataclass(frozen=True, slots=True)
+class Designed:
+    """What was found at one p: the strategy of least norm, rows by name, and if Ctrl-C came."""
+
+    design: Design
+    rows: dict[str, Rows]
+    interrupted: bool
+
+
+@dataclass(slots=True)
+class Work:
+    """What is done so far; workloads and strategies by index."""
+
+    task: Task
+    workloads: list[Workload]
+    asked: list[str | Strategy]
+    announce: Callable[[str], None] | None
+    rows: dict[tuple[int, int], Rows] = field(default_factory=dict)
+    left_out: dict[tuple[int, int], str] = field(default_factory=dict)
+    designs: dict[tuple[int, float, Neighbours], Design] = field(default_factory=dict)
+    interrupted: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        """Which of DESIGNED are asked for."""
+        return [name for name in DESIGNED if name in self.asked]
+
+    def do(self, jobs: int, callback: AnyCallback | None) -> None:
+        """Both rounds, or as much as Ctrl-C allows."""
+        if self.names:
+            everything = product(self.workloads, self.task.guarantees, self.task.values)
+            for workload, guarantee, p in everything:
+                require_feasible(guarantee, workload.shape[1], noise=self.task.noise, p=p)
+        try:
+            self._answer(jobs)
+            if self.names:
+                self._design(jobs, callback if jobs == 1 else None)
+        except KeyboardInterrupt:
+            self.interrupted = True
+
+    def _answer(self, jobs: int) -> None:
+        keys = [
+            (w, s)
+            for w in range(len(self.workloads))
+            for s, entry in enumerate(self.asked)
+            if not isinstance(entry, str) or entry not in DESIGNED
+        ]
+        tasks = [partial(self.task.known, self.asked[s], self.workloads[w]) for w, s in keys]
+        with closing(run(tasks, jobs=jobs)) as results:
+            for done, ((w, s), outcome) in enumerate(zip(keys, results, strict=True), start=1):
+                if isinstance(outcome, str):
+                    self.left_out[w, s] = outcome
+                else:
+                    self.rows[w, s] = outcome
+                self._say(f"strategy {done} of {len(keys)} is done")
+
+    def _design(self, jobs: int, callback: AnyCallback | None) -> None:
+        relations = self.task.relations()
+        keys = list(product(range(len(self.workloads)), self.task.values, relations))
+        tasks = [
+            partial(self.task.designed, self.names, self.workloads[w], p, relation, callback)
+            for w, p, relation in keys
+        ]
+        with closing(run(tasks, jobs=jobs)) as results:
+            for done, (key, designed) in enumerate(zip(keys, results, strict=True), start=1):
+                self.designs[key] = replace(designed.design, workload=self.workloads[key[0]])
+                for s, entry in enumerate(self.asked):
+                    if isinstance(entry, str) and entry in DESIGNED:
+                        earlier = self.rows.get((key[0], s), {})
+                        self.rows[key[0], s] = earlier | designed.rows[entry]
+                self._say(f"design {done} of {len(keys)} is done")
+                if designed.interrupted:
+                    self.interrupted = True
+                    return
+
+    def _say(self, text: str) -> None:
+        if self.announce is not None:
+            self.announce(text)

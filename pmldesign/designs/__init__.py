@@ -1,0 +1,1 @@
+"""How strategies are designed: what the searches begin from."""

@@ -1,0 +1,251 @@
+"""Which solver takes which workload.
+
+product, add-remove         factor by factor: gamma_(p)(A x B) = gamma_(p)(A) gamma_(p)(B), since
+                            the product of feasible factorizations is feasible for A x B, and so
+                            is the product of dual points
+product, replace            as one matrix up to DENSE_CELLS different cells; beyond, the strategy
+                            for add-remove, with bounds that need not meet (`large_replace`)
+marginals                   by their residual spaces, exactly, over domains of any size
+tables, union of products   as one matrix up to DENSE_CELLS cells, or if its queries are few;
+                            else by blocks of one attribute, exactly where the others are asked
+                            by histograms and totals (add-remove); else, with bounds that need not
+                            meet, where each attribute has one kind of queries beside totals
+                            through its coordinates, over domains of any size (`tables`);
+                            or a strategy in a product basis
+running sums, add-remove    beyond STREAM_CELLS steps in O(n K), as a stream with K buffers
+anything else, and          as one matrix
+semidefinite programs
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from pmldesign.designs.large_replace import (
+    as_pairs,
+    is_total,
+)
+from pmldesign.designs.one_matrix import solve_matrix
+from pmldesign.designs.options import DesignOptions
+from pmldesign.designs.results import Design
+from pmldesign.designs.structured import FACTOR_GAP, solve_marginals, solve_stream, solve_union
+from pmldesign.designs.tables import question
+from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.strategies import product_strategy
+from pmldesign.workloads import (
+    KroneckerWorkload,
+    MarginalsWorkload,
+    TablesWorkload,
+    UnionWorkload,
+    Workload,
+)
+from pmldesign.workloads.base import MAX_ENTRIES
+from pmldesign.workloads.running import stream_problem
+from pmldesign_solvers.certificate import product_pairs
+from pmldesign_solvers.certificate.cells import Certificate
+from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.operators.differences import Kind
+from pmldesign_solvers.operators.operator import Array
+
+Dual = tuple[Array, Array]
+"""Weights u of queries and w of cells."""
+DENSE_CELLS = 2048
+"""Largest number of cells of a union of products that is solved as one matrix.
+
+One with fewer queries is, if a step on it costs no more.
+"""
+DENSE_ENTRIES = 2**26
+"""Largest number of entries of such a union (512 MiB)."""
+STREAM_CELLS = 1024
+"""Running sums of more steps are solved as streams: of 1024 in 0.4 s either way, of 2048 in 0.4 s
+instead of 4 s. With a number of buffers asked for, all of them."""
+LEAST_TIME = 1e-9
+"""Seconds for a factor of a product where the time limit leaves none: one step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A form of workloads, and who solves it.
+
+    Attributes:
+        name: in a word or two.
+        accepts: whether it is for this workload with these options.
+        solve: the strategy of least norm, with its certificate.
+        buffers: whether its strategies may be given a number of buffers.
+    """
+
+    name: str
+    accepts: Callable[[Any, DesignOptions], bool]
+    solve: Callable[[Any, float, DesignOptions], Design]
+    buffers: bool = False
+
+
+def route(workload: Workload, options: DesignOptions) -> Route:
+    """The first of the ROUTES that is for this workload."""
+    return next(way for way in ROUTES if way.accepts(workload, options))
+
+
+def solve(workload: Workload, p: float, options: DesignOptions) -> Design:
+    """The strategy of least norm that the right solver finds.
+
+    Raises:
+        InvalidInputError: a workload that is all zero, or too large for the method, or buffers for
+            what has none.
+        NotConvergedError: the convex solver returned no point at all.
+    """
+    chosen = route(workload, options)
+    if options.buffers is not None and not chosen.buffers:
+        raise InvalidInputError(
+            f"buffers are for running sums with add-remove neighbours and method 'scaling', and"
+            f" {workload.name!r} is none; leave them out"
+        )
+    return chosen.solve(workload, p, options)
+
+
+def dense(workload: Workload, kind: Kind = "cells") -> bool:
+    """Whether a union is solved as one matrix."""
+    m, n = workload.shape
+    few = m * m * n <= DENSE_CELLS**3 and m * n <= DENSE_ENTRIES
+    return n <= DENSE_CELLS or (kind == "cells" and few)
+
+
+def _solve_product(workload: KroneckerWorkload, p: float, options: DesignOptions) -> Design:
+    factors = workload.factors
+    # (1 + gap/k)^k <= 1 + 1.8 gap for gap <= 1: leave room for the product of the factors' gaps
+    share = replace(options, rel_gap=math.log1p(options.rel_gap) / len(factors))
+    solved: dict[Workload, Design] = {}
+    for factor in dict.fromkeys(factors):
+        solved[factor] = solve(factor, p, share)
+        if share.time_limit is not None:
+            left = share.time_limit - solved[factor].seconds
+            share = replace(share, time_limit=max(left, LEAST_TIME))
+    all_found = [solved[factor] for factor in factors]
+    certificate = Certificate(
+        lower=_product([design.certificate.lower for design in all_found], towards=0.0),
+        upper=_product([design.certificate.upper for design in all_found], towards=math.inf),
+    )
+    stopped = [design.status for design in solved.values() if design.status is not Status.OPTIMAL]
+    met = certificate.gap <= options.rel_gap and not stopped
+    return Design(
+        workload=workload,
+        p=p,
+        neighbours=options.neighbours,
+        strategy=product_strategy([design.strategy for design in all_found]),
+        certificate=certificate,
+        dual_factors=tuple(
+            pair
+            for factor, design in zip(factors, all_found, strict=True)
+            for pair in _expanded(factor, design.dual_factors)
+        ),
+        status=Status.OPTIMAL if met else (stopped or [Status.STALLED])[0],
+        steps=sum(design.steps for design in solved.values()),
+        eigendecompositions=sum(design.eigendecompositions for design in solved.values()),
+        seconds=sum(design.seconds for design in solved.values()),
+    )
+
+
+def _expanded(factor: Workload, duals: Sequence[Dual]) -> list[Dual]:
+    """Weights of queries and cells; those of marginals have one number for each marginal."""
+    if not isinstance(factor, MarginalsWorkload):
+        return list(duals)
+    n = factor.shape[1]
+    return [(np.repeat(u, factor.marginal_cells), np.full(n, 1.0 / n)) for u, _ in duals]
+
+
+def _is_dense(workload: KroneckerWorkload) -> bool:
+    """Whether a product under replace is solved as one matrix: few distinct cells."""
+    queries, cells = workload.shape
+    if cells > DENSE_CELLS and workload.distinct_shape[1] > DENSE_CELLS:
+        return False
+    return max(queries, cells) * cells <= MAX_ENTRIES
+
+
+def _solve_product_pairs(workload: KroneckerWorkload, p: float, options: DesignOptions) -> Design:
+    """The best product for add-remove neighbours, as what it is worth under replace."""
+    if all(is_total(factor) for factor in workload.factors):
+        raise InvalidInputError(
+            f"workload {workload.name!r}: it asks for nothing but the total, which is public under "
+            "replace; take add-remove neighbours to protect the total"
+        )
+    close = min(options.rel_gap, FACTOR_GAP)
+    design = _solve_product(
+        workload, p, replace(options, neighbours=Neighbours.ADD_REMOVE, rel_gap=close)
+    )
+    duals = [
+        (factor, u, w) for factor, (u, w) in zip(workload.factors, design.dual_factors, strict=True)
+    ]
+    lower, best = product_pairs.best_duals(duals, p)
+    design = replace(design, dual_factors=tuple((u, w) for _, u, w in best))
+    return as_pairs(workload, [workload.factors], design, lower, p, options)
+
+
+def _is_large_union(workload: Workload, options: DesignOptions) -> bool:
+    """Whether a union of products is too large to be solved as one matrix."""
+    if not isinstance(workload, UnionWorkload | TablesWorkload) or dense(workload, options.kind):
+        return False
+    return question(workload) is not None
+
+
+def _is_stream(workload: Workload, options: DesignOptions) -> bool:
+    """Whether it is running sums that are solved as a stream."""
+    sums = None if options.replace else stream_problem(workload)
+    return sums is not None and (options.buffers is not None or sums.cells > STREAM_CELLS)
+
+
+def _is_single_table(workload: Workload, _: DesignOptions) -> bool:
+    """Whether tables are a single one, over several attributes."""
+    if not isinstance(workload, TablesWorkload):
+        return False
+    return len(workload.subsets) == 1 and len(workload.sizes) > 1
+
+
+def _solve_single_table(workload: TablesWorkload, p: float, options: DesignOptions) -> Design:
+    """As the product that it is."""
+    product = KroneckerWorkload(workload.part(0))
+    return replace(solve(product, p, options), workload=workload)
+
+
+def _solve_plain_tables(workload: TablesWorkload, p: float, options: DesignOptions) -> Design:
+    """As the marginals that they are."""
+    return replace(solve_marginals(workload.as_marginals(), p, options), workload=workload)
+
+
+def _product(values: Sequence[float], *, towards: float) -> float:
+    """The product, every rounding in one direction."""
+    return reduce(lambda total, value: math.nextafter(total * value, towards), values)
+
+
+ROUTES = (
+    Route("semidefinite program", lambda _, options: options.method != "scaling", solve_matrix),
+    Route(
+        "marginals", lambda workload, _: isinstance(workload, MarginalsWorkload), solve_marginals
+    ),
+    Route(
+        "product, factor by factor",
+        lambda workload, options: isinstance(workload, KroneckerWorkload) and not options.replace,
+        _solve_product,
+        buffers=True,
+    ),
+    Route(
+        "large product under replace",
+        lambda workload, _: isinstance(workload, KroneckerWorkload) and not _is_dense(workload),
+        _solve_product_pairs,
+    ),
+    Route(
+        "tables of plain attributes",
+        lambda workload, _: isinstance(workload, TablesWorkload) and workload.is_plain,
+        _solve_plain_tables,
+    ),
+    Route("single table", _is_single_table, _solve_single_table),
+    Route("large union of products", _is_large_union, solve_union),
+    Route("stream", _is_stream, solve_stream, buffers=True),
+    Route("one matrix", lambda workload, options: True, solve_matrix),  # noqa: ARG005
+)
+"""In order of preference; the first that accepts a workload solves it."""

@@ -1,0 +1,141 @@
+"""From the strategy of least norm to a better one for Gaussian noise under PML.
+
+Under DP the scale of Gaussian noise depends on the largest distance of two columns alone, and the
+strategy of least norm is optimal. Under PML with a delta it depends on all distances, weighed by
+the prior, and a descent from that strategy finds a better one. The exact calibration decides, also
+about the baselines: where one of them is better still, a second descent begins there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from pmldesign.arguments import positive
+from pmldesign.designs.laplace.candidates import baselines
+from pmldesign.designs.min_norm import Design
+from pmldesign.designs.results import SearchedDesign
+from pmldesign.errors import InvalidInputError, VacuousGuaranteeError
+from pmldesign.mechanisms import Mechanism, mechanism
+from pmldesign.privacy.gaussian_leakage import distinct_columns
+from pmldesign.privacy.guarantees import PMLGuarantee
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.strategies import Strategy
+from pmldesign.strategies.base import RANK_CUTOFF
+from pmldesign.workloads import Workload
+from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign_solvers.search import gaussian_pml as gaussian_search
+from pmldesign_solvers.search.gaussian_scale import GaussianLeakage
+from pmldesign_solvers.search.solution import L1Status, L1Step, Start
+
+LEAST_EPSILON, LEAST_DELTA = 1e-10, 1e-200
+"""Below these the strategy of least norm is kept: the smoothed loss, which the descent follows, was
+finite at these values for slack and envelope, and vanished at 1e-50 and 1e-300."""
+ALL_BASELINES = 64
+"""Up to so many cells every baseline is calibrated (10 ms to 100 each)."""
+ROUNDING, LITTLE = 1e-12, 1e-3
+"""By how much a baseline is better at least, relatively; seconds of a descent without time left."""
+
+
+def gaussian_design(
+    norm_design: Design,
+    guarantee: PMLGuarantee,
+    *,
+    time_limit: float | None = None,
+    callback: Callable[[L1Step], None] | None = None,
+) -> SearchedDesign:
+    """Descend from the strategy of least norm to a smaller error under Gaussian noise.
+
+    Args:
+        norm_design: from `factorize`, for the replace relation, where to begin.
+        guarantee: PML with a delta.
+        time_limit: in seconds; None for none.
+        callback: called after every stage. Ctrl-C during the descent returns the best so far.
+
+    Returns:
+        The design, never worse than the start; one without gain has the strategy of the start.
+
+    Raises:
+        InvalidInputError: a design for add-remove, or an argument out of range.
+        VacuousGuaranteeError: the strategy needs no noise at all to meet the guarantee.
+    """
+    if norm_design.neighbours is not Neighbours.REPLACE:
+        raise InvalidInputError(
+            "norm_design must be for neighbours 'replace', which PML is about, got 'add-remove'"
+        )
+    if time_limit is not None:
+        time_limit = positive("time_limit", time_limit)
+    begin = time.perf_counter()
+    workload, p, start = norm_design.workload, norm_design.p, norm_design.strategy
+    before = mechanism(start, workload, guarantee=guarantee, noise="gaussian", p=p)
+    after, status = _descended(before, p, guarantee, time_limit, callback)
+    best = min(before, after, key=lambda candidate: candidate.error(p))
+    if status is not L1Status.INTERRUPTED:
+        rivals = list(_baselines(workload, guarantee, p))
+        rival = min(rivals, key=lambda candidate: candidate.error(p), default=best)
+        if rival.error(p) < best.error(p) * (1 - ROUNDING):
+            left = None if time_limit is None else begin + time_limit - time.perf_counter()
+            left = None if left is None else max(left, LITTLE)
+            polished, status = _descended(rival, p, guarantee, left, callback)
+            best = min(rival, polished, key=lambda candidate: candidate.error(p))
+    return SearchedDesign(
+        workload=workload,
+        p=p,
+        guarantee=guarantee,
+        mechanism=best,
+        status=status,
+        starts=(Start("least-norm", before.error(p), best.error(p)),),
+        seconds=time.perf_counter() - begin,
+    )
+
+
+def _baselines(workload: Workload, guarantee: PMLGuarantee, p: float) -> Iterator[Mechanism]:
+    """The baselines with their noise."""
+    for candidate in baselines(workload, guarantee, all_up_to=ALL_BASELINES):
+        try:
+            noisy = mechanism(candidate, workload, guarantee=guarantee, noise="gaussian", p=p)
+        except (InvalidInputError, VacuousGuaranteeError):
+            continue
+        yield noisy
+
+
+def _descended(
+    before: Mechanism,
+    p: float,
+    guarantee: PMLGuarantee,
+    time_limit: float | None,
+    callback: Callable[[L1Step], None] | None,
+) -> tuple[Mechanism, L1Status]:
+    """What a descent from a strategy comes to, and why it stopped."""
+    if guarantee.epsilon < LEAST_EPSILON or guarantee.delta < LEAST_DELTA:
+        return before, L1Status.COMPLETED
+    workload, R = before.workload, before.strategy.matrix
+    if isinstance(workload, CentredWorkload):
+        workload = workload.workload
+    # any matrix of the same Gram matrix and of full row rank will do
+    _, values, right = np.linalg.svd(R, full_matrices=False)
+    rank = int((values > RANK_CUTOFF * values[0]).sum())
+    if rank < len(R):
+        R, inverse = values[:rank, None] * right[:rank], right[:rank].T / values[:rank]
+    else:
+        inverse = before.strategy.pseudo_inverse
+    columns, alpha = distinct_columns(R, guarantee.class_probabilities(workload.shape[1]))
+    M, status = gaussian_search.solve(
+        workload.without_offsets()[0],
+        p,
+        basis=inverse,
+        columns=columns,
+        scale=GaussianLeakage(
+            guarantee.epsilon,
+            guarantee.delta,
+            alpha,
+            share=0.0 if guarantee.failure == "envelope" else None,
+        ),
+        time_limit=time_limit,
+        callback=callback,
+    )
+    strategy = Strategy("design", M @ R)
+    after = mechanism(strategy, workload, guarantee=guarantee, noise="gaussian", p=p)
+    return min(before, after, key=lambda one: one.error(p)), status

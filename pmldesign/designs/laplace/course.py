@@ -1,0 +1,250 @@
+"""The course of a search for Laplace noise: candidates, then a descent where that is affordable.
+
+Candidates are strategies as they are, each with its exactly calibrated noise (`laplace_candidates`,
+`weighted_tables`, `ordered_cells`, and products of the designs for the factors). Where all entries
+of a strategy can be searched, a descent begins there as well (`laplace`). The best of all
+is kept, so that the design is never worse than any of them.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+
+import numpy as np
+
+from pmldesign.designs.laplace.candidates import (
+    ALL_BASELINES,
+    baselines,
+    promising,
+    scale_rule,
+    trees,
+    with_noise,
+)
+from pmldesign.designs.laplace.ordered_cells import has_order, tents_design
+from pmldesign.designs.laplace.tables import weighted_tables
+from pmldesign.designs.one_matrix import STRUCTURED
+from pmldesign.designs.results import SearchedDesign
+from pmldesign.errors import InvalidInputError
+from pmldesign.mechanisms import Mechanism
+from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.strategies import IdentityAndRows, Strategy, product_strategy
+from pmldesign.workloads import KroneckerWorkload, RangeWorkload, Workload
+from pmldesign.workloads.union import tables_asked
+from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.search import laplace as l1_strategies
+from pmldesign_solvers.search.laplace_noise import (
+    AddRemoveL1,
+    Leakage,
+    ScaleRule,
+    is_exact,
+)
+from pmldesign_solvers.search.solution import L1Solution, L1Status, L1Step, Start
+
+DP_RESTARTS = 4
+"""Random starts of the search under DP that a search under PML begins from."""
+RESTARTS, RESTARTS_ON_TABLES = 12, 2
+"""Random starts, and perturbations of the best; few on tables, where none has gained on weighted
+tables."""
+SEARCHED_CELLS, SEARCHED_TABLES = 1024, 128
+"""Largest number of cells for a search over all entries of a strategy: of products, unions and
+ranges, and of tables, where weighted tables are far ahead of anything that a search has found."""
+SHORT = 0.1
+"""Seconds in which a search compares its starts, and little more."""
+
+
+@dataclass(slots=True, eq=False)
+class LaplaceSearch:
+    """One search: what it is about, and what has come of it.
+
+    Attributes:
+        mechanisms: candidates with their noise, whose errors are exact.
+        table: starts and what became of them.
+        interrupted: whether Ctrl-C came.
+    """
+
+    workload: Workload
+    guarantee: Guarantee
+    p: float
+    deadline: float
+    seed: int
+    signed: bool
+    callback: Callable[[L1Step], None] | None
+    mechanisms: list[Mechanism] = field(default_factory=list)
+    table: list[Start] = field(default_factory=list)
+    interrupted: bool = False
+
+    def run(self, starts: list[Strategy], begin: float) -> SearchedDesign:
+        """Candidates, then a descent where that is affordable; the best of all."""
+        workload, guarantee = self.workload, self.guarantee
+        candidates = self._in_time(
+            chain(self._structured(), starts, baselines(workload, guarantee))
+        )
+        if _is_searched(workload, guarantee):
+            named = list(candidates)
+            status = self._descend(named)
+            # the descent goes by standard deviations, not by err_p
+            exact = self.p in (2, math.inf) or is_exact(self.p)
+            self._compare(() if exact else self._in_time(named))
+            self._compare_trees()
+        elif has_order(workload, guarantee):
+            noisy, start = tents_design(workload, guarantee, self.p, self.deadline)
+            self.mechanisms.append(noisy)
+            self.table.append(start)
+            late = time.perf_counter() > self.deadline
+            status = L1Status.TIME_LIMIT if late else L1Status.COMPLETED
+            if not late:
+                self._compare(promising(candidates, noisy, self.p))
+        else:
+            status = L1Status.UNSEARCHED
+            self._compare(candidates)
+            self._compare_trees()
+        best = min(self.mechanisms, key=lambda one: one.error(self.p))
+        return SearchedDesign(
+            workload=self.workload,
+            p=self.p,
+            guarantee=self.guarantee,
+            mechanism=best,
+            status=L1Status.INTERRUPTED if self.interrupted else status,
+            starts=tuple(self.table),
+            seconds=time.perf_counter() - begin,
+        )
+
+    def _in_time(self, candidates: Iterable[Strategy]) -> Iterator[Strategy]:
+        """All of few cells; of more those that the time is enough for, the first at least."""
+        few = self.workload.shape[1] <= ALL_BASELINES
+        for candidate in candidates:
+            yield candidate
+            if not few and time.perf_counter() > self.deadline:
+                return
+
+    def _compare_trees(self) -> None:
+        """Put noise on trees of every branching that is usual, where they can be better."""
+        if time.perf_counter() < self.deadline:
+            best = min(self.mechanisms, key=lambda one: one.error(self.p))
+            few = trees(self.workload, self.guarantee)
+            self._compare(self._in_time(promising(few, best, self.p)))
+
+    def _structured(self) -> Iterator[Strategy]:
+        """Weighted tables, and the product of designs for the factors."""
+        middle = time.perf_counter() + self._left(4)
+        try:
+            tables = weighted_tables(
+                self.workload, self.guarantee, self.p, seed=self.seed, deadline=middle
+            )
+            if tables is not None:
+                yield tables
+            if (
+                isinstance(self.workload, KroneckerWorkload)
+                and self.guarantee.neighbours is Neighbours.ADD_REMOVE
+            ):
+                yield self._product(self.workload)
+        except KeyboardInterrupt:
+            self.interrupted = True
+
+    def _compare(self, candidates: Iterable[Strategy]) -> None:
+        """Put noise on candidates as they are.
+
+        Raises:
+            InvalidInputError: none of them has an error that can be computed.
+        """
+        reason: InvalidInputError | None = None
+        for candidate in candidates:
+            noisy = with_noise(candidate, self.workload, self.guarantee, self.p)
+            if isinstance(noisy, InvalidInputError):
+                reason = reason or noisy
+                continue
+            error = noisy.error(self.p)
+            self.mechanisms.append(noisy)
+            self.table.append(Start(candidate.name, error, error))
+        if not self.mechanisms:
+            raise reason or InvalidInputError(
+                f"workload {self.workload.name!r} has no strategy to start from"
+            )
+
+    def _descend(self, starts: list[Strategy]) -> L1Status:
+        """The search over matrices, from all starts that can be written out."""
+        named: dict[str, Array] = {}
+        for number, start in enumerate(starts):
+            if self.signed or start.matrix.min() >= 0:
+                name = f"{start.name} ({number})" if start.name in named else start.name
+                named[name] = start.matrix
+        rule = scale_rule(self.guarantee, self.workload.shape[1])
+        found = self._solve(
+            rule,
+            named,
+            self._left(1),
+            dp_restarts=DP_RESTARTS if isinstance(rule, Leakage) else None,
+        )
+        # the exact calibration decides, also where two strategies differ by its rounding only
+        self._compare([_strategy(found.strategy)])
+        self.table = list(found.starts)
+        return found.status
+
+    def _solve(
+        self,
+        rule: ScaleRule,
+        named: dict[str, Array],
+        limit: float,
+        *,
+        dp_restarts: int | None = None,
+        workload: Workload | None = None,
+    ) -> L1Solution:
+        asked = self.workload if workload is None else workload
+        restarts = RESTARTS if tables_asked(asked) is None else RESTARTS_ON_TABLES
+        public = self.guarantee.neighbours is Neighbours.REPLACE
+        return l1_strategies.solve(
+            asked.without_offsets()[0] if public else asked,
+            self.p,
+            scale=rule,
+            starts=named,
+            restarts=restarts,
+            dp_restarts=dp_restarts,
+            signed=self.signed,
+            seed=self.seed,
+            time_limit=SHORT if self.interrupted else None if math.isinf(limit) else limit,
+            ordered=isinstance(asked, RangeWorkload),
+            callback=self.callback,
+        )
+
+    def _product(self, workload: KroneckerWorkload) -> Strategy:
+        """The product of the strategies found for the factors."""
+        factors = dict.fromkeys(workload.factors)
+        limit = self._left(4 if _is_searched(workload, self.guarantee) else 1) / len(factors)
+        rule = AddRemoveL1(self.guarantee.epsilon)
+        designs = {}
+        for factor in factors:
+            named = {one.name: one.matrix for one in baselines(factor, self.guarantee)}
+            found = self._solve(rule, named, limit, workload=factor)
+            self.interrupted = self.interrupted or found.status is L1Status.INTERRUPTED
+            designs[factor] = Strategy("product", found.strategy)
+        return product_strategy([designs[factor] for factor in workload.factors])
+
+    def _left(self, parts: int) -> float:
+        """A part of the time that is left, a little at least."""
+        if self.interrupted:
+            return SHORT
+        return max((self.deadline - time.perf_counter()) / parts, SHORT)
+
+
+def _strategy(matrix: Array) -> Strategy:
+    """The design; with its structure where it is the identity with rows."""
+    n = matrix.shape[1]
+    top = matrix[:n]
+    if len(matrix) > n and top.diagonal().all() and np.count_nonzero(top) == n:
+        return IdentityAndRows("design", top.diagonal(), matrix[n:])
+    return Strategy("design", matrix)
+
+
+def _is_searched(workload: Workload, guarantee: Guarantee) -> bool:
+    """Whether all entries of a strategy are searched for."""
+    cells = workload.shape[1]
+    if isinstance(workload, STRUCTURED) and tables_asked(workload) is not None:
+        return cells <= SEARCHED_TABLES
+    if cells <= SEARCHED_CELLS:
+        return True
+    return not isinstance(workload, STRUCTURED) and not has_order(workload, guarantee)

@@ -1,0 +1,58 @@
+"""Designs for ranges of thousands of cells under Laplace noise and add-remove: tents.
+
+`pmldesign_solvers.search.tents` finds the identity with tents at p = 2, which is never written out.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from pmldesign.mechanisms import Mechanism, mechanism
+from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.strategies import IdentityAndRows
+from pmldesign.workloads import RangeWorkload, Workload
+from pmldesign_solvers.search import tents
+from pmldesign_solvers.search.descent import single_thread
+from pmldesign_solvers.search.solution import Start
+from pmldesign_solvers.search.tent_problem import DenseGram, Gram, SeparableGram
+
+TENT_CELLS = 8192
+"""Largest number of cells for tents whose Gram matrix is formed (0.5 GiB)."""
+
+
+def has_order(workload: Workload, guarantee: Guarantee) -> bool:
+    """Whether tents are for a workload of this form and size."""
+    if not isinstance(workload, RangeWorkload) or guarantee.neighbours is Neighbours.REPLACE:
+        return False
+    return workload.shape[1] <= TENT_CELLS or workload.separable_gram() is not None
+
+
+def tents_design(
+    workload: Workload, guarantee: Guarantee, p: float, deadline: float
+) -> tuple[Mechanism, Start]:
+    """The identity with tents for p = 2, its noise and its error at p.
+
+    Args:
+        workload: ranges, see `has_order`.
+        guarantee: what the noise is to meet.
+        p: of the error, in [2, inf].
+        deadline: on the clock of `time.perf_counter`; the best so far is returned then.
+    """
+    assert isinstance(workload, RangeWorkload)
+    parts = workload.separable_gram()
+    gram: Gram
+    if parts is None:
+        gram = DenseGram(workload.gram(np.ones(workload.shape[0])))
+    else:
+        gram = SeparableGram(*parts)
+    with single_thread():
+        solution = tents.design(gram, deadline=deadline)
+    sums = 1 + solution.rows.sum(axis=0)
+    strategy = IdentityAndRows("design", 1 / sums, solution.rows / sums)
+    noisy = mechanism(strategy, workload, guarantee=guarantee, noise="laplace", p=p)
+    error = noisy.error(p)
+    before = error * math.sqrt(solution.before / solution.after)
+    return noisy, Start(solution.name, before, error, solution.settled)

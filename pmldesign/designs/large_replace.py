@@ -1,0 +1,148 @@
+"""A strategy for products of attributes, evaluated where the number of records is public.
+
+The strategy is the one that was found for add-remove neighbours. What neighbours under replace
+differ by are two of its columns, and its estimates know the total (`PublicTotalStrategy`): that is
+the upper bound. Lower bounds weigh pairs of cells by the products w_i w_j of dual weights of cells.
+They are those of the single products in a union (`pmldesign_solvers.certificate.product_pairs`),
+put together as norms of rows, and, for weights u, w of the whole union with f(u, w) known,
+
+    (f(u, w) - norm(diag(u)^(1/2) A w)_2) / ((1 - sum w^2) / 2)^(1/2),
+
+because taking one direction away lowers a nuclear norm by the norm of what it is taken to at most.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pmldesign.designs.options import DesignOptions
+from pmldesign.designs.results import Design
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.strategies import ProductStrategy, PublicTotalStrategy, Strategy
+from pmldesign.workloads import Workload
+from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign_solvers.certificate import product_pairs
+from pmldesign_solvers.certificate.cells import Certificate
+from pmldesign_solvers.norm.options import SolverOptions
+from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.norm.solve import solve_norm
+from pmldesign_solvers.operators.norms import power_mean
+from pmldesign_solvers.operators.operator import EPS, Array
+from pmldesign_solvers.unions.product_basis import Basis, residual
+
+ALIKE = 1e-9
+"""Relative squared distance of columns that count as equal."""
+ROUNDING = 1e-8
+"""Relative, upwards, of all sums in the value of a strategy."""
+
+Parts = Sequence[Sequence[Workload]]
+"""For every part of a union its factors, one for each attribute."""
+
+
+def as_pairs(
+    workload: Workload,
+    parts: Parts,
+    design: Design,
+    lower: float,
+    p: float,
+    options: DesignOptions,
+) -> Design:
+    """A design for add-remove neighbours, evaluated under replace.
+
+    Args:
+        workload: A, a product or a union of products.
+        parts: of the workload.
+        design: for add-remove neighbours, with a product strategy.
+        lower: a certified lower bound on gamma_(p) under replace.
+        p: in [2, inf].
+        options: what was asked for.
+    """
+    if not isinstance(design.strategy, ProductStrategy):
+        raise TypeError(f"a strategy for {workload.name!r} is a product")
+    strategy, upper = _under_replace(workload, parts, design.strategy, design.certificate.upper, p)
+    certificate = Certificate(lower, upper)
+    return replace(
+        design,
+        neighbours=Neighbours.REPLACE,
+        strategy=strategy,
+        certificate=certificate,
+        status=_status(design.status, certificate, options.rel_gap),
+    )
+
+
+def is_total(factor: Workload) -> bool:
+    """Whether all queries count every cell alike."""
+    return factor.longest_difference() <= ALIKE * factor.longest_column()
+
+
+def _under_replace(
+    workload: Workload, parts: Parts, strategy: ProductStrategy, upper: float, p: float
+) -> tuple[ProductStrategy, float]:
+    """The strategy scaled to l2 sensitivity 1 under replace, and its value there.
+
+    Args:
+        workload: A, a product or a union of products.
+        parts: of the workload.
+        strategy: R, of l2 sensitivity 1 under add-remove.
+        upper: its certified value under add-remove.
+        p: in [2, inf].
+
+    Returns:
+        The strategy, and a certified upper bound on gamma_(p) under replace.
+    """
+    centred = PublicTotalStrategy(strategy)
+    sensitivity = centred.sensitivity_under(Neighbours.REPLACE, "l2")
+    spread = math.sqrt(centred.variance_norm(CentredWorkload(workload), p / 2))
+    bases = [Basis(factor.matrix, factor.pseudo_inverse) for factor in strategy.factors]
+    rest = math.sqrt(2 * math.fsum(residual(part, bases) ** 2 for part in parts))
+    value = spread * sensitivity * (1 + ROUNDING) + rest + ROUNDING * upper
+    first, *others = strategy.factors
+    scaled = Strategy(
+        first.name,
+        first.matrix / sensitivity,
+        inverse=first.pseudo_inverse * sensitivity if first.rank == first.shape[0] else None,
+    )
+    return ProductStrategy("design", [scaled, *others], weights=strategy.weights), value
+
+
+def lower_of_parts(parts: Parts, p: float, *, rel_gap: float) -> float:
+    """Certified lower bound on gamma_(p) of a union under replace, from its single products."""
+    distinct = dict.fromkeys(factor for part in parts for factor in part)
+    norms = {
+        factor: solve_norm(factor, p, options=SolverOptions(rel_gap=rel_gap)) for factor in distinct
+    }
+    bounds = [
+        product_pairs.lower_bound(
+            [(factor, norms[factor].dual_u, norms[factor].dual_w) for factor in part], p
+        )
+        for part in parts
+    ]
+    return power_mean(np.array(bounds), p) * (1 - (len(bounds) + 8) * EPS)
+
+
+def lower_of_weights(workload: Workload, value: float, u: Array, w: Array) -> float:
+    """Certified lower bound on gamma_(p) under replace from dual weights for add-remove.
+
+    Args:
+        workload: A.
+        value: f(u, w), rounded down.
+        u: weights of the queries, of norm 1.
+        w: weights of the cells, sum 1.
+    """
+    rounding = (sum(workload.shape) + 8) * EPS
+    pairs = product_pairs.share_of_pairs(w)
+    if pairs == 0:
+        return 0.0
+    taken = float(np.linalg.norm(np.sqrt(u) * workload.matvec(w))) * (1 + rounding)
+    return max(0.0, (value - taken) * math.sqrt(2 / pairs) * (1 - rounding))
+
+
+def _status(status: Status, certificate: Certificate, rel_gap: float) -> Status:
+    """Bounds that met for add-remove neighbours need not meet under replace."""
+    if certificate.gap <= rel_gap:
+        return Status.OPTIMAL
+    return Status.STRUCTURED if status in (Status.OPTIMAL, Status.STALLED) else status

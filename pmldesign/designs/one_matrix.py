@@ -1,0 +1,106 @@
+"""The strategy of least norm for a workload as one matrix, by the certified solver or a program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pmldesign.designs.options import DesignOptions
+from pmldesign.designs.results import Design
+from pmldesign.errors import InvalidInputError, NotConvergedError
+from pmldesign.strategies import Strategy
+from pmldesign.workloads import (
+    KroneckerWorkload,
+    MarginalsWorkload,
+    TablesWorkload,
+    UnionWorkload,
+    Workload,
+)
+from pmldesign.workloads.base import check_entries
+from pmldesign_solvers.norm.solution import Outcome, Solution
+from pmldesign_solvers.norm.solve import solve_norm
+from pmldesign_solvers.unions.solve import UnionSolution
+
+STRUCTURED = (KroneckerWorkload, MarginalsWorkload, TablesWorkload, UnionWorkload)
+"""Workloads that are not solved as one matrix, or not always."""
+MAX_PROGRAM_SIZE = 400
+"""Rows and columns of the matrix variable of a semidefinite program, together."""
+
+
+def solve_matrix(workload: Workload, p: float, options: DesignOptions) -> Design:
+    """The strategy of least norm for a workload of any form, taken as one matrix.
+
+    Raises:
+        InvalidInputError: a workload that is all zero, or too large for the method.
+        NotConvergedError: the convex solver returned no point at all.
+    """
+    remedy = "take a smaller workload"
+    if options.method != "scaling" and isinstance(workload, STRUCTURED):
+        remedy += ", or method 'scaling', for which a workload of this form keeps its structure"
+    m, n = workload.shape
+    wide = options.method == "scaling" and not options.replace and m < n
+    check_entries("the strategy", (m if wide else n, n), remedy=remedy)
+    with as_invalid_input(workload):
+        if options.method == "scaling":
+            solution = solve_norm(workload, p, kind=options.kind, options=options.stopping)
+        else:
+            solution = _solve_program(workload, p, options)
+    strategy = Strategy("design", solution.strategy, inverse=solution.basis)
+    return as_design(workload, p, options, strategy, solution)
+
+
+def _solve_program(workload: Workload, p: float, options: DesignOptions) -> Solution:
+    from pmldesign_solvers.oracle import programs
+    from pmldesign_solvers.oracle import solve as semidefinite
+
+    if sum(workload.shape) > MAX_PROGRAM_SIZE:
+        m, n = workload.shape
+        raise InvalidInputError(
+            f"method {options.method!r} is for workloads with at most {MAX_PROGRAM_SIZE} queries "
+            f"and cells together, got {m} + {n}; use method 'scaling'"
+        )
+    try:
+        return programs.solve(
+            workload.to_dense(),
+            p,
+            kind=options.kind,
+            form="primal" if options.method == "primal" else "dual",
+            solver=options.solver.upper(),
+            rel_gap=options.rel_gap,
+            time_limit=options.time_limit,
+        )
+    except semidefinite.ProgramError as error:
+        raise NotConvergedError(str(error)) from error
+
+
+def as_design(
+    workload: Workload,
+    p: float,
+    options: DesignOptions,
+    strategy: Strategy,
+    solution: Outcome | UnionSolution,
+) -> Design:
+    """What a solver found, as the design for a workload."""
+    return Design(
+        workload=workload,
+        p=p,
+        neighbours=options.neighbours,
+        strategy=strategy,
+        certificate=solution.certificate,
+        dual_factors=((solution.dual_u, solution.dual_w),),
+        status=solution.status,
+        steps=solution.steps,
+        eigendecompositions=solution.eigendecompositions,
+        seconds=solution.seconds,
+    )
+
+
+@contextmanager
+def as_invalid_input(workload: Workload) -> Iterator[None]:
+    """What a solver refuses is the workload's fault."""
+    try:
+        yield
+    except InvalidInputError:
+        raise
+    except ValueError as error:
+        raise InvalidInputError(f"workload {workload.name!r}: {error}") from error

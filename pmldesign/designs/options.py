@@ -1,0 +1,75 @@
+"""What is asked of a solver (`dispatch`), checked once where a public function makes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pmldesign.arguments import positive
+from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign_solvers.norm.options import SolverOptions
+from pmldesign_solvers.norm.solution import Callback
+from pmldesign_solvers.operators.differences import Kind
+from pmldesign_solvers.streams.solve import MOST_BUFFERS
+
+Method = Literal["scaling", "primal", "dual"]
+METHODS: tuple[Method, ...] = ("scaling", "primal", "dual")
+
+
+@dataclass(frozen=True, slots=True)
+class DesignOptions:
+    """What is asked of a solver.
+
+    Attributes:
+        neighbours: the relation that the norm is for.
+        rel_gap: stop when both bounds are this close, relatively; positive.
+        max_steps: stop after this many iterations; at least 1.
+        time_limit: stop after this many seconds; None for no limit.
+        method: "scaling", "primal" or "dual".
+        solver: "SCS" or "CLARABEL", for the semidefinite programs.
+        callback: called with every `Step` of the "scaling" method.
+        buffers: of running sums, how many numbers the strategy may keep on a stream; None for as
+            many as the gap asks for.
+
+    Raises:
+        InvalidInputError: an argument out of range.
+    """
+
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+    rel_gap: float = 1e-6
+    max_steps: int = 1000
+    time_limit: float | None = None
+    method: Method = "scaling"
+    solver: str = "SCS"
+    callback: Callback | None = None
+    buffers: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rel_gap", positive("rel_gap", self.rel_gap))
+        if self.time_limit is not None:
+            object.__setattr__(self, "time_limit", positive("time_limit", self.time_limit))
+        if self.max_steps < 1:
+            raise InvalidInputError(f"max_steps must be at least 1, got {self.max_steps}")
+        if self.method not in METHODS:
+            raise InvalidInputError(
+                f"method must be one of {', '.join(METHODS)}, got {self.method!r}"
+            )
+        if self.buffers is not None and not 2 <= self.buffers <= MOST_BUFFERS:
+            raise InvalidInputError(f"buffers must be from 2 to {MOST_BUFFERS}, got {self.buffers}")
+        object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
+
+    @property
+    def stopping(self) -> SolverOptions:
+        """When a solver stops, and who watches it."""
+        return SolverOptions(self.rel_gap, self.max_steps, self.time_limit, self.callback)
+
+    @property
+    def replace(self) -> bool:
+        """Whether the norm is for replace neighbours."""
+        return self.neighbours is Neighbours.REPLACE
+
+    @property
+    def kind(self) -> Kind:
+        """How solvers call the relation: they weigh cells, or pairs of cells."""
+        return "pairs" if self.replace else "cells"

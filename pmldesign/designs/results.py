@@ -1,0 +1,164 @@
+"""What solvers and searches return: a strategy, of least norm or for a noise and a guarantee."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pmldesign.errors import NotConvergedError
+from pmldesign.mechanisms import Mechanism
+from pmldesign.privacy.digits import at_least, at_most, shortest
+from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.strategies import Strategy
+from pmldesign.workloads import Workload
+from pmldesign.workloads.base import check_entries
+from pmldesign.workloads.display import Displayed, Facts
+from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign_solvers.certificate.cells import Certificate
+from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.search.solution import L1Status, Start
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
+class Design(Displayed):
+    """The best strategy that a solver found for a workload, and how good it is.
+
+    Attributes:
+        workload: what it answers.
+        p: of the l_p^p error, in [2, inf].
+        neighbours: the relation that the sensitivity speaks of.
+        strategy: R, scaled to l2 sensitivity 1.
+        certificate: both bounds on gamma_(p)(A); the strategy attains the upper one.
+        dual_factors: the weights of the lower bound, u and w for each factor of a product, one pair
+            for any other workload; see `dual_u`, `dual_w`.
+        status: why the solver stopped.
+        steps: iterations of the solver.
+        eigendecompositions: that it took.
+        seconds: that it took.
+    """
+
+    workload: Workload
+    p: float
+    neighbours: Neighbours
+    strategy: Strategy
+    certificate: Certificate
+    dual_factors: tuple[tuple[Array, Array], ...]
+    status: Status
+    steps: int
+    eigendecompositions: int
+    seconds: float
+
+    def _display(self) -> tuple[str, Facts]:
+        lower, upper = at_most(self.certificate.lower), at_least(self.certificate.upper)
+        norm = f"gamma_({shortest(self.p)}) in [{lower}, {upper}]"
+        title = f"Design for {self.workload.name!r}: {norm}"
+        return title, [
+            ("neighbours", self.neighbours.value),
+            ("gap", f"{self.certificate.gap:.1e}"),
+            ("status", self.status.value),
+        ]
+
+    @property
+    def dual_u(self) -> Array:
+        """Weights of the queries in the lower bound, shape (m,), norm(u)_q = 1, q = p/(p-2).
+
+        One for each marginal where the workload is made of marginals, and for each table where the
+        strategy is one for tables (`pmldesign_solvers.tables.query_weights`). Those of a union of
+        products beyond dense size may prove a little less than `certificate.lower`, which may come
+        from the norms of its parts.
+
+        Raises:
+            InvalidInputError: a product with too many queries for a vector.
+        """
+        check_entries("dual_u", (math.prod(u.size for u, _ in self.dual_factors), 1))
+        return _outer([u for u, _ in self.dual_factors])
+
+    @property
+    def dual_w(self) -> Array:
+        """Weights of the cells in the lower bound, shape (n,), sum 1.
+
+        A single 1 for marginals, whose cells weigh the same. For tables those of the values of each
+        ordered attribute, one attribute after the other. For replace neighbours a symmetric
+        matrix of weights of pairs of cells.
+        """
+        return _outer([w for _, w in self.dual_factors])
+
+    def reconstruction(self) -> Array:
+        """L = A R^+, shape (m, r): answers are L (R x + noise)."""
+        if self.neighbours is Neighbours.REPLACE:
+            return self.strategy.reconstruction(CentredWorkload(self.workload))
+        return self.strategy.reconstruction(self.workload)
+
+    def require_optimal(self) -> Design:
+        """The design itself.
+
+        Raises:
+            NotConvergedError: the solver stopped before the requested gap.
+        """
+        if self.status is not Status.OPTIMAL:
+            remedy = "allow more steps or time, or a wider gap"
+            if self.status is Status.BUFFERS:
+                remedy = "take more buffers, or a wider gap"
+            if self.status is Status.STRUCTURED:
+                remedy = "allow a wider gap"
+            raise NotConvergedError(
+                f"the gap is {self.certificate.gap:.1e}: {self.status.value}; {remedy}"
+            )
+        return self
+
+
+def _outer(factors: Sequence[Array]) -> Array:
+    return factors[0] if len(factors) == 1 else mode_products.outer(factors)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SearchedDesign:
+    """The best strategy that a search found.
+
+    Attributes:
+        workload: what it answers.
+        p: of the l_p^p error, in [2, inf].
+        guarantee: what the noise was to meet.
+        mechanism: the strategy with its exactly calibrated noise.
+        status: why the search stopped.
+        starts: every start and what became of it.
+        seconds: that the search took.
+    """
+
+    workload: Workload
+    p: float
+    guarantee: Guarantee
+    mechanism: Mechanism
+    status: L1Status
+    starts: tuple[Start, ...]
+    seconds: float
+
+    @property
+    def strategy(self) -> Strategy:
+        """R; without its total where the number of records is public."""
+        return self.mechanism.strategy
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """The relation that the sensitivity speaks of."""
+        return self.guarantee.neighbours
+
+    @property
+    def improved(self) -> bool:
+        """Whether it is better than every start."""
+        return min(start.after for start in self.starts) < min(
+            start.before for start in self.starts
+        )
+
+    @property
+    def settled(self) -> int:
+        """How many starts were followed to a point from which no small step gains."""
+        return sum(start.settled for start in self.starts)
+
+    def reconstruction(self) -> Array:
+        """L = A R^+, shape (m, r): answers are L (R x + noise)."""
+        return self.strategy.reconstruction(self.mechanism.workload)

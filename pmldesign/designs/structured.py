@@ -1,0 +1,117 @@
+"""The strategy of least norm from the structure of marginals, unions of products or streams."""
+
+from __future__ import annotations
+
+from pmldesign.designs.large_replace import (
+    as_pairs,
+    lower_of_parts,
+    lower_of_weights,
+)
+from pmldesign.designs.one_matrix import as_design, as_invalid_input
+from pmldesign.designs.options import DesignOptions
+from pmldesign.designs.results import Design
+from pmldesign.designs.tables import question, solve_tables
+from pmldesign.strategies import (
+    BlockStrategy,
+    MarginalsStrategy,
+    ProductStrategy,
+    Strategy,
+    StreamStrategy,
+)
+from pmldesign.workloads import MarginalsWorkload, TablesWorkload, UnionWorkload, Workload
+from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
+from pmldesign.workloads.running import stream_problem
+from pmldesign.workloads.union import by_attribute, products_over
+from pmldesign_solvers.unions import solve as unions
+from pmldesign_solvers.unions.block_design import BlockDesign
+from pmldesign_solvers.unions.product_basis import ProductDesign
+
+FACTOR_GAP = 1e-4
+"""Of the factors of products, at most, for bounds under replace that need not meet."""
+
+
+def solve_marginals(workload: MarginalsWorkload, p: float, options: DesignOptions) -> Design:
+    """The optimal residuals of marginals, over a domain of any size."""
+    from pmldesign_solvers.norm.marginals import solve_marginals
+
+    with as_invalid_input(workload):
+        solution = solve_marginals(
+            workload.sizes,
+            workload.subsets,
+            workload.weights,
+            p,
+            kind=options.kind,
+            options=options.stopping,
+        )
+    strategy = MarginalsStrategy("design", workload.sizes, solution.residuals, solution.precisions)
+    return as_design(workload, p, options, strategy, solution)
+
+
+def solve_union(
+    workload: UnionWorkload | TablesWorkload, p: float, options: DesignOptions
+) -> Design:
+    """For a large union of products: blocks of one attribute, tables, or a product basis."""
+    asked = question(workload)
+    assert asked is not None
+    single = len(asked.ordered) < 2 and workload.shape[1] <= MAX_PRODUCT_CELLS
+    parts = products_over(workload, asked.sizes) if single or not asked.uniform else None
+    if parts is None:
+        return solve_tables(workload, asked, p, options)
+    with as_invalid_input(workload):
+        solution = unions.solve(
+            workload,
+            parts,
+            by_attribute(workload),
+            p,
+            product=options.replace,
+            rel_gap=options.rel_gap,
+            max_steps=options.max_steps,
+            time_limit=options.time_limit,
+            callback=options.callback,
+        )
+    design = as_design(workload, p, options, _union_strategy(solution.strategy), solution)
+    if not options.replace:
+        return design
+    lower = max(
+        lower_of_parts(parts, p, rel_gap=FACTOR_GAP),
+        lower_of_weights(workload, solution.dual_lower, solution.dual_u, solution.dual_w),
+    )
+    return as_pairs(workload, parts, design, lower, p, options)
+
+
+def solve_stream(workload: Workload, p: float, options: DesignOptions) -> Design:
+    """For running sums: a stream with few buffers."""
+    from pmldesign_solvers.streams.solve import solve
+
+    sums = stream_problem(workload)
+    assert sums is not None
+    solution = solve(
+        sums,
+        p,
+        rel_gap=options.rel_gap,
+        buffers=options.buffers,
+        max_steps=options.max_steps,
+        time_limit=options.time_limit,
+        callback=options.callback,
+    )
+    strategy = StreamStrategy("design", sums, solution.u, solution.w, solution.nodes)
+    return Design(
+        workload=workload,
+        p=p,
+        neighbours=options.neighbours,
+        strategy=strategy.normalised(),
+        certificate=solution.certificate,
+        dual_factors=((solution.dual_u, solution.dual_w),),
+        status=solution.status,
+        steps=solution.steps,
+        eigendecompositions=0,
+        seconds=solution.seconds,
+    )
+
+
+def _union_strategy(solution: ProductDesign | BlockDesign) -> Strategy:
+    of_attributes = solution.bases if isinstance(solution, ProductDesign) else solution.blocks
+    measured = [Strategy("design", part.matrix, inverse=part.inverse) for part in of_attributes]
+    if isinstance(solution, ProductDesign):
+        return ProductStrategy("design", measured, weights=solution.weights)
+    return BlockStrategy("design", solution.index, solution.bases, solution.combinations, measured)

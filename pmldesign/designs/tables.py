@@ -1,0 +1,140 @@
+"""Designs for tables that cross attributes: unions of products, over domains of any size.
+
+Under add-remove the solver's strategy and bounds (`pmldesign_solvers.tables`). Under replace the
+strategy without couplings, whose distances are known, without the total, which is public
+(`strategies.tables`); and the lower bound that follows from the dual weights for add-remove.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from pmldesign.designs.options import DesignOptions
+from pmldesign.designs.results import Design
+from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.strategies import TablesStrategy
+from pmldesign.workloads import TablesWorkload, UnionWorkload, Workload
+from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign.workloads.tables.same import alike
+from pmldesign.workloads.tables.workload import asks_counts, asks_total
+from pmldesign.workloads.union import products_over
+from pmldesign_solvers.certificate.cells import Certificate
+from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.tables import solve as tables
+from pmldesign_solvers.tables.lower import replace as pairs
+from pmldesign_solvers.tables.query_weights import Question
+
+ROUNDING = 1e-8
+"""Relative, upwards, of all sums in the value of a strategy under replace."""
+
+
+def question(workload: Workload) -> Question | None:
+    """What a solver is asked; None for a union of no products over the same attributes."""
+    if isinstance(workload, TablesWorkload):
+        used = sorted(set().union(*workload.subsets))
+        number = {i: k for k, i in enumerate(used)}
+        factors = [workload.attributes[i] for i in used]
+        return Question(
+            workload.sizes,
+            tuple(used),
+            tuple(None if asks_counts(one) else one for one in factors),
+            tuple(tuple(number[i] for i in subset) for subset in workload.subsets),
+            workload.weights,
+        )
+    if not isinstance(workload, UnionWorkload) or len(workload.sizes) < 2:
+        return None
+    parts = products_over(workload, workload.sizes)
+    return None if parts is None else _of_parts(workload.sizes, parts)
+
+
+def _of_parts(sizes: tuple[int, ...], parts: list[tuple[Workload, ...]]) -> Question:
+    distinct: list[tuple[int, Workload]] = []
+    tables_of_parts = []
+    for part in parts:
+        members = []
+        for i, factor in enumerate(part):
+            if asks_total(factor):
+                continue
+            same = (k for k, (j, one) in enumerate(distinct) if j == i and alike(one, factor))
+            k = next(same, len(distinct))
+            if k == len(distinct):
+                distinct.append((i, factor))
+            members.append(k)
+        tables_of_parts.append(tuple(members))
+    plain = {i for i in range(len(sizes)) if all(asks_counts(one) for j, one in distinct if j == i)}
+    return Question(
+        sizes,
+        tuple(i for i, _ in distinct),
+        tuple(None if i in plain else one for i, one in distinct),
+        tuple(tables_of_parts),
+        np.ones(len(parts)),
+    )
+
+
+def solve_tables(workload: Workload, asked: Question, p: float, options: DesignOptions) -> Design:
+    """The best strategy for some tables, and its bounds."""
+    try:
+        found = tables.solve(
+            asked,
+            p,
+            coupled=not options.replace,
+            rel_gap=options.rel_gap,
+            max_steps=options.max_steps,
+            time_limit=options.time_limit,
+            callback=options.callback,
+        )
+    except ValueError as error:
+        raise InvalidInputError(f"workload {workload.name!r}: {error}") from error
+    design = found.strategy
+    strategy = TablesStrategy(
+        "design", asked.sizes, design.attributes, design.features, design.sectors
+    )
+    cells = [found.cell_weights[i] for i in sorted(found.cell_weights)]
+    solved = Design(
+        workload=workload,
+        p=p,
+        neighbours=options.neighbours,
+        strategy=strategy,
+        certificate=found.certificate,
+        dual_factors=((found.table_weights, np.concatenate(cells) if cells else np.ones(1)),),
+        status=found.status,
+        steps=found.steps,
+        eigendecompositions=0,
+        seconds=found.seconds,
+    )
+    if not options.replace:
+        return solved
+    lower = pairs.lower_bound(found.problem, found.cell_weights, found.certificate.lower)
+    return _under_replace(workload, solved, strategy, lower, p, options)
+
+
+def _under_replace(
+    workload: Workload,
+    found: Design,
+    strategy: TablesStrategy,
+    lower: float,
+    p: float,
+    options: DesignOptions,
+) -> Design:
+    """What was found for add-remove neighbours, where the total is public."""
+    centred = CentredWorkload(workload)
+    public = strategy.without_total()
+    sensitivity = public.sensitivity_under(Neighbours.REPLACE, "l2")
+    power = public.norm_by_structure(centred, p / 2)
+    if power is None:
+        raise InvalidInputError(f"workload {workload.name!r} is no union of products")
+    rest = found.certificate.upper - found.certificate.lower if not power else 0.0
+    upper = math.sqrt(power) * sensitivity * (1 + ROUNDING) + rest
+    certificate = Certificate(lower, upper + ROUNDING * found.certificate.upper)
+    status = found.status
+    if certificate.gap <= options.rel_gap:
+        status = Status.OPTIMAL
+    elif status in (Status.OPTIMAL, Status.STALLED):
+        status = Status.STRUCTURED
+    return replace(
+        found, strategy=public.scaled(1 / sensitivity), certificate=certificate, status=status
+    )

@@ -1,0 +1,186 @@
+"""A strategy on a workload: sensitivities, variances, and errors at noise of scale 1.
+
+All of it is the same for every guarantee. Under the replace relation (always for PML) the number of
+records is public, and R and A count without their total (`workloads.public_total`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.neighbours import Neighbours, Norm
+from pmldesign.privacy.noise import Noise, gaussian_error, gaussian_moment_root, laplace_error
+from pmldesign.strategies import (
+    BlockStrategy,
+    MarginalsStrategy,
+    ProductStrategy,
+    PublicTotal,
+    PublicTotalStrategy,
+    RegularStrategy,
+    Strategy,
+    TablesStrategy,
+    WeightedTablesStrategy,
+)
+from pmldesign.workloads import DenseWorkload, Workload
+from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, check_entries
+from pmldesign.workloads.public_total import CentredWorkload, centre
+from pmldesign_solvers.operators.normalised import MODERATE, Exponents
+from pmldesign_solvers.operators.operator import TINY, Array
+
+
+@dataclass(frozen=True, eq=False)
+class Factorization:
+    """A strategy that answers a workload: all that no guarantee changes, computed once.
+
+    Attributes:
+        workload: A, what is answered; without its total under replace.
+        strategy: R, what is measured; without its total under replace.
+        neighbours: the relation that the sensitivity speaks of.
+    """
+
+    workload: Workload
+    strategy: Strategy
+    neighbours: Neighbours
+    _unit_errors: dict[tuple[Noise, float], float] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def in_range(self) -> tuple[Workload, Exponents]:
+        """The workload, and exponents of two to multiply its rows by.
+
+        They are not 0 where squares of entries would leave the range of float64.
+        """
+        m, n = self.workload.shape
+        public = isinstance(self.workload, CentredWorkload)
+        whole = self.workload.workload if isinstance(self.workload, CentredWorkload) else None
+        inner = whole or self.workload
+        none = np.zeros(m if m * n <= MAX_ENTRIES else 1, dtype=np.intp)
+        if m * n > MAX_ENTRIES:
+            return self.workload, none
+        sizes = inner.row_sizes()
+        exponents = np.where(sizes > 0, np.frexp(sizes)[1], 0)
+        if np.abs(exponents).max() <= MODERATE:
+            return self.workload, none
+        rows = np.ldexp(inner.to_dense(), -exponents[:, None])
+        scaled = DenseWorkload(rows, name=inner.name, copy=False)
+        scaled.label = inner.row_label
+        return (CentredWorkload(scaled) if public else scaled), exponents
+
+    @cached_property
+    def _deviations(self) -> tuple[Array, int]:
+        """Roots of the variances and the exponent of two to multiply them by, shape (m,)."""
+        workload, exponents = self.in_range
+        roots = np.sqrt(self.strategy.variances(workload))
+        top = int(exponents.max())
+        return np.ldexp(roots, exponents - top), top
+
+    @cached_property
+    def deviations(self) -> Array:
+        """Standard deviation of each answer per unit standard deviation of the noise, (m,)."""
+        deviations, exponent = self._deviations
+        return np.ldexp(deviations, exponent)
+
+    @cached_property
+    def variances(self) -> Array:
+        """diag(L L^T), shape (m,): variance of each answer per unit variance of the noise."""
+        deviations, exponent = self._deviations
+        return np.ldexp(deviations**2, 2 * exponent)
+
+    @property
+    def root_mean_square(self) -> float:
+        """Root of the mean variance of the answers, per unit variance of the noise."""
+        return self.unit_error(Noise.GAUSSIAN, 2) / math.sqrt(self.workload.shape[0])
+
+    def sensitivity(self, noise: Noise) -> float:
+        """Largest distance of neighbours' measurements: l2 for Gaussian noise, l1 for Laplace."""
+        norm: Norm = "l2" if noise is Noise.GAUSSIAN else "l1"
+        return self.strategy.sensitivity_under(self.neighbours, norm)
+
+    def norm(self, p: float) -> float:
+        """What the strategy makes of gamma_(p)(A), or of its replace version: at least that norm.
+
+        It is tr_{p/2}(L L^T)^(1/2) times the l2 sensitivity.
+        """
+        spread = self.unit_error(Noise.GAUSSIAN, p) / gaussian_moment_root(p)
+        return spread * self.sensitivity(Noise.GAUSSIAN)
+
+    def unit_error(self, noise: Noise, p: float) -> float:
+        """Exact l_p^p error of noise of scale 1; p in [2, inf]."""
+        if (noise, p) not in self._unit_errors:
+            self._unit_errors[noise, p] = self._unit_error(noise, p)
+        return self._unit_errors[noise, p]
+
+    def _unit_error(self, noise: Noise, p: float) -> float:
+        if noise is Noise.GAUSSIAN:
+            norm = self.strategy.norm_by_structure(self.workload, p / 2)
+            if norm is None:
+                deviations, exponent = self._deviations
+                return self._times_power_of_two(gaussian_error(deviations**2, p=p), exponent)
+            return gaussian_moment_root(p) * math.sqrt(norm)
+        if p == 2 or np.isinf(p):
+            return math.sqrt(2) * self.unit_error(Noise.GAUSSIAN, p)
+        queries, measurements = self.workload.shape[0], self.strategy.shape[0]
+        check_entries(
+            f"the reconstruction, which the error of Laplace noise at p = {p:g} needs,",
+            (max(queries, self.strategy.cells), measurements),
+            remedy="take p = 2 or inf, or Gaussian noise (a guarantee with a delta)",
+        )
+        workload, exponents = self.in_range
+        top = int(exponents.max())
+        rows = np.ldexp(self.strategy.reconstruction(workload).T, exponents - top).T
+        return self._times_power_of_two(laplace_error(rows, p=p), top)
+
+    def _times_power_of_two(self, error: float, exponent: int) -> float:
+        with np.errstate(over="ignore", under="ignore"):
+            value = float(np.ldexp(error, exponent))
+        if exponent and not TINY <= value < math.inf:
+            raise InvalidInputError(
+                f"workload {self.workload.name!r}: the error of strategy {self.strategy.name!r} is "
+                f"near 2^{exponent}, outside the range of float64; rescale the workload, which "
+                "rescales all errors alike"
+            )
+        return value
+
+    def least_unit_error(self, noise: Noise, p: float) -> float:
+        """At most `unit_error`, and cheap: Laplace noise is a mixture of Gaussians (Jensen)."""
+        return math.sqrt(noise.variance) * self.unit_error(Noise.GAUSSIAN, p)
+
+
+def answer(strategy: Strategy, workload: Workload, neighbours: Neighbours) -> Factorization:
+    """The strategy on the workload, both without their total under replace.
+
+    Raises:
+        InvalidInputError: the strategy cannot answer the workload.
+    """
+    if neighbours is Neighbours.REPLACE:
+        workload, strategy = CentredWorkload(workload), without_total(strategy)
+    factorization = Factorization(workload, strategy, neighbours)
+    strategy.require_answers(factorization.in_range[0])
+    return factorization
+
+
+def without_total(strategy: Strategy) -> Strategy:
+    """R P: what a strategy tells beyond the number of records.
+
+    Products and blocks with more than WRITTEN_CELLS cells, tables, and strategies of marginals
+    keep their structure.
+    """
+    if isinstance(strategy, MarginalsStrategy) and strategy.residuals != ((),):
+        return strategy.without_total()
+    if isinstance(strategy, TablesStrategy):
+        return strategy if strategy.public else strategy.without_total()
+    if isinstance(strategy, WeightedTablesStrategy):
+        return strategy.without_total()
+    if isinstance(strategy, ProductStrategy) and strategy.cells > WRITTEN_CELLS:
+        return PublicTotalStrategy(strategy)
+    if isinstance(strategy, BlockStrategy) and strategy.cells > WRITTEN_CELLS:
+        return PublicTotal(strategy)
+    if isinstance(strategy, RegularStrategy):
+        return strategy.without_total()
+    matrix = centre(strategy.matrix)
+    kept = np.abs(matrix).max(axis=1) > 1e-12 * np.abs(strategy.matrix).max(axis=1)
+    return Strategy(strategy.name, matrix[kept] if kept.any() else matrix)

@@ -1,0 +1,95 @@
+"""Strategies for tables as arrays of a file, and back.
+
+`sizes`, `ordered` (attributes with coordinates of their own), `features` (their number for each),
+`coordinates_0`, ... (Y of each), and for the sectors one row each: `sector_plain` and
+`sector_spectators` (attributes, filled up with -1) and `sector_sets`, the number of sets; `sets`
+(one row each, filled up with -1) and `entries` (of all E, row by row) one after the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.files.arrays import Archive, whole_numbers
+from pmldesign.strategies import TablesStrategy
+from pmldesign.workloads.tables.attributes import attribute_sizes
+from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.tables.measured import Measured
+from pmldesign_solvers.tables.sectors import Attributes, Sector
+
+
+def tables_arrays(strategy: TablesStrategy) -> dict[str, Any]:
+    """What a strategy is made of."""
+    ordered = sorted(strategy.ordered)
+    sectors = strategy.sectors
+    return {
+        "sizes": np.array(strategy.sizes, dtype=np.int64),
+        "ordered": np.array(ordered, dtype=np.int64),
+        "features": np.array([strategy.features[i] for i in ordered], dtype=np.int64),
+        **{f"coordinates_{k}": strategy.ordered[i].rows for k, i in enumerate(ordered)},
+        "sector_plain": _padded([one.plain for one in sectors]),
+        "sector_spectators": _padded([one.spectators for one in sectors]),
+        "sector_sets": np.array([len(one.sets) for one in sectors], dtype=np.int64),
+        "sets": _padded([s for one in sectors for s in one.sets]),
+        "entries": np.concatenate([one.matrix.ravel() for one in sectors]),
+    }
+
+
+def tables_strategy(name: str, arrays: Archive) -> TablesStrategy:
+    """The strategy that arrays stand for.
+
+    Raises:
+        InvalidInputError: they do not fit together, or an E is not positive.
+    """
+    sizes = attribute_sizes(whole_numbers("sizes", arrays["sizes"]))
+    ordered = whole_numbers("ordered", arrays["ordered"])
+    features = dict(zip(ordered, whole_numbers("features", arrays["features"]), strict=True))
+    coordinates = {}
+    for k, i in enumerate(ordered):
+        rows = np.array(arrays[f"coordinates_{k}"], dtype=np.float64)
+        if rows.shape != (sizes[i] - 1, sizes[i]) or not 0 <= features[i] < sizes[i]:
+            raise InvalidInputError(
+                f"strategy {name!r}: the coordinates of attribute {i} do not fit"
+            )
+        stacked = np.vstack([np.ones(sizes[i]), rows])
+        coordinates[i] = Measured(rows, np.linalg.inv(stacked))
+    sets = iter(_sets(arrays["sets"]))
+    entries, start, sectors = np.array(arrays["entries"], dtype=np.float64), 0, []
+    for plain, spectators, count in zip(
+        _sets(arrays["sector_plain"]),
+        _sets(arrays["sector_spectators"]),
+        whole_numbers("sector_sets", arrays["sector_sets"]),
+        strict=True,
+    ):
+        own = tuple(islice(sets, count))
+        size = sum(math.prod(features[i] for i in s) for s in own)
+        matrix = entries[start : start + size**2].reshape(size, size)
+        start += size**2
+        sectors.append(Sector(plain, spectators, own, _positive(name, matrix)))
+    if start != entries.size or next(sets, None) is not None:
+        raise InvalidInputError(f"strategy {name!r}: its sectors have more sets or entries")
+    return TablesStrategy(name, sizes, coordinates, features, sectors)
+
+
+def _positive(name: str, matrix: Array) -> Array:
+    values = np.linalg.eigvalsh(matrix) if np.isfinite(matrix).all() else np.zeros(1)
+    if not np.array_equal(matrix, matrix.T) or values[0] <= 0:
+        raise InvalidInputError(f"strategy {name!r}: the matrix of a sector is not positive")
+    return matrix
+
+
+def _padded(sets: Sequence[Attributes]) -> Any:
+    rows = np.full((len(sets), max(map(len, sets))), -1, dtype=np.int64)
+    for row, members in zip(rows, sets, strict=True):
+        row[: len(members)] = members
+    return rows
+
+
+def _sets(rows: Any) -> list[Attributes]:
+    return [tuple(row[row >= 0].tolist()) for row in rows]

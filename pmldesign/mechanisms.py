@@ -1,0 +1,291 @@
+"""The mechanism: a strategy, noise on what it measures, and the guarantee that they meet.
+
+M(x) = L (R x + scale z), L R = A, with z i.i.d. standard Gaussian or Laplace(1). The error is that
+of scale L z and does not depend on the data (`factorization`).
+
+Without a guarantee the scale is the sensitivity itself, so that errors compare strategies: that is
+1/2-zCDP for Gaussian noise and 1-DP for Laplace noise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from pmldesign.arguments import exponent
+from pmldesign.errors import InvalidInputError
+from pmldesign.factorization import Factorization, answer
+from pmldesign.privacy.calibration import Calibration, calibrate, require_attainable
+from pmldesign.privacy.digits import at_least, shortest
+from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy.noise import Noise, laplace_exponent
+from pmldesign.strategies import Strategy, StreamStrategy, as_strategy
+from pmldesign.workloads import Workload, as_workload
+from pmldesign.workloads.display import Displayed, Facts
+from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign_solvers.operators.operator import Array
+
+if TYPE_CHECKING:
+    from pmldesign.streams.noise import GridNoise
+    from pmldesign.streams.stream import Stream
+
+NoiseChoice = Literal["auto", "gaussian", "laplace"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Mechanism(Displayed):
+    """A strategy with calibrated noise, and its exact error on a workload.
+
+    Attributes:
+        factorization: the strategy and the workload.
+        noise: Gaussian or Laplace.
+        sensitivity: largest distance of neighbours' measurements: l2 for Gaussian noise, l1 for
+            Laplace noise.
+        scale: standard deviation (Gaussian) or b (Laplace) of the noise on each measurement.
+        calibration: how the scale was found; None without a guarantee.
+        p: of the l_p^p error that it was chosen for, in [2, inf].
+    """
+
+    factorization: Factorization
+    noise: Noise
+    sensitivity: float
+    scale: float
+    calibration: Calibration | None
+    p: float = 2.0
+
+    @property
+    def guarantee(self) -> Guarantee | None:
+        """What the noise meets; None for a scale equal to the sensitivity."""
+        return None if self.calibration is None else self.calibration.guarantee
+
+    @property
+    def workload(self) -> Workload:
+        """A, what is answered; without its total under replace."""
+        return self.factorization.workload
+
+    @property
+    def strategy(self) -> Strategy:
+        """R, what is measured; without its total under replace."""
+        return self.factorization.strategy
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """The relation that the sensitivity speaks of."""
+        return self.factorization.neighbours
+
+    @property
+    def variances(self) -> Array:
+        """diag(L L^T), shape (m,): variance of each answer per unit variance of the noise."""
+        return self.factorization.variances
+
+    def _display(self) -> tuple[str, Facts]:
+        noise = f"{self.noise.value.capitalize()} noise of scale {at_least(self.scale)}"
+        title = f"Mechanism for {self.workload.name!r}: {noise} on {self.strategy.name!r}"
+        facts = [("rmse", f"{self.rmse:.6g}"), ("max std", f"{self.max_std:.6g}")]
+        with contextlib.suppress(InvalidInputError):  # Laplace noise on a large workload
+            facts.insert(0, (f"err_{shortest(self.p)}", f"{self.error():.6g}"))
+        promise = "no guarantee" if self.guarantee is None else repr(self.guarantee)
+        return title, [*facts, ("for", promise)]
+
+    def error(self, p: float | None = None) -> float:
+        """Exact l_p^p error, (E norm(M(x) - A x)_p^p)^(1/p); at p = inf `max_std`.
+
+        Args:
+            p: in [2, inf]; None for the p that it was chosen for.
+
+        Raises:
+            InvalidInputError: p below 2 or NaN, or an error beyond the range of float64.
+        """
+        p = self.p if p is None else exponent(p)
+        return self._scaled(self.factorization.unit_error(self.noise, p))
+
+    @property
+    def rmse(self) -> float:
+        """Root mean squared error of a query."""
+        return self._scaled(math.sqrt(self.noise.variance) * self.factorization.root_mean_square)
+
+    def _scaled(self, unit: float) -> float:
+        value = self.scale * unit
+        if not math.isfinite(value):
+            raise InvalidInputError(
+                f"the error of strategy {self.strategy.name!r} with noise of scale "
+                f"{self.scale:.3g} is outside the range of float64; rescale the workload, which "
+                "rescales all errors alike, or take a larger epsilon"
+            )
+        return value
+
+    @property
+    def max_std(self) -> float:
+        """Largest standard deviation of a query."""
+        return self.error(math.inf)
+
+    def stream(self, *, noise: GridNoise | None = None) -> Stream:
+        """The mechanism on line: a step for each cell, with its noisy running sum.
+
+        Args:
+            noise: where it comes from; None for OpenDP's exact sampler where that is installed,
+                and floating-point noise, not for publication, where it is not.
+
+        Raises:
+            InvalidInputError: no Gaussian noise on a strategy for running sums.
+        """
+        from pmldesign.streams.stream import Stream
+
+        strategy = self.strategy
+        if not isinstance(strategy, StreamStrategy) or self.noise is not Noise.GAUSSIAN:
+            raise InvalidInputError(
+                "a stream needs Gaussian noise on a strategy for running sums, such as that of"
+                " factorize('prefix:1000', buffers=8)"
+            )
+        unit = self.scale / self.sensitivity * (1.0 + 4e-16)
+        return Stream(strategy.normalised(), unit, noise)
+
+    def reconstruction(self) -> Array:
+        """L = A R^+, shape (m, r): answers are L (R x + noise)."""
+        return self.strategy.reconstruction(self.workload)
+
+    @property
+    def standard_deviations(self) -> Array:
+        """Standard deviation of each answer, shape (m,)."""
+        return math.sqrt(self.noise.variance) * self.scale * self.factorization.deviations
+
+
+def mechanism(
+    strategy: Any,
+    workload: Any = None,
+    *,
+    guarantee: Guarantee | None = None,
+    noise: NoiseChoice = "auto",
+    p: float | None = None,
+    neighbours: Neighbours | str | None = None,
+    allow_vacuous: bool = False,
+) -> Mechanism:
+    """Put the noise on a strategy that a guarantee asks for.
+
+    Args:
+        strategy: R, shape (r, n): a factorization (what `factorize` gives), a Strategy, the name of
+            a baseline such as "tree", or a matrix.
+        workload: A, shape (m, n), whatever `as_workload` takes; None for that of the factorization.
+        guarantee: what is to be met; None for a scale equal to the sensitivity.
+        noise: "gaussian", "laplace", or "auto" for the one with the smaller error at p among those
+            that can meet the guarantee (Gaussian without a guarantee).
+        p: in [2, inf], for noise "auto"; None for that of the factorization, or 2.
+        neighbours: "add-remove" or "replace", where there is no guarantee to say it; None for that
+            of the factorization, or "add-remove".
+        allow_vacuous: accept a guarantee that every mechanism satisfies.
+
+    Raises:
+        InvalidInputError: the strategy cannot answer the workload, or an argument out of range.
+        InfeasibleError: this noise meets this guarantee at no scale.
+        VacuousGuaranteeError: the guarantee needs no noise at all, and that is not allowed.
+    """
+    given = None if isinstance(strategy, Strategy) else strategy
+    queries = answered_workload(given) if workload is None else as_workload(workload)
+    if neighbours is None:
+        neighbours = getattr(given, "neighbours", Neighbours.ADD_REMOVE)
+    if p is None:
+        p = getattr(given, "p", 2.0)
+    relation = Neighbours(neighbours) if guarantee is None else guarantee.neighbours
+    kinds = admissible(guarantee, noise)
+    factorization = answer(as_strategy(strategy, queries), queries, relation)
+    candidates = tuple(
+        calibrated(factorization, guarantee, kind, allow_vacuous=allow_vacuous) for kind in kinds
+    )
+    p = exponent(p)
+    return replace(smallest_error(candidates, p), p=p)
+
+
+def answered_workload(factorization: Any) -> Workload:
+    """The workload that a factorization or a mechanism answers, with its total.
+
+    Raises:
+        InvalidInputError: it has none.
+    """
+    workload = getattr(factorization, "workload", None)
+    if not isinstance(workload, Workload):
+        raise InvalidInputError(
+            "a workload is needed beside a strategy: give for example 'prefix:64' after it; only a "
+            "factorization or a mechanism brings its own"
+        )
+    return workload.workload if isinstance(workload, CentredWorkload) else workload
+
+
+def calibrated(
+    factorization: Factorization,
+    guarantee: Guarantee | None,
+    noise: Noise,
+    *,
+    allow_vacuous: bool = False,
+) -> Mechanism:
+    """Noise of one kind at the scale that the guarantee asks for.
+
+    Raises:
+        InvalidInputError, InfeasibleError, VacuousGuaranteeError: as in `mechanism`.
+    """
+    sensitivity = factorization.sensitivity(noise)
+    if guarantee is None:
+        return Mechanism(factorization, noise, sensitivity, sensitivity, None)
+    calibration = calibrate(
+        factorization.strategy, guarantee, noise=noise, allow_vacuous=allow_vacuous
+    )
+    return Mechanism(factorization, noise, sensitivity, calibration.scale, calibration)
+
+
+def smallest_error(mechanisms: Sequence[Mechanism], p: float) -> Mechanism:
+    """The one of smallest error at p, the first of equal ones; those far off are not evaluated.
+
+    A product strategy that is too large to be written out has no error under Laplace noise but at
+    p = 2 and inf; among several mechanisms it is then left out.
+
+    Raises:
+        InvalidInputError: the only mechanism has no error that can be computed.
+    """
+    best = mechanisms[0]
+    for other in mechanisms[1:]:
+        least = other.scale * other.factorization.least_unit_error(other.noise, p)
+        if least < best.error(p) and _error_or_inf(other, p) < best.error(p):
+            best = other
+    return best
+
+
+def _error_or_inf(mechanism: Mechanism, p: float) -> float:
+    try:
+        return mechanism.error(p)
+    except InvalidInputError:
+        return math.inf
+
+
+def admissible(guarantee: Guarantee | None, noise: NoiseChoice) -> tuple[Noise, ...]:
+    """The kinds of noise to consider; a single one for the caller's explicit choice.
+
+    Raises:
+        InvalidInputError: there is no such noise.
+    """
+    if noise not in ("auto", "gaussian", "laplace"):
+        raise InvalidInputError(f"noise must be auto, gaussian or laplace, got {noise!r}")
+    if noise != "auto":
+        return (Noise(noise),)
+    if guarantee is None:
+        return (Noise.GAUSSIAN,)
+    return guarantee.noises
+
+
+def require_feasible(
+    guarantee: Guarantee | None, cells: int, *, noise: NoiseChoice, p: float
+) -> None:
+    """Refuse what no strategy can do with this noise; called before long work.
+
+    Raises:
+        InvalidInputError: alpha does not fit the number of cells, or p is too large for the noise.
+        InfeasibleError: this noise meets this guarantee at no scale.
+        VacuousGuaranteeError: every mechanism satisfies the guarantee.
+    """
+    for kind in admissible(guarantee, noise):
+        if guarantee is not None:
+            require_attainable(guarantee, cells, noise=kind)
+        if kind is Noise.LAPLACE:
+            laplace_exponent(p)

@@ -1,0 +1,10 @@
+"""Pictures of comparisons and of leakage envelopes, with matplotlib (the plot extra)."""
+
+from pmldesign.plots.pictures import (
+    check_plot_path,
+    draw_envelope,
+    plot_comparisons,
+    plot_envelope,
+)
+
+__all__ = ["check_plot_path", "draw_envelope", "plot_comparisons", "plot_envelope"]

@@ -1,0 +1,203 @@
+"""Pictures, with matplotlib (the plot extra), which is imported when one is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pmldesign.comparison.comparison import Comparison
+from pmldesign.errors import FileError, InvalidInputError
+from pmldesign.files import atomic_write, check_writable
+from pmldesign.plots.points import (
+    LABELS,
+    Point,
+    guarantee_text,
+    noises_of,
+    points_of,
+    text_of,
+)
+from pmldesign_solvers.operators.operator import Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FORMATS = (".png", ".pdf", ".svg")
+ENVELOPE_STYLES: Mapping[str, tuple[str, str]] = {
+    "Theorem 3": ("tab:gray", ":"),
+    "CVaR bound": ("tab:orange", "--"),
+    "exact envelope": ("tab:blue", "-"),
+    "binary envelope": ("tab:green", "-."),
+}
+"""Colour and line of each bound on the PML envelope, from above to below."""
+
+
+AXES = ("cells", "epsilon", "alpha", "delta", "p")
+MARKERS = "osD^vP*Xh<>"
+MAX_PANELS = 12
+
+
+def check_plot_path(path: Path) -> None:
+    """Refuse a picture that cannot be drawn or written; called before long work.
+
+    Raises:
+        FileError: another extension, or not writable.
+        InvalidInputError: matplotlib is not installed.
+    """
+    if path.suffix.lower() not in FORMATS:
+        raise FileError(f"cannot write {str(path)!r}: a picture ends in {', '.join(FORMATS)}")
+    check_writable(path)
+    if find_spec("matplotlib") is None:
+        raise InvalidInputError(
+            "pictures need matplotlib; install it with: pip install 'pmldesign[plot]'"
+        )
+
+
+def plot_comparisons(comparisons: Sequence[Comparison], path: Path) -> None:
+    """Draw the error of each strategy: bars, or lines over what varies.
+
+    Lines are over the cells of a family of workloads, else over epsilon, alpha, delta or p, the
+    first of these that varies, and show the error per query, err_p / m^(1/p). What varies besides
+    has a panel for each value, all with one scale. The dashed line is the lower bound for every
+    mechanism. The guarantee stands above, and the noise beside every strategy.
+
+    Args:
+        comparisons: what to draw; at least one row.
+        path: .png, .pdf or .svg; an existing file is replaced at the end.
+
+    Raises:
+        InvalidInputError: there would be more than MAX_PANELS panels.
+        FileError: the file cannot be written.
+    """
+    from matplotlib.figure import Figure
+
+    points = points_of(comparisons)
+    varying = [key for key in points[0].where if len({point.where[key] for point in points}) > 1]
+    axis = next((key for key in AXES if key in varying), None)
+    panels: dict[tuple[Any, ...], list[Point]] = {}
+    for point in points:
+        key = tuple(point.where[key] for key in varying if key != axis)
+        panels.setdefault(key, []).append(point)
+    if len(panels) > MAX_PANELS:
+        raise InvalidInputError(
+            f"the picture would have {len(panels)} panels, at most {MAX_PANELS} can be drawn; "
+            "compare fewer workloads, p or parameters at a time, or write them with --csv"
+        )
+    columns = min(3, len(panels))
+    height = -(-len(panels) // columns)
+    figure = Figure(figsize=(4.6 * columns + 2.4, 4.2 * height + 0.4), layout="constrained")
+    noises = noises_of(points)
+    # one scale for all panels, so that they can be compared
+    bars = axis is None
+    grid = figure.subplots(height, columns, squeeze=False, sharex=bars, sharey=not bars).flat
+    for group, axes in zip(panels.values(), grid, strict=False):
+        if axis is None:
+            _bars(axes, group)
+        else:
+            _lines(axes, axis, group, noises)
+        others = [name for name in varying if name not in (axis, "workload")]
+        values = [group[0].where[name] for name in others]
+        parts = [f"{LABELS[n]} = {text_of(v)}" for n, v in zip(others, values, strict=True)]
+        axes.set_title(", ".join([group[0].where["workload"], *parts]))
+        axes.grid(alpha=0.3)
+        axes.tick_params(labelbottom=True)
+    for axes in [*grid]:  # panels that were not needed
+        axes.set_axis_off()
+    if axis is not None:
+        labelled: dict[str, Any] = {}
+        for axes in figure.axes:
+            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+                labelled.setdefault(label, handle)
+        figure.legend(labelled.values(), labelled.keys(), loc="outside right upper")
+    figure.suptitle(guarantee_text(points, varying), fontsize="medium")
+    _save(figure, path)
+
+
+def _bars(axes: Axes, points: Sequence[Point]) -> None:
+    rows = sorted((point.row for point in points), key=lambda row: row.error, reverse=True)
+    names = [f"{row.strategy} ({row.noise})" for row in rows]
+    bars = axes.barh(names, [row.error for row in rows])
+    axes.bar_label(bars, [f" {row.error:.4g}" for row in rows])
+    bounds = [row.lower_bound for row in rows if row.lower_bound]
+    if bounds:
+        label = f"lower bound {bounds[0]:.4g}"
+        axes.axvline(bounds[0], linestyle="--", color="0.2", label=label)
+        axes.legend(loc="upper right")
+    axes.margins(x=0.18)
+    axes.set_xlabel(f"$\\ell_{{{text_of(rows[0].p)}}}$ error")
+
+
+def _lines(axes: Axes, axis: str, points: Sequence[Point], noises: Mapping[str, str]) -> None:
+    from matplotlib.ticker import LogFormatter
+
+    values = sorted({point.where[axis] for point in points})
+    # p is drawn at even steps, as infinity may be among its values
+    place = {value: float(i) if axis == "p" else value for i, value in enumerate(values)}
+    names = list(dict.fromkeys(point.row.strategy for point in points))
+    for name, marker in zip(names, MARKERS * len(names), strict=False):
+        line = sorted((q for q in points if q.row.strategy == name), key=lambda q: q.where[axis])
+        heights = [point.per_query(point.row.error) for point in line]
+        where = [place[q.where[axis]] for q in line]
+        axes.plot(where, heights, marker=marker, label=f"{name} ({noises[name]})")
+    bounds = {q.where[axis]: q.per_query(q.row.lower_bound) for q in points if q.row.lower_bound}
+    if bounds:
+        xs = sorted(bounds)
+        heights = [bounds[x] for x in xs]
+        axes.plot([place[x] for x in xs], heights, "--", color="0.4", label="lower bound")
+    if axis != "p":
+        axes.set_xscale("log")
+    if len(values) <= 12:
+        axes.set_xticks([place[value] for value in values], [text_of(value) for value in values])
+        axes.set_xticks([], minor=True)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(LogFormatter())
+    axes.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.4)))
+    axes.set_xlabel(LABELS[axis])
+    axes.set_ylabel("$\\ell_p$ error per query")
+
+
+def plot_envelope(title: str, deltas: Array, curves: Mapping[str, Array], path: Path) -> None:
+    """Draw bounds on the PML envelope of one channel.
+
+    Args:
+        title: of the picture.
+        deltas: as for draw_envelope.
+        curves: as for draw_envelope.
+        path: .png, .pdf or .svg; an existing file is replaced at the end.
+
+    Raises:
+        FileError: the file cannot be written.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 4.4), layout="constrained")
+    axes = figure.subplots()
+    draw_envelope(axes, deltas, curves)
+    axes.set_title(title)
+    _save(figure, path)
+
+
+def draw_envelope(axes: Axes, deltas: Array, curves: Mapping[str, Array]) -> None:
+    """Draw bounds on the PML envelope over delta into axes.
+
+    Args:
+        axes: where to draw.
+        deltas: shape (d,), increasing.
+        curves: for some keys of ENVELOPE_STYLES, shape (d,), in nats.
+    """
+    for name, (color, line) in ENVELOPE_STYLES.items():
+        if name in curves:
+            width = 2.0 if name == "exact envelope" else 1.4
+            axes.plot(deltas, curves[name], line, color=color, linewidth=width, label=name)
+    axes.set_xlim(0, 1)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel(r"failure probability $\delta$")
+    axes.set_ylabel("leakage (nats)")
+    axes.grid(alpha=0.3)
+    axes.legend()
+
+
+def _save(figure: Any, path: Path) -> None:
+    with atomic_write(path, "wb") as handle:
+        figure.savefig(handle, format=path.suffix.lower().lstrip("."), dpi=150)

@@ -1,0 +1,1 @@
+"""What is promised: arithmetic whose rounding never weakens a guarantee."""

@@ -1,0 +1,259 @@
+"""From a guarantee and a strategy to the scale of the noise, always on the private side.
+
+    epsilon-DP                    Laplace    b = Delta_1/eps
+    (epsilon, delta)-DP           Gaussian   the analytic Gaussian mechanism
+    epsilon-PML                   Laplace    Corollary 1 of [ZSO]
+    (epsilon, delta)-PML, slack   Gaussian   psi_2 of [SPP], bounded by convexity
+    the same, envelope            Gaussian   closed failure probability of [SPP], likewise
+
+Laplace noise for a guarantee with a delta is calibrated to the same epsilon with delta = 0.
+Releasing L (R x + z) leaks no more than R x + z, so only the strategy R counts.
+
+Of a product or of marginals with more than WRITTEN_CELLS cells the loss is that of a profile of
+distances (`DistanceProfile`), never below it, and every alpha_j counts as the smallest one.
+
+Private end: the loss, rounded upwards at the scale that is returned, is at most the target, and so
+it is in exact arithmetic for the entries of R as they are; at scale / (1 + 1e-6) it is above it.
+Matrices of any size are divided by a power of two first, which changes no digit. (Exceptions to the
+second half: a delta within 1e-7 of 1, an epsilon within 1e-9 of log(1/min alpha), where the loss
+hardly moves, and Gaussian noise for an epsilon above 1e22.)
+
+References:
+    [ZSO] Zhao, Saeidian and Oechtering, Context-aware privacy bounds for linear queries, Cor. 1.
+    [SPP] Saeidian, Pinzon and Palamidessi, Information leakage envelopes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pmldesign.arguments import finite_matrix, non_negative, positive
+from pmldesign.errors import InfeasibleError
+from pmldesign.privacy.analytic_gaussian import (
+    analytic_gaussian_scale,
+    classical_gaussian_scale,
+    gaussian_delta,
+)
+from pmldesign.privacy.brackets import private_end
+from pmldesign.privacy.digits import at_least
+from pmldesign.privacy.gaussian_leakage import (
+    distinct_columns,
+    envelope_from_distances,
+    slack_from_distances,
+)
+from pmldesign.privacy.guarantees import Guarantee, PMLGuarantee
+from pmldesign.privacy.laplace_leakage import laplace_leakage_from_distances
+from pmldesign.privacy.neighbours import (
+    Measured,
+    Neighbours,
+    Norm,
+    is_measured,
+    l1_sensitivity,
+    l2_sensitivity,
+    scaled_distances,
+)
+from pmldesign.privacy.noise import Noise
+from pmldesign.privacy.outward import quotient_above, size, unscaled
+from pmldesign.privacy.priors import OnPriors
+from pmldesign.workloads.display import Displayed, Facts
+from pmldesign_solvers.operators.operator import Array
+
+__all__ = [
+    "Calibration",
+    "analytic_gaussian_scale",
+    "calibrate",
+    "classical_gaussian_scale",
+    "gaussian_delta",
+    "laplace_scale",
+    "require_attainable",
+]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Calibration(Displayed):
+    """How much of which noise meets a guarantee.
+
+    Attributes:
+        noise: Gaussian or Laplace.
+        scale: standard deviation (Gaussian) or b (Laplace); 0 where no noise is needed.
+        guarantee: what was asked for.
+        achieved: the loss at this scale, at most what was asked for: an epsilon for Laplace
+            noise, a delta (at the epsilon asked for) for Gaussian noise. Where a vacuous
+            guarantee was allowed it is the loss without noise.
+    """
+
+    noise: Noise
+    scale: float
+    guarantee: Guarantee
+    achieved: float
+
+    def _display(self) -> tuple[str, Facts]:
+        loss = "epsilon" if self.noise is Noise.LAPLACE else "delta"
+        title = f"Calibration: {self.noise} noise of scale {at_least(self.scale)}"
+        return title, [("for", repr(self.guarantee)), (f"achieved {loss}", at_least(self.achieved))]
+
+
+def calibrate(
+    strategy: Measured | ArrayLike,
+    guarantee: Guarantee,
+    *,
+    noise: Noise | str,
+    allow_vacuous: bool = False,
+) -> Calibration:
+    """Smallest scale of the noise on R x that meets the guarantee.
+
+    Args:
+        strategy: R, shape (r, k), a strategy or a matrix; column j is what one record in cell j
+            contributes.
+        guarantee: what is to be met.
+        noise: "gaussian" or "laplace".
+        allow_vacuous: accept a guarantee that needs no noise at all, and return scale 0.
+
+    Returns:
+        The calibration; its scale is 0 if R does not tell neighbours apart.
+
+    Raises:
+        InvalidInputError: an argument out of range, or alpha not fit for k cells.
+        InfeasibleError: this noise meets this guarantee at no scale.
+        VacuousGuaranteeError: R x itself satisfies the guarantee, which protects nobody.
+    """
+    noise = Noise(noise)
+    if not isinstance(guarantee, OnPriors):
+        return _calibrate_dp(strategy, guarantee, noise)
+    if not is_measured(strategy):
+        strategy = finite_matrix("strategy", strategy)
+    cells = strategy.shape[1]
+    loss, target, diameter, exponent = _pml_loss(strategy, guarantee, noise)
+    if diameter == 0:
+        return Calibration(noise, 0.0, guarantee, 0.0)
+    exposed = loss(0.0)
+    if guarantee.is_vacuous(cells) or exposed <= target:
+        if not allow_vacuous:
+            raise guarantee.vacuous(cells)
+        return Calibration(noise, 0.0, guarantee, exposed)
+    _require_possible(guarantee, noise)
+    scale = private_end(loss, target, start=diameter / guarantee.epsilon)
+    return Calibration(
+        noise, unscaled("the scale of the noise", scale, exponent), guarantee, loss(scale)
+    )
+
+
+def require_attainable(guarantee: Guarantee, cells: int, *, noise: Noise | str) -> None:
+    """Refuse a guarantee that `calibrate` refuses whatever the strategy.
+
+    Args:
+        guarantee: what is to be met.
+        cells: number of cells k.
+        noise: "gaussian" or "laplace".
+
+    Raises:
+        InvalidInputError: alpha not fit for k cells.
+        InfeasibleError: this noise meets this guarantee at no scale.
+        VacuousGuaranteeError: every mechanism satisfies the guarantee.
+    """
+    if isinstance(guarantee, OnPriors) and guarantee.is_vacuous(cells):
+        raise guarantee.vacuous(cells)
+    _require_possible(guarantee, Noise(noise))
+
+
+def laplace_scale(sensitivity: float, *, epsilon: float) -> float:
+    """Smallest b of Laplace noise for epsilon-DP: sensitivity <= b epsilon in exact arithmetic.
+
+    Args:
+        sensitivity: largest l1 distance between neighbours, at least 0.
+        epsilon: positive.
+
+    Raises:
+        InvalidInputError: an argument out of range, or a scale that float64 does not hold.
+    """
+    sensitivity = non_negative("sensitivity", sensitivity)
+    epsilon = positive("epsilon", epsilon)
+    (distance, place), (rate, shift) = math.frexp(sensitivity), math.frexp(epsilon)
+    if distance == 0:
+        return 0.0
+    return unscaled("the scale of the noise", quotient_above(distance, rate), place - shift)
+
+
+def _calibrate_dp(
+    strategy: Measured | ArrayLike, guarantee: Guarantee, noise: Noise
+) -> Calibration:
+    epsilon = guarantee.epsilon
+    _require_possible(guarantee, noise)
+    sensitivity = _sensitivity(strategy, guarantee.neighbours, noise)
+    if noise is Noise.GAUSSIAN:
+        scale = analytic_gaussian_scale(sensitivity, epsilon=epsilon, delta=guarantee.delta)
+        return Calibration(noise, scale, guarantee, gaussian_delta(sensitivity, scale, epsilon))
+    scale = laplace_scale(sensitivity, epsilon=epsilon)
+    achieved = quotient_above(sensitivity, scale) if scale > 0 else 0.0
+    return Calibration(noise, scale, guarantee, achieved)
+
+
+def _sensitivity(strategy: Measured | ArrayLike, neighbours: Neighbours, noise: Noise) -> float:
+    if is_measured(strategy):
+        return strategy.sensitivity_under(neighbours, "l2" if noise is Noise.GAUSSIAN else "l1")
+    norm = l2_sensitivity if noise is Noise.GAUSSIAN else l1_sensitivity
+    return norm(strategy, neighbours)
+
+
+def _require_possible(guarantee: Guarantee, noise: Noise) -> None:
+    """Refuse Gaussian noise for a guarantee without a delta."""
+    if guarantee.admits(noise):
+        return
+    if not guarantee.pml:
+        raise InfeasibleError(
+            "noise 'gaussian' meets epsilon-DP at no scale: likelihood ratios are unbounded; "
+            "use noise 'laplace', or add a delta"
+        )
+    raise InfeasibleError(
+        "noise 'gaussian' meets epsilon-PML below log(1/alpha) at no scale: far outputs give "
+        "the cell of a record away; use noise 'laplace', or add a delta"
+    )
+
+
+def _pml_loss(
+    strategy: Measured | Array, guarantee: PMLGuarantee, noise: Noise
+) -> tuple[Callable[[float], float], float, float, int]:
+    """The loss as a function of the scale, its target, the largest distance of columns, and e.
+
+    Scales and distances are over 2^e, which makes the distances about 1. With Gaussian noise
+    epsilon-PML has a loss only without noise, where all noise is alike.
+    """
+    epsilon = guarantee.epsilon
+    norm: Norm = "l1" if noise is Noise.LAPLACE or guarantee.delta == 0 else "l2"
+    repeats = 1.0
+    smallest = guarantee.least_probability(strategy.shape[1])
+    profile = strategy.distance_profile(norm) if is_measured(strategy) else None
+    if profile is None:
+        given = strategy.matrix if is_measured(strategy) else strategy
+        matrix = finite_matrix("strategy", given)
+        least = guarantee.class_probabilities(matrix.shape[1])
+        units, labels = 0.0, None
+        if is_measured(strategy):
+            units, labels = strategy.entry_units, strategy.column_labels()
+        if norm == "l2":
+            matrix, least = distinct_columns(matrix, least, labels)
+            labels = np.arange(len(least))
+        distances, exponent = scaled_distances(matrix, norm=norm, entry_units=units, labels=labels)
+    else:
+        distances, least = profile.row(smallest)
+        exponent, repeats = size(float(distances.max())), profile.columns
+        distances = np.ldexp(distances, -exponent)
+    diameter = float(distances.max())
+    if norm == "l1":
+        return (
+            partial(laplace_leakage_from_distances, distances, least),
+            epsilon,
+            diameter,
+            exponent,
+        )
+    if guarantee.failure == "slack":
+        loss = partial(slack_from_distances, distances, least, epsilon=epsilon)
+    else:
+        loss = partial(envelope_from_distances, distances, least, epsilon=epsilon, repeats=repeats)
+    return loss, guarantee.delta, diameter, exponent

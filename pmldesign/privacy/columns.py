@@ -1,0 +1,80 @@
+r"""Norms and distances of the columns of a matrix, never below those of exact arithmetic.
+
+The matrix R, r x k, is divided by a power of two first (`scaled_rows`), so that its largest norm,
+or under replace its largest distance, is between 1/2 and 2 r: no square of it overflows, and what
+underflows is far below the rounding of the sum. That rounding is bounded by the number of terms
+(`outward`); whole multiples of a power of two have none.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+
+from pmldesign.privacy.outward import is_whole, raised, root_above, size
+from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array
+
+SMALLEST = math.ulp(0.0)
+TINY = 2.0**-1000
+"""Entries below 2^-1022 of the largest are raised to this part of it."""
+
+
+def scaled_rows(matrix: Array, *, differences: bool) -> tuple[Array, int]:
+    """R over 2^e, which makes its largest entry about 1, and e.
+
+    Args:
+        matrix: R, shape (r, k), finite.
+        differences: the largest difference within a row becomes about 1 instead; rows that are
+            constant count as 0, so that other entries are at most 2^54.
+    """
+    high, low = matrix.max(axis=1), matrix.min(axis=1)
+    if differences:
+        matrix = np.where((high > low)[:, None], matrix, 0.0)
+        half = float((high / 2 - low / 2).max())
+        # of the smallest numbers the halves vanish
+        exponent = size(max(half, SMALLEST)) + 1 if (high > low).any() else 0
+    else:
+        exponent = size(float(max(high.max(), -low.min())))
+    scaled = np.ldexp(matrix, -exponent)
+    lost = (np.abs(scaled) < np.finfo(np.float64).tiny) & (matrix != 0)
+    if lost.any():
+        scaled[lost] = np.copysign(TINY, matrix[lost])
+    return scaled, exponent
+
+
+def longest_column(scaled: Array, norm: Literal["l1", "l2"]) -> float:
+    """Largest norm of a column, rounded upwards; entries of size up to 2^53."""
+    rows = len(scaled)
+    if norm == "l1":
+        value = float(np.abs(scaled).sum(axis=0).max())
+        return value if is_whole(scaled, raised(value, rows)) else raised(value, rows)
+    square = float(np.einsum("ij,ij->j", scaled, scaled).max())
+    if is_whole(scaled, raised(square, rows), squared=True):
+        return root_above(square)
+    return raised(math.sqrt(square), rows / 2 + 2)
+
+
+def l2_diameter(scaled: Array) -> float:
+    """Largest l2 distance of two columns, rounded upwards, through blocks of their Gram matrix.
+
+    From the first column all others lie within the diameter D, so squared distances formed from
+    inner products about it are off by at most (4 r + 24) u D^2: that of the pair chosen is below
+    the largest by twice that.
+    """
+    rows, points = len(scaled), np.ascontiguousarray(scaled.T)
+    centred = points - points[0]
+    squares = np.einsum("ij,ij->i", centred, centred)
+    step = max(1, BLOCK_BYTES // (8 * len(points)))
+    best = 0.0
+    for start in range(0, len(points), step):
+        block = centred[start : start + step]
+        distances = squares[start : start + step, None] + squares - 2 * (block @ centred.T)
+        row, column = np.unravel_index(np.argmax(distances), distances.shape)
+        difference = points[start + row] - points[column]
+        best = max(best, float(difference @ difference))
+    # sums of squares about the first column, and twice an inner product, are at most 4 D^2
+    if is_whole(scaled, 4 * raised(best, 8 * rows + 64), squared=True):
+        return root_above(best)
+    return raised(math.sqrt(best), 4 * rows + 32)

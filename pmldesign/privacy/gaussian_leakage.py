@@ -1,0 +1,191 @@
+"""PML of Gaussian noise on a strategy: additive slack, and failure probability.
+
+The strategy R is r x k; Y = R x + sigma z with z standard Gaussian. d_jr = ||R e_j - R e_r||_2,
+P_j is the law of the output when the record is in cell j, P_Y = sum_j p_j P_j with p in Q_alpha.
+HS_e(t) is the privacy profile of two Gaussians at distance t (`analytic_gaussian`).
+
+Slack (psi_2 of [SPP]): delta(eps) = sup over r, events E and priors of P_r(E) - e^eps P_Y(E).
+As (1 - e^eps p_r) P_r - e^eps sum_{j != r} p_j P_j is linear in p and an optimal E has more mass
+under P_r than under some P_j, p_r = alpha_r and the free mass lies on one other cell i. With
+e^eps'_r = e^eps (1 - alpha_r)/(1 - e^eps alpha_r) and the joint convexity of the divergence,
+
+    delta(eps) <= max_r bound_r(eps),
+    bound_r(eps) = (1 - e^eps alpha_r)/(1 - alpha_r) * sum_{j != r} q_j HS_eps'_r(d_jr/sigma),
+
+with q = alpha + (1 - sum alpha) on the farthest cell; 0 where e^eps alpha_r >= 1. Equality holds
+for two cells and one record. Convexity over the other records gives every number of records.
+Cells with equal columns have the same P_j: they are one cell, whose probability is their sum.
+
+Envelope: V = e^leakage(Y). A post-processing Z has V_Z <= E[V | Z], hence for c < e^eps
+
+    P(leakage of Z > eps) <= E (V - c)_+ / (e^eps - c),     E (V - c)_+ <= sum_r bound_r(log c),
+
+to be minimised over c in [1, e^eps); every such c gives a valid bound.
+
+References:
+    [SPP] Saeidian, Pinzon and Palamidessi, Information leakage envelopes, Sec. III and IV.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import minimize_scalar
+
+from pmldesign.arguments import finite_matrix, non_negative, positive
+from pmldesign.privacy.analytic_gaussian import LONGEST, gaussian_profile
+from pmldesign.privacy.neighbours import column_labels, pairwise_distances
+from pmldesign.privacy.outward import UNIT, factor_above
+from pmldesign.privacy.priors import class_probabilities, free_mass
+from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array, Indices
+
+ULPS = 8.0
+"""Units in the last place allowed for each elementary step, as in `analytic_gaussian`."""
+VACUOUS = 1e100
+"""Stands for every bound on a probability that is at least this."""
+SAMPLE = 64
+"""With more cells than this, so many of them choose c in the envelope bound."""
+
+
+def gaussian_slack_delta(
+    strategy_matrix: ArrayLike, *, scale: float, epsilon: float, alpha: float | Iterable[float]
+) -> float:
+    """Upper bound on the slack delta of epsilon-PML under Gaussian noise.
+
+    Args:
+        strategy_matrix: R, shape (r, k).
+        scale: standard deviation of the noise, at least 0.
+        epsilon: positive.
+        alpha: in (0, 1/k], or one probability for each cell.
+
+    Returns:
+        delta with P(E | D_i = d) <= e^epsilon P(E) + delta for every event, record and value.
+
+    Raises:
+        InvalidInputError: an argument out of range.
+    """
+    matrix = finite_matrix("strategy_matrix", strategy_matrix)
+    columns, least = distinct_columns(matrix, class_probabilities(alpha, matrix.shape[1]))
+    distances = pairwise_distances(columns, norm="l2")
+    return slack_from_distances(
+        distances, least, non_negative("scale", scale), positive("epsilon", epsilon)
+    )
+
+
+def gaussian_envelope_delta(
+    strategy_matrix: ArrayLike, *, scale: float, epsilon: float, alpha: float | Iterable[float]
+) -> float:
+    """Upper bound on the probability that any post-processing leaks more than epsilon.
+
+    Args and errors as for `gaussian_slack_delta`.
+
+    Returns:
+        delta in [0, 1] with P(leakage(Z) > epsilon) <= delta for every function Z of the output,
+        randomised or not.
+    """
+    matrix = finite_matrix("strategy_matrix", strategy_matrix)
+    columns, least = distinct_columns(matrix, class_probabilities(alpha, matrix.shape[1]))
+    distances = pairwise_distances(columns, norm="l2")
+    return envelope_from_distances(
+        distances, least, non_negative("scale", scale), positive("epsilon", epsilon)
+    )
+
+
+def distinct_columns(
+    matrix: Array, least: Array, labels: Indices | None = None
+) -> tuple[Array, Array]:
+    """The columns of R without repetitions, and their least probabilities.
+
+    Args:
+        matrix: R, shape (r, k).
+        least: alpha, shape (k,).
+        labels: the same for equal columns, shape (k,); None compares them.
+
+    Returns:
+        Shapes (r, k') and (k',); the sums of alpha are rounded downwards.
+    """
+    labels = column_labels(matrix) if labels is None else labels
+    _, first, cell_of = np.unique(labels, return_index=True, return_inverse=True)
+    if len(first) == len(least):
+        return matrix, least
+    total = np.bincount(cell_of, weights=least)
+    columns = np.ascontiguousarray(matrix[:, first])
+    return columns, np.asarray(total * (1 - len(least) * UNIT), np.float64)
+
+
+def slack_from_distances(distances: Array, least: Array, scale: float, epsilon: float) -> float:
+    """`gaussian_slack_delta` from the l2 distances of the columns, shape (k, k).
+
+    Or from those of some columns, its first ones, to all; shape (k', k).
+    """
+    every = np.arange(len(distances))
+    return float(_bounds(_ratios(distances, scale), least, epsilon, every).max())
+
+
+def envelope_from_distances(
+    distances: Array, least: Array, scale: float, epsilon: float, *, repeats: float = 1.0
+) -> float:
+    """`gaussian_envelope_delta` from the l2 distances of the columns, shape (k, k).
+
+    Or from those of some columns, its first ones, to all, shape (k', k), if every other column has
+    the distances of one of them; each stands for `repeats` columns.
+    """
+    if epsilon >= -math.log(least.min()):
+        return 0.0
+    ratios = _ratios(distances, scale)
+    span = math.expm1(epsilon)
+    every = np.arange(len(ratios))
+    # every c is valid, so some cells may choose it: those that are farthest from others count most
+    sample = np.sort(np.argsort(-ratios.max(axis=1), kind="stable")[:SAMPLE])
+
+    def bound(share: float, cells: Indices) -> float:
+        """The bound at c about 1 + share (e^eps - 1), summed over some cells r."""
+        parts = _bounds(ratios, least, math.log1p(share * span), cells)
+        # of c = e^log1p(..) as it was rounded, with the error of e^eps - c
+        left = (1 - share) - ULPS * UNIT * (1 + epsilon)
+        if left <= 0:
+            return 1.0
+        mass = repeats * float(parts.sum()) * factor_above(len(parts) + ULPS)
+        room = left * span
+        return mass / room if mass < VACUOUS * room else VACUOUS
+
+    # E (V - c)_+ is convex in c, so the bound is quasi-convex: one minimum
+    inside = minimize_scalar(
+        bound, args=(sample,), bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-7}
+    )
+    share = 0.0 if bound(0.0, sample) <= inside.fun else float(inside.x)
+    return min(bound(share, every), 1.0)
+
+
+def _ratios(distances: Array, scale: float) -> Array:
+    if scale > 0:
+        ratios = np.minimum(distances, LONGEST * scale) / scale
+        return np.where(distances > 0, np.nextafter(ratios, np.inf), 0.0)
+    return np.where(distances > 0, LONGEST, 0.0)
+
+
+def _bounds(ratios: Array, least: Array, epsilon: float, cells: Indices) -> Array:
+    """bound_r(epsilon) for some cells r, zero for others, from t_jr = d_jr/sigma; epsilon >= 0.
+
+    Rounded upwards: eps'_r down, the weights and their sum up.
+    """
+    result = np.zeros(len(ratios))
+    log_least = np.log(least)
+    # 1 - e^eps alpha_r, up: alpha_r and its logarithm are rounded, and so is the sum
+    below = epsilon + log_least - ULPS * UNIT * (1 + epsilon - log_least)
+    kept = -np.expm1(np.minimum(below, 0.0))
+    active = cells[(kept[cells] > 0) & (ratios[cells].max(axis=1) > 0)]
+    rest = free_mass(least)
+    step = max(1, BLOCK_BYTES // (32 * len(ratios)))
+    for start in range(0, len(active), step):
+        block = active[start : start + step]
+        shares = np.log1p(-least[block]), np.log(kept[block])
+        error = ULPS * UNIT * (1 + epsilon - shares[0] - shares[1])
+        shifted = np.maximum(epsilon + shares[0] - shares[1] - error, epsilon)
+        profile = gaussian_profile(ratios[block], shifted[:, None])
+        total = profile @ least + rest * profile.max(axis=1)
+        result[block] = kept[block] / (1 - least[block]) * total * factor_above(len(least) + ULPS)
+    return result

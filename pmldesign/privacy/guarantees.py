@@ -1,0 +1,255 @@
+"""Privacy guarantees: what is promised, to whom, and under which assumption.
+
+    PureDP(epsilon)                      P(E | x) <= e^eps P(E | x')           neighbours x, x'
+    ApproxDP(epsilon, delta)             P(E | x) <= e^eps P(E | x') + delta
+    PML(epsilon, alpha)                  P(E | D_i = d) <= e^eps P(E)
+    ApproxPML(epsilon, delta, alpha)     P(E | D_i = d) <= e^eps P(E) + delta
+    EnvelopePML(epsilon, delta, alpha)   P(leakage of any post-processing > eps) <= delta
+
+for every event E, record D_i and value d. The last three speak of data drawn from a distribution
+in Q_alpha: n independent records, n public, each falling in cell j with probability at least
+alpha_j. A scalar alpha means the same for each of the k cells, so it is at most 1/k.
+
+Whatever the mechanism, the leakage is at most log(1/min alpha): from there on a PML guarantee is
+vacuous, it promises nothing.
+
+References:
+    [ZSO] Zhao, Saeidian and Oechtering, Context-aware privacy bounds for linear queries, Sec. II.
+    [SPP] Saeidian, Pinzon and Palamidessi, Information leakage envelopes: psi_2, closed failure
+        probability.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pmldesign.arguments import parameter, probability
+from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.digits import shortest
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy.noise import Noise
+from pmldesign.privacy.priors import OnPriors, Shifts
+
+
+class _Promise:
+    """What every guarantee answers."""
+
+    __slots__ = ()
+    if TYPE_CHECKING:
+        epsilon: float
+        neighbours: Neighbours
+        pml: ClassVar[bool]
+
+        @property
+        def delta(self) -> float:
+            """Slack or failure probability; 0 without one."""
+            ...
+
+    failure: ClassVar[str | None] = None
+    """What delta means under PML: "slack" on every event, or "envelope"."""
+
+    def admits(self, noise: Noise) -> bool:
+        """Whether this noise meets it at some scale: Gaussian noise needs a delta."""
+        return noise is Noise.LAPLACE or self.delta > 0
+
+    @property
+    def noises(self) -> tuple[Noise, ...]:
+        """The kinds of noise that it admits."""
+        return tuple(noise for noise in Noise if self.admits(noise))
+
+    def to_json(self) -> dict[str, Any]:
+        """The numbers that it is made of, for JSON and strategy files (`from_json`)."""
+        alpha = getattr(self, "alpha", None)
+        return {
+            "kind": "pml" if self.pml else "dp",
+            "epsilon": self.epsilon,
+            "delta": self.delta or None,
+            "alpha": list(alpha) if isinstance(alpha, tuple) else alpha,
+            "neighbours": self.neighbours.value,
+            "failure": self.failure,
+        }
+
+
+class _DP(_Promise):
+    """What the guarantees of differential privacy share."""
+
+    __slots__ = ()
+    pml: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", parameter("epsilon", self.epsilon))
+        object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
+
+    def shifts(self, cells: int) -> Shifts:  # noqa: ARG002 - the same question to every guarantee
+        """The (epsilon, delta) of one step."""
+        return Shifts(self.epsilon, self.delta)
+
+
+@dataclass(frozen=True, slots=True)
+class PureDP(_DP):
+    """epsilon-differential privacy.
+
+    Attributes:
+        epsilon: privacy parameter, positive and finite.
+        neighbours: neighbouring relation, add-remove by default.
+    """
+
+    epsilon: float
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+    delta: ClassVar[float] = 0.0
+
+    def describe(self, cells: int) -> str:  # noqa: ARG002 - likewise
+        """What is promised, in words."""
+        return (
+            f"No event becomes more than e^{shortest(self.epsilon)} times as likely when "
+            f"{_CHANGE[self.neighbours]}, whatever the data."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ApproxDP(_DP):
+    """(epsilon, delta)-differential privacy.
+
+    Attributes:
+        epsilon: privacy parameter, positive and finite.
+        delta: additive slack, in (0, 1).
+        neighbours: neighbouring relation, add-remove by default.
+    """
+
+    epsilon: float
+    delta: float
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+
+    def __post_init__(self) -> None:
+        _DP.__post_init__(self)
+        object.__setattr__(self, "delta", probability("delta", self.delta))
+
+    def describe(self, cells: int) -> str:  # noqa: ARG002 - likewise
+        """What is promised, in words."""
+        return (
+            f"No event's probability exceeds e^{shortest(self.epsilon)} times what it was, plus "
+            f"{shortest(self.delta)}, when {_CHANGE[self.neighbours]}, whatever the data."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PML(OnPriors, _Promise):
+    """epsilon pointwise maximal leakage on Q_alpha.
+
+    Attributes:
+        epsilon: largest leakage about a record, positive and finite.
+        alpha: least probability of a cell: one number for all cells, or one for each.
+    """
+
+    epsilon: float
+    alpha: float | tuple[float, ...]
+    delta: ClassVar[float] = 0.0
+
+    def describe(self, cells: int) -> str:
+        """What is promised, to whom, and under which assumption."""
+        return (
+            f"No output raises an adversary's expected gain about any record more than "
+            f"e^{shortest(self.epsilon)} times above what it was before, "
+            f"{self.assumption(cells)}."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ApproxPML(OnPriors, _Promise):
+    """epsilon-PML on Q_alpha up to an additive slack delta on every event (psi_2 of [SPP]).
+
+    Attributes:
+        epsilon: leakage about a record, positive and finite.
+        delta: additive slack, in (0, 1); not a failure probability.
+        alpha: least probability of a cell: one number for all cells, or one for each.
+    """
+
+    epsilon: float
+    delta: float
+    alpha: float | tuple[float, ...]
+    failure: ClassVar[str | None] = "slack"
+
+    def is_vacuous(self, cells: int) -> bool:
+        """Whether every mechanism satisfies it: delta >= 1 - e^eps min alpha."""
+        least = self.least_probability(cells)
+        return self.epsilon + math.log(least) >= math.log1p(-self.delta)
+
+    def describe(self, cells: int) -> str:
+        """What is promised, to whom, and under which assumption."""
+        return (
+            "Knowing any one record raises no event's probability above "
+            f"e^{shortest(self.epsilon)} times what it was, plus {shortest(self.delta)}, "
+            f"{self.assumption(cells)}."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EnvelopePML(OnPriors, _Promise):
+    """epsilon-PML on Q_alpha but for a probability delta, after any post-processing [SPP].
+
+    Attributes:
+        epsilon: leakage about a record, positive and finite.
+        delta: probability of a larger leakage, in (0, 1).
+        alpha: least probability of a cell: one number for all cells, or one for each.
+    """
+
+    epsilon: float
+    delta: float
+    alpha: float | tuple[float, ...]
+    failure: ClassVar[str | None] = "envelope"
+
+    def describe(self, cells: int) -> str:
+        """What is promised, to whom, and under which assumption."""
+        return (
+            f"Except with probability {shortest(self.delta)}, nothing computed from the output "
+            "raises an adversary's expected gain about any one record more than "
+            f"e^{shortest(self.epsilon)} times above what it was before, "
+            f"{self.assumption(cells)}."
+        )
+
+
+PMLGuarantee = PML | ApproxPML | EnvelopePML
+Guarantee = PureDP | ApproxDP | PMLGuarantee
+
+_CHANGE = {
+    Neighbours.ADD_REMOVE: "one record is added or removed",
+    Neighbours.REPLACE: "one record is replaced (the number of records is public)",
+}
+
+KEYS = ("kind", "epsilon", "delta", "alpha", "neighbours", "failure")
+
+
+def from_json(numbers: Any) -> Guarantee:
+    """The guarantee that `to_json` made these numbers of.
+
+    Raises:
+        InvalidInputError: other keys, values out of range, or values that do not go together.
+    """
+    if not isinstance(numbers, Mapping) or set(numbers) != set(KEYS):
+        raise InvalidInputError(f"a guarantee has the keys {', '.join(KEYS)}, got {numbers!r}")
+    alpha = numbers["alpha"]
+    several = [("alpha", value) for value in (alpha if isinstance(alpha, list) else [alpha])]
+    for key, value in [(key, numbers[key]) for key in ("epsilon", "delta")] + several:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number and (value is not None or key == "epsilon"):
+            raise InvalidInputError(f"{key} of a guarantee must be a number, got {value!r}")
+    guarantee = _build(**{key: numbers[key] for key in KEYS})
+    if guarantee is None or guarantee.to_json() != dict(numbers):
+        raise InvalidInputError(f"these numbers are no guarantee: {dict(numbers)!r}")
+    return guarantee
+
+
+def _build(
+    *, kind: str, epsilon: Any, delta: Any, alpha: Any, neighbours: str, failure: str | None
+) -> Guarantee | None:
+    if kind == "dp":
+        relation = Neighbours(neighbours)
+        return PureDP(epsilon, relation) if delta is None else ApproxDP(epsilon, delta, relation)
+    if kind != "pml" or alpha is None:
+        return None
+    if delta is None:
+        return PML(epsilon, alpha)
+    return (ApproxPML if failure == "slack" else EnvelopePML)(epsilon, delta, alpha)

@@ -1,0 +1,219 @@
+"""Pointwise maximal leakage (PML) of Laplace noise on a strategy.
+
+The strategy R is r x k; Y = R x + b z with z Laplace(1). D_jr = ||R e_j - R e_r||_1. The prior is
+any member of Q_alpha: independent records, each in cell j with probability at least alpha_j.
+
+Corollary 1. About any record, whatever the number of records, the output leaks at most
+
+    leakage(b) = max_r -log( sum_j alpha_j e^(-D_jr/b) + (1 - sum alpha) e^(-max_j D_jr/b) ).
+
+By the triangle inequality f(y - R x' - R e_j) >= e^(-D_jr/b) f(y - R x' - R e_r) for the density
+f of the noise and any other records x'; average over x', divide, and minimise over the prior.
+A single record attains it, at y = R e_r with the free mass on the farthest cell. It decreases in
+b and in alpha, from log(1/min alpha) at b = 0 when all columns differ, and tends to max D / b,
+the DP parameter under replace, as alpha tends to 0.
+
+References:
+    [ZSO] Zhao, Saeidian and Oechtering, Context-aware privacy bounds for linear queries, Cor. 1.
+    [SYG] Saeidian, Yavuzyilmaz, Grosse, Schuppe and Oechtering, A tight context-aware privacy
+        bound for histogram publication, Theorem 4, eq. (4), Section IV.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pmldesign.arguments import finite_matrix, non_negative, positive
+from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.extreme_outputs import extreme_output_leakage
+from pmldesign.privacy.gaussian_leakage import gaussian_envelope_delta, gaussian_slack_delta
+from pmldesign.privacy.neighbours import pairwise_distances
+from pmldesign.privacy.outward import factor_above, quotient_above
+from pmldesign.privacy.priors import class_probabilities, free_mass
+from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array
+
+__all__ = [
+    "dp_from_pml",
+    "extreme_output_leakage",
+    "gaussian_envelope_delta",
+    "gaussian_slack_delta",
+    "histogram_leakage",
+    "histogram_leakage_by_composition",
+    "histogram_leakage_quadratic",
+    "laplace_leakage_bound",
+    "laplace_leakage_curve",
+    "laplace_leakage_from_distances",
+    "pml_from_dp",
+]
+
+ULPS = 8.0
+"""Units in the last place allowed for an exponential or a logarithm and what is done with it."""
+FARTHEST = 1e3
+"""e^-D/b is 0 in float64 from D/b = 746 on."""
+
+
+def laplace_leakage_bound(
+    strategy_matrix: ArrayLike, *, scale: float, alpha: float | Iterable[float]
+) -> float:
+    """Upper bound on the leakage about a record: Corollary 1 of [ZSO], for any number of records.
+
+    Args:
+        strategy_matrix: R, shape (r, k).
+        scale: b of the noise, at least 0; 0 is the release of R x itself.
+        alpha: in (0, 1/k], or one probability for each cell.
+
+    Returns:
+        The leakage in nats; attained by a data set of one record.
+
+    Raises:
+        InvalidInputError: an argument out of range.
+    """
+    matrix = finite_matrix("strategy_matrix", strategy_matrix)
+    least = class_probabilities(alpha, matrix.shape[1])
+    return laplace_leakage_from_distances(
+        pairwise_distances(matrix, norm="l1"), least, non_negative("scale", scale)
+    )
+
+
+def laplace_leakage_curve(
+    strategy_matrix: ArrayLike, *, scales: ArrayLike, alphas: ArrayLike
+) -> Array:
+    """Corollary 1 along a curve: over scales, over scalar alphas, or over both.
+
+    Args:
+        strategy_matrix: R, shape (r, k).
+        scales: values of b, of a shape that broadcasts with `alphas`.
+        alphas: values in (0, 1/k], each meant for all the cells.
+
+    Returns:
+        The leakage at every pair, of the broadcast shape.
+    """
+    matrix = finite_matrix("strategy_matrix", strategy_matrix)
+    cells = matrix.shape[1]
+    distances = pairwise_distances(matrix, norm="l1")
+    pairs = np.broadcast(np.asarray(scales, dtype=float), np.asarray(alphas, dtype=float))
+    values = [
+        laplace_leakage_from_distances(
+            distances, class_probabilities(float(alpha), cells), non_negative("scales", scale)
+        )
+        for scale, alpha in pairs
+    ]
+    return np.array(values).reshape(pairs.shape)
+
+
+def laplace_leakage_from_distances(distances: Array, least: Array, scale: float) -> float:
+    """Corollary 1 from the l1 distances of the columns, shape (k, k), rounded upwards.
+
+    Args:
+        distances: symmetric, zero on the diagonal; or its first rows, shape (k', k), if every
+            other row has the entries of one of them.
+        least: alpha as a vector, shape (k,).
+        scale: b >= 0.
+    """
+    rest = free_mass(least)
+    grow = factor_above(2 * least.size + ULPS)
+    worst = 0.0
+    step = max(1, BLOCK_BYTES // (8 * len(distances)))
+    for start in range(0, len(distances), step):
+        block = distances[start : start + step]
+        ratios = np.where(block > 0, FARTHEST, 0.0)
+        if scale > 0:
+            ratios = np.minimum(block, FARTHEST * scale) / scale
+            ratios = np.where(block > 0, np.nextafter(ratios, np.inf), 0.0)
+        farthest = ratios.max(axis=1)
+        kept = float((np.exp(-ratios) @ least + rest * np.exp(-farthest)).min())
+        if kept < 0.5:
+            worst = max(worst, -math.log(kept / grow))
+        else:  # 1 - kept without cancellation: the probabilities sum to 1
+            lost = float((np.expm1(-ratios) @ least + rest * np.expm1(-farthest)).min())
+            worst = max(worst, -math.log1p(lost * grow))
+    worst *= factor_above(ULPS)
+    diameter = float(distances.max())
+    if 0 < diameter <= FARTHEST * scale:  # no more than under differential privacy
+        worst = min(worst, quotient_above(diameter, scale))
+    return worst
+
+
+def histogram_leakage(scale: float, alpha: float) -> float:
+    """Leakage of a noisy histogram, 2/b - log(1 - alpha + alpha e^(2/b)): Theorem 4 of [SYG].
+
+    Args:
+        scale: b > 0 of the Laplace noise on each of the k counts.
+        alpha: in (0, 1/k]; k >= 2 does not matter otherwise.
+    """
+    return pml_from_dp(2 / positive("scale", scale), alpha)
+
+
+def histogram_leakage_quadratic(scale: float, alpha: float) -> float:
+    """The bound 2 (1 - alpha)/b + 2 alpha^2/b^2 on `histogram_leakage`: eq. (4) of [SYG]."""
+    b, a = positive("scale", scale), _minority(alpha)
+    return 2 * (1 - a) / b + 2 * a**2 / b**2
+
+
+def histogram_leakage_by_composition(scale: float, alpha: float, *, cells: int) -> float:
+    """Leakage of k - 1 noisy counts by composition: (k - 1) ((1 - alpha)/b + alpha^2/(2 b^2)).
+
+    [SYG] Section IV sets it beside Theorem 4, where all k counts are released. That is an upper
+    bound for k >= 3 only: with two cells, one count leaks less than two.
+
+    Args:
+        scale: b > 0 of the Laplace noise on each count.
+        alpha: in (0, 1/k].
+        cells: k, at least 2.
+    """
+    if cells < 2:
+        raise InvalidInputError(f"cells must be at least 2, got {cells}")
+    b, a = positive("scale", scale), float(class_probabilities(alpha, cells)[0])
+    return (cells - 1) * ((1 - a) / b + a**2 / (2 * b**2))
+
+
+def pml_from_dp(epsilon: float, alpha: float) -> float:
+    """Leakage on Q_alpha of any mechanism that is epsilon-DP under replace.
+
+    f_r/f_Y = 1/(p_r + sum_j p_j f_j/f_r) <= 1/(alpha + (1 - alpha) e^-eps).
+
+    Args:
+        epsilon: positive DP parameter.
+        alpha: least probability of a cell, in (0, 1/2].
+
+    Returns:
+        log( e^eps / (1 - alpha + alpha e^eps) ), below both epsilon and log(1/alpha).
+    """
+    epsilon, a = positive("epsilon", epsilon), _minority(alpha)
+    if epsilon < 1:
+        return epsilon - math.log1p(a * math.expm1(epsilon))
+    return -math.log(a + (1 - a) * math.exp(-epsilon))
+
+
+def dp_from_pml(epsilon: float, alpha: float) -> float:
+    """The DP parameter under replace that suffices for epsilon-PML on Q_alpha.
+
+    Args:
+        epsilon: in (0, log(1/alpha)).
+        alpha: least probability of a cell, in (0, 1/2].
+
+    Returns:
+        log( e^eps (1 - alpha) / (1 - alpha e^eps) ), the inverse of `pml_from_dp`.
+
+    Raises:
+        InvalidInputError: also where every mechanism satisfies epsilon-PML.
+    """
+    epsilon, a = positive("epsilon", epsilon), _minority(alpha)
+    if not epsilon < -math.log(a):
+        raise InvalidInputError(
+            f"epsilon must be below log(1/alpha) = {-math.log(a):.6g}, got {epsilon:g}: "
+            "every mechanism satisfies that"
+        )
+    return epsilon + math.log1p(-a) - math.log(-math.expm1(epsilon + math.log(a)))
+
+
+def _minority(alpha: float) -> float:
+    if not 0 < alpha <= 0.5:
+        raise InvalidInputError(
+            f"alpha must be in (0, 1/k], at most 0.5 as k is at least 2, got {alpha}"
+        )
+    return float(alpha)

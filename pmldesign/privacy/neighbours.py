@@ -1,0 +1,253 @@
+"""Neighbouring relations, and the sensitivity of a strategy under each.
+
+The strategy R is r x k; its column R e_j is what one record in cell j contributes. Neighbouring
+data differ in the histogram x by
+
+    add-remove:  x' = x + t e_j, |t| <= 1          sensitivity max_j ||R e_j||
+    replace:     x' = x + e_i - e_j                sensitivity max_ij ||R e_i - R e_j||
+
+in the l2 norm for Gaussian noise and the l1 norm for Laplace noise. Under replace the number of
+records is fixed and public.
+
+Whatever is returned is at least what exact arithmetic gives for the entries of R as they are
+(`privacy.outward`): whole numbers, and those times a power of two, without any rounding, other
+entries raised by about r 2^-53. R is divided by a power of two first, so that no square leaves the
+range of float64.
+
+References:
+    [ZLU] Zou, Liu and Upadhyay, Optimality of matrix mechanism on l_p^p-metric.
+    [ZSO] Zhao, Saeidian and Oechtering, Context-aware privacy bounds for linear queries, eq. (4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial.distance import cdist
+
+from pmldesign.arguments import finite_matrix
+from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.columns import l2_diameter, longest_column, scaled_rows
+from pmldesign.privacy.outward import UNIT, factor_above, is_whole, raised, unscaled
+from pmldesign.workloads.base import check_entries
+from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array, Indices
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+Norm = Literal["l1", "l2"]
+
+VANISHING = 2.0**-500
+"""Distances of different columns, relative to the largest, are raised to this: below it the squares
+of their entries leave the range of float64."""
+
+
+class Neighbours(StrEnum):
+    """How two neighbouring data sets differ; `Neighbours("replace")` is `Neighbours.REPLACE`."""
+
+    ADD_REMOVE = "add-remove"
+    REPLACE = "replace"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Neighbours:
+        raise InvalidInputError(f"neighbours must be 'add-remove' or 'replace', got {value!r}")
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DistanceProfile:
+    """How far the columns of R lie from any one of them, at most, where they are too many to list.
+
+    Attributes:
+        distances: shape (g,), positive; the columns other than a given one, taken by increasing
+            distance, are no farther from it than these in increasing order.
+        counts: shape (g,), how many different columns there are at each distance.
+        copies: how many cells have the same column; of every column as many.
+        columns: number of different columns.
+    """
+
+    distances: Array
+    counts: Array
+    copies: float
+    columns: float
+
+    def row(self, alpha: float) -> tuple[Array, Array]:
+        """Distances from a column, its own first, and the least probability of what is there.
+
+        Args:
+            alpha: least probability of a cell.
+
+        Returns:
+            Shapes (1, g + 1) and (g + 1,); the sums of alpha are rounded downwards.
+        """
+        least = alpha * self.copies * np.append(1.0, self.counts)
+        return np.append(0.0, self.distances)[None, :], np.asarray(least * (1 - 1e-12))
+
+
+class Measured(Protocol):
+    """What is asked of a strategy (`strategies.Strategy`); a matrix tells the same more slowly."""
+
+    @property
+    def matrix(self) -> Array:
+        """R, shape (r, k)."""
+        ...
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of measurements r and of cells k."""
+        ...
+
+    @property
+    def entry_units(self) -> float:
+        """Units of 2^-53 that the entries of `matrix` are off by at most, relative to each."""
+        ...
+
+    def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
+        """Largest distance of the measurements of neighbours, rounded up."""
+        ...
+
+    def column_labels(self) -> Indices | None:
+        """A number for each cell, equal for equal columns; None where `matrix` tells."""
+        ...
+
+    def distance_profile(self, norm: Norm) -> DistanceProfile | None:
+        """Distances of the columns where structure tells them, else None."""
+        ...
+
+
+def is_measured(value: Any) -> TypeIs[Measured]:
+    """Whether it is a strategy; its matrix is not touched, which may not fit into memory."""
+    return hasattr(value, "sensitivity_under")
+
+
+def l1_sensitivity(strategy_matrix: ArrayLike, neighbours: Neighbours | str) -> float:
+    """Largest l1 distance between neighbours, for R of shape (r, k), rounded upwards.
+
+    Raises:
+        InvalidInputError: no finite matrix, or a distance that is out of the range of float64.
+    """
+    return sensitivity_above(strategy_matrix, Neighbours(neighbours), "l1")
+
+
+def l2_sensitivity(strategy_matrix: ArrayLike, neighbours: Neighbours | str) -> float:
+    """Largest l2 distance between neighbours, for R of shape (r, k), rounded upwards.
+
+    Raises:
+        InvalidInputError: no finite matrix, or a distance that is out of the range of float64.
+    """
+    return sensitivity_above(strategy_matrix, Neighbours(neighbours), "l2")
+
+
+def sensitivity_above(
+    strategy_matrix: ArrayLike, neighbours: Neighbours, norm: Norm, *, entry_units: float = 0.0
+) -> float:
+    """Largest distance between neighbours, at least the one of exact arithmetic.
+
+    Args:
+        strategy_matrix: R, shape (r, k).
+        neighbours: the relation.
+        norm: "l1" or "l2".
+        entry_units: how many units of 2^-53 the entries themselves may be off, relative to each.
+
+    Raises:
+        InvalidInputError: no finite matrix, or a distance that is out of the range of float64.
+    """
+    matrix = finite_matrix("strategy_matrix", strategy_matrix)
+    replace = neighbours == Neighbours.REPLACE
+    scaled, exponent = scaled_rows(matrix, differences=replace)
+    if not replace:
+        value = longest_column(scaled, norm)
+    else:
+        value = l2_diameter(scaled) if norm == "l2" else _l1_diameter(scaled)
+    value = unscaled(f"the {norm} sensitivity", value, exponent)
+    if entry_units:  # every entry of two columns may be off by this part of its size
+        columns = 2 if replace else 1
+        longest = sensitivity_above(matrix, Neighbours.ADD_REMOVE, norm)
+        value = raised(value + columns * factor_above(0) * entry_units * UNIT * longest, 2)
+    return value
+
+
+def pairwise_distances(strategy_matrix: ArrayLike, *, norm: Norm) -> Array:
+    """Distances between the columns of R, shape (k, k), rounded upwards, with a zero diagonal.
+
+    Raises:
+        InvalidInputError: too many columns, or a distance that is out of the range of float64.
+    """
+    distances, exponent = scaled_distances(strategy_matrix, norm=norm)
+    unscaled(f"the largest {norm} distance", float(distances.max()), exponent)
+    restored = np.ldexp(distances, exponent)
+    return np.where(distances > 0, np.maximum(restored, np.finfo(np.float64).tiny), 0.0)
+
+
+def scaled_distances(
+    strategy_matrix: ArrayLike,
+    *,
+    norm: Norm,
+    entry_units: float = 0.0,
+    labels: Indices | None = None,
+) -> tuple[Array, int]:
+    """Distances between the columns of R over 2^e, which makes the largest one about 1, and e.
+
+    They are rounded upwards and 0 for equal columns only: those with equal labels, where entries
+    may be off by some units, so that rounding may have made other columns equal.
+
+    Raises:
+        InvalidInputError: no finite matrix, or too many columns.
+    """
+    matrix = finite_matrix("strategy_matrix", strategy_matrix)
+    cells = matrix.shape[1]
+    check_entries(
+        "the distances of all pairs of cells",
+        (cells, cells),
+        remedy="take fewer cells, or `calibrate`, which bounds them for products and marginals",
+    )
+    scaled, exponent = scaled_rows(matrix, differences=True)
+    distances = np.zeros((cells, cells))
+    for start, stop, block in distance_blocks(scaled, norm=norm):
+        distances[start:stop, start:] = block
+        distances[start:, start:stop] = block.T
+    if norm == "l2" or not is_whole(scaled, raised(float(distances.max()), len(scaled))):
+        distances *= factor_above(len(scaled) + 3)
+    if entry_units:
+        longest = sensitivity_above(np.ldexp(matrix, -exponent), Neighbours.ADD_REMOVE, norm)
+        distances += 2 * factor_above(4) * entry_units * UNIT * longest
+        distances *= factor_above(2)
+    if entry_units or np.count_nonzero(distances) < cells * (cells - 1):
+        labels = column_labels(matrix) if labels is None else labels
+        differ = labels[:, None] != labels
+        distances = np.where(differ, np.maximum(distances, VANISHING), 0.0)
+    return distances, exponent
+
+
+def column_labels(matrix: Array) -> Indices:
+    """A number for each column, the same for equal columns."""
+    return np.unique(matrix + 0.0, axis=1, return_inverse=True)[1].ravel()
+
+
+def distance_blocks(strategy_matrix: ArrayLike, *, norm: Norm) -> Iterator[tuple[int, int, Array]]:
+    """The upper triangle of the pairwise distances, some rows at a time; rounded to nearest.
+
+    Yields:
+        start, stop and the distances of columns start .. stop - 1 to columns start .. k - 1.
+    """
+    metric: Literal["cityblock", "euclidean"] = "cityblock" if norm == "l1" else "euclidean"
+    columns = np.ascontiguousarray(finite_matrix("strategy_matrix", strategy_matrix).T)
+    step = max(1, BLOCK_BYTES // (8 * len(columns)))
+    for start in range(0, len(columns), step):
+        stop = min(start + step, len(columns))
+        # differences are formed entry by entry: no cancellation, unlike a Gram matrix
+        yield start, stop, cdist(columns[start:stop], columns[start:], metric)
+
+
+def _l1_diameter(scaled: Array) -> float:
+    """Largest l1 distance of two columns, rounded upwards."""
+    rows = len(scaled)
+    value = max(float(block.max()) for _, _, block in distance_blocks(scaled, norm="l1"))
+    return value if is_whole(scaled, raised(value, rows + 1)) else raised(value, rows + 1)

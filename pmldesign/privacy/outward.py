@@ -1,0 +1,126 @@
+r"""Arithmetic that is rounded away from the side where it could be wrong.
+
+u = 2^-53. A sum of r numbers of equal sign is off by at most a relative (r - 1) u/(1 - (r - 1) u),
+in whatever order it is taken, and every product, difference or root by u. What is off by n such
+units is raised to a number that is at least the true one (`raised`).
+
+Sums of whole multiples of a power of two that stay below 2^53 of it are exact (`is_whole`). A
+quotient and a root are compared with their exact values in rational arithmetic.
+
+Powers of two change no digit: what is computed from numbers of size 1 is put back to its size at
+the end, and refused if float64 does not hold it (`unscaled`).
+
+References:
+    Higham, Accuracy and stability of numerical algorithms (2002), Lemmas 3.1 and 4.2.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from fractions import Fraction
+
+import numpy as np
+
+from pmldesign.errors import InvalidInputError
+from pmldesign_solvers.operators.operator import Array
+
+UNIT = 2.0**-53
+DIGITS = 53
+"""Whole numbers up to 2^53 are float64."""
+
+
+def factor_above(units: float) -> float:
+    """What raises a number that is a relative `units` u too small, at most, to the true one.
+
+    1/(1 - n u/(1 - n u)) is at most 1 + 1.05 n u for n u up to 0.02; the factor itself and the
+    product with it are rounded, 2 u more.
+    """
+    return 1 + (1.05 * units + 4) * UNIT
+
+
+def raised(value: float, units: float) -> float:
+    """`value` raised by what `units` roundings have taken away at most; 0 stays 0."""
+    return value * factor_above(units)
+
+
+def quotient_above(numerator: float, denominator: float) -> float:
+    """The smallest float64 that is at least numerator / denominator, both positive.
+
+    Raises:
+        InvalidInputError: the quotient is out of the range of float64.
+    """
+    return float_above("the quotient", Fraction(numerator) / Fraction(denominator))
+
+
+def float_above(what: str, exact: Fraction) -> float:
+    """The smallest float64 that is at least a number that is not negative.
+
+    Raises:
+        InvalidInputError: float64 does not hold the number with all digits.
+    """
+    if exact == 0:
+        return 0.0
+    digits = exact.numerator.bit_length() - exact.denominator.bit_length()
+    if not sys.float_info.min_exp < digits < sys.float_info.max_exp - 1:
+        raise out_of_range(what, 1.0, digits)
+    value = float(exact)  # the nearest
+    return value if Fraction(value) >= exact else math.nextafter(value, math.inf)
+
+
+def root_above(square: float) -> float:
+    """The smallest float64 whose square is at least `square`, of size about 1."""
+    root = math.sqrt(square)
+    return root if Fraction(root) ** 2 >= Fraction(square) else math.nextafter(root, math.inf)
+
+
+def is_whole(values: Array, largest_sum: float, *, squared: bool = False) -> bool:
+    """Whether sums of (squared) differences of the values are exact up to `largest_sum`.
+
+    They are if the values are multiples of a power of two of which `largest_sum` has at most 2^53.
+    """
+    exponent = math.frexp(largest_sum)[1]  # largest_sum < 2^exponent
+    unit = -((DIGITS - exponent) // 2) if squared else exponent - DIGITS
+    multiples = np.ldexp(values, -unit)
+    return bool(np.isfinite(multiples).all() and (multiples == np.rint(multiples)).all())
+
+
+def digits_spanned(values: Array) -> int:
+    """Binary digits from the first of the largest value to the last of any; 0 for zeros.
+
+    Products of numbers of b and c digits are exact if b + c is at most 53.
+    """
+    mantissas, exponents = np.frexp(values[values != 0])
+    if not mantissas.size:
+        return 0
+    whole = np.ldexp(mantissas, DIGITS).astype(np.int64)
+    last = exponents - DIGITS + np.log2(whole & -whole)
+    return int(exponents.max() - last.min())
+
+
+def size(largest: float) -> int:
+    """The e with 2^(e-1) <= largest < 2^e."""
+    return math.frexp(largest)[1]
+
+
+def unscaled(what: str, value: float, exponent: int) -> float:
+    """What `value` times 2^exponent is, exactly.
+
+    Raises:
+        InvalidInputError: float64 does not hold it with all digits.
+    """
+    if value == 0:
+        return 0.0
+    _, place = math.frexp(value)
+    if not sys.float_info.min_exp <= place + exponent <= sys.float_info.max_exp:
+        raise out_of_range(what, value, exponent)
+    return math.ldexp(value, exponent)
+
+
+def out_of_range(what: str, value: float, exponent: int) -> InvalidInputError:
+    """The refusal of a number that is too large or too small."""
+    digits = (math.log2(value) + exponent) * math.log10(2)
+    return InvalidInputError(
+        f"{what} is about 1e{digits:+.0f}, must be between 2.3e-308 and 1.7e308, the range of "
+        "double precision; rescale the strategy, which changes no error at a given guarantee"
+    )

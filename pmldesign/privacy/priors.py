@@ -1,0 +1,236 @@
+"""Q_alpha: independent records, each in cell j of k with probability at least alpha_j.
+
+A scalar alpha means the same for every cell, so it is at most 1/k; a vector has a sum of at most
+1, and a sum of 1 is a known prior.
+
+What a guarantee says about additive noise is the (epsilon, delta) of one step (`Shifts`): noise z
+is private with one step v = A (x - x') if the laws of z and z + v satisfy P(E) <= e^eps Q(E) +
+delta both ways. DP says so directly, with the neighbours' steps. PML speaks of records drawn from
+Q_alpha, and with many records the randomness of the others does part of the hiding: for a given
+number of records it implies no such thing (docs/bounds.md). It does for noise that serves every
+number of records, one included. With one record let M = max_r P_r(E), s the class with the smallest
+P_s(E) and b = sum of alpha without its smallest entry. The prior with alpha on every class but s
+gives M <= e^eps ((1 - b) P_s(E) + b M) + delta,
+
+    e^eps' = e^eps (1 - b)/(1 - b e^eps),    delta' = delta/(1 - b e^eps),    if b e^eps < 1.
+
+An envelope bounds P(E) <= delta for every event with P_r(E) > e^eps P(E), so that
+P_r(E) - e^eps P(E) <= delta (1/alpha_r - e^eps): slack.
+
+References:
+    [ZSO] Zhao, Saeidian and Oechtering, Context-aware privacy bounds for linear queries, Sec. III.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, SupportsFloat
+
+import numpy as np
+
+from pmldesign.arguments import parameter, probability
+from pmldesign.errors import InvalidInputError, VacuousGuaranteeError
+from pmldesign.privacy.digits import shortest
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.workloads.base import count_text
+from pmldesign_solvers.operators.operator import Array
+
+ROUNDING = 1e-12
+"""By how much the sum of alpha may exceed 1, so that 1/3 + 1/3 + 1/3 and 0.1 * 10 are accepted."""
+
+EPS = 2.0**-52
+
+
+@dataclass(frozen=True, slots=True)
+class Shifts:
+    """epsilon and delta of one step of the neighbouring relation, rounded up.
+
+    Attributes:
+        epsilon: positive.
+        delta: in [0, 1).
+    """
+
+    epsilon: float
+    delta: float
+
+
+class OnPriors:
+    """What the guarantees that speak of Q_alpha share."""
+
+    __slots__ = ()
+    if TYPE_CHECKING:
+        epsilon: float
+        alpha: float | tuple[float, ...]
+        failure: ClassVar[str | None]
+
+        @property
+        def delta(self) -> float:
+            """Slack or failure probability; 0 without one."""
+            ...
+
+    neighbours: ClassVar[Neighbours] = Neighbours.REPLACE
+    pml: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", parameter("epsilon", self.epsilon))
+        object.__setattr__(self, "alpha", checked_alpha(self.alpha))
+        if self.failure is not None:
+            object.__setattr__(self, "delta", probability("delta", self.delta))
+
+    def class_probabilities(self, cells: int) -> Array:
+        """Least probability of each cell, shape (cells,); see `class_probabilities`."""
+        return class_probabilities(self.alpha, cells)
+
+    def least_probability(self, cells: int) -> float:
+        """Least probability of any cell; see `least_probability`."""
+        return least_probability(self.alpha, cells)
+
+    def is_vacuous(self, cells: int) -> bool:
+        """Whether every mechanism satisfies it: epsilon >= log(1/min alpha)."""
+        return self.epsilon >= -math.log(self.least_probability(cells))
+
+    def vacuous(self, cells: int) -> VacuousGuaranteeError:
+        """The refusal of what every mechanism, or a strategy without noise, satisfies.
+
+        Whoever asks for that believes to be protected.
+        """
+        least = self.least_probability(cells)
+        if self.epsilon >= -math.log(least):
+            return VacuousGuaranteeError(
+                f"epsilon must be below log(1/min alpha) = {-math.log(least):.6g}, got "
+                f"{shortest(self.epsilon)}: every mechanism satisfies that, nobody is protected; "
+                "lower epsilon (in Python, allow_vacuous=True accepts it)"
+            )
+        asked = [f"epsilon {shortest(self.epsilon)}"]
+        if self.delta > 0:
+            asked.append(f"delta {shortest(self.delta)}")
+        return VacuousGuaranteeError(
+            f"{' and '.join(asked)} with min alpha {shortest(least)} are met by this strategy "
+            "without any noise, nobody is protected; lower them (in Python, allow_vacuous=True "
+            "accepts it)"
+        )
+
+    def shifts(self, cells: int) -> Shifts | None:
+        """The (epsilon, delta) of one step, if the guarantee holds for every number of records.
+
+        Returns:
+            None if it implies none.
+
+        Raises:
+            InvalidInputError: alpha does not fit the number of cells.
+        """
+        least = self.least_probability(cells)
+        if self.epsilon >= -math.log(least):
+            return None
+        growth = math.exp(self.epsilon)
+        if isinstance(self.alpha, float):
+            others, terms = least * (cells - 1), 1
+        else:
+            others, terms = float(self.class_probabilities(cells).sum() - least), cells
+        room = 1 - others * growth * (1 + (terms + 8) * EPS)
+        if room <= 0:
+            return None
+        delta = self.delta
+        if self.failure == "envelope":
+            delta *= (1 / least - growth) * (1 + 8 * EPS)
+        delta *= (1 + 8 * EPS) / room
+        epsilon = self.epsilon + math.log1p(-others) - math.log(room)
+        return Shifts(epsilon * (1 + 8 * EPS) + 8 * EPS, delta) if delta < 1 else None
+
+    def assumption(self, cells: int) -> str:
+        """About whom the promise is made, in words."""
+        if isinstance(self.alpha, float):
+            least = least_probability(self.alpha, cells)
+            each = (
+                f"falls in each of the {count_text(cells)} cells with probability at least "
+                f"{shortest(least)}"
+            )
+        else:
+            class_probabilities(self.alpha, cells)  # refuses another number of cells
+            each = (
+                f"falls in cell j of {cells} with probability at least alpha_j, "
+                f"from {shortest(min(self.alpha))} to {shortest(max(self.alpha))}"
+            )
+        return f"provided that records are independent, each {each}, and their number is public"
+
+
+def class_probabilities(alpha: float | Iterable[float], cells: int) -> Array:
+    """Turn alpha into the vector of least probabilities, one for each of k cells.
+
+    Args:
+        alpha: in (0, 1/k], or k numbers in (0, 1) whose sum is at most 1.
+        cells: k, at least 1.
+
+    Returns:
+        Shape (cells,), with a sum of at most 1 up to one rounding.
+
+    Raises:
+        InvalidInputError: alpha does not fit the number of cells.
+    """
+    alpha = checked_alpha(alpha)
+    if isinstance(alpha, float):
+        return np.full(cells, least_probability(alpha, cells))
+    if cells < 1:
+        raise InvalidInputError(f"cells must be at least 1, got {cells}")
+    if len(alpha) != cells:
+        raise InvalidInputError(
+            f"alpha must be one number or one for each of the k = {cells} cells, got {len(alpha)}"
+        )
+    vector = np.array(alpha)
+    return vector / max(1.0, float(vector.sum()))
+
+
+def least_probability(alpha: float | Iterable[float], cells: int) -> float:
+    """The smallest entry of `class_probabilities`, for any number of cells.
+
+    Raises:
+        InvalidInputError: alpha does not fit the number of cells.
+    """
+    if cells < 1:
+        raise InvalidInputError(f"cells must be at least 1, got {cells}")
+    alpha = checked_alpha(alpha)
+    if not isinstance(alpha, float):
+        return float(class_probabilities(alpha, cells).min())
+    if not alpha <= (1 + ROUNDING) * (1 / cells):
+        raise InvalidInputError(
+            f"alpha must be in (0, 1/k] = (0, {1 / cells:.6g}] for k = {count_text(cells)} "
+            f"cells, got {alpha:g}"
+        )
+    return min(alpha, 1 / cells)
+
+
+def free_mass(least: Array) -> float:
+    """What alpha leaves free, 1 - sum alpha, rounded to nearest once; 0 for a known prior."""
+    return max(0.0, math.fsum([1.0, *(-least).tolist()]))
+
+
+def checked_alpha(alpha: float | Iterable[float]) -> float | tuple[float, ...]:
+    """Alpha as a float or a tuple, as far as it can be checked before k is known.
+
+    Raises:
+        InvalidInputError: not in (0, 1] (one number), or a vector with an entry outside (0, 1)
+            or a sum above 1.
+    """
+    if isinstance(alpha, SupportsFloat) and not isinstance(alpha, Iterable):
+        if not 0 < float(alpha) <= 1:
+            raise InvalidInputError(f"alpha must be in (0, 1/k] for k cells, got {alpha}")
+        return probability("alpha", alpha) if float(alpha) < 1 else 1.0
+    try:
+        vector = tuple(float(value) for value in alpha)
+    except (TypeError, ValueError):
+        raise InvalidInputError(
+            f"alpha must be a number or a vector of numbers, got {alpha!r}"
+        ) from None
+    for cell, value in enumerate(vector):
+        if not 0 < value < 1:
+            raise InvalidInputError(
+                f"alpha must be in (0, 1) for every cell, got {value} for cell {cell}"
+            )
+        probability(f"alpha of cell {cell}", value)
+    if not 0 < math.fsum(vector) <= 1 + ROUNDING:
+        raise InvalidInputError(
+            f"alpha must have a positive sum of at most 1, got {math.fsum(vector):.9g}"
+        )
+    return vector

@@ -1,0 +1,1 @@
+"""From people to published numbers: exact noise, intervals, tables, manifest and ledger."""

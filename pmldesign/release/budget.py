@@ -1,0 +1,105 @@
+"""What releases cost, and what they may cost together (`ledger` has the rule of composition)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from pmldesign.arguments import positive, probability
+from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.analytic_gaussian import gaussian_delta
+from pmldesign.privacy.guarantees import ApproxDP, PureDP
+from pmldesign.privacy.noise import Noise
+from pmldesign.release.noise.exact import ExactNoise
+from pmldesign.release.noise.lattice import ROUNDING
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What all releases together may cost.
+
+    Attributes:
+        epsilon: of the guarantee.
+        delta: of the guarantee; 0 for releases with Laplace noise alone.
+        pure: the part of epsilon for releases with Laplace noise.
+    """
+
+    epsilon: float
+    delta: float
+    pure: float
+
+    def allows(self, pure: Fraction, squared_ratio: Fraction) -> bool:
+        """Whether these costs together stay within."""
+        if pure > Fraction(self.pure):
+            return False
+        if squared_ratio == 0:
+            return True
+        mu = math.sqrt(squared_ratio) * (1 + ROUNDING)
+        rest = math.nextafter(self.epsilon - self.pure, 0.0)
+        return self.delta > 0 and gaussian_delta(mu, 1.0, rest) <= self.delta
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one release costs.
+
+    Attributes:
+        pure: epsilon of Laplace noise.
+        squared_ratio: mu^2 of Gaussian noise.
+    """
+
+    pure: Fraction
+    squared_ratio: Fraction
+
+
+def parse_budget(text: str) -> Budget:
+    """The budget that "epsilon=3,delta=1e-6,pure=1" means.
+
+    Raises:
+        InvalidInputError: something else is written, or out of range.
+    """
+    values: dict[str, float] = {}
+    for part in text.split(","):
+        key, _, value = (piece.strip() for piece in part.partition("="))
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if key not in ("epsilon", "delta", "pure") or key in values or math.isnan(number):
+            raise InvalidInputError(
+                f"--budget is written as epsilon=3,delta=1e-6,pure=1, got {text[:60]!r}"
+            )
+        values[key] = number
+    epsilon = positive("epsilon of --budget", values.get("epsilon", math.nan))
+    delta = probability("delta of --budget", values["delta"]) if "delta" in values else 0.0
+    pure = values.get("pure", 0.0 if delta else epsilon)
+    if not 0 <= pure <= epsilon:
+        raise InvalidInputError(f"pure of --budget must be from 0 to epsilon, got {pure:g}")
+    return Budget(epsilon, delta, pure)
+
+
+def cost_of(noise: ExactNoise) -> Cost:
+    """What a release costs.
+
+    Raises:
+        InvalidInputError: its guarantee does not compose.
+    """
+    if not isinstance(noise.guarantee, PureDP | ApproxDP):
+        raise InvalidInputError(
+            "a ledger is for differential privacy: pointwise maximal leakage does not add up over "
+            "releases; leave --ledger out, or --alpha"
+        )
+    if noise.mechanism.noise is Noise.LAPLACE:
+        return Cost(noise.pure_epsilon, Fraction(0))
+    return Cost(Fraction(0), noise.squared_ratio)
+
+
+def cost_text(cost: Cost) -> str:
+    """A cost in words."""
+    return f"epsilon {float(cost.pure):g} and mu {math.sqrt(cost.squared_ratio):g}"
+
+
+def budget_text(budget: Budget) -> str:
+    """A budget in words."""
+    return f"epsilon {budget.epsilon:g}, delta {budget.delta:g} (pure {budget.pure:g})"

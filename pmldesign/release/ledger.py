@@ -1,0 +1,192 @@
+r"""The ledger: what releases from one data set have cost, and a budget that they stay within.
+
+A file of JSON lines: first the budget, then a line for each release. Costs are exact fractions:
+epsilon_i of releases with Laplace noise, mu_i^2 = Delta^2 / sigma^2 of those with Gaussian noise.
+All together are (epsilon, delta)-differentially private with
+
+    delta = delta_mu(epsilon - sum epsilon_i),    mu^2 = sum mu_i^2,
+
+delta_mu the profile of one Gaussian release, also where later releases are chosen after earlier
+ones were seen: the limits on sum epsilon_i ("pure", 0 unless the budget says otherwise) and on mu^2
+are fixed when the ledger begins. kappa of the discrete Gaussian (`exact_noise`) is covered by 2^-40
+of mu.
+Filters by privacy loss distributions are not valid for adaptive choices (arXiv 2602.06756), and
+pointwise maximal leakage does not compose in this way: both are refused.
+
+The order, all under a lock: read; refuse; read and check the data; append the cost and flush it to
+the disk; only then draw. A crash after that leaves the budget spent and nothing published. Nothing
+is ever paid back. A last line that was not written to its end refuses everything until somebody
+looks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+from typing import IO, Any
+
+from pmldesign.errors import FileError, InfeasibleError, InvalidInputError
+from pmldesign.files.atomic import PathName, sync_folder
+from pmldesign.release.budget import Budget, Cost, budget_text, cost_of, cost_text
+from pmldesign.release.noise.exact import ExactNoise
+
+FORMAT = 1
+
+
+class Account:
+    """An open ledger, locked."""
+
+    def __init__(self, handle: IO[bytes], path: Path, head: dict[str, Any], spent: Cost) -> None:
+        self._handle, self._path, self._head, self._spent = handle, path, head, spent
+
+    @property
+    def budget(self) -> Budget:
+        """The limits."""
+        return Budget(*(self._head[key] for key in ("epsilon", "delta", "pure")))
+
+    def require(self, noise: ExactNoise) -> Cost:
+        """The cost of a release, if the budget has room for it.
+
+        Raises:
+            InvalidInputError: the release does not compose, or is about another unit of privacy.
+            InfeasibleError: there is no room.
+        """
+        unit = unit_of(noise)
+        if unit != self._head["unit"]:
+            raise InvalidInputError(
+                f"the ledger {str(self._path)!r} is about {self._head['unit']}, the release about "
+                f"{unit}; keep a ledger for each"
+            )
+        cost = cost_of(noise)
+        total = Cost(self._spent.pure + cost.pure, self._spent.squared_ratio + cost.squared_ratio)
+        if not self.budget.allows(total.pure, total.squared_ratio):
+            raise InfeasibleError(
+                f"the budget has no room: this release has {cost_text(cost)}, those before it have "
+                f"{cost_text(self._spent)}, the budget is {budget_text(self.budget)}; take a "
+                "smaller epsilon"
+            )
+        return cost
+
+    def spend(self, cost: Cost, what: str) -> None:
+        """Write the cost down; nothing may be drawn before this returns.
+
+        Raises:
+            FileError: the system refuses to write.
+        """
+        entry = {
+            "release": what,
+            "pure": str(cost.pure),
+            "squared_ratio": str(cost.squared_ratio),
+        }
+        _append(self._handle, self._path, entry)
+
+
+@contextmanager
+def open_ledger(
+    path: PathName, *, data: PathName, noise: ExactNoise, budget: Budget | None
+) -> Iterator[Account]:
+    """Lock the ledger of a data set; a new one begins with the budget.
+
+    Raises:
+        FileError: it cannot be read or written, or is damaged.
+        InvalidInputError: no budget, or another one than it began with, or other data.
+    """
+    path, name = Path(path), str(Path(data).resolve())
+    cost_of(noise)
+    if budget is None and not path.exists():
+        raise _no_budget(path)
+    try:
+        handle = path.open("a+b")
+    except OSError as error:
+        raise FileError(
+            f"cannot open the ledger {str(path)!r}: {error.strerror or error}"
+        ) from None
+    with handle:
+        _lock(handle)
+        entries = _read(handle, path)
+        if not entries:
+            if budget is None:
+                raise _no_budget(path)
+            head = {"ledger": FORMAT, "data": name, "unit": unit_of(noise), **vars(budget)}
+            _append(handle, path, head)
+            entries = [head]
+        head, *releases = entries
+        if head["data"] != name:
+            raise InvalidInputError(f"the ledger {str(path)!r} is about {head['data']!r}")
+        account = Account(handle, path, head, _total(releases, path))
+        if budget is not None and budget != account.budget:
+            raise InvalidInputError(
+                f"the ledger {str(path)!r} began with {budget_text(account.budget)}; a budget is "
+                "fixed beforehand: leave --budget out"
+            )
+        yield account
+
+
+def unit_of(noise: ExactNoise) -> str:
+    """The unit of privacy, in words."""
+    k = noise.rows_per_person
+    rows = "1 row a person" if k == 1 else f"{k} rows a person"
+    return f"{noise.mechanism.neighbours.value} neighbours with {rows}"
+
+
+def _total(releases: list[dict[str, Any]], path: Path) -> Cost:
+    try:
+        pure = sum((Fraction(entry["pure"]) for entry in releases), Fraction(0))
+        ratio = sum((Fraction(entry["squared_ratio"]) for entry in releases), Fraction(0))
+    except (KeyError, TypeError, ValueError):
+        raise _damaged(path) from None
+    return Cost(pure, ratio)
+
+
+def _read(handle: IO[bytes], path: Path) -> list[dict[str, Any]]:
+    handle.seek(0)
+    content = handle.read()
+    if not content:
+        return []
+    try:
+        if not content.endswith(b"\n"):
+            raise ValueError
+        entries = [json.loads(line) for line in content.splitlines()]
+        head = entries[0]
+        if head["ledger"] != FORMAT or not all(isinstance(entry, dict) for entry in entries):
+            raise ValueError
+        Budget(head["epsilon"] + 0.0, head["delta"] + 0.0, head["pure"] + 0.0)
+        str(head["data"] + head["unit"])
+    except (ValueError, KeyError, TypeError):
+        raise _damaged(path) from None
+    return entries
+
+
+def _damaged(path: Path) -> FileError:
+    return FileError(
+        f"the ledger {str(path)!r} is damaged, perhaps its last line was not written to the end; "
+        "what was spent is not known, so nothing is released"
+    )
+
+
+def _no_budget(path: Path) -> InvalidInputError:
+    return InvalidInputError(f"{str(path)!r} is a new ledger; give --budget epsilon=3,delta=1e-6")
+
+
+def _append(handle: IO[bytes], path: Path, entry: dict[str, Any]) -> None:
+    try:
+        handle.write(json.dumps(entry).encode() + b"\n")
+        handle.flush()
+        os.fsync(handle.fileno())
+    except OSError as error:
+        raise FileError(
+            f"cannot write the ledger {str(path)!r}: {error.strerror or error}"
+        ) from None
+    sync_folder(path.resolve().parent)
+
+
+def _lock(handle: IO[bytes]) -> None:
+    try:
+        import fcntl
+    except ImportError:
+        raise FileError("a ledger needs file locks, which this system does not have") from None
+    fcntl.flock(handle, fcntl.LOCK_EX)

@@ -1,0 +1,102 @@
+"""The manifest: what a reader of a published table may and must know, and nothing of the data.
+
+It has the guarantee, the noise, the sensitivity as an exact fraction, and hashes of what was
+agreed beforehand. Never in it: the number of records under add-remove, times, errors, which way a
+computation took, or anything else that depends on the data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from fractions import Fraction
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from pmldesign.privacy.noise import Noise
+from pmldesign.release.noise.exact import ExactNoise
+from pmldesign.release.noise.integers import Image
+from pmldesign.release.noise.sampler import Sampler, draw, library_version
+from pmldesign.release.people.schema import Schema
+
+FORMAT = 1
+PROBES = 3
+
+
+def manifest_of(
+    noise: ExactNoise,
+    *,
+    schema: Schema | None,
+    level: float,
+    simultaneous: bool,
+    post_processing: list[str],
+    sampler: Sampler = draw,
+) -> dict[str, Any]:
+    """What is published beside a table, ready for JSON."""
+    made, guarantee = noise.mechanism, noise.guarantee
+    m, n = made.workload.shape
+    laplace = made.noise is Noise.LAPLACE
+    private = sampler is draw
+    promise = {key: getattr(guarantee, key) for key in guarantee.__dataclass_fields__}
+    return {
+        "format": FORMAT,
+        "pmldesign": version("pmldesign"),
+        "workload": made.workload.name,
+        "queries": m,
+        "cells": n,
+        "guarantee": {
+            "kind": type(guarantee).__name__,
+            **promise,
+            "neighbours": made.neighbours.value,
+            "rows_per_person": noise.rows_per_person,
+            "words": _words(noise) if private else "none: the noise is not private",
+        },
+        "noise": {
+            "law": f"discrete {made.noise.value}",
+            "parameter": noise.scale,
+            "sigma": None if laplace else noise.continuous,
+            "measurements": int(noise.lattice.units.size),
+            "sampler": library_version() if private else "not private: for tests",
+        },
+        "lattice": {
+            "bits": noise.bits,
+            "unit": float(noise.lattice.units.max()),
+            "sensitivity": str(Fraction(noise.sensitivity)),
+            "of": "the l1 norm, in units" if laplace else "the squared l2 norm, in squared units",
+            "exact": noise.exact,
+            "bias_of_an_entry": noise.lattice.bias,
+        },
+        "intervals": {"level": level, "simultaneous": simultaneous},
+        "post_processing": post_processing,
+        "sha256": {
+            "strategy": _image_digest(noise.lattice.image, n),
+            "workload": _image_digest(made.workload.matvec, n),
+            "schema": None if schema is None else schema.digest,
+        },
+    }
+
+
+def _words(noise: ExactNoise) -> str:
+    """The guarantee, and what a record is where a person has several."""
+    promise = noise.guarantee.describe(noise.mechanism.workload.shape[1])
+    k = noise.rows_per_person
+    if k == 1:
+        return promise
+    return f"{promise} All {k} records of one person count as one record here."
+
+
+def as_text(content: dict[str, Any]) -> str:
+    """The manifest as JSON."""
+    return json.dumps(content, indent=2, allow_nan=False) + "\n"
+
+
+def _image_digest(image: Image, cells: int) -> str:
+    """SHA-256 of the images of fixed vectors of whole numbers."""
+    vectors = np.random.default_rng(0).integers(0, 2**10, (PROBES, cells))
+    digest = hashlib.sha256(f"{cells}".encode())
+    for vector in vectors:
+        whole = image(vector)
+        digest.update(",".join(f"{float(v):.9e}" for v in whole).encode())
+    return digest.hexdigest()

@@ -1,0 +1,1 @@
+"""Exact noise: strategies of whole numbers, and samplers that draw on them."""

@@ -1,0 +1,220 @@
+r"""Exact noise on a lattice strategy, at the scale that keeps the guarantee of the design.
+
+Laplace. eta_i discrete Laplace of parameter b in units of the lattice. With Delta the largest l1
+distance of Z x of neighbours, P(y | x) / P(y | x') <= e^(Delta / b), and b is rounded upwards:
+Fraction(Delta) / Fraction(b) <= Fraction(epsilon). Corollary 1 for PML holds likewise, for all
+normalisers are equal. The variance 2 q / (1 - q)^2, q = e^(-1/b), is below 2 b^2.
+
+Gaussian. eta_i discrete Gaussian of parameter s, s^2 = sigma^2 + 4, sigma that of the continuous
+Gaussian on Z x. For X continuous around z = Z x and Y the discrete Gaussian of parameter 2 around
+X, the normaliser of Y is within 1 +- 1.03e-34 of its mean. For m measurements the law of Y is thus
+pointwise within e^(+-kappa), kappa = 2.06e-34 m, of the discrete Gaussian of parameter s around z:
+
+    delta(epsilon) <= e^kappa delta_sigma(epsilon - 2 kappa),
+
+the same for PML. The sensitivity counts 2^-40 more than it is, which covers kappa many times.
+
+Without a calibration (PML with a vacuous guarantee, or none) there is no release.
+
+References:
+    Canonne, Kamath and Steinke, The discrete Gaussian for differential privacy, 2020.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from pmldesign.errors import InvalidInputError, PmldesignError
+from pmldesign.factorization import Factorization
+from pmldesign.mechanisms import Mechanism
+from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale
+from pmldesign.privacy.calibration import calibrate
+from pmldesign.privacy.guarantees import ApproxDP, Guarantee, PureDP
+from pmldesign.privacy.noise import Noise
+from pmldesign.release.noise.lattice import ROUNDING, Lattice, on_lattice, total_image
+from pmldesign.release.noise.sampler import LARGEST_SCALE, Sampler, draw, privacy_map
+from pmldesign_solvers.operators.operator import Array
+
+SMOOTHING = 4.0
+"""r^2 of the discrete Gaussian that rounds the continuous one."""
+BITS = (30, 40, 48)
+"""k: rounding costs 2^-k times the condition of R; 30 is enough for nearly all, and the condition
+of monomials (9e3) needs 40."""
+AGREEMENT = 1e-9
+"""The library rounds its losses upwards, by a few units in the last place."""
+CLOSE = 1e-6
+"""The error on the lattice is above that of the design by this part at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class ExactNoise:
+    """A mechanism whose measurements are whole numbers with exact noise.
+
+    Attributes:
+        mechanism: the design: what is asked, its strategy, noise and guarantee.
+        lattice: Z and its units.
+        bits: k.
+        sensitivity: l1 distance (Laplace) or squared l2 distance (Gaussian) of Z x of neighbours.
+        exact: whether that is exact, or rounded upwards.
+        rows_per_person: how many records of one person count as one change.
+        scale: b, or s, in units of the lattice.
+        continuous: sigma, likewise; b for Laplace noise.
+    """
+
+    mechanism: Mechanism
+    lattice: Lattice
+    bits: int
+    sensitivity: int
+    exact: bool
+    rows_per_person: int
+    scale: float
+    continuous: float
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised."""
+        assert self.mechanism.calibration is not None
+        return self.mechanism.calibration.guarantee
+
+    @property
+    def squared_ratio(self) -> Fraction:
+        """mu^2 = Delta^2 / sigma^2 of Gaussian noise, as composition needs it."""
+        square = Fraction(self.sensitivity) * self.rows_per_person**2
+        return square / Fraction(self.continuous) ** 2
+
+    @property
+    def pure_epsilon(self) -> Fraction:
+        """Delta / b of Laplace noise."""
+        return Fraction(self.sensitivity) * self.rows_per_person / Fraction(self.scale)
+
+    @property
+    def noise_scale(self) -> float:
+        """The parameter b or s in the units of the strategy, the largest of the measurements."""
+        return self.scale * float(self.lattice.units.max())
+
+    @property
+    def factorization(self) -> Factorization:
+        """The lattice strategy on the workload."""
+        made = self.mechanism
+        return Factorization(made.workload, self.lattice.estimator, made.neighbours)
+
+    def measure(self, histogram: Array, *, sampler: Sampler = draw) -> Array:
+        """What the release knows of R x: the only place that data and noise meet.
+
+        Args:
+            histogram: x, whole numbers, shape (n,).
+            sampler: another one is for tests alone, and gives no privacy.
+
+        Returns:
+            diag(units) (Z x + eta), without the part of a public total; shape (r,).
+        """
+        whole = np.asarray(histogram, dtype=np.int64)
+        clean = self.lattice.image(whole)
+        noise = sampler(self.mechanism.noise, self.scale, len(clean))
+        noisy = clean.astype(object) + noise.astype(object)
+        if self.mechanism.neighbours == "replace":
+            ones = total_image(self.lattice, len(whole))
+            if ones is not None:
+                total, cells = int(whole.sum()), len(whole)
+                noisy = (noisy * cells - ones.astype(object) * total) / cells
+        return np.asarray(noisy.astype(np.float64) * self.lattice.units)
+
+
+def exact_noise(mechanism: Mechanism, *, rows_per_person: int = 1) -> ExactNoise:
+    """The mechanism on a lattice fine enough, with noise that keeps its guarantee exactly.
+
+    Args:
+        mechanism: a strategy with calibrated noise.
+        rows_per_person: k: neighbours differ in k records; 1 under PML.
+
+    Raises:
+        InvalidInputError: there is no guarantee, or no noise, or k does not fit the guarantee.
+    """
+    if mechanism.calibration is None or mechanism.scale == 0:
+        raise InvalidInputError("a release needs a guarantee that asks for noise; give epsilon")
+    guarantee = mechanism.calibration.guarantee
+    if rows_per_person != 1 and not isinstance(guarantee, PureDP | ApproxDP):
+        raise InvalidInputError(
+            f"rows_per_person must be 1 under PML, got {rows_per_person}: the rows of one person "
+            "depend on each other; take differential privacy"
+        )
+    kind, strategy = mechanism.noise, mechanism.strategy
+    wanted = rows_per_person * mechanism.scale * mechanism.factorization.unit_error(kind, 2)
+    best = None
+    for bits in BITS:
+        lattice = on_lattice(strategy, mechanism.workload, bits)
+        noisy = calibrated_on(mechanism, lattice, bits, rows_per_person)
+        if noisy.scale > LARGEST_SCALE:
+            break
+        best = noisy
+        if lattice.bias > 0:
+            continue  # the finest lattice has the smallest
+        if noisy.noise_scale * noisy.factorization.unit_error(kind, 2) <= wanted * (1 + CLOSE):
+            break
+    if best is None:
+        raise InvalidInputError(
+            f"the noise is {noisy.scale:.3g} units of the lattice, more than 2^55; take a larger "
+            "epsilon"
+        )
+    return best
+
+
+def calibrated_on(mechanism: Mechanism, lattice: Lattice, bits: int, rows: int) -> ExactNoise:
+    """The noise on a given lattice, for `rows` records of a person."""
+    assert mechanism.calibration is not None
+    guarantee, kind = mechanism.calibration.guarantee, mechanism.noise
+    sensitivity, exact = lattice.sensitivity(mechanism.neighbours, kind)
+    if kind is Noise.LAPLACE and isinstance(guarantee, PureDP | ApproxDP):
+        scale = continuous = laplace_parameter(sensitivity * rows, guarantee.epsilon)
+        return ExactNoise(mechanism, lattice, bits, sensitivity, exact, rows, scale, continuous)
+    if isinstance(guarantee, ApproxDP):
+        distance = rows * math.sqrt(sensitivity) * (1 + ROUNDING)
+        sigma = analytic_gaussian_scale(distance, epsilon=guarantee.epsilon, delta=guarantee.delta)
+    else:
+        found = calibrate(lattice.measured, guarantee, noise=kind)
+        sigma = found.scale * (1 + ROUNDING) * (1 + lattice.distortion) / lattice.units.min()
+    scale = sigma if kind is Noise.LAPLACE else gaussian_parameter(sigma)
+    return ExactNoise(mechanism, lattice, bits, sensitivity, exact, rows, scale, float(sigma))
+
+
+def require_agreement(noise: ExactNoise) -> None:
+    """Ask the library that samples what its noise protects, before anything is spent.
+
+    Raises:
+        PmldesignError: it is not installed, or its privacy map promises less than this module.
+    """
+    distance = noise.sensitivity * noise.rows_per_person
+    expected = float(noise.pure_epsilon)
+    if noise.mechanism.noise is Noise.GAUSSIAN:
+        distance *= noise.rows_per_person
+        expected = float(Fraction(distance) / (2 * Fraction(noise.scale) ** 2))
+    if noise.mechanism.noise is Noise.LAPLACE and distance >= 2**62:
+        return  # its distances have 64 bits
+    said = privacy_map(noise.mechanism.noise, noise.scale, distance)
+    if not said <= expected * (1 + AGREEMENT):
+        raise PmldesignError(
+            f"OpenDP says that the noise has a loss of {said!r}, here it is {expected!r}; nothing "
+            "is released"
+        )
+
+
+def laplace_parameter(sensitivity: int, epsilon: float) -> float:
+    """Smallest float b with Fraction(sensitivity) / Fraction(b) <= Fraction(epsilon)."""
+    ratio = Fraction(sensitivity) / Fraction(epsilon)
+    scale = float(ratio)
+    while Fraction(scale) < ratio:
+        scale = math.nextafter(scale, math.inf)
+    return scale
+
+
+def gaussian_parameter(sigma: float) -> float:
+    """A float s with s^2 >= sigma^2 + 4."""
+    target = Fraction(sigma) ** 2 + Fraction(SMOOTHING)
+    scale = math.sqrt(target)
+    while Fraction(scale) ** 2 < target:
+        scale = math.nextafter(scale, math.inf)
+    return scale

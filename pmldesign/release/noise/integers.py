@@ -1,0 +1,74 @@
+"""Products of matrices and vectors of whole numbers, exact whatever their size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[Any]
+"""int64, or Python integers where 64 bits are too few."""
+Image = Callable[[Integers], Integers]
+"""x -> Z x for whole numbers x."""
+
+ROWS = 2**12
+"""Of so many rows the sums of squares of 25 bits stay below 2^62."""
+
+EXACT_FLOAT, EXACT_INT64 = 2**53, 2**62
+
+
+def times(matrix: Integers, x: Integers) -> Integers:
+    """Z x for x of shape (n,) or (n, c)."""
+    bound = int(np.abs(matrix).max(initial=0)) * _mass(x)
+    if bound < EXACT_FLOAT and x.dtype != object:
+        product = matrix.astype(np.float64) @ x.astype(np.float64)
+        return np.asarray(product).astype(np.int64)
+    if bound < EXACT_INT64:
+        return np.asarray(matrix.astype(np.int64) @ x.astype(np.int64))
+    return np.asarray(matrix.astype(object) @ x.astype(object))
+
+
+def scaled(x: Integers, factors: Integers) -> Integers:
+    """diag(factors) x for x of shape (n,) or (n, c)."""
+    bound = int(np.abs(factors).max(initial=0)) * int(np.abs(x).max(initial=0))
+    kind: Any = np.int64 if bound < EXACT_INT64 else object
+    return np.asarray((x.T.astype(kind) * factors.astype(kind)).T)
+
+
+def contrasts(x: Integers) -> Integers:
+    """Row k = 1 ... n - 1 compares value k with all before: (1, ..., 1, -k, 0, ...) x."""
+    bound = len(x) * _mass(x)
+    values = x.astype(np.int64 if bound < EXACT_INT64 else object)
+    k = np.arange(1, len(x)).reshape(-1, *[1] * (x.ndim - 1)).astype(values.dtype)
+    return np.asarray(np.cumsum(values, axis=0)[:-1] - k * values[1:])
+
+
+def largest_square_column(matrix: Integers) -> int:
+    """Largest squared l2 norm of a column of Z, entries up to 2^49."""
+    total: Integers = np.zeros(matrix.shape[1], dtype=object)
+    for start in range(0, len(matrix), ROWS):
+        rows = matrix[start : start + ROWS]
+        high, low = rows >> 24, rows & (2**24 - 1)
+        for part, weight in ((high * high, 2**48), (high * low, 2**25), (low * low, 1)):
+            total = total + part.sum(axis=0).astype(object) * weight
+    return int(total.max())
+
+
+def largest_absolute_column(matrix: Integers) -> int:
+    """Largest l1 norm of a column of Z, entries up to 2^49."""
+    total: Integers = np.zeros(matrix.shape[1], dtype=object)
+    for start in range(0, len(matrix), ROWS):
+        total = total + np.abs(matrix[start : start + ROWS]).sum(axis=0).astype(object)
+    return int(total.max())
+
+
+def _mass(x: Integers) -> int:
+    """Largest l1 norm of a column of x, as a Python integer."""
+    if x.size == 0:
+        return 0
+    largest = int(np.abs(x).max())
+    if largest * len(x) < EXACT_INT64:
+        return int(np.abs(x.astype(np.int64)).sum(axis=0).max())
+    return largest * len(x)

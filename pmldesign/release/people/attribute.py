@@ -1,0 +1,156 @@
+"""An attribute of people: its labels, and which of them a value has."""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pmldesign.arguments import finite_matrix
+from pmldesign.errors import InvalidInputError
+
+RESERVED = set("*+:,=")
+LONGEST_VALUE = 40
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One attribute of a person.
+
+    Attributes:
+        name: as in the data.
+        labels: of its values, in order.
+        cuts: ends of the bins; None where values are keys.
+        outside: "refuse", "drop", or the label that takes all other values.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    cuts: tuple[float, ...] | None
+    outside: str
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {label: number for number, label in enumerate(self.labels)}
+
+    def code(self, value: Any) -> int:
+        """The number of a value's label; -1 for one that is dropped.
+
+        Raises:
+            InvalidInputError: the value is outside, and that is refused.
+        """
+        number, problem = self._inside(value)
+        if number is not None:
+            return number
+        if self.outside == "refuse":
+            raise InvalidInputError(problem)
+        return -1 if self.outside == "drop" else self._numbers[self.outside]
+
+    def _inside(self, value: Any) -> tuple[int | None, str]:
+        if value is None or value == "":
+            return None, "there is no value"
+        shown = repr(str(value)[:LONGEST_VALUE])
+        if self.cuts is None:
+            some = ", ".join(self.labels[:6]) + (" ..." if len(self.labels) > 6 else "")
+            return self._numbers.get(key_text(value)), f"{shown} is none of the keys {some}"
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            return None, f"{shown} is not a number"
+        if not self.cuts[0] <= number < self.cuts[-1]:
+            return None, f"{shown} is outside [{self.cuts[0]:g}, {self.cuts[-1]:g})"
+        return bisect_right(self.cuts, number) - 1, ""
+
+    def range_label(self, start: int, stop: int) -> str:
+        """What the values start ... stop - 1 are called together."""
+        if stop - start == 1:
+            return self.labels[start]
+        if stop - start == len(self.labels):
+            return "*"
+        if stop == start:
+            return "none"
+        if self.cuts is not None and stop < len(self.cuts):
+            return f"[{self.cuts[start]:g}, {self.cuts[stop]:g})"
+        return f"{self.labels[start]}..{self.labels[stop - 1]}"
+
+
+def key_text(value: Any) -> str:
+    """A value as a key: whole numbers without a point, truth values as in JSON."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def as_attribute(entry: Any, outside: Any) -> Attribute:
+    """The attribute that a dictionary describes.
+
+    Args:
+        entry: with "name", and "keys" or "cuts".
+        outside: what happens to other values, where the entry does not say it.
+
+    Raises:
+        InvalidInputError: what is wrong, and what is allowed.
+    """
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str):
+        raise InvalidInputError('every attribute needs a "name"')
+    name = entry["name"]
+    if not name.strip() or name != name.strip() or RESERVED & set(name) or not name.isprintable():
+        raise InvalidInputError(f"attribute {name!r}: a name is printable text without * + : , =")
+    only_known(entry, {"name", "keys", "cuts", "outside"}, f"attribute {name!r}")
+    if ("keys" in entry) == ("cuts" in entry):
+        raise InvalidInputError(f'attribute {name!r} needs either "keys" or "cuts"')
+    outside = entry.get("outside", outside)
+    if not isinstance(outside, str) or not outside:
+        raise InvalidInputError(
+            f'attribute {name!r}: outside must be "refuse", "drop" or a key, got {outside!r}'
+        )
+    cuts = None
+    if "cuts" in entry:
+        cuts = _cuts(name, entry["cuts"])
+        pairs = itertools.pairwise(cuts)
+        labels = [f"[{low:.15g}, {high:.15g})" for low, high in pairs]
+    else:
+        labels = _keys(name, entry["keys"])
+    if outside not in ("refuse", "drop", *labels):
+        labels.append(outside)
+    return Attribute(name, tuple(labels), cuts, outside)
+
+
+def _keys(name: str, keys: Any) -> list[str]:
+    if not isinstance(keys, list) or not keys:
+        raise InvalidInputError(f"attribute {name!r}: keys must be a list of at least one key")
+    labels = [key_text(key) for key in keys if isinstance(key, str | int | float)]
+    wrong = len(labels) < len(keys) or "" in labels or len(set(labels)) < len(labels)
+    if wrong or not all(label.isprintable() for label in labels) or "*" in labels:
+        raise InvalidInputError(
+            f"attribute {name!r}: keys must be different printable texts or numbers, not '*'"
+        )
+    return labels
+
+
+def _cuts(name: str, cuts: Any) -> tuple[float, ...]:
+    numbers = isinstance(cuts, list) and all(type(cut) in (int, float) for cut in cuts)
+    if not numbers or len(cuts) < 2:
+        raise InvalidInputError(f"attribute {name!r}: cuts must be a list of at least two numbers")
+    values = tuple(finite_matrix(f"cuts of {name!r}", cuts)[0].tolist())
+    if any(a >= b for a, b in itertools.pairwise(values)):
+        raise InvalidInputError(f"attribute {name!r}: cuts must increase, got {list(values)}"[:200])
+    return values
+
+
+def only_known(entry: Mapping[str, Any], known: set[str], what: str) -> None:
+    """Refuse keys that nothing is known of.
+
+    Raises:
+        InvalidInputError: there is one.
+    """
+    unknown = sorted(set(entry) - known)
+    if unknown:
+        raise InvalidInputError(
+            f"{what} has {str(unknown[0])!r}; known are {', '.join(sorted(known))}"
+        )

@@ -1,0 +1,165 @@
+"""Rows of people, counted: from .csv, .parquet, .arrow, or any data frame (narwhals).
+
+The data frame library counts the different combinations of values, and what follows sees these
+alone. Files are counted by the streaming engine of polars, so that memory does not depend on their
+length: numbers between cuts become the lower cut before they are counted. The values of a .csv are
+text: "007" is not 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pmldesign.errors import FileError, InvalidInputError, PmldesignError, printable
+from pmldesign.files.messages import file_name, reason
+
+BATCH = 1_000_000
+"""Rows of a data frame that are counted at a time."""
+SCANNERS = {
+    ".csv": "scan_csv",
+    ".parquet": "scan_parquet",
+    ".arrow": "scan_ipc",
+    ".feather": "scan_ipc",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Different combinations of values: (values..., how many, first row) each, rows from 1."""
+
+    rows: list[tuple[Any, ...]]
+
+
+def is_people(path: Path) -> bool:
+    """Whether a file of this name can hold people."""
+    return path.suffix.lower() in SCANNERS
+
+
+def batches(
+    data: Any, columns: Sequence[str], cuts: Mapping[str, Sequence[float]] | None = None
+) -> Iterator[Batch]:
+    """The rows of people, counted; a file is a single batch.
+
+    Args:
+        data: a path, or a data frame (pandas, polars, pyarrow ...).
+        columns: their names.
+        cuts: of columns of which only the bin of a number matters.
+
+    Raises:
+        FileError: a file that cannot be read.
+        InvalidInputError: a column is missing, or this is no data frame.
+    """
+    _require(columns, column_names(data))
+    if isinstance(data, str | Path):
+        yield _counted_file(Path(data), columns, cuts or {})
+        return
+    frame = _frame(data)
+    for start in range(0, len(frame), BATCH):
+        yield _counted(frame[start : start + BATCH], columns, start)
+
+
+def column_names(data: Any) -> list[str]:
+    """The columns of a table of people."""
+    if isinstance(data, str | Path):
+        with _reading(Path(data)):
+            return list(_scan(Path(data)).collect_schema().names())
+    return list(_frame(data).columns)
+
+
+def _counted(frame: Any, columns: Sequence[str], start: int) -> Batch:
+    import narwhals as nw
+
+    renamed = frame.select([nw.col(name).alias(f"c{i}") for i, name in enumerate(columns)])
+    keys = renamed.columns
+    counted = (
+        renamed.with_row_index("row")
+        .group_by(*keys, drop_null_keys=False)
+        .agg(nw.len().alias("count"), (nw.col("row").min() + 1 + start).alias("first"))
+    )
+    return Batch(counted.select([*keys, "count", "first"]).rows())
+
+
+def _counted_file(path: Path, columns: Sequence[str], cuts: Mapping[str, Sequence[float]]) -> Batch:
+    import polars as pl
+
+    with _reading(path):
+        rows = _scan(path)
+        types = rows.collect_schema()
+        keys = []
+        for i, name in enumerate(columns):
+            key = pl.col(name)
+            if name in cuts:
+                key = _lower_cut(key, cuts[name], text=types[name] == pl.String)
+            keys.append(key.alias(f"c{i}"))
+        counted = (
+            rows.select(keys)
+            .with_row_index("row", offset=1)
+            .group_by([f"c{i}" for i in range(len(columns))])
+            .agg(pl.len().alias("count"), pl.col("row").min().alias("first"))
+            .collect(engine="streaming")
+        )
+        return Batch(counted.rows())
+
+
+def _lower_cut(key: Any, cuts: Sequence[float], *, text: bool) -> Any:
+    """The cut below a number; what is no number within the cuts stays as it is."""
+    import polars as pl
+
+    number = key.cast(pl.Float64, strict=False)
+    lower: Any = pl.when(number >= cuts[-1]).then(None)  # so is NaN, the largest number here
+    for cut in reversed(cuts[:-1]):
+        lower = lower.when(number >= cut).then(pl.lit(float(cut)))
+    found = lower.otherwise(None)
+    if text:
+        return pl.when(found.is_not_null()).then(found.cast(pl.String)).otherwise(key)
+    return pl.coalesce(found, number)
+
+
+def _require(columns: Sequence[str], present: Sequence[str]) -> None:
+    missing = [name for name in columns if name not in present]
+    if missing:
+        listed = printable(", ".join(map(str, present)))[:100] or "none"
+        raise InvalidInputError(f"the data have no column {missing[0]!r}; columns are {listed}")
+
+
+def _frame(data: Any) -> Any:
+    import narwhals as nw
+
+    try:
+        return nw.from_native(data, eager_only=True)
+    except TypeError:
+        raise InvalidInputError(
+            f"data must be a path or a data frame, got {type(data).__name__}"
+        ) from None
+
+
+def _scan(path: Path) -> Any:
+    try:
+        import polars
+    except ImportError:
+        raise PmldesignError(
+            "tables of people are read by polars; install it with pip install 'pmldesign[release]'"
+        ) from None
+    if path.suffix.lower() not in SCANNERS:
+        raise FileError(f"{str(path)!r}: a table of people ends in {', '.join(SCANNERS)}")
+    if not path.is_file():
+        raise FileError(f"cannot read {str(path)!r}: there is no such file")
+    scan = getattr(polars, SCANNERS[path.suffix.lower()])
+    return scan(path, infer_schema=False) if path.suffix.lower() == ".csv" else scan(path)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Errors of the reader as one line with the name of the file."""
+    try:
+        yield
+    except PmldesignError:
+        raise
+    except Exception as error:  # on damaged files the parsers raise whatever they stumble upon
+        raise FileError(
+            f"{file_name(path)} is damaged or no table of people: {reason(error)}"
+        ) from None

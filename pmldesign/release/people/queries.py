@@ -1,0 +1,104 @@
+"""Queries by names of attributes: "sex*age + region", "age:prefix", "sex*age:all-range".
+
+    queries = product { "+" product }
+    product = factor { "*" factor }
+    factor  = attribute [ ":" ranges ]         ranges: histogram (the default), prefix, all-range,
+                                               window,W, total
+
+A product asks for every combination; attributes that it does not name are summed over, and `total`
+alone is the number of records. The text becomes one of `workloads.parsing` over all attributes, in
+the order of the schema.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+
+import numpy as np
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.release.people.schema import Schema
+from pmldesign.workloads import RangeWorkload, Workload, parse_workload
+
+RANGES = ("histogram", "total", "prefix", "all-range", "window")
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Queries on the cells of a schema.
+
+    Attributes:
+        text: as the user wrote it.
+        schema: its attributes.
+        parts: for each product the text of its factor for each attribute.
+    """
+
+    text: str
+    schema: Schema
+    parts: tuple[tuple[str, ...], ...]
+
+    @cached_property
+    def workload(self) -> Workload:
+        """A, called as the user wrote it."""
+        parsed = parse_workload("+".join("*".join(part) for part in self.parts))
+        parsed.name = self.text
+        return parsed
+
+    def labels(self) -> dict[str, list[str]]:
+        """For each attribute the label of every query, "*" where it is summed over."""
+        columns: dict[str, list[str]] = {name: [] for name in self.schema.names}
+        for part in self.parts:
+            own = [self._factor_labels(i, factor) for i, factor in enumerate(part)]
+            rows = [len(labels) for labels in own]
+            for i, name in enumerate(self.schema.names):
+                inner = math.prod(rows[i + 1 :])
+                once = np.repeat(np.array(own[i], dtype=object), inner)
+                columns[name] += np.tile(once, math.prod(rows[:i])).tolist()
+        return columns
+
+    def _factor_labels(self, index: int, factor: str) -> list[str]:
+        attribute, ranges = self.schema.attributes[index], parse_workload(factor)
+        assert isinstance(ranges, RangeWorkload)
+        if factor.startswith("total"):
+            return ["*"]
+        pairs = zip(ranges.starts.tolist(), ranges.stops.tolist(), strict=True)
+        return [attribute.range_label(start, stop) for start, stop in pairs]
+
+
+def parse_queries(text: str, schema: Schema) -> Queries:
+    """The queries that a text with names of attributes means.
+
+    Raises:
+        InvalidInputError: an unknown attribute or kind of ranges, or an attribute named twice.
+    """
+    return Queries(text, schema, tuple(_product(part, schema) for part in text.split("+")))
+
+
+def _product(text: str, schema: Schema) -> tuple[str, ...]:
+    sizes = dict(zip(schema.names, schema.sizes, strict=True))
+    factors: dict[str, str] = {}
+    for part in (piece.strip() for piece in text.split("*")):
+        name, colon, ranges = (piece.strip() for piece in part.partition(":"))
+        if part == "total" and part not in sizes:
+            continue
+        if name not in sizes:
+            close = get_close_matches(name, sizes, n=1)
+            hint = f"did you mean {close[0]!r}? " if close else ""
+            raise InvalidInputError(
+                f"the schema has no attribute {name[:60]!r}; {hint}it has {', '.join(sizes)}"[:300]
+            )
+        if name in factors:
+            raise InvalidInputError(f"attribute {name!r} is named twice in {text.strip()[:60]!r}")
+        kind, *arguments = (
+            [piece.strip() for piece in ranges.split(",")] if colon else ["histogram"]
+        )
+        if kind not in RANGES:
+            raise InvalidInputError(
+                f"{part[:60]!r}: {kind!r} is none of {', '.join(RANGES)}; write for example "
+                f"{name}:prefix"
+            )
+        factors[name] = ",".join([f"{kind}:{sizes[name]}", *arguments])
+    return tuple(factors.get(name, f"total:{size}") for name, size in sizes.items())

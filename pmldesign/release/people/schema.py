@@ -1,0 +1,132 @@
+"""The schema: which attributes people have, which values, and what happens to all others.
+
+    {"attributes": [{"name": "sex", "keys": ["F", "M"]},
+                    {"name": "age", "cuts": [0, 18, 35, 50, 65, 120]}],
+     "outside": "refuse", "rows_per_person": 1}
+
+A cell of the histogram is a combination of values, the last attribute fastest. `cuts` are bins
+[0, 18), [18, 35) ...; `outside` is "refuse", "drop", or a key that takes all other values, for all
+attributes or in one of them. Drafts (`draft_schema`) have labels from the data in them: they are
+marked "reviewed": false, and refused until somebody has looked at them and taken the mark away.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pmldesign.errors import FileError, InvalidInputError
+from pmldesign.files.atomic import PathName
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.release.people.attribute import Attribute, as_attribute, only_known
+from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What a table of people looks like.
+
+    Attributes:
+        attributes: the columns that count, in the order of the cells.
+        rows_per_person: how many rows belong to one person.
+        reviewed: whether somebody has looked at it.
+    """
+
+    attributes: tuple[Attribute, ...]
+    rows_per_person: int = 1
+    reviewed: bool = True
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of values of each attribute."""
+        return tuple(len(attribute.labels) for attribute in self.attributes)
+
+    @property
+    def cells(self) -> int:
+        """Number of cells of the histogram."""
+        return math.prod(self.sizes)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the attributes."""
+        return tuple(attribute.name for attribute in self.attributes)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of all that it says."""
+        parts = [[a.name, a.labels, a.cuts, a.outside] for a in self.attributes]
+        text = json.dumps([parts, self.rows_per_person], ensure_ascii=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def require_release(self, neighbours: Neighbours) -> None:
+        """Refuse a schema that is not reviewed, or does not fit the relation.
+
+        Raises:
+            InvalidInputError: a draft, or "drop" where the number of records is public.
+        """
+        if not self.reviewed:
+            raise InvalidInputError(
+                "the schema is a draft with labels from the data: check keys and cuts, which are "
+                'published, then take "reviewed": false out of it'
+            )
+        dropping = [a.name for a in self.attributes if a.outside == "drop"]
+        if dropping and neighbours is Neighbours.REPLACE:
+            raise InvalidInputError(
+                f'outside "drop" of attribute {dropping[0]!r} is for add-remove neighbours: where '
+                "the number of records is public, how many are kept would depend on the data; "
+                'take "refuse" or a key for all other values'
+            )
+
+
+def read_schema(path: PathName) -> Schema:
+    """The schema in a JSON file.
+
+    Raises:
+        FileError: missing, unreadable, or not JSON.
+        InvalidInputError: it is no schema.
+    """
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        why = getattr(error, "strerror", None) or f"not JSON: {error}"
+        raise FileError(f"cannot read the schema {str(path)!r}: {why}") from None
+    try:
+        return as_schema(content)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"schema {str(path)!r}: {error}") from None
+
+
+def as_schema(content: Any) -> Schema:
+    """The schema that a dictionary holds.
+
+    Raises:
+        InvalidInputError: what is wrong, and what is allowed.
+    """
+    if isinstance(content, Schema):
+        return content
+    known = {"attributes", "outside", "rows_per_person", "reviewed"}
+    if not isinstance(content, Mapping) or not isinstance(content.get("attributes"), list):
+        raise InvalidInputError('it needs "attributes", a list; see docs/release.md')
+    only_known(content, known, "the schema")
+    rows = content.get("rows_per_person", 1)
+    if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= 10**6:
+        raise InvalidInputError(f"rows_per_person must be a whole number from 1, got {rows!r}")
+    outside = content.get("outside", "refuse")
+    attributes = tuple(as_attribute(entry, outside) for entry in content["attributes"])
+    schema = Schema(attributes, rows, content.get("reviewed", True) is True)
+    repeated = [name for name in schema.names if schema.names.count(name) > 1]
+    if not attributes or repeated:
+        problem = f"attribute {repeated[0]!r} occurs twice" if repeated else "no attributes"
+        raise InvalidInputError(problem)
+    if schema.cells > MAX_PRODUCT_CELLS:
+        raise InvalidInputError(
+            f"it has {schema.cells} cells, more than the {MAX_PRODUCT_CELLS} of a histogram that "
+            "fits into memory; leave attributes out, or take fewer cuts"
+        )
+    return schema

@@ -1,0 +1,98 @@
+r"""Non-negative and whole numbers from released answers, consistent with each other.
+
+Non-negative: the histogram x >= 0 of which the answers are closest to the released ones, each in
+units of its standard deviation,
+
+    min_{x >= 0} sum_i ((a_i x - y_i) / s_i)^2,
+
+by L-BFGS-B (scipy) from the clamped estimate, so that it is never farther than that one. Where the
+number of records N is public, x is scaled to it.
+
+Whole: cells are rounded in their order so that every running sum is rounded to the nearest whole
+number. Ranges of cells move by at most 1, and non-negative cells stay non-negative.
+
+Intervals stay those of the noise, cut by what is known of every query alone (at least 0, whole);
+they are widened to hold the new estimate. A program over all intervals at once would not be valid.
+Nothing here sees the data.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import Bounds, minimize
+
+from pmldesign.workloads import MarginalsWorkload, RangeWorkload, Workload
+from pmldesign.workloads.union import UnionWorkload, by_attribute
+from pmldesign_solvers.operators.operator import Array
+
+STEPS = 300
+"""Of L-BFGS-B; 10^5 cells of ten people each took 45 to 1e-9 of the objective."""
+
+
+def nonnegative_cells(
+    workload: Workload, cells: Array, deviations: Array, *, total: int | None = None
+) -> Array:
+    """A histogram without negative cells that explains the answers, shape (n,).
+
+    Args:
+        workload: A, what was released.
+        cells: the estimate of x whose answers A x were released.
+        deviations: s, shape (m,); the answers with 0 are known from the public total.
+        total: N where it is public.
+    """
+    answers = workload.matvec(cells)
+    noisy = deviations > 0
+    weights = np.zeros(len(answers))
+    weights[noisy] = deviations[noisy] ** -2.0
+    weights *= 1 / max(float(weights.max()), 1e-300)
+    heavy = 0.0 if total is None else 10.0
+
+    def objective(x: Array) -> tuple[float, Array]:
+        off = workload.matvec(x) - answers
+        excess = 0.0 if total is None else float(x.sum()) - total
+        value = 0.5 * float(weights @ off**2) + 0.5 * heavy * excess**2
+        return value, workload.rmatvec(weights * off) + heavy * excess
+
+    start = np.maximum(cells, 0.0)
+    found = minimize(
+        objective,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=Bounds(0.0, np.inf),
+        options={"maxiter": STEPS, "maxfun": 2 * STEPS},
+    )
+    result = np.maximum(found.x, 0.0)
+    if total is not None and result.sum() > 0:
+        result *= total / result.sum()
+    return np.asarray(result)
+
+
+def whole_cells(cells: Array) -> Array:
+    """Whole numbers whose running sums are the nearest to those of the cells, shape (n,)."""
+    return np.asarray(np.diff(np.rint(np.cumsum(cells)), prepend=0.0))
+
+
+def cut_intervals(
+    lower: Array, upper: Array, estimate: Array, *, nonnegative: bool, whole: bool
+) -> tuple[Array, Array]:
+    """The ends of the intervals, cut by what is known of every query, around the estimate."""
+    if whole:
+        lower, upper = np.ceil(lower), np.floor(upper)
+    if nonnegative:
+        lower, upper = np.maximum(lower, 0.0), np.maximum(upper, 0.0)
+    return np.minimum(lower, estimate), np.maximum(upper, estimate)
+
+
+def adds_cells(workload: Workload) -> bool:
+    """Whether all coefficients are known to be 0 or positive."""
+    if isinstance(workload, UnionWorkload):
+        return all(map(adds_cells, workload.parts))
+    if isinstance(workload, RangeWorkload | MarginalsWorkload):
+        return True
+    parts = by_attribute(workload)
+    if parts != (workload,):
+        return all(map(adds_cells, parts))
+    if workload.shape[0] * workload.shape[1] > 2**22:
+        return False
+    return bool((workload.to_dense() >= 0).all())

@@ -1,0 +1,92 @@
+"""The release: from data to a table with intervals, and its manifest.
+
+The order: the mechanism is put on its lattice, the ledger may refuse, data are read and checked,
+the cost is written to the ledger, and only then noise is drawn. What comes after the measurements
+is a function of them, and of the number of records where that is public.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.files.atomic import PathName
+from pmldesign.mechanisms import Mechanism
+from pmldesign.release.budget import Budget
+from pmldesign.release.ledger import open_ledger
+from pmldesign.release.noise.sampler import Sampler, draw
+from pmldesign.release.people.schema import Schema
+from pmldesign.release.plan import Plan, prepare
+from pmldesign.release.result import Release
+
+
+def release_tables(
+    mechanism: Mechanism,
+    data: Any,
+    *,
+    schema: Schema | Mapping[str, Any] | None = None,
+    level: float = 0.95,
+    simultaneous: bool = False,
+    nonnegative: bool = False,
+    integers: bool = False,
+    quantiles: Mapping[str, Sequence[float]] | None = None,
+    ledger: PathName | None = None,
+    budget: Budget | None = None,
+    sampler: Sampler = draw,
+) -> Release:
+    """Answer the queries of a mechanism on data, with exact noise.
+
+    Args:
+        mechanism: a strategy with noise that meets a guarantee.
+        data: people (a path or a data frame) with a schema; a histogram (a path or an array)
+            without.
+        schema: attributes of people, whose cells are those of the workload.
+        level: of the intervals, in (0, 1).
+        simultaneous: whether all intervals hold together.
+        nonnegative: no negative cells, all answers consistent (`post_processing`).
+        integers: whole cells, likewise.
+        quantiles: for names of attributes the q in (0, 1); needs a schema.
+        ledger: a file of what releases from these data have cost; data are a path then.
+        budget: with which a new ledger begins.
+        sampler: another one is for tests alone; the manifest then says that nothing is private.
+
+    Raises:
+        InvalidInputError: data, schema and mechanism do not fit together, or are out of range.
+        InfeasibleError: the budget has no room.
+        FileError: a file cannot be read.
+    """
+    plan = prepare(
+        mechanism,
+        schema=schema,
+        level=level,
+        simultaneous=simultaneous,
+        nonnegative=nonnegative,
+        integers=integers,
+        quantiles=quantiles,
+        sampler=sampler,
+    )
+    return carry_out(plan, data, ledger=ledger, budget=budget, sampler=sampler)
+
+
+def carry_out(
+    plan: Plan,
+    data: Any,
+    *,
+    ledger: PathName | None = None,
+    budget: Budget | None = None,
+    sampler: Sampler = draw,
+) -> Release:
+    """The release that is planned; arguments and errors as `release`."""
+    if ledger is None:
+        if budget is not None:
+            raise InvalidInputError("a budget needs a ledger; add --ledger FILE")
+        return plan.publish(plan.histogram(data), sampler)
+    if not isinstance(data, str | Path):
+        raise InvalidInputError("a ledger is kept for a file of data; give its path")
+    with open_ledger(ledger, data=data, noise=plan.noise, budget=budget) as account:
+        cost = account.require(plan.noise)
+        histogram = plan.histogram(data)
+        account.spend(cost, plan.noise.mechanism.workload.name)
+        return plan.publish(histogram, sampler)

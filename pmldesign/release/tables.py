@@ -1,0 +1,151 @@
+"""The published table: a row for each query, with labels, estimate and interval.
+
+The estimate of the histogram is rounded to a number of decimals, and queries with whole
+coefficients are sums of these cells. So sums of published numbers are published numbers, to the
+last digit. The rounding widens the intervals.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from pmldesign.errors import FileError, InvalidInputError, PmldesignError
+from pmldesign.files.atomic import PathName
+from pmldesign.workloads import Workload
+from pmldesign_solvers.operators.operator import Array
+
+FINE = 1e-4
+"""The rounding moves an answer by at most half of this part of the smallest standard deviation."""
+EXACT = 2.0**52
+NUMBERS = ("estimate", "standard_deviation", "lower", "upper")
+FORMATS = (".csv", ".parquet")
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """What is published.
+
+    Attributes:
+        labels: for each attribute the label of every query; {"query": numbers} without a schema.
+        estimate: shape (m,).
+        standard_deviation: of the noise, shape (m,).
+        lower: ends of the intervals, shape (m,).
+        upper: likewise.
+        decimals: how many digits after the point estimates and intervals have.
+    """
+
+    labels: dict[str, list[str]]
+    estimate: Array
+    standard_deviation: Array
+    lower: Array
+    upper: Array
+    decimals: int
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Names and columns, numbers as they are printed."""
+        numbers = {
+            "estimate": [float(text) for text in self._texts(self.estimate)],
+            "standard_deviation": [float(f"{v:.6g}") for v in self.standard_deviation],
+            "lower": [float(text) for text in self._texts(self.lower)],
+            "upper": [float(text) for text in self._texts(self.upper)],
+        }
+        return {**self.labels, **numbers}
+
+    def write_csv(self, handle: IO[bytes]) -> None:
+        """Write the table as UTF-8 text with a header."""
+        text = io.StringIO(newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow([*self.labels, *NUMBERS])
+        spreads = [f"{v:.6g}" for v in self.standard_deviation]
+        ends = [self._texts(values) for values in (self.lower, self.upper)]
+        columns = [*self.labels.values(), self._texts(self.estimate), spreads, *ends]
+        writer.writerows(zip(*columns, strict=True))
+        handle.write(text.getvalue().encode())
+
+    def write_parquet(self, handle: IO[bytes]) -> None:
+        """Write the table as Parquet."""
+        self.to_frame().write_parquet(handle)
+
+    def to_frame(self) -> Any:
+        """The table as a data frame of polars."""
+        try:
+            import polars
+        except ImportError:
+            raise PmldesignError(
+                "data frames need polars; install it with pip install 'pmldesign[release]'"
+            ) from None
+        return polars.DataFrame(self.columns())
+
+    def _texts(self, values: Array) -> list[str]:
+        texts = (f"{value:.{self.decimals}f}" for value in values + 0.0)
+        return [text[1:] if float(text) == 0 and text[0] == "-" else text for text in texts]
+
+
+def check_table_path(path: PathName) -> None:
+    """Refuse a path that no table can have.
+
+    Raises:
+        FileError: another extension.
+    """
+    if Path(path).suffix.lower() not in FORMATS:
+        raise FileError(f"cannot write {str(path)!r}: a table ends in {' or '.join(FORMATS)}")
+
+
+def decimals_for(cells: int, deviations: Array, size: float) -> int:
+    """Digits after the point: fine beside the noise, with sums that are exact.
+
+    Args:
+        cells: that a query may sum.
+        deviations: standard deviations of the answers.
+        size: of the numbers that are summed, together.
+
+    Raises:
+        InvalidInputError: the numbers are too large.
+    """
+    positive = deviations[deviations > 0]
+    least = float(positive.min()) if positive.size else 1.0
+    wanted = math.ceil(math.log10(cells / (FINE * least)))
+    allowed = math.floor(math.log10(EXACT / max(size, 1.0)))
+    if allowed < 0:
+        raise InvalidInputError("the counts are too large to be summed exactly")
+    return max(0, min(wanted, allowed, 12))
+
+
+def rounded_answers(workload: Workload, cells: Array, decimals: int) -> tuple[Array, Array]:
+    """Answers from rounded cells, and by how much the rounding moved them at most.
+
+    Args:
+        workload: A.
+        cells: the estimate of x, shape (n,).
+        decimals: digits after the point.
+    """
+    factor, half = 10.0**decimals, 0.5 / 10.0**decimals
+    coefficients = _largest_whole(workload)
+    if coefficients is None:
+        return np.rint(workload.matvec(cells) * factor) / factor, np.full(workload.shape[0], half)
+    sums = np.rint(workload.matvec(np.rint(cells * factor)))
+    return sums / factor, np.full(workload.shape[0], half * coefficients * len(cells))
+
+
+def _largest_whole(workload: Workload) -> float | None:
+    """Largest coefficient, if all are whole; None if they are not, or unknown."""
+    matrix = getattr(workload, "matrix", None)
+    if matrix is None and workload.shape[0] * workload.shape[1] <= 2**22:
+        matrix = workload.to_dense()
+    if matrix is None or not isinstance(matrix, np.ndarray):
+        from pmldesign.workloads import MarginalsWorkload
+        from pmldesign.workloads.union import by_attribute
+
+        if isinstance(workload, MarginalsWorkload) and (workload.weights != 1).any():
+            return None
+        parts = by_attribute(workload)
+        return None if parts[0] is workload else 1.0
+    whole = bool((matrix == np.rint(matrix)).all())
+    return float(np.abs(matrix).max()) if whole else None

@@ -1,0 +1,1 @@
+"""Strategies that have a name: trees, wavelets, the queries themselves."""

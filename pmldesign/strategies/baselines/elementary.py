@@ -1,0 +1,78 @@
+"""Strategies in closed form: identity, the square root, and products.
+
+Square root: with f(0) = 1 and f(k) = (1 - 1/(2k)) f(k - 1), the lower-triangular Toeplitz matrix
+R_ij = f(i - j) satisfies R R = prefix sums, as the f(k) are the coefficients of (1 - t)^(-1/2).
+On prefix sums L = R, and both the squared sensitivity and the largest variance are
+sum_{k < n} f(k)^2, about log(n) / pi.
+
+Kronecker products: column norms multiply, so the sensitivity of R_1 x R_2 is the product of the
+sensitivities; (R_1 x R_2)^+ = R_1^+ x R_2^+, so on A_1 x A_2 variances multiply too.
+
+References:
+    Fichtenberger, Henzinger and Upadhyay, Constant matters: fine-grained error bound on
+    differentially private continual observation, 2023.
+    [ZLU] Zou, Liu and Upadhyay, Optimality of matrix mechanism on l_p^p-metric, Appendix G.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import linalg
+
+from pmldesign.privacy.outward import root_above
+from pmldesign.strategies.arguments import require_cells
+from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.baselines.regular import RegularStrategy
+from pmldesign.strategies.kronecker import ProductStrategy
+from pmldesign.workloads.base import check_entries
+
+
+def identity(cells: int) -> Strategy:
+    """Every cell by itself.
+
+    Args:
+        cells: number of cells n, at least 1.
+
+    Raises:
+        InvalidInputError: `cells` is not a whole number of at least 1, or too large.
+    """
+    n = require_cells(cells)
+    check_entries("strategy 'identity'", (n, n))
+    return RegularStrategy(
+        "identity",
+        np.eye(n),
+        invert=lambda: np.eye(n),
+        distances={"l1": 2.0, "l2": root_above(2.0)} if n > 1 else {"l1": 0.0, "l2": 0.0},
+    )
+
+
+def square_root(cells: int) -> Strategy:
+    """The lower-triangular Toeplitz square root of prefix sums.
+
+    Args:
+        cells: number of cells n, at least 1.
+
+    Raises:
+        InvalidInputError: `cells` is not a whole number of at least 1, or too large.
+    """
+    n = require_cells(cells)
+    check_entries("strategy 'square-root'", (n, n))
+    k = np.arange(1, n)
+    f = np.concatenate(([1.0], np.cumprod(1.0 - 0.5 / k)))
+    return Strategy("square-root", np.tril(linalg.toeplitz(f)))
+
+
+def product_strategy(strategies: Sequence[Strategy]) -> Strategy:
+    """The Kronecker product R_1 x R_2 x ..., the last factor's cells varying fastest.
+
+    Returns:
+        Named after the factors: their common name, or their names joined by " x ".
+
+    Raises:
+        InvalidInputError: there is no strategy.
+    """
+    names = list(dict.fromkeys(strategy.name for strategy in strategies))
+    name = names[0] if len(names) == 1 else " x ".join(s.name for s in strategies)
+    return ProductStrategy(name, strategies)

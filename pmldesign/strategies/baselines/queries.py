@@ -1,0 +1,147 @@
+"""The queries of a workload measured themselves, R = A.
+
+G = A^T A comes from the structure of the workload, and is inverted by Cholesky. That squares the
+condition number of A, so it is done up to a condition number of G of 1 / LEAST_CONDITION; beyond,
+and for fewer queries than cells, the pseudo-inverse is taken. Where all entries are 0 or 1,
+abs(a - b) = (a - b)^2, so squared l2 distances are l1 distances.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from scipy import linalg
+
+from pmldesign.privacy.neighbours import Neighbours, Norm
+from pmldesign.privacy.outward import root_above
+from pmldesign.strategies.arguments import read_only, strategy_matrix
+from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.baselines.regular import CONSTANT, Flags, RegularStrategy
+from pmldesign.workloads.base import Workload, check_entries
+from pmldesign.workloads.scaled import near_one
+from pmldesign_solvers.operators.operator import Array, column_blocks
+
+LEAST_CONDITION = 1e-8
+"""Reciprocal condition number of A^T A (prefix:2048 has 1e-7): variances keep eight digits."""
+
+GRAM_CELLS = 4096
+"""Largest n: Cholesky and the inverse take 6 s of one core there, n^3 in all."""
+KEPT = 2**20
+"""Ranges with more entries than this (8 MiB) are written out only when that is asked for."""
+
+
+class QueriesStrategy(RegularStrategy):
+    """The queries of a workload of full column rank, R = A.
+
+    Args:
+        workload: A, shape (m, n).
+        gram: A^T A.
+        inverse: its inverse.
+        matrix: A as a matrix; None writes it out when that is asked for.
+    """
+
+    def __init__(
+        self, workload: Workload, gram: Array, inverse: Array, matrix: Array | None
+    ) -> None:
+        self.name = "workload"
+        self.workload = workload
+        self._written = matrix
+        self._gram = gram
+        self._inverse = None
+        self._invert = lambda: inverse
+        self._distances = {}
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of queries m and of cells n."""
+        return self.workload.shape
+
+    @cached_property
+    def gram(self) -> Array:
+        """G = A^T A, shape (n, n)."""
+        return read_only(self._gram)
+
+    @cached_property
+    def matrix(self) -> Array:
+        """A, shape (m, n), float64, read-only; refused if too large."""
+        return written_out(self.workload) if self._written is None else self._written
+
+    @cached_property
+    def varying(self) -> Flags:
+        """Which queries ask for more than the total, shape (m,); all of them on one cell."""
+        n = self.cells
+        squares = self.workload.row_quadratic(np.eye(n))
+        kept = self.workload.row_quadratic(np.eye(n) - 1 / n) > CONSTANT * squares
+        return kept if kept.any() else ~kept
+
+    def measure(self, x: Array) -> Array:
+        """A x, shape (m,) or (m, c), for a histogram x of shape (n,) or several, (n, c)."""
+        return self.workload.matvec(np.asarray(x, dtype=np.float64))
+
+    def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
+        """Largest distance of the measurements of neighbours, in the l1 or l2 norm, rounded up."""
+        if not self.workload.binary:
+            return Strategy.sensitivity_under(self, neighbours, norm)
+        squares = self._gram.diagonal()  # whole numbers, which float64 holds
+        if neighbours == Neighbours.REPLACE:
+            largest = float((squares[:, None] + squares - 2 * self._gram).max())
+        else:
+            largest = float(squares.max())
+        return largest if norm == "l1" else root_above(largest)
+
+
+def workload_strategy(workload: Workload) -> Strategy:
+    """The queries of the workload themselves, R = A, as m x n.
+
+    An n x n factor of A^T A would serve Gaussian noise as well; the rows of A are kept because
+    the l1 sensitivity, which Laplace noise needs, is theirs alone.
+
+    Raises:
+        InvalidInputError: A is zero or too large to be written out.
+    """
+    m, n = workload.shape
+    # squares that leave float64 have no Gram matrix
+    regular = n <= min(m, GRAM_CELLS) and near_one(workload)[1] == 0
+    matrix = None if regular and workload.binary and m * n > KEPT else written_out(workload)
+    if regular:
+        gram = workload.gram(np.ones(m))
+        inverse = _inverse(gram)
+        if inverse is not None:
+            return QueriesStrategy(workload, gram, inverse, matrix)
+    return Strategy("workload", written_out(workload) if matrix is None else matrix)
+
+
+def _inverse(gram: Array) -> Array | None:
+    """G^-1 by Cholesky; None where that loses too many digits."""
+    factor, failed = linalg.lapack.dpotrf(gram, lower=1)
+    if failed:
+        return None
+    reciprocal, _ = linalg.lapack.dpocon(factor, np.abs(gram).sum(axis=0).max(), uplo="L")
+    if not reciprocal >= LEAST_CONDITION:
+        return None
+    triangle, failed = linalg.lapack.dpotri(factor, lower=1)
+    if failed:
+        return None
+    inverse = np.tril(triangle)
+    return np.asarray(inverse + np.tril(inverse, -1).T)
+
+
+def written_out(workload: Workload) -> Array:
+    """A as a read-only float64 matrix that is a strategy.
+
+    Raises:
+        InvalidInputError: A is zero or too large to be written out.
+    """
+    m, n = workload.shape
+    check_entries("strategy 'workload'", (m, n))
+    if m < n:
+        matrix = np.array(workload.to_dense())
+    else:
+        matrix = np.empty((m, n))
+        for columns in column_blocks(m, n):
+            unit = np.zeros((n, columns.stop - columns.start))
+            np.fill_diagonal(unit[columns], 1.0)
+            matrix[:, columns] = workload.matvec(unit)
+    matrix.flags.writeable = False  # so that it is kept without a copy
+    return strategy_matrix("workload", matrix)

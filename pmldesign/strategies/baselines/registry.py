@@ -1,0 +1,158 @@
+"""The baselines by name.
+
+On a product workload A_1 x A_2 x ... every baseline is the Kronecker product of the factors'
+baselines: a tree over each attribute, not over the flattened table. On a union of products it is
+the product of the baselines for all that is asked about each attribute; only "workload" stays as it
+is there, the queries themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.baselines.circulant import henzinger_upadhyay
+from pmldesign.strategies.baselines.eigen import eigen_design
+from pmldesign.strategies.baselines.elementary import identity, product_strategy, square_root
+from pmldesign.strategies.baselines.orthonormal import fourier, hadamard
+from pmldesign.strategies.baselines.queries import workload_strategy
+from pmldesign.strategies.baselines.toeplitz import toeplitz_baseline
+from pmldesign.strategies.baselines.trees import haar_wavelet, tree
+from pmldesign.strategies.baselines.weighted_trees import best_tree, weighted_tree
+from pmldesign.strategies.tables.weighted import WeightedTablesStrategy
+from pmldesign.workloads.base import Workload
+from pmldesign.workloads.kronecker import KroneckerWorkload
+from pmldesign.workloads.tables.marginals import MarginalsWorkload
+from pmldesign.workloads.union import by_attribute
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """A strategy that needs no optimization.
+
+    Attributes:
+        name: what `baseline` accepts.
+        description: one line, for the help and the documentation.
+        build: the strategy for a workload.
+    """
+
+    name: str
+    description: str
+    build: Callable[[Workload], Strategy]
+
+
+def _each_factor(build: Callable[[Workload], Strategy]) -> Callable[[Workload], Strategy]:
+    """Build attribute by attribute on a product, or a union of products."""
+
+    def build_for(workload: Workload) -> Strategy:
+        asked = by_attribute(workload)
+        return (
+            build(workload)
+            if len(asked) == 1
+            else product_strategy([build(part) for part in asked])
+        )
+
+    return build_for
+
+
+def _by_cells(build: Callable[[int], Strategy]) -> Callable[[Workload], Strategy]:
+    """Build from the number of cells, attribute by attribute."""
+    return _each_factor(lambda workload: build(workload.shape[1]))
+
+
+def _queries(workload: Workload) -> Strategy:
+    if isinstance(workload, KroneckerWorkload):
+        return product_strategy([workload_strategy(factor) for factor in workload.factors])
+    if isinstance(workload, MarginalsWorkload):
+        return WeightedTablesStrategy(
+            "workload", workload.sizes, workload.subsets, workload.weights
+        )
+    return workload_strategy(workload)
+
+
+BASELINES = (
+    Baseline("identity", "every cell by itself", _by_cells(identity)),
+    Baseline("workload", "the queries of the workload themselves", _queries),
+    Baseline(
+        "tree",
+        "sums of all nodes of a binary tree over the cells; tree:B for B children a node",
+        _by_cells(tree),
+    ),
+    Baseline(
+        "tree:best",
+        "the tree with the best number of children for the workload",
+        _each_factor(best_tree),
+    ),
+    Baseline(
+        "weighted-tree",
+        "the binary tree with the best weight of each level; weighted-tree:B for B children",
+        _each_factor(weighted_tree),
+    ),
+    Baseline("haar", "Haar wavelet with entries 1 and -1, and the total", _by_cells(haar_wavelet)),
+    Baseline("fourier", "orthonormal real Fourier basis", _by_cells(fourier)),
+    Baseline(
+        "hadamard",
+        "orthonormal Hadamard matrix of the next power of two, on the cells",
+        _by_cells(hadamard),
+    ),
+    Baseline(
+        "square-root",
+        "Toeplitz square root of prefix sums, lower triangular",
+        _by_cells(square_root),
+    ),
+    Baseline(
+        "henzinger-upadhyay",
+        "root of a circulant matrix that contains the prefix sums",
+        _by_cells(henzinger_upadhyay),
+    ),
+    Baseline(
+        "eigen-design",
+        "eigenvectors of the workload's Gram matrix with the best weights",
+        _each_factor(eigen_design),
+    ),
+)
+
+
+def baseline(name: str, workload: Workload, *, others: Sequence[str] = ()) -> Strategy:
+    """The baseline of that name for the workload.
+
+    Args:
+        name: a name in BASELINES, or "tree:B" or "weighted-tree:B" with a whole number B >= 2.
+        workload: what is to be answered.
+        others: names that the caller takes besides, for the message about an unknown one.
+
+    Raises:
+        InvalidInputError: the name is unknown or B is no such number, or the strategy is too
+            large to be written out.
+    """
+    long = toeplitz_baseline(name, workload)
+    if long is not None:
+        return long
+    for entry in BASELINES:
+        if name == entry.name:
+            return entry.build(workload)
+    stem, colon, branching = name.partition(":")
+    if stem == "tree" and colon:
+        children = _branching(stem, branching)
+        return _by_cells(lambda cells: tree(cells, branching=children))(workload)
+    if stem == "weighted-tree" and colon:
+        children = _branching(stem, branching)
+        return _each_factor(lambda part: weighted_tree(part, branching=children))(workload)
+    names = [*others, *(entry.name for entry in BASELINES)]
+    close = get_close_matches(stem.lower(), names, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    raise InvalidInputError(
+        f"strategy must be one of {', '.join(names)}, tree:B or weighted-tree:B, got {name!r}{hint}"
+    )
+
+
+def _branching(stem: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > 18:
+        raise InvalidInputError(
+            f"{stem}:B needs a whole number B of at least 2, got {stem + ':' + text!r}; "
+            f"try {stem}:4"
+        )
+    return int(text)

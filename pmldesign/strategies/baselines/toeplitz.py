@@ -1,0 +1,109 @@
+"""Lower triangular Toeplitz strategies for long running sums, which need no matrix.
+
+R_ij = r_(i - j) for i >= j, A the sums that keep the part rate of each step, and L = A R^-1, which
+is lower triangular and Toeplitz too, with coefficients l. Then, over n steps,
+
+    l2 sensitivity^2  sum_k r_k^2,     l1 sensitivity  sum_k |r_k|,
+    variances         v_t = sum_{k <= t} l_k^2,
+
+    identity      r = 1, 0, 0 ...,              l_k = rate^k,
+    workload      r_k = rate^k,                 l = 1, 0, 0 ...,
+    square root   r_k = l_k = f(k) rate^k,      f(k) = (1 - 1/(2k)) f(k - 1), f(0) = 1.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import numpy as np
+from scipy import linalg
+
+from pmldesign.privacy.neighbours import Neighbours, Norm
+from pmldesign.privacy.outward import raised, root_above
+from pmldesign.strategies.arguments import read_only
+from pmldesign.strategies.base import Strategy
+from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
+from pmldesign.workloads.running import stream_problem
+from pmldesign_solvers.operators.operator import Array
+
+
+class ToeplitzStrategy(Strategy):
+    """A Toeplitz strategy R of n steps that answers the running sums of one rate.
+
+    Args:
+        name: how tables and messages call it.
+        coefficients: r, shape (n,), non-negative, decreasing or constant.
+        answers: l, shape (n,), of the reconstruction of those sums.
+        rate: what they keep of each step.
+    """
+
+    def __init__(self, name: str, coefficients: Array, answers: Array, rate: float) -> None:
+        self.name, self.rate = name, rate
+        self._inverse = None  # computed when it is asked for
+        self.coefficients, self.answers = read_only(coefficients), read_only(answers)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of measurements and of cells, which are equal."""
+        return self.coefficients.size, self.coefficients.size
+
+    @cached_property
+    def matrix(self) -> Array:
+        """R, where it is not too large to be written out."""
+        check_entries(f"strategy {self.name!r}", self.shape)
+        return read_only(np.tril(linalg.toeplitz(self.coefficients)))
+
+    def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
+        """Largest distance of the measurements of neighbours, in the l1 or l2 norm, rounded up.
+
+        Under replace with more than WRITTEN_CELLS cells a bound: no entry is negative.
+        """
+        if neighbours == Neighbours.REPLACE and self.cells <= WRITTEN_CELLS:
+            return super().sensitivity_under(neighbours, norm)
+        if norm == "l1":
+            longest, apart = raised(math.fsum(self.coefficients), 1), 2.0
+        else:
+            squares = math.fsum(self.coefficients**2)
+            longest, apart = raised(math.sqrt(squares), 3), root_above(2.0)
+        return longest if neighbours == Neighbours.ADD_REMOVE else raised(apart * longest, 1)
+
+    def require_answers(self, workload: Workload) -> None:
+        """Refuse a workload on other cells; R is regular.
+
+        Raises:
+            InvalidInputError: the numbers of cells differ.
+        """
+        if workload.shape[1] != self.cells:
+            super().require_answers(workload)
+
+    def variances(self, workload: Workload) -> Array:
+        """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise."""
+        if toeplitz_rate(workload) != self.rate or workload.shape[1] != self.cells:
+            return super().variances(workload)
+        return np.asarray(np.cumsum(self.answers**2))
+
+
+def toeplitz_rate(workload: Workload) -> float | None:
+    """What running sums keep of each step, if that is the same for all; None for other queries."""
+    problem = stream_problem(workload)
+    if problem is None or problem.cells < 2:
+        return None
+    weights = (problem.rates, problem.query_squares, problem.step_squares)
+    if any((values != values[0]).any() for values in weights):
+        return None
+    plain = problem.query_squares[0] == problem.step_squares[0] == 1.0
+    return float(problem.rates[0]) if plain else None
+
+
+def toeplitz_baseline(name: str, workload: Workload) -> ToeplitzStrategy | None:
+    """Identity, workload or square-root for long running sums; None for all else."""
+    n = workload.shape[1]
+    rate = toeplitz_rate(workload) if n > WRITTEN_CELLS else None
+    if rate is None:
+        return None
+    k = np.arange(n, dtype=np.float64)
+    powers, unit = rate**k, (k == 0).astype(np.float64)
+    root = np.concatenate([[1.0], np.cumprod(1.0 - 0.5 / k[1:])]) * powers
+    pairs = {"identity": (unit, powers), "workload": (powers, unit), "square-root": (root, root)}
+    return ToeplitzStrategy(name, *pairs[name], rate) if name in pairs else None

@@ -1,0 +1,171 @@
+"""Hierarchical strategies: the b-ary tree of sums and the Haar wavelet.
+
+Tree with branching b: the n cells are the first leaves of a complete tree of b^k leaves, with k
+the smallest integer such that b^k >= n. Every node measures the sum of the cells below it, root
+and leaves included; nodes without a cell are left out. Each cell is counted once a level, so
+every column has squared norm k + 1 and the sensitivity is sqrt(k + 1).
+
+A node may cover the same cells as its only child that has any (the last cell, n = 3, b = 2); both
+are measured. Leaving one out would lower the norm of those columns but not of the first one,
+whose k + 1 nodes all differ: the same sensitivity, and more error.
+
+Haar: on 2^k leaves, the total and, for each inner node, the sum of its left half minus the sum
+of its right half, with entries 1 and -1; restricted to the first n cells in the same way.
+Squared column norms are k + 1 again.
+
+Gram matrices. With block(...) the block-diagonal matrix of what stands below a node, a node of
+the tree has G_v = block(G_children) + 1 1^T, so that (Sherman and Morrison), with B = block(G_c^-1)
+
+    G_v^-1 = B - B 1 1^T B / (1 + 1^T B 1).
+
+For Haar let H_v(t) be the sum of the rows below a node, plus t times that of a row of ones; a node
+with cells e on its left and f on its right has
+
+    H_v(t) = block(H_l(t + 1), H_r(t + 1)) + (t - 1) (e f^T + f e^T),      G = H_root(1),
+
+and a leaf H(t) = t. With B the inverse of the block, c = t - 1, s = e^T B e, z = f^T B f (Woodbury)
+
+    H_v(t)^-1 = B - (B e, B f) [-c^2 z, c; c, -c^2 s] / (1 - c^2 s z) (B e, B f)^T.
+
+Both are filled in from the leaves to the root, at a cost of O(n^2) in all. The two cells that
+differ most are the first and the last one, which have only the root in common: k nodes of the tree
+each, or k - 1 rows of Haar each and the root, with another sign.
+
+References:
+    Hay, Rastogi, Miklau and Suciu, Boosting the accuracy of differentially private histograms
+    through consistency, 2010 (the tree with least squares).
+    Xiao, Wang and Gehrke, Differential privacy via wavelet transforms, 2010 (Haar; their level
+    weights, which suit Laplace noise, are not used).
+"""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.outward import root_above
+from pmldesign.strategies.arguments import require_cells
+from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.baselines.regular import RegularStrategy
+from pmldesign.workloads.base import check_entries
+from pmldesign_solvers.operators.operator import Array
+
+
+def tree(cells: int, *, branching: int = 2) -> Strategy:
+    """The sums of all nodes of a complete tree over the cells.
+
+    Args:
+        cells: number of cells n, at least 1.
+        branching: children b of a node, at least 2.
+
+    Returns:
+        "tree" for b = 2, "tree:b" otherwise.
+
+    Raises:
+        InvalidInputError: an argument is no such number, or the tree is too large.
+    """
+    cells = require_cells(cells)
+    children = require_branching(branching)
+    name = "tree" if children == 2 else f"tree:{children}"
+    widths = level_widths(cells, children)
+    check_entries(f"strategy {name!r}", (sum(-(-cells // width) for width in widths), cells))
+    depth = len(widths) - 1
+    return RegularStrategy(
+        name,
+        np.vstack([_sums(cells, width) for width in reversed(widths)]),
+        invert=lambda: _inverse_tree(cells, widths),
+        distances={"l1": 2.0 * depth, "l2": root_above(2.0 * depth)},
+    )
+
+
+def haar_wavelet(cells: int) -> Strategy:
+    """The Haar wavelet with entries 1 and -1, and the total.
+
+    Args:
+        cells: number of cells n, at least 1.
+
+    Raises:
+        InvalidInputError: `cells` is not a whole number of at least 1, or too large.
+    """
+    cells = require_cells(cells)
+    widths = level_widths(cells, 2)
+    rows = 1 + sum(-(-cells // width) for width in widths[1:])
+    check_entries("strategy 'haar'", (rows, cells))
+    levels = [np.ones((1, cells))]
+    for width in reversed(widths[1:]):
+        sign = np.where(np.arange(cells) % width < width // 2, 1.0, -1.0)
+        levels.append(_sums(cells, width) * sign)
+    depth = len(widths) - 1
+    return RegularStrategy(
+        "haar",
+        np.vstack(levels),
+        invert=lambda: _inverse_haar(cells, widths),
+        distances={"l1": 2.0 * depth, "l2": root_above(2.0 * depth + 2) if depth else 0.0},
+    )
+
+
+def require_branching(branching: int) -> int:
+    """The number of children of a node as an int.
+
+    Raises:
+        InvalidInputError: it is not a whole number of at least 2.
+    """
+    try:
+        children = operator.index(branching)
+    except TypeError:
+        children = 0
+    if children < 2:
+        raise InvalidInputError(
+            f"branching must be a whole number of at least 2, got {branching!r}"
+        )
+    return children
+
+
+def level_widths(cells: int, branching: int) -> list[int]:
+    """Cells below a node, level by level from the leaves (1) to the root (at least n)."""
+    widths = [1]
+    while widths[-1] < cells:
+        widths.append(widths[-1] * branching)
+    return widths
+
+
+def _inverse_tree(cells: int, widths: list[int]) -> Array:
+    """G^-1 of the tree, shape (n, n)."""
+    inverse = np.eye(cells)
+    for width in widths[1:]:
+        for start in range(0, cells, width):
+            block = inverse[start : start + width, start : start + width]
+            sums = block.sum(axis=0)
+            block -= np.outer(sums, sums / (1.0 + sums.sum()))
+    return inverse
+
+
+def _inverse_haar(cells: int, widths: list[int]) -> Array:
+    """G^-1 of the Haar wavelet, shape (n, n)."""
+    inverse = np.eye(cells) / len(widths)
+    for level, width in enumerate(widths[1:], start=1):
+        coupling = float(len(widths) - 1 - level)  # t - 1: one more for every level from the root
+        for start in range(0, cells, width):
+            middle, stop = start + width // 2, min(start + width, cells)
+            if coupling == 0 or middle >= stop:
+                continue
+            left = inverse[start:middle, start:middle].sum(axis=0)
+            right = inverse[middle:stop, middle:stop].sum(axis=0)
+            s, z = float(left.sum()), float(right.sum())
+            scale = coupling / (1.0 - coupling**2 * s * z)
+            inverse[start:middle, start:middle] += np.outer(left, left * (coupling * scale * z))
+            inverse[middle:stop, middle:stop] += np.outer(right, right * (coupling * scale * s))
+            cross = np.outer(left, right * scale)
+            inverse[start:middle, middle:stop] = -cross
+            inverse[middle:stop, start:middle] = -cross.T
+    return inverse
+
+
+def _sums(cells: int, width: int) -> Array:
+    """One row for each run of `width` cells that has a cell, the last one cut at n."""
+    node = np.arange(cells) // min(width, cells)
+    level = np.zeros((node[-1] + 1, cells))
+    level[node, np.arange(cells)] = 1.0
+    return level

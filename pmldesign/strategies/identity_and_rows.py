@@ -1,0 +1,139 @@
+r"""The identity with a few more rows, R = [diag(d); Theta], never written out.
+
+With Theta of k rows, every d_j > 0 and C = (I + Theta D^-2 Theta^T)^-1 of order k (Woodbury),
+
+    X = (R^T R)^-1 = D^-2 - B B^T,      B = D^-2 Theta^T C^(1/2)   (n x k),
+    R^+ = X R^T,      diag(A X A^T) = diag(A D^-2 A^T) - diag(A B B^T A^T),
+
+so that measuring, estimating and variances cost O(n k) beside the products with A. R has rank n, so
+it answers every workload on its cells. (`pmldesign_solvers.search.tents` finds such strategies.)
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import linalg
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.neighbours import Neighbours, Norm, sensitivity_above
+from pmldesign.strategies.arguments import read_only, strategy_matrix
+from pmldesign.strategies.base import Strategy
+from pmldesign.workloads.base import Workload, check_entries
+from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign_solvers.operators.operator import Array, column_blocks
+
+GRAM_CELLS = 8192
+"""Up to so many cells the Gram matrix of a workload with more queries than cells is formed."""
+
+
+class IdentityAndRows(Strategy):
+    """Every cell by itself, each with a weight, and a few rows beside them.
+
+    Args:
+        name: how tables and messages call it.
+        diagonal: d, shape (n,), positive.
+        rows: Theta, shape (k, n), not all zero. Copied.
+
+    Raises:
+        InvalidInputError: arguments that are no such arrays.
+    """
+
+    def __init__(self, name: str, diagonal: ArrayLike, rows: ArrayLike) -> None:
+        self.name = name
+        self._inverse = None
+        self.rows = strategy_matrix(name, rows)
+        weights = np.array(diagonal, dtype=np.float64)
+        if weights.shape != self.rows.shape[1:] or not (weights > 0).all():
+            raise InvalidInputError(
+                f"strategy {name!r} needs a positive weight for each of its "
+                f"{self.rows.shape[1]} cells"
+            )
+        self.diagonal = read_only(strategy_matrix(name, weights[None, :])[0].copy())
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of measurements r and of cells n."""
+        k, n = self.rows.shape
+        return n + k, n
+
+    @cached_property
+    def matrix(self) -> Array:
+        """R, shape (r, n); refused if too large."""
+        check_entries(f"strategy {self.name!r}", self.shape)
+        return read_only(np.vstack([np.diag(self.diagonal), self.rows]))
+
+    def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
+        """Largest distance of the measurements of neighbours, in the l1 or l2 norm, rounded up."""
+        if neighbours == Neighbours.REPLACE:
+            return super().sensitivity_under(neighbours, norm)
+        # the norms of its columns are those of R, of which each has a single entry of d
+        return sensitivity_above(np.vstack([self.diagonal, self.rows]), neighbours, norm)
+
+    @cached_property
+    def _half(self) -> Array:
+        """B, shape (n, k)."""
+        scaled = self.rows / self.diagonal
+        factor = linalg.cholesky(np.eye(len(scaled)) + scaled @ scaled.T, lower=True)
+        half = linalg.solve_triangular(factor, scaled, lower=True)
+        return np.ascontiguousarray((half / self.diagonal).T)
+
+    @cached_property
+    def _inverse_and_rank(self) -> tuple[Array, int]:
+        inverse = self.estimate(np.eye(self.shape[0]))
+        return read_only(inverse), self.cells
+
+    def measure(self, x: Array) -> Array:
+        """R x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""
+        return np.concatenate([(x.T * self.diagonal).T, self.rows @ x])
+
+    def estimate(self, measurements: Array) -> Array:
+        """R^+ y, shape (n,) or (n, c), for measurements y of shape (r,) or (r, c)."""
+        n = self.cells
+        back = (measurements[:n].T * self.diagonal).T + self.rows.T @ measurements[n:]
+        plain = (back.T / self.diagonal**2).T
+        return np.asarray(plain - self._half @ (self._half.T @ back))
+
+    def require_answers(self, workload: Workload) -> None:
+        """Refuse a workload on another number of cells.
+
+        Raises:
+            InvalidInputError: the numbers of cells differ.
+        """
+        cells = workload.shape[1]
+        if cells != self.cells:
+            raise InvalidInputError(
+                f"strategy {self.name!r} measures {self.cells} cells, "
+                f"workload {workload.name!r} has {cells}; both must have the same cells"
+            )
+
+    def variances(self, workload: Workload) -> Array:
+        """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise.
+
+        Raises:
+            InvalidInputError: as `require_answers`.
+        """
+        self.require_answers(workload)
+        n = self.cells
+        plain = np.zeros(workload.shape[0])
+        for columns in column_blocks(n, n):
+            part = np.zeros((n, columns.stop - columns.start))
+            np.fill_diagonal(part[columns], 1 / self.diagonal[columns])
+            plain += workload.row_norms(part)
+        return np.maximum(plain - workload.row_norms(self._half), 0.0)
+
+    def norm_by_structure(self, workload: Workload, power: float) -> float | None:
+        """`variance_norm` at power 1 from the Gram matrix of a workload of very many queries.
+
+        Raises:
+            InvalidInputError: as `require_answers`.
+        """
+        m, n = workload.shape
+        if power != 1 or m <= n or n > GRAM_CELLS or isinstance(workload, CentredWorkload):
+            return None
+        self.require_answers(workload)
+        gram = workload.gram(np.ones(m))
+        saved = float(np.einsum("ij,ij->", self._half, gram @ self._half))
+        return float(gram.diagonal() @ self.diagonal**-2) - saved

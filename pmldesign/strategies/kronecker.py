@@ -1,0 +1,253 @@
+"""Strategies over several attributes that are never written out.
+
+R = diag(weights)^(1/2) (R_1 x ... x R_k), with R_i (r_i x n_i) over the cells of attribute i. For
+measurements of equal weight R^+ = R_1^+ x ... x R_k^+, whatever the R_i; with weights
+
+    R^+ = (R_1^+ x ... x R_k^+) diag(weights)^(-1/2)     if every R_i has full row rank.
+
+On a product of workloads A_1 x ... x A_k the variance of a query is then a sum over measurements:
+of products of the squared entries of A_i R_i^+, divided by the weight. The squared norm of a column
+of R is the sum of products of squared entries of the R_i, times the weight. Both are computed along
+one axis at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
+from pmldesign.strategies.arguments import read_only
+from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.sensitivity import (
+    diameter_of_product,
+    longest_of_product,
+    product_entry_units,
+    product_labels,
+)
+from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
+from pmldesign.workloads.tables.attributes import positive_weights
+from pmldesign.workloads.union import products_over
+from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.operators.norms import power_mean
+from pmldesign_solvers.operators.operator import Array, Indices
+
+EXTREME = 300.0
+"""Sum of the logarithms of base 2 of the factors' largest entries, in absolute value, from which on
+the product counts as factors alone."""
+
+
+class ProductStrategy(Strategy):
+    """A product of strategies, one for each attribute, the last one's cells running fastest.
+
+    Args:
+        name: how tables and messages call it.
+        factors: R_1 ... R_k, at least one.
+        weights: shape (r,), positive: the squared factor of each measurement; None for 1. Copied.
+            With weights every factor has full row rank.
+
+    Raises:
+        InvalidInputError: no factor, weights that are not r positive numbers, or weights on
+            factors of lower rank.
+    """
+
+    def __init__(
+        self, name: str, factors: Sequence[Strategy], *, weights: ArrayLike | None = None
+    ) -> None:
+        self.name = name
+        self.factors = tuple(part for factor in factors for part in _factors(factor))
+        if not self.factors:
+            raise InvalidInputError("strategies must hold at least one strategy, got none")
+        self.weights = (
+            None if weights is None else positive_weights("measurement", weights, self.shape[0])
+        )
+        if weights is not None and any(factor.rank < factor.shape[0] for factor in self.factors):
+            raise InvalidInputError(
+                f"strategy {name!r}: measurements that depend on each other cannot be weighted"
+            )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of measurements r and of cells n."""
+        rows, cells = zip(*(factor.shape for factor in self.factors), strict=True)
+        return math.prod(rows), math.prod(cells)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of cells of each attribute."""
+        return tuple(factor.cells for factor in self.factors)
+
+    @cached_property
+    def matrix(self) -> Array:
+        """R, shape (r, n).
+
+        Raises:
+            InvalidInputError: too large to be written out.
+        """
+        check_entries(f"strategy {self.name!r}", self.shape)
+        product = _kronecker([factor.matrix for factor in self.factors])
+        return read_only(self._roots[:, None] * product)
+
+    def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
+        """Largest distance of the measurements of neighbours, in the l1 or l2 norm.
+
+        Under replace with more than WRITTEN_CELLS cells it may be a bound above it: in the l1 norm
+        unless all entries are 0, 1 or -1, and with weights (`farthest_columns`).
+        """
+        if neighbours == Neighbours.REPLACE:
+            if self.cells <= WRITTEN_CELLS and not self._extreme:
+                return super().sensitivity_under(neighbours, norm)
+            if norm not in self._distances:
+                self._distances[norm] = diameter_of_product(self._matrices, self.weights, norm)
+            return self._distances[norm]
+        return longest_of_product(self._matrices, self.weights, norm)
+
+    def distance_profile(self, norm: Norm) -> DistanceProfile | None:
+        """Beyond WRITTEN_CELLS: all other columns as far away as the farthest two can be."""
+        if self.cells <= WRITTEN_CELLS and not self._extreme:
+            return None
+        farthest = self.sensitivity_under(Neighbours.REPLACE, norm)
+        return DistanceProfile(
+            np.array([farthest]), np.array([float(self.cells - 1)]), 1.0, float(self.cells)
+        )
+
+    @cached_property
+    def _distances(self) -> dict[Norm, float]:
+        """Those that are known already."""
+        return {}
+
+    @property
+    def _matrices(self) -> list[Array]:
+        return [factor.matrix for factor in self.factors]
+
+    @property
+    def entry_units(self) -> float:
+        """Units of 2^-53 that entries of `matrix` are off by at most."""
+        return product_entry_units(self._matrices, self.weights)
+
+    def column_labels(self) -> Indices:
+        """Columns are equal where those of every factor are."""
+        return product_labels(self._matrices)
+
+    @cached_property
+    def _extreme(self) -> bool:
+        """Whether products of entries may leave the range of float64."""
+        peaks = [float(np.abs(matrix).max()) for matrix in self._matrices]
+        return sum(abs(math.log2(peak)) for peak in peaks) > EXTREME
+
+    def measure(self, x: Array) -> Array:
+        """R x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""
+        maps = [factor.measure for factor in self.factors]
+        measured = mode_products.apply(maps, self.sizes, x)
+        return np.asarray((measured.T * self._roots).T)
+
+    def estimate(self, measurements: Array) -> Array:
+        """R^+ y, shape (n,) or (n, c), for measurements y of shape (r,) or (r, c)."""
+        maps = [factor.estimate for factor in self.factors]
+        rows = [factor.shape[0] for factor in self.factors]
+        return mode_products.apply(maps, rows, (measurements.T / self._roots).T)
+
+    def total_weights(self) -> Array:
+        """(R^+)^T 1, shape (r,)."""
+        check_entries(f"strategy {self.name!r}", (self.shape[0], 1))
+        sums = [factor.pseudo_inverse.sum(axis=0) for factor in self.factors]
+        return np.asarray(mode_products.outer(sums) / self._roots)
+
+    def require_answers(self, workload: Workload) -> None:
+        """Refuse a workload that R does not determine.
+
+        Raises:
+            InvalidInputError: as `Strategy.require_answers`, factor by factor.
+        """
+        parts = products_over(workload, self.sizes)
+        if parts is None:
+            super().require_answers(workload)
+            return
+        for part in parts:
+            for factor, queries in zip(self.factors, part, strict=True):
+                factor.require_answers(queries)
+
+    def variances(self, workload: Workload) -> Array:
+        """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise.
+
+        Raises:
+            InvalidInputError: as `require_answers`; or the workload is no union of products over
+                the attributes of the strategy, and R is too large to be written out.
+        """
+        parts = products_over(workload, self.sizes)
+        if parts is None:
+            return super().variances(workload)
+        check_entries(f"the variances of {workload.name!r}", (workload.shape[0], 1))
+        return np.concatenate([self._variances(part) for part in parts])
+
+    def norm_by_structure(self, workload: Workload, power: float) -> float | None:
+        """`variance_norm` of products without weights: the norms of the factors multiply.
+
+        Raises:
+            InvalidInputError: as `variances`.
+        """
+        parts = products_over(workload, self.sizes)
+        if parts is None or self.weights is not None:
+            return None
+        norms = [
+            math.prod(
+                factor.variance_norm(queries, power)
+                for factor, queries in zip(self.factors, part, strict=True)
+            )
+            for part in parts
+        ]
+        return power_mean(np.array(norms), power)
+
+    def normalised(self) -> ProductStrategy:
+        """The same strategy scaled to sensitivity 1."""
+        first, *others = self.factors
+        scaled = Strategy(first.name, first.matrix / self.sensitivity)
+        return ProductStrategy(self.name, [scaled, *others], weights=self.weights)
+
+    def streaming(self) -> Strategy:
+        """The lower-triangular strategy, n x n with positive diagonal, of the same Gram matrix.
+
+        Raises:
+            InvalidInputError: R has rank below n, so that no such strategy exists; or it has
+                weights and is too large to be written out.
+        """
+        if self.weights is not None:
+            return super().streaming()
+        factors = [factor.streaming() for factor in self.factors]
+        return ProductStrategy(f"{self.name} (streaming)", factors)
+
+    @property
+    def _roots(self) -> Array:
+        return np.ones(1) if self.weights is None else np.sqrt(self.weights)
+
+    @cached_property
+    def _inverse_and_rank(self) -> tuple[Array, int]:
+        check_entries(f"the inverse of strategy {self.name!r}", self.shape)
+        inverse = _kronecker([factor.pseudo_inverse for factor in self.factors])
+        rank = math.prod(factor.rank for factor in self.factors)
+        return read_only(inverse / self._roots), rank
+
+    def _variances(self, part: Sequence[Workload]) -> Array:
+        pairs = list(zip(self.factors, part, strict=True))
+        if self.weights is None:
+            return mode_products.outer([factor.variances(queries) for factor, queries in pairs])
+        squares = [factor.reconstruction(queries) ** 2 for factor, queries in pairs]
+        return mode_products.multiply(squares, 1 / self.weights)
+
+
+def _kronecker(matrices: Sequence[Array]) -> Array:
+    total: Array = matrices[0]
+    for matrix in matrices[1:]:
+        total = np.asarray(np.kron(total, matrix), dtype=np.float64)
+    return total
+
+
+def _factors(strategy: Strategy) -> tuple[Strategy, ...]:
+    if isinstance(strategy, ProductStrategy) and strategy.weights is None:
+        return strategy.factors
+    return (strategy,)

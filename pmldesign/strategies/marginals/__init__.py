@@ -1,0 +1,1 @@
+"""Strategies that measure the residuals of marginals."""

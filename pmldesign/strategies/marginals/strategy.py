@@ -1,0 +1,301 @@
+"""Strategies that measure residuals of marginals, over a domain of any size.
+
+The residual of a set T of attributes is what the table by T tells beyond the tables by fewer of
+them (`pmldesign_solvers.structure.subsets`). It is measured in an orthonormal basis of its space,
+
+    R_T = theta_T^(1/2) (x)_i (n_i^(1/2) H_i if i in T, else 1^T),
+
+H_i as in `contrast_basis`, so that R^T R = n sum_T theta_T P_T. The measurements of T need the
+table by T alone. In every cell
+
+    l2 norm^2 = sum_T theta_T d_T,      l1 norm = sum_T theta_T^(1/2) prod_{i in T} n_i^(1/2) l_i,
+
+l_i the l1 norm of a column of H_i, largest for the first value of each attribute at once. The table
+by S is put together from the residuals within S: the sum and the contrasts along each axis,
+
+    A_S R_T^+ = c_S theta_T^(-1/2) (x)_{i in S} (H_i^T / n_i^(1/2) if i in T, else 1 / n_i),
+
+and its cells have the variance c_S^2 / m_S^2 sum_{T in S} d_T / theta_T. None of this mentions n.
+
+References:
+    Xiao, He, Zhang and Kifer, An optimal and scalable matrix mechanism for noisy marginals under
+    convex loss functions (ResidualPlanner), NeurIPS 2023.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
+from pmldesign.strategies.arguments import read_only
+from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.marginals.contrast_basis import contrasts
+from pmldesign.strategies.marginals.distances import MarginalDistances
+from pmldesign.strategies.marginals.residual_transform import (
+    residual_contrasts,
+    tables_of_residuals,
+)
+from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
+from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign.workloads.tables.attributes import attribute_sets, attribute_sizes, positive_weights
+from pmldesign.workloads.tables.marginals import MarginalsWorkload
+from pmldesign.workloads.tables.workload import TablesWorkload
+from pmldesign_solvers.operators.norms import power_mean
+from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.structure.subsets import residual_spaces
+
+
+class MarginalsStrategy(Strategy):
+    """Measures the residuals of some sets of attributes, each with a precision of its own.
+
+    Args:
+        name: how tables and messages call it.
+        sizes: number of values of each attribute.
+        residuals: the sets T, in any order; () is the total. An attribute with one value has no
+            residual.
+        precisions: theta_T > 0 for each of them; n theta_T are eigenvalues of R^T R.
+
+    Raises:
+        InvalidInputError: sizes, sets or precisions that are none, or a set without a residual.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        sizes: Sequence[int],
+        residuals: Iterable[Iterable[int]],
+        precisions: ArrayLike,
+    ) -> None:
+        self.name = name
+        self.sizes = attribute_sizes(sizes)
+        self.residuals = attribute_sets("residual", residuals, len(self.sizes))
+        self.precisions = positive_weights("residual", precisions, len(self.residuals))
+        for residual in self.residuals:
+            if any(self.sizes[i] == 1 for i in residual):
+                raise InvalidInputError(
+                    f"residual {residual} of strategy {name!r} has an attribute with one value, "
+                    "which has no residual; leave it out"
+                )
+        self._number = {residual: number for number, residual in enumerate(self.residuals)}
+        self._dimensions = [
+            math.prod(self.sizes[i] - 1 for i in residual) for residual in self.residuals
+        ]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of measurements r and of cells n, as large as they may be."""
+        return sum(self._dimensions), math.prod(self.sizes)
+
+    @cached_property
+    def matrix(self) -> Array:
+        """R, shape (r, n), residual by residual; refused if too large."""
+        check_entries(f"strategy {self.name!r}", self.shape)
+        blocks = []
+        for residual, precision in zip(self.residuals, self.precisions, strict=True):
+            block = np.full((1, 1), math.sqrt(precision))
+            for i, size in enumerate(self.sizes):
+                factor = contrasts(np.eye(size)) if i in residual else np.ones((1, size))
+                block = np.asarray(np.kron(block, factor))
+            blocks.append(block)
+        return read_only(np.vstack(blocks))
+
+    @cached_property
+    def _inverse_and_rank(self) -> tuple[Array, int]:
+        # the rows of R_T are orthogonal, of squared norm n theta_T
+        squares = self.cells * np.repeat(self.precisions, self._dimensions)
+        return read_only(self.matrix.T / squares), self.shape[0]
+
+    def without_total(self) -> MarginalsStrategy:
+        """The same strategy without the residual of the total, for data whose total is public.
+
+        Raises:
+            InvalidInputError: it measures nothing else.
+        """
+        kept = [number for number, residual in enumerate(self.residuals) if residual]
+        if not kept:
+            raise InvalidInputError(
+                f"strategy {self.name!r} measures nothing but the number of records, which is "
+                "public under replace"
+            )
+        return MarginalsStrategy(
+            self.name, self.sizes, [self.residuals[k] for k in kept], self.precisions[kept]
+        )
+
+    def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
+        """Largest distance of the measurements of neighbours, in the l1 or l2 norm.
+
+        Under replace the l2 distance may be bounded from above (`marginal_distances`). The l1
+        distance is that of the matrix up to WRITTEN_CELLS cells, and twice the largest column
+        beyond.
+        """
+        if neighbours == Neighbours.ADD_REMOVE:
+            return self._distances.longest(norm)
+        if norm == "l1" and self.cells <= WRITTEN_CELLS:
+            return super().sensitivity_under(neighbours, norm)
+        return self._distances.farthest(norm)
+
+    @property
+    def entry_units(self) -> float:
+        """Units of 2^-53 that entries of `matrix` are off by, four for a contrast."""
+        return 4.0 * len(self.sizes) + 4
+
+    def distance_profile(self, norm: Norm) -> DistanceProfile | None:
+        """Beyond WRITTEN_CELLS: by the attributes in which two cells differ, in the l2 norm."""
+        return None if self.cells <= WRITTEN_CELLS else self._distances.profile(norm)
+
+    @cached_property
+    def _distances(self) -> MarginalDistances:
+        return MarginalDistances(self.sizes, self.residuals, self.precisions)
+
+    def measure(self, x: Array) -> Array:
+        """R x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""
+        tables = MarginalsWorkload(self.sizes, self.residuals)
+        return self._measure(tables.split(tables.matvec(x)))
+
+    def measure_records(self, records: ArrayLike) -> Array:
+        """R x, shape (r,), for the histogram x of records, which is never formed.
+
+        Args:
+            records: whole numbers of shape (N, d), the value of each attribute, from 0.
+
+        Raises:
+            InvalidInputError: as `MarginalsWorkload.tables`.
+        """
+        check_entries(f"strategy {self.name!r}", (self.shape[0], 1))
+        return self._measure(MarginalsWorkload(self.sizes, self.residuals).tables(records))
+
+    def estimate(self, measurements: Array) -> Array:
+        """R^+ y, shape (n,) or (n, c), for y of shape (r,) or (r, c); refused if too large."""
+        check_entries(f"the histogram of strategy {self.name!r}", (self.cells, 1))
+        return self._tables([tuple(range(len(self.sizes)))], measurements)[0]
+
+    def answer(self, workload: Workload, measurements: Array) -> Array:
+        """L y = A R^+ y, shape (m,), for measurements y of shape (r,).
+
+        The answers agree with each other: a table by fewer attributes has the sums of one by more.
+
+        Raises:
+            InvalidInputError: as `require_answers`.
+        """
+        self.require_answers(workload)
+        marginals, public = self._known(workload)
+        if marginals is None:
+            return workload.matvec(self.estimate(measurements))
+        tables = self._tables(marginals.subsets, measurements, public=public)
+        return np.concatenate([c * t for c, t in zip(marginals.weights, tables, strict=True)])
+
+    def require_answers(self, workload: Workload) -> None:
+        """Refuse a workload that R does not determine.
+
+        Raises:
+            InvalidInputError: as `Strategy.require_answers`; a missing residual is named.
+        """
+        marginals, public = self._known(workload)
+        if marginals is None:
+            super().require_answers(workload)
+        else:
+            self._marginal_variances(marginals, public=public)
+
+    def variances(self, workload: Workload) -> Array:
+        """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise.
+
+        Raises:
+            InvalidInputError: as `require_answers`.
+        """
+        marginals, public = self._known(workload)
+        if marginals is None:
+            return super().variances(workload)
+        check_entries(f"the variances of {workload.name}", (workload.shape[0], 1))
+        values, _ = self._marginal_variances(marginals, public=public)
+        return np.repeat(values, marginals.marginal_cells)
+
+    def norm_by_structure(self, workload: Workload, power: float) -> float | None:
+        """`variance_norm` of marginals, of which all answers of one have the same variance.
+
+        Raises:
+            InvalidInputError: as `require_answers`.
+        """
+        marginals, public = self._known(workload)
+        if marginals is None:
+            return None
+        values, counts = self._marginal_variances(marginals, public=public)
+        return power_mean(values, power, counts)
+
+    def _marginal_variances(
+        self, workload: MarginalsWorkload, *, public: bool
+    ) -> tuple[Array, Array]:
+        """The variance of the answers of each marginal and their number, both of shape (K,).
+
+        The total adds nothing to it where it is public.
+        """
+        try:
+            spaces = residual_spaces(self.sizes, workload.subsets)
+        except ValueError as error:
+            raise InvalidInputError(f"workload {workload.name!r}: {error}") from None
+        first = 1 if public else 0  # the residual of the total is the first one
+        needed = spaces.residuals[first:]
+        missing = next((T for T in needed if T not in self._number), None)
+        if missing is not None:
+            remedy = "add it"
+            if not missing:
+                remedy = (
+                    "take neighbours 'replace', for which the total is public, or add a query for "
+                    "the total"
+                )
+            raise InvalidInputError(
+                f"strategy {self.name!r} cannot answer {workload.name!r}: it does not measure the "
+                f"residual {missing}; {remedy}"
+            )
+        precisions = self.precisions[[self._number[T] for T in needed]]
+        sums = spaces.incidence[first:].T @ (spaces.dimensions[first:] / precisions)
+        return (workload.weights / spaces.cells) ** 2 * sums, spaces.cells
+
+    def normalised(self) -> MarginalsStrategy:
+        """The same strategy scaled to sensitivity 1."""
+        return MarginalsStrategy(
+            self.name,
+            self.sizes,
+            self.residuals,
+            self.precisions / self.sensitivity / self.sensitivity,
+        )
+
+    def _known(self, workload: Workload) -> tuple[MarginalsWorkload | None, bool]:
+        """The marginals that are asked for, if it is such, and whether their total is public."""
+        public = isinstance(workload, CentredWorkload)
+        inner = workload.workload if isinstance(workload, CentredWorkload) else workload
+        if isinstance(inner, TablesWorkload) and inner.is_plain:
+            inner = inner.as_marginals()
+        if isinstance(inner, MarginalsWorkload) and inner.sizes == self.sizes:
+            return inner, public
+        return None, public
+
+    def _measure(self, tables: Iterable[Array]) -> Array:
+        """R x, shape (r,), from the tables by each T, shape (m_T,) or (m_T, c)."""
+        found = residual_contrasts(self.sizes, self.residuals, tables)
+        roots = np.sqrt(self.precisions)
+        return np.concatenate([root * part for root, part in zip(roots, found, strict=True)])
+
+    def _tables(
+        self, subsets: Sequence[tuple[int, ...]], measurements: Array, *, public: bool = False
+    ) -> list[Array]:
+        """The table by each S, shape (m_S,) or (m_S, c); what is not measured counts as 0.
+
+        So does a public total.
+        """
+        if measurements.shape[:1] != self.shape[:1]:
+            raise InvalidInputError(
+                f"strategy {self.name!r} takes {self.shape[0]} measurements, got shape "
+                f"{measurements.shape}"
+            )
+        scaled = (measurements.T / np.repeat(np.sqrt(self.precisions), self._dimensions)).T
+        parts = np.split(scaled, np.cumsum(self._dimensions)[:-1])
+        own = dict(zip(self.residuals, parts, strict=True))
+        if public:
+            own.pop((), None)
+        return tables_of_residuals(self.sizes, subsets, own)

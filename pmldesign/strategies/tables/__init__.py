@@ -1,0 +1,1 @@
+"""Strategies that measure tables: coordinates of crossed attributes, and weighted tables."""

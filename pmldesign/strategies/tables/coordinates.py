@@ -1,0 +1,69 @@
+r"""Tables over sets of attributes, to and from the coordinates in which a strategy measures them.
+
+Attribute i has coordinates Y_i x beside the sum 1^T x, with (v_i, Psi_i) the inverse of 1^T above
+Y_i: contrasts for a plain attribute, any invertible ones for others. The coordinates of a set T,
+(x)_{i in T} Y_i, need the table by T alone, and the table by T is made of those of its subsets.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from pmldesign.strategies.marginals.contrast_basis import contrasts, expand
+from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.tables.measured import Measured
+
+Attributes = tuple[int, ...]
+
+
+class Coordinates:
+    """Those of all attributes.
+
+    Args:
+        sizes: number of values of each.
+        ordered: Y_i and its inverse where these are no contrasts.
+    """
+
+    def __init__(self, sizes: Sequence[int], ordered: Mapping[int, Measured]) -> None:
+        self._sizes, self._ordered = sizes, ordered
+
+    def of_table(self, subset: Attributes, table: Array) -> Array:
+        """The coordinates of a set, one axis for each attribute and one of columns."""
+        maps = [self._forward(i) for i in subset]
+        sizes = [self._sizes[i] for i in subset]
+        flat = mode_products.apply(maps, sizes, table.reshape(math.prod(sizes), -1))
+        return flat.reshape([size - 1 for size in sizes] + [-1])
+
+    def table(self, subset: Attributes, parts: Mapping[Attributes, Array], columns: int) -> Array:
+        """The table by a set from the coordinates of its subsets; missing ones count as 0."""
+        sizes = [self._sizes[i] for i in subset]
+        tensor = np.zeros((*sizes, columns))
+        for chosen in itertools.product((False, True), repeat=len(subset)):
+            part = parts.get(tuple(itertools.compress(subset, chosen)))
+            if part is not None:
+                tensor[tuple(slice(1, None) if one else 0 for one in chosen)] = part
+        maps = [self._backward(i) for i in subset]
+        return mode_products.apply(maps, sizes, tensor.reshape(math.prod(sizes), columns))
+
+    def _forward(self, attribute: int) -> mode_products.Map:
+        if attribute in self._ordered:
+            return self._ordered[attribute].rows.__matmul__
+        scale = math.sqrt(max(self._sizes[attribute] - 1, 1))
+        return lambda y: contrasts(y) / scale
+
+    def _backward(self, attribute: int) -> mode_products.Map:
+        if attribute in self._ordered:
+            return self._ordered[attribute].inverse.__matmul__
+        scale = math.sqrt(max(self._sizes[attribute] - 1, 1))
+
+        def turn(y: Array) -> Array:
+            scaled = y * scale
+            scaled[0] = y[0]
+            return expand(scaled)
+
+        return turn

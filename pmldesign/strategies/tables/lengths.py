@@ -1,0 +1,131 @@
+r"""How long the coordinates of ordered attributes are, and whether the sectors of tables fit.
+
+Lengths and distances (`table_distances`, `pmldesign_solvers.tables.columns`) are those of
+coordinates Y_i of which no column is longer than 1. Of others let rho_i be the largest squared norm
+of a column: Y_i / rho_i^(1/2) with
+
+    rho_i E for sectors with the spectator i,
+    rho_i^(1/2) for rows and columns of E with its features
+
+measures the same. Designs have rho_i = 1 but for rounding, which counts all the same.
+
+The rows that are measured are C^T times products of coordinates, where a rounded E = C C^T is off
+by (k + 1) u |C| |C|^T at most for E of order k, so that no squared length is off by more than
+k (k + 1) u tr E times the lengths of the spectators.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.outward import UNIT, raised
+from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.tables.measured import Measured
+from pmldesign_solvers.tables.sectors import Attributes, Sector
+
+
+def squared_lengths(ordered: Mapping[int, Measured]) -> dict[int, float]:
+    """rho_i of each attribute, rounded up."""
+    squares = {i: float((one.rows**2).sum(axis=0).max()) for i, one in ordered.items()}
+    return {i: raised(square, len(ordered[i].rows) + 2) for i, square in squares.items()}
+
+
+def unit_sectors(
+    sectors: Sequence[Sector], features: Mapping[int, int], rho: Mapping[int, float]
+) -> list[Sector]:
+    """The sectors that measure the same of coordinates of length 1, rounded up."""
+    return [_unit_sector(one, features, rho) for one in sectors]
+
+
+def _unit_sector(sector: Sector, features: Mapping[int, int], rho: Mapping[int, float]) -> Sector:
+    roots = np.concatenate(
+        [
+            np.full(math.prod(features[i] for i in s), math.sqrt(math.prod(rho[i] for i in s)))
+            for s in sector.sets
+        ]
+    )
+    outer = math.prod(rho[i] for i in sector.spectators)
+    matrix = sector.matrix * np.multiply.outer(roots, roots) * outer
+    k = len(matrix)
+    allowance = (k * (k + 1) + 8 * len(rho) + 8) * UNIT * float(matrix.trace())
+    matrix[np.diag_indices(k)] += allowance
+    return Sector(sector.plain, sector.spectators, sector.sets, matrix)
+
+
+def check_sectors(
+    name: str,
+    sizes: Sequence[int],
+    ordered: Mapping[int, Measured],
+    features: Mapping[int, int],
+    sectors: Sequence[Sector],
+) -> None:
+    """Refuse sectors that are no partition of what is measured.
+
+    Raises:
+        InvalidInputError: attributes out of range, of the wrong kind or in two places, a pair of
+            sets that comes twice, coordinates or an E of another shape or not finite.
+    """
+    fits = set(ordered) == set(features) and all(
+        _coordinates_fit(sizes, i, one, features[i]) for i, one in ordered.items()
+    )
+    pairs = {(one.plain, one.spectators) for one in sectors}
+    if (
+        not fits
+        or not sectors
+        or len(pairs) < len(sectors)
+        or not all(_fits(sizes, features, one) for one in sectors)
+    ):
+        raise InvalidInputError(
+            f"strategy {name!r}: its sectors do not fit its attributes; write the file again"
+        )
+
+
+def _coordinates_fit(sizes: Sequence[int], i: int, one: Measured, count: int) -> bool:
+    return (
+        0 <= i < len(sizes)
+        and one.rows.shape == (sizes[i] - 1, sizes[i])
+        and 0 <= count < sizes[i]
+        and bool(np.isfinite(one.rows).all() and np.isfinite(one.inverse).all())
+    )
+
+
+def _fits(sizes: Sequence[int], features: Mapping[int, int], sector: Sector) -> bool:
+    used = sector.plain + sector.spectators
+    inner = all(
+        _increasing(s)
+        and all(i in features and features[i] > 0 for i in s)
+        and not set(s) & set(used)
+        for s in sector.sets
+    )
+    kinds = all(0 <= i < len(sizes) and i not in features for i in sector.plain) and all(
+        i in features for i in sector.spectators
+    )
+    if not (inner and kinds and _increasing(sector.plain) and _increasing(sector.spectators)):
+        return False
+    if list(sector.sets) != sorted(set(sector.sets), key=lambda s: (len(s), s)):
+        return False
+    size = sum(math.prod(features[i] for i in s) for s in sector.sets)
+    return sector.matrix.shape == (size, size) and size > 0
+
+
+def _increasing(members: Attributes) -> bool:
+    return all(a < b for a, b in pairwise(members))
+
+
+def entry_rounding(
+    sizes: Sequence[int], sectors: Sequence[Sector], longest_l1: float, matrix: Array
+) -> float:
+    """Units of 2^-53 that entries of the written R are off by, relative to its l2 columns.
+
+    Sums over the values of attributes and the rows of E are off by that many units of what they
+    would be without signs, at most three times the l1 norm `longest_l1` (of a table and its mean).
+    """
+    order = max(len(one.matrix) for one in sectors)
+    units = 3.0 * (sum(sizes) + 12 * len(sizes) + (order + 2) * (order + 2) + 20)
+    longest = float(np.sqrt((matrix**2).sum(axis=0).max(initial=0.0)))
+    return units * longest_l1 / longest if longest > 0 else 0.0

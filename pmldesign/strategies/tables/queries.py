@@ -1,0 +1,67 @@
+"""Workloads as tables over given attributes, and what the variances of their answers depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pmldesign.workloads.base import Workload
+from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign.workloads.tables.marginals import MarginalsWorkload
+from pmldesign.workloads.tables.workload import TablesWorkload, asks_counts, asks_total
+from pmldesign.workloads.union import products_over
+from pmldesign_solvers.tables.measured import Measured
+from pmldesign_solvers.tables.variances import Asked, asked, asked_plain
+
+Table = tuple[float, dict[int, Workload]]
+"""A scale, and the queries of each attribute that is not summed over."""
+
+
+def as_tables_over(workload: Workload, sizes: Sequence[int]) -> list[Table] | None:
+    """The workload as tables over attributes of these sizes, if it is such."""
+    inner = workload.workload if isinstance(workload, CentredWorkload) else workload
+    if isinstance(inner, MarginalsWorkload) and inner.sizes == sizes:
+        inner = TablesWorkload(inner.sizes, inner.subsets, inner.weights)
+    if isinstance(inner, TablesWorkload):
+        if inner.sizes != sizes:
+            return None
+        return [
+            (scale, {i: inner.attributes[i] for i in subset})
+            for subset, scale in zip(inner.subsets, inner.weights.tolist(), strict=True)
+        ]
+    parts = products_over(inner, sizes)
+    if parts is None:
+        return None
+    return [(1.0, {i: one for i, one in enumerate(part) if not asks_total(one)}) for part in parts]
+
+
+class QueryNumbers:
+    """The numbers of queries that their variances depend on, each computed once.
+
+    Args:
+        sizes: number of values of each attribute.
+        ordered: what is measured of those that are not plain.
+        features: the number of features of each of these.
+    """
+
+    def __init__(
+        self, sizes: Sequence[int], ordered: Mapping[int, Measured], features: Mapping[int, int]
+    ) -> None:
+        self._sizes, self._ordered, self._features = sizes, ordered, features
+        # the queries are kept so that their ids stay theirs
+        self._known: dict[tuple[int, int], tuple[Workload, Asked]] = {}
+
+    def __call__(self, queries: Mapping[int, Workload]) -> list[Asked]:
+        """Those of a table."""
+        return [self._of(i, one) for i, one in queries.items()]
+
+    def _of(self, attribute: int, queries: Workload) -> Asked:
+        key = (attribute, id(queries))
+        if key not in self._known:
+            if attribute in self._ordered:
+                basis, features = self._ordered[attribute], self._features[attribute]
+                numbers = asked(attribute, queries, basis, features)
+            else:
+                counts = None if asks_counts(queries) else queries
+                numbers = asked_plain(attribute, self._sizes[attribute], counts)
+            self._known[key] = (queries, numbers)
+        return self._known[key][1]

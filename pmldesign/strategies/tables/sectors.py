@@ -1,0 +1,102 @@
+"""What a sector of a strategy for tables measures of the coordinates of tables (`tables`).
+
+Of Q, Sp and S together a sector (Q, Sp) takes the features of the attributes in S, all other
+coordinates of those in Sp and all of those in Q. With E = C C^T it measures C^T times these.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.tables.sectors import Attributes, Sector
+
+Parts = Mapping[Attributes, Array]
+"""The coordinates of each set, one axis for each attribute and one of columns."""
+
+
+def attributes_of(sector: Sector, members: Attributes) -> Attributes:
+    """All attributes of a set of the rows of E."""
+    return tuple(sorted(sector.plain + sector.spectators + members))
+
+
+class SectorMap:
+    """What all sectors together measure.
+
+    Args:
+        sizes: number of values of each attribute.
+        features: the number of features of each ordered attribute.
+        sectors: all of them.
+    """
+
+    def __init__(
+        self, sizes: Sequence[int], features: Mapping[int, int], sectors: Sequence[Sector]
+    ) -> None:
+        self._sizes, self._features, self._sectors = sizes, features, sectors
+        every = {attributes_of(one, s) for one in sectors for s in one.sets}
+        self.sets = sorted(every, key=lambda s: (len(s), s))
+        self._counts = [len(one.matrix) * self._copies(one) for one in sectors]
+        self.rows = sum(self._counts)
+
+    def measure(self, parts: Parts) -> Array:
+        """All measurements, shape (r, c), of the coordinates of `sets`."""
+        measured = [measure_sector(one, self._features, parts) for one in self._sectors]
+        return np.concatenate([rows.reshape(-1, rows.shape[-1]) for rows in measured])
+
+    def estimate(self, measurements: Array) -> dict[Attributes, Array]:
+        """The coordinates of `sets`, from measurements of shape (r,)."""
+        parts = {s: np.zeros([self._sizes[i] - 1 for i in s] + [1]) for s in self.sets}
+        stops = np.cumsum(self._counts)[:-1]
+        for one, rows in zip(self._sectors, np.split(measurements, stops), strict=True):
+            estimate_sector(one, self._features, rows, parts)
+        return parts
+
+    def _copies(self, sector: Sector) -> int:
+        """How many rows a sector measures for each row of E."""
+        plain = math.prod(self._sizes[i] - 1 for i in sector.plain)
+        left = math.prod(self._sizes[i] - 1 - self._features[i] for i in sector.spectators)
+        return plain * left
+
+
+def measure_sector(sector: Sector, features: Mapping[int, int], parts: Parts) -> Array:
+    """C^T times its coordinates, shape (rows of E, rest, columns)."""
+    rows = []
+    for members in sector.sets:
+        view, size = _view(sector, features, parts, members)
+        rows.append(view.reshape(size, -1, view.shape[-1]))
+    return np.tensordot(np.linalg.cholesky(sector.matrix).T, np.concatenate(rows), 1)
+
+
+def estimate_sector(
+    sector: Sector, features: Mapping[int, int], measurements: Array, parts: Parts
+) -> None:
+    """Put the coordinates that measurements stand for in their places, one column."""
+    given = measurements.reshape(len(sector.matrix), -1)
+    rows = np.linalg.solve(np.linalg.cholesky(sector.matrix).T, given)
+    first = 0
+    for members in sector.sets:
+        view, size = _view(sector, features, parts, members)
+        view[...] = rows[first : first + size].reshape(view.shape)
+        first += size
+
+
+def _view(
+    sector: Sector, features: Mapping[int, int], parts: Parts, members: Attributes
+) -> tuple[Array, int]:
+    """What it takes of a set, the axes of features first, and how many products they have."""
+    subset = attributes_of(sector, members)
+    place = tuple(
+        slice(features[i], None)
+        if i in sector.spectators
+        else slice(0, features[i])
+        if i in members
+        else slice(None)
+        for i in subset
+    )
+    order = [subset.index(i) for i in members]
+    rest = [axis for axis in range(len(subset)) if axis not in order]
+    view = parts[subset][place].transpose([*order, *rest, len(subset)])
+    return view, math.prod(features[i] for i in members)

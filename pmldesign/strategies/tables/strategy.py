@@ -1,0 +1,301 @@
+r"""Strategies for tables that cross plain attributes with ordered ones, over a domain of any size.
+
+In the coordinates of each attribute (`table_coordinates`) the Gram matrix is a sum over sectors,
+
+    R^T R = sum_{Q,Sp} (x)_{i in Q} Y_i^T Y_i  (x)_{i in Sp} Z_i^T Z_i  x  E_{Q,Sp},
+
+Q of plain attributes, Sp of ordered ones, Z_i those rows of Y_i that are no features, E on the
+products of 1 and features of all others (`pmldesign_solvers.tables.couplings`). With E = C C^T a
+sector measures C^T times these coordinates, which need the tables over a few attributes alone. As
+all coordinates are independent, answers are what the estimated coordinates make of them, their
+variances are sums over the sectors (`pmldesign_solvers.tables.variances`), and nothing of the size
+of the domain is formed.
+
+Where the total is public, the coordinate of the empty set is known and not measured, and tables are
+measured without what the total tells of them, N / (their cells).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
+from pmldesign.privacy.outward import raised
+from pmldesign.strategies.arguments import read_only
+from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.sensitivity import product_labels
+from pmldesign.strategies.tables.coordinates import Coordinates
+from pmldesign.strategies.tables.distances import farthest, longest_l1
+from pmldesign.strategies.tables.lengths import (
+    check_sectors,
+    entry_rounding,
+    squared_lengths,
+    unit_sectors,
+)
+from pmldesign.strategies.tables.queries import QueryNumbers, as_tables_over
+from pmldesign.strategies.tables.sectors import SectorMap
+from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
+from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign.workloads.tables.marginals import MarginalsWorkload
+from pmldesign.workloads.tables.workload import asks_counts
+from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.operators.norms import power_mean
+from pmldesign_solvers.operators.operator import Array, Indices
+from pmldesign_solvers.tables.columns import largest_column
+from pmldesign_solvers.tables.measured import Measured
+from pmldesign_solvers.tables.sectors import Sector
+from pmldesign_solvers.tables.variances import Variances
+
+
+class TablesStrategy(Strategy):
+    """Measures combinations of the coordinates of tables.
+
+    Args:
+        name: how tables and messages call it.
+        sizes: number of values of each attribute.
+        ordered: Y_i and its inverse for attributes that are not plain.
+        features: the number of features of each of these.
+        sectors: E for each Q and Sp. If none holds the empty set, the total is public.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        sizes: Sequence[int],
+        ordered: Mapping[int, Measured],
+        features: Mapping[int, int],
+        sectors: Iterable[Sector],
+    ) -> None:
+        self.name = name
+        self.sizes = tuple(sizes)
+        self.ordered, self.features = dict(ordered), dict(features)
+        self.sectors = tuple(sectors)
+        self._inverse = None  # computed when it is asked for
+        check_sectors(name, self.sizes, self.ordered, self.features, self.sectors)
+        self._coordinates = Coordinates(self.sizes, self.ordered)
+        self._measured = SectorMap(self.sizes, self.features, self.sectors)
+        self._sets = self._measured.sets
+
+    @property
+    def public(self) -> bool:
+        """Whether the total is public: it is not measured."""
+        return () not in self._sets
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of measurements r and of cells n, as large as they may be."""
+        return self._measured.rows, math.prod(self.sizes)
+
+    @cached_property
+    def matrix(self) -> Array:
+        """R, shape (r, n); refused if too large."""
+        check_entries(f"strategy {self.name!r}", self.shape)
+        return read_only(self.measure(np.eye(self.cells)))
+
+    def without_total(self) -> TablesStrategy:
+        """The same strategy for data whose total is public."""
+        sectors = []
+        for one in self.sectors:
+            if one.plain or one.spectators or () not in one.sets:
+                sectors.append(one)
+            elif len(one.sets) > 1:
+                sectors.append(Sector((), (), one.sets[1:], one.matrix[1:, 1:]))
+        if not sectors:
+            raise InvalidInputError(
+                f"strategy {self.name!r} measures nothing but the number of records, which is "
+                "public under replace"
+            )
+        return TablesStrategy(self.name, self.sizes, self.ordered, self.features, sectors)
+
+    def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
+        """Largest distance of the measurements of neighbours, in the l1 or l2 norm.
+
+        Beyond WRITTEN_CELLS cells it may be a bound above it: in the l1 norm, under replace where
+        features are coupled or there are many attributes (`table_distances`), and under add-remove
+        where the total is public.
+        """
+        single = neighbours == Neighbours.ADD_REMOVE and not self.public
+        if self.cells <= WRITTEN_CELLS and not (single and norm == "l2"):
+            return super().sensitivity_under(neighbours, norm)
+        if neighbours == Neighbours.REPLACE and norm == "l2":
+            return self._farthest
+        if norm == "l1":
+            longest = self._longest_l1
+        else:
+            sectors = unit_sectors(self.sectors, self.features, squared_lengths(self.ordered))
+            longest = raised(math.sqrt(largest_column(sectors, self.features)), 4)
+        return longest if single else 2 * longest
+
+    @cached_property
+    def _longest_l1(self) -> float:
+        return longest_l1(self.sizes, self.ordered, self.features, self.sectors)
+
+    @property
+    def entry_units(self) -> float:
+        """Units of 2^-53 that entries of `matrix` are off by, relative to its columns."""
+        return entry_rounding(self.sizes, self.sectors, self._longest_l1, self.matrix)
+
+    def column_labels(self) -> Indices:
+        """Columns are equal where the coordinates of all measured attributes are."""
+        seen = set().union(*self._sets)
+        parts = [
+            (self.ordered[i].rows if i in self.ordered else np.eye(size))
+            if i in seen
+            else np.ones((1, size))
+            for i, size in enumerate(self.sizes)
+        ]
+        return product_labels(parts)
+
+    def distance_profile(self, norm: Norm) -> DistanceProfile | None:
+        """Beyond WRITTEN_CELLS: all other columns as far away as the farthest two can be."""
+        if self.cells <= WRITTEN_CELLS:
+            return None
+        distance = self.sensitivity_under(Neighbours.REPLACE, norm)
+        used = math.prod(self.sizes[i] for i in set().union(*self._sets))
+        copies = float(self.cells // used)
+        return DistanceProfile(
+            np.array([distance]), np.array([float(used - 1)]), copies, float(used)
+        )
+
+    def measure(self, x: Array) -> Array:
+        """R x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""
+        counts = MarginalsWorkload(self.sizes, self._sets)
+        total = x.sum(axis=0)
+        measured = self._measure(counts.split(counts.matvec(x)), np.atleast_1d(total))
+        return measured.reshape(-1, *x.shape[1:])
+
+    def measure_records(self, records: ArrayLike) -> Array:
+        """R x, shape (r,), for the histogram x of records, which is never formed.
+
+        Args:
+            records: whole numbers of shape (N, d), the value of each attribute, from 0.
+
+        Raises:
+            InvalidInputError: as `MarginalsWorkload.tables`.
+        """
+        check_entries(f"strategy {self.name!r}", (self.shape[0], 1))
+        counts = MarginalsWorkload(self.sizes, self._sets).tables(records)
+        return self._measure(counts, np.array([float(len(np.asarray(records)))])).ravel()
+
+    def answer(self, workload: Workload, measurements: Array) -> Array:
+        """L y = A R^+ y, shape (m,), for measurements y of shape (r,).
+
+        The answers agree with each other: sums over an attribute are the same in all tables.
+
+        Raises:
+            InvalidInputError: as `require_answers`.
+        """
+        tables = as_tables_over(workload, self.sizes)
+        if tables is None:
+            return super().answer(workload, measurements)
+        self.require_answers(workload)
+        if measurements.shape != self.shape[:1]:
+            raise InvalidInputError(
+                f"strategy {self.name!r} takes {self.shape[0]} measurements, got shape "
+                f"{measurements.shape}"
+            )
+        parts = self._measured.estimate(measurements)
+        answers = []
+        for scale, queries in tables:
+            subset = tuple(queries)
+            cells = self._coordinates.table(subset, parts, 1)
+            maps: list[mode_products.Map] = [
+                (lambda y: y) if asks_counts(one) else one.matvec for one in queries.values()
+            ]
+            cells = mode_products.apply(maps, [self.sizes[i] for i in subset], cells)
+            answers.append(scale * cells.ravel())
+        return np.concatenate(answers)
+
+    def require_answers(self, workload: Workload) -> None:
+        """Refuse a workload that R does not determine.
+
+        Raises:
+            InvalidInputError: as `Strategy.require_answers`; a table that is not measured is named.
+        """
+        tables = as_tables_over(workload, self.sizes)
+        if tables is None:
+            super().require_answers(workload)
+            return
+        centred = isinstance(workload, CentredWorkload)
+        measured = set(self._sets)
+        for subset in {tuple(queries) for _, queries in tables}:
+            wide = tuple(i for i in subset if self.sizes[i] > 1)
+            needed = wide if wide or not centred else None
+            if (needed is not None and needed not in measured) or (self.public and not centred):
+                public = self.public and not centred
+                remedy = "take neighbours 'replace'" if public else "add it"
+                raise InvalidInputError(
+                    f"strategy {self.name!r} cannot answer {workload.name!r}: it does not measure "
+                    f"the table over attributes {subset}; {remedy}"
+                )
+
+    def variances(self, workload: Workload) -> Array:
+        """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise.
+
+        Raises:
+            InvalidInputError: as `require_answers`.
+        """
+        tables = as_tables_over(workload, self.sizes)
+        if tables is None:
+            return super().variances(workload)
+        self.require_answers(workload)
+        check_entries(f"the variances of {workload.name}", (workload.shape[0], 1))
+        spread = self._spread(isinstance(workload, CentredWorkload))
+        values = [
+            scale**2 * block
+            for scale, queries in tables
+            for block in spread.blocks(self._asked(queries))
+        ]
+        return np.maximum(np.concatenate(values), 0.0)
+
+    def norm_by_structure(self, workload: Workload, power: float) -> float | None:
+        """`variance_norm` of tables, one after the other.
+
+        Raises:
+            InvalidInputError: as `require_answers`.
+        """
+        tables = as_tables_over(workload, self.sizes)
+        if tables is None:
+            return None
+        self.require_answers(workload)
+        spread = self._spread(isinstance(workload, CentredWorkload))
+        norms = [scale**2 * spread.norm(self._asked(queries), power) for scale, queries in tables]
+        return power_mean(np.maximum(norms, 0.0), power)
+
+    def normalised(self) -> TablesStrategy:
+        """The same strategy scaled to sensitivity 1."""
+        return self.scaled(1 / self.sensitivity)
+
+    def scaled(self, factor: float) -> TablesStrategy:
+        """The same strategy, every measurement times a factor."""
+        sectors = [
+            Sector(one.plain, one.spectators, one.sets, one.matrix * factor**2)
+            for one in self.sectors
+        ]
+        return TablesStrategy(self.name, self.sizes, self.ordered, self.features, sectors)
+
+    @cached_property
+    def _farthest(self) -> float:
+        return farthest(self.sizes, self.ordered, self.features, self.sectors)
+
+    def _measure(self, tables: Iterable[Array], total: Array) -> Array:
+        parts = {}
+        for subset, table in zip(self._sets, tables, strict=True):
+            cells = table.reshape(-1, len(total))
+            kept = cells - total / len(cells) if self.public else cells
+            parts[subset] = self._coordinates.of_table(subset, kept)
+        return self._measured.measure(parts)
+
+    def _spread(self, centred: bool) -> Variances:
+        strategy = self.without_total() if centred and not self.public else self
+        return Variances(strategy.sectors, self.features)
+
+    @cached_property
+    def _asked(self) -> QueryNumbers:
+        return QueryNumbers(self.sizes, self.ordered, self.features)

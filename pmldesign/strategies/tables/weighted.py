@@ -1,0 +1,288 @@
+r"""Strategies that measure tables, each with a weight, over a domain of any size.
+
+R stacks theta_S M_S, M_S the table by the attributes S: a cell counts once in every table, so that
+the l1 norm of every column is sum_S theta_S, which is what Laplace noise wants. (The residuals of
+`marginals` are orthogonal, which suits Gaussian noise.) With m_S cells of the table by S, N of the
+domain and P_T the projection on the residual space of T,
+
+    R^T R = N sum_T lambda_T P_T,      lambda_T = sum of theta_S^2 / m_S over S containing T:
+
+the Gram matrix of a `MarginalsStrategy` of precisions lambda_T, which knows the variances. From
+measurements y_S the contrasts of the residual T are estimated by the weighted mean
+
+    sum over S containing T of theta_S / m_S (contrasts of T from y_S) / lambda_T.
+
+Columns that differ in the attributes D are 2 sum of theta_S apart in the l1 norm, and
+(2 sum of theta_S^2)^(1/2) in the l2 norm, over the S that meet D.
+
+(`pmldesign_solvers.search.table_weights` chooses the weights.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from functools import cached_property
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
+from pmldesign.privacy.outward import factor_above, float_above, raised, size, unscaled
+from pmldesign.strategies.arguments import read_only
+from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.marginals.residual_transform import (
+    residual_contrasts,
+    tables_of_residuals,
+)
+from pmldesign.strategies.marginals.strategy import MarginalsStrategy
+from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
+from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign.workloads.tables.attributes import attribute_sets, attribute_sizes, positive_weights
+from pmldesign.workloads.tables.marginals import MarginalsWorkload
+from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.structure.subsets import residual_spaces
+
+LISTED = 16
+"""With more attributes in use, their 2^d sets are not listed: all cells count as the farthest."""
+
+
+class WeightedTablesStrategy(Strategy):
+    """Measures some tables, each with a weight of its own.
+
+    Args:
+        name: how tables and messages call it.
+        sizes: number of values of each attribute.
+        subsets: the attributes of each table, in any order; () is the total.
+        weights: theta_S > 0 for each of them.
+        public_total: whether what the tables say about the number of records is taken out.
+
+    Raises:
+        InvalidInputError: sizes, sets or weights that are none, too many subsets, or a public total
+            where nothing else is measured.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        sizes: Sequence[int],
+        subsets: Iterable[Iterable[int]],
+        weights: ArrayLike,
+        *,
+        public_total: bool = False,
+    ) -> None:
+        self.name = name
+        self.sizes = attribute_sizes(sizes)
+        self.subsets = attribute_sets("table", subsets, len(self.sizes))
+        self.weights = positive_weights("table", weights, len(self.subsets))
+        self.public_total = public_total
+        self._inverse = None
+        try:
+            spaces = residual_spaces(self.sizes, self.subsets)
+        except ValueError as error:
+            raise InvalidInputError(f"strategy {name!r}: {error}") from None
+        self._shares, self._incidence = self.weights / spaces.cells, spaces.incidence
+        precisions = spaces.incidence @ (self.weights**2 / spaces.cells)
+        residual = MarginalsStrategy(name, self.sizes, spaces.residuals, precisions)
+        self._residual = residual.without_total() if public_total else residual
+        self._workload = MarginalsWorkload(self.sizes, self.subsets)
+        if public_total:
+            self._incidence = self._incidence[1:]  # the first residual is that of the total
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of measurements r and of cells n, as large as they may be."""
+        return self._workload.shape
+
+    @cached_property
+    def matrix(self) -> Array:
+        """R, shape (r, n), table by table; refused if too large."""
+        check_entries(f"strategy {self.name!r}", self.shape)
+        scale = np.repeat(self.weights, self._workload.marginal_cells)
+        counts = self._workload.to_dense()
+        if self.public_total:  # every row of a table over m cells has the mean 1/m
+            cells = np.array(self._workload.marginal_cells)
+            counts = counts - np.repeat(1.0 / cells, cells)[:, None]
+        return read_only(scale[:, None] * counts)
+
+    @property
+    def entry_units(self) -> float:
+        """Units of 2^-53 that entries of `matrix` are off by at most: 1/m, a difference, a product.
+
+        1 - 1/m is at least 1/2, so that the rounding of 1/m does not grow.
+        """
+        return 4.0 if self.public_total else 0.0
+
+    def without_total(self) -> WeightedTablesStrategy:
+        """The same strategy without what it says about the number of records, which is public.
+
+        Raises:
+            InvalidInputError: it measures nothing else.
+        """
+        wide = [any(self.sizes[i] > 1 for i in subset) for subset in self.subsets]
+        kept = [subset for subset, keep in zip(self.subsets, wide, strict=True) if keep]
+        if not kept:
+            raise InvalidInputError(
+                f"strategy {self.name!r} measures nothing but the number of records, which is "
+                "public under replace"
+            )
+        return WeightedTablesStrategy(
+            self.name, self.sizes, kept, self.weights[wide], public_total=True
+        )
+
+    def normalised(self) -> WeightedTablesStrategy:
+        """The same strategy scaled to sensitivity 1."""
+        weights = self.weights / self.sensitivity
+        return WeightedTablesStrategy(
+            self.name, self.sizes, self.subsets, weights, public_total=self.public_total
+        )
+
+    def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
+        """Largest distance of the measurements of neighbours, in the l1 or l2 norm, rounded up."""
+        if neighbours == Neighbours.ADD_REMOVE:
+            if self.public_total:
+                return super().sensitivity_under(neighbours, norm)
+            return _length(self.weights, 1, norm)
+        wide = [any(self.sizes[i] > 1 for i in subset) for subset in self.subsets]
+        return _length(self.weights[wide], 2, norm)
+
+    def distance_profile(self, norm: Norm) -> DistanceProfile | None:
+        """Beyond WRITTEN_CELLS: by the attributes in which two cells differ."""
+        if self.cells <= WRITTEN_CELLS:
+            return None
+        used = sorted({i for subset in self.subsets for i in subset if self.sizes[i] > 1})
+        seen = math.prod(self.sizes[i] for i in used)
+        copies = float(self.cells // seen)
+        if len(used) > LISTED:
+            farthest = np.array([self.sensitivity_under(Neighbours.REPLACE, norm)])
+            return DistanceProfile(farthest, np.array([float(seen - 1)]), copies, float(seen))
+        bits = {i: 1 << place for place, i in enumerate(used)}
+        differing = np.arange(1, 1 << len(used))
+        squares, counts = np.zeros(len(differing)), np.ones(len(differing))
+        exponent = size(float(self.weights.max()))  # so that no square leaves the range of float64
+        scaled = np.ldexp(self.weights, -exponent)
+        for subset, weight in zip(self.subsets, scaled, strict=True):
+            meets = (differing & sum(bits.get(i, 0) for i in subset)) > 0
+            squares += 2 * np.where(meets, weight if norm == "l1" else weight**2, 0.0)
+        for i, bit in bits.items():
+            counts *= np.where(differing & bit, self.sizes[i] - 1.0, 1.0)
+        distances = squares if norm == "l1" else np.sqrt(squares)
+        rounding = factor_above(len(self.subsets) + 4)
+        return DistanceProfile(
+            np.ldexp(distances * rounding, exponent), counts, copies, float(seen)
+        )
+
+    def measure(self, x: Array) -> Array:
+        """R x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""
+        centred = x - x.mean(axis=0) if self.public_total else x
+        scale = np.repeat(self.weights, self._workload.marginal_cells)
+        return np.asarray((self._workload.matvec(centred).T * scale).T)
+
+    def measure_records(self, records: ArrayLike) -> Array:
+        """R x, shape (r,), for the histogram x of records, which is never formed.
+
+        Args:
+            records: whole numbers of shape (N, d), the value of each attribute, from 0.
+
+        Raises:
+            InvalidInputError: as `MarginalsWorkload.tables`.
+        """
+        check_entries(f"strategy {self.name!r}", (self.shape[0], 1))
+        tables = self._workload.tables(records)
+        counts = [w * table for w, table in zip(self.weights, tables, strict=True)]
+        if self.public_total:
+            counts = [table - table.mean() for table in counts]
+        return np.concatenate(counts)
+
+    def estimate(self, measurements: Array) -> Array:
+        """R^+ y, shape (n,) or (n, c), for y of shape (r,) or (r, c); refused if too large."""
+        check_entries(f"the histogram of strategy {self.name!r}", (self.cells, 1))
+        return self._tables([tuple(range(len(self.sizes)))], measurements)[0]
+
+    def require_answers(self, workload: Workload) -> None:
+        """Refuse a workload that R does not determine.
+
+        Raises:
+            InvalidInputError: as `MarginalsStrategy.require_answers`.
+        """
+        self._residual.require_answers(workload)
+
+    def answer(self, workload: Workload, measurements: Array) -> Array:
+        """L y = A R^+ y, shape (m,), for measurements y of shape (r,).
+
+        Raises:
+            InvalidInputError: as `require_answers`.
+        """
+        self.require_answers(workload)
+        inner = workload.workload if isinstance(workload, CentredWorkload) else workload
+        if not isinstance(inner, MarginalsWorkload) or inner.sizes != self.sizes:
+            return workload.matvec(self.estimate(measurements))
+        tables = self._tables(inner.subsets, measurements)
+        weighted = [c * table for c, table in zip(inner.weights, tables, strict=True)]
+        return np.concatenate(weighted)
+
+    def variances(self, workload: Workload) -> Array:
+        """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise.
+
+        Raises:
+            InvalidInputError: as `require_answers`.
+        """
+        return self._residual.variances(workload)
+
+    def norm_by_structure(self, workload: Workload, power: float) -> float | None:
+        """`variance_norm` of marginals, of which all answers of one have the same variance.
+
+        Raises:
+            InvalidInputError: as `require_answers`.
+        """
+        return self._residual.norm_by_structure(workload, power)
+
+    def _tables(self, subsets: Sequence[tuple[int, ...]], measurements: Array) -> list[Array]:
+        """The table by each set, from the weighted mean of what the measured tables say."""
+        if measurements.shape[:1] != self.shape[:1]:
+            raise InvalidInputError(
+                f"strategy {self.name!r} takes {self.shape[0]} measurements, got shape "
+                f"{measurements.shape}"
+            )
+        stops = list(accumulate(self._workload.marginal_cells))[:-1]
+        measured = np.split(measurements, stops)
+        residuals = self._residual.residuals
+        sums: list[Array] = []
+        for T, row in zip(residuals, range(len(residuals)), strict=True):
+            columns = self._incidence.indices[
+                self._incidence.indptr[row] : self._incidence.indptr[row + 1]
+            ]
+            sums.append(
+                np.asarray(sum(self._shares[k] * self._margin(k, T, measured[k]) for k in columns))
+            )
+        found = residual_contrasts(self.sizes, residuals, sums)
+        parts = {
+            T: contrast / precision
+            for T, contrast, precision in zip(
+                residuals, found, self._residual.precisions, strict=True
+            )
+        }
+        return tables_of_residuals(self.sizes, subsets, parts)
+
+    def _margin(self, number: int, kept: tuple[int, ...], table: Array) -> Array:
+        """The table by fewer attributes."""
+        subset = self.subsets[number]
+        shaped = table.reshape([*(self.sizes[i] for i in subset), *table.shape[1:]])
+        left_out = tuple(axis for axis, i in enumerate(subset) if i not in kept)
+        return np.asarray(shaped.sum(axis=left_out).reshape(-1, *table.shape[1:]))
+
+
+def _length(weights: Array, factor: int, norm: Norm) -> float:
+    """The l1 norm of factor times the weights, or the l2 norm of each taken `factor` times."""
+    if not weights.size:
+        return 0.0
+    if norm == "l1":
+        return float_above(
+            "the sensitivity", factor * sum(map(Fraction, weights.tolist()), Fraction(0))
+        )
+    exponent = size(float(weights.max()))
+    square = factor * math.fsum(np.ldexp(weights, -exponent) ** 2)
+    return unscaled("the sensitivity", raised(math.sqrt(square), 4), exponent)

@@ -1,0 +1,90 @@
+"""Noise for a stream: whole numbers of grid units, from one small interface.
+
+`FloatingGaussian` rounds floating-point numbers: for simulations and tests, not for publication,
+for what its lowest bits tell about the true value has not been bounded. `DiscreteGaussian` is
+OpenDP's exact sampler of the discrete Gaussian distribution, where that package is installed. For a
+standard deviation of sigma grid units it draws with (sigma^2 + 4)^(1/2): at least as private as the
+Gaussian mechanism of sigma on the real numbers.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from typing import Any, Protocol
+
+import numpy as np
+
+from pmldesign.errors import InvalidInputError
+
+LARGEST_SCALE = 2.0**56
+"""OpenDP cuts off what leaves 64 bits, 128 standard deviations from here."""
+
+
+class GridNoise(Protocol):
+    """Draws whole numbers.
+
+    Attributes:
+        publishable: whether the distribution is exact.
+    """
+
+    publishable: bool
+
+    def draw(self, scale: float, count: int) -> list[int]:
+        """Independent numbers close to N(0, scale^2); scale is in grid units."""
+
+
+class FloatingGaussian:
+    """Rounded floating-point numbers: not for publication.
+
+    Args:
+        seed: of numpy's default generator; None for one from the operating system.
+    """
+
+    publishable = False
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._generator = np.random.default_rng(seed)
+
+    def draw(self, scale: float, count: int) -> list[int]:
+        """Independent numbers close to N(0, scale^2)."""
+        values = np.rint(scale * self._generator.standard_normal(count))
+        return [int(value) for value in values.tolist()]
+
+
+class DiscreteGaussian:
+    """OpenDP's exact discrete Gaussian distribution.
+
+    Raises:
+        ImportError: the package opendp is not installed.
+    """
+
+    publishable = True
+
+    def __init__(self) -> None:
+        import opendp.prelude as dp
+
+        dp.enable_features("contrib")
+        self._dp = dp
+        self._measurement: Any = None
+        self._scale = math.nan
+
+    def draw(self, scale: float, count: int) -> list[int]:
+        """Independent numbers of the discrete Gaussian distribution of scale^2 + 4."""
+        if not scale <= LARGEST_SCALE:
+            raise InvalidInputError(
+                f"the noise has a scale of {scale:g} steps of the grid; it may be 2^56, as what "
+                "leaves 64-bit numbers is cut off: take a larger epsilon"
+            )
+        if scale != self._scale:
+            space = self._dp.atom_domain(T=self._dp.i64), self._dp.absolute_distance(T=self._dp.i64)
+            wide = math.nextafter(math.hypot(scale, 2.0), math.inf)
+            self._measurement = self._dp.m.make_gaussian(*space, scale=wide)
+            self._scale = scale
+        assert self._measurement is not None
+        return [int(self._measurement(0)) for _ in range(count)]
+
+
+def grid_noise() -> GridNoise:
+    """The exact sampler where OpenDP is installed, else floating-point noise."""
+    return DiscreteGaussian() if importlib.util.find_spec("opendp") else FloatingGaussian()

@@ -1,0 +1,83 @@
+"""Workloads given as a dense matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.workloads.base import Workload
+from pmldesign_solvers.operators.dense import DenseOperator, without_offsets
+from pmldesign_solvers.operators.forwarding import ForwardingOperator
+from pmldesign_solvers.operators.operator import Array
+
+
+class DenseWorkload(ForwardingOperator, Workload):
+    """Queries written out as a matrix, kept as a read-only float64 array.
+
+    Args:
+        matrix: shape (m, n), m >= 1 queries over n >= 1 cells; booleans, integers or real numbers,
+            all finite.
+        name: what messages and tables call it.
+        copy: False hands the array over: it is kept, and made read-only, without a copy if it
+            already is float64 in C order.
+
+    Raises:
+        InvalidInputError: the matrix is not real, finite, two-dimensional and non-empty.
+    """
+
+    def __init__(self, matrix: ArrayLike, *, name: str = "matrix", copy: bool = True) -> None:
+        given = _as_real(matrix)
+        with np.errstate(over="ignore", invalid="ignore"):  # what float64 lacks is refused below
+            kept = np.array(given, dtype=np.float64, order="C", copy=copy or None)
+        finite = np.isfinite(kept)
+        if not finite.all():
+            row, column = (int(index) for index in np.unravel_index(finite.argmin(), kept.shape))
+            raise InvalidInputError(
+                f"workload entry ({row}, {column}) is {kept[row, column]}; every entry must be a "
+                "finite number"
+            )
+        kept.flags.writeable = False
+        self.name = name
+        super().__init__(DenseOperator(kept))
+
+    def without_offsets(self) -> tuple[DenseWorkload, Array]:
+        """The same on vectors that sum to zero, and what is left out of each row."""
+        matrix = self.to_dense()
+        moved, left_out = without_offsets(matrix)
+        same = moved is matrix
+        return (self if same else DenseWorkload(moved, name=self.name, copy=False)), left_out
+
+
+def check_matrix(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Refuse what cannot be a workload by its shape or its type of entries.
+
+    Raises:
+        InvalidInputError: not two-dimensional, empty, or not of real numbers.
+    """
+    if dtype.kind not in "biuf":
+        raise InvalidInputError(
+            f"a workload holds booleans, integers or real numbers, got entries of type {dtype}"
+        )
+    if len(shape) != 2:
+        raise InvalidInputError(
+            f"a workload is a matrix, one row for each query and one column for each cell; got "
+            f"{len(shape)} dimensions, shape {shape}"
+        )
+    if 0 in shape:
+        raise InvalidInputError(
+            f"a workload has at least one query and one cell, got shape {shape}"
+        )
+
+
+def _as_real(matrix: ArrayLike) -> NDArray[Any]:
+    try:
+        given = np.asarray(matrix)
+    except ValueError:
+        raise InvalidInputError(
+            "workload is not a matrix: its rows have different lengths"
+        ) from None
+    check_matrix(given.shape, given.dtype)
+    return given

@@ -1,0 +1,36 @@
+"""How objects show themselves: one to three lines in a shell, a small table in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+Facts = list[tuple[str, str]]
+"""Labels and values."""
+
+
+class Displayed:
+    """What shows itself by a title and a few facts."""
+
+    __slots__ = ()
+
+    def _display(self) -> tuple[str, Facts]:
+        """The title, and what stands below it."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        title, facts = self._display()
+        line = ", ".join(f"{label} {value}" for label, value in facts)
+        return f"{title}\n  {line}" if line else title
+
+    def _repr_html_(self) -> str:
+        title, facts = self._display()
+        return html_table(title, facts)
+
+
+def html_table(title: str, rows: Sequence[Sequence[str]], header: Sequence[str] = ()) -> str:
+    """A title and rows of text as an HTML table, everything escaped."""
+    lines = ["".join(f"<th>{escape(text)}</th>" for text in header)] if header else []
+    lines += ["".join(f"<td>{escape(text)}</td>" for text in row) for row in rows]
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    return f"<table><caption>{escape(title)}</caption>{body}</table>"

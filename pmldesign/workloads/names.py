@@ -1,0 +1,242 @@
+"""Workloads that have a name, as functions of their sizes.
+
+    histogram:N         the identity
+    total:N             the sum of all cells
+    prefix:N            row t sums cells 0 ... t
+    decay:N,RATE        row t sums RATE^(t - s) times cell s, s = 0 ... t
+    all-range:N         every interval of cells, N (N + 1) / 2 rows, ordered by first cell
+    random-range:M,N    first cell uniform over the N cells, last cell uniform from there to the end
+    haar:N              all ones, then I_k (x) h (x) 1_{N/2k} for k = 1, 2, 4 ... N/2, h = (1, -1)
+    parity:D,W          prod_{i in S} (-1)^{x_i} for every S of W out of D bits, over 2^D cells
+    window:N,W          row t sums the last W cells up to t: cells max(0, t - W + 1) ... t
+    marginals:N,...     all marginals of K attributes (ways=K), or of 0 to K ones (upto=K); for N an
+                        attribute may have queries of its own, prefix85 for prefix:85
+
+References:
+    [ZSO] Zhao, Saeidian and Oechtering, Context-aware Privacy Bounds for Linear Queries, Section
+        III-B: random ranges, and eq. (9), the Haar workload for N = 8.
+    [ZLU] Zou, Liu and Upadhyay, Optimality of matrix mechanism on l_p^p-metric, Definition A.6:
+        parity queries.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from itertools import combinations, groupby
+from numbers import Integral
+
+import numpy as np
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.workloads.base import Workload, check_entries
+from pmldesign.workloads.dense import DenseWorkload
+from pmldesign.workloads.ranges import RangeWorkload, cells_text
+from pmldesign.workloads.running import RunningWorkload
+from pmldesign.workloads.tables.attributes import MAX_SETS
+from pmldesign.workloads.tables.marginals import MarginalsWorkload
+from pmldesign.workloads.tables.workload import TablesWorkload
+
+MAX_CELLS = 2**16
+"""Cells of a named workload: a strategy for more would need a matrix beyond 32 GiB."""
+
+MAX_STEPS = 2**24
+"""Steps of running sums, which need no matrix: beyond, a vector of answers needs over 128 MiB."""
+
+MAX_QUERIES = 2**24
+"""Queries of a named workload or of a product: beyond, a vector of answers needs over 128 MiB."""
+
+
+def histogram(cells: int) -> RangeWorkload:
+    """The count of each cell, 1 <= cells <= MAX_CELLS."""
+    n = _size("cells N of histogram:N", cells, MAX_CELLS)
+    first = np.arange(n)
+    return RangeWorkload(first, first + 1, n, name=f"histogram:{n}")
+
+
+def total(cells: int) -> RangeWorkload:
+    """The number of records, 1 <= cells <= MAX_CELLS."""
+    n = _size("cells N of total:N", cells, MAX_CELLS)
+    return RangeWorkload(np.array([0]), np.array([n]), n, name=f"total:{n}")
+
+
+def prefix(cells: int) -> RangeWorkload:
+    """The running sums, 1 <= cells <= MAX_STEPS."""
+    n = _size("cells N of prefix:N", cells, MAX_STEPS)
+    return RangeWorkload(np.zeros(n, dtype=int), np.arange(n) + 1, n, name=f"prefix:{n}")
+
+
+def decay(cells: int, rate: float) -> RunningWorkload:
+    """Running sums that forget, 1 <= cells <= MAX_STEPS, of which each step keeps 0 < rate <= 1."""
+    n = _size("cells N of decay:N,RATE", cells, MAX_STEPS)
+    if not 0.0 < rate <= 1.0:
+        raise InvalidInputError(
+            f"rate RATE of decay:{n},RATE must be above 0 and at most 1, got {rate:g}; write for"
+            f" example decay:{n},0.99"
+        )
+    return RunningWorkload(np.full(n - 1, rate), name=f"decay:{n},{rate!r}")
+
+
+def all_range(cells: int) -> RangeWorkload:
+    """The sum of every interval; cells >= 1, at most MAX_QUERIES intervals."""
+    largest = (math.isqrt(8 * MAX_QUERIES + 1) - 1) // 2
+    n = _size("cells N of all-range:N (it has N (N + 1) / 2 queries)", cells, largest)
+    first, last = np.triu_indices(n)
+    return RangeWorkload(first, last + 1, n, name=f"all-range:{n}")
+
+
+def random_range(queries: int, cells: int, *, seed: int = 0) -> RangeWorkload:
+    """Random intervals as in [ZSO], Section III-B.
+
+    Args:
+        queries: how many, 1 <= queries <= MAX_QUERIES.
+        cells: 1 <= cells <= MAX_CELLS.
+        seed: of numpy's default generator, >= 0; the same seed gives the same intervals.
+
+    Raises:
+        InvalidInputError: an argument outside its range.
+    """
+    m = _size("queries M of random-range:M,N", queries, MAX_QUERIES)
+    n = _size("cells N of random-range:M,N", cells, MAX_CELLS)
+    seed = _size("seed of random-range:M,N", seed, 2**63 - 1, smallest=0)
+    generator = np.random.default_rng(seed)
+    first = generator.integers(0, n, size=m)
+    last = generator.integers(first, n)
+    return RangeWorkload(first, last + 1, n, name=f"random-range:{m},{n},seed={seed}")
+
+
+def haar(cells: int) -> Workload:
+    """Unnormalised Haar differences, cells a power of two up to MAX_CELLS: [ZSO] eq. (9)."""
+    n = _size("cells N of haar:N", cells, MAX_CELLS)
+    if n & (n - 1):
+        below = 1 << (n.bit_length() - 1)
+        raise InvalidInputError(
+            f"cells N of haar:N must be a power of two, got {n}; try haar:{below} or "
+            f"haar:{2 * below}"
+        )
+    from scipy import sparse
+
+    from pmldesign.workloads.sparse import SparseWorkload
+
+    lengths = [n >> level for level in range(n.bit_length() - 1)]  # N, N/2, ..., 2
+    values = [np.ones(n)]
+    values += [np.tile(np.repeat([1.0, -1.0], size // 2), n // size) for size in lengths]
+    row_sizes = np.concatenate([[n], *(np.full(n // size, size) for size in lengths)])
+    pointers = np.concatenate([[0], np.cumsum(row_sizes)])
+    cells_of = np.tile(np.arange(n), 1 + len(lengths))
+    matrix = sparse.csr_array((np.concatenate(values), cells_of, pointers), shape=(n, n))
+    return SparseWorkload(matrix, name=f"haar:{n}", label=lambda row: _haar_label(row, n))
+
+
+def parity(bits: int, weight: int) -> DenseWorkload:
+    """The parity of every set of `weight` out of `bits` bits, [ZLU] Definition A.6.
+
+    Args:
+        bits: D; a cell is a string of D bits, the first one most significant.
+        weight: W, the size of the sets, which come in lexicographic order.
+
+    Returns:
+        The (D choose W) x 2^D matrix of the signs prod_{i in S} (-1)^{x_i}.
+
+    Raises:
+        InvalidInputError: not 1 <= W <= D <= log2(MAX_CELLS), or a matrix that is too large.
+    """
+    d = _size("bits D of parity:D,W (it has 2^D cells)", bits, MAX_CELLS.bit_length() - 1)
+    w = _size(f"bits in a parity W of parity:{d},W", weight, d)
+    name = f"parity:{d},{w}"
+    check_entries(name, (math.comb(d, w), 2**d))
+    sets = list(combinations(range(d), w))
+    cells = np.arange(2**d)
+    signs = np.array([1.0 - 2.0 * (cells >> (d - 1 - bit) & 1) for bit in range(d)])
+    matrix = np.empty((len(sets), cells.size))
+    for row, chosen in zip(matrix, sets, strict=True):
+        np.prod(signs[list(chosen)], axis=0, out=row)
+    workload = DenseWorkload(matrix, name=name, copy=False)
+    workload.label = lambda row: f"row {row} (parity of bits {', '.join(map(str, sets[row]))})"
+    return workload
+
+
+def window(cells: int, width: int) -> RangeWorkload:
+    """The sliding-window sum of a stream: at every time t the sum of the last `width` cells.
+
+    The first width - 1 windows are cut off at the start of the stream, so that there is one query
+    for each cell.
+
+    Args:
+        cells: N, the length of the stream, 1 <= cells <= MAX_CELLS.
+        width: W, 1 <= width <= cells; window:N,N is prefix:N.
+
+    Raises:
+        InvalidInputError: an argument outside its range.
+    """
+    n = _size("cells N of window:N,W", cells, MAX_CELLS)
+    w = _size(f"width W of window:{n},W", width, n)
+    stops = np.arange(n) + 1
+    return RangeWorkload(np.maximum(0, stops - w), stops, n, name=f"window:{n},{w}")
+
+
+def all_marginals(
+    *sizes: int | Workload, ways: int | None = None, upto: int | None = None
+) -> MarginalsWorkload | TablesWorkload:
+    """All marginals of a number of attributes.
+
+    Args:
+        sizes: number of values of each attribute, or the queries that are asked about them.
+        ways: all marginals of this many attributes, 0 to the number of sizes.
+        upto: all marginals of 0 (the total), 1, ... up to this many attributes.
+
+    Raises:
+        InvalidInputError: as MarginalsWorkload; not exactly one of ways and upto, or out of range.
+    """
+    option, given = ("ways", ways) if upto is None else ("upto", upto)
+    if given is None or (ways is not None and upto is not None):
+        raise InvalidInputError(
+            "marginals take either ways=K (all K-way marginals) or upto=K (all 0- to K-way ones); "
+            "write for example marginals:2,3,4,ways=2"
+        )
+    most = _size(f"{option}=K of marginals", given, len(sizes), smallest=0)
+    lengths = range(most if upto is None else 0, most + 1)
+    if sum(math.comb(len(sizes), k) for k in lengths) > MAX_SETS:
+        raise InvalidInputError(
+            f"{option}={most} of {len(sizes)} attributes are over {MAX_SETS} marginals; "
+            f"take a smaller {option}"
+        )
+    subsets = [subset for k in lengths for subset in combinations(range(len(sizes)), k)]
+    name = f"marginals:{_runs(sizes)},{option}={most}"
+    tables = (
+        TablesWorkload(sizes, subsets, name=name)
+        if any(isinstance(one, Workload) for one in sizes)
+        else None
+    )
+    if tables is not None and not tables.is_plain:
+        return tables
+    plain = [one.shape[1] if isinstance(one, Workload) else one for one in sizes]
+    return MarginalsWorkload(plain, subsets, name=name)
+
+
+def _size(argument: str, value: int, largest: int, *, smallest: int = 1) -> int:
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise InvalidInputError(f"{argument} must be a whole number, got {value!r}")
+    if not smallest <= value <= largest:
+        raise InvalidInputError(f"{argument} must be from {smallest} to {largest}, got {value}")
+    return int(value)
+
+
+def _haar_label(row: int, cells: int) -> str:
+    if row == 0:
+        return f"row 0 ({cells_text(0, cells)})"
+    blocks = 1 << (row.bit_length() - 1)  # rows 2^k ... 2^(k+1) - 1 split the 2^k blocks
+    half = cells // (2 * blocks)
+    start = (row - blocks) * 2 * half
+    middle = start + half
+    return f"row {row} ({cells_text(start, middle)} minus {cells_text(middle, middle + half)})"
+
+
+def _runs(sizes: Iterable[int | Workload]) -> str:
+    """The sizes as text, with "10^3" for three attributes of 10 values."""
+    texts = [
+        one.name.replace(":", "").replace(",", "/") if isinstance(one, Workload) else str(one)
+        for one in sizes
+    ]
+    runs = [(text, len(list(run))) for text, run in groupby(texts)]
+    return ",".join(f"{text}^{count}" if count > 1 else text for text, count in runs)

@@ -1,0 +1,122 @@
+"""Running sums that forget: row t is sum over s <= t of rate^(t - s) x_s.
+
+In general A_ts = q_t h_s prod_{s < i <= t} rate_i, with a weight for each query and each step, of
+which products with vectors take O(n): y_t = rate_t y_{t-1} + h_t x_t, answers q_t y_t.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.workloads.base import Workload, check_entries
+from pmldesign.workloads.ranges import RangeWorkload
+from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.streams.chain import RunningSums
+
+LARGEST_WEIGHT = 1e50
+"""Weights and rates lie between its inverse and this."""
+
+
+class RunningWorkload(Workload):
+    """Query t is q_t times the sum over s <= t of h_s prod_{s < i <= t} rate_i x_s.
+
+    Args:
+        rates: shape (n - 1,), positive: what is kept from each step to the next.
+        query_weights: q, shape (n,), positive; None for ones.
+        step_weights: h, shape (n,), positive; None for ones.
+        name: what messages and tables call it.
+
+    Raises:
+        InvalidInputError: lengths that do not fit, or numbers that are not positive and finite.
+    """
+
+    def __init__(
+        self,
+        rates: ArrayLike,
+        query_weights: ArrayLike | None = None,
+        step_weights: ArrayLike | None = None,
+        *,
+        name: str = "running sums",
+    ) -> None:
+        self.rates = np.atleast_1d(np.array(rates, dtype=np.float64))
+        cells = self.rates.size + 1
+        self.query_weights = _weights(query_weights, cells)
+        self.step_weights = _weights(step_weights, cells)
+        self.name = name
+        for label, values, size in (
+            ("rates", self.rates, cells - 1),
+            ("query_weights", self.query_weights, cells),
+            ("step_weights", self.step_weights, cells),
+        ):
+            if values.shape != (size,):
+                raise InvalidInputError(
+                    f"{label} must have shape ({size},), got {values.shape}: n - 1 rates for n "
+                    "steps and queries"
+                )
+            if not ((values >= 1 / LARGEST_WEIGHT) & (values <= LARGEST_WEIGHT)).all():
+                raise InvalidInputError(
+                    f"{label} must be positive, from {1 / LARGEST_WEIGHT:g} to {LARGEST_WEIGHT:g}"
+                )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of queries and of cells, which are equal."""
+        return self.query_weights.size, self.query_weights.size
+
+    def gram(self, weights: Array) -> Array:
+        """A^T diag(weights) A, shape (n, n), for weights of shape (m,)."""
+        dense = self.to_dense()
+        return np.asarray(dense.T @ (weights[:, None] * dense))
+
+    def column_squares(self) -> Array:
+        """diag(A^T A), shape (n,): the squared norms of the columns."""
+        problem = RunningSums(self.rates, self.query_weights, self.step_weights)
+        return problem.gram_diagonal(np.ones(self.shape[0]))
+
+    def row_quadratic(self, matrix: Array) -> Array:
+        """diag(A X A^T), shape (m,), for a symmetric matrix X of shape (n, n)."""
+        dense = self.to_dense()
+        return np.asarray(np.einsum("ij,ij->i", dense @ matrix, dense))
+
+    def matvec(self, x: Array) -> Array:
+        """A x, for x of shape (n,) or (n, c)."""
+        sums = (self.step_weights * x.T).T
+        for before, after, rate in _steps(sums, self.rates):
+            after += rate * before
+        return np.asarray((self.query_weights * sums.T).T)
+
+    def rmatvec(self, y: Array) -> Array:
+        """A^T y, for y of shape (m,) or (m, c)."""
+        sums = (self.query_weights * y.T).T
+        for before, after, rate in _steps(sums[::-1], self.rates[::-1]):
+            after += rate * before
+        return np.asarray((self.step_weights * sums.T).T)
+
+    def to_dense(self) -> Array:
+        """The matrix itself, shape (n, n)."""
+        check_entries(self.name, self.shape)
+        return self.matvec(np.eye(self.shape[1]))
+
+
+def stream_problem(workload: Workload) -> RunningSums | None:
+    """The running sums that a workload is, for the solver of streams; None if it is no such."""
+    n = workload.shape[1]
+    if isinstance(workload, RunningWorkload):
+        return RunningSums(workload.rates, workload.query_weights, workload.step_weights)
+    if not isinstance(workload, RangeWorkload) or workload.shape[0] != n:
+        return None
+    if workload.starts.any() or (workload.stops != np.arange(1, n + 1)).any():
+        return None
+    return RunningSums(np.ones(n - 1), np.ones(n), np.ones(n))
+
+
+def _weights(values: ArrayLike | None, cells: int) -> Array:
+    return np.ones(cells) if values is None else np.array(values, dtype=np.float64)
+
+
+def _steps(rows: Array, rates: Array) -> zip[tuple[Array, Array, float]]:
+    """Rows before and after each step, as views."""
+    table = rows.reshape(len(rows), -1)
+    return zip(table[:-1], table[1:], rates.tolist(), strict=True)

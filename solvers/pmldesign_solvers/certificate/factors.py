@@ -1,0 +1,94 @@
+"""The sizes of L and of what A = L R lacks, for an upper bound on gamma_(p), with their rounding.
+
+With L = A B and E = A (1 - B R), these are (sum_i norm(X_i)_2^p)^(1/p) of X = L and of X = E.
+Squares that may have underflowed count with the smallest normal number added. Where A is wide or
+small, L is A B as it is computed, and the rounding of L R is added to E. Elsewhere the products A B
+and B R count as they are computed, but for p = 2, where their rounding is added: a B with entries
+far larger than A and R call for hides some of the rounding of L.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pmldesign_solvers.operators.norms import power_mean
+from pmldesign_solvers.operators.operator import DIRECT_ENTRIES, EPS, TINY, Array, Operator
+
+NEGLIGIBLE = 1e-10
+"""Part of an upper bound that need not be computed closely."""
+ROUNDED = 1e-8
+"""Largest part of an upper bound that may be added for rounding instead of computing closely."""
+SAMPLES = 8
+"""Combinations of columns with random signs that tell the size of a trace beforehand. Chosen, not
+measured: the choice decides how a bound is computed, not whether it holds."""
+
+
+def factor_sizes(
+    operator: Operator, strategy: Array, basis: Array, p: float
+) -> tuple[float, float]:
+    """(sum_i norm(X_i)^p)^(1/p) of X = L and of X = A - L R."""
+    m, n = operator.shape
+    if m < n or m * n <= DIRECT_ENTRIES:
+        return _written_sizes(operator, strategy, basis, p)
+    value = float(np.sqrt(_variance_norm(operator, basis, p)))
+    size = np.sqrt(np.einsum("ij,ij->j", strategy, strategy).max())
+    residual = np.eye(n) - basis @ strategy
+    return value, _size_of_rest(operator, residual, p, NEGLIGIBLE * value * float(size))
+
+
+def _written_sizes(
+    operator: Operator, strategy: Array, basis: Array, p: float
+) -> tuple[float, float]:
+    """The same from L and A - L R themselves; what the product L R can be off by is added.
+
+    What A B is off by does not matter: L need not be equal to it.
+    """
+    reconstruction = operator.matvec(basis)
+    rest = operator.to_dense() - reconstruction @ strategy
+    value, left = (
+        float(np.sqrt(power_mean(np.einsum("ij,ij->i", rows, rows) + TINY, p / 2)))
+        for rows in (reconstruction, rest)
+    )
+    rounding = len(strategy) * EPS * float(np.linalg.norm(strategy))
+    return value, left + rounding * value
+
+
+def _variance_norm(operator: Operator, basis: Array, p: float) -> float:
+    """norm(diag(A B B^T A^T))_(p/2), rounded up but for its last sums.
+
+    At p = 2 that is the sum of the entries of K and B B^T, K = A^T A, which many queries have in
+    common. With d the norms of the columns of A and b those of the rows of B, the entries of K are
+    off by at most `gram_rounding` times d d^T, those of B B^T by n eps b b^T, and a row's sum by
+    n eps of its terms; all that is added, unless a badly conditioned B makes it matter.
+    """
+    m, n = operator.shape
+    if p == 2 and sums_rows(operator):
+        equal = np.ones(m)
+        gram = operator.gram(equal)
+        reach = float(np.sqrt(gram.diagonal() * np.einsum("ij,ij->i", basis, basis)).sum())
+        rounding = 2.0 * (operator.gram_rounding(equal) + 2 * n * EPS) * reach**2
+        sample = basis @ np.random.default_rng(0).choice((-1.0, 1.0), (basis.shape[1], SAMPLES))
+        if rounding <= ROUNDED * float(np.vdot(gram @ sample, sample)) / SAMPLES:
+            total = np.einsum("ij,ij->i", gram, basis @ basis.T).sum()
+            return float(total) + rounding + m * TINY
+    return power_mean(operator.row_norms(basis) + TINY, p / 2)
+
+
+def sums_rows(operator: Operator) -> bool:
+    """Whether the Gram matrix tells the sum of the norms of rows for less than the rows do."""
+    m, n = operator.shape
+    return m > n and m * n > DIRECT_ENTRIES
+
+
+def _size_of_rest(operator: Operator, residual: Array, p: float, negligible: float) -> float:
+    """At least (sum_i norm(a_i^T X)^p)^(1/p): by norm(a_i) norm(X)_F if that is negligible.
+
+    Their sum at p = 2 is more than that at any p.
+    """
+    m, _ = operator.shape
+    if sums_rows(operator):
+        sizes = float(np.trace(operator.gram(np.ones(m)))) * (1.0 + 2 * m * EPS) + m * TINY
+        size = float(np.linalg.norm(residual) * np.sqrt(sizes))
+        if size <= negligible:
+            return size
+    return float(np.sqrt(power_mean(operator.row_norms(residual) + TINY, p / 2)))

@@ -1,0 +1,77 @@
+"""Both bounds on gamma_(p) where neighbours differ by e_i - e_j: a cell loses what another gains.
+
+Upper bound. R counts by the largest distance of two columns, and A on vectors that sum to zero
+only: as differences of its columns to the last one, so that nothing which they have in common is
+rounded. L and E of `cells` are made of these and of the first n - 1 rows of B.
+
+Lower bound. Every pair has a weight, and their graph Laplacian takes the place of diag(w).
+
+With F F^T = W = sum_{i<j} w_ij (e_i - e_j)(e_i - e_j)^T, the graph Laplacian of the weights,
+
+    gamma_(p)(A) >= nuclear_norm( diag(u)^(1/2) A F ).
+
+F comes from Gaussian elimination, a cell at a time: with d = sum_j w_1j its first column is
+d^(1/2) e_1 - sum_j w_1j d^(-1/2) e_j, and what is left is the Laplacian of the weights
+w_ij + w_1i w_1j / d. Nothing is ever subtracted:
+
+* The weights that are left are off by at most (n + 4) eps, each relative to itself, and so is their
+  Laplacian in the order of Loewner. After n cells W lies between two multiples of F F^T, n (n + 4)
+  eps apart; roots of matrices, hence nuclear norms, keep that order.
+* Entries of F, columns a_j of A and the products of both are off by relative amounts: A F by at
+  most 4 (m + n) eps sum_j norm(a_j) norm(f_j), with the rows f_j of F, norm(f_j)^2 = W_jj. That
+  does not shrink where nearly equal columns make A F small; each singular value is lowered by it.
+  Columns count both relative to the first one, where they are rounded, and to their mean.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pmldesign_solvers.certificate.factors import factor_sizes
+from pmldesign_solvers.operators.differences import diameter
+from pmldesign_solvers.operators.norms import power_mean
+from pmldesign_solvers.operators.operator import EPS, TINY, Array, Operator
+
+
+def lower_bound_of_pairs(matrix: Array, u: Array, w: Array) -> float:
+    """Nuclear norm of diag(u)^(1/2) A times a root of the Laplacian W."""
+    m, n = matrix.shape
+    # differences first: what all columns have in common is not to be rounded
+    scaled = np.sqrt(u)[:, None] * (matrix - matrix[:, :1])
+    centred = scaled - scaled.mean(axis=1, keepdims=True)
+    sizes = np.linalg.norm(scaled, axis=0) + np.linalg.norm(centred, axis=0)
+    if m > n:
+        centred = np.linalg.qr(centred, mode="r")
+    weights = w / (w.sum() / 2)
+    values = np.linalg.svd(centred @ laplacian_root(weights), compute_uv=False)
+    rounding = 4 * (m + n) * EPS * float(sizes @ np.sqrt(weights.sum(axis=1)))
+    lowered = np.maximum(values - rounding, 0.0)
+    return float(lowered.sum() * (1.0 - (m + (n + 3) ** 2) * EPS))
+
+
+def laplacian_root(weights: Array) -> Array:
+    """F, shape (n, n - 1), with F F^T the Laplacian of symmetric weights."""
+    left = weights.copy()
+    root = np.zeros((len(left), len(left) - 1))
+    for cell in range(len(left) - 1):
+        below = left[cell + 1 :, cell]
+        degree = float(below.sum())
+        if degree > 0.0:
+            root[cell, cell] = np.sqrt(degree)
+            root[cell + 1 :, cell] = below / -root[cell, cell]
+            left[cell + 1 :, cell + 1 :] += below[:, None] * (below / degree)
+    return root
+
+
+def upper_bound_of_pairs(operator: Operator, strategy: Array, basis: Array, p: float) -> float:
+    """Certified upper bound from any factorization, as `cells.upper_bound` has it."""
+    m, n = operator.shape
+    sensitivity = diameter(strategy) + float(np.sqrt(TINY))
+    relative, kept = operator.relative(idle=False)
+    value, rest = factor_sizes(relative, strategy[:, :-1] - strategy[:, -1:], basis[:-1], p)
+    if len(kept) < m:
+        moves = np.vstack([np.eye(n - 1), -np.ones(n - 1)])
+        left_out = np.delete(operator.row_norms(moves), kept)
+        rest += float(np.sqrt(power_mean(left_out + TINY, p / 2)))
+    # measuring every cell but one has the sensitivity sqrt 2
+    return float((value * sensitivity + rest * np.sqrt(2.0)) * (1.0 + (m + n) * EPS))

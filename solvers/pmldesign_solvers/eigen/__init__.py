@@ -1,0 +1,1 @@
+"""Eigendecompositions of matrices with structure, at a part of the cost."""

@@ -1,0 +1,1 @@
+"""Factorization norms: dual problems, the methods that solve them, and the loop around them."""

@@ -1,0 +1,166 @@
+r"""gamma_(p) of a collection of marginals where neighbours differ in two cells.
+
+The letters are those of `marginals`. The total is public, so the residual of the empty set counts
+for nothing: sums over T leave it out. Permuting the values of an attribute changes neither the
+workload nor the pairs, so that the best weight of a pair depends on the set U of attributes in
+which its cells differ alone. With rho_U, sum 1, for all pairs of U together, their Laplacian is
+(2/n) b_T on V_T, b_T = sum_U rho_U (1 - prod_{i in T and U} -1/(n_i - 1)), and gamma_(p) is the
+maximum of
+
+    f(u, rho) = sum_T d_T (2 a_T b_T)^(1/2).
+
+A strategy sum_T n theta_T P_T has the variances v_S of `marginals` and the squared distances
+
+    D_U = 2 sum_T theta_T (d_T - prod_{i in T} (-1 if i in U, else n_i - 1)),
+
+and gamma_(p) is at most (sum_S m_S v_S^(p/2) max_U D_U)^(1/2) with the p-norm of v; the best theta
+is proportional to (a/b)^(1/2). For given rho, u is found as for add-remove neighbours, with
+d_T (2 b_T)^(1/2) in place of d_T; for given u, rho is found by `pair_weights`. f is concave, and
+they take turns. Exchangeable attributes leave few types of sets U (`cell_pairs`); if they are
+more than MAX_TYPES, only two kinds of weights are tried, and D_U is bounded for all U at once by
+2 sum_T theta_T d_T (1 + max_{i in T} 1/(n_i - 1)).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pmldesign_solvers.certificate.marginals import lower_bound, upper_bound
+from pmldesign_solvers.norm.bounds_loop import best_lower
+from pmldesign_solvers.norm.marginals_newton import Newton
+from pmldesign_solvers.norm.solution import Bounds
+from pmldesign_solvers.operators.operator import Array, Indices
+from pmldesign_solvers.structure.cell_pairs import differing_sets
+from pmldesign_solvers.structure.pair_weights import best_weights
+from pmldesign_solvers.structure.subsets import ResidualSpaces, check_range, residual_spaces
+
+MOST_STEPS = 201
+"""Of Newton's method for u at given rho. Chosen, not measured."""
+INNER = 0.1
+"""Part of the gap that is asked of u for given rho, and of rho for given u: 193 steps, as with 0.01
+and one less than with 0.5 (benchmarks/constants.py)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairsPoint(Bounds):
+    """Both bounds at one u and rho.
+
+    Attributes:
+        u: shape (K,).
+        b: shape (R,), zero for the total.
+        precisions: theta, shape (R,), that of the total being 0; the largest D_U is 1.
+    """
+
+    u: Array
+    b: Array
+    precisions: Array
+
+
+class PairsProblem:
+    """The two problems that take turns, and both bounds."""
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        subsets: Sequence[tuple[int, ...]],
+        weights: Array,
+        p: float,
+        rel_gap: float,
+    ) -> None:
+        self.spaces = residual_spaces(sizes, subsets)
+        check_range(self.spaces, weights)
+        self._p, self._rel_gap = p, rel_gap
+        self._given = weights
+        self._weights = weights / float((weights / self.spaces.cells).max())
+        values: dict[tuple[int, ...], float] = {}
+        for subset, weight in zip(subsets, self._weights.tolist(), strict=True):
+            values[subset] = values.get(subset, 0.0) + weight
+        self.sets = differing_sets(sizes, values)
+        self._types, type_of = np.unique(
+            self.sets.types_of(self.spaces.residuals), axis=0, return_inverse=True
+        )
+        self._type_of: Indices = type_of.ravel()
+        cells = math.prod(sizes[i] for members in self.sets.classes for i in members)
+        self._uniform = np.append(0.0, np.full(len(self._types) - 1, cells / (cells - 1)))
+
+    def points(self) -> Iterator[PairsPoint]:
+        """Better and better points; without end for p > 2."""
+        everything = np.array([[len(members) for members in self.sets.classes]])
+        columns = np.vstack([self._uniform, self._columns(everything)])
+        rho = np.array([0.5, 0.5])
+        u = np.ones_like(self.spaces.cells)
+        while True:
+            if self._p > 2:
+                u = self._best_u(u, columns.T @ rho)
+            columns, rho = self._best_rho(u, columns, rho)
+            yield self._evaluate(u, columns, rho)
+            if self._p == 2:
+                return
+
+    def _columns(self, differing: Indices) -> Array:
+        """C for some types of U, shape (U types, T types)."""
+        return np.asarray(1 - self.sets.means(self._types, differing))
+
+    def _eigenvalues(self, u: Array) -> Array:
+        """a_T, shape (R,)."""
+        return np.asarray(
+            self.spaces.incidence @ (self._weights**2 / self.spaces.cells * u), dtype=np.float64
+        )
+
+    def _best_u(self, u: Array, b: Array) -> Array:
+        """The best u for the b of each type."""
+        size = self.spaces.dimensions * np.sqrt(2 * b[self._type_of])
+        spaces: ResidualSpaces = replace(self.spaces, dimensions=size)
+        goal = INNER * self._rel_gap
+        points = Newton(spaces, self._weights, self._p, goal).points(u)
+        return best_lower(points, goal, MOST_STEPS).u
+
+    def _best_rho(self, u: Array, columns: Array, rho: Array) -> tuple[Array, Array]:
+        """The best rho for u, with the columns of C that it needs."""
+        each = self.spaces.dimensions * np.sqrt(2 * self._eigenvalues(u))
+        sizes, numbers = (
+            np.bincount(self._type_of, weights=values)[1:].astype(np.float64)
+            for values in (each, self.spaces.dimensions)
+        )
+
+        def farthest(b: Array) -> Array | None:
+            if not self.sets.listed:
+                return None
+            precisions = np.append(0.0, sizes / (numbers * np.sqrt(b)))
+            inner = self.sets.sums(self._types, precisions)
+            differing = np.array([np.unravel_index(np.argmin(inner), inner.shape)])
+            return np.asarray(self._columns(differing)[0, 1:])
+
+        goal = INNER * self._rel_gap
+        needed, rho = best_weights(columns[:, 1:], sizes, rho, farthest, goal)
+        return np.insert(needed, 0, 0.0, axis=1), rho
+
+    def _evaluate(self, u: Array, columns: Array, rho: Array) -> PairsPoint:
+        """Both bounds, rounded outwards."""
+        spaces = self.spaces.without_total()
+        b = (columns.T @ (rho / rho.sum()))[self._type_of]
+        precisions = np.append(0.0, np.sqrt(self._eigenvalues(u)[1:] / b[1:]))
+        precisions /= self._largest(precisions)
+        return PairsPoint(
+            lower=lower_bound(spaces, self._given, u, self._p, b=b[1:]),
+            upper=upper_bound(
+                spaces,
+                self._given,
+                precisions[1:],
+                self._p,
+                squared_sensitivity=self._largest(precisions),
+            ),
+            u=u,
+            b=b,
+            precisions=precisions,
+        )
+
+    def _largest(self, precisions: Array) -> float:
+        """max_U D_U, rounded up."""
+        return self.sets.largest_distance(
+            self._types, self._type_of, precisions, self.spaces.dimensions
+        )

@@ -1,0 +1,151 @@
+"""The Newton system of the interior point method, solved without forming it.
+
+In the eigenbasis of (C^T K C)^(1/2), with R, B and s as in `dual_function`, a change of the
+weights by x_w and x_u changes the Gram matrix of the strategy by -R^T Z R, where
+
+    Y = R (sum_k x_k v_k v_k^T) R^T - B^T A^T diag(x_u) A B,      Z_ab = Y_ab / (s_a + s_b),
+
+so that minus the Hessian of 2 f takes x to v_k^T R^T Z R v_k and -a_i^T B Z B^T a_i: a few products
+of k x k matrices and the two operations of the workload, however many weights there are. Where
+there are not many more queries than cells the rows of A B are kept instead.
+
+Mixing in sigma = sum(w) adds a matrix of ones, and barriers and powers add a diagonal.
+
+The diagonal of the system preconditions conjugate gradients. It needs sums over a, b of
+F_ka^2 F_kb^2 / (s_a + s_b), with F the rows R v_k or A B. For any poles t_1, t_2 ...
+
+    1 / (s_a + s_b)  =  sum_l g_l(s_a) g_l(s_b)  +  h(s_a) h(s_b) / (s_a + s_b),
+    g_l(s) = (2 t_l)^(1/2) / (s + t_l) * product over j < l of (s - t_j) / (s + t_j),
+    h(s)   = product over all j of (s - t_j) / (s + t_j),
+
+and a few poles between the smallest and the largest s make h small: the sums become short ones of
+squares of v_k^T R^T diag(g_l) R v_k.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pmldesign_solvers.operators.differences import Differences
+from pmldesign_solvers.operators.operator import Array, Operator
+
+MOST_PRODUCTS = 1000
+"""Of conjugate gradients for a direction. Chosen, not measured."""
+FEW = 4
+"""Up to so many queries for each cell the rows of A B are kept. Chosen: no difference on small
+matrices (benchmarks/constants.py)."""
+RATIO = 8.0
+"""Of neighbouring poles, at most: a relative error of the diagonal of 5 %. 364 steps for pairs; 369
+with 2 and 64 (benchmarks/constants.py)."""
+
+
+class NewtonSystem:
+    """A positive definite system in (x_w, x_u), or in x_w alone.
+
+    Args:
+        operator: A, shape (m, k).
+        differences: the difference vectors v_k.
+        strategy, basis, values: R, shape (r, k), B, shape (k, r), and s, shape (r,), ascending.
+        diagonal: what barriers and powers add; its length says whether x_u is part of it.
+        coupled_rows: whether the weights u have a matrix of ones added, as w always have.
+    """
+
+    def __init__(
+        self,
+        operator: Operator,
+        differences: Differences,
+        strategy: Array,
+        basis: Array,
+        values: Array,
+        diagonal: Array,
+        *,
+        coupled_rows: bool,
+    ) -> None:
+        self._operator, self._differences = operator, differences
+        self._strategy, self._basis, self._values = strategy, basis, values
+        self._diagonal = diagonal
+        self._sums = values[:, None] + values
+        self._moves_rows, self._coupled_rows = len(diagonal) > differences.count, coupled_rows
+        m, k = operator.shape
+        self._rows = operator.matvec(basis) if self._moves_rows and m <= FEW * k else None
+        self._scale = 1.0 / np.sqrt(self._whole_diagonal())
+
+    def solve(self, right: Array, tolerance: float, start: Array | None = None) -> Array:
+        """The solution, nearly.
+
+        The residual is measured with every entry divided by the root of that of the diagonal:
+        weights that vanish, whose entries are large, say nothing about the others.
+
+        Args:
+            right: the right-hand side.
+            tolerance: of the residual, relative to the right-hand side.
+            start: a guess; zero if None.
+        """
+        from scipy.sparse.linalg import LinearOperator, cg
+
+        scale = self._scale
+        solution, _ = cg(
+            LinearOperator(
+                (len(right), len(right)),
+                matvec=lambda x: scale * self._apply(scale * x),
+                dtype=np.float64,
+            ),
+            scale * right,
+            None if start is None else start / scale,
+            rtol=tolerance,
+            atol=0.0,
+            maxiter=MOST_PRODUCTS,
+        )
+        return np.asarray(scale * solution)
+
+    def _apply(self, x: Array) -> Array:
+        cells = self._differences.count
+        x_w, x_u = x[:cells], x[cells:]
+        inner = self._differences.weighted(self._strategy, x_w)
+        if self._moves_rows:
+            inner -= self._row_gram(x_u)
+        inner /= self._sums
+        image = self._forms(inner)
+        image[:cells] += x_w.sum()
+        if self._coupled_rows:
+            image[cells:] += x_u.sum()
+        image += self._diagonal * x
+        return image
+
+    def _row_gram(self, weights: Array) -> Array:
+        """B^T A^T diag(x_u) A B."""
+        if self._rows is not None:
+            return np.asarray(self._rows.T @ (weights[:, None] * self._rows))
+        return np.asarray(self._basis.T @ self._operator.gram(weights) @ self._basis)
+
+    def _forms(self, inner: Array) -> Array:
+        """v_k^T R^T X R v_k, then -a_i^T B X B^T a_i, for a symmetric X or the diagonal of one."""
+        forms = self._differences.products(self._strategy, _times(self._strategy.T, inner).T)
+        if not self._moves_rows:
+            return forms
+        if self._rows is not None:
+            rows = np.einsum("ij,ij->i", _times(self._rows, inner), self._rows)
+        else:
+            rows = self._operator.row_quadratic(_times(self._basis, inner) @ self._basis.T)
+        return np.concatenate([forms, -rows])
+
+    def _whole_diagonal(self) -> Array:
+        total = self._diagonal + 1.0
+        for factor in _cauchy_factors(self._values):
+            total += self._forms(factor) ** 2
+        return total
+
+
+def _times(matrix: Array, inner: Array) -> Array:
+    """M X for a symmetric matrix X or the diagonal of one."""
+    return np.asarray(matrix * inner if inner.ndim == 1 else matrix @ inner)
+
+
+def _cauchy_factors(values: Array) -> Array:
+    """g_l(s_a) for ascending s, a row for each pole."""
+    low, high = float(values[0]), float(values[-1])
+    count = 1 + int(np.ceil(np.log(high / low) / np.log(RATIO)))
+    poles = np.geomspace(low, high, count)[:, None]
+    factors = np.sqrt(2.0 * poles) / (values + poles)
+    factors[1:] *= np.cumprod((values - poles) / (values + poles), axis=0)[:-1]
+    return np.asarray(factors)

@@ -1,0 +1,130 @@
+"""What a solver returns: factors, dual weights, both bounds, and why it stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from pmldesign_solvers.certificate.cells import Certificate
+from pmldesign_solvers.operators.operator import Array
+
+
+class Status(Enum):
+    """Why a solver stopped; the value is the sentence that a user reads."""
+
+    OPTIMAL = "optimal: both bounds meet within the requested gap"
+    ITERATION_LIMIT = "the iteration limit came first; the bounds still hold"
+    TIME_LIMIT = "the time limit came first; the bounds still hold"
+    INTERRUPTED = "interrupted; this is the best so far and the bounds still hold"
+    STALLED = "no more progress at this precision; the bounds still hold"
+    STRUCTURED = "the best strategy of its form was found; at this size the bounds need not meet"
+    BUFFERS = "the best strategy with so many buffers; with more of them the bounds come closer"
+    INACCURATE = "the solver called its answer inaccurate; the bounds still hold"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a solver, as its callback sees it.
+
+    Attributes:
+        number: from 1.
+        lower: best lower bound so far.
+        upper: best upper bound so far.
+        seconds: since the start.
+    """
+
+    number: int
+    lower: float
+    upper: float
+    seconds: float
+
+    @property
+    def gap(self) -> float:
+        """Relative gap, upper / lower - 1."""
+        return self.upper / self.lower - 1.0
+
+
+Callback = Callable[[Step], None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bounds:
+    """What one step of a method offers.
+
+    Attributes:
+        lower: of the dual weights.
+        upper: of the factorization; inf if it does not answer the whole workload.
+    """
+
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidate(Bounds):
+    """Bounds with their arrays, which are made when they are wanted.
+
+    Attributes:
+        weights: u and w of the original workload.
+        factors: R and B of the original workload.
+    """
+
+    weights: Callable[[], tuple[Array, Array]]
+    factors: Callable[[], tuple[Array, Array]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """What every solver returns beside the strategy.
+
+    Attributes:
+        dual_u: weights of the queries, non-negative, norm(u)_q = 1.
+        dual_w: weights of the differences between neighbours, non-negative, of sum 1.
+        certificate: both bounds on gamma_(p)(A), recomputed from the strategy and these weights.
+        status: why the solver stopped.
+        steps: iterations.
+        eigendecompositions: of matrices of the size of the merged workload.
+        seconds: wall-clock time.
+    """
+
+    dual_u: Array
+    dual_w: Array
+    certificate: Certificate
+    status: Status
+    steps: int
+    eigendecompositions: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solution(Outcome):
+    """A factorization A = L R, L = A B, with its certificate.
+
+    The weights u have shape (m,); w has shape (n,) for cells and is a symmetric matrix of shape
+    (n, n) for pairs, with sum 1 over i < j.
+
+    Attributes:
+        strategy: R, shape (r, n); its sensitivity is 1.
+        basis: B, shape (n, r), so that the reconstruction is L = A B.
+    """
+
+    strategy: Array
+    basis: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MarginalsSolution(Outcome):
+    """An optimal strategy for a collection of K marginals, with its certificate.
+
+    The weights u_S have shape (K,), one for each query of a marginal. The weights w are a single 1
+    for cells, which weigh the same; for pairs b_T of `marginals_pairs`, shape (R,).
+
+    Attributes:
+        residuals: the R sets T of attributes that are measured, by size, then lexicographic. The
+            empty one is the total, absent for pairs; attributes with one value occur in none.
+        precisions: theta_T > 0, shape (R,), of l2 sensitivity 1.
+    """
+
+    residuals: tuple[tuple[int, ...], ...]
+    precisions: Array

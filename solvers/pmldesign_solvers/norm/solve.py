@@ -1,0 +1,199 @@
+"""gamma_(p)(A) with a certificate: the entry point, which chooses the method.
+
+For neighbours that differ in one cell the accelerated fixed point comes first: a step costs one
+eigendecomposition, and most workloads need 3 to 25. Duals that vanish make it crawl; then the
+interior point method takes over. For pairs, where most duals vanish, that one comes first.
+
+Both methods yield feasible points on both sides. The best of each side is kept, whoever found it,
+and the certificate is recomputed from those two alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+
+from pmldesign_solvers.certificate.cells import certify
+from pmldesign_solvers.norm import fixed_point, warm_start
+from pmldesign_solvers.norm.bounds_loop import CLOSER, Search, final_status, in_units_of
+from pmldesign_solvers.norm.dense_dual import Point, ScalingProblem
+from pmldesign_solvers.norm.dual_function import DualFunction, Iterate
+from pmldesign_solvers.norm.interior_point import InteriorPoint
+from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
+from pmldesign_solvers.norm.solution import Candidate, Solution, Status
+from pmldesign_solvers.operators.differences import ONLY_THE_TOTAL, Cells, Differences, Kind
+from pmldesign_solvers.operators.merge import MergedWorkload, right_inverse
+from pmldesign_solvers.operators.normalised import normalised
+from pmldesign_solvers.operators.norms import dual_norm
+from pmldesign_solvers.operators.operator import Array, Operator
+from pmldesign_solvers.operators.reduce import RowSpaceWorkload, Spreading
+from pmldesign_solvers.operators.reference_cell import GroundedWorkload
+
+FIXED_POINT_STEPS = 30
+"""Steps that cost about a third of what the interior point method takes: on small matrices 855
+eigendecompositions; 665 with 15 and 981 with 60, for as much time (benchmarks/constants.py)."""
+MAX_PAIRS = 2**21
+"""Largest number of pairs of distinct cells, those of 2048: a vector of weights takes 16 MiB.
+Chosen, not measured."""
+INTERIOR_STEPS = 60
+"""Chosen, not measured: 50 solutions for pairs take 364 together."""
+EXHAUSTED = 0.1
+"""Bounds that are so close, in parts of the gap, but for their rounding come no closer. Chosen, not
+measured."""
+CORRECTIONS = 20
+"""How often a search goes on that believed its bounds to be closer than they are. Chosen, not
+measured."""
+ZERO = "the workload is zero: every answer is known without measuring anything"
+LARGEST_ROW_SPACE = 2**24
+"""Largest number of entries of a workload in coordinates of its row space, which is dense: 128 MiB.
+Chosen, not measured."""
+CRAWL = 12
+"""Steps without a visible change of the gap before the fixed point gives way: 855
+eigendecompositions; 733, 810, 858 with 4, 6, 24, for as much time (benchmarks/constants.py)."""
+
+
+def solve_norm(
+    operator: Operator,
+    p: float,
+    *,
+    kind: Kind = "cells",
+    options: SolverOptions = DEFAULTS,
+) -> Solution:
+    """Compute gamma_(p)(A) with a certificate, and the factorization that attains it.
+
+    Args:
+        operator: the m x n workload, not all zero.
+        p: in [2, inf].
+        kind: what neighbours differ by: "cells" (add-remove) or "pairs" (replace).
+        options: when to stop.
+
+    Returns:
+        The best factorization and dual weights found, with their true gap, whatever the status.
+
+    Raises:
+        ValueError: p outside [2, inf], a workload that is zero (on vectors that sum to zero, for
+            pairs), one with too many pairs, or one whose norm is no float64.
+    """
+    if not p >= 2:
+        raise ValueError(f"p must be in [2, inf], got {p}")
+    start = time.perf_counter()
+    rel_gap = options.rel_gap
+    normal = normalised(operator, kind, rel_gap)
+    merged = MergedWorkload(normal.searched)
+    if 0 in merged.shape:
+        raise ValueError(ONLY_THE_TOTAL if operator.row_sizes().any() else ZERO)
+    exact = merged.original if normal.searched is normal.operator else normal.operator
+    candidates = _cells(merged, p, rel_gap) if kind == "cells" else _pairs(merged, p)
+    callback = in_units_of(normal.exponent, options.callback)
+    search = Search(candidates, replace(options, callback=callback), start)
+    for _ in range(CORRECTIONS):
+        status = search.run(CLOSER)
+        strategy, basis = search.upper.factors()
+        u, w = _normalised(*search.lower.weights(), p)
+        certificate = certify(exact, strategy, basis, u, w, p, kind=kind)
+        certificate = replace(certificate, upper=certificate.upper + normal.allowance(p))
+        if certificate.gap <= rel_gap or status is not Status.OPTIMAL:
+            break
+        search.correct(certificate)
+    return Solution(
+        strategy=strategy,
+        basis=basis,
+        dual_u=u,
+        dual_w=w,
+        certificate=certificate.times_power_of_two(normal.exponent),
+        status=final_status(status, certificate, rel_gap),
+        steps=search.steps,
+        eigendecompositions=merged.decompositions + 1,
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _normalised(u: Array, w: Array, p: float) -> tuple[Array, Array]:
+    """Dual weights of unit norms; a matrix of pairs counts every pair once."""
+    return np.asarray(u / dual_norm(u, p)), np.asarray(w / (w.sum() / w.ndim))
+
+
+def _cells(merged: MergedWorkload, p: float, rel_gap: float) -> Iterator[Candidate]:
+    """The fixed point, then the interior point method, then the fixed point again."""
+    problem = ScalingProblem(merged, p)
+    best: Point | None = None
+    exhausted = False
+
+    def offer(point: Point) -> Candidate:
+        nonlocal best, exhausted
+        exhausted = point.upper <= (1.0 + EXHAUSTED * rel_gap) * float(point.values.sum())
+        if best is None or point.lower > best.lower:
+            best = point
+        ahead = point.looking_ahead(CLOSER * rel_gap)
+        return Candidate(
+            ahead.lower,
+            point.upper,
+            lambda: problem.weights(ahead.u, ahead.w),
+            lambda: problem.factors(point),
+        )
+
+    points = map(offer, fixed_point.points(problem, warm_start.start(problem, rel_gap)))
+    for candidate in _until_it_crawls(points):
+        yield candidate
+        if exhausted:
+            return
+    assert best is not None
+    u, w = problem.turn(best.u, best.w)
+    start = (u * merged.row_copies, w)
+    yield from _interior(merged, merged, Cells(merged.shape[1]), p, start)
+    yield from points
+
+
+def _until_it_crawls(candidates: Iterator[Candidate]) -> Iterator[Candidate]:
+    """FIXED_POINT_STEPS candidates, none after CRAWL without a visible change of the gap."""
+    lower, upper, visible, since = 0.0, np.inf, np.inf, 0
+    for number, candidate in enumerate(islice(candidates, FIXED_POINT_STEPS)):
+        yield candidate
+        lower, upper = max(lower, candidate.lower), min(upper, candidate.upper)
+        if upper / lower - 1.0 < 0.9 * visible:
+            visible, since = upper / lower - 1.0, number
+        if number - since >= CRAWL:
+            return
+
+
+def _pairs(merged: MergedWorkload, p: float) -> Iterator[Candidate]:
+    grounded = GroundedWorkload(merged)
+    if grounded.pairs.count > MAX_PAIRS:
+        raise ValueError(
+            f"under replace it has {grounded.pairs.count} pairs of distinct cells, more than the"
+            f" {MAX_PAIRS} that can be weighed; take fewer cells, or add-remove neighbours"
+        )
+    return _interior(merged, grounded, grounded.pairs, p)
+
+
+def _interior(
+    merged: MergedWorkload,
+    problem: Spreading,
+    differences: Differences,
+    p: float,
+    start: tuple[Array, Array] | None = None,
+) -> Iterator[Candidate]:
+    """The interior point method, as long as it gets anywhere; in the row space of A if need be."""
+    rows, cells = problem.operator.shape
+    if problem.rank < cells and min(rows, cells) * rows <= LARGEST_ROW_SPACE:
+        problem = RowSpaceWorkload(problem, differences)
+        differences = problem.differences
+        merged.decompositions += 1
+    function = DualFunction(problem, differences, p)
+    method = InteriorPoint(function, start)
+
+    def offer(iterate: Iterate) -> Candidate:
+        merged.decompositions += function.decompositions
+        function.decompositions = 0
+        return Candidate(
+            iterate.lower,
+            iterate.upper,
+            lambda: problem.original_weights(iterate.each, iterate.w),
+            lambda: problem.original_factors(iterate.strategy, right_inverse(iterate.strategy)),
+        )
+
+    return map(offer, islice(method.iterates(), INTERIOR_STEPS))

@@ -1,0 +1,130 @@
+"""A workload that is held as a matrix, and what its rows have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pmldesign_solvers.operators.distinct import distinct_rows
+from pmldesign_solvers.operators.operator import BLOCK_BYTES, EPS, Array, Indices, Merged, Operator
+
+
+@dataclass(frozen=True, slots=True)
+class DenseOperator:
+    """A workload held as a float64 array of shape (m, n)."""
+
+    matrix: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of queries m and of cells n."""
+        m, n = self.matrix.shape
+        return m, n
+
+    def gram(self, weights: Array) -> Array:
+        """A^T diag(weights) A."""
+        total = np.zeros((self.shape[1], self.shape[1]))
+        equal = bool((weights == 1).all())  # the product with itself takes half the time
+        for rows in self._blocks():
+            block = self.matrix[rows]
+            total += block.T @ (block if equal else weights[rows, None] * block)
+        return total
+
+    def gram_rounding(self, weights: Array) -> float:
+        """gram(u) is off by at most this times d d^T, d_j = norm(diag(u)^(1/2) A e_j)."""
+        return np.count_nonzero(weights) * EPS
+
+    def row_quadratic(self, matrix: Array) -> Array:
+        """diag(A X A^T)."""
+        values = np.empty(self.shape[0])
+        for rows in self._blocks():
+            block = self.matrix[rows]
+            values[rows] = np.einsum("ij,ij->i", block @ matrix, block)
+        return values
+
+    def row_norms(self, half: Array) -> Array:
+        """diag(A H H^T A^T)."""
+        values = np.empty(self.shape[0])
+        for rows in self._blocks():
+            image = self.matrix[rows] @ half
+            values[rows] = np.einsum("ij,ij->i", image, image)
+        return values
+
+    def matvec(self, x: Array) -> Array:
+        """A x."""
+        product: Array = self.matrix @ x
+        return product
+
+    def rmatvec(self, y: Array) -> Array:
+        """A^T y."""
+        product: Array = self.matrix.T @ y
+        return product
+
+    def to_dense(self) -> Array:
+        """The matrix itself."""
+        return self.matrix
+
+    def row_sizes(self) -> Array:
+        """Largest absolute entry of every row, shape (m,)."""
+        return largest_entries(self.matrix)
+
+    def without_offsets(self) -> tuple[DenseOperator, Array]:
+        """The same on vectors that sum to zero, and what is left out of each row."""
+        matrix, left_out = without_offsets(self.matrix)
+        return (self if matrix is self.matrix else DenseOperator(matrix)), left_out
+
+    def merge(self) -> Merged:
+        """The same workload without repeated or zero rows and columns."""
+        m, n = self.shape
+        rows, row_of = distinct_rows(self.matrix)
+        columns, column_of = distinct_rows(self.matrix.T)
+        if (rows.size, columns.size) == (m, n):
+            return Merged(self, row_of, column_of)
+        return Merged(DenseOperator(self.matrix[np.ix_(rows, columns)]), row_of, column_of)
+
+    def relative(self, *, idle: bool) -> tuple[Operator, Indices]:
+        """On vectors that sum to zero, without rows of mere rounding; which rows are left."""
+        moves = self.matrix if idle else self.matrix[:, :-1] - self.matrix[:, -1:]
+        largest = np.abs(moves).max(axis=1, initial=0.0)
+        rows = np.flatnonzero(largest > EPS * np.abs(self.matrix).max(axis=1))
+        return DenseOperator(np.ascontiguousarray(moves[rows])), rows
+
+    def _blocks(self) -> list[slice]:
+        m, n = self.shape
+        step = max(1, BLOCK_BYTES // (8 * max(n, 1)))
+        return [slice(start, min(start + step, m)) for start in range(0, m, step)]
+
+
+def largest_entries(matrix: Array) -> Array:
+    """Largest absolute entry of every row, shape (m,)."""
+    return np.asarray(np.maximum(matrix.max(axis=1, initial=0.0), -matrix.min(axis=1, initial=0.0)))
+
+
+def without_offsets(matrix: Array) -> tuple[Array, Array]:
+    """The same on vectors that sum to zero: rows may lose a constant.
+
+    A row whose entries lie within a factor of two of each other loses the one nearest to zero.
+    These differences are exact (Sterbenz). If they are one rounding of the row at most, it counts
+    as constant and becomes 0.
+
+    Returns:
+        The matrix, the same object if nothing changes; and, shape (m,), how far apart the entries
+        are at most in rows that count as constant, 0 for others.
+    """
+    low, high = matrix.min(axis=1), matrix.max(axis=1)
+    near = np.where(low > 0, low, np.where(high < 0, high, 0.0))
+    far = np.where(low > 0, high, low)
+    close = (near != 0) & (np.abs(far) / 2 <= np.abs(near))
+    if not close.any():
+        return matrix, np.zeros(len(matrix))
+    near = np.where(close, near, 0.0)
+    apart = np.where(close, np.abs(far - near), 0.0)
+    constant = close & (apart <= EPS * np.abs(far))
+    moved = matrix - near[:, None]
+    moved[constant] = 0.0
+    return moved, np.where(constant, apart, 0.0)
+
+
+NOTHING = DenseOperator(np.zeros((0, 0)))
+"""What merging leaves of a workload of zeros."""

@@ -1,0 +1,164 @@
+"""How neighbouring histograms differ, in the coordinates that a strategy is designed in.
+
+The sensitivity of a strategy with Gram matrix G is max_k v_k^T G v_k over the difference vectors.
+
+    cells   v_j = e_j                            one record added or removed
+    pairs   v_0j = e_j, v_ij = e_i - e_j         one record replaced
+
+For pairs the vectors that sum to zero are written in n - 1 coordinates: the last cell of the
+workload is the reference, its column is subtracted from every other one and left out, and e_j
+stands for the difference to it. Weights on differences form W = sum_k w_k v_k v_k^T, a diagonal
+matrix for cells and a grounded graph Laplacian for pairs.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+import numpy as np
+
+from pmldesign_solvers.operators.operator import EPS, Array
+
+Kind = Literal["cells", "pairs"]
+"""What neighbouring histograms differ by: one cell (add-remove), or two (replace)."""
+
+ONLY_THE_TOTAL = (
+    "it asks for nothing but the total, which is public under replace; take add-remove neighbours"
+    " to protect the total"
+)
+BLOCK_ENTRIES = 2**15
+"""Differences that are formed at a time: few enough to stay in a cache."""
+
+
+class Differences(Protocol):
+    """Difference vectors v_1 ... v_N in k coordinates."""
+
+    @property
+    def count(self) -> int:
+        """N."""
+        ...
+
+    def weighted(self, strategy: Array, weights: Array) -> Array:
+        """R W R^T = sum_k w_k (R v_k) (R v_k)^T, shape (r, r), for R of shape (r, k)."""
+        ...
+
+    def root(self, weights: Array) -> Array:
+        """C, shape (k, k), with C C^T = W, for positive weights."""
+        ...
+
+    def products(self, strategy: Array, image: Array) -> Array:
+        """v_k^T R^T X R v_k, shape (N,), for R and X R of shape (r, k) with X symmetric."""
+        ...
+
+    def squared_norms(self, strategy: Array) -> Array:
+        """norm(R v_k)^2, shape (N,)."""
+        ...
+
+    def vectors(self) -> Array:
+        """The v_k as rows, shape (N, k)."""
+        ...
+
+
+class Cells:
+    """The unit vectors of k cells."""
+
+    def __init__(self, cells: int) -> None:
+        self.count = cells
+
+    def weighted(self, strategy: Array, weights: Array) -> Array:
+        """R diag(w) R^T."""
+        return np.asarray((strategy * weights) @ strategy.T)
+
+    def root(self, weights: Array) -> Array:
+        """diag(w)^(1/2)."""
+        return np.diag(np.sqrt(weights))
+
+    def products(self, strategy: Array, image: Array) -> Array:
+        """The diagonal of R^T X R."""
+        return np.asarray(np.einsum("ij,ij->j", image, strategy))
+
+    def squared_norms(self, strategy: Array) -> Array:
+        """Of the columns."""
+        return np.asarray(np.einsum("ij,ij->j", strategy, strategy))
+
+    def vectors(self) -> Array:
+        """The identity."""
+        return np.eye(self.count)
+
+
+class Pairs:
+    """The differences of k cells to the reference, then those of pairs i < j among them."""
+
+    def __init__(self, cells: int) -> None:
+        self._cells = cells
+        self._first, self._second = np.triu_indices(cells, 1)
+        self.count = cells + len(self._first)
+        # the place of a pair in a flat matrix, and of the weight of an entry in a flat vector
+        self._upper = self._first * cells + self._second
+        self._weight = np.diag(np.arange(cells))
+        self._weight[self._first, self._second] = np.arange(cells, self.count)
+        self._weight[self._second, self._first] = np.arange(cells, self.count)
+
+    def weighted(self, strategy: Array, weights: Array) -> Array:
+        """R L R^T with the grounded Laplacian L."""
+        return np.asarray(strategy @ self._laplacian(weights) @ strategy.T)
+
+    def _laplacian(self, weights: Array) -> Array:
+        matrix = weights.take(self._weight)
+        sums = matrix.sum(axis=1)
+        np.negative(matrix, out=matrix)
+        matrix.ravel()[:: self._cells + 1] = sums
+        return matrix
+
+    def root(self, weights: Array) -> Array:
+        """The Cholesky factor of the grounded Laplacian."""
+        return np.asarray(np.linalg.cholesky(self._laplacian(weights)))
+
+    def products(self, strategy: Array, image: Array) -> Array:
+        """y_jj, then y_ii + y_jj - 2 y_ij, of Y = R^T X R."""
+        return self._distances(strategy.T @ image)
+
+    def squared_norms(self, strategy: Array) -> Array:
+        """Of the columns, then of their differences."""
+        return self._distances(strategy.T @ strategy)
+
+    def _distances(self, matrix: Array) -> Array:
+        diagonal = matrix.diagonal()
+        mixed = matrix.take(self._upper)
+        pairs = diagonal.take(self._first) + diagonal.take(self._second) - 2 * mixed
+        return np.concatenate([diagonal, pairs])
+
+    def vectors(self) -> Array:
+        """e_j, then e_i - e_j."""
+        unit = np.eye(self._cells)
+        return np.vstack([unit, unit[self._first] - unit[self._second]])
+
+    def to_matrix(self, weights: Array) -> Array:
+        """Weights as a symmetric matrix over all cells, the reference last; zero diagonal."""
+        single, double = np.split(weights, [self._cells])
+        matrix = np.zeros((self._cells + 1, self._cells + 1))
+        matrix[self._first, self._second] = double
+        matrix[:-1, -1] = single
+        return matrix + matrix.T
+
+
+def diameter(strategy: Array) -> float:
+    """Largest distance between two columns of R, from their differences.
+
+    The Gram matrix tells which pairs may be the farthest.
+    """
+    centred = strategy - strategy.mean(axis=1, keepdims=True)
+    gram = centred.T @ centred
+    sizes = gram.diagonal()
+    squares = np.triu(sizes[:, None] + sizes - 2 * gram, 1)
+    top, rounding = float(squares.max()), 4 * sum(strategy.shape) * EPS * float(sizes.max())
+    if not np.isfinite(top):
+        return float("inf")
+    first, second = np.nonzero(squares >= top - 2 * rounding)
+    columns, largest = np.ascontiguousarray(strategy.T), 0.0
+    step = max(1, BLOCK_ENTRIES // len(strategy))
+    for start in range(0, len(first), step):
+        block = slice(start, start + step)
+        moves = columns[first[block]] - columns[second[block]]
+        largest = max(largest, float(np.einsum("ij,ij->i", moves, moves).max()))
+    return float(np.sqrt(largest))

@@ -1,0 +1,48 @@
+"""Products with a Kronecker product, one axis at a time.
+
+(M_1 x ... x M_k) x, for x as an array with one axis for each factor, applies M_i along axis i: with
+n cells in all it costs about n (n_1 + ... + n_k) multiplications for square factors, and nothing
+but the factors is formed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from pmldesign_solvers.operators.operator import Array
+
+Map = Callable[[Array], Array]
+"""y -> M y for y of shape (n_i, c)."""
+
+
+def apply(maps: Sequence[Map], sizes: Sequence[int], x: Array) -> Array:
+    """(M_1 x ... x M_k) x.
+
+    Args:
+        maps: y -> M_i y for y of shape (n_i, c).
+        sizes: n_1 ... n_k.
+        x: shape (n,) or (n, c), n the product of the sizes; the last factor runs fastest.
+    """
+    tensor = x.reshape(*sizes, -1)
+    for axis, transform in enumerate(maps):
+        front = np.moveaxis(tensor, axis, 0)
+        image = transform(np.ascontiguousarray(front).reshape(front.shape[0], -1))
+        tensor = np.moveaxis(image.reshape(-1, *front.shape[1:]), 0, axis)
+    return tensor.reshape(math.prod(tensor.shape[:-1]), *x.shape[1:])
+
+
+def multiply(matrices: Sequence[Array], x: Array) -> Array:
+    """(M_1 x ... x M_k) x for matrices M_i of shape (m_i, n_i)."""
+    maps = [matrix.__matmul__ for matrix in matrices]
+    return apply(maps, [matrix.shape[1] for matrix in matrices], x)
+
+
+def outer(vectors: Sequence[Array]) -> Array:
+    """v_1 x ... x v_k, shape (n,)."""
+    total = np.ones(1)
+    for vector in vectors:
+        total = np.multiply.outer(total, vector).ravel()
+    return total

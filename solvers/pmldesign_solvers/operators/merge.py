@@ -1,0 +1,146 @@
+"""A workload without repetitions, and the way back to the original one.
+
+Equal columns are one column to a strategy: its weight is what they have together, and each gets the
+same share of the basis B. Equal rows count one by one: they share every weight u.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.operators.operator import DIRECT_ENTRIES, EPS, Array, Indices, Operator
+from pmldesign_solvers.operators.shared_gram import SharedGram
+
+FLOOR = 1e-13
+"""Weights stay above this fraction of the largest, where their square roots still have digits."""
+
+
+class MergedWorkload:
+    """A merged operator with counts.
+
+    Attributes:
+        original: the operator before merging, its Gram matrix shared.
+        operator: shape (m, n), without repeated or zero rows and columns, likewise.
+        row_copies: shape (m,), how many original rows each row stands for.
+        column_copies: shape (n,), likewise.
+        row_of, column_of: the merged row or column of every original one, -1 for zero.
+        decompositions: of matrices of the smaller side so far; whoever decomposes counts here.
+    """
+
+    def __init__(self, operator: Operator) -> None:
+        self.original = SharedGram(operator)
+        merged = self.original.merge()
+        self.operator = merged.operator
+        self.row_of, self.column_of = merged.row_of, merged.column_of
+        self.row_copies = counts(self.row_of)
+        self.column_copies = counts(self.column_of)
+        self.decompositions = 0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the merged operator."""
+        return self.operator.shape
+
+    @property
+    def wide(self) -> bool:
+        """Whether it has fewer rows than columns."""
+        return self.shape[0] < self.shape[1]
+
+    @cached_property
+    def tall(self) -> Operator:
+        """The operator, or its transpose if it is wide: the second side is the smaller one."""
+        if not self.wide:
+            return self.operator
+        return DenseOperator(np.ascontiguousarray(self.operator.to_dense().T))
+
+    @cached_property
+    def rank(self) -> int:
+        """Of the operator, after scaling rows and columns to unit norms."""
+        if 0 in self.shape:
+            return 0
+        try:
+            with np.errstate(over="raise", divide="raise", invalid="raise"):
+                return self._scaled_rank(self.tall)
+        except FloatingPointError:
+            raise ValueError(
+                "the squares of its entries leave the range of float64; rescale it"
+            ) from None
+
+    def _scaled_rank(self, operator: Operator) -> int:
+        m, n = operator.shape
+        if is_definite(operator.gram(self.column_copies if self.wide else self.row_copies)):
+            return n
+        rows = operator.row_norms(np.eye(n))
+        gram = operator.gram(1.0 / rows)
+        norms = np.sqrt(gram.diagonal())
+        if m * n <= DIRECT_ENTRIES:
+            # a Gram matrix hides what is below the root of its rounding error
+            scaled = operator.to_dense() / np.sqrt(rows)[:, None] / norms
+            values = np.linalg.svd(scaled, compute_uv=False)
+        else:
+            values = np.linalg.eigvalsh(gram / norms / norms[:, None])
+        self.decompositions += 1
+        return int((values > 100 * n * EPS * values.max()).sum())
+
+    def original_rows(self, u: Array) -> Array:
+        """Weights of the original rows, shape (original m,)."""
+        return np.where(self.row_of >= 0, u[self.row_of], 0.0)
+
+    def original_weights(self, u: Array, w: Array) -> tuple[Array, Array]:
+        """u, shape (m,), and w, shape (n,), of the original workload; equal columns share w."""
+        columns = np.where(self.column_of >= 0, (w / self.column_copies)[self.column_of], 0.0)
+        return self.original_rows(u), columns
+
+    def original_factors(self, strategy: Array, basis: Array) -> tuple[Array, Array]:
+        """R and B of the original workload, scaled to largest column norm 1."""
+        sensitivity = np.sqrt(np.einsum("ij,ij->j", strategy, strategy).max())
+        if self.shape[1] == len(self.column_of):
+            return strategy / sensitivity, basis * sensitivity
+        kept = self.column_of >= 0
+        full = np.where(kept, strategy[:, self.column_of], 0.0) / sensitivity
+        shares = basis / self.column_copies[:, None] * sensitivity
+        return np.ascontiguousarray(full), np.where(kept[:, None], shares[self.column_of], 0.0)
+
+    def fold(self, u: Array, w: Array) -> tuple[Array, Array]:
+        """Weights of the original rows and columns as positive ones of the merged workload."""
+        u, w = np.maximum(u, 0.0), np.maximum(w, 0.0)
+        rows, columns = self.row_of >= 0, self.column_of >= 0
+        row_weights = np.bincount(self.row_of[rows], weights=u[rows]) / self.row_copies
+        column_weights = np.bincount(self.column_of[columns], weights=w[columns])
+        return (
+            np.maximum(row_weights, FLOOR * row_weights.max()),
+            np.maximum(column_weights, FLOOR * column_weights.max()),
+        )
+
+
+def is_definite(gram: Array) -> bool:
+    """Whether a Gram matrix with unit diagonal is regular beyond its rounding error.
+
+    At a tenth of the cost of its eigenvalues.
+    """
+    norms = np.sqrt(gram.diagonal())
+    scaled = gram / norms / norms[:, None]
+    bound = 100 * len(gram) * EPS * float(np.abs(scaled).sum(axis=0).max())
+    try:
+        np.linalg.cholesky(scaled - bound * np.eye(len(gram)))
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def right_inverse(strategy: Array) -> Array:
+    """R^+, for R of full row rank.
+
+    Not in closed form: that keeps the rounding which vanishing weights have raised.
+    """
+    rows, cells = strategy.shape
+    inverse = np.linalg.inv if rows == cells else np.linalg.pinv
+    return np.asarray(inverse(strategy))
+
+
+def counts(labels: Indices) -> Array:
+    """How many originals each merged row or column stands for."""
+    return np.asarray(np.bincount(labels[labels >= 0]), dtype=np.float64)

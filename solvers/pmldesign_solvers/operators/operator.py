@@ -1,0 +1,115 @@
+"""What a solver needs from a workload.
+
+A is an m x n workload. No solver forms anything m x m; beside products with A it needs
+
+    gram(u) = A^T diag(u) A   (n x n),      row_quadratic(X) = diag(A X A^T)   (m)
+                                    and     row_norms(H) = diag(A H H^T A^T)   (m).
+
+Merging: equal columns of A are one column to every strategy, equal rows are one row that counts
+several times, zero rows and columns are nothing. `merge` names the representatives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+EPS = float(np.finfo(np.float64).eps)
+TINY = float(np.finfo(np.float64).tiny)
+DIRECT_ENTRIES = 2**15
+"""Largest m * n whose singular values are computed without a Gram matrix, in milliseconds."""
+BLOCK_BYTES = 2**25
+"""Temporary blocks of a product with a tall workload stay below this size. Chosen, not measured."""
+
+
+class Operator(Protocol):
+    """An m x n workload as solvers see it."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of queries m and of cells n."""
+        ...
+
+    def gram(self, weights: Array) -> Array:
+        """A^T diag(weights) A, shape (n, n), for weights of shape (m,)."""
+        ...
+
+    def gram_rounding(self, weights: Array) -> float:
+        """gram(u) is off by at most this times d d^T, d_j = norm(diag(u)^(1/2) A e_j)."""
+        ...
+
+    def row_quadratic(self, matrix: Array) -> Array:
+        """diag(A X A^T), shape (m,), for a symmetric matrix X of shape (n, n)."""
+        ...
+
+    def row_norms(self, half: Array) -> Array:
+        """diag(A H H^T A^T), shape (m,), for H of shape (n, c): squared norms of the rows of A H.
+
+        More accurate than row_quadratic(H H^T), which squares the condition number of H.
+        """
+        ...
+
+    def matvec(self, x: Array) -> Array:
+        """A x, for x of shape (n,) or (n, c)."""
+        ...
+
+    def rmatvec(self, y: Array) -> Array:
+        """A^T y, for y of shape (m,) or (m, c)."""
+        ...
+
+    def to_dense(self) -> Array:
+        """The matrix itself, shape (m, n)."""
+        ...
+
+    def row_sizes(self) -> Array:
+        """Largest absolute entry of every row, shape (m,)."""
+        ...
+
+    def without_offsets(self) -> tuple[Operator, Array]:
+        """The same on vectors that sum to zero, where rows lost what their entries share.
+
+        Also, shape (m,), how far apart the entries are at most in rows that count as constant; or
+        nothing, shape (0,), where there are none.
+        """
+        ...
+
+    def merge(self) -> Merged:
+        """The same workload without repeated or zero rows and columns."""
+        ...
+
+    def relative(self, *, idle: bool) -> tuple[Operator, Indices]:
+        """The operator on vectors that sum to zero, in the coordinates of all cells but one.
+
+        Columns are a_j - a_n, or a_j as they are beside an idle cell that is not among them. Rows
+        may change their sign; zero ones are left out, and the indices tell which are there.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """A workload without repeated or zero rows and columns, and where each original went.
+
+    Attributes:
+        operator: the merged workload.
+        row_of: shape (m,), the merged row that stands for each original one, -1 for a zero row.
+        column_of: shape (n,), likewise for columns.
+    """
+
+    operator: Operator
+    row_of: Indices
+    column_of: Indices
+
+
+def column_blocks(rows: int, columns: int) -> Iterator[slice]:
+    """Split columns so that `rows` x block takes at most BLOCK_BYTES (one column at least)."""
+    step = max(1, BLOCK_BYTES // (8 * max(1, rows)))
+    for start in range(0, columns, step):
+        yield slice(start, min(start + step, columns))

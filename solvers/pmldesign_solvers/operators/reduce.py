@@ -1,0 +1,130 @@
+"""A workload in orthonormal coordinates of its row space, where that has fewer than all.
+
+The best strategy measures nothing outside the row space of A. With an orthonormal basis Q of it,
+r x k, A = A' Q and R = R' Q, where A' is m x r and R' is r x r. Vectors Q v_j in r coordinates
+take the place of the v_j by which neighbours differ.
+
+Directions in which A, its rows scaled to norm 1, has next to nothing are left out: that cannot be
+told from rounding, and a strategy that measured it would amplify rounding. The certificate counts
+what is missing of A then.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.operators.differences import Differences
+from pmldesign_solvers.operators.operator import Array, Operator
+
+NEGLIGIBLE = 1e-11
+"""Singular values below this part of the largest are left out."""
+
+
+class Projected:
+    """The vectors Q v_j, for difference vectors v_j and Q of shape (r, k)."""
+
+    def __init__(self, differences: Differences, basis: Array) -> None:
+        self._differences, self._basis = differences, basis
+        self.count = differences.count
+
+    def weighted(self, strategy: Array, weights: Array) -> Array:
+        """R Q W Q^T R^T."""
+        return self._differences.weighted(strategy @ self._basis, weights)
+
+    def root(self, weights: Array) -> Array:
+        """The Cholesky factor of Q W Q^T."""
+        return np.asarray(np.linalg.cholesky(self._differences.weighted(self._basis, weights)))
+
+    def products(self, strategy: Array, image: Array) -> Array:
+        """v_j^T Q^T R^T X R Q v_j."""
+        return self._differences.products(strategy @ self._basis, image @ self._basis)
+
+    def squared_norms(self, strategy: Array) -> Array:
+        """norm(R Q v_j)^2."""
+        return self._differences.squared_norms(strategy @ self._basis)
+
+    def vectors(self) -> Array:
+        """Q v_j as rows."""
+        return np.asarray(self._differences.vectors() @ self._basis.T)
+
+
+class ReducedWorkload(Protocol):
+    """A workload in k coordinates, without repetitions."""
+
+    @property
+    def operator(self) -> Operator:
+        """A, shape (m, k)."""
+        ...
+
+    @property
+    def row_copies(self) -> Array:
+        """How many original rows each row stands for, shape (m,)."""
+        ...
+
+    @property
+    def rank(self) -> int:
+        """Of A."""
+        ...
+
+
+class Spreading(ReducedWorkload, Protocol):
+    """A workload that takes its solutions back to the original one."""
+
+    def original_factors(self, strategy: Array, basis: Array) -> tuple[Array, Array]:
+        """R and B of the original workload."""
+        ...
+
+    def original_weights(self, u: Array, w: Array) -> tuple[Array, Array]:
+        """Weights u and w of the original workload."""
+        ...
+
+
+class RowSpaceWorkload:
+    """A workload in coordinates of its row space.
+
+    Attributes:
+        operator: A', shape (m, r).
+        row_copies: shape (m,), how many original rows each row stands for.
+        differences: the vectors Q v_j.
+        rank: r.
+    """
+
+    def __init__(self, problem: Spreading, differences: Differences) -> None:
+        norms, left, values, right = _decomposed(problem.operator.to_dense())
+        self.rank = len(values)
+        self._problem, self._basis = problem, right
+        self.operator: Operator = DenseOperator(norms * left * values)
+        self.row_copies = problem.row_copies
+        self.differences = Projected(differences, right)
+
+    def original_factors(self, strategy: Array, basis: Array) -> tuple[Array, Array]:
+        """R and B of the original workload."""
+        return self._problem.original_factors(strategy @ self._basis, self._basis.T @ basis)
+
+    def original_weights(self, u: Array, w: Array) -> tuple[Array, Array]:
+        """Weights u and w of the original workload."""
+        return self._problem.original_weights(u, w)
+
+
+def numerical_rank(matrix: Array) -> int:
+    """The number of singular values that count, of the rows scaled to norm 1."""
+    return len(_decomposed(matrix)[2])
+
+
+def _decomposed(matrix: Array) -> tuple[Array, Array, Array, Array]:
+    """The norms of the rows, shape (m, 1), and what singular vectors and values say more.
+
+    Of the matrix with rows of norm 1: left vectors (m, r), values (r,), right vectors (r, k).
+    """
+    norms = np.linalg.norm(matrix, axis=1, keepdims=True)
+    scaled, rows = matrix / norms, None
+    if len(matrix) < matrix.shape[1]:
+        basis, triangle = np.linalg.qr(scaled.T)
+        scaled, rows = triangle.T, basis.T
+    left, values, right = np.linalg.svd(scaled, full_matrices=False)
+    rank = int((values > NEGLIGIBLE * values[0]).sum())
+    kept = right[:rank]
+    return norms, left[:, :rank], values[:rank], kept if rows is None else kept @ rows

@@ -1,0 +1,1 @@
+"""Factorization norms as CVXPY programs: the readable statement, solved and repaired."""

@@ -1,0 +1,1 @@
+"""Descents on strategies whose error is not convex: Laplace noise, and PML."""

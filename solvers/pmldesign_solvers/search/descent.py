@@ -1,0 +1,142 @@
+"""The descent from a start: L-BFGS on the logarithm of the error, smoothed less and less.
+
+After every stage the exact error of the strategy reached decides whether it is kept. A descent that
+is worse than the best by a margin, once smoothing hardly matters, is given up.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+from scipy.optimize import minimize
+
+from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.search.laplace_noise import ScaleRule
+from pmldesign_solvers.search.objectives import Blocks, Objective, Smoothing
+from pmldesign_solvers.search.problem import Problem
+from pmldesign_solvers.search.solution import Start
+
+WIDTHS = (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6)
+"""Smoothing of the stages of a descent."""
+STAGE_STEPS = 200
+"""L-BFGS steps of one stage."""
+HOPEFUL_WIDTH, HOPELESS = 1e-3, 1.01
+"""From this width on, a descent that is worse than the best by this factor is given up."""
+LEVEL_TOLERANCES = (1e-7, 1e-6, 1e-5, 1e-4)
+"""Values this close, relative to the row that varies most, may be meant to be equal."""
+
+
+@contextmanager
+def single_thread() -> Iterator[None]:
+    """A context, or a decorator of functions, in which linear algebra has one thread.
+
+    A search is thousands of small products. NumPy and SciPy bring a library of their own each, and
+    the idle threads of the one wait busily while the other one works: on two cores a search took
+    seven times as long as with one thread.
+    """
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield
+
+
+class TimeUpError(Exception):
+    """The time limit came during a descent."""
+
+
+class Search:
+    """The best strategy so far, and the descent from a start."""
+
+    def __init__(self, problem: Problem, rule: ScaleRule, deadline: float) -> None:
+        self.problem, self.rule, self.deadline = problem, rule, deadline
+        self.best: tuple[float, Array] = (math.inf, np.zeros((0, problem.cells)))
+        self.best_form: tuple[Objective, Blocks] | None = None
+        self.table: list[Start] = []
+        self._reached, self._settled = np.zeros(0), False
+
+    def offer(self, strategy: Array) -> float:
+        """The exact error of a strategy, which is kept if it is the best."""
+        scale = self.rule.scale(strategy)
+        if not scale > 0:
+            return math.inf
+        error = scale * self.problem.unit_error(strategy)
+        if error < self.best[0]:
+            self.best, self.best_form = (error, strategy), None
+        return error
+
+    def follow(
+        self, name: str, objective: Objective, start: Blocks, stages: list[Smoothing]
+    ) -> float:
+        """Descend from a start; returns the best error on the way."""
+        x = objective.variables(start)
+        before = after = self.offer_point(objective, x)
+        if math.isinf(before):
+            stages = []  # the start does not determine the workload: nowhere to begin
+        settled = False
+        try:
+            for stage in stages:
+                x = self._descend(objective, objective.variables(objective.form(x)), stage)
+                after = min(after, self.offer_point(objective, x))
+                if stage.width <= HOPEFUL_WIDTH and after > HOPELESS * self.best[0]:
+                    break
+            else:
+                settled = bool(stages) and self._settled
+        except (TimeUpError, KeyboardInterrupt):
+            after = min(after, self.offer_point(objective, self._reached))
+            raise
+        finally:
+            self.table.append(Start(name, before, after, settled))
+        return after
+
+    def level(self) -> None:
+        """Offer the best with values of a row that smoothing kept apart made equal."""
+        best = self.best[1]
+        span = float(np.ptp(best, axis=1).max())
+        for tolerance in LEVEL_TOLERANCES:
+            rows = np.array([_levelled(row, tolerance * span) for row in best])
+            self.offer(rows[np.ptp(rows, axis=1) > 0])
+
+    def offer_point(self, objective: Objective, x: Array) -> float:
+        """The exact error at variables of an objective; kept, with its form, if it is the best."""
+        best = self.best[0]
+        error = self.offer(objective.strategy(x))
+        if error < best:
+            self.best_form = (objective, objective.form(x))
+        return error
+
+    def _descend(self, objective: Objective, x: Array, stage: Smoothing) -> Array:
+        self._reached, lowest = x, math.inf
+
+        def value(x: Array) -> tuple[float, Array]:
+            nonlocal lowest
+            if time.perf_counter() > self.deadline:
+                raise TimeUpError
+            result, gradient = objective.evaluate(x, stage)
+            if result < lowest:
+                lowest, self._reached = result, x.copy()
+            return result, gradient
+
+        found = minimize(
+            value,
+            x,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=objective.bounds(x.size),
+            options={"maxiter": STAGE_STEPS, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-9},
+        )
+        self._settled = found.status == 0
+        return self._reached
+
+
+def _levelled(row: Array, tolerance: float) -> Array:
+    """The row with every run of values less than `tolerance` apart replaced by its mean."""
+    order = np.argsort(row, kind="stable")
+    cuts = np.flatnonzero(np.diff(row[order]) > tolerance) + 1
+    levelled = np.empty_like(row)
+    for run in np.split(order, cuts):
+        levelled[run] = row[run].mean()
+    return levelled

@@ -1,0 +1,154 @@
+"""Strategies for Laplace noise: l1 sensitivity, and pointwise maximal leakage.
+
+With Laplace noise of scale b(R) (see `laplace_noise`) the error of a strategy R is
+
+    err_p = b(R) * (E norm(A R^+ z)_p^p)^(1/p),      z with i.i.d. Laplace(1) entries,
+
+not a convex function of R in any parametrisation. It is minimised by L-BFGS from many starts, with
+absolute values and maxima smoothed less and less; the exact value of every start and of every
+result decides, so the answer is never worse than a start. For p > 2 the standard deviations of the
+answers stand for their moments, and at even p the best is polished with the moments themselves.
+
+References:
+    McKenna, Miklau, Hay and Machanavajjhala, Optimizing error of high-dimensional statistical
+        queries under differential privacy, VLDB 2018: the identity with a few more rows.
+    [ZSO] Zhao, Saeidian and Oechtering, Context-aware privacy bounds for linear queries: the
+        design for PML is named as future work.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from pmldesign_solvers.operators.normalised import LARGEST_GAP, normalised
+from pmldesign_solvers.operators.operator import Array, Operator
+from pmldesign_solvers.search.descent import Search, TimeUpError, single_thread
+from pmldesign_solvers.search.laplace_noise import AddRemoveL1, Leakage, ReplaceL1, ScaleRule
+from pmldesign_solvers.search.plan import Plan
+from pmldesign_solvers.search.problem import Problem
+from pmldesign_solvers.search.solution import L1Solution, L1Status, L1Step, Start
+
+
+@single_thread()
+def solve(
+    operator: Operator,
+    p: float,
+    *,
+    scale: ScaleRule,
+    signed: bool = True,
+    starts: Mapping[str, Array] | None = None,
+    restarts: int = 12,
+    dp_restarts: int | None = None,
+    seed: int = 0,
+    time_limit: float | None = None,
+    ordered: bool = False,
+    callback: Callable[[L1Step], None] | None = None,
+) -> L1Solution:
+    """Search for the strategy with the smallest error under Laplace noise.
+
+    Args:
+        operator: the m x n workload, not all zero.
+        p: in [2, inf].
+        scale: what is promised; decides whether the total is public.
+        signed: whether the strategy may have negative entries. Where the total is public this
+            restricts nothing: a constant is added to every row.
+        starts: further strategies to begin from, by name, each of shape (r, n). The answer is at
+            least as good as every one of them that determines the workload; with more than SMALL
+            cells, as those that the time is enough to evaluate, likely ones first.
+        restarts: how many random starts, and how many perturbations of the best.
+        dp_restarts: for `Leakage`, the restarts of a search for `ReplaceL1` whose strategy is one
+            more start, so that the prior is never a loss; None for no such search.
+        seed: of the random starts; the same seed gives the same answer unless time runs out.
+        time_limit: in seconds; None for none.
+        ordered: whether the cells come in an order in which neighbours are alike; otherwise such an
+            order is looked for.
+        callback: called after every start. Ctrl-C during the search returns the best so far.
+
+    Raises:
+        ValueError: p outside [2, inf], a workload that needs no measurement, or a start of the
+            wrong shape or sign.
+    """
+    if not p >= 2:
+        raise ValueError(f"p must be in [2, inf], got {p}")
+    begin = time.perf_counter()
+    deadline = math.inf if time_limit is None else begin + time_limit
+    add_remove = isinstance(scale, AddRemoveL1)
+    normal = normalised(operator, "cells" if add_remove else "pairs", LARGEST_GAP)
+    operator, unit = normal.searched, 2.0**normal.exponent
+    problem = Problem(operator, p, public_total=not add_remove, ordered=ordered)
+    given = _checked_starts(starts or {}, operator.shape[1], scale, signed)
+    rule = scale if isinstance(scale, AddRemoveL1) else scale.on_cells(problem.cell_of)
+    search = Search(problem, rule, deadline)
+
+    def for_dp(left: float) -> Array:
+        assert dp_restarts is not None
+        assert isinstance(scale, Leakage)
+        solution = solve(
+            operator,
+            p,
+            scale=ReplaceL1(scale.epsilon),
+            signed=signed,
+            starts=given,
+            restarts=dp_restarts,
+            seed=seed,
+            time_limit=left,
+            ordered=ordered,
+        )
+        if solution.status is L1Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        return problem.fold(solution.strategy)
+
+    plan = Plan(operator, search, signed, restarts, seed, None if dp_restarts is None else for_dp)
+    folded = {name: problem.fold(matrix) for name, matrix in given.items()}
+    search.offer(np.eye(problem.cells))
+    try:
+        for number, _ in enumerate(plan.run(folded), 1):
+            if callback is not None:
+                callback(L1Step(number, search.best[0] * unit, time.perf_counter() - begin))
+        if problem.public_total:
+            search.level()
+        status = L1Status.COMPLETED
+    except TimeUpError:
+        status = L1Status.TIME_LIMIT
+    except KeyboardInterrupt:
+        status = L1Status.INTERRUPTED
+    search.table += [Start(one.name, one.before, one.before) for one in plan.waiting]
+    return _solution(search, scale, signed, status, begin).times(unit)
+
+
+def _checked_starts(
+    starts: Mapping[str, Array], cells: int, scale: ScaleRule, signed: bool
+) -> dict[str, Array]:
+    for name, matrix in starts.items():
+        if matrix.ndim != 2 or matrix.shape[1] != cells:
+            raise ValueError(f"start {name!r} must have {cells} columns, got shape {matrix.shape}")
+        if not signed and isinstance(scale, AddRemoveL1) and matrix.min() < 0:
+            raise ValueError(f"start {name!r} has negative entries; leave it out or allow signs")
+    return dict(starts)
+
+
+def _solution(
+    search: Search, scale: ScaleRule, signed: bool, status: L1Status, begin: float
+) -> L1Solution:
+    problem = search.problem
+    error, merged = search.best
+    strategy = problem.unfold(merged)
+    if problem.public_total:
+        strategy -= strategy.mean(axis=1, keepdims=True)
+    noise = scale.scale(strategy)
+    strategy = strategy / (noise * scale.epsilon)
+    if problem.public_total and not signed:
+        strategy = strategy - strategy.min(axis=1, keepdims=True)
+    return L1Solution(
+        strategy=strategy,
+        public_total=problem.public_total,
+        error=error,
+        scale=scale.scale(strategy),
+        status=status,
+        starts=tuple(search.table),
+        seconds=time.perf_counter() - begin,
+    )

@@ -1,0 +1,99 @@
+"""What the search for l1 strategies returns and reports on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import numpy as np
+
+from pmldesign_solvers.operators.operator import Array
+
+RANK_CUTOFF = 1e-10
+"""Singular values of R below this part of the largest count as zero."""
+
+
+class L1Status(Enum):
+    """Why the search stopped; the value is the sentence that a user reads."""
+
+    COMPLETED = "this is the best of them; nothing proves that there is no better strategy"
+    UNSEARCHED = "too many cells for a descent; this is the best of the starts"
+    TIME_LIMIT = "the time limit came first; this is the best so far"
+    INTERRUPTED = "interrupted; this is the best so far"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One start and what became of it.
+
+    Attributes:
+        name: where the search began.
+        before, after: error of the start and of the strategy found from it.
+        settled: whether the descent ended at a point from which no small step gains, rather than
+            being given up, cut short, or never begun.
+    """
+
+    name: str
+    before: float
+    after: float
+    settled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class L1Step:
+    """The search after one start, as a callback sees it.
+
+    Attributes:
+        number: starts followed so far.
+        error: of the best strategy so far.
+        seconds: since the beginning.
+    """
+
+    number: int
+    error: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class L1Solution:
+    """The best strategy found, and the noise that it needs.
+
+    Attributes:
+        strategy: R, shape (r, n); the noise scale is 1/epsilon per unit sensitivity, see `scale`.
+        public_total: whether the number of records is public.
+        error: the l_p norm of the answers' standard deviations, which is err_p at p = 2; at other
+            even p up to 64, err_p itself.
+        scale: b, the scale of the Laplace noise on R x, to a relative 1e-12; a release should
+            round it up.
+        status: why the search stopped.
+        starts: every start, in the order in which they were followed, the best first.
+        seconds: wall-clock time.
+    """
+
+    strategy: Array
+    public_total: bool
+    error: float
+    scale: float
+    status: L1Status
+    starts: tuple[Start, ...]
+    seconds: float
+
+    @property
+    def basis(self) -> Array:
+        """B, shape (n, r): the reconstruction is L = A B.
+
+        Where the total N is public, the answers are A (N/n) 1 + L R' x, R' = R with the mean of
+        every row taken off.
+        """
+        R = self.strategy
+        if self.public_total:
+            R = R - R.mean(axis=1, keepdims=True)
+        return np.asarray(np.linalg.pinv(R, rcond=RANK_CUTOFF), dtype=np.float64)
+
+    def times(self, factor: float) -> L1Solution:
+        """The solution of the workload times a positive factor: the same strategy."""
+        starts = tuple(
+            replace(start, before=factor * start.before, after=factor * start.after)
+            for start in self.starts
+        )
+        return replace(self, error=factor * self.error, starts=starts)

@@ -1,0 +1,176 @@
+"""Weights that level a strategy of K nodes.
+
+With b = diag(r(T)) and a = diag(g(B^T B)), g(x) = 1/(x r(x)), the best weights satisfy
+
+    w = b / sum b,      u = (a / sum a)^(1/q):
+
+the columns of X then have equal norms b_i / w_i, and Hölder's inequality for the variances
+a_i / u_i is an equation. That is the strategy of these nodes with level columns, whose loss is of
+second order in the error of r. Steps go along the logarithms,
+
+    log w <- log w + STRIDE log(b / (w sum b)),      likewise u,
+
+extrapolated from the last few of them (Anderson). A workload with smooth weights starts from that
+of every fourth cell: logarithms are interpolated over i/n, and the layers at both ends, which have
+the same shape in cells, are copied cell by cell.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from pmldesign_solvers.operators.norms import dual_exponent, dual_norm, power_mean
+from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.streams.chain import Chain, StreamProblem
+from pmldesign_solvers.streams.diagonals import diagonals
+from pmldesign_solvers.streams.nodes import Nodes, zolotarev
+
+STRIDE = {True: 2.0, False: 1.5}
+"""At p = 2, and for larger p: running sums of 10^5 cells then take 6 and 12 steps."""
+MEMORY = 5
+"""Steps to extrapolate from; 10 gain nothing on running sums with and without random weights."""
+SMALLEST = 256
+"""Cells from which on a coarser workload saves more steps than it costs."""
+SMALL = 1e-13
+"""Weights are at least this part of their mean; so much is lost of the lower bound at most."""
+COARSE_STEPS = 30
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Level:
+    """One step: weights, the nodes, and what the strategy that they make is worth.
+
+    Attributes:
+        u: weights of queries, norm(u)_q = 1.
+        w: weights of cells, sum 1.
+        nodes: r.
+        value: of the strategy, without rounding.
+        level: value of a strategy of the same traces with level columns: at least f(u, w).
+    """
+
+    u: Array
+    w: Array
+    nodes: Nodes
+    value: float
+    level: float
+
+    @property
+    def slope(self) -> float:
+        """By how much the value exceeds that of level columns, relatively."""
+        return self.value / self.level - 1.0
+
+
+def spectrum(problem: StreamProblem, chain: Chain, u: Array, w: Array) -> tuple[float, float]:
+    """Bounds on the spectrum of T: the trace of T^-1, and the norm of a path."""
+    around = np.zeros(chain.edges.size + 2)
+    around[1:-1] = np.sqrt(chain.edges)
+    largest = float((around[1:] + around[:-1]).max()) ** 2
+    return 1.0 / float(w @ problem.gram_diagonal(u)), 1.01 * largest
+
+
+def fit(
+    problem: StreamProblem, p: float, buffers: int, cut: float, u: Array, w: Array
+) -> Iterator[Level]:
+    """Steps towards level columns; the nodes are those for the spectrum below cut times its bound.
+
+    Args:
+        problem: the workload.
+        p: in [2, inf].
+        buffers: number of nodes, at least 2.
+        cut: at most 1.
+        u: weights to start from, as `Level.u`, not normalised.
+        w: weights to start from, as `Level.w`, not normalised.
+    """
+    history = _History()
+    exponent, stride = dual_exponent(p), STRIDE[p == 2]
+    while True:
+        w = _floored(w / w.sum())
+        u = u / dual_norm(u, p)
+        if p > 2:
+            u = _floored(u)
+        chain = problem.chain(u, w)
+        smallest, largest = spectrum(problem, chain, u, w)
+        nodes = zolotarev(smallest, max(2.0 * smallest, cut * largest), buffers)
+        level, b, a = _level(problem, p, chain, nodes, u, w)
+        yield level
+        x, move = np.log(w), np.log(b / (w * b.sum()))
+        weights = np.sqrt(w)
+        if p > 2:
+            x = np.concatenate([x, np.log(u)])
+            move = np.concatenate([move, np.log((a / a.sum()) ** exponent / u)])
+            weights = np.concatenate([weights, u ** (0.5 / exponent)])
+        x = history.next(x, stride * move, weights)
+        w = np.exp(x[: w.size] - x[: w.size].max())
+        if p > 2:
+            u = np.exp(x[w.size :] - x[w.size :].max())
+
+
+def _level(
+    problem: StreamProblem, p: float, chain: Chain, nodes: Nodes, u: Array, w: Array
+) -> tuple[Level, Array, Array]:
+    """The step at these weights, and the diagonals b and a."""
+    reciprocal = nodes.reciprocal()
+    b = chain.rows(diagonals(chain, nodes))
+    others = diagonals(chain, reciprocal) + reciprocal.constant
+    if p == 2:
+        a = chain.rows(others) + reciprocal.origin * w * problem.gram_diagonal(u)
+        size = float(a.sum())
+    else:
+        a = chain.columns(others) + reciprocal.origin * u * problem.row_norms(w)
+        size = power_mean(a / u, p / 2)
+    value = math.sqrt(float((b / w).max()) * size)
+    level = math.sqrt(float(b.sum()) * float(a.sum()))
+    return Level(u, w, nodes, value, level), b, a
+
+
+def start(problem: StreamProblem, p: float, buffers: int, close: float) -> tuple[Array, Array]:
+    """Weights u and w to start from, of coarser workloads where there are such."""
+    if problem.cells < SMALLEST or not problem.smooth:
+        return np.ones(problem.cells), np.ones(problem.cells)
+    coarse = problem.coarser()
+    u, w = start(coarse, p, buffers, close)
+    for level in islice(fit(coarse, p, buffers, 1.0, u, w), COARSE_STEPS):
+        if level.slope <= close:
+            break
+    return _refined(level.u, problem.cells), _refined(level.w, problem.cells)
+
+
+def _refined(weights: Array, cells: int) -> Array:
+    """Weights of four times as many cells."""
+    coarse, layer = np.log(weights), len(weights) // 8
+    x = (np.arange(cells) + 0.5) / cells
+    fine = np.interp(x, (np.arange(len(coarse)) + 0.5) / len(coarse), coarse)
+    fine[:layer] = coarse[:layer] + (fine[layer] - coarse[layer])
+    fine[-layer:] = coarse[-layer:] + (fine[-layer - 1] - coarse[-layer - 1])
+    return np.exp(fine)
+
+
+def _floored(weights: Array) -> Array:
+    return np.asarray(np.maximum(weights, SMALL * float(weights.mean())))
+
+
+class _History:
+    """Anderson's extrapolation; forgets what led to larger moves."""
+
+    def __init__(self) -> None:
+        self.points: list[Array] = []
+        self.moves: list[Array] = []
+        self.least = np.inf
+
+    def next(self, x: Array, move: Array, weights: Array) -> Array:
+        size = float(np.linalg.norm(weights * move))
+        if size > 3.0 * self.least:
+            self.points, self.moves, self.least = [], [], size
+        self.least = min(self.least, size)
+        self.points = [*self.points, x][-MEMORY - 1 :]
+        self.moves = [*self.moves, move][-MEMORY - 1 :]
+        if len(self.moves) == 1:
+            return x + move
+        turns, ways = np.diff(self.moves, axis=0), np.diff(self.points, axis=0)
+        shares = np.linalg.lstsq((turns * weights).T, move * weights, rcond=1e-8)[0]
+        return np.asarray(x + move - shares @ (ways + turns))

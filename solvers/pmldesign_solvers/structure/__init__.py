@@ -1,0 +1,1 @@
+"""What symmetries and products of attributes leave to compute."""

@@ -1,0 +1,217 @@
+r"""The two columns of a Kronecker product that are farthest apart, from its factors.
+
+Column j of R_1 x ... x R_k is the product of columns j_1 ... j_k. With a, b the squared norms of
+two columns of a factor and c their inner product,
+
+    norm(R e_i - R e_j)_2^2 = prod a + prod b - 2 prod c.
+
+With a, b their l1 norms, m = sum min(|x|, |y|) over the entries x, y of both, and s the same sum
+with the sign of x y,
+
+    norm(R e_i - R e_j)_1 <= prod a + prod b - prod m - prod s,
+
+since |x - y| = |x| + |y| - (1 + sign(x y)) min(|x|, |y|), signs multiply, and a product of minima
+is at most the minimum of the products: with equality where entries are 0, 1 or -1.
+
+Both are linear in the numbers of one factor, those of the others being fixed. So only the extreme
+points of the convex hull of the pairs of columns of a factor matter, and those of the products of
+two hulls, factor by factor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.spatial import ConvexHull, QhullError
+from scipy.spatial.distance import cdist
+
+from pmldesign_solvers.operators import kronecker
+from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array
+
+MOST_NORMS = 512
+"""Columns with more different norms are rounded up to so many."""
+MOST_POINTS = 2**15
+"""Most points of a factor, or of a product of factors, that are multiplied with each other."""
+FEW_POINTS = 24
+"""So many points are not worth a convex hull."""
+L1_COST = 2**33
+"""Most differences of entries for the l1 distances of a factor."""
+WEIGHTED_CELLS = 2**13
+"""Most cells of a weighted product for the inner products of all columns."""
+EQUAL = 1e-13
+"""Relative difference of two norms that count as equal."""
+FLAT = 1e-14
+"""Points differ in a direction if they do by more than this, relative to their largest numbers."""
+OUTSIDE = 1e-12
+"""How far a point may lie outside a hull of points whose coordinates reach to 1."""
+ROUNDING = 1e-11
+"""Added to a squared distance, relative to the norms it is the difference of."""
+
+
+def largest_l2_distance(factors: Sequence[Array]) -> float:
+    """Largest l2 distance of two columns of a Kronecker product, never below it.
+
+    Args:
+        factors: R_1 ... R_k, each r_i x n_i.
+
+    Returns:
+        The distance, but for rounding upwards; or a bound where that takes too much.
+    """
+    return largest_distance_of_grams([factor.T @ factor for factor in factors])
+
+
+def largest_distance_of_grams(grams: Sequence[Array]) -> float:
+    """`largest_l2_distance` from the Gram matrices R_i^T R_i."""
+    points = [_points(gram, gram.diagonal()) for gram in grams]
+    square = largest_sum(points, np.array([1.0, 1.0, -2.0]))
+    return math.sqrt(square)
+
+
+def largest_l1_distance(factors: Sequence[Array]) -> float:
+    """Largest l1 distance of two columns of a Kronecker product, or a bound above it.
+
+    Args:
+        factors: R_1 ... R_k, each r_i x n_i.
+    """
+    norms = [np.abs(factor).sum(axis=0) for factor in factors]
+    simple = 2 * math.prod(float(norm.max()) for norm in norms) * (1 + ROUNDING)
+    if any(r * n * n > L1_COST for r, n in (factor.shape for factor in factors)):
+        return simple
+    points = []
+    for factor, norm in zip(factors, norms, strict=True):
+        columns = np.ascontiguousarray(factor.T)
+        sums = norm[:, None] + norm
+        least = (sums - cdist(abs(columns), abs(columns), "cityblock")) / 2
+        if (factor >= 0).all():
+            triples = _points(least, norm)[:, [0, 1, 2, 2]]
+        else:
+            apart = cdist(columns, columns, "cityblock")
+            signed = (cdist(columns, -columns, "cityblock") - apart) / 2
+            pairs = np.broadcast_arrays(norm[:, None], norm[None, :], least, signed)
+            triples = _distinct(np.stack([entries.ravel() for entries in pairs], axis=1))
+        points.append(triples)
+    return min(simple, largest_sum(points, np.array([1.0, 1.0, -1.0, -1.0])))
+
+
+def largest_weighted_distance(factors: Sequence[Array], weights: Array) -> float:
+    """Largest l2 distance of two columns of diag(weights)^(1/2) (R_1 x ... x R_k), or a bound.
+
+    Up to WEIGHTED_CELLS cells it is computed, one block of inner products after the other; beyond,
+    columns without what they all have in common are at most twice the longest of them apart.
+
+    Args:
+        factors: R_1 ... R_k, each r_i x n_i.
+        weights: positive, shape (r,).
+    """
+    varying = kronecker.outer([(np.ptp(factor, axis=1) == 0) * 1.0 for factor in factors]) == 0
+    weights = np.where(varying, weights, 0.0)
+    squares = kronecker.multiply([factor.T**2 for factor in factors], weights)
+    longest = float(squares.max())
+    cells = len(squares)
+    if cells > WEIGHTED_CELLS:
+        return 2 * math.sqrt(longest * (1 + ROUNDING))
+    largest = 0.0
+    step = max(1, BLOCK_BYTES // (8 * max(cells, len(weights))))
+    for start in range(0, cells, step):
+        block = np.arange(start, min(start + step, cells))
+        unit = np.zeros((cells, len(block)))
+        unit[block, block - start] = 1.0
+        measured = weights[:, None] * kronecker.multiply(factors, unit)
+        inner = kronecker.multiply([factor.T for factor in factors], measured)
+        largest = max(largest, float((squares[:, None] + squares[block] - 2 * inner).max()))
+    return math.sqrt(largest + ROUNDING * 2 * longest)
+
+
+def _points(inner: Array, norms: Array) -> Array:
+    """a, b and the smallest and the largest c for all pairs of norms, shape (pairs, 3)."""
+    order = np.argsort(norms, kind="stable")
+    ordered = norms[order]
+    width = EQUAL
+    positive = np.maximum(ordered, np.finfo(float).tiny)
+    while True:
+        steps = np.floor(np.log(positive / positive[-1]) / width)
+        starts = np.flatnonzero(np.append(True, np.diff(steps) > 0))
+        if len(starts) <= MOST_NORMS:
+            break
+        width = max(10 * width, 1e-9)
+    tops = np.append(ordered[starts[1:] - 1], ordered[-1])
+    sorted_inner = inner[np.ix_(order, order)]
+    pairs = np.broadcast_arrays(tops[:, None], tops[None, :])
+    least, most = (
+        extreme.reduceat(extreme.reduceat(sorted_inner, starts, axis=0), starts, axis=1)
+        for extreme in (np.minimum, np.maximum)
+    )
+    apart = least < most
+    below = np.stack([one.ravel() for one in (*pairs, least)], axis=1)
+    above = np.stack([one[apart] for one in (*pairs, most)], axis=1)
+    return np.concatenate([below, above])
+
+
+def largest_sum(points: Sequence[Array], signs: Array) -> float:
+    """Largest sum of signs times products over all choices of a point of each factor.
+
+    Args:
+        points: for every factor the numbers of its points, shape (points, terms); the first term
+            is at least 0 and at least as large as the absolute values of the others.
+        signs: shape (terms,), those of terms with a positive sign, 1 or 2 of them, before others.
+
+    Returns:
+        The maximum, at least 0, but for rounding upwards; or a bound where the points are too many.
+    """
+    size = 2 * math.prod(float(own[:, 0].max()) for own in points)
+    *fewer, most = sorted(map(_extreme, points), key=len)
+    total = np.ones((1, len(signs)))
+    for own in [*fewer, most]:
+        if len(total) * len(own) > MOST_POINTS**2 // 64:
+            return 2 * size * (1 + ROUNDING)
+        if own is most:  # no hull of the last product, which has the most points
+            break
+        total = _extreme((total[:, None, :] * own).reshape(-1, len(signs)))
+    blocks = np.array_split(total * signs, 1 + 8 * len(total) * len(most) // BLOCK_BYTES)
+    largest = max(float((block @ most.T).max()) for block in blocks)
+    return max(0.0, largest) + ROUNDING * size
+
+
+def _distinct(points: Array) -> Array:
+    return np.unique(points, axis=0)
+
+
+def _extreme(points: Array) -> Array:
+    """Points with the same convex hull but for FLAT, hopefully few.
+
+    Qhull loses vertices of a hull that is thin, so it is given uncorrelated coordinates, each
+    scaled to its own range: there no direction is thinner than one over the root of the number of
+    points.
+    """
+    if len(points) <= FEW_POINTS:
+        return points
+    centred = points - points.mean(axis=0)
+    scale = np.abs(points).max(axis=0)
+    scaled = centred / np.where(scale > 0, scale, 1.0)
+    axes = np.linalg.svd(scaled, full_matrices=False)[2]
+    along = scaled @ axes.T
+    reach = np.abs(along).max(axis=0)
+    round_hull = along[:, reach > FLAT] / reach[reach > FLAT]
+    if not round_hull.size:
+        return points[:1]
+    if round_hull.shape[1] == 1:
+        line = round_hull[:, 0]
+        return points[[int(line.argmin()), int(line.argmax())]]
+    try:
+        hull = ConvexHull(round_hull)
+    except QhullError:
+        return points
+    return points[hull.vertices] if _contains(hull, round_hull) else points
+
+
+def _contains(hull: ConvexHull, points: Array) -> bool:
+    """Whether no point lies farther out than the vertices along the normal of any facet.
+
+    Qhull is not believed: a vertex that it loses would be a distance that is too small.
+    """
+    normals = hull.equations[:, :-1].T
+    reach = (points[hull.vertices] @ normals).max(axis=0) + OUTSIDE
+    blocks = np.array_split(points, 1 + 8 * len(points) * len(reach) // BLOCK_BYTES)
+    return all(bool((block @ normals <= reach).all()) for block in blocks)

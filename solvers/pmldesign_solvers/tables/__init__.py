@@ -1,0 +1,9 @@
+"""Tables that cross plain attributes with ordered ones: strategies and bounds at any size.
+
+problem         what is asked, and the closed form that strategies and bounds share
+free_vector     the strategy whose total is predicted along a free vector
+sectors         small matrices on the few directions of each attribute that are coupled
+couplings       the strategy improved by couplings that keep the diagonal constant
+dual_weights    lower bounds, certified
+solve           all of them in turn, as far as the gap and the time ask for
+"""

@@ -1,0 +1,1 @@
+"""Lower bounds for tables: weights of cells that are products over the attributes."""

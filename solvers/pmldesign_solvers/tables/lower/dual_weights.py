@@ -1,0 +1,151 @@
+r"""Lower bounds from weights of cells that are products over the attributes.
+
+For weights w_i of the cells of attribute i, sum 1, uniform for plain ones, gamma_(2) is at least
+the nuclear norm of the tables times (x) W_i^(1/2). The rows of each factor are turned so that
+A_k W^(1/2) becomes N_k = (W^(1/2) G_k W^(1/2))^(1/2), and the sum over attribute i becomes r_i^T,
+r_i = w_i^(1/2). Cutting a matrix into blocks by orthogonal projectors on both sides does not raise
+the nuclear norm. With an orthonormal frame L_i (first column r_i) of d_i columns,
+
+    gamma >= sum_{Q,Sp} tr K_{Q,Sp}^(1/2),  H_k = (L^T N_k L)^2,  rho_k = (tr N_k - tr L^T N_k L)^2,
+
+K as in `sectors`, since norm(stack (M_T x B_T))_* >= norm(stack (tr M_T) B_T)_* for M_T >= 0. With
+d_i = 1 this is the closed form of `problem` at h_k = (tr N_k - nu_k)^2, t_k = nu_k^2, nu = r^T N r.
+
+Any w gives a bound; the best are found by L-BFGS on log w with exact slopes at a fixed frame.
+
+Rounding. N_k is V S V^T for the computed eigenvectors V and values s^2 of W^(1/2) G_k W^(1/2),
+which are off by delta. Rows are turned by A_k W^(1/2) V S^-1 V^T, of norm at most (1 + e)^(1/2),
+e = delta / min s^2 over the s > 0 that are kept, and what they become differs from N_k by at most
+e N_k. Coefficients that are alike (`sectors`) are off by ALIKE. So the bound is lowered by
+sum_T c_T^(1/2) prod_T tr N_k times the sum of the e_k, and divided by the norms of the turns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from pmldesign_solvers.certificate.cells import sum_of_roots
+from pmldesign_solvers.operators.operator import EPS, Array
+from pmldesign_solvers.tables import sectors
+from pmldesign_solvers.tables.descent import descend
+from pmldesign_solvers.tables.lower.frames import SMALLEST, Frame, frame, slope_by_r
+from pmldesign_solvers.tables.problem import Tables
+from pmldesign_solvers.tables.products import Products
+
+
+class SectorBound:
+    """The lower bound for some numbers d_i of kept directions."""
+
+    def __init__(self, problem: Tables, dims: Mapping[int, int]) -> None:
+        self._problem, self.dims = problem, dims
+        h, t = problem.plain_numbers()
+        self._spaces = sectors.spaces(problem, dims, sectors.batches(problem, h, t))
+        self._plain = np.sqrt(h) + np.sqrt(t)  # tr N_k of plain factors
+
+    def frames(self, cells: Mapping[int, Array]) -> dict[int, Frame]:
+        """Those of weights w of the cells of each ordered attribute."""
+        return {i: frame(self.grams(i), np.sqrt(w), self.dims[i]) for i, w in cells.items()}
+
+    def certified(self, cells: Mapping[int, Array]) -> float:
+        """The bound, rounded down."""
+        frames = {i: frame(self.grams(i), _unit(w), self.dims[i]) for i, w in cells.items()}
+        matrices, rest = self._numbers(frames)
+        products = Products()
+        total, count = 0.0, 0
+        for space in self._spaces:
+            batch = space.assemble(matrices, rest, products)
+            rounding = (8 + 8 * len(space.entries)) * EPS
+            for weight, k in zip(space.batch.weights, batch, strict=True):
+                values = np.linalg.eigvalsh(k)
+                total += weight * sum_of_roots(values, float(np.trace(k)), rounding)
+                count += len(values)
+        return self._lowered(total * (1 - sectors.ALIKE - (count + 100) * EPS), frames)
+
+    def _lowered(self, total: float, frames: Mapping[int, Frame]) -> float:
+        problem, traces, off = self._problem, self._plain.copy(), np.zeros(len(self._plain))
+        for i, one in frames.items():
+            for k, root in zip(problem.factors[i], one.roots, strict=True):
+                traces[k], off[k] = float(root.values.sum()), root.off
+        terms = [
+            math.sqrt(c) * math.prod(traces[list(t)]) * float(off[list(t)].sum())
+            for c, t in zip(problem.weights.tolist(), problem.tables, strict=True)
+        ]
+        width = max(map(len, problem.tables))
+        turns = math.pow(1 + float(off.max(initial=0.0)), width / 2)
+        return max(0.0, float(total - 2 * math.fsum(terms)) / float(turns))
+
+    def slope(self, frames: Mapping[int, Frame]) -> tuple[float, dict[int, Array]]:
+        """The bound, and its slopes by r_i where the kept directions beside r_i stay."""
+        matrices, rest = self._numbers(frames)
+        products = Products()
+        total, by_rest = 0.0, np.zeros(len(rest))
+        for space in self._spaces:
+            values, vectors = np.linalg.eigh(space.assemble(matrices, rest, products))
+            cut = 1e-13 * values[:, -1:]
+            roots = np.sqrt(np.maximum(values, 0.0))
+            weights = space.batch.weights
+            total += float(weights @ roots.sum(axis=1))
+            inverse = np.where(values > cut, 0.5 / np.maximum(roots, np.sqrt(cut)), 0.0)
+            slopes = (vectors * (weights[:, None] * inverse)[:, None, :]) @ vectors.swapaxes(1, 2)
+            by_rest += space.pull_back(slopes, matrices, rest, products)
+        by_matrix = products.slopes(matrices)
+        found = {}
+        for i, one in frames.items():
+            found[i] = np.zeros(len(one.r))
+            for number, k in enumerate(self._problem.factors[i]):
+                by_trace = 2 * math.sqrt(rest[k]) * by_rest[k]
+                found[i] += slope_by_r(one, number, self.grams(i)[number], by_matrix[k], by_trace)
+            found[i] -= one.r * (one.r @ found[i])
+        return total, found
+
+    def _numbers(self, frames: Mapping[int, Frame]) -> tuple[list[Array], Array]:
+        matrices = [np.ones((1, 1))] * len(self._problem.grams)
+        rest = np.full(len(matrices), SMALLEST)
+        for i, one in frames.items():
+            for k, inner, left in zip(self._problem.factors[i], one.inner, one.rest, strict=True):
+                matrices[k], rest[k] = inner @ inner, max(left**2, SMALLEST)
+        return matrices, rest
+
+    def grams(self, attribute: int) -> list[Array]:
+        """Those of its factors."""
+        return [np.asarray(self._problem.grams[k]) for k in self._problem.factors[attribute]]
+
+
+def _unit(w: Array) -> Array:
+    """W^(1/2) of norm at most 1."""
+    root = np.sqrt(w)
+    return np.asarray(root / (np.linalg.norm(root) * (1 + (len(w) + 8) * EPS)))
+
+
+def improve(
+    bound: SectorBound,
+    cells: Mapping[int, Array],
+    *,
+    steps: int,
+    proceed: Callable[[], bool] = lambda: True,
+) -> dict[int, Array]:
+    """Better weights w, on their logarithms; `proceed` as in `descend`."""
+    order = list(cells)
+    cuts = np.cumsum([len(cells[i]) for i in order])[:-1]
+    kept = {i: one.columns[:, 1:] for i, one in bound.frames(cells).items()}
+
+    def roots(z: Array) -> dict[int, Array]:
+        found = {}
+        for i, logs in zip(order, np.split(z, cuts), strict=True):
+            r = np.exp((logs - logs.max()) / 2)
+            found[i] = r / np.linalg.norm(r)
+        return found
+
+    def minus_log(z: Array) -> tuple[float, Array]:
+        r = roots(z)
+        frames = {i: frame(bound.grams(i), r[i], bound.dims[i], kept[i]) for i in order}
+        total, slopes = bound.slope(frames)
+        slope = np.concatenate([slopes[i] * r[i] / 2 for i in order])
+        return -math.log(total), -slope / total
+
+    start = np.concatenate([np.log(np.maximum(cells[i], SMALLEST)) for i in order])
+    reached = roots(descend(minus_log, start, steps=steps, proceed=proceed))
+    return {i: r**2 for i, r in reached.items()}

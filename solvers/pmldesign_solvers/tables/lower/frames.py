@@ -1,0 +1,128 @@
+r"""Kept directions of an attribute with weights of cells, for lower bounds (`dual_weights`).
+
+N_k = (W^(1/2) G_k W^(1/2))^(1/2) for each factor, r = w^(1/2), and an orthonormal frame L that
+begins with r: N r, N^-1 r, N^2 r, ... come next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pmldesign_solvers.operators.operator import EPS, Array
+
+KEPT = 1e-8
+"""Part of the largest eigenvalue below which a direction is left out."""
+SMALLEST = 1e-150
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Root:
+    """N of one factor."""
+
+    values: Array
+    vectors: Array
+    matrix: Array
+    off: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """An attribute with its weights and kept directions.
+
+    Attributes:
+        r: w^(1/2).
+        roots: N_k of its factors.
+        columns: L, shape (n, d).
+        inner: L^T N_k L.
+        rest: tr N_k - tr L^T N_k L.
+    """
+
+    r: Array
+    roots: list[Root]
+    columns: Array
+    inner: list[Array]
+    rest: list[float]
+
+
+def frame(grams: Sequence[Array], r: Array, size: int, directions: Array | None = None) -> Frame:
+    """The kept directions of an attribute.
+
+    Args:
+        grams: G_k of its factors.
+        r: w^(1/2), norm 1.
+        size: d.
+        directions: what to keep beside r, shape (n, d - 1); None for N r, N^-1 r, N^2 r, ...
+    """
+    roots = [_root(gram, r) for gram in grams]
+    columns = _complete(r, _krylov(roots, r, size) if directions is None else directions)
+    inner = [columns.T @ root.matrix @ columns for root in roots]
+    rest = [
+        max(float(root.values.sum() - np.trace(own)), 0.0) if columns.shape[1] < len(r) else 0.0
+        for root, own in zip(roots, inner, strict=True)
+    ]
+    return Frame(r, roots, columns, inner, rest)
+
+
+def _root(gram: Array, r: Array) -> Root:
+    n = len(r)
+    squares, vectors = np.linalg.eigh(r[:, None] * gram * r)
+    kept = squares > KEPT * squares[-1]
+    values = np.where(kept, np.sqrt(np.maximum(squares, 0.0)), 0.0)
+    off = (2 * n + 16) * EPS * float(np.abs(squares).sum()) / float(squares[kept][0])
+    return Root(values, vectors, (vectors * values) @ vectors.T, off)
+
+
+def _krylov(roots: Sequence[Root], r: Array, size: int) -> Array:
+    """Directions N r, N^-1 r, N^2 r ... in turn, N the sum of the factors' matrices."""
+    if size == 1:
+        return np.zeros((len(r), 0))
+    values, vectors = np.linalg.eigh(np.sum([root.matrix for root in roots], axis=0))
+    inverse = np.where(values > KEPT * values[-1], 1 / np.maximum(values, SMALLEST), 0.0)
+    columns = [r]
+    up = down = vectors.T @ r
+    for number in range(size - 1):
+        if number % 2 == 0:
+            up = _unit_or_zero(up * values)
+        else:
+            down = _unit_or_zero(down * inverse)
+        x = vectors @ (up if number % 2 == 0 else down)
+        for _ in range(2):
+            for column in columns:
+                x = x - column * (column @ x)
+        columns.append(_unit_or_zero(x))
+    return np.array(columns[1:]).T
+
+
+def _complete(r: Array, directions: Array) -> Array:
+    """An orthonormal frame whose first column is r, whatever the directions (Householder)."""
+    columns = np.linalg.qr(np.column_stack([r, directions]))[0]
+    columns[:, 0] = r / np.linalg.norm(r)
+    return np.asarray(columns)
+
+
+def _unit_or_zero(x: Array) -> Array:
+    size = float(np.linalg.norm(x))
+    return np.asarray(x / size) if size > SMALLEST else np.zeros_like(x)
+
+
+def slope_by_r(one: Frame, number: int, gram: Array, by_square: Array, by_rest: float) -> Array:
+    """Of one factor's numbers, with the span of L but r fixed.
+
+    N moves with r by dN N + N dN = d(N^2); L turns so that r stays its first column.
+    """
+    root, columns, inner = one.roots[number], one.columns, one.inner[number]
+    d = len(inner)
+    by_inner = by_square @ inner + inner @ by_square - by_rest * np.eye(d)
+    turned = root.vectors.T @ columns
+    middle = by_rest * np.eye(len(one.r)) + turned @ by_inner @ turned.T
+    sums = root.values[:, None] + root.values
+    quotient = np.where(sums > 0, middle / np.where(sums > 0, sums, 1.0), 0.0)
+    z = root.vectors @ quotient @ root.vectors.T
+    slope = 2 * ((z * gram) @ one.r)
+    moved = by_inner @ inner
+    slope += 2 * columns[:, 1:] @ (moved[0, 1:] - moved[1:, 0])
+    y = root.matrix @ (columns @ by_inner[:, 0])
+    return np.asarray(slope + 2 * (y - columns @ (columns.T @ y)))

@@ -1,0 +1,123 @@
+r"""Dual weights of the queries at p > 2: products within each table.
+
+A query of table T made of the queries q_k of its factors has the weight u_T prod_k u_k(q_k), with
+norm(u_k)_q = 1, q = p/(p - 2), for each factor and sum_T u_T^q = 1: then norm(u)_q = 1. With
+G_k = A_k^T diag(u_k) A_k and c_T = omega_T^2 u_T the bounds are those of p = 2. At the best weights
+u_T^q is in proportion to c_T dF/dc_T, and u_k^q to u_k dF/du_k, which F of `free_vector` tells;
+u <- (u dF/du)^(1/q) is taken together with its steps, from the weights that are best for each
+factor alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pmldesign_solvers.norm.options import SolverOptions
+from pmldesign_solvers.norm.solve import solve_norm
+from pmldesign_solvers.operators.norms import dual_exponent, dual_norm
+from pmldesign_solvers.operators.operator import EPS, Array, Operator
+from pmldesign_solvers.tables import free_vector
+from pmldesign_solvers.tables.problem import Tables
+
+FACTOR_GAP = 1e-3
+"""Of the weights of a single factor, which are a start."""
+STEPS = 60
+LEAST = 1e-7
+"""Of a weight, as a part of the largest: every query stays in the strategy."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """What is asked.
+
+    Attributes:
+        sizes: n_i of all attributes.
+        attribute: of each factor.
+        factors: A_k; None stands for the counts of a plain attribute.
+        tables: the factors of each table, on increasing attributes.
+        scales: omega_T > 0, which multiplies the queries of a table.
+    """
+
+    sizes: tuple[int, ...]
+    attribute: tuple[int, ...]
+    factors: tuple[Operator | None, ...]
+    tables: tuple[tuple[int, ...], ...]
+    scales: Array
+
+    @property
+    def ordered(self) -> set[int]:
+        """The attributes that are asked for more than counts."""
+        return {
+            i
+            for i, one in zip(self.attribute, self.factors, strict=True)
+            if one is not None and self.sizes[i] > 1
+        }
+
+    @property
+    def uniform(self) -> bool:
+        """Whether each attribute has the same queries in all tables."""
+        return len(set(self.attribute)) == len(self.attribute)
+
+
+def weighted(question: Question, p: float) -> tuple[Tables, Array]:
+    """The problem at p = 2 with the best weights of queries, and u_T."""
+    ones = np.ones(len(question.tables))
+    if p == 2:
+        return _problem(question, [None] * len(question.factors), ones), ones
+    queries = [_alone(question, k, p) for k in range(len(question.factors))]
+    tables = ones / dual_norm(ones, p)
+    problem = _problem(question, queries, tables)
+    search = free_vector.steps(problem)
+    point = next(search)
+    for _ in range(STEPS):
+        tables = _moved(point.value.by_weights, p)
+        for i in problem.ordered:
+            for k in problem.factors[i]:
+                operator, u = question.factors[k], queries[k]
+                assert operator is not None
+                assert u is not None
+                slopes = free_vector.variances(
+                    operator, point.grams[i], float(point.value.by_h[k]), float(point.value.by_t[k])
+                )
+                queries[k] = _moved(u * slopes, p)
+        problem = _problem(question, queries, tables)
+        point = search.send(problem)
+    return problem, tables
+
+
+def _moved(shares: Array, p: float) -> Array:
+    """Shares to the power 1/q, of norm 1 at most."""
+    u = np.maximum((shares / shares.max()) ** dual_exponent(p), LEAST)
+    return np.asarray(u / (dual_norm(u, p) * (1 + (len(u) + 8) * EPS)))
+
+
+def _alone(question: Question, k: int, p: float) -> Array | None:
+    """The best weights of a factor alone."""
+    operator = question.factors[k]
+    if operator is None:
+        ones = np.ones(question.sizes[question.attribute[k]])
+        return np.asarray(ones / (dual_norm(ones, p) * (1 + (len(ones) + 8) * EPS)))
+    return _moved_from(solve_norm(operator, p, options=SolverOptions(rel_gap=FACTOR_GAP)).dual_u, p)
+
+
+def _moved_from(u: Array, p: float) -> Array:
+    kept = np.maximum(u / u.max(), LEAST)
+    return np.asarray(kept / (dual_norm(kept, p) * (1 + (len(kept) + 8) * EPS)))
+
+
+def _problem(question: Question, queries: Sequence[Array | None], tables: Array) -> Tables:
+    grams = tuple(_gram(question, k, u) for k, u in enumerate(queries))
+    return Tables(
+        question.sizes, question.attribute, grams, question.tables, question.scales**2 * tables
+    )
+
+
+def _gram(question: Question, k: int, u: Array | None) -> Array | float:
+    operator, n = question.factors[k], question.sizes[question.attribute[k]]
+    if operator is None:
+        return 1.0 if u is None else float(u[0])
+    gram = operator.gram(np.ones(operator.shape[0]) if u is None else u)
+    return float(gram[0, 0]) if n == 1 else gram

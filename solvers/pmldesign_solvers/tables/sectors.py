@@ -1,0 +1,222 @@
+r"""Small matrices on the few directions of each ordered attribute that matter together.
+
+Each ordered attribute keeps d_i directions, the first of which is its total; all that is left is
+one more. For a set Q of plain attributes and a set Sp of ordered ones (spectators, each in what is
+left of it) the products of kept directions of the other attributes span a space, and what is asked
+of it is
+
+    K_{Q,Sp} = sum_{T >= Q, Sp} c_T prod_Q h_k prod_(plain off Q) t_k prod_Sp rho_k (x) H_k,
+
+H_k (d_i x d_i) over the factors k of T on the other ordered attributes and e e^T, e the total,
+where T has none. Sets Q whose coefficients are proportional are one, and those that differ in the
+coefficients only are held as one batch of matrices.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pmldesign_solvers.operators.operator import Array, Indices
+from pmldesign_solvers.tables.problem import Tables
+from pmldesign_solvers.tables.products import Factors, Products
+
+Attributes = tuple[int, ...]
+DIGITS = 12
+"""Binary fractions of coefficients that agree to so many digits are the same."""
+ALIKE = 1e-12
+"""Relative error that this makes in a coefficient, at most."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Sets Q of plain attributes of which the same tables of ordered attributes are asked.
+
+    Attributes:
+        tables: the ordered factors of these tables.
+        coefficients: of each Q and table, shape (B, tables), at most 1.
+        weights: shape (B,): sum over the sets Q that are one of their largest coefficient^(1/2).
+        members: of each b the sets Q and their share of the weight.
+    """
+
+    tables: tuple[Factors, ...]
+    coefficients: Array
+    weights: Array
+    members: tuple[dict[Attributes, float], ...]
+
+
+def batches(problem: Tables, h: Array, t: Array) -> list[Batch]:
+    """All sets Q of plain attributes, with the numbers h, t of their factors."""
+    patterns: dict[tuple[Factors, ...], dict[tuple[float, ...], dict[Attributes, float]]] = {}
+    for q, coefficients in _plain_sets(problem, h, t).items():
+        tables = tuple(sorted(coefficients))
+        values = np.array([coefficients[u] for u in tables])
+        top = float(values.max())
+        if top > 0:
+            fractions, powers = np.frexp(values / top)
+            pattern = tuple(np.ldexp(np.round(fractions, DIGITS), powers).tolist())
+            patterns.setdefault(tables, {}).setdefault(pattern, {})[q] = math.sqrt(top)
+    found = []
+    for tables, alike in patterns.items():
+        weights = np.array([math.fsum(members.values()) for members in alike.values()])
+        shares = tuple(
+            {q: share / total for q, share in members.items()}
+            for members, total in zip(alike.values(), weights.tolist(), strict=True)
+        )
+        found.append(Batch(tables, np.array(list(alike)), weights, shares))
+    return found
+
+
+def _plain_sets(problem: Tables, h: Array, t: Array) -> dict[Attributes, dict[Factors, float]]:
+    """For every Q the coefficient of each combination of ordered factors."""
+    ordered = set(problem.ordered)
+    found: dict[Attributes, dict[Factors, float]] = {}
+    for table, weight in zip(problem.tables, problem.weights.tolist(), strict=True):
+        kept = tuple(k for k in table if problem.attribute[k] in ordered)
+        others = [k for k in table if problem.attribute[k] not in ordered]
+        for q in subsets(others):
+            value = weight * math.prod(float(h[k] if k in q else t[k]) for k in others)
+            if value > 0:
+                sums = found.setdefault(tuple(problem.attribute[k] for k in q), {})
+                sums[kept] = sums.get(kept, 0.0) + value
+    return found
+
+
+def subsets(members: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """All of them, by size."""
+    return itertools.chain.from_iterable(
+        itertools.combinations(members, k) for k in range(len(members) + 1)
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sector:
+    """E for one set of plain attributes and one of spectators.
+
+    Attributes:
+        plain: Q.
+        spectators: Sp.
+        sets: the sets S of other ordered attributes, in the order of the rows of E: those of S are
+            the products of the features of its attributes, the last one fastest.
+        matrix: E.
+    """
+
+    plain: Attributes
+    spectators: Attributes
+    sets: tuple[Attributes, ...]
+    matrix: Array
+
+
+class Space:
+    """The products of kept directions that the tables with some spectators see.
+
+    Attributes:
+        batch: the sets Q.
+        spectators: Sp.
+        offsets: for every set of attributes the first of its products of directions but the total.
+        size: dimension.
+        entries: for every table with all spectators its number, the factors on spectators, those
+            on other attributes, and which products it sees, in the order of np.kron.
+    """
+
+    def __init__(self, problem: Tables, dims: Mapping[int, int], batch: Batch, sp: Attributes):
+        self.batch, self.spectators = batch, sp
+        self._dims = dims
+        attribute = problem.attribute
+        seen = []
+        for number, table in enumerate(batch.tables):
+            on = tuple(k for k in table if attribute[k] in sp)
+            if len(on) == len(sp):
+                seen.append((number, on, tuple(k for k in table if attribute[k] not in sp)))
+        rests = [tuple(attribute[k] for k in rest) for _, _, rest in seen]
+        sets = sorted({s for rest in rests for s in subsets(rest)}, key=lambda s: (len(s), s))
+        self.offsets: dict[Attributes, int] = {}
+        self.size = 0
+        for s in sets:
+            self.offsets[s] = self.size
+            self.size += math.prod(dims[i] - 1 for i in s)
+        places = {rest: self._places(rest) for rest in set(rests)}
+        self.entries = [
+            (number, on, rest, places[where])
+            for (number, on, rest), where in zip(seen, rests, strict=True)
+        ]
+
+    def index(self, modes: Mapping[int, int]) -> int:
+        """The number of a product of directions modes[i] >= 1 of the attributes i."""
+        members = tuple(sorted(modes))
+        place = 0
+        for i in members:
+            place = place * (self._dims[i] - 1) + modes[i] - 1
+        return self.offsets[members] + place
+
+    def _places(self, rest: Attributes) -> Indices:
+        every = itertools.product(*(range(self._dims[i]) for i in rest))
+        return np.array(
+            [
+                self.index({i: mode for i, mode in zip(rest, modes, strict=True) if mode})
+                for modes in every
+            ]
+        )
+
+    def assemble(self, matrices: Sequence[Array], rest: Array, products: Products) -> Array:
+        """K, shape (B, size, size), of H_k and rho_k."""
+        total = np.zeros((len(self.batch.weights), self.size, self.size))
+        for number, on, others, places in self.entries:
+            scale = self.batch.coefficients[:, number] * math.prod(float(rest[k]) for k in on)
+            block = scale[:, None, None] * products.of(others, matrices)
+            total[:, places[:, None], places] += block
+        return total
+
+    def pull_back(
+        self, slopes: Array, matrices: Sequence[Array], rest: Array, products: Products
+    ) -> Array:
+        """Slopes by rho_k, from slopes by K; those by H_k are added up in `products`."""
+        by_rest = np.zeros(len(rest))
+        for number, on, others, places in self.entries:
+            block = slopes[:, places[:, None], places]
+            own = np.tensordot(self.batch.coefficients[:, number], block, 1)
+            scale = math.prod(float(rest[k]) for k in on)
+            products.add(others, scale * own)
+            if on:
+                value = scale * float(np.vdot(own, products.of(others, matrices)))
+                for k in on:
+                    by_rest[k] += value / rest[k]
+        return by_rest
+
+
+def spaces(problem: Tables, dims: Mapping[int, int], found: Sequence[Batch]) -> list[Space]:
+    """The spaces of all batches and spectators.
+
+    Args:
+        problem: what is asked.
+        dims: d_i of each ordered attribute; one with d_i = n_i is never a spectator.
+        found: the batches.
+    """
+    result = []
+    for batch in found:
+        every = {
+            s
+            for table in batch.tables
+            for s in subsets([problem.attribute[k] for k in table])
+            if all(dims[i] < problem.sizes[i] for i in s)
+        }
+        result += [Space(problem, dims, batch, s) for s in sorted(every, key=lambda s: (len(s), s))]
+    return result
+
+
+def work(problem: Tables, dims: Mapping[int, int], found: Sequence[Batch]) -> float:
+    """Sum of the cubes of the sizes of all matrices."""
+    total = 0.0
+    for batch in found:
+        wanted = {s for t in batch.tables for s in subsets([problem.attribute[k] for k in t])}
+        sizes: dict[Attributes, int] = {}
+        for s in wanted:
+            for sp in subsets(s):
+                kept = math.prod(dims[i] - 1 for i in s if i not in sp)
+                sizes[sp] = sizes.get(sp, 0) + kept
+        total += len(batch.weights) * math.fsum(float(size) ** 3 for size in sizes.values())
+    return total

@@ -1,0 +1,186 @@
+r"""Exact variances of all answers of a coupled strategy, table by table.
+
+In the letters of `couplings`, a query a on an ordered attribute is phi = a^T (v, Psi_f) on the kept
+directions and kappa = norm(a^T Psi off the features)^2 beyond them; a count of a plain attribute
+has h = (n - 1)^2 / n^2, t = 1/n^2. The query of table T made of these has the variance
+
+    sum_{Q, Sp} prod_Q h prod_(plain off Q) t prod_Sp kappa phi^T (E_{Q,Sp}^-1 on T) phi,
+
+which is a tensor of small size, one axis for each ordered attribute of T, applied to the numbers
+(phi phi^T, kappa) of the queries of each. Sums over all queries need the sums of these numbers
+only.
+
+For certified upper bounds phi is taken to be off by delta: phi phi^T counts as
+(1 + ETA) phi phi^T + (1 + 1/ETA) d diag(delta^2), which is at least as large.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.operators.norms import power_mean
+from pmldesign_solvers.operators.operator import EPS, Array, Operator
+from pmldesign_solvers.tables.measured import Measured
+from pmldesign_solvers.tables.sectors import Attributes, Sector, subsets
+
+ETA = 1e-11
+"""Relative size of what is added to a variance for the rounding of phi."""
+Key = tuple[Attributes, Attributes]
+"""Q and Sp."""
+BLOCK = 2**22
+"""Variances that are formed at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """The queries of one factor.
+
+    Attributes:
+        attribute: which one.
+        numbers: shape (m, d^2 + 1): phi phi^T and kappa of each query; of a plain attribute (m, 2),
+            t and h.
+    """
+
+    attribute: int
+    numbers: Array
+
+    @cached_property
+    def sums(self) -> Array:
+        """Of all queries, shape (1, numbers)."""
+        return np.asarray(self.numbers.sum(axis=0, keepdims=True))
+
+
+def asked(attribute: int, operator: Operator, basis: Measured, features: int) -> Asked:
+    """The numbers of an ordered attribute's queries, upwards."""
+    n, d = len(basis.inverse), features + 1
+    image = operator.matvec(basis.inverse)
+    sizes = np.sqrt(np.maximum(operator.row_norms(np.eye(n)), 1.0))
+    delta = (n + 8) * EPS * math.sqrt(n) * np.linalg.norm(basis.inverse, axis=0)
+    squares = (1 + 1 / ETA) * np.multiply.outer(sizes**2, delta**2)
+    phi = image[:, :d]
+    pairs = (1 + ETA) * phi[:, :, None] * phi[:, None, :]
+    pairs[:, np.arange(d), np.arange(d)] += d * squares[:, :d]
+    kappa = (1 + ETA) * (image[:, d:] ** 2).sum(axis=1) + squares[:, d:].sum(axis=1)
+    return Asked(attribute, np.column_stack([pairs.reshape(len(phi), -1), kappa]))
+
+
+def asked_plain(attribute: int, size: int, operator: Operator | None) -> Asked:
+    """Those of a plain attribute; None for its counts."""
+    if operator is None:
+        squares, sums = np.ones(size), np.ones(size)
+    else:
+        squares, sums = operator.row_norms(np.eye(size)), operator.matvec(np.ones(size))
+    rest = np.maximum(squares - sums**2 / size, 0.0) * (size - 1) / size
+    return Asked(attribute, np.column_stack([(sums / size) ** 2, rest]) * (1 + 16 * EPS))
+
+
+class Variances:
+    """Of all queries on some attributes, for the small matrices of a strategy.
+
+    Args:
+        sectors: the small matrices. Where no sector holds the total, the empty set, it is known
+            without noise.
+        features: the number of features of each ordered attribute.
+    """
+
+    def __init__(self, sectors: Sequence[Sector], features: Mapping[int, int]) -> None:
+        self._dims = {i: count + 1 for i, count in features.items()}
+        self._left = {i for sector in sectors for i in sector.spectators}
+        self._inverses: dict[
+            tuple[Attributes, Attributes], tuple[Array, dict[Attributes, int]]
+        ] = {}
+        for sector in sectors:
+            known = not sector.plain and not sector.spectators and () not in sector.sets
+            offsets: dict[Attributes, int] = {(): 0} if known else {}
+            place = int(known)
+            for s in sector.sets:
+                offsets[s] = place
+                place += math.prod(self._dims[i] - 1 for i in s)
+            matrix = np.zeros((place, place))
+            matrix[int(known) :, int(known) :] = inverse(sector.matrix)
+            self._inverses[sector.plain, sector.spectators] = matrix, offsets
+        self._inverses.setdefault(((), ()), (np.zeros((1, 1)), {(): 0}))
+
+    def core(self, asked: Sequence[Asked]) -> Array:
+        """The small tensor of a table, one axis for each of its factors.
+
+        Raises:
+            KeyError: the strategy does not determine the table.
+        """
+        ordered = [one for one in asked if one.attribute in self._dims]
+        plain = [one.attribute for one in asked if one.attribute not in self._dims]
+        varied = [  # attributes with one value have no contrasts
+            one.attribute for one in asked if one.attribute in plain and one.numbers[:, 1].any()
+        ]
+        attributes = [one.attribute for one in ordered]
+        shape = [2 if one.attribute in plain else one.numbers.shape[1] for one in asked]
+        core = np.zeros(shape)
+        for sp in subsets(attributes):
+            if not self._left.issuperset(sp):  # all directions of one of them are features
+                continue
+            free = tuple(i for i in attributes if i not in sp)
+            for q in subsets(varied):
+                place = tuple(
+                    (1 if one.attribute in q else 0)
+                    if one.attribute in plain
+                    else (-1 if one.attribute in sp else slice(0, -1))
+                    for one in asked
+                )
+                core[place] = self._block(q, sp, free)
+        return core
+
+    def _block(self, q: Attributes, sp: Attributes, free: Attributes) -> Array:
+        matrix, offsets = self._inverses[q, sp]
+        dims = [self._dims[i] for i in free]
+        places = []
+        for modes in itertools.product(*map(range, dims)):
+            members = tuple(i for i, mode in zip(free, modes, strict=True) if mode)
+            place = 0
+            for i, mode in zip(free, modes, strict=True):
+                place = place * (self._dims[i] - 1) + mode - 1 if mode else place
+            places.append(offsets[members] + place)
+        block = matrix[np.ix_(places, places)].reshape([*dims, *dims])
+        count = len(dims)
+        order = [axis for j in range(count) for axis in (j, count + j)]
+        return block.transpose(order).reshape([d * d for d in dims])
+
+    def total(self, asked: Sequence[Asked]) -> float:
+        """Sum of the variances of a table."""
+        core = self.core(asked)
+        return float(mode_products.multiply([one.sums for one in asked], core.ravel())[0])
+
+    def blocks(self, asked: Sequence[Asked]) -> Iterator[Array]:
+        """The variances of a table's queries, block by block in their order."""
+        core = self.core(asked)
+        if not asked:
+            yield core.reshape(1)
+            return
+        first, others = asked[0], asked[1:]
+        rest = math.prod(len(one.numbers) for one in others)
+        length = max(1, BLOCK // rest)
+        partly = core
+        for start in range(0, len(first.numbers), length):
+            rows = [first.numbers[start : start + length], *(one.numbers for one in others)]
+            yield mode_products.multiply(rows, partly.ravel())
+
+    def norm(self, asked: Sequence[Asked], power: float) -> float:
+        """(sum v^power)^(1/power) over the queries of a table."""
+        if power == 1:
+            return self.total(asked)
+        return power_mean(
+            np.array([power_mean(np.maximum(v, 0), power) for v in self.blocks(asked)]), power
+        )
+
+
+def inverse(matrix: Array) -> Array:
+    """Of a positive matrix, scaled to diagonal 1 before."""
+    root = np.sqrt(matrix.diagonal())
+    own = np.linalg.inv(matrix / np.outer(root, root))
+    return np.asarray((own + own.T) / 2 / np.outer(root, root))

@@ -1,0 +1,1 @@
+"""Factorization norms of unions of products, too large for one matrix."""

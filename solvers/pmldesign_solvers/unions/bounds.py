@@ -1,0 +1,110 @@
+r"""Lower bounds on gamma_(p) of a union of products, without a matrix of all cells.
+
+The workload is a union of parts A_s = A_s1 x ... x A_sk. Every bound is the value of a feasible
+dual point, or follows from several.
+
+One free attribute. The dual weights are constant along all others (`block_dual`), on which the
+Gram matrices of the parts have to commute. Where they do not, parts are left out, which lowers the
+norm. Where all do and their projections are even, strategies of blocks answer the whole union.
+
+Parts. Since gamma_(p)(A_s) is the product of its factors' norms, and the rows of the parts add up,
+gamma_(p)(A) >= (sum_s gamma_(p)(A_s)^p)^(1/p), the largest one at p = inf.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.structure.eigenspaces import (
+    Eigenspaces,
+    common_eigenspaces,
+    distinct_columns,
+    is_even,
+)
+from pmldesign_solvers.unions.block_dual import BlockProblem
+from pmldesign_solvers.unions.product_basis import Parts
+
+BLOCK_COST = 2**33
+"""Largest sum of the cubes of the sizes of the blocks for a lower bound."""
+WHOLE_COST = 2**35
+"""Likewise where the blocks are the strategy as well."""
+
+
+def whole_unions(parts: Parts, p: float, shared: float) -> Iterator[BlockProblem]:
+    """The problems with one attribute free whose strategies of blocks answer the whole union.
+
+    Args:
+        parts: of the union.
+        p: in [2, inf].
+        shared: mu, the part of the next weights that all share alike.
+    """
+
+    @functools.cache
+    def common(attribute: int) -> tuple[Eigenspaces, Array] | None:
+        found = common_eigenspaces([part[attribute] for part in parts])
+        return found if found is not None and is_even(found[0].diagonals) else None
+
+    attributes = range(len(parts[0]))
+    for index in attributes:
+        spaces = itertools.takewhile(
+            lambda one: one is not None, (common(j) for j in attributes if j != index)
+        )
+        found = [one for one in spaces if one is not None]
+        if len(found) == len(attributes) - 1:
+            problem = _problem(
+                parts, range(len(parts)), index, found, p, shared=shared, cost=WHOLE_COST
+            )
+            if problem is not None:
+                yield problem
+
+
+def free_attribute(parts: Parts, order: Iterable[int], index: int, p: float) -> BlockProblem | None:
+    """The problem with this attribute free, for as many of the parts as commute elsewhere.
+
+    Args:
+        parts: of the union.
+        order: their numbers in the order of preference; the first one is always kept.
+        index: of the free attribute.
+        p: in [2, inf].
+
+    Returns:
+        None where the blocks are too many to be decomposed.
+    """
+    others = [j for j in range(len(parts[0])) if j != index]
+    kept: list[int] = []
+    found: Sequence[tuple[Eigenspaces, Array]] = []
+    for s in map(int, order):
+        spaces = [common_eigenspaces([parts[k][j] for k in [*kept, s]]) for j in others]
+        commuting = [one for one in spaces if one is not None]
+        if len(commuting) == len(others):
+            kept, found = [*kept, s], commuting
+    return _problem(parts, kept, index, found, p, shared=0.0, cost=BLOCK_COST)
+
+
+def _problem(
+    parts: Parts,
+    kept: Sequence[int],
+    index: int,
+    found: Sequence[tuple[Eigenspaces, Array]],
+    p: float,
+    *,
+    shared: float,
+    cost: float,
+) -> BlockProblem | None:
+    """The problem for these parts; None where the blocks are too many to be decomposed."""
+    coefficients, pattern = np.ones((len(kept), 1)), np.zeros((), dtype=np.intp)
+    for _, own in found:
+        product = (coefficients[:, :, None] * own[:, None, :]).reshape(len(kept), -1)
+        coefficients, labels = distinct_columns(product)
+        pattern = labels.reshape(-1, own.shape[1])[pattern]
+        if coefficients.shape[1] * float(parts[0][index].shape[1]) ** 3 > cost:
+            return None
+    asked = coefficients.any(axis=0)
+    numbers = np.where(asked, np.cumsum(asked) - 1, -1)[pattern]
+    spaces = [one for one, _ in found]
+    return BlockProblem(parts, kept, index, spaces, coefficients[:, asked], numbers, p, shared)

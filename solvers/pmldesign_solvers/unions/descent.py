@@ -1,0 +1,208 @@
+r"""Better product bases by descent on the bases and the weights together.
+
+In the notation of `product_basis`, R_i = C_i^T B_i with B_i an orthonormal basis of the rows and
+C_i any regular matrix, so that R_i^+ = B_i^T C_i^(-T). Minimised are, over C_i and log x,
+
+    log norm(v)_(p/2) + log norm(d)_beta,
+
+which is the square of the value of the strategy for large beta; p/2 is at most beta as well. With
+T = M^2 entry by entry, M = A_si B_i^T C_i^(-T) and H = (B_i^T C_i)^2, the derivatives with respect
+to T and H are products along the other axes, and
+
+    dT = 2 M dM,   M = N Z, Z = C^(-T):   the derivative in C is -Z G^T Z, with G = N^T dM.
+
+The descent is by limited-memory BFGS, with beta growing. It is not convex: it improves its start.
+
+The derivatives of the objective with respect to v and d are proportional to
+
+    u = v^(b - 1),   w = d^(beta - 1),   b = min(p/2, beta):
+
+the weights of queries and cells that stand for the two norms. Where the bases did not restrict the
+minimum they were dual weights of the smoothed problem; they give lower bounds in any case.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+
+from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.unions.product_basis import Basis, Parts
+
+MEMORY = 20
+SHARPNESS = (20.0, 80.0, 640.0)
+"""Beta, one descent after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Descended:
+    """Where a descent began or ended.
+
+    Attributes:
+        bases: R_i and R_i^+.
+        weights: x, shape (r,).
+        u, w: of all queries and all cells, not normalised; shapes (m,) and (n,).
+    """
+
+    bases: list[Basis]
+    weights: Array
+    u: Array
+    w: Array
+
+
+class BasisObjective:
+    """The smoothed value of a strategy, as a function of a vector of all C_i and log x."""
+
+    def __init__(self, parts: Parts, bases: Sequence[Basis], p: float) -> None:
+        self._p = p
+        self._bases = tuple(bases)
+        self.sizes = [basis.matrix.shape[0] for basis in bases]
+        self._known = [
+            [factor.matvec(basis.inverse) for factor, basis in zip(part, bases, strict=True)]
+            for part in parts
+        ]
+
+    def start(self, weights: Array) -> Array:
+        """The vector for the bases given and these weights x."""
+        units = [np.eye(size).ravel() for size in self.sizes]
+        return np.concatenate([*units, np.log(weights)])
+
+    def end(self, vector: Array, beta: float) -> Descended:
+        """What a vector stands for."""
+        turns, logarithms = self._split(vector)
+        x = np.exp(logarithms)
+        bases = [
+            Basis(turn.T @ basis.matrix, basis.inverse @ np.linalg.inv(turn.T))
+            for turn, basis in zip(turns, self._bases, strict=True)
+        ]
+        inverses = [np.linalg.inv(turn).T for turn in turns]
+        rows = [
+            _product([own @ inverse for own, inverse in zip(part, inverses, strict=True)], 1 / x)
+            for part in self._known
+        ]
+        columns = _product([basis.matrix.T for basis in bases], x)
+        u = _log_norm(np.concatenate(rows), min(self._p / 2, beta))[1]
+        return Descended(bases, x, u, _log_norm(columns, beta)[1])
+
+    def value(self, vector: Array, beta: float) -> tuple[float, Array]:
+        """The objective and its gradient."""
+        turns, logarithms = self._split(vector)
+        x = np.exp(logarithms)
+        inverses = [np.linalg.inv(turn).T for turn in turns]
+        columns = [basis.matrix.T @ turn for basis, turn in zip(self._bases, turns, strict=True)]
+        known = [
+            [own @ inverse for own, inverse in zip(part, inverses, strict=True)]
+            for part in self._known
+        ]
+        largest, by_column = _log_norm(_product(columns, x), beta)
+        rows = np.concatenate([_product(part, 1 / x) for part in known])
+        spread, by_row = _log_norm(rows, min(self._p / 2, beta))
+        slopes = _factor_gradients(columns, x, by_column)
+        by_turn = [basis.matrix @ slope for basis, slope in zip(self._bases, slopes, strict=True)]
+        by_x = _product([column.T for column in columns], by_column)
+        start = 0
+        for part, own in zip(known, self._known, strict=True):
+            stop = start + math.prod(len(factor) for factor in part)
+            share, start = by_row[start:stop], stop
+            by_x -= _product([factor.T for factor in part], share) / x**2
+            for i, gradient in enumerate(_factor_gradients(part, 1 / x, share)):
+                by_turn[i] = by_turn[i] - inverses[i] @ (own[i].T @ gradient).T @ inverses[i]
+        gradient = np.concatenate([*(own.ravel() for own in by_turn), by_x * x])
+        return largest + spread, gradient
+
+    def _split(self, vector: Array) -> tuple[list[Array], Array]:
+        stops = np.cumsum([size * size for size in self.sizes])
+        *turns, logarithms = np.split(vector, stops)
+        return [
+            own.reshape(size, size) for own, size in zip(turns, self.sizes, strict=True)
+        ], logarithms
+
+
+def beginning(parts: Parts, bases: Sequence[Basis], weights: Array, p: float) -> Descended:
+    """The start of `descend`, with the weights of its first norms."""
+    objective = BasisObjective(parts, bases, p)
+    return objective.end(objective.start(weights / weights.max()), SHARPNESS[0])
+
+
+def descend(
+    parts: Parts,
+    bases: Sequence[Basis],
+    weights: Array,
+    p: float,
+    *,
+    evaluations: int,
+    proceed: Callable[[], bool],
+) -> Iterator[Descended]:
+    """Strategies of smaller and smaller value, one for every sharpness.
+
+    Args:
+        parts: of the union.
+        bases: the start.
+        weights: x of the start, shape (r,).
+        p: in [2, inf].
+        evaluations: at most, for each sharpness.
+        proceed: asked before every evaluation; False ends the descent.
+    """
+    objective = BasisObjective(parts, bases, p)
+    vector = objective.start(weights / weights.max())
+    for beta in SHARPNESS:
+
+        def value(point: Array, beta: float = beta) -> tuple[float, Array]:
+            if not proceed():
+                raise _StoppedError
+            return objective.value(point, beta)
+
+        try:
+            found = minimize(
+                value,
+                vector,
+                jac=True,
+                method="L-BFGS-B",
+                options={"maxiter": evaluations, "maxfun": evaluations, "maxcor": MEMORY},
+            )
+        except _StoppedError:
+            return
+        vector = found.x
+        yield objective.end(vector, beta)
+
+
+class _StoppedError(Exception):
+    """There is no time left."""
+
+
+def _product(matrices: Sequence[Array], vector: Array) -> Array:
+    """The Kronecker product of the squared matrices, times a vector."""
+    return mode_products.multiply([matrix**2 for matrix in matrices], vector)
+
+
+def _factor_gradients(matrices: Sequence[Array], vector: Array, outer: Array) -> list[Array]:
+    """Derivatives of outer^T (x_i M_i^2) vector with respect to every M_i."""
+    sizes = [matrix.shape[1] for matrix in matrices]
+    rows = [matrix.shape[0] for matrix in matrices]
+    found = []
+    for i, matrix in enumerate(matrices):
+        maps = [
+            (lambda y: y) if j == i else (other**2).__matmul__ for j, other in enumerate(matrices)
+        ]
+        inner = mode_products.apply(maps, sizes, vector)
+        mixed = [*rows[:i], sizes[i], *rows[i + 1 :]]
+        product = _unfold(outer, rows, i) @ _unfold(inner, mixed, i).T
+        found.append(2 * matrix * product)
+    return found
+
+
+def _unfold(vector: Array, sizes: Sequence[int], axis: int) -> Array:
+    return np.moveaxis(vector.reshape(sizes), axis, 0).reshape(sizes[axis], -1)
+
+
+def _log_norm(values: Array, power: float) -> tuple[float, Array]:
+    """Log norm(values)_power and its gradient."""
+    top = float(values.max())
+    scaled = values / top
+    total = float((scaled**power).sum())
+    return math.log(top) + math.log(total) / power, scaled ** (power - 1) / (top * total)

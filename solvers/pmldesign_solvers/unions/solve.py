@@ -1,0 +1,241 @@
+"""gamma_(p) of a union of products that is too large for one matrix: a strategy and both bounds.
+
+Where the parts commute on all attributes but one, whose projections are even, a strategy of blocks
+(`block_design`) attains the lower bound of that attribute (`bounds`), and nothing else is
+needed.
+
+Upper bound otherwise: a strategy in a product basis (`product_basis`). For each attribute the
+eigenvectors of the best Gram matrix for all that is asked about it are one candidate; the total and
+the eigenvectors for what differs between the cells are another. The better ones are improved by
+descent (`descent`). Lower bound: the best of those that need no matrix of all cells
+(`bounds`), and up to DENSE_CELLS cells nuclear norms for dual weights that go with a
+strategy: both slopes of the first, smoothest descent; or the u among them and the w that its Gram
+matrix asks for, at finite p before the first and after the last descent, at p = inf, where u is
+that of a smoothed norm, after the first. The bounds do not meet in general.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pmldesign_solvers.certificate.cells import Certificate, lower_bound
+from pmldesign_solvers.norm import fixed_point as diagonal_scaling
+from pmldesign_solvers.norm import solve as gamma
+from pmldesign_solvers.norm.solution import Callback, Status
+from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.operators.norms import power_mean
+from pmldesign_solvers.operators.operator import EPS, Array, Operator
+from pmldesign_solvers.unions import descent as basis_descent
+from pmldesign_solvers.unions.block_design import BlockDesign
+from pmldesign_solvers.unions.block_dual import BlockProblem
+from pmldesign_solvers.unions.bounds import free_attribute, whole_unions
+from pmldesign_solvers.unions.descent import Descended
+from pmldesign_solvers.unions.product_basis import (
+    BasisProblem,
+    Parts,
+    ProductDesign,
+    eigenbasis,
+    residual_basis,
+)
+from pmldesign_solvers.unions.stages import LimitReachedError, UnionSearch
+
+DENSE_CELLS = 4096
+"""Largest number of cells for one eigendecomposition of that size."""
+BLOCK_GAP, BLOCK_STEPS = 1e-4, 40
+"""Of the dual weights on one attribute."""
+EVALUATIONS = 600
+"""Of the objective of the descent, for each sharpness."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnionSolution:
+    """A strategy of sensitivity 1, with its certificate.
+
+    Attributes:
+        strategy: of blocks, or in a product basis.
+        dual_u: shape (m,), norm(u)_q = 1.
+        dual_w: shape (n,), sum 1; their bound is `certificate.lower`, or below it where the norms
+            of the parts give a better one.
+        dual_lower: that bound.
+        certificate: both bounds on gamma_(p)(A).
+        status: why the solver stopped.
+        steps: of the fixed points.
+        eigendecompositions: of matrices of the size of an attribute, as `solve_norm` counts them.
+        seconds: wall-clock time.
+    """
+
+    strategy: ProductDesign | BlockDesign
+    dual_u: Array
+    dual_w: Array
+    dual_lower: float
+    certificate: Certificate
+    status: Status
+    steps: int
+    eigendecompositions: int
+    seconds: float
+
+
+def solve(
+    operator: Operator,
+    parts: Parts,
+    attributes: Sequence[Operator],
+    p: float,
+    *,
+    product: bool = False,
+    rel_gap: float = 1e-6,
+    max_steps: int = 1000,
+    time_limit: float | None = None,
+    callback: Callback | None = None,
+) -> UnionSolution:
+    """Compute bounds on gamma_(p)(A), and a strategy that attains the upper one.
+
+    Args:
+        operator: the union itself, m x n.
+        parts: for every part its factors, one for each attribute; none is zero.
+        attributes: for every attribute all that is asked about it.
+        p: in [2, inf].
+        product: the strategy is to be one in a product basis.
+        rel_gap: stop when upper / lower - 1 is at most this.
+        max_steps: of the fixed points, all together.
+        time_limit: in seconds; None for none. A first strategy is always found.
+        callback: called with the bounds so far. Ctrl-C from the first call on returns the best
+            strategy so far.
+
+    Returns:
+        The best strategy found, with its true gap, whatever the status.
+    """
+    search = UnionSearch(rel_gap, max_steps, time_limit, callback)
+    status = Status.STRUCTURED
+    try:
+        for _ in _stages(search, operator, parts, attributes, p, product=product):
+            if search.done or not search.proceed():
+                status = Status.TIME_LIMIT
+                break
+    except LimitReachedError as limit:
+        status = limit.status
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+    if search.strategy is None:
+        raise KeyboardInterrupt
+    dual_lower, u, w = search.duals
+    return UnionSolution(
+        strategy=search.strategy,
+        dual_u=u,
+        dual_w=w,
+        dual_lower=dual_lower,
+        certificate=Certificate(search.lower, search.upper),
+        status=Status.OPTIMAL if search.done else status,
+        steps=search.steps,
+        eigendecompositions=search.eigendecompositions,
+        seconds=search.seconds,
+    )
+
+
+def _stages(
+    search: UnionSearch,
+    operator: Operator,
+    parts: Parts,
+    attributes: Sequence[Operator],
+    p: float,
+    *,
+    product: bool,
+) -> Iterator[None]:
+    """Better and better bounds, the cheap ones first."""
+    if not product:
+        for blocks in whole_unions(parts, p, search.rel_gap / 2):
+            search.attain(blocks)
+            yield
+    norms = _norms(search, parts, p)
+    bases = [eigenbasis(search.factor(one, p).strategy) for one in attributes]
+    reached = search.weigh(BasisProblem(parts, bases, p))
+    yield
+    for index in range(len(attributes)):
+        problem = free_attribute(parts, np.argsort(-norms), index, p)
+        if problem is not None:
+            _free(search, problem)
+            yield
+    for index, one in enumerate(attributes):
+        rows, cells = bases[index].matrix.shape
+        if rows == 1 or math.comb(cells, 2) > gamma.MAX_PAIRS:
+            continue
+        tried = [*bases]
+        tried[index] = residual_basis(search.factor(one, p, "pairs").strategy)
+        value = search.weigh(BasisProblem(parts, tried, p))
+        if value < reached:
+            reached, bases = value, tried
+        yield
+    assert search.problem is not None
+    assert search.point is not None
+    start = parts, search.problem.bases, search.point.weights, p
+    small, last = operator.shape[1] <= DENSE_CELLS, len(basis_descent.SHARPNESS)
+    gram_at = (0, last) if math.isfinite(p) else (1,)
+    if small and 0 in gram_at:
+        _dense(search, operator, search.problem, basis_descent.beginning(*start), from_gram=True)
+        yield
+    descents = basis_descent.descend(*start, evaluations=EVALUATIONS, proceed=search.proceed)
+    for number, found in enumerate(descents, start=1):
+        improved = BasisProblem(parts, found.bases, p)
+        search.weigh(improved)
+        yield
+        if small and number == 1:
+            _dense(search, operator, improved, found)
+            yield
+        if small and number in gram_at:
+            _dense(search, operator, improved, found, from_gram=True)
+            yield
+
+
+def _dense(
+    search: UnionSearch,
+    operator: Operator,
+    problem: BasisProblem,
+    found: Descended,
+    *,
+    from_gram: bool = False,
+) -> None:
+    """The lower bound of the slopes of a descent, or of their u and the w of `cell_weights`."""
+    w = problem.cell_weights(operator, found.u, found.weights) if from_gram else found.w
+    u, w = problem.normalise(found.u, w)
+    search.below(lower_bound(operator, u, w, problem.p), u, w)
+
+
+def _norms(search: UnionSearch, parts: Parts, p: float) -> Array:
+    """A lower bound on gamma_(p) of every part; together, and for the largest, on the union's."""
+    distinct = dict.fromkeys(factor for part in parts for factor in part)
+    known = {factor: search.factor(factor, p) for factor in distinct}
+    lower = [[known[factor].certificate.lower for factor in part] for part in parts]
+    norms = np.array([math.prod(part) * (1 - len(part) * EPS) for part in lower])
+    search.lower = max(search.lower, power_mean(norms, p) * (1 - (len(parts) + 8) * EPS))
+    largest = int(norms.argmax())
+    own = [
+        mode_products.outer(
+            [known[one].dual_u if s == largest else np.zeros(one.shape[0]) for one in part]
+        )
+        for s, part in enumerate(parts)
+    ]
+    w = mode_products.outer([known[one].dual_w for one in parts[largest]])
+    search.below(float(norms[largest]), np.concatenate(own), w)
+    return norms
+
+
+def _free(search: UnionSearch, problem: BlockProblem) -> None:
+    """The lower bound of one free attribute."""
+    best, upper = None, math.inf
+    try:
+        for number, point in enumerate(diagonal_scaling.points(problem), start=1):
+            upper = min(upper, point.upper)
+            if best is None or point.lower > best.lower:
+                best = point
+            if upper <= best.lower * (1 + BLOCK_GAP) or number >= BLOCK_STEPS:
+                break
+            if upper <= search.lower:  # no weights of this form help
+                return
+            search.step()
+    finally:
+        if best is not None and best.lower > search.lower:
+            value = problem.lower_bound(best.u, best.w)
+            search.below(value, *problem.expand(best.u, best.w))

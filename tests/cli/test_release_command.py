@@ -1,0 +1,122 @@
+"""pmldesign release and pmldesign schema: from a file of people to the published table."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+SCHEMA = {
+    "attributes": [
+        {"name": "sex", "keys": ["F", "M"]},
+        {"name": "age", "cuts": [0, 18, 35, 120]},
+    ]
+}
+QUICK = ["--search-time", 0.05]
+ASK = ["release", "sex*age + sex", "people.csv", "--schema", "schema.json", *QUICK, "--epsilon", 1]
+
+
+@pytest.fixture
+def people(run, tmp_path):
+    generator = np.random.default_rng(1)
+    with (tmp_path / "people.csv").open("w") as handle:
+        handle.write("sex,age\n")
+        for sex, age in zip(
+            generator.choice(["F", "M"], 300), generator.integers(0, 99, 300), strict=True
+        ):
+            handle.write(f"{sex},{age}\n")
+    (tmp_path / "schema.json").write_text(json.dumps(SCHEMA))
+    return tmp_path
+
+
+def test_people_become_a_table_and_a_manifest(run, people):
+    result = run(*ASK, "--strategy", "s.npz", "-o", "t.csv")
+    assert result.exit_code == 6
+    designed = run("optimize", "sex*age + sex", "--schema", "schema.json", "-o", "s.npz")
+    assert designed.exit_code == 0, designed.stderr
+    result = run(*ASK, "--strategy", "s.npz", "-o", "t.csv", "--level", 0.9)
+    assert result.exit_code == 0, result.stderr
+    with (people / "t.csv").open() as handle:
+        rows = list(csv.DictReader(handle))
+    assert len(rows) == 8
+    assert {row["sex"] for row in rows} == {"F", "M"}
+    manifest = json.loads((people / "t.manifest.json").read_text())
+    assert manifest["intervals"] == {"level": 0.9, "simultaneous": False}
+    assert manifest["guarantee"]["epsilon"] == 1
+    assert "discrete laplace" in result.stdout
+
+
+def test_a_draft_is_made_and_refused(run, people):
+    result = run("schema", "people.csv", "-o", "draft.json")
+    assert result.exit_code == 0
+    assert "review it" in result.stderr
+    draft = json.loads((people / "draft.json").read_text())
+    assert draft["reviewed"] is False
+    assert json.loads(run("schema", "people.csv").stdout) == draft
+    ask = ["release", "sex", "people.csv", "--schema", "draft.json", "--epsilon", 1, "-o", "t.csv"]
+    result = run(*ask)
+    assert result.exit_code == 2
+    assert "draft" in result.stderr
+    assert not (people / "t.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("X,3", "row 301, column 'sex': 'X' is none of the keys"),
+        ("F,300", "row 301, column 'age': '300' is outside"),
+        ("F,3,4", "damaged or no table"),
+    ],
+)
+def test_bad_people_leave_nothing_behind(run, people, line, message):
+    with (people / "people.csv").open("a") as handle:
+        handle.write(line + "\n")
+    before = sorted(people.iterdir())
+    result = run(*ASK, "-o", "t.csv", "--ledger", "l.jsonl", "--budget", "epsilon=1")
+    assert result.exit_code in (2, 6)
+    assert message in result.stderr
+    assert result.stderr.strip().count("\n") == 0
+    left = [path for path in sorted(people.iterdir()) if path not in before]
+    assert [path.name for path in left] == ["l.jsonl"]  # which has the budget, and no release
+    assert len((people / "l.jsonl").read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["release", "prefix:2", "x.npy", "-o", "t.csv"], 2, "needs a guarantee"),
+        (
+            ["release", "prefix:2", "x.npy", *QUICK, "--epsilon", 1, "-o", "t.txt"],
+            6,
+            "ends in .csv",
+        ),
+        (
+            ["release", "prefix:2", "x.npy", *QUICK, "--epsilon", 1, "-o", "no/t.csv"],
+            6,
+            "no folder",
+        ),
+        (
+            ["release", "prefix:2", "x.npy", *QUICK, "--epsilon", 1, "-o", "t.csv"],
+            6,
+            "No such file",
+        ),
+        (["release", "age", "people.csv", "--epsilon", 1, "-o", "t.csv"], 2, "unknown workload"),
+        ([*ASK, "--budget", "epsilon=1", "-o", "t.csv"], 2, "needs a ledger"),
+        ([*ASK, "--level", 1, "-o", "t.csv"], 2, "level must be in"),
+        ([*ASK[:-1], 1e-17, "-o", "t.csv"], 2, "take a larger epsilon"),
+        (["schema", "nobody.csv"], 6, "no such file"),
+        (["schema", "schema.json"], 6, "ends in .csv"),
+    ],
+)
+def test_refusals_are_one_line_with_a_code(run, people, words, code, message):
+    result = run(*words)
+    assert (result.exit_code, message in result.stderr) == (code, True), result.stderr
+    assert not (people / "t.csv").exists()
+
+
+def test_a_budget_is_kept_by_the_command(run, people):
+    words = [*ASK, "--ledger", "l.jsonl", "-o", "t.csv"]
+    assert run(*words, "--budget", "epsilon=1").exit_code == 0
+    result = run(*words)
+    assert result.exit_code == 5
+    assert "no room" in result.stderr

@@ -1,0 +1,63 @@
+"""Which workload goes to which solver."""
+
+import numpy as np
+import pytest
+
+from pmldesign.designs.dispatch import ROUTES, route, solve
+from pmldesign.designs.options import DesignOptions
+from pmldesign.errors import InvalidInputError
+from pmldesign.workloads import TablesWorkload, as_workload
+
+TABLE = [
+    ("prefix:8", {}, "one matrix"),
+    ("prefix:8", {"method": "primal"}, "semidefinite program"),
+    ("prefix:4*prefix:4", {"method": "dual"}, "semidefinite program"),
+    ("prefix:4*prefix:4", {}, "product, factor by factor"),
+    ("prefix:4*prefix:4", {"neighbours": "replace"}, "one matrix"),
+    ("prefix:64*prefix:64", {"neighbours": "replace"}, "large product under replace"),
+    ("marginals:2,3,4,ways=2", {}, "marginals"),
+    ("marginals:10^100,ways=2", {"neighbours": "replace"}, "marginals"),
+    ("prefix:8*total:8+total:8*prefix:8", {}, "one matrix"),
+    ("prefix:64*histogram:64+total:64*prefix:64", {}, "large union of products"),
+    ("prefix:64*histogram:64+total:64*prefix:64", {"neighbours": "replace"}, None),
+    (np.eye(3), {}, "one matrix"),
+    ("prefix:1025", {}, "stream"),
+    ("prefix:1025", {"neighbours": "replace"}, "one matrix"),
+    ("prefix:8", {"buffers": 3}, "stream"),
+    (TablesWorkload([3, 4], [(0,), (1,)]), {}, "tables of plain attributes"),
+    (TablesWorkload([as_workload("prefix:3"), 4], [(0, 1)]), {}, "single table"),
+    ("marginals:prefix60,prefix50,4,ways=2", {}, "large union of products"),
+]
+
+
+@pytest.mark.parametrize(("workload", "asked", "name"), TABLE)
+def test_which_workload_goes_where(workload, asked, name):
+    chosen = route(as_workload(workload), DesignOptions(**asked)).name
+    assert chosen == (name or "large union of products")
+
+
+def test_the_last_route_takes_everything_and_names_differ():
+    assert len({way.name for way in ROUTES}) == len(ROUTES)
+    assert ROUTES[-1].accepts(as_workload("prefix:2"), DesignOptions())
+    assert {name for *_, name in TABLE if name} == {way.name for way in ROUTES}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"rel_gap": 0}, "rel_gap must be positive"),
+        ({"max_steps": 0}, "max_steps must be at least 1"),
+        ({"time_limit": -1}, "time_limit must be positive"),
+        ({"method": "newton"}, "method must be one of"),
+        ({"buffers": 1}, "buffers must be from 2 to"),
+        ({"neighbours": "near"}, "neighbours must be"),
+    ],
+)
+def test_options_are_checked_where_they_are_made(wrong, message):
+    with pytest.raises(InvalidInputError, match=message):
+        DesignOptions(**wrong)
+
+
+def test_buffers_are_refused_where_there_are_none():
+    with pytest.raises(InvalidInputError, match="buffers are for running sums"):
+        solve(as_workload("histogram:4"), 2.0, DesignOptions(buffers=3))

@@ -1,0 +1,132 @@
+import math
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from pmldesign.bounds import all_bounds
+from pmldesign.designs.best_noise import all_designs
+from pmldesign.designs.gaussian_pml_search import gaussian_design
+from pmldesign.designs.min_norm import factorize
+from pmldesign.errors import InvalidInputError
+from pmldesign.mechanisms import mechanism
+from pmldesign.privacy.guarantees import ApproxPML, EnvelopePML
+from pmldesign.strategies import identity
+from pmldesign.workloads import parse_workload
+from pmldesign_solvers.search.solution import L1Status
+
+UNIFORM = [
+    ("prefix:8", 2, ApproxPML(1.0, 1e-6, 1 / 8)),
+    ("prefix:8", math.inf, ApproxPML(1.5, 1e-2, 1 / 16)),
+    ("haar:8", 4, EnvelopePML(1.0, 1e-6, 1 / 8)),
+    ("all-range:6", 2, EnvelopePML(0.5, 1e-3, 1 / 6)),
+]
+
+
+@pytest.mark.parametrize(("name", "p", "guarantee"), UNIFORM)
+def test_it_gains_and_answers(name, p, guarantee):
+    start = factorize(name, p=p, neighbours="replace")
+    found = gaussian_design(start, guarantee)
+    before = mechanism(start.strategy, start.workload, guarantee=guarantee, noise="gaussian")
+    assert found.mechanism.error(p) < 0.999 * before.error(p)
+    assert found.improved
+    A, R = start.workload.to_dense(), found.strategy.matrix
+    centred = A - A.mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(found.reconstruction() @ R, centred, atol=1e-9)
+    assert found.mechanism.calibration.achieved <= guarantee.delta
+
+
+# where alpha is this small, lower bounds are known
+RARE = [
+    ("prefix:8", 2, ApproxPML(1.0, 1e-6, 1 / 24)),
+    ("haar:8", 4, EnvelopePML(0.5, 1e-6, 1 / 24)),
+    ("all-range:6", math.inf, ApproxPML(0.5, 1e-2, 1 / 12)),
+]
+
+
+@pytest.mark.parametrize(("name", "p", "guarantee"), RARE)
+def test_no_lower_bound_is_above_it(name, p, guarantee):
+    start = factorize(name, p=p, neighbours="replace")
+    found = gaussian_design(start, guarantee).mechanism.error(p)
+    norm = start.certificate
+    known = all_bounds(
+        start.workload, norm_lower=norm.lower, norm_upper=norm.upper, p=p, guarantee=guarantee
+    )
+    values = [one.value for one in known if one.kind.name == "LOWER" and one.value is not None]
+    assert values
+    assert max(values) <= found
+
+
+def test_the_noise_keeps_the_promise_for_two_cells():
+    # one event is the worst: {y < y*}, two normal probabilities
+    guarantee = ApproxPML(0.6, 1e-3, 0.2)
+    found = gaussian_design(factorize(np.array([[1.0, 0.0]]), neighbours="replace"), guarantee)
+    t = np.ptp(found.strategy.matrix, axis=1)[0] / found.mechanism.scale
+    grown = math.exp(0.6)
+    cut = t / 2 + math.log((1 - grown * 0.2) / (grown * 0.8)) / t
+    slack = (1 - grown * 0.2) * ndtr(cut) - grown * 0.8 * ndtr(cut - t)
+    assert slack <= 1e-3
+    assert slack == pytest.approx(1e-3, rel=1e-4)
+
+
+@pytest.mark.parametrize("alpha", [1 / 6, 1 / 60, (0.3, 0.05, 0.1, 0.05, 0.2, 0.3)])
+@pytest.mark.parametrize("guarantee", [ApproxPML, EnvelopePML])
+def test_never_worse_than_its_start_or_single_cells(alpha, guarantee):
+    promise = guarantee(0.8, 1e-4, alpha)
+    start = factorize("histogram:6", neighbours="replace")
+    found = gaussian_design(start, promise).mechanism.error(2)
+    for strategy in (start.strategy, identity(6)):
+        plain = mechanism(strategy, start.workload, guarantee=promise, noise="gaussian").error(2)
+        assert found <= plain * (1 + 1e-12)
+
+
+def test_optimize_keeps_the_best_of_all():
+    guarantee = ApproxPML(1.0, 1e-6, 1 / 8)
+    found = all_designs("prefix:8", guarantee=guarantee, noise="gaussian")
+    assert found.laplace_design is None
+    assert found.designs == (found.norm_design, found.gaussian_design)
+    assert found.best == 1
+    assert found.mechanisms[1].error(2) < found.mechanisms[0].error(2)
+    # nothing to gain on a histogram
+    plain = all_designs("histogram:8", guarantee=guarantee, noise="gaussian")
+    assert plain.designs[plain.best].strategy.matrix.shape == (7, 8)
+    assert plain.mechanisms[plain.best].error(2) <= plain.mechanisms[0].error(2)
+
+
+def test_ctrl_c_keeps_the_best_so_far_and_ends_the_search():
+    def interrupt(step):
+        if hasattr(step, "error"):
+            raise KeyboardInterrupt
+
+    guarantee = EnvelopePML(1.0, 1e-6, 1 / 8)
+    found = all_designs("prefix:8", guarantee=guarantee, callback=interrupt)
+    assert found.gaussian_design.status is L1Status.INTERRUPTED
+    assert found.laplace_design is None
+    assert found.mechanisms[found.best].error(2) <= found.mechanisms[0].error(2)
+
+
+def test_a_time_limit_stops_it():
+    start = factorize("prefix:16", neighbours="replace")
+    found = gaussian_design(start, ApproxPML(1.0, 1e-6, 1 / 16), time_limit=1e-9)
+    assert found.status is L1Status.TIME_LIMIT
+    assert not found.improved
+
+
+def test_arguments_are_checked():
+    guarantee = ApproxPML(1.0, 1e-6, 1 / 8)
+    with pytest.raises(InvalidInputError, match="neighbours 'replace'"):
+        gaussian_design(factorize("prefix:8"), guarantee)
+    with pytest.raises(InvalidInputError, match="time_limit must be"):
+        gaussian_design(factorize("prefix:8", neighbours="replace"), guarantee, time_limit=-1)
+
+
+@pytest.mark.parametrize(
+    "guarantee",
+    [EnvelopePML(1e-50, 1e-6, 0.1), ApproxPML(1, 1e-300, 0.1)],
+    ids=["epsilon", "delta"],
+)
+def test_beyond_the_smoothed_loss_the_start_is_kept(guarantee):
+    start = factorize(parse_workload("prefix:4"), p=2, neighbours="replace")
+    kept = gaussian_design(start, guarantee)
+    assert kept.status is L1Status.COMPLETED
+    np.testing.assert_allclose(kept.strategy.matrix, start.strategy.matrix, atol=1e-14)

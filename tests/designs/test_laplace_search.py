@@ -1,0 +1,59 @@
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+
+from pmldesign.designs.laplace.search import laplace_design
+from pmldesign.mechanisms import mechanism
+from pmldesign.privacy.guarantees import PML, PureDP
+from pmldesign.strategies import identity
+from pmldesign.workloads import parse_workload
+from pmldesign_solvers.search import laplace
+from pmldesign_solvers.search.solution import L1Status
+
+
+@pytest.mark.parametrize("guarantee", [PureDP(1.0), PML(1.0, 0.1)])
+def test_ctrl_c_keeps_the_best_so_far(guarantee):
+    def interrupt(step):
+        raise KeyboardInterrupt
+
+    workload = parse_workload("prefix:6")
+    made = laplace_design(workload, guarantee, callback=interrupt)
+    assert made.status is L1Status.INTERRUPTED
+    # the identity is among the starts
+    plain = mechanism(identity(6), workload, guarantee=guarantee, noise="laplace")
+    assert made.mechanism.error(2) <= plain.error(2) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("p", [2, math.inf])
+def test_a_product_workload_is_at_least_as_good_as_the_product_of_its_factors(monkeypatch, p):
+    monkeypatch.setattr(laplace, "solve", partial(laplace.solve, restarts=0))
+    # l1 sensitivities multiply and so do the unit errors, but for one factor sqrt(2)
+    guarantee = PureDP(0.5)
+    errors = [
+        laplace_design(name, guarantee, p=p).mechanism.error(p)
+        for name in ("prefix:3", "histogram:2")
+    ]
+    made = laplace_design("prefix:3*histogram:2", guarantee, p=p)
+    expected = errors[0] * errors[1] * 0.5 / math.sqrt(2)
+    assert made.mechanism.error(p) <= expected * (1 + 1e-9)
+    product = [start for start in made.starts if start.name == "product"]
+    assert product[0].before == pytest.approx(expected, rel=1e-4)
+
+
+def test_ctrl_c_during_the_search_for_a_factor():
+    calls = []
+
+    def interrupt(step):
+        calls.append(step)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+
+    workload, guarantee = parse_workload("prefix:5*prefix:4"), PureDP(1.0)
+    made = laplace_design(workload, guarantee, callback=interrupt)
+    assert made.status is L1Status.INTERRUPTED
+    plain = mechanism(identity(20), workload, guarantee=guarantee, noise="laplace")
+    assert made.mechanism.error(2) <= plain.error(2) * (1 + 1e-6)
+    answers = made.reconstruction() @ made.strategy.matrix
+    np.testing.assert_allclose(answers, workload.to_dense(), atol=1e-9)

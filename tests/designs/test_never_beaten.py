@@ -1,0 +1,76 @@
+"""No strategy that a table can show is better than the design."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pmldesign.designs.best_noise import all_designs
+from pmldesign.designs.laplace.search import laplace_design
+from pmldesign.designs.laplace.tables import weighted_tables
+from pmldesign.errors import PmldesignError
+from pmldesign.mechanisms import mechanism
+from pmldesign.privacy.guarantees import PML, ApproxPML, EnvelopePML, PureDP
+from pmldesign.strategies import BASELINES, baseline
+from pmldesign.workloads import as_workload, parse_workload
+
+NAMED = (
+    *("prefix:5", "all-range:4", "haar:4", "window:6,3", "histogram:4"),
+    *("prefix:3*histogram:2", "prefix:3*haar:2", "prefix:2*prefix:3*total:2"),
+    *("histogram:3*total:4+total:3*histogram:4", "prefix:3*histogram:2+total:3*histogram:2"),
+    *("marginals:2,3,2,ways=2", "marginals:3,3,ways=1"),
+)
+
+
+@st.composite
+def workloads(draw):
+    if draw(st.integers(0, 2)):
+        return parse_workload(draw(st.sampled_from(NAMED)))
+    m, n = draw(st.integers(1, 6)), draw(st.integers(2, 6))
+    rng = np.random.default_rng(draw(st.integers(0, 9999)))
+    matrix = rng.integers(-1, 3, (m, n)).astype(float) * rng.choice([0.1, 1.0, 10.0], (m, 1))
+    matrix[0, 0], matrix[0, 1] = 1.0, 2.0
+    return as_workload(matrix)
+
+
+def errors(workload, guarantee, noise, p):
+    """Those of all baselines and of weighted tables."""
+    candidates = []
+    for name in [known.name for known in BASELINES]:
+        try:
+            candidates.append(baseline(name, workload))
+        except PmldesignError:
+            continue
+    tables = weighted_tables(workload, guarantee, p)
+    for candidate in [*candidates, *([] if tables is None else [tables])]:
+        try:
+            noisy = mechanism(candidate, workload, guarantee=guarantee, noise=noise, p=p)
+            yield candidate.name, noisy.error(p)
+        except PmldesignError:
+            continue
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    workload=workloads(),
+    kind=st.sampled_from(["add-remove", "replace", "pml"]),
+    p=st.sampled_from([2.0, 3.0, 4.0, math.inf]),
+)
+def test_laplace_noise(workload, kind, p):
+    cells = workload.shape[1]
+    guarantee = PML(0.5, 0.5 / cells) if kind == "pml" else PureDP(0.5, kind)
+    made = laplace_design(workload, guarantee, p=p, time_limit=0.05)
+    for name, error in errors(workload, guarantee, "laplace", p):
+        assert made.mechanism.error(p) <= error * (1 + 1e-6), name
+
+
+@pytest.mark.parametrize("guarantee", [ApproxPML(1.0, 1e-3, 0.1), EnvelopePML(0.5, 1e-2, 0.08)])
+@pytest.mark.parametrize("name", ["prefix:6", "haar:4"])
+def test_gaussian_noise_under_pml(name, guarantee):
+    workload = parse_workload(name)
+    found = all_designs(workload, guarantee=guarantee, noise="gaussian", search_time=1.0)
+    best = min(one.error(2) for one in found.mechanisms)
+    for name, error in errors(workload, guarantee, "gaussian", 2.0):
+        assert best <= error * (1 + 1e-6), name

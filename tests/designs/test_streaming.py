@@ -1,0 +1,45 @@
+"""Which workloads a stream can answer, against the matrices."""
+
+import numpy as np
+import pytest
+
+from pmldesign.designs.best_noise import all_designs
+from pmldesign.designs.streaming import first_early
+from pmldesign.errors import InvalidInputError
+from pmldesign.workloads import DenseWorkload, as_workload
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["prefix:5", "all-range:4", "window:6,2", "total:4", "histogram:3", "haar:4", "parity:2,1"],
+)
+def test_the_first_query_that_needs_a_later_cell(text):
+    workload = as_workload(text)
+    A = workload.to_dense()
+    later = [(i, j) for i in range(A.shape[0]) for j in range(A.shape[1]) if j > i and A[i, j]]
+    rows = [pair for pair in later if pair[0] == later[0][0]]
+    expected = rows[-1] if rows else None
+    assert first_early(workload) == first_early(DenseWorkload(A)) == expected
+
+
+@pytest.mark.parametrize("text", ["prefix:4", "window:5,2", "all-range:4", "prefix:3*histogram:2"])
+def test_both_factors_of_what_is_accepted_are_lower_triangular(text):
+    made = all_designs(text, streaming=True).norm_design
+    assert not np.triu(made.strategy.matrix, 1).any()
+    L = made.reconstruction()
+    assert np.abs(np.triu(L, 1)).max() <= 1e-12 * np.abs(L).max()
+
+
+@pytest.mark.parametrize(
+    ("workload", "says"),
+    [
+        (np.triu(np.ones((4, 4))), "row 0 needs cell 3, which comes later"),
+        ("haar:4", "needs cell 3"),
+        ("prefix:2*haar:2", "of the factor 'haar:2' needs cell 1"),
+        ("marginals:2,2,ways=1", "marginals and tables have none"),
+        ("total:3", "needs a workload of rank 3"),
+    ],
+)
+def test_others_are_refused_in_python_too(workload, says):
+    with pytest.raises(InvalidInputError, match=says):
+        all_designs(workload, streaming=True)

@@ -1,0 +1,105 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from pmldesign.designs.laplace.search import laplace_design
+from pmldesign.designs.laplace.tables import weighted_tables
+from pmldesign.files import read_strategy, write_strategy
+from pmldesign.mechanisms import mechanism
+from pmldesign.privacy.guarantees import PML, PureDP
+from pmldesign.strategies import WeightedTablesStrategy, baseline
+from pmldesign.workloads import parse_workload
+from pmldesign_solvers.search import table_weights
+from pmldesign_solvers.search.table_weights import Tables
+from pmldesign_solvers.structure.subsets import residual_spaces
+
+REGION = "histogram:2*histogram:{0}*total:{1}+total:2*total:{0}*histogram:{1}"
+
+
+def error(strategy, workload, guarantee, p=2.0):
+    return mechanism(strategy, workload, guarantee=guarantee, noise="laplace", p=p).error(p)
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        (REGION.format(100, 5), 29.1836),
+        (REGION.format(20, 5), 16.1485),
+        (REGION.format(5, 3), 9.1931),
+        ("marginals:4,5,6,ways=2", math.sqrt(2 * 3 * 120)),  # the identity
+        ("marginals:4^6,ways=2", 263.249),  # the queries themselves
+    ],
+)
+def test_known_errors(name, most):
+    workload = parse_workload(name)
+    assert error(weighted_tables(workload, PureDP(1.0), 2), workload, PureDP(1.0)) <= most
+
+
+@pytest.mark.parametrize("p", [2.0, 4.0, math.inf])
+@pytest.mark.parametrize("guarantee", [PureDP(1.0), PureDP(0.5, "replace"), PML(0.7, 0.02)])
+@pytest.mark.parametrize("name", ["marginals:2,3,4,ways=2", REGION.format(3, 4)])
+def test_never_worse_than_queries_and_identity(name, guarantee, p):
+    workload = parse_workload(name)
+    found = error(weighted_tables(workload, guarantee, p), workload, guarantee, p)
+    if p == 4:
+        return  # weights are for standard deviations there
+    for other in ("workload", "identity"):
+        assert found <= error(baseline(other, workload), workload, guarantee, p) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("p", [2.0, math.inf])
+@pytest.mark.parametrize("guarantee", [PureDP(1.0), PureDP(1.0, "replace")])
+def test_domains_of_any_size(guarantee, p):
+    workload = parse_workload("marginals:10^20,ways=2")
+    own = weighted_tables(workload, guarantee, p)
+    queries = error(baseline("workload", workload), workload, guarantee, p)
+    assert error(own, workload, guarantee, p) <= queries * (1 + 1e-9)
+
+
+def test_queries_that_count_twice():
+    once = parse_workload("histogram:9*total:8+total:9*histogram:8")
+    twice = parse_workload("histogram:9*total:8+total:9*histogram:8+total:9*histogram:8")
+    own = weighted_tables(twice, PureDP(1.0), 2)
+    other = weighted_tables(once, PureDP(1.0), 2)
+    assert error(own, twice, PureDP(1.0)) < error(other, twice, PureDP(1.0)) * (1 - 1e-3)
+
+
+def test_no_tables():
+    assert weighted_tables(parse_workload("prefix:4"), PureDP(1.0), 2) is None
+    assert weighted_tables(parse_workload("total:4"), PureDP(1.0, "replace"), 2) is None
+
+
+def test_gradient_of_the_spread():
+    sets = [s for k in range(4) for s in itertools.combinations(range(3), k)]
+    spaces = residual_spaces((2, 3, 4), sets)
+    asked = [4, 5]
+    used = np.asarray(spaces.incidence[:, asked].sum(axis=1)).ravel() > 0
+    tables = Tables(
+        spaces.incidence[used],
+        spaces.incidence[used][:, asked],
+        spaces.dimensions[used],
+        spaces.cells,
+        spaces.cells[asked],
+        np.array([1.0, 4.0]),
+        np.array([1.0, 2.0]),
+        np.array(asked),
+    )
+    rng = np.random.default_rng(0)
+    theta, direction = rng.uniform(0.1, 1, 8), rng.normal(size=8)
+    for power in (1.0, 1.5, 20.0):
+        ends = [tables.log_spread(theta + t * direction, power)[0] for t in (-1e-6, 1e-6)]
+        slope = tables.log_spread(theta, power)[1] @ direction
+        assert slope == pytest.approx((ends[1] - ends[0]) / 2e-6, rel=1e-5)
+    assert table_weights.total_scale(theta)[0] == pytest.approx(math.log(theta.sum()))
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace"])
+def test_files_keep_tables(tmp_path, relation):
+    workload, guarantee = parse_workload("marginals:9,8,7,ways=2"), PureDP(1.0, relation)
+    found = laplace_design(workload, guarantee, time_limit=0.5)
+    write_strategy(tmp_path / "tables.npz", found)
+    again = read_strategy(tmp_path / "tables.npz")
+    assert isinstance(again, WeightedTablesStrategy)
+    assert error(again, workload, guarantee) == pytest.approx(found.mechanism.error(2), rel=1e-12)

@@ -1,0 +1,589 @@
+"""Files: every format there and back, what can be wrong with one, nothing left behind."""
+
+import errno
+import io
+import os
+import pickle
+import sys
+import tempfile
+import zipfile
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import io as scipy_io
+from scipy import sparse
+
+from pmldesign.errors import FileError, InvalidInputError
+from pmldesign.files import (
+    atomic_write,
+    check_writable,
+    load_workload,
+    read_strategy,
+    read_workload,
+    write_workload,
+)
+from pmldesign.workloads import DenseWorkload, parse_workload
+from pmldesign.workloads.sparse import SparseWorkload
+
+EXTENSIONS = (".npy", ".npz", ".csv", ".mtx")
+MATRIX = np.array([[0.1, -2.0, 1e-300], [1 / 3, 0.0, 2.0**60], [1.0, 1e17, -0.0]])
+
+
+@pytest.mark.parametrize("extension", [*EXTENSIONS, ".CSV"])
+def test_what_is_written_reads_back_to_the_last_bit(tmp_path, extension):
+    path = tmp_path / f"workload{extension}"
+    write_workload(path, DenseWorkload(MATRIX))
+    workload = read_workload(path)
+    assert isinstance(workload, DenseWorkload)
+    assert workload.name == path.name
+    np.testing.assert_array_equal(workload.to_dense(), MATRIX)
+    assert names_in(tmp_path) == [path.name]
+
+
+@pytest.mark.parametrize("extension", EXTENSIONS)
+@pytest.mark.parametrize("name", ["prefix:5", "haar:8", "prefix:3*parity:2,1", "random-range:1,4"])
+def test_structured_workloads_are_written_as_their_matrix(tmp_path, name, extension):
+    workload = parse_workload(name)
+    write_workload(tmp_path / f"w{extension}", workload)
+    again = load_workload(str(tmp_path / f"w{extension}"))
+    np.testing.assert_array_equal(again.to_dense(), workload.to_dense())
+
+
+def test_sparse_workloads_stay_sparse_in_matrix_market_files(tmp_path):
+    A = sparse.random_array((50, 20), density=0.05, rng=np.random.default_rng(1))
+    write_workload(tmp_path / "a.mtx", SparseWorkload(A))
+    workload = read_workload(tmp_path / "a.mtx")
+    assert isinstance(workload, SparseWorkload)
+    np.testing.assert_array_equal(workload.to_dense(), A.toarray())
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "bsr", "dia"])
+def test_scipy_sparse_npz_files_are_read(tmp_path, form):
+    A = np.triu(np.ones((4, 6)), 2)
+    sparse.save_npz(tmp_path / "a.npz", sparse.csr_array(A).asformat(form))
+    workload = read_workload(tmp_path / "a.npz")
+    assert isinstance(workload, SparseWorkload)
+    np.testing.assert_array_equal(workload.to_dense(), A)
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"anything": MATRIX},
+        {"workload": MATRIX, "labels": np.arange(3)},
+        {"arr_0": MATRIX, "labels": np.arange(3)},
+    ],
+)
+def test_the_array_of_an_npz_is_found(tmp_path, arrays):
+    np.savez(tmp_path / "a.npz", **arrays)
+    np.testing.assert_array_equal(read_workload(tmp_path / "a.npz").to_dense(), MATRIX)
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, ">f4", np.float16])
+def test_other_types_and_orders_are_read(tmp_path, dtype):
+    np.save(tmp_path / "a.npy", np.asfortranarray(np.tri(3, 4, dtype=dtype)))
+    np.testing.assert_array_equal(read_workload(tmp_path / "a.npy").to_dense(), np.tri(3, 4))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1,0\n1,1\n",
+        "1,0\r\n1,1",
+        "first,second\n1,0\n1,1\n",
+        '"a, b",c\n1,0\n1,1\n',
+        "\ufeff1,0\n1,1\n",
+        "# made by hand\n1.0, 0e0\n\n 1,+1 \n\n",
+        '"1","0"\n"1","1"\n',
+    ],
+)
+def test_csv_variants(tmp_path, text):
+    (tmp_path / "a.csv").write_bytes(text.encode())
+    np.testing.assert_array_equal(read_workload(tmp_path / "a.csv").to_dense(), [[1, 0], [1, 1]])
+
+
+def names_in(folder):
+    return [path.name for path in folder.iterdir()]
+
+
+def bytes_of(**arrays):
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def npy(array, allow_pickle=False):
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=allow_pickle)
+    return buffer.getvalue()
+
+
+def zip_of(name, content):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+SIGNALLING = np.array([[0x7F800001]], dtype=np.uint32).view(np.float32)
+OBJECTS = np.array([[1, None]])
+HUGE_HEADER = npy(np.zeros((1, 1))).replace(
+    b"(1, 1), }" + b" " * 22, b"(9999999999, 9999999999), }    "
+)
+MTX = b"%%MatrixMarket matrix coordinate real general\n2 2 1\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        *[(f"a{extension}", b"", "is empty") for extension in EXTENSIONS],
+        ("a.npy", b"1,2\n", "not .npy: the contents|do not start with"),
+        ("a.npy", pickle.dumps([1]), "do not start with"),
+        ("a.npy", npy(OBJECTS, allow_pickle=True), "pickled Python objects, which are never"),
+        ("a.npy", npy(MATRIX)[:-4], "damaged or not .npy"),
+        ("a.npy", npy(MATRIX)[:30], "damaged or not .npy"),
+        ("a.npy", HUGE_HEADER, "header promises shape"),
+        ("a.npz", npy(MATRIX), "do not start with"),
+        ("a.npz", bytes_of(workload=MATRIX)[:-40], "damaged or not .npz"),
+        ("a.npz", bytes_of(a=MATRIX, b=MATRIX), 'must be called "workload"; found: a, b'),
+        ("a.npz", bytes_of(arr_0=MATRIX, arr_1=MATRIX), "found: arr_0, arr_1"),
+        ("a.npz", bytes_of(), "found: none"),
+        ("a.npz", zip_of("readme.txt", b"hello"), "found: none"),
+        ("a.npz", zip_of("a.npy", npy(OBJECTS, allow_pickle=True)), "pickled Python objects"),
+        ("a.npz", bytes_of(format=np.bytes_(b"csr"), data=MATRIX), "damaged or not .npz"),
+        ("a.csv", b"1,2\n3\n", "line 2 has 1 fields, the lines before have 2"),
+        ("a.csv", b"a,b\n1,2\n\n3,4,5\n", "line 4 has 3 fields"),
+        ("a.csv", b"\xff\xfe1\x00", "not a text file"),
+        ("a.mtx", b"1 2\n3 4\n", "do not start with"),
+        ("a.mtx", MTX, "damaged or not .mtx"),
+        ("a.mtx", MTX + b"3 1 1.0\n", "damaged or not .mtx"),
+        ("a.mtx", MTX + b"1 1 x\n", "damaged or not .mtx"),
+    ],
+)
+def test_damaged_files_are_file_errors(tmp_path, name, content, words):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(FileError, match=words) as caught:
+        read_workload(path)
+    assert_friendly(caught.value, exit_code=6)
+    assert name in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.npy", npy(np.array([[0, np.nan]])), r"a.npy: workload entry \(0, 1\) is nan"),
+        ("a.npy", npy(np.array([[0, np.nan]], dtype=np.longdouble)), "is nan"),
+        ("a.npy", npy(SIGNALLING), "is nan"),
+        ("a.npy", npy(np.eye(2) * 1j), "complex128"),
+        ("a.npy", npy(np.array([["x"]])), "<U1"),
+        ("a.npy", npy(np.zeros(3)), "1 dimensions"),
+        ("a.npy", npy(np.float64(3)), "0 dimensions"),
+        ("a.npy", npy(np.zeros((2, 2, 2))), "3 dimensions"),
+        ("a.npy", npy(np.zeros((0, 2))), "at least one query"),
+        ("a.npz", bytes_of(workload=np.zeros(3)), "1 dimensions"),
+        ("a.csv", b"1,inf\n", r"entry \(0, 1\) is inf"),
+        ("a.csv", b"1,2\n3,x\n", "line 2: 'x' is not a number"),
+        ("a.csv", b"1,x\n", "line 1: 'x' is not a number"),
+        ("a.csv", b"1,,2\n", "line 1: '' is not a number"),
+        ("a.csv", b"1,2\n,\n", "line 2: '' is not a number"),
+        ("a.csv", b"1 2\n3 4\n", "line 2: '3 4' is not a number; numbers are separated by commas"),
+        ("a.csv", b"1+2j,3\n4,5\n", r"line 1: '1\+2j' is not a number"),
+        ("a.csv", b"a,b\n", "no numbers"),
+        ("a.csv", b"\n\n", "no numbers"),
+        ("a.mtx", MTX + b"1 2 nan\n", r"entry \(0, 1\) is nan"),
+        ("a.mtx", MTX.replace(b"real", b"complex") + b"1 2 1 1\n", "complex128"),
+    ],
+)
+def test_sound_files_without_a_workload_are_input_errors(tmp_path, name, content, words):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(InvalidInputError, match=words) as caught:
+        read_workload(path)
+    assert_friendly(caught.value, exit_code=2)
+    assert str(caught.value).startswith(f"{name}: ")
+
+
+def assert_friendly(error, exit_code):
+    assert error.exit_code == exit_code
+    assert "\n" not in str(error)
+    assert error.__cause__ is None
+    assert error.__suppress_context__ or error.__context__ is None
+
+
+def test_sparse_indices_out_of_range_never_reach_scipy(tmp_path):
+    matrix = sparse.csr_array(np.eye(3))
+    matrix.indices[0] = 10**6
+    sparse.save_npz(tmp_path / "a.npz", matrix)
+    with pytest.raises((FileError, InvalidInputError), match=r"a\.npz"):
+        read_workload(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("missing.npy", "No such file"),
+        ("folder.npy", "Is a directory"),
+        ("file.npy/inner.npy", "Not a directory"),
+        ("null\0byte.npy", "null byte"),
+        ("a.txt", "ends in .npy, .npz, .csv, .mtx, not in .txt"),
+        ("a", "this one has no extension"),
+        ("x" * 300 + ".npy", "too long"),
+    ],
+)
+def test_paths_that_cannot_be_read(tmp_path, name, words):
+    (tmp_path / "folder.npy").mkdir()
+    (tmp_path / "file.npy").write_bytes(b"x")
+    for read in (read_workload, lambda path: load_workload(str(path))):
+        with pytest.raises(FileError, match=words) as caught:
+            read(tmp_path / name)
+        assert_friendly(caught.value, exit_code=6)
+
+
+def test_a_file_without_permission(tmp_path, monkeypatch):
+    def refuse(*_args, **_kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("pathlib.Path.open", refuse)
+    with pytest.raises(FileError, match=r"cannot read .*a.npy.: Permission denied"):
+        read_workload(tmp_path / "a.npy")
+
+
+def test_names_and_files_are_told_apart(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "census-p12").mkdir()
+    (tmp_path / "plain").write_text("1,0\n")
+    write_workload("prefix.csv", DenseWorkload(MATRIX))
+    assert load_workload("prefix:4").name == "prefix:4"
+    assert load_workload("census-p12").shape == (49, 232)
+    assert load_workload("prefix.csv").shape == (3, 3)
+    for text in ("plain", "./prefix:4", "missing.npy"):
+        with pytest.raises(FileError):
+            load_workload(text)
+    for text in ("prefx:4", "x" * 5000, "a\0b"):
+        with pytest.raises(InvalidInputError):
+            load_workload(text)
+
+
+@pytest.mark.parametrize("extension", EXTENSIONS)
+def test_standard_input(tmp_path, monkeypatch, extension):
+    write_workload(tmp_path / f"a{extension}", DenseWorkload(MATRIX))
+    data = (tmp_path / f"a{extension}").read_bytes()
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
+    workload = load_workload("-")
+    assert workload.name == "standard input"
+    np.testing.assert_array_equal(workload.to_dense(), MATRIX)
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "words"),
+    [
+        (b"", FileError, "standard input is empty"),
+        (npy(MATRIX)[:-1], FileError, "standard input is damaged"),
+        (b"1,2\n3\n", FileError, "standard input: line 2"),
+        (b"1,nan\n", InvalidInputError, "standard input: workload entry"),
+    ],
+)
+def test_bad_standard_input(monkeypatch, data, error, words):
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
+    with pytest.raises(error, match=words) as caught:
+        load_workload("-")
+    assert_friendly(caught.value, error.exit_code)
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, ValueError, SystemExit])
+def test_an_interrupted_write_leaves_everything_as_it_was(tmp_path, failure):
+    path = tmp_path / "a.csv"
+    path.write_text("before")
+
+    def write():
+        with atomic_write(path, "w") as handle:
+            handle.write("half")
+            raise failure
+
+    with pytest.raises(failure):
+        write()
+    assert path.read_text() == "before"
+    assert names_in(tmp_path) == ["a.csv"]
+
+
+def test_a_full_disk_is_a_file_error_and_leaves_nothing(tmp_path, monkeypatch):
+    def full(_descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(FileError, match="No space left on device") as caught:
+        write_workload(tmp_path / "a.npy", DenseWorkload(MATRIX))
+    assert_friendly(caught.value, exit_code=6)
+    assert names_in(tmp_path) == []
+
+
+def test_the_old_file_is_there_until_the_new_one_is_complete(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with atomic_write(path, "w") as handle:
+        handle.write("α\n")
+        assert path.read_text() == "old"
+    assert path.read_bytes() == "α\n".encode()
+
+
+def test_links_and_permissions_survive(tmp_path):
+    target, link = tmp_path / "target.npy", tmp_path / "link.npy"
+    target.write_bytes(b"x")
+    target.chmod(0o640)
+    link.symlink_to(target)
+    write_workload(link, DenseWorkload(MATRIX))
+    assert link.is_symlink()
+    assert target.stat().st_mode & 0o777 == 0o640
+    np.testing.assert_array_equal(read_workload(target).to_dense(), MATRIX)
+
+
+def test_a_new_file_has_the_usual_permissions(tmp_path):
+    (tmp_path / "plain").touch()
+    write_workload(tmp_path / "a.npy", DenseWorkload(MATRIX))
+    modes = {path.stat().st_mode for path in tmp_path.iterdir()}
+    assert len(modes) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("folder.npy", "it is a folder"),
+        ("missing/a.npy", "there is no folder"),
+        ("null\0byte.npy", "null"),
+    ],
+)
+def test_paths_that_cannot_be_written(tmp_path, name, words):
+    (tmp_path / "folder.npy").mkdir()
+    path = tmp_path / name
+    with pytest.raises(FileError, match=words):
+        check_writable(path)
+    with pytest.raises(FileError, match=words) as caught:
+        write_workload(path, DenseWorkload(MATRIX))
+    assert_friendly(caught.value, exit_code=6)
+    assert names_in(tmp_path) == ["folder.npy"]
+
+
+def test_devices_and_folders_that_take_no_files_are_refused(tmp_path, monkeypatch):
+    with pytest.raises(FileError, match="not a regular file"):
+        check_writable("/dev/null")
+
+    def read_only(**_):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", read_only)
+    with pytest.raises(FileError, match="takes no new files: Read-only file system"):
+        check_writable(tmp_path / "a.npy")
+
+
+def test_writing_another_extension_or_too_much_is_refused(tmp_path):
+    with pytest.raises(FileError, match=r"ends in .npy, .npz, .csv, .mtx, not in .json"):
+        write_workload(tmp_path / "a.json", DenseWorkload(MATRIX))
+    with pytest.raises(InvalidInputError, match="prefix:65536 as a matrix has 65536 x 65536"):
+        write_workload(tmp_path / "a.npy", parse_workload("prefix:65536"))
+    assert names_in(tmp_path) == []
+
+
+def test_dense_matrix_market_files_of_others_are_read(tmp_path):
+    scipy_io.mmwrite(tmp_path / "a.mtx", np.array([[2, 1], [1, 2]]), symmetry="symmetric")
+    np.testing.assert_array_equal(read_workload(tmp_path / "a.mtx").to_dense(), [[2, 1], [1, 2]])
+
+
+ARRAY = b"%%MatrixMarket matrix array real general\n"
+SPARSE = b"%%MatrixMarket matrix coordinate real general\n"
+
+
+def market(text):
+    return text.encode() if isinstance(text, str) else text
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("%%MatrixMarket vector array real general\n3\n1\n2\n3\n", "first line must be"),
+        ("%%MatrixMarket matrix coordinate real\n", "first line must be"),
+        ("%%MatrixMarket matrix array text general\n1 1\n1\n", "field 'text'"),
+        ("%%MatrixMarket matrix array pattern general\n1 1\n", "field 'pattern'"),
+        ("%%MatrixMarket matrix array real diagonal\n1 1\n1\n", "symmetry 'diagonal'"),
+        ("%%MatrixMarket matrix array real symmetric\n1 2\n1\n2\n", "1 x 2 is not symmetric"),
+        (SPARSE, "ends before the line with its size"),
+        (SPARSE + b"1 1 1.0\n", "line 2 must be the numbers of rows, columns and entries"),
+        (SPARSE + b"2 2\n1 1 1\n", "line 2 must be"),
+        (SPARSE + b"-2 2 1\n1 1 1\n", "line 2 must be"),
+        (SPARSE + b"2 2 99999999999999999999\n", "line 2 must be"),
+        (SPARSE + b"% why\n2 2 3\n1 1 1\n2 2 1\n", "asks for 3 entries, 2 follow"),
+        (SPARSE + b"2 2 1\n1 1 1\n2 2 1\n", "asks for 1 entries, 2 follow"),
+        (SPARSE + b"2 2 1\n1 1 0,5\n", "line 3, '1 1 0,5', is not 3 decimal numbers"),
+        (SPARSE + b"2 2 1\n1 1 1;7\n", "line 3, '1 1 1;7'"),
+        (SPARSE + b"2 2 1\n1 1 1_0\n", "line 3, '1 1 1_0'"),
+        (SPARSE + b"% why\n\n2 2 2\n1 1 1\n1 1\n", "line 6, '1 1'"),
+        (SPARSE + b"2 2 1\n1 0 1\n", "entry 1 is in column 0 of 2"),
+        (SPARSE + b"2 2 1\n1.5 1 1\n", "entry 1 is in row 1.5 of 2"),
+        (SPARSE + b"2 2 1\nnan 1 1\n", "entry 1 is in row nan of 2"),
+        (SPARSE + b"2 2 1\n1 1 1\n" + b"%" * 100_000, "bytes follow the size line"),
+        (SPARSE.replace(b"general", b"symmetric") + b"2 2 2\n1 2 1\n2 1 1\n", "one triangle"),
+        (ARRAY + b"1 2\n1 2\n", "line 3, '1 2', is not 1 decimal number "),
+        (ARRAY + b"1 2\n0,5\n1\n", "line 3, '0,5'"),
+        (b"%%MatrixMarket matrix\x00", "not text"),
+        (b"%%MatrixMarket" + b"x" * 100_000, "not text"),
+    ],
+)
+def test_damaged_matrix_market_files(tmp_path, content, words):
+    (tmp_path / "a.mtx").write_bytes(market(content))
+    with pytest.raises(FileError, match=words) as caught:
+        read_workload(tmp_path / "a.mtx")
+    assert_friendly(caught.value, exit_code=6)
+
+
+@pytest.mark.parametrize("symmetry", ["general", "symmetric", "skew-symmetric"])
+@pytest.mark.parametrize("form", ["array", "coordinate"])
+@pytest.mark.parametrize("dtype", [float, np.int64])
+def test_matrix_market_files_of_scipy_are_read(tmp_path, symmetry, form, dtype):
+    rng = np.random.default_rng(3)
+    A = np.tril(rng.integers(-9, 9, (5, 5)).astype(dtype))
+    if symmetry != "general":
+        sign = 1 if symmetry == "symmetric" else -1
+        A = np.tril(A, -1) + sign * np.tril(A, -1).T + (A * np.eye(5, dtype=dtype)) * (sign > 0)
+    given = A if form == "array" else sparse.coo_array(A)
+    scipy_io.mmwrite(tmp_path / "a.mtx", given, symmetry=symmetry, comment="by\nhand")
+    np.testing.assert_array_equal(read_workload(tmp_path / "a.mtx").to_dense(), A)
+
+
+def test_patterns_repeated_entries_and_loose_lines(tmp_path):
+    text = "%%matrixmarket MATRIX Coordinate Pattern General\r\n%\n\n 2 3 3 \n1 1\n\n2 3\r\n2 3\n"
+    text = text.replace("%%matrixmarket", "%%MatrixMarket")
+    (tmp_path / "a.mtx").write_text(text)
+    np.testing.assert_array_equal(
+        read_workload(tmp_path / "a.mtx").to_dense(), [[1, 0, 0], [0, 0, 2]]
+    )
+
+
+def sparse_bytes(form, shape, **arrays):
+    return bytes_of(format=np.bytes_(form.encode()), shape=np.array(shape), **arrays)
+
+
+DIAGONAL = {"data": np.ones((1, 1)), "offsets": np.array([0])}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.mtx", SPARSE + b"1 100000000 1\n1 1 1.0\n", "1048576 of them are read"),
+        ("a.mtx", SPARSE + b"100000000 1 0\n", "1048576 of them are read"),
+        ("a.mtx", ARRAY + b"1000000 1000000\n1\n", "as a matrix has 1000000 x 1000000 entries"),
+        ("a.mtx", SPARSE + b"1 1000 999999999999999999\n", "asks for 999999999999999999 entries"),
+        ("a.npz", sparse_bytes("dia", (10**9, 10**9), **DIAGONAL), "1048576 of them are read"),
+        ("a.npz", sparse_bytes("dia", (10**9, 0), **DIAGONAL), "got shape"),
+        ("a.npz", sparse_bytes("dia", (1e9, 1e9), **DIAGONAL), "'shape' must hold whole numbers"),
+        ("a.npz", zip_of("workload.npy", HUGE_HEADER), "header promises shape"),
+    ],
+)
+def test_small_files_that_ask_for_much(tmp_path, name, content, words):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises((FileError, InvalidInputError), match=words) as caught:
+        read_workload(path)
+    assert_friendly(caught.value, caught.value.exit_code)
+
+
+@pytest.mark.parametrize("extension", EXTENSIONS)
+def test_devices_and_pipes_are_refused_at_once(tmp_path, extension):
+    (tmp_path / f"zero{extension}").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / f"pipe{extension}")
+    for name in ("zero", "pipe"):
+        with pytest.raises(FileError, match="not a regular file"):
+            read_workload(tmp_path / f"{name}{extension}")
+        with pytest.raises(FileError, match="not a regular file"):
+            read_strategy(tmp_path / f"{name}{extension}")
+
+
+class Endless(io.RawIOBase):
+    """A stream that never ends."""
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        buffer[:] = bytes(len(buffer))
+        return len(buffer)
+
+
+def test_standard_input_without_an_end(monkeypatch):
+    monkeypatch.setattr("pmldesign.files.workloads.STANDARD_INPUT", 10_000)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BufferedReader(Endless())))
+    with pytest.raises(FileError, match="more than the 10000 bytes"):
+        load_workload("-")
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(FileError, match="standard input: it is closed"):
+        load_workload("-")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"1" * 70, "a line does not end"), (b"1,2\n1,\x002\n", "it has null bytes")],
+)
+def test_what_is_no_table(tmp_path, monkeypatch, content, words):
+    monkeypatch.setattr("pmldesign.files.tables.LONGEST_LINE", 50)
+    (tmp_path / "a.csv").write_bytes(content)
+    with pytest.raises(FileError, match=words):
+        read_workload(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize("field", ["1_0", "٣", "1 2"])
+def test_what_python_alone_takes_for_a_number(tmp_path, field):
+    (tmp_path / "a.csv").write_text(f"1,2\n1,{field}\n")
+    with pytest.raises(InvalidInputError, match=r"line 2: .* is not a number"):
+        read_workload(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize("name", ["a\nb.csv", "\x1b[31m.csv", os.fsdecode(b"\xff\xfe.csv")])
+def test_names_of_files_are_printable(tmp_path, name):
+    (tmp_path / name).write_text("1,0\n")
+    shown = read_workload(tmp_path / name).name
+    assert shown.isprintable()
+    assert shown.endswith(".csv")
+    shown.encode()
+
+
+def test_names_of_arrays_are_escaped_and_no_unsafe_way_out_is_advised(tmp_path):
+    path = tmp_path / "a.npz"
+    path.write_bytes(bytes_of(**{"a\nb": MATRIX, "\x1b[31m": MATRIX}))
+    with pytest.raises(FileError, match=r"found: a\\nb, \\x1b\[31m"):
+        read_workload(path)
+    long = npy(MATRIX).replace(b"(3, 3), }", b"(3, 3), 'x" + b"x" * 20_000 + b"': 1}")
+    size = len(long) - len(npy(MATRIX)) + 118
+    (tmp_path / "a.npy").write_bytes(b"\x93NUMPY\x02\x00" + size.to_bytes(4, "little") + long[10:])
+    for read, content in [(read_workload, None), (read_strategy, pickle.dumps([1]))]:
+        if content is not None:
+            (tmp_path / "a.npz").write_bytes(content)
+        with pytest.raises(FileError) as caught:
+            read(tmp_path / ("a.npy" if content is None else "a.npz"))
+        assert "allow_pickle" not in str(caught.value)
+        assert "max_header_size" not in str(caught.value)
+
+
+PEOPLE = "age,sex\n" + "".join(f"{20 + i},{i % 2}\n" for i in range(9))
+
+
+@pytest.mark.parametrize(
+    ("text", "noted"),
+    [
+        (PEOPLE, "9 rows, a query each, on 2 columns, a cell each (age, sex)"),
+        (PEOPLE.partition("\n")[2] * 2, "18 rows"),
+        ("smokes,male\n" + "1,0\n" * 16, "16 rows"),
+        ("young,old\n1,1\n1,0\n", None),
+        ("1,0\n" * 100, None),
+        ("0.5,2.5\n" * 100, None),
+        ("3,5\n4,7\n", None),
+    ],
+)
+def test_a_table_of_people_is_noted(tmp_path, text, noted):
+    (tmp_path / "a.csv").write_text(text)
+    notes = []
+    load_workload(str(tmp_path / "a.csv"), note=notes.append)
+    assert len(notes) == (noted is not None)
+    if noted:
+        assert notes[0].startswith("a.csv was read as queries: ")
+        assert noted in notes[0]
+        assert "if its rows are people" in notes[0]

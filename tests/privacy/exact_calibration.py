@@ -1,0 +1,143 @@
+"""Calibrations checked in exact arithmetic: Fractions for the strategy, mpmath for the losses.
+
+Nothing here is shared with the package. R is taken entry by entry as the rational numbers that its
+float64 are; products of factors are multiplied out as rational numbers.
+"""
+
+import itertools
+from collections import Counter
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+
+mpmath.mp.dps = 60
+
+
+def exact(matrix):
+    return [[Fraction(value) for value in row] for row in np.asarray(matrix).tolist()]
+
+
+def kronecker(factors):
+    product = [[Fraction(1)]]
+    for factor in factors:
+        product = [
+            [a * b for a in row for b in other] for row in product for other in exact(factor)
+        ]
+    return product
+
+
+def distance(first, second, norm):
+    """The l1 distance, or the square of the l2 distance, of two columns."""
+    power = 1 if norm == "l1" else 2
+    return sum((abs(a - b) ** power for a, b in zip(first, second, strict=True)), Fraction(0))
+
+
+def sensitivity(rows, neighbours, norm):
+    """The l1 sensitivity, or the square of the l2 sensitivity."""
+    columns = list(zip(*rows, strict=True))
+    if neighbours == "add-remove":
+        origin = (Fraction(0),) * len(rows)
+        return max(distance(column, origin, norm) for column in columns)
+    pairs = itertools.combinations(columns, 2)
+    return max((distance(a, b, norm) for a, b in pairs), default=Fraction(0))
+
+
+def real(fraction):
+    return mpmath.mpf(fraction.numerator) / fraction.denominator
+
+
+def gaussian_delta(ratio, epsilon):
+    """Theorem 8 of Balle and Wang at t = D/s."""
+    x = epsilon / ratio - ratio / 2
+    if x > 10**6:  # below 10^-(10^11)
+        return mpmath.mpf(0)
+    # far tails: erfc keeps its relative precision
+    upper = mpmath.erfc(x / mpmath.sqrt(2)) / 2
+    lower = mpmath.erfc((x + ratio) / mpmath.sqrt(2)) / 2
+    return upper - mpmath.exp(epsilon) * lower
+
+
+def different_cells(rows, alpha, norm):
+    """Distances of the columns that differ, and the least probability of each."""
+    counts = Counter(zip(*rows, strict=True))
+    values = [[real(distance(a, b, norm)) for b in counts] for a in counts]
+    if norm == "l2":
+        values = [[mpmath.sqrt(value) for value in row] for row in values]
+    return values, [mpmath.mpf(alpha) * count for count in counts.values()]
+
+
+def laplace_leakage_bound(rows, alpha, scale):
+    """Corollary 1 of [ZSO], for one alpha."""
+    worst, scale = mpmath.mpf(0), mpmath.mpf(scale)
+    values, least = different_cells(rows, alpha, "l1")
+    for row in values:
+        kept = sum(a * mpmath.exp(-d / scale) for a, d in zip(least, row, strict=True))
+        kept += (1 - sum(least)) * mpmath.exp(-max(row) / scale)
+        worst = max(worst, -mpmath.log(kept))
+    return worst
+
+
+def gaussian_slack(rows, alpha, scale, epsilon):
+    """The bound on psi_2, for one alpha."""
+    worst, growth = mpmath.mpf(0), mpmath.exp(mpmath.mpf(epsilon))
+    values, least = different_cells(rows, alpha, "l2")
+    for own, row in zip(least, values, strict=True):
+        kept = 1 - growth * own
+        if kept <= 0:
+            continue
+        shifted = epsilon + mpmath.log((1 - own) / kept)
+        profile = [gaussian_delta(d / scale, shifted) if d else mpmath.mpf(0) for d in row]
+        total = sum(a * value for a, value in zip(least, profile, strict=True))
+        total += (1 - sum(least)) * max(profile)
+        worst = max(worst, kept / (1 - own) * total)
+    return worst
+
+
+def hostile_matrix(rng):
+    """A small matrix of hostile scale: tiny, huge, offset, nearly alike, whole, many digits."""
+    rows, cells = (int(n) for n in rng.integers(1, 5, size=2))
+    cells += 1
+    kind = int(rng.integers(7))
+    matrix = rng.standard_normal((rows, cells))
+    if kind == 0:
+        matrix *= 10.0 ** rng.integers(-300, 300)
+    elif kind == 1:  # rows of sizes of their own
+        matrix *= 10.0 ** rng.integers(-290, 290, size=(rows, 1))
+    elif kind == 2:  # entries of sizes of their own
+        matrix *= 10.0 ** rng.uniform(-160, 160, size=(rows, cells))
+    elif kind == 3:  # a large offset of every row
+        matrix += 10.0 ** rng.integers(0, 15, size=(rows, 1))
+    elif kind == 4:  # columns that differ in their last digit
+        matrix = np.tile(matrix[:, :1], (1, cells))
+        matrix[int(rng.integers(rows)), int(rng.integers(cells))] *= 1 + 2.0**-52
+    elif kind == 5:
+        matrix = rng.integers(-3, 4, size=(rows, cells)) * 2.0 ** rng.integers(-900, 900)
+    else:
+        matrix *= 2.0 ** rng.integers(-1074, -960)
+    return np.asarray(matrix, dtype=np.float64)
+
+
+def hostile_epsilon(rng):
+    return float(10.0 ** rng.uniform(-3, 1)) if rng.random() < 0.8 else float(rng.integers(1, 4))
+
+
+def over_target(rows, guarantee, noise, scale):
+    """Loss over target minus 1 in exact arithmetic or 60 digits: positive if not private."""
+    epsilon = guarantee.epsilon
+    if not hasattr(guarantee, "alpha"):
+        if noise == "laplace":
+            value = sensitivity(rows, guarantee.neighbours, "l1")
+            return value / (Fraction(scale) * Fraction(epsilon)) - 1
+        square = sensitivity(rows, guarantee.neighbours, "l2")
+        ratio = mpmath.sqrt(real(square)) / mpmath.mpf(scale)
+        return gaussian_delta(ratio, mpmath.mpf(epsilon)) / mpmath.mpf(guarantee.delta) - 1
+    if noise == "laplace":
+        return laplace_leakage_bound(rows, guarantee.alpha, scale) / mpmath.mpf(epsilon) - 1
+    loss = gaussian_slack(rows, guarantee.alpha, mpmath.mpf(scale), mpmath.mpf(epsilon))
+    return loss / mpmath.mpf(guarantee.delta) - 1
+
+
+def is_nothing(rows, guarantee):
+    """Whether R does not tell neighbours apart at all."""
+    return sensitivity(rows, guarantee.neighbours, "l1") == 0

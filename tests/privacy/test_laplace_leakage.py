@@ -1,0 +1,205 @@
+import itertools
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.privacy import laplace_leakage as module
+from pmldesign.privacy.laplace_leakage import (
+    dp_from_pml,
+    extreme_output_leakage,
+    histogram_leakage,
+    laplace_leakage_bound,
+    laplace_leakage_curve,
+    pml_from_dp,
+)
+
+
+def corollary_1(R, scale, least):
+    """The formula of [ZSO] in 50 digits, cell by cell."""
+    with mpmath.workdps(50):
+        cells = range(R.shape[1])
+        worst = mpmath.mpf(0)
+        for r in cells:
+            D = [
+                mpmath.fsum(
+                    abs(mpmath.mpf(a) - mpmath.mpf(b))
+                    for a, b in zip(R[:, j], R[:, r], strict=True)
+                )
+                for j in cells
+            ]
+            kept = mpmath.fsum(
+                mpmath.mpf(a) * mpmath.exp(-d / mpmath.mpf(scale))
+                for a, d in zip(least, D, strict=True)
+            )
+            rest = 1 - mpmath.fsum(mpmath.mpf(a) for a in least)
+            worst = max(worst, -mpmath.log(kept + rest * mpmath.exp(-max(D) / mpmath.mpf(scale))))
+        return worst
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    cells=st.integers(2, 6),
+    log_scale=st.floats(-3, 12),
+    log_share=st.floats(-20, -0.1),
+)
+def test_corollary_1_against_50_digits(seed, cells, log_scale, log_share):
+    rng = np.random.default_rng(seed)
+    R = rng.integers(-4, 5, (3, cells)).astype(float)
+    least = rng.dirichlet(np.ones(cells)) * 10**log_share + 1e-25
+    value = laplace_leakage_bound(R, scale=10**log_scale, alpha=least)
+    assert value == pytest.approx(
+        float(corollary_1(R, 10**log_scale, least)), rel=1e-11, abs=1e-300
+    )
+
+
+def test_without_noise_only_equal_columns_protect():
+    R = np.array([[0.0, 0.0, 1.0, 2.0]])
+    # outputs tell cells 2 and 3 from the rest: P(cell) is least alpha there
+    assert laplace_leakage_bound(R, scale=0, alpha=0.1) == pytest.approx(math.log(10))
+    assert laplace_leakage_bound(R, scale=0, alpha=(0.1, 0.15, 0.3, 0.4)) == pytest.approx(
+        math.log(4)
+    )
+    assert laplace_leakage_bound(R, scale=1e-320, alpha=0.1) == pytest.approx(math.log(10))
+    assert laplace_leakage_bound(np.ones((2, 3)), scale=0, alpha=0.1) == 0
+
+
+def test_a_known_prior_needs_no_free_mass():
+    # sum of alpha = 1: the leakage of one record at y = R e_r, by Bayes
+    prior, R = np.array([0.2, 0.3, 0.5]), np.array([[0.0, 1.0, 3.0]])
+    densities = np.exp(-np.abs(R[0][:, None] - R[0][None, :]))
+    worst = max(-math.log(densities[r] @ prior) for r in range(3))
+    assert laplace_leakage_bound(R, scale=1, alpha=prior) == pytest.approx(worst, rel=1e-14)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), scale=st.floats(0.7, 50))
+def test_leakage_is_monotone_and_invariant(seed, scale):
+    rng = np.random.default_rng(seed)
+    R = rng.standard_normal((4, 5))
+    least = rng.dirichlet(np.ones(5)) * 0.7
+    value = laplace_leakage_bound(R, scale=scale, alpha=least)
+    dp = np.abs(R[:, :, None] - R[:, None, :]).sum(axis=0).max() / scale
+    assert 0 < value <= min(dp, math.log(1 / least.min())) + 1e-12
+    assert value <= pml_from_dp(dp, min(0.5, least.min())) + 1e-12
+    assert laplace_leakage_bound(R, scale=1.1 * scale, alpha=least) < value
+    assert laplace_leakage_bound(R, scale=scale, alpha=0.9 * least) > value
+    order = rng.permutation(5)
+    same = laplace_leakage_bound(7 * R[:, order] + 3, scale=7 * scale, alpha=least[order])
+    assert same == pytest.approx(value, rel=1e-9)
+    split = laplace_leakage_bound(
+        np.hstack([R, R[:, :1]]), scale=scale, alpha=[least[0] / 3, *least[1:], 2 * least[0] / 3]
+    )
+    assert split == pytest.approx(value, rel=1e-12)
+
+
+def test_curves_are_the_single_values():
+    R = np.tril(np.ones((4, 4)))
+    scales, alphas = np.array([0.5, 1.0, 4.0]), np.array([0.01, 0.1, 0.2, 0.25])
+    table = laplace_leakage_curve(R, scales=scales[:, None], alphas=alphas)
+    assert table.shape == (3, 4)
+    for (i, scale), (j, alpha) in itertools.product(enumerate(scales), enumerate(alphas)):
+        assert table[i, j] == laplace_leakage_bound(R, scale=scale, alpha=alpha)
+    assert (np.diff(table, axis=0) < 0).all()
+    assert (np.diff(table, axis=1) < 0).all()
+
+
+def test_blocks_do_not_change_the_value(monkeypatch):
+    R = np.random.default_rng(0).standard_normal((3, 11))
+    whole = laplace_leakage_bound(R, scale=1, alpha=0.05)
+    monkeypatch.setattr(module, "BLOCK_BYTES", 8 * 11 * 3)
+    assert laplace_leakage_bound(R, scale=1, alpha=0.05) == whole
+
+
+@given(epsilon=st.floats(1e-9, 50), alpha=st.floats(1e-12, 0.5))
+def test_dp_and_pml_convert_into_each_other(epsilon, alpha):
+    pml = pml_from_dp(epsilon, alpha)
+    with mpmath.workdps(40):
+        e, a = mpmath.mpf(epsilon), mpmath.mpf(alpha)
+        exact = e - mpmath.log(1 - a + a * mpmath.exp(e))
+    assert pml == pytest.approx(float(exact), rel=1e-13)
+    if pml < -math.log(alpha) - 1e-3:
+        assert dp_from_pml(pml, alpha) == pytest.approx(epsilon, rel=1e-9)
+
+
+def test_conversion_holds_for_randomized_response():
+    # k-RR is epsilon-DP; its leakage for the prior (alpha, ..., rest) is at most the conversion,
+    # with equality for two cells
+    for cells, epsilon in itertools.product((2, 3, 5), (0.3, 1.0, 2.0)):
+        channel = np.ones((cells, cells)) + (math.exp(epsilon) - 1) * np.eye(cells)
+        channel /= channel.sum(axis=1, keepdims=True)
+        alpha = 0.8 / cells
+        priors = alpha + (1 - cells * alpha) * np.eye(cells)
+        leaked = max(np.log(channel.max(axis=0) / (prior @ channel)).max() for prior in priors)
+        assert leaked <= pml_from_dp(epsilon, alpha) + 1e-12
+        if cells == 2:
+            assert leaked == pytest.approx(pml_from_dp(epsilon, alpha))
+
+
+def test_conversion_is_refused_where_every_mechanism_satisfies_it():
+    with pytest.raises(InvalidInputError, match=r"below log\(1/alpha\)"):
+        dp_from_pml(math.log(10), 0.1)
+    with pytest.raises(InvalidInputError, match=r"at most 0\.5"):
+        pml_from_dp(1, 0.6)
+    assert histogram_leakage(1e-3, 0.1) == pytest.approx(math.log(10))
+
+
+def enumerate_signs(R, scale, least):
+    rest, worst = 1 - least.sum(), 0.0
+    for signs in itertools.product([-1, 1], repeat=len(R)):
+        c = np.array(signs) @ R / scale
+        kept = least @ np.exp(c.min() - c) + rest * np.exp(c.min() - c.max())
+        worst = max(worst, -math.log(kept))
+    return worst
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), scale=st.floats(0.2, 5))
+def test_extreme_outputs_by_enumeration_with_equal_and_constant_rows(seed, scale):
+    rng = np.random.default_rng(seed)
+    R = rng.integers(-2, 3, (4, 4)).astype(float)
+    R = np.vstack([R, R[0], -R[1] + 2, R[0], np.full(4, 3.0)])
+    least = rng.dirichlet(np.ones(4)) * 0.8
+    value = extreme_output_leakage(R, scale=scale, alpha=least)
+    assert value == pytest.approx(enumerate_signs(R, scale, least), rel=1e-12)
+    assert value <= laplace_leakage_bound(R, scale=scale, alpha=least) + 1e-12
+
+
+def test_equal_rows_may_be_at_opposite_extremes():
+    # with all equal rows at the same extreme the leakage would be smaller on some strategy
+    rng = np.random.default_rng(5)
+    found = 0.0
+    for _ in range(200):
+        row, other = rng.integers(-3, 4, (2, 4)).astype(float)
+        least = np.full(4, 0.1)
+        together = enumerate_signs(np.array([2 * row, other]), 1.0, least)
+        apart = enumerate_signs(np.array([row, row, other]), 1.0, least)
+        merged = extreme_output_leakage([row, row, other], scale=1, alpha=0.1)
+        assert merged == pytest.approx(apart, rel=1e-12)
+        found = max(found, apart - together)
+    assert found > 0.01
+
+
+def test_many_equal_rows_are_cheap_and_many_distinct_ones_refused():
+    R = np.repeat(np.array([[0.0, 1.0, 2.0], [1.0, 0.0, 0.0]]), 500, axis=0)
+    assert extreme_output_leakage(R, scale=500, alpha=0.1) > 0
+    with pytest.raises(InvalidInputError, match=r"use laplace_leakage_bound \(Corollary 1\)"):
+        extreme_output_leakage(np.eye(25), scale=1, alpha=0.01)
+    assert extreme_output_leakage(np.ones((3, 3)), scale=1, alpha=0.1) == 0
+
+
+@pytest.mark.parametrize("scale", [-1, math.inf, math.nan])
+def test_scales_are_checked(scale):
+    for function in (laplace_leakage_bound, extreme_output_leakage):
+        with pytest.raises(InvalidInputError, match="scale"):
+            function(np.eye(2), scale=scale, alpha=0.1)
+
+
+def test_distances_of_too_many_cells_are_refused_before_they_are_taken():
+    with pytest.raises(InvalidInputError, match=r"30000 x 30000 entries .*fewer cells"):
+        laplace_leakage_bound(np.ones((1, 30_000)), scale=1.0, alpha=1e-5)

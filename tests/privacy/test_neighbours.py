@@ -1,0 +1,81 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.privacy import neighbours as module
+from pmldesign.privacy.neighbours import (
+    distance_blocks,
+    l1_sensitivity,
+    l2_sensitivity,
+    pairwise_distances,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), rows=st.integers(1, 6), cells=st.integers(1, 9))
+def test_sensitivities_by_enumeration(seed, rows, cells):
+    R = np.random.default_rng(seed).standard_normal((rows, cells))
+    for order, sensitivity, norm in ((1, l1_sensitivity, "l1"), (2, l2_sensitivity, "l2")):
+        singles = [np.linalg.norm(R[:, j], order) for j in range(cells)]
+        pairs = [
+            [np.linalg.norm(R[:, i] - R[:, j], order) for i in range(cells)] for j in range(cells)
+        ]
+        assert sensitivity(R, "add-remove") == pytest.approx(max(singles), rel=1e-14)
+        assert sensitivity(R, "replace") == pytest.approx(np.max(pairs), rel=1e-14)
+        np.testing.assert_allclose(pairwise_distances(R, norm=norm), pairs, rtol=1e-14)
+
+
+def test_sensitivities_in_closed_form():
+    identity, prefix = np.eye(8), np.tril(np.ones((8, 8)))
+    assert l1_sensitivity(identity, "add-remove") == l2_sensitivity(identity, "add-remove") == 1
+    assert l1_sensitivity(identity, "replace") == 2
+    assert l2_sensitivity(identity, "replace") == pytest.approx(math.sqrt(2), rel=1e-15)
+    # column j of the prefix sums has 8 - j ones; two columns differ in at most 7 entries
+    assert l1_sensitivity(prefix, "add-remove") == 8
+    assert l1_sensitivity(prefix, "replace") == 7
+    assert l2_sensitivity(prefix, "replace") == pytest.approx(math.sqrt(7), rel=1e-15)
+
+
+def test_replace_sees_through_a_large_common_offset():
+    R = np.random.default_rng(1).integers(-5, 6, (4, 30)) * 2.0**-20
+    shifted = R + 2.0**30
+    for sensitivity in (l1_sensitivity, l2_sensitivity):
+        assert sensitivity(shifted, "replace") == pytest.approx(
+            sensitivity(R, "replace"), rel=1e-12
+        )
+
+
+def test_blocks_cover_the_upper_triangle_once(monkeypatch):
+    monkeypatch.setattr(module, "BLOCK_BYTES", 8 * 7 * 2)
+    R = np.random.default_rng(2).standard_normal((3, 7))
+    seen = np.zeros((7, 7), dtype=int)
+    for start, stop, block in distance_blocks(R, norm="l2"):
+        assert block.shape == (stop - start, 7 - start)
+        seen[start:stop, start:] += 1
+    assert (seen[np.triu_indices(7)] == 1).all()
+    full = np.linalg.norm(R[:, :, None] - R[:, None, :], axis=0)
+    np.testing.assert_allclose(pairwise_distances(R, norm="l2"), full, atol=1e-15)
+    assert l2_sensitivity(R, "replace") == pytest.approx(full.max(), rel=1e-15)
+
+
+def test_one_cell_has_no_neighbour_to_be_replaced_by():
+    assert l1_sensitivity([[2.0], [1.0]], "replace") == l2_sensitivity([[2.0]], "replace") == 0
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        ([[math.inf]], "inf at row 0, column 0"),
+        (np.ones((2, 2, 2)), "non-empty matrix"),
+        (np.ones((0, 3)), "non-empty matrix"),
+        ([["a"]], "real numbers"),
+        ([[1j]], "real numbers"),
+    ],
+)
+def test_matrices_are_checked(matrix, message):
+    with pytest.raises(InvalidInputError, match=message):
+        l1_sensitivity(matrix, "replace")

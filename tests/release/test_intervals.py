@@ -1,0 +1,86 @@
+"""Intervals: closed forms of tails, and the share of simulated releases that they cover."""
+
+import math
+
+import numpy as np
+import pytest
+from fast_sampler import fast_sampler
+from scipy.stats import norm
+
+from pmldesign.designs.min_norm import factorize
+from pmldesign.mechanisms import mechanism
+from pmldesign.privacy.guarantees import ApproxDP, PureDP
+from pmldesign.release.intervals import half_widths, laplace_half_widths, moment_bound
+from pmldesign.release.noise.exact import exact_noise
+from pmldesign.strategies import baseline
+from pmldesign.workloads import parse_workload
+
+
+def tail_of_different(weights, h):
+    """P(|V| > h) by partial fractions, for different weights."""
+    total = 0.0
+    for i, a in enumerate(weights):
+        others = [a * a / (a * a - b * b) for j, b in enumerate(weights) if j != i]
+        total += math.prod(others) * math.exp(-h / a)
+    return total
+
+
+@pytest.mark.parametrize("miss", [0.5, 0.05, 1e-4])
+@pytest.mark.parametrize("weights", [[1.0], [3.0, 1.0], [1.0, 0.01], [5.0, 3.0, 2.0, 1.1, 0.3]])
+def test_half_widths_of_laplace_noise_match_partial_fractions(weights, miss):
+    (h,) = laplace_half_widths(np.array([weights]), miss)
+    assert math.isclose(tail_of_different(weights, h), miss, rel_tol=1e-6)
+    (bound,) = moment_bound(np.array([math.sqrt(2 * sum(w * w for w in weights))]), miss)
+    assert bound >= h
+
+
+def test_equal_weights_have_their_own_closed_form():
+    # two equal ones: P(|V| > h) = (1 + h / 2) e^-h;  400 of them are nearly Gaussian
+    (h,) = laplace_half_widths(np.ones((1, 2)), 0.05)
+    assert math.isclose((1 + h / 2) * math.exp(-h), 0.05, rel_tol=1e-7)
+    (h,) = laplace_half_widths(np.full((1, 400), 1 / math.sqrt(800)), 0.05)
+    assert math.isclose(h, norm.isf(0.025), rel_tol=2e-3)
+    assert laplace_half_widths(np.zeros((2, 3)), 0.05).tolist() == [0, 0]
+
+
+def released(guarantee, text="prefix:4*histogram:2", name=None):
+    queries = parse_workload(text)
+    strategy = factorize(queries).strategy if name is None else baseline(name, queries)
+    noise = "gaussian" if isinstance(guarantee, ApproxDP) else "laplace"
+    return exact_noise(mechanism(strategy, queries, guarantee=guarantee, noise=noise))
+
+
+@pytest.mark.parametrize("guarantee", [PureDP(1.0), ApproxDP(1.0, 1e-6)])
+def test_coverage_of_each_query_and_of_all_together(guarantee):
+    noisy, runs = released(guarantee), 100_000
+    m, r = noisy.mechanism.workload.shape[0], noisy.lattice.units.size
+    eta = fast_sampler(11)(noisy.mechanism.noise, noisy.scale, runs * r).reshape(runs, r)
+    errors = (eta * noisy.lattice.units) @ noisy.factorization.strategy.reconstruction(
+        noisy.mechanism.workload
+    ).T
+    covered = (np.abs(errors) <= half_widths(noisy, 0.95)).mean(axis=0)
+    assert 0.948 <= covered.min() <= covered.max() <= 0.952
+    together = half_widths(noisy, 0.95, simultaneous=True)
+    assert (np.abs(errors) <= together).all(axis=1).mean() >= 0.948
+    assert covered.shape == (m,)
+    assert (noisy.mechanism.noise == "gaussian") is isinstance(guarantee, ApproxDP)
+
+
+def test_the_level_must_be_a_probability():
+    with pytest.raises(ValueError, match="level must be in"):
+        half_widths(released(PureDP(1.0)), 1.0)
+
+
+def test_kinds_of_rows_of_products_have_the_same_laws(monkeypatch):
+    noisy = released(PureDP(1.0), text="prefix:4*histogram:2+histogram:4*total:2", name="tree")
+    exact = half_widths(noisy, 0.9)
+    monkeypatch.setattr("pmldesign.release.intervals.LARGEST_L", 100)
+    assert exact.size * noisy.lattice.units.size > 100
+    assert np.allclose(half_widths(noisy, 0.9), exact, rtol=1e-8)
+
+
+def test_large_workloads_get_the_bound(monkeypatch):
+    noisy = released(PureDP(1.0), text="prefix:6", name="tree")
+    exact = half_widths(noisy, 0.9)
+    monkeypatch.setattr("pmldesign.release.intervals.LARGEST_L", 0)
+    assert (half_widths(noisy, 0.9) >= exact).all()

@@ -1,0 +1,228 @@
+"""The ledger: no answer without its entry, never above the budget, exact composition."""
+
+import json
+import math
+import multiprocessing
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+
+from pmldesign.errors import FileError, InfeasibleError, InvalidInputError
+from pmldesign.mechanisms import mechanism
+from pmldesign.privacy.guarantees import PML, ApproxDP, PureDP
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.release.budget import Budget, cost_of, parse_budget
+from pmldesign.release.ledger import open_ledger
+from pmldesign.release.noise.exact import exact_noise
+from pmldesign.release.publish import release_tables
+from pmldesign.strategies import baseline
+from pmldesign.workloads import parse_workload
+
+QUERIES = parse_workload("prefix:4")
+GAUSSIAN = ApproxDP(0.5, 1e-7)
+BUDGET = Budget(1.0, 1e-6, 0.25)
+
+
+def made(guarantee, noise="auto"):
+    strategy = baseline("identity", QUERIES)
+    return mechanism(strategy, QUERIES, guarantee=guarantee, noise=noise)
+
+
+@pytest.fixture
+def data(tmp_path):
+    path = tmp_path / "counts.npy"
+    np.save(path, np.array([3, 1, 4, 1]))
+    return path
+
+
+def entries(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def affordable(data, ledger):
+    try:
+        release_tables(made(GAUSSIAN, "gaussian"), data, ledger=ledger, budget=BUDGET)
+    except InfeasibleError:
+        return False
+    return True
+
+
+def test_releases_are_paid_for_until_the_budget_is_spent(tmp_path, data):
+    ledger = tmp_path / "ledger.jsonl"
+    count = 0
+    while count < 20 and affordable(data, ledger):
+        count += 1
+    assert len(entries(ledger)) == 1 + count
+    assert 2 <= count < 20
+    # at 50 digits: what was spent keeps the promise, another release would not have
+    mu2 = sum(Fraction(entry["squared_ratio"]) for entry in entries(ledger)[1:])
+    with mpmath.workdps(50):
+        for times, kept in ((1, True), (Fraction(count + 1, count), False)):
+            mu = mpmath.sqrt(mpmath.mpf((mu2 * times).numerator) / (mu2 * times).denominator)
+            rest = mpmath.mpf(BUDGET.epsilon - BUDGET.pure)
+            x = rest / mu - mu / 2
+            delta = mpmath.ncdf(-x) - mpmath.e**rest * mpmath.ncdf(-x - mu)
+            assert (delta <= BUDGET.delta) is kept
+    release_tables(made(PureDP(0.25)), data, ledger=ledger)
+    with pytest.raises(InfeasibleError):
+        release_tables(made(PureDP(1e-3)), data, ledger=ledger)
+
+
+def test_the_whole_budget_can_be_spent_at_once(tmp_path, data):
+    for number, guarantee in enumerate((ApproxDP(1.0, 1e-6), PureDP(1.0))):
+        noise = "gaussian" if number == 0 else "laplace"
+        budget = Budget(1.0, 1e-6 if number == 0 else 0.0, float(number))
+        ledger = tmp_path / f"{number}.jsonl"
+        release_tables(made(guarantee, noise), data, ledger=ledger, budget=budget)
+        with pytest.raises(InfeasibleError):
+            release_tables(made(guarantee, noise), data, ledger=ledger)
+
+
+def test_costs_are_those_of_the_lattice():
+    noise = exact_noise(made(GAUSSIAN, "gaussian"))
+    ratio = cost_of(noise).squared_ratio
+    assert ratio == Fraction(noise.sensitivity) / Fraction(noise.continuous) ** 2
+    laplace = exact_noise(made(PureDP(0.7)))
+    assert Fraction(0.7) * (1 - Fraction(1, 2**50)) < cost_of(laplace).pure <= Fraction(0.7)
+
+
+def _one_release(path, data, results):
+    try:
+        release_tables(made(PureDP(1.0)), data, ledger=path)
+        results.put("published")
+    except InfeasibleError:
+        results.put("refused")
+
+
+def test_two_processes_do_not_overspend(tmp_path, data):
+    ledger = tmp_path / "ledger.jsonl"
+    noise = exact_noise(made(PureDP(1.0)))
+    with open_ledger(ledger, data=data, noise=noise, budget=Budget(1.0, 0.0, 1.0)):
+        pass
+    context = multiprocessing.get_context("fork")
+    results = context.Queue()
+    workers = [context.Process(target=_one_release, args=(ledger, data, results)) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    outcomes = [results.get(timeout=60) for _ in workers]
+    for worker in workers:
+        worker.join()
+    assert sorted(outcomes) == ["published", "refused", "refused", "refused"]
+    assert len(entries(ledger)) == 2
+
+
+def test_a_crash_after_the_entry_leaves_it_spent(tmp_path, data):
+    ledger = tmp_path / "ledger.jsonl"
+
+    def crash(*_):
+        # the entry is on the disk before any noise is drawn
+        assert len(entries(ledger)) == 2
+        raise RuntimeError("power cut")
+
+    with pytest.raises(RuntimeError, match="power cut"):
+        release_tables(
+            made(PureDP(1.0)), data, ledger=ledger, budget=Budget(1.0, 0.0, 1.0), sampler=crash
+        )
+    assert len(entries(ledger)) == 2
+    with pytest.raises(InfeasibleError):
+        release_tables(made(PureDP(1.0)), data, ledger=ledger)
+
+
+@pytest.mark.parametrize("step", ["manifest", "table"])
+def test_a_crash_between_noise_and_table_publishes_nothing(tmp_path, data, monkeypatch, step):
+    ledger, renamed = tmp_path / "ledger.jsonl", []
+
+    def crash(path, target):
+        renamed.append(target.name)
+        if len(renamed) == (1 if step == "manifest" else 2):
+            raise RuntimeError("power cut")
+        return rename(path, target)
+
+    rename = type(tmp_path).replace
+    monkeypatch.setattr(type(tmp_path), "replace", crash)
+    found = release_tables(made(PureDP(1.0)), data, ledger=ledger, budget=Budget(1.0, 0.0, 1.0))
+    with pytest.raises(RuntimeError, match="power cut"):
+        found.to_csv(tmp_path / "t.csv")
+    assert renamed == ["t.manifest.json", "t.csv"][: len(renamed)]
+    assert not (tmp_path / "t.csv").exists()
+    assert len(entries(ledger)) == 2
+
+
+def test_nothing_is_drawn_if_the_entry_cannot_be_written(tmp_path, data, monkeypatch):
+    def fail(_number):
+        raise OSError(28, "No space left on device")
+
+    drawn = []
+    monkeypatch.setattr("pmldesign.release.ledger.os.fsync", fail)
+    with pytest.raises(FileError, match="No space left"):
+        release_tables(
+            made(PureDP(1.0)),
+            data,
+            ledger=tmp_path / "l",
+            budget=Budget(1.0, 0.0, 1.0),
+            sampler=lambda *a: drawn.append(a),
+        )
+    assert not drawn
+
+
+def test_bad_data_cost_nothing_and_a_refusal_does_not_read_them(tmp_path, data):
+    ledger = tmp_path / "ledger.jsonl"
+    release_tables(made(PureDP(0.5)), data, ledger=ledger, budget=Budget(1.0, 0.0, 1.0))
+    np.save(data, np.array([3, 1, -4, 1]))
+    with pytest.raises(InvalidInputError, match="has -4"):
+        release_tables(made(PureDP(0.5)), data, ledger=ledger)
+    assert len(entries(ledger)) == 2
+    data.unlink()
+    with pytest.raises(InfeasibleError):  # not a complaint about the missing file
+        release_tables(made(PureDP(0.6)), data, ledger=ledger)
+
+
+@pytest.mark.parametrize("damage", ['{"release": "x", "pure"', "[1]\n", "{}\n", "\x00\n"])
+def test_a_torn_line_refuses(tmp_path, data, damage):
+    ledger = tmp_path / "ledger.jsonl"
+    release_tables(made(PureDP(0.1)), data, ledger=ledger, budget=Budget(1.0, 0.0, 1.0))
+    with ledger.open("a") as handle:
+        handle.write(damage)
+    before = ledger.read_bytes()
+    with pytest.raises(FileError, match="damaged"):
+        release_tables(made(PureDP(0.1)), data, ledger=ledger)
+    assert ledger.read_bytes() == before
+
+
+def test_other_data_budgets_units_and_guarantees_are_refused(tmp_path, data):
+    ledger = tmp_path / "ledger.jsonl"
+    with pytest.raises(InvalidInputError, match="new ledger; give --budget"):
+        release_tables(made(PureDP(0.1)), data, ledger=ledger)
+    assert not ledger.exists()
+    release_tables(made(PureDP(0.1)), data, ledger=ledger, budget=Budget(1.0, 0.0, 1.0))
+    with pytest.raises(InvalidInputError, match="fixed beforehand"):
+        release_tables(made(PureDP(0.1)), data, ledger=ledger, budget=Budget(2.0, 0.0, 2.0))
+    other = tmp_path / "other.npy"
+    np.save(other, np.array([3, 1, 4, 1]))
+    with pytest.raises(InvalidInputError, match="is about"):
+        release_tables(made(PureDP(0.1)), other, ledger=ledger)
+    with pytest.raises(InvalidInputError, match="a ledger for each"):
+        release_tables(made(PureDP(0.1, Neighbours.REPLACE)), data, ledger=ledger)
+    with pytest.raises(InvalidInputError, match="path"):
+        release_tables(made(PureDP(0.1)), [3, 1, 4, 1], ledger=ledger)
+    with pytest.raises(InvalidInputError, match="needs a ledger"):
+        release_tables(made(PureDP(0.1)), data, budget=Budget(1.0, 0.0, 1.0))
+    pml = tmp_path / "pml.jsonl"
+    with pytest.raises(InvalidInputError, match="does not add up"):
+        release_tables(made(PML(0.5, 0.2)), data, ledger=pml, budget=Budget(1.0, 0.0, 1.0))
+    assert not pml.exists()
+
+
+def test_budgets_are_written_as_text():
+    assert parse_budget("epsilon=3, delta=1e-6") == Budget(3.0, 1e-6, 0.0)
+    assert parse_budget("epsilon=3") == Budget(3.0, 0.0, 3.0)
+    assert parse_budget("epsilon=3,delta=1e-6,pure=1") == Budget(3.0, 1e-6, 1.0)
+    for text in ("", "3", "epsilon=x", "epsilon=1,epsilon=1", "epsilon=nan", "delta=0.1"):
+        with pytest.raises(InvalidInputError):
+            parse_budget(text)
+    for text in ("epsilon=-1", "epsilon=1,delta=1", "epsilon=1,pure=2"):
+        with pytest.raises(InvalidInputError, match="of --budget"):
+            parse_budget(text)
+    assert math.isclose(parse_budget("epsilon=1e-3").pure, 1e-3)

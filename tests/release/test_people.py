@@ -1,0 +1,232 @@
+"""From people to counts: every value in its cell, bad data refused by row and column."""
+
+import json
+
+import narwhals as nw
+import numpy as np
+import polars as pl
+import pytest
+
+from pmldesign.errors import FileError, InvalidInputError
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.release.people import people
+from pmldesign.release.people.drafts import draft_schema
+from pmldesign.release.people.histogram import count_people, read_histogram
+from pmldesign.release.people.queries import parse_queries
+from pmldesign.release.people.schema import as_schema, read_schema
+
+SCHEMA = {
+    "attributes": [
+        {"name": "sex", "keys": ["F", "M"]},
+        {"name": "age", "cuts": [0, 18, 35, 120]},
+    ]
+}
+THREE_LARGE = [{"name": name, "cuts": list(range(300))} for name in "abc"]
+ROWS = [("F", "17"), ("M", "18"), ("M", "34.9"), ("F", "0"), ("M", "119")]
+
+
+def write(path, rows, header="sex,age"):
+    path.write_text("\n".join([header, *[",".join(row) for row in rows]]) + "\n")
+    return path
+
+
+def test_rows_are_counted_in_their_cells(tmp_path, monkeypatch):
+    expected = [2, 0, 0, 0, 2, 1]  # F x 3 bins, M x 3 bins
+    path = write(tmp_path / "people.csv", ROWS)
+    schema = as_schema(SCHEMA)
+    assert count_people(path, schema).tolist() == expected
+    monkeypatch.setattr(people, "BATCH", 2)  # batches do not matter
+    frame = pl.DataFrame(
+        {"age": [float(a) for _, a in ROWS], "extra": 0, "sex": [s for s, _ in ROWS]}
+    )
+    assert count_people(frame, schema).tolist() == expected
+    assert count_people(nw.from_native(frame), schema).tolist() == expected
+    frame.write_parquet(tmp_path / "people.parquet")
+    frame.write_ipc(tmp_path / "people.arrow")
+    for name in ("people.parquet", "people.arrow"):
+        assert count_people(tmp_path / name, schema).tolist() == expected
+
+
+def test_the_histogram_is_that_of_a_plain_loop(tmp_path):
+    generator = np.random.default_rng(3)
+    ages, sexes = generator.uniform(0, 120, 500), generator.choice(["F", "M"], 500)
+    counts = np.zeros((2, 3), dtype=int)
+    for sex, age in zip(sexes, ages, strict=True):
+        counts["FM".index(sex), 0 if age < 18 else 1 if age < 35 else 2] += 1
+    frame = pl.DataFrame({"sex": sexes, "age": ages})
+    frame.write_csv(tmp_path / "people.csv")
+    for data in (frame, tmp_path / "people.csv"):
+        assert (count_people(data, as_schema(SCHEMA)) == counts.ravel()).all()
+
+
+@pytest.mark.parametrize("cut", [0.1, 0.30000000000000004, 1e-300, 123456789.123456789])
+def test_cuts_are_exact_at_their_ends(tmp_path, cut):
+    content = {"attributes": [{"name": "x", "cuts": [-1.5, cut, 1e9]}]}
+    values = [-1.5, np.nextafter(cut, -1), cut, np.nextafter(cut, 1e9), np.nextafter(1e9, 0)]
+    frame = pl.DataFrame({"x": values})
+    frame.write_parquet(tmp_path / "x.parquet")
+    (tmp_path / "x.csv").write_text("x\n" + "\n".join(map(repr, map(float, values))))
+    for data in (frame, tmp_path / "x.parquet", tmp_path / "x.csv"):
+        assert count_people(data, as_schema(content)).tolist() == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([("F", "3"), ("X", "3")], "row 2, column 'sex': 'X' is none of the keys F, M"),
+        ([("F", "3"), ("M", "120")], r"row 2, column 'age': '120' is outside \[0, 120\)"),
+        ([("F", "3"), ("M", "-1"), ("X", "1")], "row 2, column 'age'"),
+        ([("F", "old")], "row 1, column 'age': 'old' is not a number"),
+        ([("F", "nan")], "row 1, column 'age': 'nan' is outside"),
+        ([("", "3")], "row 1, column 'sex': there is no value"),
+    ],
+)
+def test_bad_values_are_refused_by_row_and_column(tmp_path, rows, message):
+    with pytest.raises(InvalidInputError, match=message):
+        count_people(write(tmp_path / "people.csv", rows), as_schema(SCHEMA))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "empty"),
+        ("sex,age\nF,1,2\n", "damaged or no table"),
+        ('sex,age\n"F,1\n', "damaged or no table"),
+    ],
+)
+def test_damaged_files_are_refused_in_one_line(tmp_path, text, message):
+    (tmp_path / "people.csv").write_text(text)
+    with pytest.raises(FileError, match=message) as error:
+        count_people(tmp_path / "people.csv", as_schema(SCHEMA))
+    assert "\n" not in str(error.value)
+
+
+def test_a_missing_column_and_a_missing_file_are_named(tmp_path):
+    path = write(tmp_path / "people.csv", [("F", "1")], header="sex,years")
+    with pytest.raises(InvalidInputError, match="no column 'age'; columns are sex, years"):
+        count_people(path, as_schema(SCHEMA))
+    with pytest.raises(FileError, match="no such file"):
+        count_people(tmp_path / "nobody.csv", as_schema(SCHEMA))
+    with pytest.raises(InvalidInputError, match="data frame, got list"):
+        count_people([1, 2], as_schema(SCHEMA))
+
+
+def test_other_values_get_a_key_or_are_dropped(tmp_path):
+    path = write(tmp_path / "people.csv", [("F", "3"), ("X", "200"), ("", "1")])
+    content = {
+        "attributes": [
+            {"name": "sex", "keys": ["F", "M"], "outside": "other"},
+            {"name": "age", "cuts": [0, 120], "outside": "drop"},
+        ]
+    }
+    schema = as_schema(content)
+    assert schema.sizes == (3, 1)
+    assert count_people(path, schema).tolist() == [1, 0, 1]
+    schema.require_release(Neighbours.ADD_REMOVE)
+    with pytest.raises(InvalidInputError, match="depend on the data"):
+        schema.require_release(Neighbours.REPLACE)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"attributes": []}, "no attributes"),
+        ({"attributes": 3}, 'needs "attributes"'),
+        ({"attributs": 1}, "'attributs'; known are"),
+        ({"rows_per_person": 0}, "rows_per_person must be a whole number"),
+        ({"attributes": [{"name": "a"}]}, 'either "keys" or "cuts"'),
+        ({"attributes": [{"name": "a*b", "keys": [1]}]}, "a name is printable"),
+        ({"attributes": [{"name": "a", "keys": []}]}, "at least one key"),
+        ({"attributes": [{"name": "a", "keys": [1, "1"]}]}, "different"),
+        ({"attributes": [{"name": "a", "keys": ["*"]}]}, "different printable"),
+        ({"attributes": [{"name": "a", "cuts": [1, 1]}]}, "must increase"),
+        ({"attributes": [{"name": "a", "cuts": [True, 2]}]}, "two numbers"),
+        ({"attributes": [{"name": "a", "keys": [1], "outside": 3}]}, "outside must be"),
+        ({"attributes": [{"name": "a", "keys": [1]}] * 2}, "occurs twice"),
+        ({"attributes": THREE_LARGE}, "cells, more than"),
+    ],
+)
+def test_wrong_schemas_are_refused(change, message):
+    with pytest.raises(InvalidInputError, match=message):
+        as_schema({**SCHEMA, **change})
+
+
+def test_a_draft_is_refused_until_it_is_reviewed(tmp_path):
+    generator = np.random.default_rng(1)
+    rows = [(str(generator.choice(["F", "M"])), f"{a:.1f}") for a in generator.uniform(3, 97, 200)]
+    path = write(tmp_path / "people.csv", rows)
+    draft = draft_schema(path)
+    assert draft["attributes"][0] == {"name": "sex", "keys": ["F", "M"]}
+    assert draft["attributes"][1]["cuts"] == [*range(0, 101, 10)]
+    schema = as_schema(draft)
+    with pytest.raises(InvalidInputError, match="draft"):
+        schema.require_release(Neighbours.ADD_REMOVE)
+    assert count_people(path, schema).sum() == 200
+    del draft["reviewed"]
+    (tmp_path / "schema.json").write_text(json.dumps(draft))
+    read_schema(tmp_path / "schema.json").require_release(Neighbours.REPLACE)
+    (tmp_path / "schema.json").write_text("{")
+    with pytest.raises(FileError, match="not JSON"):
+        read_schema(tmp_path / "schema.json")
+
+
+def test_queries_by_name_are_those_of_sums_over_the_other_attributes():
+    schema = as_schema(
+        {"attributes": [*SCHEMA["attributes"], {"name": "region", "keys": ["N", "S"]}]}
+    )
+    x = np.random.default_rng(2).integers(0, 99, (2, 3, 2))
+    queries = parse_queries("region*sex + age:prefix + total + age:all-range*sex", schema)
+    answers = queries.workload.matvec(x.ravel().astype(float))
+    ranges = [x[:, a:b, :].sum(axis=(1, 2)) for a in range(3) for b in range(a + 1, 4)]
+    expected = [x.sum(1).ravel(), x.sum((0, 2)).cumsum(), [x.sum()], np.array(ranges).T.ravel()]
+    assert answers.tolist() == np.concatenate(expected).tolist()
+    labels = queries.labels()
+    rows = list(zip(*labels.values(), strict=True))
+    assert labels.keys() == {"sex", "age", "region"}
+    assert rows[:5] == [
+        ("F", "*", "N"),
+        ("F", "*", "S"),
+        ("M", "*", "N"),
+        ("M", "*", "S"),
+        ("*", "[0, 18)", "*"),
+    ]
+    assert rows[5:8] == [("*", "[0, 35)", "*"), ("*", "*", "*"), ("*", "*", "*")]
+    assert rows[9] == ("F", "[0, 35)", "*")
+    assert len(rows) == len(answers)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("sexx", "did you mean 'sex'"),
+        ("sex*sex", "named twice"),
+        ("age:haar", "none of histogram"),
+        ("age:window", "takes 2 sizes"),
+        ("sex*", "no attribute ''"),
+    ],
+)
+def test_wrong_queries_are_refused(text, message):
+    with pytest.raises(InvalidInputError, match=message):
+        assert parse_queries(text, as_schema(SCHEMA)).workload
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        ([1, -2, 3], "cell 1 .* has -2"),
+        ([1, 2.5, 3], "cell 1 .* has 2.5"),
+        ([1, np.nan, 3], "cell 1 .* has nan"),
+        ([1, 2], "of 3 counts"),
+        ([2**52, 2**52, 1], r"2\^53"),
+        (["a", "b", "c"], "entries of type"),
+    ],
+)
+def test_wrong_histograms_are_refused(counts, message):
+    with pytest.raises(InvalidInputError, match=message):
+        read_histogram(np.array(counts), 3)
+
+
+def test_a_histogram_may_be_a_row_a_column_or_a_file(tmp_path):
+    (tmp_path / "x.csv").write_text("3\n0\n5\n")
+    for data in (tmp_path / "x.csv", [3, 0, 5], np.array([[3, 0, 5]])):
+        assert read_histogram(data, 3).tolist() == [3, 0, 5]

@@ -1,0 +1,173 @@
+"""Non-negative and whole numbers, and quantiles: consistent, no worse than clamping, covered."""
+
+import numpy as np
+import polars as pl
+import pytest
+from fast_sampler import fast_sampler, no_noise
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.optimize import nnls
+
+from pmldesign.designs.min_norm import factorize
+from pmldesign.errors import InvalidInputError
+from pmldesign.mechanisms import mechanism
+from pmldesign.privacy.guarantees import ApproxDP, PureDP
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.release.people.queries import parse_queries
+from pmldesign.release.people.schema import as_schema
+from pmldesign.release.plan import prepare
+from pmldesign.release.post_processing import (
+    adds_cells,
+    cut_intervals,
+    nonnegative_cells,
+    whole_cells,
+)
+from pmldesign.release.publish import release_tables
+from pmldesign.release.quantiles import parse_quantiles
+from pmldesign.workloads import DenseWorkload, parse_workload
+
+SCHEMA = as_schema(
+    {
+        "attributes": [
+            {"name": "sex", "keys": ["F", "M"]},
+            {"name": "age", "cuts": list(range(0, 101, 10))},
+        ]
+    }
+)
+
+
+def plan_for(text, guarantee, **options):
+    queries = parse_queries(text, SCHEMA).workload
+    found = factorize(queries, neighbours=guarantee.neighbours)
+    made = mechanism(found.strategy, queries, guarantee=guarantee, noise="laplace")
+    return prepare(made, schema=SCHEMA, **options)
+
+
+def test_the_program_is_solved_as_by_an_active_set_method():
+    generator = np.random.default_rng(0)
+    queries = DenseWorkload(generator.integers(-1, 2, (12, 6)).astype(float))
+    for _ in range(5):
+        cells, spreads = generator.normal(0, 3, 6), generator.uniform(0.5, 2, 12)
+        mine = nonnegative_cells(queries, cells, spreads)
+        weighted = queries.to_dense() / spreads[:, None]
+        exact, _ = nnls(weighted, queries.matvec(cells) / spreads)
+        assert np.allclose(mine, exact, atol=1e-3)
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_post_processing_is_consistent_and_no_worse_than_clamping(neighbours):
+    plan = plan_for("sex*age + sex", PureDP(0.5, neighbours), nonnegative=True, integers=True)
+    histogram = np.array([0, 0, 0, 1, 0, 40, 60, 2, 0, 0] * 2)
+    queries = plan.noise.mechanism.workload
+    whole = getattr(queries, "workload", queries)
+    truth = whole.matvec(histogram.astype(float))
+    sample, errors = fast_sampler(3), np.zeros(2)
+    for _ in range(40):
+        table = plan.publish(histogram, sample).table
+        assert (table.estimate >= 0).all()
+        assert (table.estimate == np.rint(table.estimate)).all()
+        assert table.estimate[:10].sum() == table.estimate[20]
+        assert (table.lower <= table.estimate).all()
+        assert (table.estimate <= table.upper).all()
+        if neighbours is Neighbours.REPLACE:
+            assert table.estimate[20:].sum() == histogram.sum()
+        errors[0] += ((table.estimate - truth) ** 2).sum()
+    sample = fast_sampler(3)
+    for _ in range(40):
+        y = plan.noise.measure(histogram, sampler=sample)
+        cells = plan.noise.lattice.estimator.estimate(y)
+        if neighbours is Neighbours.REPLACE:
+            cells += histogram.sum() / 20 - cells.mean()
+        errors[1] += ((whole.matvec(np.maximum(cells, 0)) - truth) ** 2).sum()
+    assert errors[0] < errors[1]
+
+
+def test_intervals_stay_valid_after_post_processing():
+    plan = plan_for("sex*age + sex", PureDP(0.5), nonnegative=True, integers=True)
+    histogram = np.array([0, 0, 0, 1, 0, 40, 60, 2, 0, 0] * 2)
+    truth = plan.noise.mechanism.workload.matvec(histogram.astype(float))
+    sample, runs = fast_sampler(6), 100
+    tables = [plan.publish(histogram, sample).table for _ in range(runs)]
+    inside = np.array([(t.lower <= truth) & (truth <= t.upper) for t in tables])
+    assert inside.mean() > 0.95 - 5 * np.sqrt(0.05 * 0.95 / (runs * 4))
+
+
+@given(arrays(float, st.integers(1, 30), elements=st.floats(0, 1e6)))
+def test_whole_cells_round_every_running_sum(cells):
+    whole = whole_cells(cells)
+    assert (whole >= 0).all()
+    assert (whole == np.rint(whole)).all()
+    assert np.abs(np.cumsum(whole) - np.cumsum(cells)).max() <= 0.5 + 1e-6
+
+
+def test_cut_intervals_hold_the_estimate():
+    lower, upper = cut_intervals(
+        np.array([-3.5, -9.0, 2.2]),
+        np.array([4.5, -2.0, 3.9]),
+        np.array([1.0, 0.0, 5.0]),
+        nonnegative=True,
+        whole=True,
+    )
+    assert lower.tolist() == [0, 0, 3]
+    assert upper.tolist() == [4, 0, 5]
+
+
+def test_only_sums_of_cells_are_known_to_be_non_negative():
+    assert adds_cells(parse_workload("prefix:4*histogram:2+histogram:4*total:2"))
+    assert adds_cells(parse_workload("marginals:2,3,ways=1"))
+    assert not adds_cells(parse_workload("haar:4"))
+    assert not adds_cells(parse_workload("prefix:4*haar:4"))
+
+
+def test_quantiles_without_noise_are_those_of_the_data():
+    ages = [5] * 30 + [25] * 30 + [70] * 41
+    people = pl.DataFrame({"sex": ["F", "M"] * 50 + ["F"], "age": ages})
+    queries = parse_queries("sex*age", SCHEMA).workload
+    for neighbours in Neighbours:
+        made = mechanism(
+            factorize(queries, neighbours=neighbours).strategy,
+            queries,
+            guarantee=ApproxDP(1.0, 1e-6, neighbours),
+        )
+        found = release_tables(
+            made,
+            people,
+            schema=SCHEMA,
+            sampler=no_noise,
+            quantiles={"age": [0.1, 0.5, 0.6, 0.99]},
+        )
+        estimates = [row["estimate"] for row in found.quantiles]
+        assert estimates == ["[0, 10)", "[20, 30)", "[70, 80)", "[70, 80)"]
+
+
+def test_bands_cover_the_quantiles():
+    plan = plan_for("sex*age", PureDP(0.3), quantiles={"age": [0.5]})
+    histogram = np.tile([8, 9, 7, 12, 10, 11, 8, 9, 13, 10], 2)
+    running = np.cumsum(histogram[:10])
+    truth = SCHEMA.attributes[1].labels[int(np.argmax(running >= running[-1] / 2))]
+    order = {label: number for number, label in enumerate(SCHEMA.attributes[1].labels)}
+    sample, hits, widths = fast_sampler(2), 0, 0
+    for _ in range(300):
+        (row,) = plan.publish(histogram, sample).quantiles
+        low, mid, high = (order[row[key]] for key in ("lower", "estimate", "upper"))
+        assert low <= mid <= high
+        hits += low <= order[truth] <= high
+        widths += high - low
+    assert hits / 300 > 0.95 - 4 * np.sqrt(0.05 * 0.95 / 300)
+    assert widths > 0
+
+
+def test_quantiles_that_cannot_be_told_are_refused():
+    with pytest.raises(InvalidInputError, match="does not tell 'age'"):
+        plan_for("sex", PureDP(1.0), quantiles={"age": [0.5]})
+    with pytest.raises(InvalidInputError, match="no attribute 'ages'"):
+        plan_for("sex", PureDP(1.0), quantiles={"ages": [0.5]})
+    queries = parse_workload("prefix:4")
+    made = mechanism(factorize(queries).strategy, queries, guarantee=PureDP(1.0))
+    with pytest.raises(InvalidInputError, match="need a schema"):
+        prepare(made, quantiles={"age": [0.5]})
+    for text in ("age", "age=", "age=1.5", "age=x", "age=0.5,"):
+        with pytest.raises(InvalidInputError, match="is written as"):
+            parse_quantiles(text)
+    assert parse_quantiles("age = 0.25,0.5") == ("age", (0.25, 0.5))

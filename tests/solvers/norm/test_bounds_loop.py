@@ -1,0 +1,48 @@
+from itertools import count
+
+import pytest
+
+from pmldesign_solvers.norm.bounds_loop import CLOSER, PATIENCE, Search, best_lower
+from pmldesign_solvers.norm.options import SolverOptions
+from pmldesign_solvers.norm.solution import Bounds, Status
+
+
+def bounds(*pairs):
+    return iter([Bounds(lower, upper) for lower, upper in pairs])
+
+
+def search(candidates, **options):
+    return Search(candidates, SolverOptions(**options), 0.0)
+
+
+def test_the_best_of_each_side_is_kept_whoever_offers_it():
+    both = search(bounds((1.0, 3.0), (2.0, 9.0), (0.5, 2.5)), rel_gap=0.25)
+    assert both.run() is Status.OPTIMAL
+    assert (both.lower.lower, both.upper.upper, both.steps) == (2.0, 2.5, 3)
+
+
+@pytest.mark.parametrize(("closer", "steps"), [(1.0, 1), (CLOSER, 2)])
+def test_a_search_that_aims_closer_goes_on(closer, steps):
+    both = search(bounds((1.0, 1.1), (1.0, 1.05)), rel_gap=0.1 * (1 + 1e-9))
+    assert both.run(closer) is Status.OPTIMAL
+    assert both.steps == steps
+
+
+def test_limits_name_themselves():
+    assert search(bounds((1.0, 2.0)), max_steps=1).run() is Status.ITERATION_LIMIT
+    assert search(bounds((1.0, 2.0)), time_limit=0.0).run() is Status.TIME_LIMIT
+    assert search(bounds((1.0, 2.0))).run() is Status.STALLED  # nothing more is offered
+    endless = search(Bounds(1.0, 2.0) for _ in count())
+    assert endless.run() is Status.STALLED
+    assert endless.steps == 1 + PATIENCE
+
+
+def test_a_search_inside_another_one_hands_on_ctrl_c():
+    def interrupted():
+        yield Bounds(1.0, 2.0)
+        raise KeyboardInterrupt
+
+    assert search(interrupted()).run() is Status.INTERRUPTED
+    with pytest.raises(KeyboardInterrupt):
+        best_lower(interrupted(), 1e-6, 10)
+    assert best_lower(bounds((1.0, 3.0), (2.0, 9.0)), 1e-6, 2).lower == 2.0

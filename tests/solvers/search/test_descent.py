@@ -1,0 +1,129 @@
+import numpy as np
+import pytest
+from l1_checks import assert_sound, baselines, exact_error
+
+from pmldesign.workloads import parse_workload
+from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.search.laplace import solve
+from pmldesign_solvers.search.laplace_noise import AddRemoveL1, Leakage, ReplaceL1
+from pmldesign_solvers.search.solution import L1Status
+
+
+@pytest.mark.parametrize("rule", [AddRemoveL1(1.0), ReplaceL1(1.0)])
+def test_permuted_cells_have_the_same_error(rule):
+    A = np.tril(np.ones((10, 10)))
+    permutation = np.random.default_rng(2).permutation(10)
+    errors = [
+        solve(DenseOperator(np.ascontiguousarray(matrix)), 2, scale=rule, restarts=2).error
+        for matrix in (A, A[:, permutation])
+    ]
+    assert errors[1] == pytest.approx(errors[0], rel=1e-4)
+
+
+def test_equal_and_empty_cells_are_merged():
+    A = np.tril(np.ones((4, 4)))
+    wide = np.hstack([A[:, [0, 1, 1, 2, 3, 3]], np.zeros((4, 2))])
+    single = solve(DenseOperator(A), 2, scale=AddRemoveL1(1.0), restarts=2)
+    merged = solve(DenseOperator(wide), 2, scale=AddRemoveL1(1.0), restarts=2)
+    assert merged.error == pytest.approx(single.error, rel=1e-9)
+    assert_sound(merged, wide, AddRemoveL1(1.0))
+    # where the total is public, a record may move to the empty cells
+    public = solve(DenseOperator(wide), 2, scale=ReplaceL1(1.0), restarts=2)
+    assert_sound(public, wide, ReplaceL1(1.0))
+    padded = np.hstack([A, np.zeros((4, 1))])
+    same = solve(DenseOperator(padded), 2, scale=ReplaceL1(1.0), restarts=2)
+    assert public.error == pytest.approx(same.error, rel=1e-6)
+    leakage = Leakage(1.0, np.full(8, 0.1))
+    assert_sound(solve(DenseOperator(wide), 2, scale=leakage, restarts=1), wide, leakage)
+
+
+def test_fewer_queries_than_cells():
+    A = np.array([[1.0, 1, 0, 0, 1], [0, 1, 1, 0, 0]])
+    for rule in (AddRemoveL1(1.0), ReplaceL1(1.0)):
+        solution = solve(DenseOperator(A), 2, scale=rule, starts={"workload": A}, restarts=2)
+        assert_sound(solution, A, rule)
+        assert solution.error <= exact_error(A, A, rule) * (1 + 1e-9)
+
+
+def test_non_negative_strategies_of_a_public_total_are_no_restriction():
+    workload = parse_workload("prefix:6")
+    A, rule = workload.to_dense(), ReplaceL1(1.0)
+    signed = solve(workload, 2, scale=rule, restarts=1)
+    shifted = solve(workload, 2, scale=rule, signed=False, restarts=1)
+    assert shifted.strategy.min() >= 0
+    assert shifted.error == signed.error
+    centred = shifted.strategy - shifted.strategy.mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(centred, signed.strategy, atol=1e-12)
+    assert exact_error(A, shifted.strategy, rule) == pytest.approx(signed.error, rel=3e-6)
+
+
+def test_the_same_seed_gives_the_same_strategy():
+    workload = parse_workload("prefix:6")
+    runs = [solve(workload, 2, scale=ReplaceL1(1.0), restarts=2, seed=3) for _ in range(2)]
+    np.testing.assert_array_equal(runs[0].strategy, runs[1].strategy)
+    assert runs[0].starts == runs[1].starts
+
+
+@pytest.mark.parametrize("rule", [AddRemoveL1(1.0), ReplaceL1(1.0)])
+def test_no_time_at_all_still_gives_the_best_start(rule):
+    workload = parse_workload("prefix:16")
+    starts = baselines(workload)
+    A = workload.to_dense()
+    solution = solve(workload, 2, scale=rule, starts=starts, time_limit=0.0)
+    assert solution.status is L1Status.TIME_LIMIT
+    assert_sound(solution, A, rule)
+    for R in starts.values():
+        assert solution.error <= exact_error(A, R, rule) * (1 + 1e-9)
+
+
+def test_interruption_keeps_the_best():
+    workload = parse_workload("prefix:32")
+    seen = []
+
+    def stop(step):
+        seen.append(step)
+        if step.number == 3:
+            raise KeyboardInterrupt
+
+    solution = solve(workload, 2, scale=AddRemoveL1(1.0), callback=stop)
+    assert solution.status is L1Status.INTERRUPTED
+    assert [step.number for step in seen] == [1, 2, 3]
+    assert solution.error == seen[-1].error < 26
+    assert_sound(solution, workload.to_dense(), AddRemoveL1(1.0))
+
+
+def test_interruption_of_a_descent_keeps_its_progress(monkeypatch):
+    workload = parse_workload("prefix:16")
+    calls = 0
+    gram = type(workload).gram
+
+    def interrupting(self, weights):
+        nonlocal calls
+        calls += 1
+        if calls == 12:  # one call for every evaluation at p = 4; the tents are for p = 2
+            raise KeyboardInterrupt
+        return gram(self, weights)
+
+    monkeypatch.setattr(type(workload), "gram", interrupting)
+    solution = solve(workload, 4, scale=AddRemoveL1(1.0))
+    assert solution.status is L1Status.INTERRUPTED
+    followed = [start for start in solution.starts if start.after < start.before]
+    assert "tents" in followed[0].name
+    assert len(followed) == 2
+    assert solution.error < followed[1].before
+    assert not followed[1].settled
+
+
+def test_arguments_are_checked():
+    operator = DenseOperator(np.eye(3))
+    rule = AddRemoveL1(1.0)
+    with pytest.raises(ValueError, match=r"p must be in \[2, inf\], got 1"):
+        solve(operator, 1, scale=rule)
+    with pytest.raises(ValueError, match="without measuring anything"):
+        solve(DenseOperator(np.zeros((2, 3))), 2, scale=rule)
+    with pytest.raises(ValueError, match="without measuring anything"):
+        solve(DenseOperator(np.ones((2, 3))), 2, scale=ReplaceL1(1.0))
+    with pytest.raises(ValueError, match="start 'a' must have 3 columns"):
+        solve(operator, 2, scale=rule, starts={"a": np.eye(2)})
+    with pytest.raises(ValueError, match="negative entries"):
+        solve(operator, 2, scale=rule, signed=False, starts={"a": -np.eye(3)})

@@ -1,0 +1,198 @@
+"""The matrix that a strategy stands for, to 60 digits, from the arrays that it is made of.
+
+Nothing here is shared with the package: sums, products, roots and Cholesky factors are those of
+mpmath, and every float64 number counts as the rational number that it is.
+"""
+
+import itertools
+import math
+
+import mpmath
+import numpy as np
+
+from pmldesign.strategies import (
+    BlockStrategy,
+    IdentityAndRows,
+    MarginalsStrategy,
+    ProductStrategy,
+    PublicTotal,
+    PublicTotalStrategy,
+    RegularStrategy,
+    Strategy,
+    StreamStrategy,
+    TablesStrategy,
+    WeightedTablesStrategy,
+)
+from pmldesign.strategies.baselines.queries import QueriesStrategy
+from pmldesign.strategies.baselines.regular import CentredStrategy
+from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy
+
+mpmath.mp.dps = 60
+
+
+def real(matrix):
+    """An array of mpmath numbers, shape (r, n)."""
+    values = np.asarray(matrix, dtype=np.float64)
+    numbers = [mpmath.mpf(value) for value in values.ravel().tolist()]
+    return np.array(numbers, dtype=object).reshape(values.shape)
+
+
+def centred(rows):
+    return np.array([row - sum(row) / len(row) for row in rows], dtype=object)
+
+
+def kron(matrices):
+    product = real([[1.0]])
+    for matrix in matrices:
+        product = np.array([np.outer(a, b).ravel() for a in product for b in matrix], dtype=object)
+    return product
+
+
+def contrast_rows(n):
+    """H, shape (n - 1, n)."""
+    rows = real(np.zeros((n - 1, n)))
+    for k in range(1, n):
+        rows[k - 1, :k] = 1 / mpmath.sqrt(k * (k + 1))
+        rows[k - 1, k] = -k / mpmath.sqrt(k * (k + 1))
+    return rows
+
+
+def table_rows(sizes, subset):
+    """The table over some attributes."""
+    ones = [real(np.eye(n)) if i in subset else real(np.ones((1, n))) for i, n in enumerate(sizes)]
+    return kron(ones)
+
+
+def of_product(strategy):
+    rows = kron([exact_rows(factor) for factor in strategy.factors])
+    if strategy.weights is None:
+        return rows
+    roots = np.array([mpmath.sqrt(w) for w in strategy.weights.tolist()], dtype=object)
+    return roots[:, None] * rows
+
+
+def of_blocks(strategy):
+    rows = []
+    for place in itertools.product(*(range(len(basis)) for basis in strategy.bases)):
+        block = int(strategy.combinations[place])
+        if block >= 0:
+            parts = [real(basis)[:, [k]].T for basis, k in zip(strategy.bases, place, strict=True)]
+            parts.insert(strategy.index, exact_rows(strategy.blocks[block]))
+            rows.append(kron(parts))
+    return np.concatenate(rows)
+
+
+def of_marginals(strategy):
+    rows = []
+    for residual, precision in zip(strategy.residuals, strategy.precisions.tolist(), strict=True):
+        parts = [
+            mpmath.sqrt(n) * contrast_rows(n) if i in residual else real(np.ones((1, n)))
+            for i, n in enumerate(strategy.sizes)
+        ]
+        rows.append(mpmath.sqrt(precision) * kron(parts))
+    return np.concatenate(rows)
+
+
+def of_weighted(strategy):
+    parts = zip(strategy.subsets, strategy.weights.tolist(), strict=True)
+    rows = np.concatenate([mpmath.mpf(w) * table_rows(strategy.sizes, s) for s, w in parts])
+    return centred(rows) if strategy.public_total else rows
+
+
+def of_tables(strategy):
+    rows = []
+    for sector in strategy.sectors:
+        products = []
+        for members in sector.sets:
+            for modes in itertools.product(*(range(strategy.features[i]) for i in members)):
+                chosen = dict(zip(members, modes, strict=True))
+                parts = [
+                    _coordinates(strategy, sector, chosen, i) for i in range(len(strategy.sizes))
+                ]
+                part = kron(parts)
+                products.append(centred(part) if strategy.public else part)
+        square = mpmath.matrix(sector.matrix.tolist())
+        factor = mpmath.cholesky(square)
+        for k in range(len(products)):
+            rows.append(sum(factor[x, k] * products[x] for x in range(k, len(products))))
+    return np.concatenate(rows)
+
+
+def _coordinates(strategy, sector, chosen, i):
+    n = strategy.sizes[i]
+    if i in sector.plain:
+        return contrast_rows(n) * mpmath.sqrt(mpmath.mpf(n) / (n - 1))
+    if i in sector.spectators:
+        return real(strategy.ordered[i].rows)[strategy.features[i] :]
+    if i in chosen:
+        return real(strategy.ordered[i].rows)[[chosen[i]]]
+    return real(np.ones((1, n)))
+
+
+def of_stream(strategy):
+    found, n = strategy.factor, strategy.cells
+    diagonal, gains, decays = map(real, (found.diagonal, found.gains, found.decays))
+    rows = real(np.zeros((n, n)))
+    for j in range(n):
+        rows[j, j] = diagonal[j]
+        state = real(np.ones(gains.shape[1]))
+        for i in range(j + 1, n):
+            state = state * decays[i]
+            rows[i, j] = sum(gains[i] * state)
+    return rows
+
+
+def of_toeplitz(strategy):
+    n = strategy.cells
+    coefficients = real(strategy.coefficients)
+    zero = mpmath.mpf(0)
+    return np.array(
+        [[coefficients[i - j] if i >= j else zero for j in range(n)] for i in range(n)],
+        dtype=object,
+    )
+
+
+EXACT_ROWS = {
+    Strategy: lambda s: real(s.matrix),
+    RegularStrategy: lambda s: real(s.matrix),
+    QueriesStrategy: lambda s: real(s.workload.to_dense()),
+    CentredStrategy: lambda s: centred(exact_rows(s.whole)[s.whole.varying]),
+    ProductStrategy: of_product,
+    PublicTotal: lambda s: centred(exact_rows(s.whole)),
+    PublicTotalStrategy: lambda s: centred(exact_rows(s.whole)),
+    BlockStrategy: of_blocks,
+    MarginalsStrategy: of_marginals,
+    WeightedTablesStrategy: of_weighted,
+    TablesStrategy: of_tables,
+    StreamStrategy: of_stream,
+    ToeplitzStrategy: of_toeplitz,
+    IdentityAndRows: lambda s: np.concatenate([real(np.diag(s.diagonal)), real(s.rows)]),
+}
+
+
+def exact_rows(strategy):
+    """R, shape (r, n)."""
+    return EXACT_ROWS[type(strategy)](strategy)
+
+
+def distances(rows, norm):
+    """Of all pairs of columns, shape (n, n)."""
+    n = rows.shape[1]
+    apart = real(np.zeros((n, n)))
+    for i, j in itertools.combinations(range(n), 2):
+        apart[i, j] = apart[j, i] = length(rows[:, i] - rows[:, j], norm)
+    return apart
+
+
+def length(column, norm):
+    return sum(abs(column)) if norm == "l1" else mpmath.sqrt(sum(column**2))
+
+
+def exact_sensitivity(rows, neighbours, norm):
+    if neighbours == "add-remove":
+        return max(length(column, norm) for column in rows.T)
+    return max(distances(rows, norm).ravel())
+
+
+def cells_of(strategy):
+    return math.prod(getattr(strategy, "sizes", (strategy.cells,)))

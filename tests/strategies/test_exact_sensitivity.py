@@ -1,0 +1,319 @@
+"""Sensitivities, distances and scales of every strategy, against 60 digits (`exact_matrices`).
+
+None of them may be below the exact value by a single digit, which no tolerance would show.
+"""
+
+import math
+import sys
+
+import mpmath
+import numpy as np
+import pytest
+from exact_matrices import EXACT_ROWS, distances, exact_rows, exact_sensitivity
+from scipy import linalg
+
+from pmldesign.designs.options import DesignOptions
+from pmldesign.designs.tables import question, solve_tables
+from pmldesign.errors import InvalidInputError
+from pmldesign.files import read_strategy
+from pmldesign.files.tables_strategies import tables_arrays
+from pmldesign.privacy.calibration import calibrate
+from pmldesign.privacy.guarantees import PML, ApproxPML, PureDP
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.strategies import (
+    BlockStrategy,
+    IdentityAndRows,
+    MarginalsStrategy,
+    ProductStrategy,
+    PublicTotal,
+    PublicTotalStrategy,
+    Strategy,
+    StreamStrategy,
+    TablesStrategy,
+    WeightedTablesStrategy,
+    haar_wavelet,
+    identity,
+    tree,
+    workload_strategy,
+)
+from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy
+from pmldesign.workloads import as_workload
+from pmldesign_solvers.streams.chain import RunningSums
+from pmldesign_solvers.streams.nodes import Nodes
+from pmldesign_solvers.tables.measured import Measured
+from pmldesign_solvers.tables.sectors import Sector
+
+EXACT = mpmath.mpf(10) ** -50
+"""Relative rounding of the exact values themselves."""
+BOUNDED = {"coupled tables", "long coordinates"}
+"""In l2 a bound, which is the exact value for the levelled columns of a design."""
+MODULES = (
+    "blocks",
+    "kronecker",
+    "marginals.strategy",
+    "streams",
+    "tables.strategy",
+    "baselines.toeplitz",
+    "tables.weighted",
+)
+
+
+def weights(rng, count):
+    return 10.0 ** rng.uniform(-6, 6, size=count)
+
+
+def matrix(rng):
+    values = rng.standard_normal((4, 5)) * weights(rng, (4, 1))
+    values[:, 1] = values[:, 0]
+    return Strategy("matrix", values)
+
+
+def product(rng):
+    parts = [matrix(rng), Strategy("b", rng.standard_normal((2, 2)) * weights(rng, 2))]
+    return ProductStrategy("product", parts)
+
+
+def weighted_product(rng):
+    parts = [Strategy(str(n), rng.standard_normal((n, n))) for n in (3, 2)]
+    return ProductStrategy("product", parts, weights=weights(rng, 6))
+
+
+def of_blocks(rng):
+    basis = linalg.qr(rng.standard_normal((3, 3)))[0]
+    parts = [Strategy(str(k), rng.standard_normal((2, 2)) * weights(rng, (2, 1))) for k in (0, 1)]
+    return BlockStrategy("blocks", 1, [basis], [0, 1, 0], parts)
+
+
+def two_valued_blocks(rng):
+    basis = np.column_stack([np.full(2, 0.5**0.5), [0.5**0.5, -(0.5**0.5)]])
+    parts = [Strategy(str(k), rng.standard_normal((2, 2)) * weights(rng, (2, 1))) for k in (0, 1)]
+    return BlockStrategy("blocks", 0, [basis], [0, 1], parts)
+
+
+def residuals(rng):
+    sets = [(), (0,), (1,), (0, 1), (0, 3)]
+    return MarginalsStrategy("residuals", (3, 2, 1, 2), sets, weights(rng, len(sets)))
+
+
+def weighted_tables(rng):
+    sets = [(), (2,), (0, 2), (0, 1), (1,)]
+    return WeightedTablesStrategy("tables", (3, 2, 1), sets, weights(rng, len(sets)))
+
+
+def coordinates(rng, n, *, size=1.0):
+    rows = rng.standard_normal((n - 1, n))
+    rows *= size / np.sqrt((rows**2).sum(axis=0).max())
+    return Measured(rows, np.linalg.inv(np.vstack([np.ones(n), rows])))
+
+
+def sector(rng, plain, spectators, sets, features):
+    count = sum(math.prod(features.get(i, 0) for i in s) for s in sets)
+    half = rng.standard_normal((count, count)) * weights(rng, (count, 1)) ** 0.25
+    square = half @ half.T + np.diag(weights(rng, count))
+    return Sector(plain, spectators, sets, (square + square.T) / 2)
+
+
+def coupled_tables(rng, *, size=1.0):
+    features = {1: 1, 2: 2}
+    ordered = {1: coordinates(rng, 3, size=size), 2: coordinates(rng, 4, size=size)}
+    sectors = [
+        sector(rng, (), (), ((), (1,), (2,), (1, 2)), features),
+        sector(rng, (0,), (), ((), (1,)), features),
+        sector(rng, (), (1,), ((), (2,)), features),
+        sector(rng, (), (2,), ((),), features),
+        sector(rng, (0,), (1,), ((),), features),
+    ]
+    return TablesStrategy("coupled", (2, 3, 4), ordered, features, sectors)
+
+
+def separate_tables(rng, *, size=1.0):
+    features = {1: 0}
+    sets = [((), ()), ((0,), ()), ((), (1,)), ((0,), (1,))]
+    sectors = [sector(rng, *names, ((),), features) for names in sets]
+    return TablesStrategy(
+        "separate", (3, 4), {1: coordinates(rng, 4, size=size)}, features, sectors
+    )
+
+
+def designed_tables(rng):
+    p = (2.0, math.inf)[int(rng.integers(2))]
+    return solved_tables(p).strategy
+
+
+def solved_tables(p):
+    workload = as_workload("marginals:prefix3,2,prefix4,upto=2")
+    options = DesignOptions(rel_gap=1e-3)
+    return solve_tables(workload, question(workload), p, options)
+
+
+def stream(rng):
+    n, count = int(rng.integers(2, 12)), int(rng.integers(1, 4))
+    sums = RunningSums(rng.uniform(0.1, 1.0, n - 1), np.ones(n), np.ones(n))
+    nodes = Nodes(np.sort(weights(rng, count)) ** 0.3, weights(rng, count))
+    u, w = rng.uniform(0.5, 2, n), rng.uniform(0.5, 2, n)
+    return StreamStrategy("stream", sums, u, w, nodes)
+
+
+def toeplitz_strategy(rng):
+    rate = float(rng.uniform(0.2, 1))
+    r = rate ** np.arange(7.0)
+    return ToeplitzStrategy("toeplitz", r, np.eye(1, 7)[0], rate)
+
+
+def with_rows(rng):
+    n = 6
+    return IdentityAndRows("rows", weights(rng, n), rng.standard_normal((2, n)) * weights(rng, n))
+
+
+def queries(rng):
+    return workload_strategy(as_workload(rng.standard_normal((7, 4)) * 1e3 + weights(rng, (7, 1))))
+
+
+def public(rng):
+    whole = PublicTotalStrategy if rng.integers(2) else PublicTotal
+    return whole(product(rng))
+
+
+MAKERS = {
+    "matrix": matrix,
+    "product": product,
+    "weighted product": weighted_product,
+    "blocks": of_blocks,
+    "two-valued blocks": two_valued_blocks,
+    "residuals": residuals,
+    "residuals, public": lambda rng: residuals(rng).without_total(),
+    "weighted tables": weighted_tables,
+    "weighted tables, public": lambda rng: weighted_tables(rng).without_total(),
+    "coupled tables": coupled_tables,
+    "coupled tables, public": lambda rng: coupled_tables(rng).without_total(),
+    "separate tables": separate_tables,
+    "separate tables, public": lambda rng: separate_tables(rng).without_total(),
+    "designed tables": designed_tables,
+    "long coordinates": lambda rng: coupled_tables(rng, size=30.0),
+    "long separate coordinates": lambda rng: separate_tables(rng, size=30.0),
+    "short coordinates": lambda rng: separate_tables(rng, size=0.1),
+    "stream": stream,
+    "toeplitz": toeplitz_strategy,
+    "identity and rows": with_rows,
+    "queries": queries,
+    "ranges": lambda rng: workload_strategy(as_workload(f"all-range:{int(rng.integers(2, 6))}")),
+    "tree": lambda rng: tree(int(rng.integers(2, 8)), branching=int(rng.integers(2, 4))),
+    "haar": lambda rng: haar_wavelet(int(rng.integers(2, 8))),
+    "identity": lambda rng: identity(int(rng.integers(1, 5))),
+    "queries, public": lambda rng: queries(rng).without_total(),
+    "product, public": lambda rng: PublicTotalStrategy(product(rng)),
+    "blocks, public": lambda rng: PublicTotal(of_blocks(rng)),
+}
+
+
+def subclasses(cls):
+    return {cls}.union(*(subclasses(child) for child in cls.__subclasses__()))
+
+
+def test_every_strategy_has_an_instance_here():
+    rng = np.random.default_rng(0)
+    built = {type(make(rng)) for make in MAKERS.values()}
+    assert built == subclasses(Strategy) - {PublicTotal} | {PublicTotal}
+    assert built == set(EXACT_ROWS)
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["written", "large"])
+@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("seed", range(2))
+def test_sensitivities_are_never_below_the_exact_ones(kind, large, seed, monkeypatch):
+    if large:  # as if the matrix were too large to be written out
+        for module in MODULES:
+            place = sys.modules[f"pmldesign.strategies.{module}"]
+            monkeypatch.setattr(place, "WRITTEN_CELLS", 0)
+    strategy = MAKERS[kind](np.random.default_rng(seed))
+    rows = exact_rows(strategy)
+    for norm in ("l1", "l2"):
+        for neighbours in ("add-remove", "replace"):
+            value = strategy.sensitivity_under(neighbours, norm)
+            exact = exact_sensitivity(rows, neighbours, norm)
+            case = (norm, neighbours, float(value / exact - 1) if exact else value)
+            assert value >= exact * (1 - EXACT), case
+            if not large and kind not in BOUNDED:
+                assert value <= exact * (1 + 1e-9), case
+        _check_profile(strategy, rows, norm)
+    for neighbours in ("add-remove", "replace"):
+        scale = calibrate(strategy, PureDP(0.3, neighbours), noise="laplace").scale
+        exact = exact_sensitivity(rows, neighbours, "l1")
+        assert exact * (1 - EXACT) <= mpmath.mpf(scale) * mpmath.mpf(0.3)
+
+
+KINDS = [kind for kind in MAKERS if not kind.startswith(("long", "short"))]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_scale_is_that_of_the_matrix(kind):
+    """Under PML as under DP; a structured strategy may need a hair more, never less."""
+    strategy = MAKERS[kind](np.random.default_rng(5))
+    plain = Strategy("plain", np.array(exact_rows(strategy).astype(float)))
+    if plain.cells < 2:
+        return
+    alpha = 0.5 / plain.cells
+    pairs = ((PML(0.5, alpha), "laplace"), (ApproxPML(0.5, 1e-3, alpha), "gaussian"))
+    for guarantee, noise in pairs:
+        scale = calibrate(strategy, guarantee, noise=noise).scale
+        exact = calibrate(plain, guarantee, noise=noise).scale
+        assert exact * (1 - 3e-6) <= scale <= exact * (1 + 3e-6)
+
+
+REGULAR = ["designed tables", "separate tables", "short coordinates", "stream", "toeplitz", "tree"]
+
+
+@pytest.mark.parametrize("kind", REGULAR)
+def test_variances_of_any_queries_are_those_of_the_matrix(kind):
+    strategy = MAKERS[kind](np.random.default_rng(0))
+    rows = np.array(exact_rows(strategy).astype(float))
+    sizes = np.abs(rows).max(axis=1, keepdims=True)
+    asked = as_workload(np.random.default_rng(1).standard_normal((3, len(rows))) @ (rows / sizes))
+    expected = ((asked.to_dense() @ np.linalg.pinv(rows, rcond=1e-12)) ** 2).sum(axis=1)
+    np.testing.assert_allclose(strategy.variances(asked), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["coupled tables", "designed tables", "separate tables"])
+def test_sectors_that_do_not_fit_are_refused(kind):
+    given = MAKERS[kind](np.random.default_rng(0))
+    first = given.sectors[0]
+    last = given.sectors[-1]
+    wrong = [
+        (*given.sectors, first),
+        (*given.sectors, Sector((9,), (), ((),), np.ones((1, 1)))),
+        (*given.sectors[:-1], Sector(last.plain, last.spectators, last.sets, np.ones((9, 9)))),
+        (*given.sectors[:-1], Sector((1, 0), last.spectators, last.sets, last.matrix)),
+        (),
+    ]
+    for sectors in wrong:
+        with pytest.raises(InvalidInputError, match="do not fit"):
+            TablesStrategy("own", given.sizes, given.ordered, given.features, sectors)
+
+
+def test_coordinates_of_a_file_are_measured_not_believed(tmp_path):
+    altered = tmp_path / "altered.npz"
+    arrays = tables_arrays(solved_tables(2.0).strategy) | {"header": np.array('{"format": 1}')}
+    arrays["coordinates_0"] = 10 * arrays["coordinates_0"]
+    np.savez(altered, **arrays)
+    rows = exact_rows(read_strategy(altered))
+    for norm in ("l1", "l2"):
+        for relation in Neighbours:
+            value = read_strategy(altered).sensitivity_under(relation, norm)
+            assert value >= exact_sensitivity(rows, relation, norm) * (1 - EXACT)
+    arrays["entries"] = np.append(arrays["entries"], 1.0)
+    np.savez(altered, **arrays)
+    with pytest.raises(InvalidInputError, match="more sets or entries"):
+        read_strategy(altered)
+
+
+def _check_profile(strategy, rows, norm):
+    """From every column, the distances by size are at most those of the profile."""
+    profile = strategy.distance_profile(norm)
+    if profile is None:
+        return
+    listed = [0.0] * int(profile.copies)
+    for value, count in sorted(zip(profile.distances, profile.counts, strict=True)):
+        listed += [value] * int(count * profile.copies)
+    for row in distances(rows, norm):
+        for bound, exact in zip(listed, sorted(row), strict=True):
+            assert bound >= exact * (1 - EXACT) - EXACT * max(row)

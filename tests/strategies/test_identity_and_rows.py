@@ -1,0 +1,45 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.strategies import IdentityAndRows, Strategy
+from pmldesign.workloads import parse_workload
+from pmldesign.workloads.public_total import CentredWorkload
+
+
+@settings(max_examples=25, deadline=None)
+@given(n=st.integers(1, 9), k=st.integers(1, 4), seed=st.integers(0, 999))
+def test_it_is_the_strategy_of_its_matrix(n, k, seed):
+    rng = np.random.default_rng(seed)
+    own = IdentityAndRows("own", rng.uniform(0.2, 2, n), rng.normal(size=(k, n)) + 0.1)
+    plain = Strategy("plain", own.matrix)
+    assert own.shape == plain.shape
+    np.testing.assert_allclose(own.pseudo_inverse, plain.pseudo_inverse, atol=1e-10)
+    for relation in Neighbours:
+        for norm in ("l1", "l2"):
+            expected = plain.sensitivity_under(relation, norm)
+            assert own.sensitivity_under(relation, norm) == pytest.approx(expected, rel=1e-13)
+    x, y = rng.normal(size=(n, 2)), rng.normal(size=n + k)
+    np.testing.assert_allclose(own.measure(x), plain.measure(x), atol=1e-12)
+    np.testing.assert_allclose(own.estimate(y), plain.estimate(y), atol=1e-9)
+    for name in (f"prefix:{n}", f"all-range:{n}"):
+        workload = parse_workload(name)
+        np.testing.assert_allclose(own.variances(workload), plain.variances(workload), rtol=1e-8)
+        total = own.variance_norm(workload, 1)
+        assert total == pytest.approx(plain.variance_norm(workload, 1), rel=1e-9)
+        centred = CentredWorkload(workload)
+        np.testing.assert_allclose(
+            own.variances(centred), plain.variances(centred), rtol=1e-8, atol=1e-12
+        )
+
+
+def test_wrong_arguments():
+    with pytest.raises(InvalidInputError, match="positive weight for each of its 2 cells"):
+        IdentityAndRows("bad", [1.0], [[1.0, 2.0]])
+    with pytest.raises(InvalidInputError, match="positive weight"):
+        IdentityAndRows("bad", [1.0, 0.0], [[1.0, 2.0]])
+    with pytest.raises(InvalidInputError, match="must have the same cells"):
+        IdentityAndRows("own", [1.0, 1.0], [[1.0, 2.0]]).variances(parse_workload("prefix:3"))

@@ -1,0 +1,287 @@
+"""On-line release of running sums: exact outputs, exact variances, states that are used once."""
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pmldesign.cli import main
+from pmldesign.designs.min_norm import factorize
+from pmldesign.errors import FileError, InvalidInputError
+from pmldesign.files import write_strategy
+from pmldesign.mechanisms import mechanism
+from pmldesign.privacy.guarantees import ApproxDP
+from pmldesign.strategies import StreamStrategy
+from pmldesign.streams import DiscreteGaussian, FloatingGaussian, Stream, VectorStream
+from pmldesign.streams.encoder import COEFFICIENT_BITS, Encoder
+from pmldesign.streams.journal import Journal
+from pmldesign_solvers.streams.chain import RunningSums
+from pmldesign_solvers.streams.nodes import Nodes
+
+
+class Recorded:
+    """Noise that is known beforehand."""
+
+    publishable = False
+
+    def __init__(self, numbers):
+        self.numbers = list(numbers)
+
+    def draw(self, scale, count):
+        drawn, self.numbers = self.numbers[:count], self.numbers[count:]
+        return drawn
+
+
+@pytest.fixture(scope="module")
+def designed():
+    return factorize("decay:30,0.9", buffers=4, rel_gap=1e-2)
+
+
+@pytest.fixture(scope="module")
+def exact_matrix(designed):
+    """The matrix C that an encoder has, as fractions."""
+    unit, found = 2**COEFFICIENT_BITS, designed.strategy.factor
+    whole = [
+        np.rint(part * 2.0**COEFFICIENT_BITS).astype(np.int64).tolist()
+        for part in (found.diagonal, found.gains, found.decays)
+    ]
+    n, count = found.gains.shape
+    C = [[Fraction(0)] * n for _ in range(n)]
+    for j in range(n):
+        C[j][j] = Fraction(whole[0][j], unit)
+        state = [Fraction(1)] * count
+        for i in range(j + 1, n):
+            state = [Fraction(a, unit) * z for a, z in zip(whole[2][i], state, strict=True)]
+            C[i][j] = sum(Fraction(g, unit) * z for g, z in zip(whole[1][i], state, strict=True))
+    return C
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=30, max_size=30))
+@settings(max_examples=8, deadline=None)
+def test_outputs_are_the_nearest_points_of_the_grid(designed, exact_matrix, inputs):
+    encoder = Encoder(designed.strategy)
+    grid = Fraction(2) ** encoder.grid_exponent
+    found = encoder.encode(inputs)
+    for row, y in zip(exact_matrix, found, strict=True):
+        exact = sum(c * Fraction(x) for c, x in zip(row, inputs, strict=True))
+        assert abs(y * grid - exact) <= grid / 2 + Fraction(2) ** -50
+
+
+def test_sensitivity_covers_columns_and_rounding(designed, exact_matrix):
+    encoder, C = Encoder(designed.strategy), exact_matrix
+    longest = max(float(sum(row[j] ** 2 for row in C)) for j in range(len(C))) ** 0.5
+    grid = 2.0**encoder.grid_exponent
+    assert encoder.sensitivity >= longest + 2 * np.sqrt(30) * grid / 2
+    assert encoder.sensitivity <= 1 + 2e-6
+    base = np.random.default_rng(0).normal(size=30) * 100
+    for j in range(30):
+        pair = [Encoder(designed.strategy).encode(base + t * np.eye(30)[j]) for t in (0, 1)]
+        moved = np.linalg.norm(np.subtract(*pair).astype(float)) * grid
+        assert moved <= encoder.sensitivity
+
+
+def test_answers_are_sums_plus_the_reconstructed_noise(designed):
+    noise = np.random.default_rng(1).integers(-(10**9), 10**9, 30).tolist()
+    stream = Stream(designed.strategy, 1.0, Recorded(noise))
+    x = np.random.default_rng(2).normal(size=30)
+    values, deviations = stream.steps(x)
+    unit = 2.0**stream.encoder.grid_exponent
+    L = designed.reconstruction()
+    A = designed.workload.to_dense()
+    assert values == pytest.approx(A @ x + L @ noise * unit, abs=1e-5)
+    assert deviations == pytest.approx(stream.scale * np.linalg.norm(L, axis=1), rel=1e-9)
+    again = Stream(designed.strategy, 1.0, Recorded(noise))
+    singly = [again.step(value) for value in x]
+    assert [answer.value for answer in singly] == values.tolist()
+    assert [answer.standard_deviation for answer in singly] == deviations.tolist()
+
+
+def test_scale_is_that_of_the_mechanism(designed):
+    made = mechanism(
+        designed.strategy, designed.workload, guarantee=ApproxDP(1, 1e-6), noise="gaussian"
+    )
+    stream = made.stream(noise=FloatingGaussian(0))
+    assert made.scale <= stream.scale <= made.scale * (1 + 2e-6)
+    assert stream.noise.draw(stream.scale, 1) != stream.noise.draw(stream.scale, 1)
+    plain = mechanism(designed.strategy, designed.workload, noise="laplace")
+    with pytest.raises(InvalidInputError, match="needs Gaussian noise"):
+        plain.stream()
+
+
+def test_simulated_variances(designed):
+    width = 40_000
+    stream = VectorStream(designed.strategy, 2.0, width, seed=3)
+    sums = np.zeros(width)
+    for t in range(30):
+        value, deviation = stream.step(np.full(width, t))
+        sums = 0.9 * sums + t
+        assert np.std(value - sums) == pytest.approx(deviation, rel=6 / np.sqrt(2 * width))
+    with pytest.raises(InvalidInputError, match="all are taken"):
+        stream.step(sums)
+
+
+def test_exact_noise_has_the_scale_that_was_asked_for():
+    pytest.importorskip("opendp")
+    drawn = np.array(DiscreteGaussian().draw(1000.0, 1000), dtype=float)
+    assert drawn.std() == pytest.approx(1000, rel=6 / np.sqrt(2000))
+    assert abs(drawn.mean()) < 6 * 1000 / np.sqrt(1000)
+
+
+def test_a_resumed_stream_is_the_same(designed):
+    x = np.arange(30.0)
+    whole = Stream(designed.strategy, 1.0, Recorded(range(30)))
+    first = Stream(designed.strategy, 1.0, Recorded(range(30)))
+    head, _ = first.steps(x[:11])
+    second = Stream(designed.strategy, 1.0, Recorded(range(11, 30)))
+    second.resume(json.loads(json.dumps(first.save())))
+    tail, _ = second.steps(x[11:])
+    assert np.concatenate([head, tail]).tolist() == whole.steps(x)[0].tolist()
+    with pytest.raises(InvalidInputError, match="has 30 steps, of which 30 are taken"):
+        second.step(1.0)
+
+
+def test_inputs_are_checked_before_a_step(designed):
+    stream = Stream(designed.strategy, 1.0, Recorded([0] * 30))
+    for wrong in (float("nan"), float("inf"), 1e300, "1", None):
+        with pytest.raises(InvalidInputError, match="input of a stream"):
+            stream.steps([1.0, wrong])
+    assert stream.time == 0
+
+
+def journal(designed, path, identity="a"):
+    return Journal(Stream(designed.strategy, 1.0, Recorded([0] * 30)), path, identity)
+
+
+def test_a_state_is_used_once(designed, tmp_path):
+    path = tmp_path / "state"
+    first = journal(designed, path)
+    for value in (1.0, 2.0):
+        first.step(value)
+    old = path.read_bytes()
+    first.step(3.0)
+    first.close()
+    with pytest.raises(FileError, match="another strategy or guarantee"):
+        journal(designed, path, "b")
+    again = journal(designed, path)
+    assert again.step(4.0).value == pytest.approx(4 + 0.9 * (3 + 0.9 * (2 + 0.9)), abs=1e-6)
+    again.close()
+    path.write_bytes(old)
+    with pytest.raises(FileError, match="at step 2, but step 4 was answered already"):
+        journal(designed, path)
+    path.unlink()
+    with pytest.raises(FileError, match="has 4 steps, but there is no state"):
+        journal(designed, path)
+    path.write_text("{")
+    with pytest.raises(FileError, match="damaged"):
+        journal(designed, path)
+
+
+def test_a_step_that_was_drawn_but_not_answered_is_lost(designed, tmp_path, monkeypatch):
+    path = tmp_path / "state"
+    first = journal(designed, path)
+    first.step(1.0)
+    monkeypatch.setattr("pmldesign.streams.journal.os.fsync", lambda handle: None)
+    monkeypatch.setattr("pmldesign.streams.journal.os.write", failing_log(first))
+    with pytest.raises(FileError, match="the answer of step 2 is withheld"):
+        first.step(2.0)
+    monkeypatch.undo()
+    first.close()
+    again = journal(designed, path)
+    assert again.stream.time == 2
+    assert again.step(3.0).value == pytest.approx(3 + 0.9 * (2 + 0.9), abs=1e-6)
+
+
+def test_two_processes_or_copies_do_not_answer_the_same_step(designed, tmp_path):
+    path, copy = tmp_path / "state", tmp_path / "copy"
+    first = journal(designed, path)
+    for value in (1.0, 2.0):
+        first.step(value)
+    with pytest.raises(FileError, match="in use by another stream"):
+        journal(designed, path)
+    copy.write_bytes(path.read_bytes())
+    with pytest.raises(FileError, match="may not be used without its log"):
+        journal(designed, copy)
+    first.step(3.0)
+    first.close()
+    with first.log.open("a") as handle:
+        handle.write("4")  # a line that was cut off
+    again = journal(designed, path)
+    again.step(4.0)
+    again.close()
+    journal(designed, path).close()
+    first.log.write_text("x\n")
+    with pytest.raises(FileError, match="damaged"):
+        journal(designed, path)
+
+
+def test_noise_that_would_be_cut_off_is_refused():
+    with pytest.raises(InvalidInputError, match="larger epsilon"):
+        DiscreteGaussian().draw(2.0**57, 1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_outputs_of_neighbours_are_no_farther_apart_than_the_sensitivity(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 13))
+    sums = RunningSums(rng.uniform(0.2, 1, n - 1), np.ones(n), np.ones(n))
+    nodes = Nodes(np.array([0.05, 0.7, 3.0]), rng.uniform(0.1, 2, 3))
+    strategy = StreamStrategy("own", sums, np.ones(n), rng.uniform(0.9, 1, n), nodes).normalised()
+    for _ in range(20):
+        inputs = rng.uniform(-1e9, 1e9, n)
+        other, j = inputs.copy(), int(rng.integers(n))
+        other[j] += rng.choice([-1, 1])
+        change = abs(Fraction(other[j]) - Fraction(inputs[j]))
+        encoder = Encoder(strategy)
+        grid = Fraction(2) ** encoder.grid_exponent
+        pair = encoder.encode(inputs.tolist()), Encoder(strategy).encode(other.tolist())
+        square = sum(((a - b) * grid) ** 2 for a, b in zip(*pair, strict=True))
+        assert square <= (max(change, 1) * Fraction(encoder.sensitivity)) ** 2
+
+
+def failing_log(taken):
+    import os
+
+    write = os.write
+
+    def fail(handle, data):
+        if handle == taken._handle:
+            raise OSError(28, "No space left on device")
+        return write(handle, data)
+
+    return fail
+
+
+def test_growing_states_are_refused():
+    sums = RunningSums(np.full(9, 3.0), np.ones(10), np.ones(10))
+    rising = StreamStrategy(
+        "rising",
+        sums,
+        np.ones(10),
+        np.full(10, 0.1),
+        factorize("prefix:10", buffers=3).strategy.nodes,
+    )
+    with pytest.raises(InvalidInputError, match="grows along the stream"):
+        Encoder(rising.normalised())
+
+
+def test_command(designed, tmp_path):
+    file, state = tmp_path / "x.npz", tmp_path / "state"
+    write_strategy(file, designed)
+    options = ["stream", str(file), "--epsilon", "1", "--delta", "1e-6", "--state", str(state)]
+    for lines in ("1\n2\n", "\n3\n"):
+        found = CliRunner().invoke(main, options, input=lines)
+        assert found.exit_code == 0, found.output
+        assert len(found.stdout.splitlines()) == len(lines.split())
+    assert state.with_name("state.log").read_text() == "1\n2\n3\n"
+    found = CliRunner().invoke(main, options, input="one\n")
+    assert found.exit_code == 2
+    assert "must be one number, got 'one'" in found.output
+    other = tmp_path / "matrix.npy"
+    np.save(other, np.eye(3))
+    found = CliRunner().invoke(main, ["stream", str(other), *options[2:]])
+    assert found.exit_code == 2
+    assert "holds no stream" in found.output

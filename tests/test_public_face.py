@@ -1,0 +1,199 @@
+"""`import pmldesign as pml`: names, what is accepted, how objects show themselves."""
+
+import importlib
+import inspect
+import pkgutil
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import pmldesign as pml
+from pmldesign.strategies import as_strategy
+from pmldesign.workloads import as_workload
+
+DP = pml.ApproxDP(1, 1e-6)
+PREFIX = np.tril(np.ones((4, 4)))
+
+
+class Frame:
+    """What is needed of a data frame."""
+
+    columns = ("a", "b", "c", "d")
+    index = ("first", "second", "third", "fourth")
+
+    def to_numpy(self):
+        return PREFIX
+
+
+WORKLOADS = {
+    "name": "prefix:4",
+    "matrix": PREFIX,
+    "list": PREFIX.tolist(),
+    "sparse": sparse.csr_array(PREFIX),
+    "data frame": Frame(),
+    "object": as_workload("prefix:4"),
+}
+STRATEGIES = {
+    "matrix": PREFIX,
+    "list": PREFIX.tolist(),
+    "sparse": sparse.csr_array(PREFIX),
+    "object": as_strategy(PREFIX),
+    "mechanism": pml.mechanism(PREFIX, "prefix:4"),
+    "workload": as_workload("prefix:4"),
+}
+
+
+def modules():
+    package = importlib.import_module("pmldesign")
+    yield package
+    for found in pkgutil.walk_packages(package.__path__, "pmldesign."):
+        if not found.name.endswith("__main__"):
+            yield importlib.import_module(found.name)
+
+
+def test_no_function_has_the_name_of_a_module():
+    for module in modules():
+        package = module.__name__ if hasattr(module, "__path__") else module.__package__
+        siblings = {
+            name for _, name, _ in pkgutil.iter_modules(importlib.import_module(package).__path__)
+        }
+        public = {
+            name
+            for name, value in vars(module).items()
+            if (inspect.isfunction(value) or inspect.isclass(value))
+            and (module.__name__ == package or value.__module__ == module.__name__)
+        }
+        assert not public & siblings, module.__name__
+        if module.__name__ != "pmldesign":
+            assert package.rpartition(".")[2] not in public, module.__name__
+    names = {name for _, name, _ in pkgutil.iter_modules(pml.__path__)}
+    assert not names & set(pml.__all__)
+
+
+def test_every_public_name_is_there_and_says_what_it_is_for():
+    assert dir(pml) == sorted(pml.__all__)
+    for name in pml.__all__:
+        value = getattr(pml, name)
+        if inspect.isfunction(value) or inspect.isclass(value):
+            assert value.__doc__, name
+    assert re.fullmatch(r"\d+\.\d+\.\d+\S*", pml.__version__)
+    with pytest.raises(AttributeError, match="no attribute 'optimise'"):
+        _ = pml.optimise
+
+
+def test_nothing_is_loaded_before_it_is_used():
+    code = "import sys, pmldesign; print(sorted(n for n in sys.modules if n in {names}))"
+    heavy = {"numpy", "scipy", "cvxpy", "click", "rich", "importlib.metadata"}
+    shown = subprocess.run(
+        [sys.executable, "-c", code.format(names=heavy)], capture_output=True, text=True, check=True
+    )
+    assert shown.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("given", [*WORKLOADS.values()], ids=WORKLOADS)
+def test_a_workload_is_taken_in_every_form(given):
+    expected = pml.factorize("prefix:4", rel_gap=1e-3)
+    assert pml.workload(given).to_dense().tolist() == PREFIX.tolist()
+    assert pml.factorize(given, rel_gap=1e-3).certificate.gap <= 1e-3
+    noisy = pml.optimize(given, guarantee=DP, rel_gap=1e-3, noise="gaussian")
+    # the norm is known to 1e-3, so is the error
+    unit = pml.mechanism(expected, guarantee=DP, noise="gaussian")
+    assert noisy.error() == pytest.approx(unit.error(), rel=2e-3)
+    assert pml.mechanism(np.eye(4), given, guarantee=DP).error() > 0
+    assert pml.mechanism("tree", given, guarantee=DP).error() > 0
+    (row,) = pml.compare(given, ["identity"]).rows
+    assert row.error == pytest.approx(np.sqrt(10))  # variances 1, 2, 3 and 4
+    bounds = pml.error_bounds(given, guarantee=DP, rel_gap=1e-3)
+    assert [bound.name for bound in bounds if bound.holds]
+    assert pml.strategy("workload", given).matrix.tolist() == PREFIX.tolist()
+    assert pml.baseline("tree", as_workload(given)).cells == 4
+
+
+@pytest.mark.parametrize("given", [*STRATEGIES.values()], ids=STRATEGIES)
+def test_a_strategy_is_taken_in_every_form(given):
+    assert pml.strategy(given).matrix.tolist() == PREFIX.tolist()
+    scale = pml.calibrate(given, pml.PureDP(1), noise="laplace").scale
+    assert scale == 4  # a record in the first cell counts in all four sums
+    assert pml.leakage(given, scale=2, alpha=0.1)["dp"] == 1.5
+    assert pml.mechanism(given, "prefix:4", guarantee=pml.PureDP(1)).scale == 4
+    (row,) = pml.compare("prefix:4", [given], guarantee=pml.PureDP(1)).rows
+    assert row.scale == 4
+
+
+def test_a_factorization_brings_its_workload_exponent_and_relation():
+    best = pml.factorize("prefix:4", p=4, neighbours="replace")
+    noisy = pml.mechanism(best)
+    assert (noisy.p, noisy.neighbours) == (4, pml.Neighbours.REPLACE)
+    assert noisy.error() == noisy.error(4) != noisy.error(2)
+    again = pml.mechanism(noisy, guarantee=pml.PML(0.5, 0.1))
+    assert again.p == 4
+    assert again.guarantee == pml.PML(0.5, 0.1)
+    with pytest.raises(pml.InvalidInputError, match="a workload is needed beside a strategy"):
+        pml.mechanism(np.eye(4))
+    with pytest.raises(pml.InvalidInputError, match="factorize for p"):
+        pml.error_bounds(best, guarantee=pml.PML(0.5, 0.1), p=2)
+    with pytest.raises(pml.InvalidInputError, match="factorize with neighbours='add-remove'"):
+        pml.error_bounds(best, guarantee=DP)
+    direct = pml.error_bounds("prefix:4", guarantee=pml.PML(0.5, 0.1), p=4)
+    for one, other in zip(pml.error_bounds(best, guarantee=pml.PML(0.5, 0.1)), direct, strict=True):
+        assert one == other
+
+
+def test_optimize_returns_the_best_of_all_designs():
+    designs = pml.all_designs("prefix:4", guarantee=DP, search_time=0.2)
+    noisy = pml.optimize("prefix:4", guarantee=DP, search_time=0.2)
+    assert noisy.error() <= min(mechanism.error() for mechanism in designs.mechanisms) * (1 + 1e-9)
+    assert noisy.guarantee == DP
+
+
+def test_queries_of_a_data_frame_are_called_by_its_index():
+    assert pml.workload(Frame()).row_label(1) == "query 'second'"
+    with pytest.raises(pml.InvalidInputError, match="cannot answer query 'third'"):
+        pml.mechanism(np.eye(4)[:2], Frame())
+
+
+def test_files_are_read(tmp_path):
+    np.save(tmp_path / "queries.npy", PREFIX)
+    for path in (tmp_path / "queries.npy", str(tmp_path / "queries.npy")):
+        assert pml.workload(path).to_dense().tolist() == PREFIX.tolist()
+        assert pml.strategy(path).matrix.tolist() == PREFIX.tolist()
+
+
+@pytest.mark.parametrize("given", [3, None, object(), {"a": 1}])
+def test_what_is_no_workload_or_strategy_is_refused(given):
+    with pytest.raises(pml.InvalidInputError, match="a workload is"):
+        pml.workload(given)
+    with pytest.raises(pml.InvalidInputError, match="a strategy is"):
+        pml.strategy(given)
+
+
+def objects():
+    best = pml.factorize("prefix:4")
+    yield pml.workload("prefix:4"), ["prefix:4", "4 queries on 4 cells"]
+    yield pml.strategy("tree", "prefix:4"), ["tree", "7 measurements of 4 cells"]
+    yield best, ["prefix:4", "gamma_(2)", "add-remove", "optimal"]
+    yield pml.mechanism(best, guarantee=DP), ["prefix:4", "scale", "rmse", "ApproxDP"]
+    yield pml.compare("prefix:4", ["tree", "identity"]), ["prefix:4"]
+    yield pml.error_bounds(best, guarantee=DP)[0], ["at least"]
+    yield pml.calibrate(PREFIX, DP, noise="laplace"), ["laplace noise of scale 4"]
+
+
+@pytest.mark.parametrize(("shown", "words"), [*objects()], ids=lambda value: type(value).__name__)
+def test_objects_show_themselves(shown, words):
+    text, page = repr(shown), shown._repr_html_()
+    assert len(text.splitlines()) <= 3
+    assert page.startswith("<table>")
+    assert page.endswith("</table>")
+    for word in words:
+        assert word in text
+        assert word in page
+
+
+def test_a_page_escapes_what_a_name_holds():
+    shown = as_workload(PREFIX)
+    shown.name = "<b>"
+    assert "<b>" not in shown._repr_html_()
