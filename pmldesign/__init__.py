@@ -86,6 +86,12 @@ if TYPE_CHECKING:
     from pmldesign.privacy.guarantees import PureDP as PureDP
     from pmldesign.privacy.neighbours import Neighbours as Neighbours
     from pmldesign.privacy.noise import Noise as Noise
+    from pmldesign.release.budget import Budget as Budget
+    from pmldesign.release.people.drafts import draft_schema as draft_schema
+    from pmldesign.release.people.schema import Schema as Schema
+    from pmldesign.release.people.schema import read_schema as read_schema
+    from pmldesign.release.publish import release_tables as release_tables
+    from pmldesign.release.result import Release as Release
     from pmldesign.strategies import BASELINES as BASELINES
     from pmldesign.strategies import Strategy as Strategy
     from pmldesign.strategies import baseline as baseline
@@ -122,6 +128,11 @@ _HOMES = {
     "pmldesign.privacy.guarantees": "PML ApproxDP ApproxPML EnvelopePML Guarantee PureDP",
     "pmldesign.privacy.neighbours": "Neighbours",
     "pmldesign.privacy.noise": "Noise",
+    "pmldesign.release.budget": "Budget",
+    "pmldesign.release.people.drafts": "draft_schema",
+    "pmldesign.release.people.schema": "Schema read_schema",
+    "pmldesign.release.publish": "release_tables",
+    "pmldesign.release.result": "Release",
     "pmldesign.strategies": "BASELINES Strategy baseline",
     "pmldesign.workloads": "Workload named_workloads",
 }
@@ -134,6 +145,7 @@ __all__ = [
     "ApproxDP",
     "ApproxPML",
     "Bound",
+    "Budget",
     "Calibration",
     "Channel",
     "Comparison",
@@ -154,6 +166,8 @@ __all__ = [
     "PmldesignError",
     "PureDP",
     "RandomizedResponseBounds",
+    "Release",
+    "Schema",
     "Strategy",
     "VacuousGuaranteeError",
     "Workload",
@@ -169,6 +183,7 @@ __all__ = [
     "composition_bound",
     "conditional_maximal_leakage",
     "cvar_bound",
+    "draft_schema",
     "envelope_curve",
     "envelope_plateaus",
     "error_bounds",
@@ -196,8 +211,10 @@ __all__ = [
     "randomized_response_envelope",
     "read_channel",
     "read_guarantee",
+    "read_schema",
     "read_strategy",
     "read_workload",
+    "release_tables",
     "strategy",
     "theorem3_bound",
     "workload",

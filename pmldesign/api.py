@@ -16,6 +16,7 @@ from pmldesign.bounds import Bound, all_bounds
 from pmldesign.designs.min_norm import Design, factorize
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import load_workload, read_strategy, read_workload
+from pmldesign.files.workloads import is_matrix_path
 from pmldesign.privacy.calibration import Calibration, gaussian_delta
 from pmldesign.privacy.calibration import calibrate as calibrate_strategy
 from pmldesign.privacy.extreme_outputs import extreme_output_leakage
@@ -25,22 +26,28 @@ from pmldesign.privacy.laplace_leakage import laplace_leakage_bound
 from pmldesign.privacy.neighbours import Neighbours, l1_sensitivity, l2_sensitivity
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import quotient_above
+from pmldesign.release.people.queries import parse_queries
+from pmldesign.release.people.schema import as_schema
 from pmldesign.strategies import Strategy, as_strategy
 from pmldesign.workloads import Workload, as_workload
 
 
-def workload(value: Any) -> Workload:
+def workload(value: Any, *, schema: Any = None) -> Workload:
     """The queries to answer.
 
     Args:
         value: a name such as "prefix:64" (names are joined by * for products and by + for unions),
             a file (.npy, .npz, .csv or .mtx), a matrix of shape (m, n) with a row for each query
             and a column for each cell, dense or sparse, a data frame of that form, or a Workload.
+        schema: of people: a path, a dictionary, or a `Schema`. A text then names its attributes, as
+            "sex*age + region" or "age:prefix".
 
     Raises:
         FileError: the file cannot be read.
         InvalidInputError: the contents are not a workload, or the name is not known.
     """
+    if schema is not None and isinstance(value, str) and not is_matrix_path(value):
+        return parse_queries(value, as_schema(schema)).workload
     if isinstance(value, Path):
         return read_workload(value)
     return load_workload(value) if isinstance(value, str) else as_workload(value)
@@ -60,12 +67,9 @@ def strategy(value: Any, workload: Any = None) -> Strategy:
         FileError: the file cannot be read.
         InvalidInputError: the contents are no strategy, or the name is not known.
     """
-    if isinstance(value, Path) or (isinstance(value, str) and Path(value).suffix in _ENDINGS):
+    if isinstance(value, Path) or (isinstance(value, str) and is_matrix_path(value)):
         return read_strategy(value)
     return as_strategy(value, None if workload is None else as_workload(workload))
-
-
-_ENDINGS = (".npy", ".npz", ".csv", ".mtx")
 
 
 def calibrate(

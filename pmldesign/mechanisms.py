@@ -30,6 +30,7 @@ from pmldesign.workloads.public_total import CentredWorkload
 from pmldesign_solvers.operators.operator import Array
 
 if TYPE_CHECKING:
+    import pmldesign
     from pmldesign.streams.noise import GridNoise
     from pmldesign.streams.stream import Stream
 
@@ -143,6 +144,23 @@ class Mechanism(Displayed):
             )
         unit = self.scale / self.sensitivity * (1.0 + 4e-16)
         return Stream(strategy.normalised(), unit, noise)
+
+    def release(self, data: Any, *, schema: Any = None, **options: Any) -> pmldesign.Release:
+        """Answer the queries on data, with exact noise: a table with intervals, and a manifest.
+
+        Args:
+            data: people (a path or a data frame) with a schema; a histogram (a path or an array)
+                without.
+            schema: attributes of people: a path, a dictionary, or a `Schema`.
+            options: those of `pmldesign.release_tables`: level, simultaneous, nonnegative,
+                integers, quantiles, ledger, budget.
+
+        Raises:
+            InvalidInputError, InfeasibleError, FileError: as `pmldesign.release_tables`.
+        """
+        import pmldesign
+
+        return pmldesign.release_tables(self, data, schema=schema, **options)
 
     def reconstruction(self) -> Array:
         """L = A R^+, shape (m, r): answers are L (R x + noise)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,6 +15,8 @@ from pmldesign.cli.options import (
     gap_options,
     guarantee_options,
     json_option,
+    load_queries,
+    schema_option,
 )
 from pmldesign.cli.reports.baselines import usual_rows
 from pmldesign.cli.terminal.completion import WorkloadName
@@ -22,7 +25,6 @@ from pmldesign.cli.terminal.show import facts, note, print_json, progress, table
 from pmldesign.comparison.comparison import compare
 from pmldesign.designs.min_norm import Design, factorize
 from pmldesign.errors import InvalidInputError, NotConvergedError
-from pmldesign.files import load_workload
 from pmldesign.privacy.digits import at_least, at_most, shortest
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.workloads import Workload
@@ -35,9 +37,11 @@ from pmldesign_solvers.norm.solution import Status
 @click.option("--p", type=float, default=2.0, show_default=True, help="Of the error; 2 to inf.")
 @add_options(guarantee_options)
 @add_options(gap_options)
+@add_options([schema_option])
 @json_option
 def command(
     workload: str,
+    schema: Path | None,
     p: float,
     rel_gap: float,
     time_limit: float | None,
@@ -51,7 +55,7 @@ def command(
     products and by + for unions, a .npy, .npz, .csv or .mtx file, or - for standard input. Each
     bound says which mechanisms it speaks of; those that do not apply say why.
     """
-    queries = load_workload(workload, note=note)
+    queries = load_queries(workload, schema, note)
     guarantee = build_guarantee(**guarantee_arguments)
     if guarantee is None:
         raise InvalidInputError("bounds are for a guarantee; add for example --epsilon 1")

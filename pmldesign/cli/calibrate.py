@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -11,13 +12,14 @@ from pmldesign.cli.options import (
     build_guarantee,
     guarantee_options,
     json_option,
+    load_queries,
     load_strategy,
+    schema_option,
     strategy_help,
 )
 from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.show import facts, note, number, print_json
 from pmldesign.errors import InvalidInputError
-from pmldesign.files import load_workload
 from pmldesign.mechanisms import Mechanism, mechanism
 from pmldesign.privacy.digits import at_least, shortest
 from pmldesign.privacy.guarantees import Guarantee
@@ -47,9 +49,11 @@ from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, count_text
 @click.option(
     "--allow-vacuous", is_flag=True, help="Accept a guarantee that needs no noise at all."
 )
+@add_options([schema_option])
 @json_option
 def command(
     strategy: str,
+    schema: Path | None,
     workload: str | None,
     p: float,
     allow_vacuous: bool,
@@ -58,7 +62,7 @@ def command(
     **guarantee_arguments: Any,
 ) -> None:
     """Find the noise that STRATEGY needs for a guarantee."""
-    measured = load_strategy(strategy)
+    measured = load_strategy(strategy, schema)
     guarantee = build_guarantee(**guarantee_arguments)
     if guarantee is None:
         raise InvalidInputError("calibrate needs a guarantee; add for example --epsilon 1")
@@ -71,7 +75,7 @@ def command(
         raise InvalidInputError(
             f"strategy {measured.name!r} is not written out; give --workload, what is answered"
         )
-    queries = _itself(measured) if workload is None else load_workload(workload, note=note)
+    queries = _itself(measured) if workload is None else load_queries(workload, schema, note)
     noisy = mechanism(
         measured, queries, guarantee=guarantee, noise=noise, p=p, allow_vacuous=allow_vacuous
     )

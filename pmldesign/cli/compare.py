@@ -15,7 +15,9 @@ from pmldesign.cli.options import (
     gap_options,
     guarantee_list_options,
     json_option,
+    load_queries,
     numbers,
+    schema_option,
 )
 from pmldesign.cli.reports.comparison import heading, rows_table
 from pmldesign.cli.terminal.completion import FILE_ENDINGS, StrategyNames, WorkloadName
@@ -23,7 +25,7 @@ from pmldesign.cli.terminal.show import facts, note, print_json, progress
 from pmldesign.comparison.comparison import DESIGN, LEAST_NORM, Comparison, compare_all
 from pmldesign.comparison.parallel import check_jobs
 from pmldesign.errors import FileError, NotConvergedError
-from pmldesign.files import atomic_write, check_writable, load_workload, read_strategy
+from pmldesign.files import atomic_write, check_writable, read_strategy
 from pmldesign.strategies import BASELINES, Strategy
 from pmldesign.workloads import expand_family
 
@@ -74,9 +76,11 @@ USUAL = (DESIGN, "tree", "haar", "identity", "workload")
     metavar="FILE",
     help="Draw the errors: .png, .pdf or .svg (the plot extra).",
 )
+@add_options([schema_option])
 @json_option
 def command(
     workloads: tuple[str, ...],
+    schema: Path | None,
     exponents: str,
     strategies: str | None,
     rel_gap: float,
@@ -107,8 +111,10 @@ def command(
     values = numbers("--p", exponents, example="2,4,inf")
     guarantees = build_guarantees(**guarantee_arguments)
     check_jobs(jobs)
-    names = [name for text in workloads for name in expand_family(text)]
-    queries = [load_workload(name, note=note) for name in names]
+    names: Sequence[str] = workloads
+    if schema is None:
+        names = [name for text in workloads for name in expand_family(text)]
+    queries = [load_queries(name, schema, note) for name in names]
     with progress() as report:
         shown = compare_all(
             queries,

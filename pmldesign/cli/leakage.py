@@ -9,7 +9,14 @@ from typing import Any
 import click
 
 from pmldesign.api import leakage
-from pmldesign.cli.options import json_option, load_strategy, numbers, strategy_help
+from pmldesign.cli.options import (
+    add_options,
+    json_option,
+    load_strategy,
+    numbers,
+    schema_option,
+    strategy_help,
+)
 from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.show import facts, print_json, table
 from pmldesign.errors import InvalidInputError
@@ -54,9 +61,11 @@ ASKED = ("scale", "alpha", "epsilon")
     metavar="EPSILON[,EPSILON...]",
     help="Gaussian noise: the leakage whose delta is asked for.",
 )
+@add_options([schema_option])
 @json_option
 def command(
     strategy: str,
+    schema: Path | None,
     scales: str,
     alphas: str | None,
     alpha_file: Path | None,
@@ -77,7 +86,7 @@ def command(
         raise InvalidInputError(
             "Gaussian noise leaks any amount with some probability; give --epsilon to see it"
         )
-    measured = load_strategy(strategy)
+    measured = load_strategy(strategy, schema)
     of: list[Any] = [None] if epsilons is None else numbers("--epsilon", epsilons, example="0.5,1")
     rows = [
         leakage(measured, scale=scale, alpha=alpha, noise=noise, epsilon=epsilon)

@@ -179,32 +179,35 @@ strategy_help = (
 )
 
 
-def load_strategy(text: str) -> Strategy:
+def load_strategy(text: str, schema: Path | None = None) -> Strategy:
     """The strategy in a file, or the queries of a named workload measured themselves.
 
     Raises:
         FileError: the file cannot be read.
         InvalidInputError: it holds no strategy, or the name is not known.
     """
-    from pmldesign.files import load_workload, read_strategy
+    from pmldesign.files import read_strategy
     from pmldesign.strategies import workload_strategy
 
     if Path(text).suffix.lower() == ".npz":
         return read_strategy(text)
-    queries = load_workload(text)
+    queries = load_queries(text, schema)
     return workload_strategy(queries).renamed(queries.name)
 
 
-def load_queries(text: str, schema: Path | None, note: Callable[[str], None]) -> Workload:
-    """The workload that an argument means: with a schema one by names of attributes.
+def load_queries(
+    text: str, schema: Path | None, note: Callable[[str], None] | None = None
+) -> Workload:
+    """The workload that an argument means: with a schema a file, or names of attributes.
 
     Raises:
         FileError: a file cannot be read.
         InvalidInputError: it is no workload, or no schema.
     """
     from pmldesign.files import load_workload
+    from pmldesign.files.workloads import is_matrix_path
 
-    if schema is None:
+    if schema is None or is_matrix_path(text):
         return load_workload(text, note=note)
     from pmldesign.release.people.queries import parse_queries
     from pmldesign.release.people.schema import read_schema

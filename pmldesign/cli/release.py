@@ -14,6 +14,7 @@ from pmldesign.cli.options import (
     load_queries,
     schema_option,
 )
+from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.show import facts, note, number, progress
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import Mechanism, mechanism, require_feasible
@@ -23,7 +24,7 @@ from pmldesign.workloads import Workload
 
 
 @click.command(name="release")
-@click.argument("workload")
+@click.argument("workload", metavar="WORKLOAD|STRATEGY", type=WorkloadName())
 @click.argument("data", type=click.Path(path_type=Path))
 @add_options([schema_option])
 @click.option(
@@ -92,9 +93,11 @@ def command(
     """Answer WORKLOAD on DATA, and publish the answers with exact noise and intervals.
 
     DATA are people (.csv, .parquet, .arrow) with --schema, or a histogram (.npy, .csv) without.
-    With a schema WORKLOAD names attributes: sex*age + region, age:prefix.
+    With a schema WORKLOAD names attributes: sex*age + region, age:prefix. A STRATEGY file of
+    `pmldesign optimize` answers the workload that it was made for, with its guarantee unless the
+    options have another.
     """
-    from pmldesign.release.budget import parse_budget
+    from pmldesign.files import read_guarantee
     from pmldesign.release.people.schema import read_schema
     from pmldesign.release.plan import prepare
     from pmldesign.release.publish import carry_out
@@ -103,6 +106,10 @@ def command(
 
     check_paths(output)
     guarantee = build_guarantee(**guarantee_arguments)
+    if strategy is None:
+        workload, strategy = _question(workload)
+    if guarantee is None and strategy is not None:
+        guarantee = read_guarantee(strategy)
     if guarantee is None:
         raise InvalidInputError("a release needs a guarantee; add for example --epsilon 1")
     form = None if schema is None else read_schema(schema)
@@ -119,10 +126,19 @@ def command(
         integers=integers,
         quantiles=dict(map(parse_quantiles, quantiles)),
     )
-    limits = None if budget is None else parse_budget(budget)
-    published = carry_out(plan, data, ledger=ledger, budget=limits)
+    published = carry_out(plan, data, ledger=ledger, budget=budget)
     published.write(output)
     _report(chosen, plan.noise.noise_scale, guarantee, output)
+
+
+def _question(text: str) -> tuple[str, Path | None]:
+    """The workload that a strategy file was made for, and the file; else the text itself."""
+    if Path(text).suffix.lower() != ".npz":
+        return text, None
+    from pmldesign.files.strategies import read_question
+
+    name = read_question(text)
+    return (text, None) if name is None else (name, Path(text))
 
 
 def _mechanism(

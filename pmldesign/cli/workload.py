@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from pmldesign.cli.options import json_option
+from pmldesign.cli.options import add_options, json_option, load_queries, schema_option
 from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.show import facts, note, print_json, table
 from pmldesign.errors import InvalidInputError
-from pmldesign.files import load_workload, write_workload
+from pmldesign.files import write_workload
 from pmldesign.workloads import named_workloads
 
 
@@ -23,8 +23,9 @@ from pmldesign.workloads import named_workloads
     metavar="FILE",
     help="Write the matrix: .npy, .npz, .csv or .mtx.",
 )
+@add_options([schema_option])
 @json_option
-def command(workload: str | None, output: Path | None, as_json: bool) -> None:
+def command(workload: str | None, schema: Path | None, output: Path | None, as_json: bool) -> None:
     """Show a workload, or write it to a file. Without WORKLOAD, list the names.
 
     WORKLOAD is a name such as prefix:64, names joined by * for products and by + for unions, a
@@ -41,7 +42,7 @@ def command(workload: str | None, output: Path | None, as_json: bool) -> None:
         else:
             table(["name", "queries", "example"], names, texts=["queries"])
         return
-    queries = load_workload(workload, note=note)
+    queries = load_queries(workload, schema, note)
     if output is not None:
         write_workload(output, queries)
     m, n = queries.shape

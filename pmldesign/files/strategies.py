@@ -159,16 +159,26 @@ def read_strategy(path: PathName) -> Strategy:
     return Strategy(file_name(path), read_workload(path).to_dense())
 
 
+def read_question(path: PathName) -> str | None:
+    """The name of the workload that a file was made for, or None; raises as `read_strategy`."""
+    name = _header(path).get("workload")
+    return None if name is None else str(name)
+
+
 def read_guarantee(path: PathName) -> Guarantee | None:
     """The guarantee that a file was made for, None if it has none; raises as `read_strategy`."""
+    return _checked_guarantee(file_name(Path(path)), _header(path))
+
+
+def _header(path: PathName) -> dict[str, Any]:
+    """The header of a strategy file; empty for any other matrix."""
     path = Path(path)
     read_strategy(path)  # refuses what is damaged
     if path.suffix.lower() != ".npz":
-        return None
+        return {}
     with opened(path) as handle:
         arrays = Archive(handle)
-        header = _checked_header(file_name(path), arrays) if "header" in arrays else {}
-    return _checked_guarantee(file_name(path), header)
+        return _checked_header(file_name(path), arrays) if "header" in arrays else {}
 
 
 def _arrays(design: Design | SearchedDesign | Mechanism, workload: Workload) -> dict[str, Any]:

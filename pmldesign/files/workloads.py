@@ -74,6 +74,11 @@ def read_matrix_file(path: PathName, build: Callable[[Any, str], T], note: Note 
         return _read(handle, extension, file_name(path), build, note)
 
 
+def is_matrix_path(text: str) -> bool:
+    """Whether a text is the name of a file for a matrix, by its ending."""
+    return Path(text).suffix.lower() in _READERS
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
     """A regular file for reading: a device may have no end, a named pipe no writer.

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
+from pmldesign.files.atomic import PathName
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.release.intervals import deviations, half_widths
@@ -110,7 +111,7 @@ class Plan:
 def prepare(
     mechanism: Mechanism,
     *,
-    schema: Schema | Mapping[str, Any] | None = None,
+    schema: Schema | Mapping[str, Any] | PathName | None = None,
     level: float = 0.95,
     simultaneous: bool = False,
     nonnegative: bool = False,

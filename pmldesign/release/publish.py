@@ -14,7 +14,7 @@ from typing import Any
 from pmldesign.errors import InvalidInputError
 from pmldesign.files.atomic import PathName
 from pmldesign.mechanisms import Mechanism
-from pmldesign.release.budget import Budget
+from pmldesign.release.budget import Budget, parse_budget
 from pmldesign.release.ledger import open_ledger
 from pmldesign.release.noise.sampler import Sampler, draw
 from pmldesign.release.people.schema import Schema
@@ -26,14 +26,14 @@ def release_tables(
     mechanism: Mechanism,
     data: Any,
     *,
-    schema: Schema | Mapping[str, Any] | None = None,
+    schema: Schema | Mapping[str, Any] | PathName | None = None,
     level: float = 0.95,
     simultaneous: bool = False,
     nonnegative: bool = False,
     integers: bool = False,
     quantiles: Mapping[str, Sequence[float]] | None = None,
     ledger: PathName | None = None,
-    budget: Budget | None = None,
+    budget: Budget | str | None = None,
     sampler: Sampler = draw,
 ) -> Release:
     """Answer the queries of a mechanism on data, with exact noise.
@@ -42,14 +42,15 @@ def release_tables(
         mechanism: a strategy with noise that meets a guarantee.
         data: people (a path or a data frame) with a schema; a histogram (a path or an array)
             without.
-        schema: attributes of people, whose cells are those of the workload.
+        schema: attributes of people, whose cells are those of the workload; a path, or a
+            dictionary, also.
         level: of the intervals, in (0, 1).
         simultaneous: whether all intervals hold together.
         nonnegative: no negative cells, all answers consistent (`post_processing`).
         integers: whole cells, likewise.
         quantiles: for names of attributes the q in (0, 1); needs a schema.
         ledger: a file of what releases from these data have cost; data are a path then.
-        budget: with which a new ledger begins.
+        budget: with which a new ledger begins, such as "epsilon=3,delta=1e-6".
         sampler: another one is for tests alone; the manifest then says that nothing is private.
 
     Raises:
@@ -75,10 +76,12 @@ def carry_out(
     data: Any,
     *,
     ledger: PathName | None = None,
-    budget: Budget | None = None,
+    budget: Budget | str | None = None,
     sampler: Sampler = draw,
 ) -> Release:
     """The release that is planned; arguments and errors as `release`."""
+    if isinstance(budget, str):
+        budget = parse_budget(budget)
     if ledger is None:
         if budget is not None:
             raise InvalidInputError("a budget needs a ledger; add --ledger FILE")

@@ -46,6 +46,58 @@ def test_people_become_a_table_and_a_manifest(run, people):
     assert "discrete laplace" in result.stdout
 
 
+def test_a_strategy_file_answers_its_own_queries_with_its_guarantee(run, people):
+    run(
+        "optimize",
+        "sex*age + sex",
+        "--schema",
+        "schema.json",
+        "--epsilon",
+        2,
+        "-o",
+        "s.npz",
+        *QUICK,
+    )
+    words = ["release", "s.npz", "people.csv", "--schema", "schema.json", "-o", "t.csv"]
+    for more, epsilon in (([], 2), (["--epsilon", 3], 3)):
+        result = run(*words, *more)
+        assert result.exit_code == 0, result.stderr
+        manifest = json.loads((people / "t.manifest.json").read_text())
+        assert manifest["workload"] == "sex*age + sex"
+        assert manifest["guarantee"]["epsilon"] == epsilon
+    np.savez(people / "plain.npz", np.eye(6))
+    result = run("release", "plain.npz", "people.csv", "--schema", "schema.json", "-o", "t.csv")
+    assert result.exit_code == 2
+    assert "needs a guarantee" in result.stderr
+
+
+def test_every_command_takes_names_of_attributes(run, people):
+    named = ["--schema", "schema.json"]
+    by_name, by_size = "sex*age:prefix + sex", "histogram:2*prefix:3+histogram:2*total:3"
+    for first, text in ((named, by_name), ([], by_size)):
+        assert run("workload", text, *first, "-o", f"{len(first)}.npy").exit_code == 0
+    matrices = [np.load(people / f"{n}.npy") for n in (0, 2)]
+    assert matrices[0].tolist() == matrices[1].tolist()
+    pairs = [
+        run.json("calibrate", text, *first, "--epsilon", 1, "--workload", text)
+        for first, text in ((named, by_name), ([], by_size))
+    ]
+    assert pairs[0]["error"] == pairs[1]["error"]
+    lists = [
+        run.json("bounds", text, *first, "--epsilon", 1)
+        for first, text in ((named, by_name), ([], by_size))
+    ]
+    values = [[bound["value"] for bound in bounds] for bounds in lists]
+    assert values[0] == pytest.approx(values[1])
+    leaks = [
+        run.json("leakage", text, *first, "--scale", 2, "--alpha", 0.1)
+        for first, text in ((named, by_name), ([], by_size))
+    ]
+    assert leaks[0] == leaks[1]
+    rows = run.table("compare", by_name.replace(" ", ""), "age", *named, "--strategies", "identity")
+    assert [row["workload"] for row in rows] == [by_name.replace(" ", ""), "age"]
+
+
 def test_a_draft_is_made_and_refused(run, people):
     result = run("schema", "people.csv", "-o", "draft.json")
     assert result.exit_code == 0

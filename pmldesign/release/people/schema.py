@@ -103,13 +103,16 @@ def read_schema(path: PathName) -> Schema:
 
 
 def as_schema(content: Any) -> Schema:
-    """The schema that a dictionary holds.
+    """The schema that a dictionary or a file holds.
 
     Raises:
+        FileError: a path that cannot be read.
         InvalidInputError: what is wrong, and what is allowed.
     """
     if isinstance(content, Schema):
         return content
+    if isinstance(content, str | Path):
+        return read_schema(content)
     known = {"attributes", "outside", "rows_per_person", "reviewed"}
     if not isinstance(content, Mapping) or not isinstance(content.get("attributes"), list):
         raise InvalidInputError('it needs "attributes", a list; see docs/release.md')
