@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pmldesign.designs.best_noise import optimize as optimize
     from pmldesign.designs.min_norm import Design as Design
     from pmldesign.designs.min_norm import factorize as factorize
+    from pmldesign.designs.options import DesignOptions as DesignOptions
     from pmldesign.envelope import Channel as Channel
     from pmldesign.envelope import EnvelopeCurve as EnvelopeCurve
     from pmldesign.envelope import EnvelopeValue as EnvelopeValue
@@ -106,6 +107,7 @@ _HOMES = {
     "pmldesign.comparison.comparison": "Comparison compare compare_all",
     "pmldesign.designs.best_noise": "Optimized all_designs optimize",
     "pmldesign.designs.min_norm": "Design factorize",
+    "pmldesign.designs.options": "DesignOptions",
     "pmldesign.envelope": (
         "Channel EnvelopeCurve EnvelopeValue Plateau RandomizedResponseBounds "
         "binary_envelope closed_failure_bound closed_failure_probability "
@@ -150,6 +152,7 @@ __all__ = [
     "Channel",
     "Comparison",
     "Design",
+    "DesignOptions",
     "EnvelopeCurve",
     "EnvelopePML",
     "EnvelopeValue",

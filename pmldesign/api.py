@@ -14,6 +14,7 @@ from typing import Any
 from pmldesign.arguments import exponent
 from pmldesign.bounds import Bound, all_bounds
 from pmldesign.designs.min_norm import Design, factorize
+from pmldesign.designs.options import takes_options
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import load_workload, read_strategy, read_workload
 from pmldesign.files.workloads import is_matrix_path
@@ -155,14 +156,14 @@ def _laplace(matrix: Any, scale: float, alpha: float | tuple[float, ...]) -> dic
     }
 
 
+@takes_options
 def error_bounds(
     workload: Any,
     *,
     guarantee: Guarantee,
     p: float | None = None,
     errors: Mapping[str, float] | None = None,
-    rel_gap: float = 1e-6,
-    time_limit: float | None = None,
+    **options: Any,
 ) -> tuple[Bound, ...]:
     """Every known bound on the error of mechanisms that meet a guarantee.
 
@@ -171,8 +172,7 @@ def error_bounds(
         guarantee: what the mechanisms have to satisfy.
         p: of the l_p^p error, in [2, inf]; None for that of the factorization, or 2.
         errors: exact errors of mechanisms that satisfy it, by name, as further upper bounds.
-        rel_gap: of the norm that the bounds start from.
-        time_limit: for that norm, in seconds; None for no limit.
+        options: of the norm that the bounds start from, as for `factorize`.
 
     Returns:
         Lower bounds, then upper bounds; those that do not hold say why.
@@ -182,13 +182,8 @@ def error_bounds(
     """
     factorization = workload if isinstance(workload, Design) else None
     if factorization is None:
-        factorization = factorize(
-            workload,
-            p=2.0 if p is None else p,
-            neighbours=guarantee.neighbours,
-            rel_gap=rel_gap,
-            time_limit=time_limit,
-        )
+        options["neighbours"] = guarantee.neighbours
+        factorization = factorize(workload, p=2.0 if p is None else p, **options)
     if p is not None and exponent(p) != factorization.p:
         raise InvalidInputError(
             f"p must be that of the factorization, {factorization.p:g}, got {p:g}; factorize for p"

@@ -35,12 +35,8 @@ ROOMS = set().union(*LAYERS)
 MANY_ARGUMENTS = {
     "release_tables",
     "release",
-    "all_designs",
     "command",
-    "compare",
     "compare_all",
-    "factorize",
-    "optimize",
 }
 """The public functions and the commands, whose options are their arguments."""
 LONG = {"laplace_design": 75}

@@ -1,5 +1,6 @@
 """`import pmldesign as pml`: names, what is accepted, how objects show themselves."""
 
+import dataclasses
 import importlib
 import inspect
 import pkgutil
@@ -148,6 +149,16 @@ def test_optimize_returns_the_best_of_all_designs():
     noisy = pml.optimize("prefix:4", guarantee=DP, search_time=0.2)
     assert noisy.error() <= min(mechanism.error() for mechanism in designs.mechanisms) * (1 + 1e-9)
     assert noisy.guarantee == DP
+
+
+@pytest.mark.parametrize("function", [pml.factorize, pml.all_designs, pml.optimize, pml.compare])
+def test_functions_that_design_show_and_take_every_option_of_a_design(function):
+    shown = inspect.signature(function).parameters
+    options = [field.name for field in dataclasses.fields(pml.DesignOptions)]
+    assert {*options, "p"} <= {*shown}
+    assert all(shown[name].kind is shown[name].KEYWORD_ONLY for name in options)
+    with pytest.raises(pml.InvalidInputError, match="max_steps must be at least 1"):
+        function("prefix:4", *([["tree"]] if function is pml.compare else []), max_steps=0)
 
 
 def test_queries_of_a_data_frame_are_called_by_its_index():

@@ -12,6 +12,7 @@ from pmldesign.bounds import Bound, Kind, all_bounds
 from pmldesign.cli.options import (
     add_options,
     build_guarantee,
+    design_arguments,
     gap_options,
     guarantee_options,
     json_option,
@@ -43,11 +44,9 @@ def command(
     workload: str,
     schema: Path | None,
     p: float,
-    rel_gap: float,
-    time_limit: float | None,
     noise: Any,
     as_json: bool,
-    **guarantee_arguments: Any,
+    **arguments: Any,
 ) -> None:
     """Show how close to the best possible the error on WORKLOAD is: lower and upper bounds.
 
@@ -56,18 +55,13 @@ def command(
     bound says which mechanisms it speaks of; those that do not apply say why.
     """
     queries = load_queries(workload, schema, note)
-    guarantee = build_guarantee(**guarantee_arguments)
+    options = design_arguments(arguments)
+    guarantee = build_guarantee(**arguments)
     if guarantee is None:
         raise InvalidInputError("bounds are for a guarantee; add for example --epsilon 1")
     with progress() as callback:
-        factorization = factorize(
-            queries,
-            p=p,
-            neighbours=guarantee.neighbours,
-            rel_gap=rel_gap,
-            time_limit=time_limit,
-            callback=callback,
-        )
+        options["neighbours"] = guarantee.neighbours
+        factorization = factorize(queries, p=p, callback=callback, **options)
         reached = compare(
             queries,
             [factorization.strategy.renamed("least-norm")],

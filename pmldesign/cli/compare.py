@@ -12,6 +12,7 @@ import click
 from pmldesign.cli.options import (
     add_options,
     build_guarantees,
+    design_arguments,
     gap_options,
     guarantee_list_options,
     json_option,
@@ -83,15 +84,13 @@ def command(
     schema: Path | None,
     exponents: str,
     strategies: str | None,
-    rel_gap: float,
-    time_limit: float | None,
     search_time: float,
     jobs: int,
     csv_path: Path | None,
     plot: Path | None,
     as_json: bool,
     noise: Any,
-    **guarantee_arguments: Any,
+    **arguments: Any,
 ) -> None:
     """Compare strategies on every WORKLOAD: exact errors, side by side.
 
@@ -109,7 +108,8 @@ def command(
 
         check_plot_path(plot)
     values = numbers("--p", exponents, example="2,4,inf")
-    guarantees = build_guarantees(**guarantee_arguments)
+    options = design_arguments(arguments)
+    guarantees = build_guarantees(**arguments)
     check_jobs(jobs)
     names: Sequence[str] = workloads
     if schema is None:
@@ -122,14 +122,12 @@ def command(
             p=values,
             guarantees=guarantees,
             noise=noise,
-            neighbours=guarantee_arguments["neighbours"] or "add-remove",
-            rel_gap=rel_gap,
-            time_limit=time_limit,
             search_time=search_time,
             leave_out=strategies in (None, "all"),
             jobs=jobs,
             callback=report,
             announce=report,
+            **options,
         )
     if csv_path is not None:
         _write_csv(csv_path, shown)

@@ -13,6 +13,7 @@ from pmldesign.bounds import Bound
 from pmldesign.cli.options import (
     add_options,
     build_guarantee,
+    design_arguments,
     gap_options,
     given,
     guarantee_options,
@@ -28,7 +29,7 @@ from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.show import note, print_json, progress
 from pmldesign.comparison.comparison import DESIGN, LEAST_NORM, Row, as_row, best_first, with_ratios
 from pmldesign.designs.best_noise import Optimized, all_designs
-from pmldesign.designs.min_norm import METHODS
+from pmldesign.designs.options import METHODS
 from pmldesign.errors import InvalidInputError, NotConvergedError
 from pmldesign.files import check_strategy_path, write_strategy
 from pmldesign.privacy.guarantees import Guarantee
@@ -92,19 +93,13 @@ def command(
     workload: str,
     schema: Path | None,
     p: float,
-    rel_gap: float,
-    time_limit: float | None,
-    max_steps: int,
-    method: Any,
-    solver: str,
     streaming: bool,
-    buffers: int | None,
     search_time: float,
     seed: int,
     output: Path | None,
     as_json: bool,
     noise: Any,
-    **guarantee_arguments: Any,
+    **arguments: Any,
 ) -> None:
     """Design the optimal strategy for WORKLOAD and show it beside the usual ones.
 
@@ -114,15 +109,14 @@ def command(
     """
     if output is not None:
         check_strategy_path(output)
-    if given("solver") and method == "scaling":
+    options = design_arguments(arguments)
+    if given("solver") and options["method"] == "scaling":
         raise InvalidInputError("--solver is for --method primal or dual; leave it out")
-    if given("max_steps") and method != "scaling":
+    if given("max_steps") and options["method"] != "scaling":
         raise InvalidInputError("--max-steps is for --method scaling; take --time-limit instead")
     queries = load_queries(workload, schema, note)
-    guarantee = build_guarantee(**guarantee_arguments)
-    relation = Neighbours(guarantee_arguments["neighbours"] or "add-remove")
-    if guarantee is not None:
-        relation = guarantee.neighbours
+    guarantee = build_guarantee(**arguments)
+    relation = Neighbours(options["neighbours"]) if guarantee is None else guarantee.neighbours
     if streaming:
         noise = _streaming_noise(guarantee, relation, noise)
     start = time.perf_counter()
@@ -132,24 +126,19 @@ def command(
             p=p,
             guarantee=guarantee,
             noise=noise,
-            neighbours=relation,
-            rel_gap=rel_gap,
-            max_steps=max_steps,
-            time_limit=time_limit,
-            method=method,
-            solver=solver,
             streaming=streaming,
-            buffers=buffers,
             search_time=search_time,
             seed=seed,
             callback=callback,
+            **options,
         )
         # first what was asked for, then what it is compared with, which may take longer
         if output is not None:
             write_strategy(output, best.designs[best.best], mechanism=best.mechanisms[best.best])
         if not as_json:
             print_design(best, output)
-        deadline = None if time_limit is None else start + time_limit
+        limit = options["time_limit"]
+        deadline = None if limit is None else start + limit
         bound = _bound(best, deadline, callback)
         if not as_json:
             print_bound(best, bound)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from pmldesign.designs.options import DesignOptions
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.guarantees import PML, ApproxDP, ApproxPML, EnvelopePML, Guarantee, PureDP
 
@@ -105,6 +107,16 @@ def given(option: str) -> bool:
     """Whether the user gave an option (by the name of its argument), or it has its default."""
     source = click.get_current_context().get_parameter_source(option)
     return source is not click.core.ParameterSource.DEFAULT
+
+
+def design_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Take the options of a design out of the arguments of a command; the rest are a guarantee's.
+
+    The relation of neighbours is left there as well, which a guarantee asks for itself.
+    """
+    names = {field.name for field in fields(DesignOptions)} & set(arguments)
+    taken = {name: arguments.pop(name) for name in names - {"neighbours"}}
+    return {"neighbours": arguments["neighbours"] or "add-remove"} | taken
 
 
 def build_guarantee(

@@ -10,18 +10,18 @@ the release.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pmldesign.arguments import exponent
 from pmldesign.comparison.parallel import check_jobs
 from pmldesign.comparison.rows import Row, as_row, best_first, with_bounds, with_ratios
-from pmldesign.comparison.tasks import DESIGN, DESIGNED, LEAST_NORM, AnyCallback, Task, Work
-from pmldesign.designs.min_norm import Design
+from pmldesign.comparison.tasks import DESIGN, DESIGNED, LEAST_NORM, Task, Work
+from pmldesign.designs.options import DesignOptions, takes_options
+from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import NoiseChoice
 from pmldesign.privacy.guarantees import Guarantee
-from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy, as_strategy
 from pmldesign.workloads import Workload, as_workload
 from pmldesign.workloads.display import html_table
@@ -83,6 +83,7 @@ class Comparison:
         return html_table(f"Comparison on {self.workload.name}", rows, header)
 
 
+@takes_options
 def compare(
     workload: Any,
     strategies: Iterable[Any],
@@ -90,11 +91,8 @@ def compare(
     p: float | Sequence[float] = 2.0,
     guarantee: Guarantee | None = None,
     noise: NoiseChoice = "auto",
-    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
-    rel_gap: float = 1e-6,
-    time_limit: float | None = None,
     search_time: float | None = None,
-    callback: AnyCallback | None = None,
+    **options: Any,
 ) -> Comparison:
     """Compare strategies on one workload under one guarantee, or none; see `compare_all`."""
     return compare_all(
@@ -103,14 +101,12 @@ def compare(
         p=p,
         guarantees=[guarantee],
         noise=noise,
-        neighbours=neighbours,
-        rel_gap=rel_gap,
-        time_limit=time_limit,
         search_time=search_time,
-        callback=callback,
+        **options,
     )[0]
 
 
+@takes_options
 def compare_all(
     workloads: Iterable[Any],
     strategies: Iterable[Any],
@@ -118,14 +114,11 @@ def compare_all(
     p: float | Sequence[float] = 2.0,
     guarantees: Sequence[Guarantee | None] = (None,),
     noise: NoiseChoice = "auto",
-    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
-    rel_gap: float = 1e-6,
-    time_limit: float | None = None,
     search_time: float | None = None,
     leave_out: bool = False,
     jobs: int = 1,
-    callback: AnyCallback | None = None,
     announce: Callable[[str], None] | None = None,
+    **options: Any,
 ) -> tuple[Comparison, ...]:
     """Compare strategies on every workload, at every p, under every guarantee.
 
@@ -138,15 +131,13 @@ def compare_all(
         guarantees: the noise is calibrated to each; None for a scale equal to the sensitivity.
         noise: "gaussian", "laplace", or "auto" for the better one of those that can meet the
             guarantee, for each strategy and p (Gaussian without a guarantee).
-        neighbours: "add-remove" or "replace", where there is no guarantee to say it.
-        rel_gap: of every design made here.
-        time_limit: of every design made here, in seconds.
         search_time: of the searches for every "design", in seconds, as for `optimize`.
         leave_out: leave out strategies that cannot answer a workload, or are too large for it,
             and say so in `Comparison.left_out`; otherwise they are an error.
         jobs: number of processes; more than one needs joblib (the jobs extra).
-        callback: called with every `Step` of a design made in this process.
         announce: called with a line of text after every piece of work.
+        options: of every design made here, as for `factorize`; the callback is for those made in
+            this process.
 
     Returns:
         One comparison for each workload and guarantee, the guarantees of a workload together.
@@ -161,19 +152,21 @@ def compare_all(
     asked: list[str | Strategy] = [
         entry if isinstance(entry, str) else as_strategy(entry) for entry in strategies
     ]
+    limits = DesignOptions(**options)
+    if check_jobs(jobs) > 1:
+        limits = replace(limits, callback=None)
     task = Task(
         values=tuple(exponent(value) for value in (p if isinstance(p, Sequence) else [p])),
         guarantees=tuple(guarantees),
         noise=noise,
-        neighbours=Neighbours(neighbours),
         leave_out=leave_out,
         search_time=search_time,
-        limits={"rel_gap": rel_gap, "time_limit": time_limit},
+        options=limits,
     )
     work = Work(task, [as_workload(workload) for workload in workloads], asked, announce)
     if not asked or not task.values or not work.workloads or not task.guarantees:
         raise InvalidInputError("nothing to compare: give at least one strategy and one p")
-    work.do(check_jobs(jobs), callback)
+    work.do(jobs)
     comparisons = [
         _comparison(work, w, g)
         for w in range(len(work.workloads))

@@ -13,13 +13,14 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
-from typing import Any
 
 from pmldesign.comparison.parallel import run
 from pmldesign.comparison.rows import Row, as_row
 from pmldesign.designs.best_noise import LEAST_TIME, improve
 from pmldesign.designs.cost import require_quick
-from pmldesign.designs.min_norm import Design, factorize
+from pmldesign.designs.dispatch import solve
+from pmldesign.designs.options import DesignOptions
+from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import Factorization, answer
 from pmldesign.mechanisms import (
@@ -33,15 +34,13 @@ from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.workloads import Workload
-from pmldesign_solvers.norm.solution import Status, Step
-from pmldesign_solvers.search.solution import L1Status, L1Step
+from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.search.solution import L1Status
 
 DESIGN = "design"
 LEAST_NORM = "least-norm"
 DESIGNED = (DESIGN, LEAST_NORM)
 """Names that stand for what is found for the workload."""
-
-AnyCallback = Callable[[Step | L1Step], None]
 
 Rows = dict[tuple[int, float], Row]
 """By the index of the guarantee, and p."""
@@ -54,14 +53,13 @@ class Task:
     values: tuple[float, ...]
     guarantees: tuple[Guarantee | None, ...]
     noise: NoiseChoice
-    neighbours: Neighbours
     leave_out: bool
     search_time: float | None
-    limits: dict[str, Any]
+    options: DesignOptions
 
     def relation(self, guarantee: Guarantee | None) -> Neighbours:
         """The neighbours that a guarantee speaks of."""
-        return self.neighbours if guarantee is None else guarantee.neighbours
+        return self.options.neighbours if guarantee is None else guarantee.neighbours
 
     def relations(self) -> dict[Neighbours, list[int]]:
         """The guarantees, by index, of every relation that one of them speaks of."""
@@ -106,10 +104,10 @@ class Task:
         workload: Workload,
         p: float,
         relation: Neighbours,
-        callback: AnyCallback | None,
     ) -> Designed:
         """The strategy of least norm at one p, and the rows of it and of the best mechanisms."""
-        design = factorize(workload, p=p, neighbours=relation, callback=callback, **self.limits)
+        options = replace(self.options, neighbours=relation)
+        design = solve(workload, p, options)
         interrupted = design.status is Status.INTERRUPTED
         rows: dict[str, Rows] = {}
         if LEAST_NORM in names:
@@ -121,10 +119,10 @@ class Task:
             for index in self.relations()[relation]:
                 best = improve(
                     design,
+                    options,
                     guarantee=self.guarantees[index],
                     noise=self.noise,
                     search_time=LEAST_TIME if interrupted else self.search_time,
-                    callback=callback,
                 )
                 searches = (best.gaussian_design, best.laplace_design)
                 interrupted |= L1Status.INTERRUPTED in [
@@ -161,7 +159,7 @@ class Work:
         """Which of DESIGNED are asked for."""
         return [name for name in DESIGNED if name in self.asked]
 
-    def do(self, jobs: int, callback: AnyCallback | None) -> None:
+    def do(self, jobs: int) -> None:
         """Both rounds, or as much as Ctrl-C allows."""
         if self.names:
             everything = product(self.workloads, self.task.guarantees, self.task.values)
@@ -170,7 +168,7 @@ class Work:
         try:
             self._answer(jobs)
             if self.names:
-                self._design(jobs, callback if jobs == 1 else None)
+                self._design(jobs)
         except KeyboardInterrupt:
             self.interrupted = True
 
@@ -190,11 +188,11 @@ class Work:
                     self.rows[w, s] = outcome
                 self._say(f"strategy {done} of {len(keys)} is done")
 
-    def _design(self, jobs: int, callback: AnyCallback | None) -> None:
+    def _design(self, jobs: int) -> None:
         relations = self.task.relations()
         keys = list(product(range(len(self.workloads)), self.task.values, relations))
         tasks = [
-            partial(self.task.designed, self.names, self.workloads[w], p, relation, callback)
+            partial(self.task.designed, self.names, self.workloads[w], p, relation)
             for w, p, relation in keys
         ]
         with closing(run(tasks, jobs=jobs)) as results:

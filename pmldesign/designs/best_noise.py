@@ -8,16 +8,18 @@ asks much of Gaussian noise, many queries ask much of Laplace noise.
 
 from __future__ import annotations
 
+import inspect
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pmldesign.arguments import exponent
 from pmldesign.bounds import Bound, Kind, all_bounds
+from pmldesign.designs.dispatch import solve
 from pmldesign.designs.gaussian_pml_search import gaussian_design
 from pmldesign.designs.laplace.search import laplace_design
-from pmldesign.designs.min_norm import Design, Method, factorize
-from pmldesign.designs.results import SearchedDesign
+from pmldesign.designs.options import DesignOptions, takes_options
+from pmldesign.designs.results import Design, SearchedDesign
 from pmldesign.designs.streaming import require_streaming
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import (
@@ -28,14 +30,13 @@ from pmldesign.mechanisms import (
     require_feasible,
 )
 from pmldesign.privacy.guarantees import Guarantee
-from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import StreamStrategy
 from pmldesign.workloads import as_workload
 from pmldesign.workloads.base import WRITTEN_CELLS
-from pmldesign_solvers.norm.solution import Status, Step
-from pmldesign_solvers.search.solution import L1Status, L1Step
+from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.search.solution import L1Status
 
 LEAST_TIME = 1e-3
 """Seconds for a search where a limit leaves none: its starts are compared all the same."""
@@ -97,42 +98,65 @@ class Optimized:
         return max(holding, key=lambda pair: pair[0])[1] if holding else None
 
 
-def optimize(
+@takes_options
+def all_designs(
     workload: Any,
     *,
     p: float = 2.0,
     guarantee: Guarantee | None = None,
     noise: NoiseChoice = "auto",
-    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
-    rel_gap: float = 1e-6,
-    max_steps: int = 1000,
-    time_limit: float | None = None,
-    method: Method = "scaling",
-    solver: str = "SCS",
     streaming: bool = False,
-    buffers: int | None = None,
     search_time: float | None = None,
     seed: int = 0,
-    callback: Callable[[Step | L1Step], None] | None = None,
-) -> Mechanism:
-    """The best mechanism for a workload and a guarantee, every admissible noise tried.
+    **options: Any,
+) -> Optimized:
+    """Design for every noise that the guarantee admits.
 
     Args:
         workload: a Workload, a name such as "prefix:64", or a matrix of shape (m, n).
         p: in [2, inf].
         guarantee: what is to be met; None designs for Gaussian noise.
         noise: "gaussian", "laplace", or "auto" for all that can meet the guarantee.
-        neighbours: "add-remove" or "replace", where there is no guarantee to say it.
-        rel_gap: of the design of least norm, as the following.
-        max_steps: at least 1.
-        time_limit: in seconds, for the design and the searches together; None for no limit.
-        method: "scaling", "primal" or "dual".
-        solver: "SCS" or "CLARABEL".
-        streaming: make that strategy lower triangular, and search for no other.
-        buffers: for running sums, as `factorize`; no other strategy is searched for then.
+        streaming: make the strategy lower triangular, and search for no other.
         search_time: as for `improve`.
         seed: of the search under Laplace noise.
-        callback: called with every step of all. Ctrl-C keeps what there is.
+        options: of the design of least norm, as for `factorize`; the time limit is for the design
+            and the searches together.
+
+    Raises:
+        InvalidInputError, InfeasibleError, VacuousGuaranteeError: as `factorize`, the searches and
+            `mechanism`, and with `streaming` as `require_streaming`; what can be refused is
+            refused before the first solve.
+    """
+    workload, p = as_workload(workload), exponent(p)
+    asked = DesignOptions(**options)
+    if guarantee is not None:
+        asked = replace(asked, neighbours=guarantee.neighbours)
+    if streaming:
+        require_streaming(workload, asked.neighbours, full_rank=asked.method == "scaling")
+    require_feasible(guarantee, workload.shape[1], noise=noise, p=p)
+    start = time.perf_counter()
+    factorization = solve(workload, p, asked)
+    if asked.time_limit is not None:
+        left = max(asked.time_limit - (time.perf_counter() - start), LEAST_TIME)
+        search_time = left if search_time is None else min(search_time, left)
+    return improve(
+        factorization,
+        asked,
+        guarantee=guarantee,
+        noise=noise,
+        streaming=streaming,
+        search_time=search_time,
+        seed=seed,
+    )
+
+
+def optimize(workload: Any, **arguments: Any) -> Mechanism:
+    """The best mechanism for a workload and a guarantee, every admissible noise tried.
+
+    Args:
+        workload: a Workload, a name such as "prefix:64", or a matrix of shape (m, n).
+        arguments: p, guarantee, noise and the others of `all_designs`.
 
     Returns:
         The mechanism of smallest error at p; without a guarantee that of least norm, at a scale
@@ -141,117 +165,44 @@ def optimize(
     Raises:
         InvalidInputError, InfeasibleError, VacuousGuaranteeError: as `all_designs`.
     """
-    designs = all_designs(
-        workload,
-        p=p,
-        guarantee=guarantee,
-        noise=noise,
-        neighbours=neighbours,
-        rel_gap=rel_gap,
-        max_steps=max_steps,
-        time_limit=time_limit,
-        method=method,
-        solver=solver,
-        streaming=streaming,
-        buffers=buffers,
-        search_time=search_time,
-        seed=seed,
-        callback=callback,
-    )
+    designs = all_designs(workload, **arguments)
     return designs.mechanisms[designs.best]
 
 
-def all_designs(
-    workload: Any,
-    *,
-    p: float = 2.0,
-    guarantee: Guarantee | None = None,
-    noise: NoiseChoice = "auto",
-    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
-    rel_gap: float = 1e-6,
-    max_steps: int = 1000,
-    time_limit: float | None = None,
-    method: Method = "scaling",
-    solver: str = "SCS",
-    streaming: bool = False,
-    buffers: int | None = None,
-    search_time: float | None = None,
-    seed: int = 0,
-    callback: Callable[[Step | L1Step], None] | None = None,
-) -> Optimized:
-    """Design for every noise that the guarantee admits.
-
-    The arguments are those of `optimize`.
-
-    Raises:
-        InvalidInputError, InfeasibleError, VacuousGuaranteeError: as `factorize`, the searches and
-            `mechanism`, and with `streaming` as `require_streaming`; what can be refused is
-            refused before the first solve.
-    """
-    workload = as_workload(workload)
-    relation = Neighbours(neighbours) if guarantee is None else guarantee.neighbours
-    if streaming:
-        require_streaming(workload, relation, full_rank=method == "scaling")
-    require_feasible(guarantee, workload.shape[1], noise=noise, p=p)
-    start = time.perf_counter()
-    factorization = factorize(
-        workload,
-        p=p,
-        neighbours=relation,
-        rel_gap=rel_gap,
-        max_steps=max_steps,
-        time_limit=time_limit,
-        method=method,
-        solver=solver,
-        buffers=buffers,
-        callback=callback,
-    )
-    if time_limit is not None:
-        left = max(time_limit - (time.perf_counter() - start), LEAST_TIME)
-        search_time = left if search_time is None else min(search_time, left)
-    return improve(
-        factorization,
-        guarantee=guarantee,
-        noise=noise,
-        streaming=streaming,
-        buffers=buffers,
-        search_time=search_time,
-        seed=seed,
-        callback=callback,
-    )
+_signature = inspect.signature(all_designs).replace(return_annotation="Mechanism")
+optimize.__signature__ = _signature  # type: ignore[attr-defined]
 
 
 def improve(
     factorization: Design,
+    options: DesignOptions,
     *,
     guarantee: Guarantee | None,
     noise: NoiseChoice = "auto",
     streaming: bool = False,
-    buffers: int | None = None,
     search_time: float | None = None,
     seed: int = 0,
-    callback: Callable[[L1Step], None] | None = None,
 ) -> Optimized:
     """From the strategy of least norm to the best mechanism that is known for a guarantee.
 
     Args:
         factorization: of least norm, for the relation of the guarantee.
+        options: it was made with; a number of buffers asks for Gaussian noise alone, and the
+            callback is called with every step.
         guarantee: what is to be met; None for a scale equal to the sensitivity.
         noise: "gaussian", "laplace", or "auto" for all that can meet the guarantee.
         streaming: make the strategy lower triangular, and search for no other.
-        buffers: as for `optimize`.
         search_time: in seconds, for the searches that a guarantee asks for: at most half of it for
             Gaussian noise under PML, the rest for Laplace noise; None for no limit.
         seed: of the search under Laplace noise.
-        callback: called with every step of all. Ctrl-C keeps what there is.
 
     Raises:
-        InvalidInputError, InfeasibleError, VacuousGuaranteeError: as `optimize`.
+        InvalidInputError, InfeasibleError, VacuousGuaranteeError: as `all_designs`.
     """
     workload, p = factorization.workload, factorization.p
     kinds = admissible(guarantee, noise)
     long = isinstance(factorization.strategy, StreamStrategy) and workload.shape[1] > WRITTEN_CELLS
-    if Noise.GAUSSIAN in kinds and (long or buffers is not None):
+    if Noise.GAUSSIAN in kinds and (long or options.buffers is not None):
         kinds = (Noise.GAUSSIAN,)  # a search would take matrices, and hours
     interrupted = factorization.status is Status.INTERRUPTED
     polished = searched = None
@@ -263,7 +214,9 @@ def improve(
         and factorization.strategy.distance_profile("l2") is None
     ):
         limit = None if search_time is None else search_time / 2
-        polished = gaussian_design(factorization, guarantee, time_limit=limit, callback=callback)
+        polished = gaussian_design(
+            factorization, guarantee, time_limit=limit, callback=options.callback
+        )
         interrupted = polished.status is L1Status.INTERRUPTED
         if search_time is not None:
             search_time = max(search_time - polished.seconds, search_time / 4)
@@ -276,7 +229,7 @@ def improve(
                 starts=[factorization.strategy],
                 seed=seed,
                 time_limit=search_time,
-                callback=callback,
+                callback=options.callback,
             )
         except InvalidInputError:
             # no strategy whose error under Laplace noise can be computed at this size

@@ -1,20 +1,28 @@
-"""What is asked of a solver (`dispatch`), checked once where a public function makes it."""
+"""What is asked of a solver (`dispatch`), checked once where a public function makes it.
+
+An option is added here, and in the command that has it: public functions take them all.
+"""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from pmldesign.arguments import positive
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign_solvers.norm.options import SolverOptions
-from pmldesign_solvers.norm.solution import Callback
+from pmldesign_solvers.norm.solution import Step
 from pmldesign_solvers.operators.differences import Kind
+from pmldesign_solvers.search.solution import L1Step
 from pmldesign_solvers.streams.solve import MOST_BUFFERS
 
 Method = Literal["scaling", "primal", "dual"]
 METHODS: tuple[Method, ...] = ("scaling", "primal", "dual")
+Callback = Callable[[Step | L1Step], None]
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +30,18 @@ class DesignOptions:
     """What is asked of a solver.
 
     Attributes:
-        neighbours: the relation that the norm is for.
+        neighbours: "add-remove" or "replace"; under replace the number of records is public and
+            the strategy measures only what differs between the cells. A guarantee says it itself.
         rel_gap: stop when both bounds are this close, relatively; positive.
         max_steps: stop after this many iterations; at least 1.
         time_limit: stop after this many seconds; None for no limit.
-        method: "scaling", "primal" or "dual".
+        method: "scaling" is the fast certified solver; "primal" and "dual" are semidefinite
+            programs for CVXPY, small workloads only.
         solver: "SCS" or "CLARABEL", for the semidefinite programs.
-        callback: called with every `Step` of the "scaling" method.
-        buffers: of running sums, how many numbers the strategy may keep on a stream; None for as
-            many as the gap asks for.
+        buffers: how many numbers the strategy of running sums may keep on a stream, from 2 to 128;
+            None for as many as the gap asks for.
+        callback: called with every `Step` of the "scaling" method and of the searches. Ctrl-C
+            while they run keeps the best strategy so far, with its true gap.
 
     Raises:
         InvalidInputError: an argument out of range.
@@ -42,8 +53,8 @@ class DesignOptions:
     time_limit: float | None = None
     method: Method = "scaling"
     solver: str = "SCS"
-    callback: Callback | None = None
     buffers: int | None = None
+    callback: Callback | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rel_gap", positive("rel_gap", self.rel_gap))
@@ -73,3 +84,13 @@ class DesignOptions:
     def kind(self) -> Kind:
         """How solvers call the relation: they weigh cells, or pairs of cells."""
         return "pairs" if self.replace else "cells"
+
+
+def takes_options(function: Function) -> Function:
+    """Show the attributes of DesignOptions in the signature of a function of `**options`."""
+    signature = inspect.signature(function)
+    *others, _ = signature.parameters.values()
+    options = inspect.signature(DesignOptions).parameters.values()
+    keywords = [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options]
+    function.__signature__ = signature.replace(parameters=[*others, *keywords])  # type: ignore[attr-defined]
+    return function

@@ -10,7 +10,7 @@ import pmldesign.comparison.parallel
 import pmldesign.comparison.tasks
 from pmldesign.bounds import all_bounds
 from pmldesign.comparison.comparison import compare, compare_all
-from pmldesign.designs.min_norm import factorize
+from pmldesign.designs.dispatch import solve
 from pmldesign.errors import InvalidInputError, VacuousGuaranteeError
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy.guarantees import PML, ApproxDP, EnvelopePML, PureDP
@@ -81,7 +81,7 @@ def test_what_cannot_be_compared_is_refused_before_any_design(monkeypatch):
     def refuse(*arguments, **options):
         raise AssertionError("the design began before the arguments were checked")
 
-    monkeypatch.setattr(pmldesign.comparison.tasks, "factorize", refuse)
+    monkeypatch.setattr(pmldesign.comparison.tasks, "solve", refuse)
     part = Strategy("part", np.eye(4)[:3])
     for strategies, options, error, words in [
         (["least-norm", part], {}, InvalidInputError, "cannot answer row 3"),
@@ -116,11 +116,11 @@ def test_all_combinations_are_those_of_single_comparisons():
 def test_every_norm_is_solved_once(monkeypatch):
     solved = []
 
-    def counted(workload, **options):
-        solved.append((workload.name, options["p"], options["neighbours"].value))
-        return factorize(workload, **options)
+    def counted(workload, p, options):
+        solved.append((workload.name, p, options.neighbours.value))
+        return solve(workload, p, options)
 
-    monkeypatch.setattr(pmldesign.comparison.tasks, "factorize", counted)
+    monkeypatch.setattr(pmldesign.comparison.tasks, "solve", counted)
     compare_all(["prefix:4", "prefix:8"], ["least-norm"], p=[2, 4], guarantees=GUARANTEES)
     # PML speaks of replace, the others of add-remove
     assert len(solved) == len(set(solved)) == 2 * 2 * 2
