@@ -1,6 +1,7 @@
 """From people to counts: every value in its cell, bad data refused by row and column."""
 
 import json
+from datetime import date
 
 import narwhals as nw
 import numpy as np
@@ -79,6 +80,9 @@ def test_cuts_are_exact_at_their_ends(tmp_path, cut):
         ([("F", "old")], "row 1, column 'age': 'old' is not a number"),
         ([("F", "nan")], "row 1, column 'age': 'nan' is outside"),
         ([("", "3")], "row 1, column 'sex': there is no value"),
+        ([("sex", "age")], "row 1, column 'sex': 'sex' is none of the keys"),
+        ([("F", "1_0")], "row 1, column 'age': '1_0' is not a number"),
+        ([("F", "\u0663")], "row 1, column 'age': .* is not a number"),
     ],
 )
 def test_bad_values_are_refused_by_row_and_column(tmp_path, rows, message):
@@ -89,16 +93,42 @@ def test_bad_values_are_refused_by_row_and_column(tmp_path, rows, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "empty"),
-        ("sex,age\nF,1,2\n", "damaged or no table"),
-        ('sex,age\n"F,1\n', "damaged or no table"),
+        (b"", "empty"),
+        (b"sex,age\nF,1\nF,1,2\n", "damaged .* row 2 has 3 values for 2 columns"),
+        (b'sex,age\nF,3\n"F,1\n', "damaged .* row 2: unexpected end"),
+        (b"sex,age\nF,1\n\xe9,2\n", "row 2, column 'sex': not UTF-8"),
+        ("sex,age\nF,1\n".encode("utf-16"), "UTF-16 text; save the file as UTF-8"),
+        (b"sex,age,sex\nF,1,M\n", "column 'sex' occurs twice in the header"),
     ],
 )
 def test_damaged_files_are_refused_in_one_line(tmp_path, text, message):
-    (tmp_path / "people.csv").write_text(text)
+    (tmp_path / "people.csv").write_bytes(text)
     with pytest.raises(FileError, match=message) as error:
         count_people(tmp_path / "people.csv", as_schema(SCHEMA))
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("text", [b"\xef\xbb\xbfsex,age\r\nF,3\r\n", b'"sex","age"\n"F"," 3"'])
+def test_marks_ends_of_lines_and_quotes_do_not_matter(tmp_path, text):
+    (tmp_path / "people.csv").write_bytes(text)
+    assert count_people(tmp_path / "people.csv", as_schema(SCHEMA)).tolist() == [1, 0, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([date(2020, 1, 1)] * 2, "row 1, column 'age': '2020-01-01' is not a number"),
+        ([[1], [2]], "row 1, column 'age': a list is neither text nor a number"),
+        ([3, None], "row 2, column 'age': there is no value"),
+        ([3.0, float("nan")], "row 2, column 'age': 'nan' is outside"),
+    ],
+)
+def test_other_types_of_columns_are_refused_by_row(tmp_path, values, message):
+    frame = pl.DataFrame({"sex": ["F", "M"], "age": values})
+    frame.write_parquet(tmp_path / "people.parquet")
+    for data in (frame, tmp_path / "people.parquet"):
+        with pytest.raises(InvalidInputError, match=message):
+            count_people(data, as_schema(SCHEMA))
 
 
 def test_a_missing_column_and_a_missing_file_are_named(tmp_path):
@@ -218,12 +248,14 @@ def test_wrong_queries_are_refused(text, message):
         ([1, np.nan, 3], "cell 1 .* has nan"),
         ([1, 2], "of 3 counts"),
         ([2**52, 2**52, 1], r"2\^53"),
+        ([1, 1e300, 1], r"cell 1 .* has 1e\+300"),
+        ([1, [2], 3], "rows of several lengths"),
         (["a", "b", "c"], "entries of type"),
     ],
 )
 def test_wrong_histograms_are_refused(counts, message):
     with pytest.raises(InvalidInputError, match=message):
-        read_histogram(np.array(counts), 3)
+        read_histogram(counts, 3)
 
 
 def test_a_histogram_may_be_a_row_a_column_or_a_file(tmp_path):

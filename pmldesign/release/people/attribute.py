@@ -50,15 +50,14 @@ class Attribute:
         return -1 if self.outside == "drop" else self._numbers[self.outside]
 
     def _inside(self, value: Any) -> tuple[int | None, str]:
-        if value is None or value == "":
+        if value is None or value == "" or (self.cuts is None and value != value):
             return None, "there is no value"
         shown = repr(str(value)[:LONGEST_VALUE])
         if self.cuts is None:
             some = ", ".join(self.labels[:6]) + (" ..." if len(self.labels) > 6 else "")
             return self._numbers.get(key_text(value)), f"{shown} is none of the keys {some}"
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
+        number = _as_number(value)
+        if number is None:
             return None, f"{shown} is not a number"
         if not self.cuts[0] <= number < self.cuts[-1]:
             return None, f"{shown} is outside [{self.cuts[0]:g}, {self.cuts[-1]:g})"
@@ -75,6 +74,16 @@ class Attribute:
         if self.cuts is not None and stop < len(self.cuts):
             return f"[{self.cuts[start]:g}, {self.cuts[stop]:g})"
         return f"{self.labels[start]}..{self.labels[stop - 1]}"
+
+
+def _as_number(value: Any) -> float | None:
+    """The number that is written, in plain digits."""
+    if isinstance(value, str) and ("_" in value or not value.isascii()):
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
 
 
 def key_text(value: Any) -> str:

@@ -41,13 +41,15 @@ def _add(histogram: Integers, batch: Batch, schema: Schema, codes: list[dict[Any
     for *values, count, first in batch.rows:
         cell = 0
         for attribute, known, value in zip(schema.attributes, codes, values, strict=True):
-            code = known.get(value)
-            if code is None:
-                try:
+            try:
+                code = known.get(value)
+                if code is None:
                     code = known[value] = attribute.code(value)
-                except InvalidInputError as error:
-                    problems.append((first, f"row {first}, column {attribute.name!r}: {error}"))
-                    break
+            except (InvalidInputError, TypeError) as error:
+                kind = f"a {type(value).__name__} is neither text nor a number"
+                why = kind if isinstance(error, TypeError) else error  # lists have no hash
+                problems.append((first, f"row {first}, column {attribute.name!r}: {why}"))
+                break
             if code < 0:
                 break
             cell = cell * len(attribute.labels) + code
@@ -75,7 +77,12 @@ def read_histogram(data: Any, cells: int) -> Integers:
 def _counts(found: Any, name: str, cells: int) -> Integers:
     if hasattr(found, "toarray"):
         found = found.toarray()
-    values = np.asarray(found)
+    try:
+        values = np.asarray(found)
+    except ValueError:
+        raise InvalidInputError(
+            f"{name} must be a vector of counts, got rows of several lengths"
+        ) from None
     if values.dtype.kind not in "biuf":
         raise InvalidInputError(f"{name} must hold counts, got entries of type {values.dtype}")
     if values.ndim > 2 or (values.ndim == 2 and 1 not in values.shape) or values.size != cells:
@@ -84,11 +91,12 @@ def _counts(found: Any, name: str, cells: int) -> Integers:
             f"{values.shape}; for a table of people give --schema"
         )
     values = values.ravel()
-    wrong = ~(np.isfinite(values) & (values >= 0) & (values == np.floor(values)))
-    if wrong.any():
-        cell = int(wrong.argmax())
+    whole = (values >= 0) & (values < MOST_PEOPLE) & (values == np.floor(values))
+    if not whole.all():
+        cell = int(whole.argmin())
         raise InvalidInputError(
-            f"{name}: cell {cell} (from 0) has {values[cell]:g}; counts are whole numbers from 0"
+            f"{name}: cell {cell} (from 0) has {values[cell]:g}; counts are whole numbers from 0, "
+            "together below 2^53"
         )
     if float(values.sum(dtype=np.float64)) >= MOST_PEOPLE:
         raise InvalidInputError(f"{name} counts more than the 2^53 people that fit")

@@ -16,6 +16,7 @@ from typing import Any
 
 from pmldesign.errors import FileError, InvalidInputError, PmldesignError, printable
 from pmldesign.files.messages import file_name, reason
+from pmldesign.release.people.damage import first_damage, header_problem
 
 BATCH = 1_000_000
 """Rows of a data frame that are counted at a time."""
@@ -57,9 +58,10 @@ def batches(
     if isinstance(data, str | Path):
         yield _counted_file(Path(data), columns, cuts or {})
         return
-    frame = _frame(data)
-    for start in range(0, len(frame), BATCH):
-        yield _counted(frame[start : start + BATCH], columns, start)
+    with _reading("the data frame"):
+        frame = _frame(data)
+        for start in range(0, len(frame), BATCH):
+            yield _counted(frame[start : start + BATCH], columns, start)
 
 
 def column_names(data: Any) -> list[str]:
@@ -67,7 +69,8 @@ def column_names(data: Any) -> list[str]:
     if isinstance(data, str | Path):
         with _reading(Path(data)):
             return list(_scan(Path(data)).collect_schema().names())
-    return list(_frame(data).columns)
+    with _reading("the data frame"):
+        return list(_frame(data).columns)
 
 
 def _counted(frame: Any, columns: Sequence[str], start: int) -> Batch:
@@ -78,7 +81,8 @@ def _counted(frame: Any, columns: Sequence[str], start: int) -> Batch:
     counted = (
         renamed.with_row_index("row")
         .group_by(*keys, drop_null_keys=False)
-        .agg(nw.len().alias("count"), (nw.col("row").min() + 1 + start).alias("first"))
+        .agg(nw.len().alias("count"), nw.col("row").min().alias("first"))
+        .with_columns(first=nw.col("first") + 1 + start)
     )
     return Batch(counted.select([*keys, "count", "first"]).rows())
 
@@ -92,8 +96,9 @@ def _counted_file(path: Path, columns: Sequence[str], cuts: Mapping[str, Sequenc
         keys = []
         for i, name in enumerate(columns):
             key = pl.col(name)
-            if name in cuts:
-                key = _lower_cut(key, cuts[name], text=types[name] == pl.String)
+            text = types[name] == pl.String
+            if name in cuts and (text or types[name].is_numeric()):
+                key = _lower_cut(key, cuts[name], text=text)
             keys.append(key.alias(f"c{i}"))
         counted = (
             rows.select(keys)
@@ -149,17 +154,26 @@ def _scan(path: Path) -> Any:
     if not path.is_file():
         raise FileError(f"cannot read {str(path)!r}: there is no such file")
     scan = getattr(polars, SCANNERS[path.suffix.lower()])
-    return scan(path, infer_schema=False) if path.suffix.lower() == ".csv" else scan(path)
+    if path.suffix.lower() != ".csv":
+        return scan(path)
+    problem = header_problem(path)
+    if problem is not None:
+        raise FileError(f"{file_name(path)}: {problem}")
+    return scan(path, infer_schema=False)
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """Errors of the reader as one line with the name of the file."""
+def _reading(data: Path | str) -> Iterator[None]:
+    """Errors of the reader as one line with the name of the file, and the row of a .csv."""
     try:
         yield
     except PmldesignError:
         raise
     except Exception as error:  # on damaged files the parsers raise whatever they stumble upon
+        name, row = str(data), None
+        if isinstance(data, Path):
+            name = file_name(data)
+            row = first_damage(data) if data.suffix.lower() == ".csv" else None
         raise FileError(
-            f"{file_name(path)} is damaged or no table of people: {reason(error)}"
+            f"{name} is damaged or no table of people: {row or reason(error)}"
         ) from None

@@ -1,0 +1,48 @@
+"""What is wrong with a .csv that the reader refuses: the row, the column, and what to do.
+
+Only files that were refused are read again, a row at a time.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+from pathlib import Path
+
+from pmldesign.errors import printable
+
+WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+ADVICE = "save the file as UTF-8 text"
+
+
+def header_problem(path: Path) -> str | None:
+    """What is wrong with the first line of a .csv: its encoding, or a name that occurs twice."""
+    with path.open("rb") as handle:
+        if handle.read(2) in WIDE:
+            return f"it is UTF-16 text; {ADVICE}"
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as handle:
+        names = next(csv.reader(handle), [])
+    twice = [name for name in names if names.count(name) > 1]
+    return f"column {printable(twice[0])[:40]!r} occurs twice in the header" if twice else None
+
+
+def first_damage(path: Path) -> str | None:
+    """The first row that is no row of a table; None if every row is one."""
+    row, names = 0, ["?"]
+    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as handle:
+        try:
+            for row, fields in enumerate(csv.reader(handle, strict=True)):
+                names = fields if row == 0 else names
+                if len(fields) > len(names):
+                    return f"row {row} has {len(fields)} values for {len(names)} columns"
+                wrong = [place for place, field in enumerate(fields) if not _is_text(field)]
+                if wrong:
+                    name = printable(names[wrong[0]])[:40]
+                    return f"row {row}, column {name!r}: not UTF-8; {ADVICE}"
+        except csv.Error as error:
+            return f"row {row + 1}: {error}"
+    return None
+
+
+def _is_text(field: str) -> bool:
+    return field.isascii() or not any("\udc80" <= letter <= "\udcff" for letter in field)
