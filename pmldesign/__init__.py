@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pmldesign.api import error_bounds as error_bounds
     from pmldesign.api import leakage as leakage
     from pmldesign.api import strategy as strategy
+    from pmldesign.api import weighted as weighted
     from pmldesign.api import workload as workload
     from pmldesign.bounds import Bound as Bound
     from pmldesign.comparison.comparison import Comparison as Comparison
@@ -102,7 +103,7 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOMES = {
-    "pmldesign.api": "calibrate error_bounds leakage strategy workload",
+    "pmldesign.api": "calibrate error_bounds leakage strategy weighted workload",
     "pmldesign.bounds": "Bound",
     "pmldesign.comparison.comparison": "Comparison compare compare_all",
     "pmldesign.designs.best_noise": "Optimized all_designs optimize",
@@ -220,6 +221,7 @@ __all__ = [
     "release_tables",
     "strategy",
     "theorem3_bound",
+    "weighted",
     "workload",
     "write_strategy",
     "write_workload",

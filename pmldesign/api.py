@@ -31,6 +31,7 @@ from pmldesign.release.people.queries import parse_queries
 from pmldesign.release.people.schema import as_schema
 from pmldesign.strategies import Strategy, as_strategy
 from pmldesign.workloads import Workload, as_workload
+from pmldesign.workloads.weighting.weigh import weighted as weigh
 
 
 def workload(value: Any, *, schema: Any = None) -> Workload:
@@ -54,6 +55,10 @@ def workload(value: Any, *, schema: Any = None) -> Workload:
     return load_workload(value) if isinstance(value, str) else as_workload(value)
 
 
+_queries = workload
+"""The function, where an argument has its name."""
+
+
 def strategy(value: Any, workload: Any = None) -> Strategy:
     """What is to be measured.
 
@@ -71,6 +76,23 @@ def strategy(value: Any, workload: Any = None) -> Strategy:
     if isinstance(value, Path) or (isinstance(value, str) and is_matrix_path(value)):
         return read_strategy(value)
     return as_strategy(value, None if workload is None else as_workload(workload))
+
+
+def weighted(workload: Any, weights: Any) -> Workload:
+    """The queries of a workload, each times its weight, with the structure that they had.
+
+    Args:
+        workload: A, shape (m, n), whatever `workload` takes.
+        weights: positive, shape (m,), or one number for all queries: what the error of each counts.
+
+    Returns:
+        diag(weights) A. Errors of mechanisms on it count the weights; `Mechanism.unweighted` has
+        those without.
+
+    Raises:
+        FileError, InvalidInputError: as `workload`; or weights that do not fit or are not positive.
+    """
+    return weigh(_queries(workload), weights)
 
 
 def calibrate(

@@ -49,6 +49,18 @@ class Factorization:
     _unit_errors: dict[tuple[Noise, float], float] = field(default_factory=dict, repr=False)
 
     @cached_property
+    def unweighted(self) -> Factorization | None:
+        """The same strategy on the queries without their weights; None where they have none."""
+        public = isinstance(self.workload, CentredWorkload)
+        inner = self.workload.workload if isinstance(self.workload, CentredWorkload) else None
+        plain = (inner or self.workload).unweighted
+        if plain is None:
+            return None
+        return Factorization(
+            CentredWorkload(plain) if public else plain, self.strategy, self.neighbours
+        )
+
+    @cached_property
     def in_range(self) -> tuple[Workload, Exponents]:
         """The workload, and exponents of two to multiply its rows by.
 

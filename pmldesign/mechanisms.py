@@ -74,6 +74,12 @@ class Mechanism(Displayed):
         return self.factorization.strategy
 
     @property
+    def unweighted(self) -> Mechanism | None:
+        """The mechanism on the queries without their weights; None where they have none."""
+        plain = self.factorization.unweighted
+        return None if plain is None else replace(self, factorization=plain)
+
+    @property
     def neighbours(self) -> Neighbours:
         """The relation that the sensitivity speaks of."""
         return self.factorization.neighbours

@@ -18,6 +18,7 @@ from pmldesign.cli.options import (
     json_option,
     load_queries,
     schema_option,
+    weights_option,
 )
 from pmldesign.cli.reports.baselines import usual_rows
 from pmldesign.cli.terminal.completion import WorkloadName
@@ -38,10 +39,11 @@ from pmldesign_solvers.norm.solution import Status
 @click.option("--p", type=float, default=2.0, show_default=True, help="Of the error; 2 to inf.")
 @add_options(guarantee_options)
 @add_options(gap_options)
-@add_options([schema_option])
+@add_options([weights_option, schema_option])
 @json_option
 def command(
     workload: str,
+    weights: Path | None,
     schema: Path | None,
     p: float,
     noise: Any,
@@ -54,7 +56,7 @@ def command(
     products and by + for unions, a .npy, .npz, .csv or .mtx file, or - for standard input. Each
     bound says which mechanisms it speaks of; those that do not apply say why.
     """
-    queries = load_queries(workload, schema, note)
+    queries = load_queries(workload, schema, note, weights=weights)
     options = design_arguments(arguments)
     guarantee = build_guarantee(**arguments)
     if guarantee is None:

@@ -19,6 +19,7 @@ from pmldesign.cli.options import (
     load_queries,
     numbers,
     schema_option,
+    weights_option,
 )
 from pmldesign.cli.reports.comparison import heading, rows_table
 from pmldesign.cli.terminal.completion import FILE_ENDINGS, StrategyNames, WorkloadName
@@ -63,6 +64,7 @@ USUAL = (DESIGN, "tree", "haar", "identity", "workload")
     metavar="SECONDS",
     help="For the searches of each design, as for optimize.",
 )
+@weights_option
 @click.option("--jobs", type=int, default=1, show_default=True, help="Processes (the jobs extra).")
 @click.option(
     "--csv",
@@ -85,6 +87,7 @@ def command(
     exponents: str,
     strategies: str | None,
     search_time: float,
+    weights: Path | None,
     jobs: int,
     csv_path: Path | None,
     plot: Path | None,
@@ -114,7 +117,7 @@ def command(
     names: Sequence[str] = workloads
     if schema is None:
         names = [name for text in workloads for name in expand_family(text)]
-    queries = [load_queries(name, schema, note) for name in names]
+    queries = [load_queries(name, schema, note, weights=weights) for name in names]
     with progress() as report:
         shown = compare_all(
             queries,

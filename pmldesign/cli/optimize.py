@@ -20,6 +20,7 @@ from pmldesign.cli.options import (
     json_option,
     load_queries,
     schema_option,
+    weights_option,
 )
 from pmldesign.cli.reports.baselines import usual_rows
 from pmldesign.cli.reports.comparison import rows_table
@@ -87,10 +88,11 @@ from pmldesign_solvers.search.solution import L1Status
     metavar="FILE",
     help="Write the strategy: .npz.",
 )
-@add_options([schema_option])
+@add_options([weights_option, schema_option])
 @json_option
 def command(
     workload: str,
+    weights: Path | None,
     schema: Path | None,
     p: float,
     streaming: bool,
@@ -114,7 +116,7 @@ def command(
         raise InvalidInputError("--solver is for --method primal or dual; leave it out")
     if given("max_steps") and options["method"] != "scaling":
         raise InvalidInputError("--max-steps is for --method scaling; take --time-limit instead")
-    queries = load_queries(workload, schema, note)
+    queries = load_queries(workload, schema, note, weights=weights)
     guarantee = build_guarantee(**arguments)
     relation = Neighbours(options["neighbours"]) if guarantee is None else guarantee.neighbours
     if streaming:

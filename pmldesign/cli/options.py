@@ -25,6 +25,12 @@ schema_option = click.option(
     metavar="FILE",
     help="Attributes of people: WORKLOAD is then written with their names (docs/release.md).",
 )
+weights_option = click.option(
+    "--weights",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A weight for each query, which multiplies its error: one number a line, .csv or .npy.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 
 gap_options: list[Decorator] = [
@@ -208,17 +214,27 @@ def load_strategy(text: str, schema: Path | None = None) -> Strategy:
 
 
 def load_queries(
-    text: str, schema: Path | None, note: Callable[[str], None] | None = None
+    text: str,
+    schema: Path | None,
+    note: Callable[[str], None] | None = None,
+    *,
+    weights: Path | None = None,
 ) -> Workload:
     """The workload that an argument means: with a schema a file, or names of attributes.
 
     Raises:
         FileError: a file cannot be read.
-        InvalidInputError: it is no workload, or no schema.
+        InvalidInputError: it is no workload, no schema, or the weights do not fit.
     """
     from pmldesign.files import load_workload
     from pmldesign.files.workloads import is_matrix_path
 
+    if weights is not None:
+        from pmldesign.files import read_prior
+        from pmldesign.workloads.weighting.weigh import weighted
+
+        queries = load_queries(text, schema, note)
+        return weighted(queries, read_prior(weights, name="weights"))
     if schema is None or is_matrix_path(text):
         return load_workload(text, note=note)
     from pmldesign.release.people.queries import parse_queries

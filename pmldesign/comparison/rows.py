@@ -46,6 +46,9 @@ class Row:
         lower_bound: no mechanism that meets the guarantee has a smaller error (under PML: no
             additive noise that serves every number of records); None where none is known.
         class_bound: no Gaussian mechanism, or no Laplace noise on a strategy, has a smaller error.
+        unweighted_error: error of the queries without their weights; None where they have none.
+        unweighted_rmse: their root mean squared error.
+        unweighted_max_std: their largest standard deviation.
     """
 
     strategy: str
@@ -62,6 +65,9 @@ class Row:
     norm: float
     lower_bound: float | None = None
     class_bound: float | None = None
+    unweighted_error: float | None = None
+    unweighted_rmse: float | None = None
+    unweighted_max_std: float | None = None
 
     @property
     def over_lower_bound(self) -> float | None:
@@ -85,6 +91,9 @@ class Row:
             "rmse": self.rmse,
             "max_std": self.max_std,
             "ratio": self.ratio,
+            "unweighted_error": self.unweighted_error,
+            "unweighted_rmse": self.unweighted_rmse,
+            "unweighted_max_std": self.unweighted_max_std,
         }
 
     def to_record(self) -> dict[str, Any]:
@@ -114,6 +123,7 @@ def parameters(guarantee: Guarantee | None) -> dict[str, float | None]:
 
 def as_row(name: str, p: float, mechanism: Mechanism) -> Row:
     """A mechanism as a row, not yet compared."""
+    plain = mechanism.unweighted
     return Row(
         strategy=name,
         p=p,
@@ -127,6 +137,9 @@ def as_row(name: str, p: float, mechanism: Mechanism) -> Row:
         workload=mechanism.workload.name,
         guarantee=None if mechanism.calibration is None else mechanism.calibration.guarantee,
         norm=mechanism.factorization.norm(p),
+        unweighted_error=None if plain is None else plain.error(p),
+        unweighted_rmse=None if plain is None else plain.rmse,
+        unweighted_max_std=None if plain is None else plain.max_std,
     )
 
 

@@ -22,6 +22,7 @@ from pmldesign.workloads.public_total import CentredWorkload
 from pmldesign.workloads.tables.same import alike
 from pmldesign.workloads.tables.workload import asks_counts, asks_total
 from pmldesign.workloads.union import products_over
+from pmldesign.workloads.weighting.rows import without_scale
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.tables import solve as tables
@@ -54,9 +55,12 @@ def question(workload: Workload) -> Question | None:
 def _of_parts(sizes: tuple[int, ...], parts: list[tuple[Workload, ...]]) -> Question:
     distinct: list[tuple[int, Workload]] = []
     tables_of_parts = []
+    scales = []
     for part in parts:
         members = []
-        for i, factor in enumerate(part):
+        scale, factors = without_scale(part)
+        scales.append(scale)
+        for i, factor in enumerate(factors):
             if asks_total(factor):
                 continue
             same = (k for k, (j, one) in enumerate(distinct) if j == i and alike(one, factor))
@@ -71,7 +75,7 @@ def _of_parts(sizes: tuple[int, ...], parts: list[tuple[Workload, ...]]) -> Ques
         tuple(i for i, _ in distinct),
         tuple(None if i in plain else one for i, one in distinct),
         tuple(tables_of_parts),
-        np.ones(len(parts)),
+        np.array(scales),
     )
 
 

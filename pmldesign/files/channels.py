@@ -58,7 +58,7 @@ def read_prior(path: PathName, *, name: str = "prior") -> Array:
     matrix = read_matrix_file(path, _dense)
     if min(matrix.shape) != 1:
         raise InvalidInputError(
-            f"{name} must be one row or one column of probabilities, got shape {matrix.shape}"
+            f"{name} must be one row or one column of numbers, got shape {matrix.shape}"
         )
     return matrix.ravel()
 

@@ -136,15 +136,18 @@ class StreamStrategy(Strategy):
         """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise.
 
         Raises:
-            InvalidInputError: other cells; or other queries, and C is too large for a matrix.
+            InvalidInputError: other cells; or no running sums with other weights of the queries,
+                and C is too large for a matrix.
         """
-        if not self._made_for(workload):
+        ratios = self._query_ratios(workload)
+        if ratios is None:
             return super().variances(workload)
-        return variances(self.sums, self.u, self.w, self.nodes)
+        return ratios * variances(self.sums, self.u, self.w, self.nodes)
 
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
         """`variance_norm` of the running sums that the strategy is made for."""
-        if not self._made_for(workload):
+        ratios = self._query_ratios(workload)
+        if ratios is None or (ratios != 1).any():
             return None
         if power not in self._norms:
             value, _ = variance_norm(self.sums, self.u, self.w, 2 * power, self.nodes)
@@ -156,15 +159,17 @@ class StreamStrategy(Strategy):
         """Those that are known already."""
         return {}
 
-    def _made_for(self, workload: Workload) -> bool:
+    def _query_ratios(self, workload: Workload) -> Array | None:
+        """Squares of the queries' weights over those of `sums`; None for other running sums."""
         problem = stream_problem(workload)
-        return (
-            problem is not None
-            and problem.cells == self.cells
-            and np.array_equal(problem.rates, self.sums.rates)
-            and np.array_equal(problem.query_squares, self.sums.query_squares)
-            and np.array_equal(problem.step_squares, self.sums.step_squares)
-        )
+        if (
+            problem is None
+            or problem.cells != self.cells
+            or not np.array_equal(problem.rates, self.sums.rates)
+            or not np.array_equal(problem.step_squares, self.sums.step_squares)
+        ):
+            return None
+        return np.asarray(problem.query_squares / self.sums.query_squares)
 
     def measure(self, x: Array) -> Array:
         """C x, shape (n,) or (n, c), for a histogram x of shape (n,) or several, (n, c)."""

@@ -56,11 +56,13 @@ class Workload(Displayed, ABC):
         name: what the user called it ("prefix:64", a file's name).
         label: what query i (from 0) is called; None for plain "row i".
         binary: whether all entries are known to be 0 or 1.
+        unweighted: the same queries without the weights that they were given, where they were.
     """
 
     name: str
     label: Callable[[int], str] | None = None
     binary: bool = False
+    unweighted: Workload | None = None
 
     def _display(self) -> tuple[str, Facts]:
         m, n = self.shape

@@ -1,11 +1,15 @@
 """Workloads from text: "prefix:64", "random-range:8,8,seed=1", "prefix:16*histogram:5".
 
-    workload = product { "+" product }
-    product  = factor { "*" factor }
+    workload = part { "+" part }
+    part     = [ weight "*" ] factor { "*" factor }
     factor   = name [ ":" argument { "," argument } ]
     argument = size | option "=" whole number
     size     = ( whole number | name whole number { "/" whole number } ) [ "^" whole number ],
                or a decimal number for a rate
+    weight   = decimal number [ "e" [ "-" ] whole number ]
+
+A weight multiplies the queries of a part, and so their errors: "2*prefix:64+histogram:64". No name
+begins with a digit.
 
 A size such as "10^100" stands for 100 sizes of 10, where a name takes any number of sizes, and one
 such as "prefix85" or "window64/7" for an attribute of which prefix:85 or window:64,7 is asked.
@@ -29,6 +33,7 @@ from pmldesign.workloads.census import census_p12
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.tables.same import as_tables
 from pmldesign.workloads.union import UnionWorkload, as_marginals
+from pmldesign.workloads.weighting.weigh import weighted
 
 MAX_PRODUCT_CELLS = 2**24
 """Cells of a product, of which no matrix is formed: beyond, one histogram needs over 128 MiB."""
@@ -110,7 +115,8 @@ def parse_workload(text: str) -> Workload:
 
     Args:
         text: a name with its sizes as in named_workloads(), several joined by "*" (every
-            combination of their queries), or several of those joined by "+" (all their queries).
+            combination of their queries), or several of those joined by "+" (all their queries),
+            each of these with a weight in front if its errors count more or less ("2*prefix:64").
 
     Raises:
         InvalidInputError: an unknown name, wrong sizes or options, parts of a union on different
@@ -120,7 +126,15 @@ def parse_workload(text: str) -> Workload:
     if not text.strip():
         raise InvalidInputError("the workload has no name; try prefix:64")
     known = cache(_parse_factor)  # equal factors are one object, solved once
-    parts = [_parse_product(part, text, known) for part in text.split("+")]
+    weights, products = zip(*(_weight_of(part, text) for part in text.split("+")), strict=True)
+    parts = [_parse_product(part, text, known) for part in products]
+    if any(weight != 1 for weight in weights):
+        return _weighted_union(parts, weights, text)
+    return _union(parts, text)
+
+
+def _union(parts: Sequence[Workload], text: str) -> Workload:
+    """All queries of the parts, in the form that keeps their structure."""
     if len(parts) == 1:
         if isinstance(parts[0], KroneckerWorkload):
             _check_cells(text, parts[0].shape[1])
@@ -152,6 +166,33 @@ def _parse_product(product: str, text: str, known: Callable[[str], Workload]) ->
     if len(factors) == 1:
         return factors[0]
     return KroneckerWorkload(factors)
+
+
+def _weight_of(part: str, text: str) -> tuple[float, str]:
+    """The weight at the head of a part, 1 where there is none, and the rest."""
+    head, star, rest = part.partition("*")
+    if not star or (not head.strip()[:1].isdigit() and not head.strip().startswith(".")):
+        return 1.0, part
+    number = re.fullmatch(r"(\d{1,30}\.?\d{0,30}|\.\d{1,30})(e-?\d{1,3})?", head.strip())
+    if number is None:
+        raise InvalidInputError(
+            f"{_shown(text)}: the weight {_shown(head.strip())} is no decimal number such as 2, "
+            "0.5 or 1e-3"
+        )
+    return float(number[0]), rest
+
+
+def _weighted_union(parts: Sequence[Workload], weights: Sequence[float], text: str) -> Workload:
+    """The queries of the parts, each part times its weight."""
+    workload = _union(
+        [
+            weighted(part, weight, name=f"{weight:g}*{part.name}")
+            for part, weight in zip(parts, weights, strict=True)
+        ],
+        text,
+    )
+    workload.unweighted = _union(parts, text)
+    return workload
 
 
 def _check_cells(text: str, cells: int) -> None:

@@ -38,6 +38,8 @@ class CentredWorkload(Workload):
 
     def __init__(self, workload: Workload) -> None:
         self.workload: Workload = workload.without_offsets()[0]
+        if self.workload is not workload:
+            self.workload.unweighted = workload.unweighted
         self.name = workload.name
 
     @cached_property

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.ranges import RangeWorkload
+from pmldesign.workloads.weighting.rows import WeightedWorkload
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.chain import RunningSums
 
@@ -103,6 +104,12 @@ class RunningWorkload(Workload):
 def stream_problem(workload: Workload) -> RunningSums | None:
     """The running sums that a workload is, for the solver of streams; None if it is no such."""
     n = workload.shape[1]
+    if isinstance(workload, WeightedWorkload):
+        sums = stream_problem(workload.workload)
+        if sums is None:
+            return None
+        weights = workload.query_weights * np.sqrt(sums.query_squares)
+        return RunningSums(sums.rates, weights, np.sqrt(sums.step_squares))
     if isinstance(workload, RunningWorkload):
         return RunningSums(workload.rates, workload.query_weights, workload.step_weights)
     if not isinstance(workload, RangeWorkload) or workload.shape[0] != n:

@@ -24,6 +24,7 @@ from pmldesign.workloads.tables.workload import (
     counts_of,
     total_of,
 )
+from pmldesign.workloads.weighting.rows import scaled_factors, without_scale
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.operator import Array, Merged
 
@@ -175,6 +176,10 @@ class UnionWorkload(Workload):
         own = index - int(self._stops[part]) + self.parts[part].shape[0]
         return f"{self.parts[part].name} {self.parts[part].row_label(own)}"
 
+    def split_weights(self, weights: Array | float) -> Sequence[Array | float]:
+        """The weights of the queries of each part; a single number is that of all."""
+        return [weights] * len(self.parts) if isinstance(weights, float) else self._split(weights)
+
     def _split(self, vector: Array) -> list[Array]:
         return np.split(vector, self._stops[:-1])
 
@@ -249,7 +254,7 @@ def _sizes(part: Workload) -> tuple[int, ...]:
 
 
 def products_of(part: Workload) -> list[tuple[Workload, ...]] | None:
-    """The products that a part consists of: itself, or those of a few marginals of weight 1."""
+    """The products that a part consists of: itself, or those of a few marginals."""
     if isinstance(part, KroneckerWorkload):
         return [part.factors]
     if isinstance(part, TablesWorkload):
@@ -257,20 +262,22 @@ def products_of(part: Workload) -> list[tuple[Workload, ...]] | None:
         return [part.part(number) for number in range(len(part.subsets))] if few else None
     if not isinstance(part, MarginalsWorkload):
         return [(part,)]
-    if len(part.subsets) > MAX_MARGINALS or (part.weights != 1).any():
+    if len(part.subsets) > MAX_MARGINALS:
         return None
     counts = [counts_of(size) for size in part.sizes]
     totals = [total_of(size) for size in part.sizes]
     return [
-        tuple(counts[i] if i in subset else totals[i] for i in range(len(counts)))
-        for subset in part.subsets
+        scaled_factors(
+            tuple(counts[i] if i in subset else totals[i] for i in range(len(counts))), scale
+        )
+        for subset, scale in zip(part.subsets, part.weights.tolist(), strict=True)
     ]
 
 
 def _marginals(part: Workload) -> MarginalsWorkload | None:
     if isinstance(part, MarginalsWorkload):
         return part
-    factors = part.factors if isinstance(part, KroneckerWorkload) else (part,)
+    scale, factors = without_scale(part.factors if isinstance(part, KroneckerWorkload) else (part,))
     sizes = [factor.shape[1] for factor in factors]
     counted = []
     for i, factor in enumerate(factors):
@@ -278,4 +285,4 @@ def _marginals(part: Workload) -> MarginalsWorkload | None:
             counted.append(i)
         elif not asks_total(factor):
             return None
-    return MarginalsWorkload(sizes, [counted])
+    return MarginalsWorkload(sizes, [counted], [scale])

@@ -12,7 +12,7 @@ from pmldesign.workloads.base import count_text
 
 Column = tuple[str, Callable[[Row], str]]
 
-OPTIONAL = ("sensitivity", "rmse", "over-class", "max std", "scale", "over-any")
+OPTIONAL = ("sensitivity", "rmse", "over-class", "max std", "scale", "over-any", "unweighted")
 """Columns that a narrow terminal goes without, the least important first."""
 
 
@@ -50,6 +50,8 @@ def rows_table(rows: Sequence[Row]) -> None:
         ("max std", lambda row: number(row.max_std)),
         ("ratio", lambda row: f"{row.ratio:.4f}"),
     ]
+    if any(row.unweighted_rmse is not None for row in rows):
+        columns.append(("unweighted", lambda row: _number(row.unweighted_rmse)))
     if any(row.class_bound for row in rows):
         columns.append(("over-class", lambda row: _ratio(row.over_class_bound)))
     if any(row.lower_bound for row in rows):
@@ -68,6 +70,10 @@ def _parameter(key: str) -> Column:
         return "" if value is None else shortest(value)
 
     return key, text
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else number(value)
 
 
 def _ratio(value: float | None) -> str:

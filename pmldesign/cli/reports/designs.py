@@ -131,6 +131,15 @@ def print_design(designs: Optimized, output: Path | None) -> None:
             f" max std {best.max_std:.6g}",
         )
     )
+    plain = best.unweighted
+    if plain is not None:
+        lines.append(
+            (
+                "unweighted",
+                f"err_{design.p:g} {plain.error(design.p):.6g}, rmse {plain.rmse:.6g},"
+                f" max std {plain.max_std:.6g}: the queries without their weights",
+            )
+        )
     if output is not None:
         lines.append(("written", str(output)))
     facts(lines, column=_column(designs))

@@ -9,6 +9,7 @@ from pmldesign.workloads.public_total import CentredWorkload
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.tables.workload import TablesWorkload, asks_counts, asks_total
 from pmldesign.workloads.union import products_over
+from pmldesign.workloads.weighting.rows import without_scale
 from pmldesign_solvers.tables.measured import Measured
 from pmldesign_solvers.tables.variances import Asked, asked, asked_plain
 
@@ -31,7 +32,10 @@ def as_tables_over(workload: Workload, sizes: Sequence[int]) -> list[Table] | No
     parts = products_over(inner, sizes)
     if parts is None:
         return None
-    return [(1.0, {i: one for i, one in enumerate(part) if not asks_total(one)}) for part in parts]
+    return [
+        (scale, {i: one for i, one in enumerate(factors) if not asks_total(one)})
+        for scale, factors in map(without_scale, parts)
+    ]
 
 
 class QueryNumbers:

@@ -11,6 +11,7 @@ from pmldesign.workloads.base import Workload
 from pmldesign.workloads.kronecker import MERGED_ENTRIES
 from pmldesign.workloads.tables.workload import TablesWorkload, asks_total, counts_of
 from pmldesign.workloads.union import products_of
+from pmldesign.workloads.weighting.rows import without_scale
 
 
 def as_tables(parts: Sequence[Workload]) -> TablesWorkload | None:
@@ -19,7 +20,8 @@ def as_tables(parts: Sequence[Workload]) -> TablesWorkload | None:
     A table that occurs twice is not merged, as its queries count twice in the error.
     """
     found = [products_of(part) for part in parts]
-    products = [product for own in found if own is not None for product in own]
+    pairs = [without_scale(product) for own in found if own is not None for product in own]
+    products = [product for _, product in pairs]
     if None in found or len({tuple(one.shape[1] for one in product) for product in products}) > 1:
         return None
     attributes: dict[int, Workload] = {}
@@ -34,7 +36,8 @@ def as_tables(parts: Sequence[Workload]) -> TablesWorkload | None:
     if len(set(subsets)) < len(subsets):
         return None
     queries = [attributes.get(i, counts_of(f.shape[1])) for i, f in enumerate(products[0])]
-    return TablesWorkload(queries, subsets, name="+".join(part.name for part in parts))
+    weights = [scale for scale, _ in pairs]
+    return TablesWorkload(queries, subsets, weights, name="+".join(part.name for part in parts))
 
 
 def alike(first: Workload, second: Workload) -> bool:

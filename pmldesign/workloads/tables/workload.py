@@ -23,10 +23,10 @@ from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import EPS, WRITTEN_CELLS, Workload, check_entries
-from pmldesign.workloads.dense import DenseWorkload
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
+from pmldesign.workloads.weighting.rows import scaled_factors
 from pmldesign_solvers.operators import kronecker as mode_products
 from pmldesign_solvers.operators.operator import Array
 
@@ -102,13 +102,11 @@ class TablesWorkload(Workload):
     def part(self, number: int) -> tuple[Workload, ...]:
         """The factors of table `number`, one for each attribute, the first one with its weight."""
         subset, weight = set(self.subsets[number]), float(self.weights[number])
-        first, *others = (
+        factors = tuple(
             queries if i in subset else total_of(queries.shape[1])
             for i, queries in enumerate(self.attributes)
         )
-        if weight != 1:
-            first = DenseWorkload(weight * first.to_dense(), name=f"{weight:g} {first.name}")
-        return (first, *others)
+        return scaled_factors(factors, weight)
 
     def gram(self, weights: Array) -> Array:
         """A^T diag(weights) A, shape (n, n), for weights of shape (m,); refused if too large."""

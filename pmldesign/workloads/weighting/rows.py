@@ -1,0 +1,152 @@
+"""Workloads with a weight for each query: diag(c) A, for A of any form.
+
+gram(u) = A^T diag(c^2 u) A, row_quadratic(X) = c^2 diag(A X A^T): whatever A does fast, diag(c) A
+does as fast.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.workloads.base import EPS, Workload, check_entries, count_text
+from pmldesign.workloads.kronecker import KroneckerWorkload
+from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.operators.operator import Array, Merged
+
+LARGEST_WEIGHT = 1e50
+"""Weights lie between its inverse and this."""
+
+
+class WeightedWorkload(Workload):
+    """The queries of a workload, each times its weight.
+
+    Args:
+        workload: A, shape (m, n).
+        weights: c > 0, shape (m,), or one number for all queries.
+        name: what messages and tables call it.
+    """
+
+    def __init__(self, workload: Workload, weights: Array | float, *, name: str) -> None:
+        self.workload = workload
+        self.query_weights: Array = np.broadcast_to(
+            np.asarray(weights, dtype=np.float64), workload.shape[:1]
+        )
+        self.name = name
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of queries m and of cells n."""
+        return self.workload.shape
+
+    def gram(self, weights: Array) -> Array:
+        """A^T diag(c^2 weights) A, shape (n, n), for weights of shape (m,)."""
+        return self.workload.gram(self.query_weights**2 * weights)
+
+    def gram_rounding(self, weights: Array) -> float:
+        """gram(u) is off by at most this times d d^T, d_j = norm(diag(u)^(1/2) c A e_j)."""
+        return self.workload.gram_rounding(self.query_weights**2 * weights) + 4 * EPS
+
+    def row_quadratic(self, matrix: Array) -> Array:
+        """c^2 diag(A X A^T), shape (m,), for a symmetric matrix X of shape (n, n)."""
+        return self.query_weights**2 * self.workload.row_quadratic(matrix)
+
+    def row_norms(self, half: Array) -> Array:
+        """c^2 diag(A H H^T A^T), shape (m,)."""
+        return self.query_weights**2 * self.workload.row_norms(half)
+
+    def matvec(self, x: Array) -> Array:
+        """C A x, for x of shape (n,) or (n, k)."""
+        return np.asarray((self.query_weights * self.workload.matvec(x).T).T)
+
+    def rmatvec(self, y: Array) -> Array:
+        """A^T c y, for y of shape (m,) or (m, k)."""
+        return self.workload.rmatvec((self.query_weights * y.T).T)
+
+    def to_dense(self) -> Array:
+        """The matrix itself, shape (m, n)."""
+        check_entries(self.name, self.shape)
+        return np.asarray(self.query_weights[:, None] * self.workload.to_dense())
+
+    def row_sizes(self) -> Array:
+        """Largest absolute entry of every row, shape (m,)."""
+        return self.query_weights * self.workload.row_sizes()
+
+    def merge(self) -> Merged:
+        """Without zero or repeated rows and columns: of the form of A where no row repeats."""
+        merged = self.workload.merge()
+        kept = merged.row_of[merged.row_of >= 0]
+        if np.unique(kept).size < kept.size or not isinstance(merged.operator, Workload):
+            return DenseOperator(self.to_dense()).merge()
+        weights = np.empty(kept.size)
+        weights[kept] = self.query_weights[merged.row_of >= 0]
+        operator = WeightedWorkload(merged.operator, weights, name=self.name)
+        return Merged(operator, merged.row_of, merged.column_of)
+
+    def row_label(self, index: int) -> str:
+        """How messages and tables call query `index` (from 0)."""
+        return self.workload.row_label(index)
+
+
+def checked_weights(weights: ArrayLike, queries: int) -> Array | float:
+    """One weight for all queries, or one for each.
+
+    Raises:
+        InvalidInputError: another number of weights, or one that is not positive and finite.
+    """
+    try:
+        values = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInputError("weights must be numbers, one for each query") from None
+    if values.ndim > 1 or (values.ndim == 1 and len(values) != queries):
+        raise InvalidInputError(
+            f"weights must be one number for each of the {count_text(queries)} queries, got shape"
+            f" {values.shape}"
+        )
+    wrong = ~((values >= 1 / LARGEST_WEIGHT) & (values <= LARGEST_WEIGHT))
+    if wrong.any():
+        index = int(np.ravel(wrong).argmax())
+        raise InvalidInputError(
+            f"weights must be positive, from {1 / LARGEST_WEIGHT:g} to {LARGEST_WEIGHT:g}, got"
+            f" {np.ravel(values)[index]:g} for query {index}; leave out queries that do not matter"
+        )
+    return float(values) if values.ndim == 0 else values
+
+
+def without_scale(factors: tuple[Workload, ...]) -> tuple[float, tuple[Workload, ...]]:
+    """The factors of a product without the weights that all their queries share, and these."""
+    scale, plain = 1.0, []
+    for factor in factors:
+        weights = factor.query_weights if isinstance(factor, WeightedWorkload) else np.ones(1)
+        if isinstance(factor, WeightedWorkload) and (weights == weights[0]).all():
+            scale *= float(weights[0])
+            plain.append(factor.workload)
+        else:
+            plain.append(factor)
+    return scale, tuple(plain)
+
+
+def scaled_factors(
+    factors: tuple[Workload, ...], scale: float, *, at: int = 0
+) -> tuple[Workload, ...]:
+    """The factors of a product, that at an index with a weight for all its queries."""
+    if scale == 1:
+        return factors
+    factor = factors[at]
+    weighted = WeightedWorkload(factor, scale, name=f"{scale:g}*{factor.name}")
+    return (*factors[:at], weighted, *factors[at + 1 :])
+
+
+def factor_weights(workload: KroneckerWorkload, weights: Array) -> list[Array] | None:
+    """Weights of the factors' queries whose products those of the queries are; None if not such."""
+    table = weights.reshape([factor.shape[0] for factor in workload.factors])
+    corner = float(table.flat[0])
+    vectors = []
+    for axis in range(table.ndim):
+        along = np.moveaxis(table, axis, 0).reshape(table.shape[axis], -1)[:, 0]
+        vectors.append(along if axis == 0 else along / corner)
+    product = vectors[0]
+    for vector in vectors[1:]:
+        product = np.multiply.outer(product, vector)
+    return vectors if np.allclose(product, table, rtol=8 * EPS * table.ndim, atol=0) else None

@@ -1,0 +1,23 @@
+"""--weights FILE, and weights in the text of a workload."""
+
+from pathlib import Path
+
+import pytest
+
+
+def test_weights_from_a_file_and_from_the_text_are_the_same(run):
+    run_json = run.json("compare", "3*prefix:4+histogram:4", "--strategies", "tree,least-norm")
+    Path("weights.csv").write_text("\n".join(["3"] * 4 + ["1"] * 4))
+    file = ("--weights", "weights.csv")
+    other = run.json("compare", "prefix:4+histogram:4", "--strategies", "tree,least-norm", *file)
+    keys = ("error", "rmse", "max_std", "unweighted_error", "unweighted_rmse", "unweighted_max_std")
+    for first, second in zip(run_json["strategies"], other["strategies"], strict=True):
+        assert [first[key] for key in keys] == pytest.approx([second[key] for key in keys])
+    design = run.json("optimize", "prefix:4+histogram:4", *file)
+    assert design["norm"]["upper"] == pytest.approx(run_json["norms"][0]["upper"], rel=3e-6)
+    bound = run.json("bounds", "prefix:4+histogram:4", "--epsilon", 1, *file)
+    plain = run.json("bounds", "3*prefix:4+histogram:4", "--epsilon", 1)
+    assert [b["value"] for b in bound] == pytest.approx([b["value"] for b in plain], rel=3e-6)
+    refused = run("bounds", "prefix:4", "--epsilon", 1, *file)
+    assert refused.exit_code == 2
+    assert "one number for each of the 4 queries" in refused.stderr
