@@ -10,6 +10,7 @@ from pmldesign.bounds import Bound
 from pmldesign.cli.terminal.show import facts
 from pmldesign.comparison.comparison import Row
 from pmldesign.designs.best_noise import Optimized
+from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.digits import at_least, at_most, shortest
 from pmldesign.strategies import StreamStrategy
 from pmldesign.workloads.base import count_text
@@ -131,18 +132,19 @@ def print_design(designs: Optimized, output: Path | None) -> None:
             f" max std {best.max_std:.6g}",
         )
     )
-    plain = best.unweighted
-    if plain is not None:
-        lines.append(
-            (
-                "unweighted",
-                f"err_{design.p:g} {plain.error(design.p):.6g}, rmse {plain.rmse:.6g},"
-                f" max std {plain.max_std:.6g}: the queries without their weights",
-            )
-        )
+    lines += _unweighted(best, design.p)
     if output is not None:
         lines.append(("written", str(output)))
     facts(lines, column=_column(designs))
+
+
+def _unweighted(best: Mechanism, p: float) -> list[tuple[str, str]]:
+    """The errors of queries without the weights that they have."""
+    plain = best.unweighted
+    if plain is None:
+        return []
+    errors = f"err_{p:g} {plain.error(p):.6g}, rmse {plain.rmse:.6g}, max std {plain.max_std:.6g}"
+    return [("unweighted", f"{errors}: the queries without their weights")]
 
 
 def print_bound(designs: Optimized, lower: Bound | None) -> None:
