@@ -177,7 +177,8 @@ def _require_finished(shown: Sequence[Comparison]) -> None:
 def _write_csv(path: Path, shown: Sequence[Comparison]) -> None:
     rows = [row.to_record() for comparison in shown for row in comparison.rows]
     with atomic_write(path, "w") as handle:
-        writer = csv.DictWriter(handle, fieldnames=list(rows[0]), lineterminator="\n")
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        writer = csv.DictWriter(handle, fieldnames=columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
 

@@ -91,10 +91,17 @@ class Row:
             "rmse": self.rmse,
             "max_std": self.max_std,
             "ratio": self.ratio,
+            **self._unweighted(),
+        }
+
+    def _unweighted(self) -> dict[str, float]:
+        """The errors without weights, where there are weights."""
+        values = {
             "unweighted_error": self.unweighted_error,
             "unweighted_rmse": self.unweighted_rmse,
             "unweighted_max_std": self.unweighted_max_std,
         }
+        return {name: value for name, value in values.items() if value is not None}
 
     def to_record(self) -> dict[str, Any]:
         """Every column, for files; what does not apply is None."""
