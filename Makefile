@@ -29,6 +29,7 @@ robust: export OPENBLAS_NUM_THREADS = 1
 robust: $(VENV)/test.stamp ## random matrices of every scale, and cases moved by rounding: minutes
 	$(BIN)/python tests/robustness/attack.py
 	$(BIN)/python tests/robustness/perturbed.py
+	$(BIN)/python tests/robustness/verified.py
 
 benchmark: $(VENV)/test.stamp ## solvers side by side, results in benchmarks/results/
 	$(BIN)/python benchmarks/run.py

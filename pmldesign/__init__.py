@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pmldesign.api import error_bounds as error_bounds
     from pmldesign.api import leakage as leakage
     from pmldesign.api import strategy as strategy
+    from pmldesign.api import verify_file as verify_file
     from pmldesign.api import weighted as weighted
     from pmldesign.api import workload as workload
     from pmldesign.bounds import Bound as Bound
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from pmldesign.errors import NotConvergedError as NotConvergedError
     from pmldesign.errors import PmldesignError as PmldesignError
     from pmldesign.errors import VacuousGuaranteeError as VacuousGuaranteeError
+    from pmldesign.errors import VerificationError as VerificationError
     from pmldesign.files import read_channel as read_channel
     from pmldesign.files import read_guarantee as read_guarantee
     from pmldesign.files import read_strategy as read_strategy
@@ -97,13 +99,14 @@ if TYPE_CHECKING:
     from pmldesign.strategies import BASELINES as BASELINES
     from pmldesign.strategies import Strategy as Strategy
     from pmldesign.strategies import baseline as baseline
+    from pmldesign.verify import Verification as Verification
     from pmldesign.workloads import Workload as Workload
     from pmldesign.workloads import named_workloads as named_workloads
 
     __version__: str
 
 _HOMES = {
-    "pmldesign.api": "calibrate error_bounds leakage strategy weighted workload",
+    "pmldesign.api": "calibrate error_bounds leakage strategy verify_file weighted workload",
     "pmldesign.bounds": "Bound",
     "pmldesign.comparison.comparison": "Comparison compare compare_all",
     "pmldesign.designs.best_noise": "Optimized all_designs optimize",
@@ -121,7 +124,7 @@ _HOMES = {
     ),
     "pmldesign.errors": (
         "FileError InfeasibleError InvalidInputError NotConvergedError PmldesignError "
-        "VacuousGuaranteeError"
+        "VacuousGuaranteeError VerificationError"
     ),
     "pmldesign.files": (
         "read_channel read_guarantee read_strategy read_workload write_strategy write_workload"
@@ -137,6 +140,7 @@ _HOMES = {
     "pmldesign.release.publish": "release_tables",
     "pmldesign.release.result": "Release",
     "pmldesign.strategies": "BASELINES Strategy baseline",
+    "pmldesign.verify": "Verification",
     "pmldesign.workloads": "Workload named_workloads",
 }
 """The public names of every module that has some."""
@@ -174,6 +178,8 @@ __all__ = [
     "Schema",
     "Strategy",
     "VacuousGuaranteeError",
+    "Verification",
+    "VerificationError",
     "Workload",
     "__version__",
     "all_designs",
@@ -221,6 +227,7 @@ __all__ = [
     "release_tables",
     "strategy",
     "theorem3_bound",
+    "verify_file",
     "weighted",
     "workload",
     "write_strategy",

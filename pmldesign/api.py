@@ -1,8 +1,8 @@
 """The public functions that read whatever they are given before they call the room that knows.
 
-`pmldesign.workload`, `strategy`, `calibrate`, `leakage` and `error_bounds`. The others, which take
-the same, are in their rooms: `factorize` and `optimize` in `designs`, `mechanism` in `mechanisms`,
-`compare` in `comparison`.
+`pmldesign.workload`, `strategy`, `calibrate`, `leakage`, `error_bounds` and `verify_file`. The
+others, which take the same, are in their rooms: `factorize` and `optimize` in `designs`,
+`mechanism` in `mechanisms`, `compare` in `comparison`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ from pmldesign.privacy.outward import quotient_above
 from pmldesign.release.people.queries import parse_queries
 from pmldesign.release.people.schema import as_schema
 from pmldesign.strategies import Strategy, as_strategy
-from pmldesign.workloads import Workload, as_workload
+from pmldesign.verify import Verification
+from pmldesign.workloads import Workload, as_workload, parse_workload
+from pmldesign.workloads.base import MAX_ENTRIES
 from pmldesign.workloads.weighting.weigh import weighted as weigh
 
 
@@ -224,3 +226,45 @@ def error_bounds(
         guarantee=guarantee,
         errors=errors,
     )
+
+
+def verify_file(path: str | Path, *, workload: Any = None) -> Verification:
+    """Check every number that a file claims, by code that shares nothing with the solvers.
+
+    Args:
+        path: a strategy file of `write_strategy` or `pmldesign optimize` (.npz).
+        workload: what the strategy answers, whatever `workload` takes; None for the one that the
+            file names, where that is the name of one.
+
+    Returns:
+        A verdict for every claim; `holds` says whether all those that were checked hold.
+
+    Raises:
+        FileError: missing, unreadable, or of another kind.
+        InvalidInputError: python-flint is not installed, or the workload is none.
+    """
+    from pmldesign.verify.verification import check_file
+
+    queries = _named_queries(path) if workload is None else _workload(workload)
+    return check_file(path, None if queries is None else _matrix(queries))
+
+
+def _named_queries(path: str | Path) -> Workload | None:
+    """The workload whose name is in a file, if it is the name of one."""
+    from pmldesign.verify.reading import read_archive
+
+    name = read_archive(Path(path))[0].get("workload")
+    try:
+        return parse_workload(name) if isinstance(name, str) else None
+    except InvalidInputError:
+        return None
+
+
+def _matrix(queries: Workload) -> Any:
+    """A, where it can be written out."""
+    m, n = queries.shape
+    return queries.to_dense() if m * n <= MAX_ENTRIES else None
+
+
+_workload = workload
+"""The function, where an argument has its name."""

@@ -45,3 +45,9 @@ class FileError(PmldesignError, OSError):
     """A file cannot be read or written."""
 
     exit_code = 6
+
+
+class VerificationError(PmldesignError):
+    """A file claims what its own arrays do not prove."""
+
+    exit_code = 7

@@ -235,7 +235,7 @@ def answered_workload(factorization: Any) -> Workload:
             "a workload is needed beside a strategy: give for example 'prefix:64' after it; only a "
             "factorization or a mechanism brings its own"
         )
-    return workload.workload if isinstance(workload, CentredWorkload) else workload
+    return workload.asked if isinstance(workload, CentredWorkload) else workload
 
 
 def calibrated(

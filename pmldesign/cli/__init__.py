@@ -27,6 +27,7 @@ COMMANDS = {
     "bounds": "Show how close to the best possible an error is.",
     "leakage": "Show the pointwise maximal leakage of noise on a strategy.",
     "envelope": "Show the leakage envelope of a finite channel.",
+    "verify": "Check every number that a file claims.",
 }
 
 
@@ -128,7 +129,8 @@ def _version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> No
     epilog=(
         "Exit codes: 0 done, 1 stopped with nothing to show, 2 an argument is wrong, 3 stopped"
         " before the requested gap (what was found is shown and written), 4 the guarantee protects"
-        " nobody, 5 no mechanism can do this, 6 a file or output cannot be read or written."
+        " nobody, 5 no mechanism can do this, 6 a file or output cannot be read or written,"
+        " 7 a claim of a file does not hold."
     ),
 )
 @click.option(

@@ -2,10 +2,11 @@
 
 A strategy file is .npz: the arrays `strategy` (R), `reconstruction` (L) and a JSON text `header`
 with the format version, p, the neighbouring relation, a fingerprint of the workload and, where the
-strategy was made for a guarantee, the noise, its scale and the guarantee in words and as numbers
-(`read_guarantee`). A strategy of certified norm also has its dual weights `dual_u` and `dual_w`,
-and both bounds in the header. What is read back is R, and the numbers are checked: everything else
-follows from R and the workload, and is recomputed.
+strategy was made for a guarantee, the noise, its scale, sensitivity and errors, and the guarantee
+in words and as numbers (`read_guarantee`). A strategy of certified norm also has its dual weights
+`dual_u` and `dual_w`, and both bounds in the header. What is read back is R, and the numbers are
+checked: everything else follows from R and the workload, and is recomputed. `pmldesign.verify`
+checks what a file claims. Format 1 had no sizes, versions, errors and digest.
 Any workload file may also be read as a strategy matrix.
 
 Where R or L would have more than WRITTEN_ENTRIES entries, a strategy with structure is written as
@@ -32,6 +33,7 @@ what it is made of instead, and so is every strategy of tables or of residuals o
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import json
 import math
@@ -66,12 +68,14 @@ from pmldesign.strategies import (
     TablesStrategy,
     WeightedTablesStrategy,
 )
+from pmldesign.verify.digest import KEY, digest_of
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.public_total import CentredWorkload
 from pmldesign_solvers.operators.operator import Array
 
-FORMAT = 1
+FORMAT = 2
+READABLE = (1, 2)
 INVERSE_TOLERANCE = 1e-6
 """Of R R^+ R - R when a file is read, relative to R: float64 writes it to 1e-9 or better."""
 WRITTEN_ENTRIES = 2**22
@@ -114,32 +118,43 @@ def write_strategy(
     header = {
         "format": FORMAT,
         "pmldesign": importlib.metadata.version("pmldesign"),
+        "versions": {name: importlib.metadata.version(name) for name in ("numpy", "scipy")},
         "p": str(design.p),
         "neighbours": design.neighbours.value,
         "workload": workload.name,
-        "fingerprint": fingerprint_or_none(workload) if "strategy" in arrays else None,
+        "queries": workload.shape[0],
+        "cells": workload.shape[1],
+        "fingerprint": fingerprint_or_none(workload),
     }
-    duals = {}
     if mechanism is None and not isinstance(design, Design):
         mechanism = design if isinstance(design, Mechanism) else design.mechanism
     if mechanism is not None and mechanism.calibration is not None:
-        header["noise"] = mechanism.noise.value
-        header["scale"] = mechanism.scale
-        guarantee = mechanism.calibration.guarantee
-        header["guarantee"] = guarantee.describe(design.strategy.cells)
-        header["guarantee_numbers"] = guarantee.to_json()
+        header |= _noise_claims(mechanism, design.p)
     if isinstance(design, Design):
         header["lower"] = design.certificate.lower
         header["upper"] = design.certificate.upper
-        duals = _duals(design)
+        arrays |= _duals(design)
+    header[KEY] = digest_of(header, arrays)
     with atomic_write(path, "wb") as handle:
-        np.savez(
-            handle,
-            allow_pickle=False,
-            header=np.array(json.dumps(header)),
-            **arrays,
-            **duals,
-        )
+        np.savez(handle, allow_pickle=False, header=np.array(json.dumps(header)), **arrays)
+
+
+def _noise_claims(mechanism: Mechanism, p: float) -> dict[str, Any]:
+    """The noise, the guarantee that it meets, and the errors that come of it."""
+    calibration = mechanism.calibration
+    assert calibration is not None
+    claims: dict[str, Any] = {
+        "noise": mechanism.noise.value,
+        "scale": mechanism.scale,
+        "sensitivity": mechanism.sensitivity,
+        "guarantee": calibration.guarantee.describe(mechanism.strategy.cells),
+        "guarantee_numbers": calibration.guarantee.to_json(),
+        "achieved": calibration.achieved,
+    }
+    with contextlib.suppress(InvalidInputError):  # Laplace noise on a large workload
+        claims |= {"rmse": mechanism.rmse, "max_std": mechanism.max_std}
+        claims["error"] = mechanism.error(p)
+    return claims
 
 
 def read_strategy(path: PathName) -> Strategy:
@@ -286,10 +301,10 @@ def _numbered(arrays: Archive, name: str) -> list[Array]:
 def _checked_header(name: str, arrays: Archive) -> dict[str, Any]:
     """The header of a strategy file of this format."""
     header: dict[str, Any] = json.loads(str(arrays["header"]))
-    if header["format"] != FORMAT:
+    if header["format"] not in READABLE:
         raise FileError(
-            f"{name}: strategy format {header['format']!r:.40} is not {FORMAT}; read it with the "
-            "version of pmldesign that wrote it"
+            f"{name}: strategy format {header['format']!r:.40} is not {FORMAT} or an earlier one; "
+            "read it with the version of pmldesign that wrote it"
         )
     return header
 

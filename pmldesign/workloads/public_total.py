@@ -34,9 +34,11 @@ class CentredWorkload(Workload):
     Attributes:
         workload: A, but for constants of whole rows that P takes away: they would leave their
             rounding behind.
+        asked: A as it was given.
     """
 
     def __init__(self, workload: Workload) -> None:
+        self.asked = workload
         self.workload: Workload = workload.without_offsets()[0]
         if self.workload is not workload:
             self.workload.unweighted = workload.unweighted

@@ -48,6 +48,10 @@ def test_round_trip(tmp_path, made):
         "upper",
         "workload",
         "fingerprint",
+        "versions",
+        "queries",
+        "cells",
+        "sha256",
     }
     assert float(header["p"]) == math.inf
     assert (header["lower"], header["upper"]) == (made.certificate.lower, made.certificate.upper)
@@ -91,8 +95,8 @@ def test_any_workload_file_is_a_strategy_matrix(tmp_path, extension):
 
 def test_a_later_format_is_not_guessed_at(tmp_path):
     path = tmp_path / "s.npz"
-    np.savez(path, header=np.array(json.dumps({"format": 2})), strategy=np.eye(2))
-    with pytest.raises(FileError, match="format 2 is not 1"):
+    np.savez(path, header=np.array(json.dumps({"format": 3})), strategy=np.eye(2))
+    with pytest.raises(FileError, match="format 3 is not 2"):
         read_strategy(path)
 
 

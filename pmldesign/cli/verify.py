@@ -1,0 +1,76 @@
+"""pmldesign verify FILE [--workload WORKLOAD]."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from pmldesign.api import verify_file
+from pmldesign.cli.options import json_option
+from pmldesign.cli.terminal.completion import WorkloadName
+from pmldesign.cli.terminal.show import facts, note, print_json, table
+from pmldesign.errors import VerificationError
+from pmldesign.files import load_workload
+from pmldesign.verify import Verdict, Verification
+
+DIGITS = 10
+
+
+@click.command(name="verify")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--workload",
+    type=WorkloadName(),
+    metavar="WORKLOAD",
+    help="The queries that a strategy answers; by default those that FILE names.",
+)
+@json_option
+def command(file: Path, workload: str | None, as_json: bool) -> None:
+    """Check every number that FILE claims, from its arrays and the definitions alone.
+
+    FILE is a strategy file of `pmldesign optimize`. The exit code is 7 if a claim does not hold.
+    """
+    queries = None if workload is None else load_workload(workload, note=note)
+    result = verify_file(file, workload=queries)
+    if as_json:
+        print_json({**asdict(result), "holds": result.holds})
+    else:
+        _show(result)
+    if not result.holds:
+        names = ", ".join(check.name for check in result.failures)
+        said = f"what does not hold: {names}" if names else "nothing could be checked"
+        raise VerificationError(f"{result.file}: {said}")
+
+
+def _show(result: Verification) -> None:
+    table(
+        ("claim", "claimed", "computed", "verdict", "about"),
+        [
+            [
+                check.name,
+                _number(check.claimed),
+                _number(check.computed),
+                check.verdict.value,
+                check.reason,
+            ]
+            for check in result.checks
+        ],
+        texts=("about",),
+    )
+    counts = dict.fromkeys(Verdict, 0)
+    for check in result.checks:
+        counts[check.verdict] += 1
+    click.echo()
+    facts(
+        [
+            ("file", f"{result.file}, {result.kind}"),
+            ("arithmetic", result.arithmetic),
+            ("result", ", ".join(f"{count} {verdict}" for verdict, count in counts.items())),
+        ]
+    )
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.{DIGITS}g}"

@@ -1,0 +1,241 @@
+"""A strategy that is written out: A, L, R and the dual weights against what the header claims.
+
+Under replace only vectors that sum to zero count: A and L R are compared on differences of cells.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from pmldesign.verify import balls, rounding
+from pmldesign.verify.intervals import (
+    above,
+    below,
+    dual_norm,
+    largest,
+    power_norm,
+    root,
+    total,
+)
+from pmldesign.verify.losses import (
+    alpha_of,
+    envelope_bound,
+    gaussian_profile,
+    laplace_leakage,
+    merged,
+)
+from pmldesign.verify.losses import bounds as slack_bounds
+from pmldesign.verify.moments import gaussian_error, laplace_error
+from pmldesign.verify.report import Checks, as_number
+
+BALL_CELLS = 256
+BALL_ENTRIES = 2**18
+"""Of A and L in ball arithmetic: 0.1 s for a product of 256 x 256."""
+RESIDUAL = 1e4
+"""L R may differ from A by so many units of 2^-53 times the condition of R."""
+WEAKER_LOSS = 1e-5
+"""The loss that a file says is achieved may be above the exact one by this part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dense:
+    """What a file of a strategy that is written out has.
+
+    Attributes:
+        header: the claims.
+        A: the queries, shape (m, n); None if nobody knows them.
+        L: the reconstruction, shape (m, r); None if nobody knows A and L is A times an inverse.
+        R: the strategy, shape (r, n).
+        duals: u and w, or None.
+    """
+
+    header: Mapping[str, Any]
+    A: Any
+    L: Any
+    R: Any
+    duals: tuple[Any, Any] | None
+
+    @property
+    def replace(self) -> bool:
+        """Whether neighbours differ by a record that is replaced."""
+        return bool(self.header["neighbours"] == "replace")
+
+    @property
+    def p(self) -> float:
+        """Of the error and the norm."""
+        return float(self.header["p"])
+
+    @property
+    def rounding(self) -> float:
+        """What a sensitivity may owe to the entries of R: under replace they are rounded."""
+        return 8 * rounding.UNIT * (len(self.R) if self.replace else 1)
+
+    @property
+    def arithmetic(self) -> Any:
+        """The module that computes with the matrices."""
+        sizes = [array.size for array in (self.A, self.L, self.R) if array is not None]
+        small = self.R.shape[1] <= BALL_CELLS and max(sizes) <= BALL_ENTRIES
+        return balls if small else rounding
+
+
+def check_dense(strategy: Dense, checks: Checks) -> None:
+    """Everything that the header claims."""
+    squares = None if strategy.L is None else strategy.arithmetic.squares(strategy.L)
+    rest = _check_product(strategy, checks)
+    distances = _Distances(strategy)
+    if "upper" in strategy.header:
+        _check_norm(strategy, checks, squares, rest, distances)
+    if "noise" in strategy.header:
+        _check_noise(strategy, checks, squares, distances)
+
+
+class _Distances:
+    """Distances of the columns of R, each kind computed when it is first asked for."""
+
+    def __init__(self, strategy: Dense) -> None:
+        self.strategy = strategy
+        self._kept: dict[str, list[list[Any]]] = {}
+
+    def all(self, norm: str) -> list[list[Any]]:
+        """The distances of all pairs."""
+        if norm not in self._kept:
+            arithmetic, R = self.strategy.arithmetic, self.strategy.R
+            if norm == "l1":
+                self._kept[norm] = arithmetic.absolute_distances(R)
+            else:
+                squared = arithmetic.distance_squares(R)
+                self._kept[norm] = [[root(value) for value in row] for row in squared]
+        return self._kept[norm]
+
+    def sensitivity(self, norm: str) -> Any:
+        """The largest distance of neighbours."""
+        arithmetic, R = self.strategy.arithmetic, self.strategy.R
+        if self.strategy.replace:
+            return largest(value for row in self.all(norm) for value in row)
+        if norm == "l1":
+            return largest(arithmetic.absolute_sums(R))
+        return root(largest(arithmetic.squares(np.ascontiguousarray(R.T))))
+
+
+def _check_product(strategy: Dense, checks: Checks) -> Any:
+    """L R = A, and what the difference adds to the upper bound."""
+    if strategy.A is None:
+        checks.unchecked("L R = A", "the queries are not known; give --workload")
+        return None
+    A, L, R = strategy.A, strategy.L, strategy.R
+    cost = 1.0
+    if strategy.replace:  # R and A on e_j - e_n
+        A, R = A[:, :-1] - A[:, -1:], R[:, :-1] - R[:, -1:]
+        cost = math.sqrt(2.0) * (1 + 1e-15)
+    rows = strategy.arithmetic.residual_squares(A, L, R)
+    values = np.linalg.svd(R, compute_uv=False)
+    condition = float(values[0] / values[values > 1e-10 * values[0]][-1])
+    sizes = np.linalg.norm(L, axis=1) * np.linalg.norm(R, 2) + np.linalg.norm(A, axis=1)
+    off = np.array([float(root(square).upper()) for square in rows])
+    worst = float((off / np.where(sizes > 0, sizes, 1.0)).max())
+    allowed = RESIDUAL * rounding.UNIT * condition
+    checks.state("L R = A", worst <= allowed, f"but for {worst:.1e} of its rows")
+    return power_norm(rows, strategy.p) * cost
+
+
+def _check_norm(
+    strategy: Dense, checks: Checks, squares: Any, rest: Any, distances: _Distances
+) -> None:
+    header = strategy.header
+    if strategy.A is None:
+        for name in ("lower", "upper"):
+            checks.unchecked(name, "the queries are not known; give --workload", header[name])
+        return
+    slack = strategy.arithmetic.WEAKEST
+    value = power_norm(squares, strategy.p) * distances.sensitivity("l2") + rest
+    checks.at_most("upper", header["upper"], above(value) * (1 - slack))
+    if strategy.duals is None:
+        checks.unchecked("lower", "the file has no dual weights", header["lower"])
+        return
+    u, w = strategy.duals
+    if min(u.min(), w.min()) < 0 or (w.ndim == 2 and not np.array_equal(w, w.T)):
+        checks.state("dual weights", False, "are negative or not symmetric")
+        return
+    weight = total(map(arb, w.ravel().tolist())) / (2 if w.ndim == 2 else 1)
+    scale = root(dual_norm(u.tolist(), strategy.p) * weight)
+    proved = strategy.arithmetic.nuclear_norm(strategy.A, u, w) / scale
+    checks.at_least("lower", header["lower"], below(proved) * (1 + slack))
+
+
+def _check_noise(strategy: Dense, checks: Checks, squares: Any, distances: _Distances) -> None:
+    header = strategy.header
+    noise, scale = header["noise"], as_number(header["scale"])
+    if scale is None or scale < 0 or noise not in ("gaussian", "laplace"):
+        checks.state("noise", False, f"{noise!r} of scale {header['scale']!r}")
+        return
+    norm = "l1" if noise == "laplace" else "l2"
+    if "sensitivity" in header:
+        value = above(distances.sensitivity(norm))
+        slack = max(strategy.arithmetic.WEAKEST, strategy.rounding)
+        checks.at_most("sensitivity", header["sensitivity"], value * (1 - slack))
+    check_guarantee(strategy, checks, distances, scale)
+    if squares is None:
+        checks.unchecked("error", "the queries are not known; give --workload")
+        return
+    _check_errors(strategy, checks, squares, scale)
+
+
+def check_guarantee(strategy: Dense, checks: Checks, distances: Any, scale: float) -> None:
+    """Whether noise of this scale meets the guarantee, and what it achieves."""
+    header = strategy.header
+    numbers, target = header["guarantee_numbers"], header["guarantee_numbers"]["epsilon"]
+    if scale == 0:
+        checks.unchecked("guarantee", "noise of scale 0 meets a vacuous guarantee only")
+        return
+    loss = loss_of(numbers, header["noise"], distances, arb(scale), strategy.R.shape[1])
+    if header["noise"] == "gaussian":
+        target = numbers["delta"]
+    value = above(loss)
+    slack = max(strategy.arithmetic.WEAKEST, strategy.rounding)
+    checks.state("guarantee", value <= target * (1 + slack), "the loss at the scale", value)
+    if "achieved" in header:
+        checks.at_most("achieved", header["achieved"], value * (1 - slack), weaker=WEAKER_LOSS)
+
+
+def loss_of(numbers: Mapping[str, Any], noise: str, distances: Any, scale: Any, cells: int) -> Any:
+    """The loss of noise of this scale: an epsilon for Laplace noise, a delta for Gaussian."""
+    epsilon = arb(numbers["epsilon"])
+    if numbers["kind"] == "dp":
+        if noise == "laplace":
+            return distances.sensitivity("l1") / scale
+        return gaussian_profile(distances.sensitivity("l2") / scale, epsilon)
+    alpha = alpha_of(numbers, cells)
+    if noise == "laplace":
+        return laplace_leakage(distances.all("l1"), alpha, scale)
+    apart, alpha = merged(distances.all("l2"), alpha)
+    ratios = [[distance / scale for distance in row] for row in apart]
+    if numbers["failure"] == "slack":
+        return largest(slack_bounds(ratios, alpha, epsilon))
+    return envelope_bound(ratios, alpha, numbers["epsilon"])
+
+
+def _check_errors(strategy: Dense, checks: Checks, squares: Any, scale: float) -> None:
+    header, factor, p = strategy.header, arb(scale), strategy.p
+
+    def error(exponent: float) -> Any | None:
+        if header["noise"] == "laplace":
+            return laplace_error(squares, strategy.L, factor, exponent)
+        return gaussian_error(squares, factor, exponent)
+
+    total_error, mean = error(2), arb(len(squares)).sqrt()
+    values = {
+        "error": error(p),
+        "rmse": None if total_error is None else total_error / mean,
+        "max_std": error(math.inf),
+    }
+    for name, value in values.items():
+        if name in header and value is None:
+            checks.unchecked(name, f"Laplace noise at p = {p:g} on many cells", header[name])
+        elif name in header:
+            checks.equal(name, header[name], below(value), above(value))

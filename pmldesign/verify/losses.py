@@ -1,0 +1,133 @@
+r"""What noise of a given scale loses, in ball arithmetic, from the definitions.
+
+    epsilon-DP, Laplace             Delta_1 / b
+    (epsilon, delta)-DP, Gaussian   HS_eps(t) = Phi(t/2 - eps/t) - e^eps Phi(-t/2 - eps/t),
+                                    t = Delta_2 / sigma
+    PML, Laplace                    max_r -log( sum_j alpha_j e^(-D_jr/b) + f e^(-max_j D_jr/b) ),
+                                    f = 1 - sum alpha
+    PML with slack, Gaussian        max_r bound_r(eps), with
+                                    e^eps' = e^eps (1 - a_r)/(1 - e^eps a_r), h_j = HS_eps'(t_jr),
+                                    bound_r(eps) = (1 - e^eps a_r)/(1 - a_r)
+                                                   * (sum_j a_j h_j + f max_j h_j)
+    PML with envelope, Gaussian     min over c in [1, e^eps) of sum_r bound_r(log c)/(e^eps - c);
+                                    every c gives a bound
+
+Cells with equal columns are one cell, whose alpha is their sum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from flint import arb
+from scipy.optimize import minimize_scalar
+from scipy.special import log_ndtr
+
+from pmldesign.verify.intervals import largest, total
+
+
+def normal(x: Any) -> Any:
+    """Phi(x)."""
+    return (-x / arb(2).sqrt()).erfc() / 2
+
+
+def gaussian_profile(ratio: Any, epsilon: Any) -> Any:
+    """HS_epsilon(t), the smallest delta of Gaussians t standard deviations apart."""
+    if ratio.is_zero():
+        return arb(0)
+    shift = epsilon / ratio
+    return normal(ratio / 2 - shift) - epsilon.exp() * normal(-ratio / 2 - shift)
+
+
+def alpha_of(numbers: Mapping[str, Any], cells: int) -> list[Any]:
+    """The least probability of every cell."""
+    alpha = numbers["alpha"]
+    values = [arb(value) for value in alpha] if isinstance(alpha, list) else [arb(alpha)] * cells
+    if len(values) != cells:
+        raise ValueError(f"alpha has {len(values)} entries for {cells} cells")
+    return values
+
+
+def merged(
+    distances: Sequence[Sequence[Any]], alpha: Sequence[Any]
+) -> tuple[list[list[Any]], list[Any]]:
+    """One cell for each distinct column."""
+    first: list[int] = []
+    masses: list[Any] = []
+    for cell, row in enumerate(distances):
+        same = next((k for k, i in enumerate(first) if row[i].is_zero()), None)
+        if same is None:
+            first.append(cell)
+            masses.append(alpha[cell])
+        else:
+            masses[same] += alpha[cell]
+    return [[distances[i][j] for j in first] for i in first], masses
+
+
+def free_mass(alpha: Sequence[Any]) -> Any:
+    """What alpha leaves free, at least 0."""
+    return (1 - total(alpha)).max(arb(0))
+
+
+def laplace_leakage(distances: Sequence[Sequence[Any]], alpha: Sequence[Any], scale: Any) -> Any:
+    """The leakage of Laplace noise, an upper bound for any number of records."""
+    free = free_mass(alpha)
+    worst = arb(0)
+    for row in distances:
+        terms = [(-distance / scale).exp() for distance in row]
+        least = terms[0]
+        for term in terms:
+            least = least.min(term)
+        kept = total(a * term for a, term in zip(alpha, terms, strict=True)) + free * least
+        worst = worst.max(-kept.log())
+    return worst
+
+
+def bounds(ratios: Sequence[Sequence[Any]], alpha: Sequence[Any], epsilon: Any) -> list[Any]:
+    """bound_r(epsilon) for every cell r."""
+    free, growth = free_mass(alpha), epsilon.exp()
+    result = []
+    for row, a in zip(ratios, alpha, strict=True):
+        kept = 1 - growth * a
+        if not bool(kept > 0):
+            result.append(arb(0))
+            continue
+        shifted = (growth * (1 - a) / kept).log()
+        profile = [gaussian_profile(ratio, shifted) for ratio in row]
+        mean = total(b * value for b, value in zip(alpha, profile, strict=True))
+        result.append(kept / (1 - a) * (mean + free * largest(profile)))
+    return result
+
+
+def envelope_bound(ratios: Sequence[Sequence[Any]], alpha: Sequence[Any], epsilon: float) -> Any:
+    """The bound of the envelope at the best c that double precision finds."""
+    floats = np.array([[float(t) for t in row] for row in ratios])
+    least = np.array([float(a) for a in alpha])
+
+    def bound(share: float) -> float:
+        c = 1 + share * math.expm1(epsilon)
+        parts = _bounds_in_floats(floats, least, math.log(c))
+        return float(parts.sum()) / (math.exp(epsilon) - c)
+
+    inside = minimize_scalar(bound, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-9})
+    growth = arb(epsilon).exp()
+    values = []
+    for share in (0.0, float(inside.x)):
+        c = 1 + arb(share) * (growth - 1)
+        values.append(total(bounds(ratios, alpha, c.log())) / (growth - c))
+    return values[0].min(values[1]).min(arb(1))
+
+
+def _bounds_in_floats(ratios: Any, alpha: Any, epsilon: float) -> Any:
+    free = max(0.0, 1 - float(alpha.sum()))
+    kept = np.maximum(1 - math.exp(epsilon) * alpha, 0.0)
+    active = kept > 0
+    t, a, k = np.maximum(ratios[active], 1e-300), alpha[active, None], kept[active, None]
+    shifted = epsilon + np.log1p(-a) - np.log(k)
+    profile = np.exp(log_ndtr(t / 2 - shifted / t))
+    profile -= np.exp(np.minimum(shifted + log_ndtr(-t / 2 - shifted / t), 0.0))
+    profile = np.where(ratios[active] > 0, np.maximum(profile, 0.0), 0.0)
+    return (k / (1 - a))[:, 0] * (profile @ alpha + free * profile.max(axis=1))

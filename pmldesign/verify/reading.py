@@ -1,0 +1,72 @@
+"""Files as they are: the header and the arrays of an .npz, or the content of a .json."""
+
+from __future__ import annotations
+
+import json
+import math
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+
+from pmldesign.errors import FileError
+
+LARGEST = 2**32
+"""Bytes of an array that is read."""
+
+
+def read_archive(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The header and the arrays of a strategy file.
+
+    Raises:
+        FileError: missing, unreadable, or no such file.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            arrays = {
+                entry.filename.removesuffix(".npy"): _array(archive, entry)
+                for entry in archive.infolist()
+            }
+        header = json.loads(str(arrays.pop("header")))
+        if not isinstance(header, dict):
+            raise ValueError("its header is no JSON object")
+    except (OSError, MemoryError) as error:
+        raise FileError(f"cannot read {str(path)!r}: {error}") from None
+    except Exception as error:  # on damaged files the parsers raise whatever they stumble upon
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise FileError(f"{str(path)!r} is damaged or no strategy file: {reason}") from None
+    return header, arrays
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file.
+
+    Raises:
+        FileError: missing, unreadable, or no such file.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FileError(f"cannot read {str(path)!r}: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"{str(path)!r} is no JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise FileError(f"{str(path)!r} is no JSON object")
+    return content
+
+
+def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Any:
+    """An array whose header promises no more than is there; never unpickled."""
+    with archive.open(entry) as member:
+        version = npy.read_magic(member)
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, _, dtype = read(member)
+        if dtype.hasobject or math.prod(shape) * dtype.itemsize > min(entry.file_size, LARGEST):
+            raise ValueError(f"array {entry.filename!r} promises more than is there")
+    with archive.open(entry) as member:
+        array = npy.read_array(member, allow_pickle=False)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError(f"array {entry.filename!r} has an entry that is not finite")
+    return array

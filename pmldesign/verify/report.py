@@ -1,0 +1,132 @@
+"""What a verification says: a verdict for every claim, and what was not checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+WEAKER = 1e-6
+"""A bound that is claimed may be weaker than what is proved by this part of it, never stronger."""
+DIGITS = 1e-9
+"""A value that is claimed and the value that is computed agree to this part of it."""
+
+
+class Verdict(StrEnum):
+    """The three things that can be said about a claim."""
+
+    HOLDS = "holds"
+    FAILS = "fails"
+    UNCHECKED = "not checked"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A claim of a file and what became of it.
+
+    Attributes:
+        name: of the number or property.
+        claimed: as the file has it; None for a property.
+        computed: what the arrays give, rounded outwards where it is a bound; None without one.
+        verdict: whether it holds.
+        reason: what was compared, or why it fails or was not checked.
+    """
+
+    name: str
+    claimed: float | None
+    computed: float | None
+    verdict: Verdict
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """All that a file claims, checked.
+
+    Attributes:
+        file: the name of the file.
+        kind: what it is ("strategy", "manifest", "envelope").
+        arithmetic: in which the numbers were computed, and what that proves.
+        checks: one for each claim.
+    """
+
+    file: str
+    kind: str
+    arithmetic: str
+    checks: tuple[Check, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether no check failed and at least one was made."""
+        verdicts = {check.verdict for check in self.checks}
+        return Verdict.FAILS not in verdicts and Verdict.HOLDS in verdicts
+
+    @property
+    def failures(self) -> tuple[Check, ...]:
+        """The checks that failed."""
+        return tuple(check for check in self.checks if check.verdict is Verdict.FAILS)
+
+    @property
+    def unchecked(self) -> tuple[Check, ...]:
+        """The claims that nothing was said about."""
+        return tuple(check for check in self.checks if check.verdict is Verdict.UNCHECKED)
+
+
+@dataclass(slots=True)
+class Checks:
+    """The checks of a file, in the order in which they are made."""
+
+    rows: list[Check] = field(default_factory=list)
+
+    def state(self, name: str, holds: bool, reason: str, computed: float | None = None) -> None:
+        """Something that is or is not so."""
+        verdict = Verdict.HOLDS if holds else Verdict.FAILS
+        self.rows.append(Check(name, None, computed, verdict, reason))
+
+    def unchecked(self, name: str, reason: str, claimed: float | None = None) -> None:
+        """A claim that is left alone, and why."""
+        self.rows.append(Check(name, claimed, None, Verdict.UNCHECKED, reason))
+
+    def at_most(self, name: str, claimed: Any, proved: float, *, weaker: float = WEAKER) -> None:
+        """An upper bound that is claimed: not below the one proved, nor far above it."""
+        self._bound(name, claimed, proved, 1.0, weaker)
+
+    def at_least(self, name: str, claimed: Any, proved: float) -> None:
+        """A lower bound that is claimed: not above the one proved, nor far below it."""
+        self._bound(name, claimed, proved, -1.0, WEAKER)
+
+    def equal(self, name: str, claimed: Any, low: float, high: float) -> None:
+        """A value that is claimed, and the interval in which it lies."""
+        value = as_number(claimed)
+        slack = DIGITS * max(abs(low), abs(high))
+        holds = value is not None and low - slack <= value <= high + slack
+        reason = "" if holds else f"lies in [{low:.12g}, {high:.12g}]"
+        verdict = Verdict.HOLDS if holds else Verdict.FAILS
+        self.rows.append(Check(name, value, high, verdict, reason))
+
+    def _bound(self, name: str, claimed: Any, proved: float, sign: float, weaker: float) -> None:
+        value = as_number(claimed)
+        if value is None:
+            reason, holds = "is no finite number", False
+        elif sign * (value - proved) < 0:
+            reason, holds = "claims more than the arrays prove", False
+        elif abs(value - proved) > weaker * abs(proved):
+            reason, holds = "is not what the arrays give", False
+        else:
+            reason, holds = "", True
+        verdict = Verdict.HOLDS if holds else Verdict.FAILS
+        self.rows.append(Check(name, value, proved, verdict, reason))
+
+
+def as_number(value: Any) -> float | None:
+    """A finite float; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if math.isfinite(value) else None
+
+
+def numbers_of(values: Sequence[Any]) -> list[float]:
+    """Those of the values that are finite numbers."""
+    return [number for number in map(as_number, values) if number is not None]

@@ -1,0 +1,110 @@
+r"""The functions of `balls` in double precision, with bounds on its rounding in any order.
+
+u = 2^-53. A sum of k products is off by at most gamma_k = k u/(1 - k u) times the sum of their
+absolute values [H, 3.5]; every number comes as the ball around its float64 value with that radius.
+This assumes that additions and products round to nearest, as all processors do, and that no sum
+leaves the normal numbers; ball arithmetic assumes nothing.
+
+References:
+    [H] Higham, Accuracy and stability of numerical algorithms (2002).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from flint import arb
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+
+Array = NDArray[np.float64]
+
+UNIT = 2.0**-53
+NAME = "double precision with bounds on its rounding: bounds hold for any order of sums"
+WEAKEST = 1e-9
+"""By how much, relatively, a claim may exceed what is proved: bounds on rounding are generous."""
+
+
+def gamma(terms: float) -> float:
+    """gamma_k, raised by its own rounding."""
+    return terms * UNIT / (1 - terms * UNIT) * (1 + 4 * UNIT)
+
+
+def around(values: Array, radius: float | Array) -> list[Any]:
+    """The balls around values; `radius` is relative."""
+    sizes = np.broadcast_to(np.abs(values) * radius * (1 + 4 * UNIT) + 1e-300, values.shape)
+    return [arb(x, r) for x, r in zip(values.ravel().tolist(), sizes.ravel().tolist(), strict=True)]
+
+
+def residual_squares(A: Array, L: Array, R: Array) -> list[Any]:
+    """Squared norms of the rows of A - L R, from above."""
+    terms = L.shape[1]
+    rest = np.abs(A - L @ R) * (1 + 2 * UNIT)
+    rest += gamma(terms + 2) * (np.abs(L) @ np.abs(R)) * (1 + gamma(terms + 2))
+    squared = np.einsum("ij,ij->i", rest, rest) * (1 + gamma(A.shape[1] + 4))
+    return [arb(value / 2, value / 2) for value in squared.tolist()]
+
+
+def squares(L: Array) -> list[Any]:
+    """diag(L L^T)."""
+    return around(np.einsum("ij,ij->i", L, L), gamma(L.shape[1] + 1))
+
+
+def distance_squares(R: Array) -> list[list[Any]]:
+    """Squared l2 distances of the columns of R."""
+    columns = np.ascontiguousarray(R.T)
+    values = cdist(columns, columns, "sqeuclidean")
+    return [around(row, gamma(len(R) + 4)) for row in values]
+
+
+def absolute_distances(R: Array) -> list[list[Any]]:
+    """The l1 distances of the columns of R."""
+    columns = np.ascontiguousarray(R.T)
+    values = cdist(columns, columns, "cityblock")
+    return [around(row, gamma(len(R) + 2)) for row in values]
+
+
+def absolute_sums(R: Array) -> list[Any]:
+    """The l1 norms of the columns of R."""
+    return around(np.abs(R).sum(axis=0), gamma(len(R)))
+
+
+def nuclear_norm(A: Array, u: Array, w: Array) -> Any:
+    """At least the nuclear norm of diag(u)^(1/2) A F, F F^T = diag(w) or the Laplacian of w."""
+    roots = np.sqrt(u)[:, None]
+    if w.ndim == 1:
+        scaled = roots * A * np.sqrt(w)
+        error = gamma(5) * np.abs(scaled)
+        shrink = 0.0
+    else:
+        relative, factor = roots * (A - A[:, :1]), laplacian_root(w)
+        scaled = relative @ factor
+        error = gamma(len(w) + 6) * (np.abs(relative) @ np.abs(factor))
+        shrink = gamma(2 * len(w) * (len(w) + 4))  # between F F^T and the Laplacian
+    left, _, right = np.linalg.svd(scaled, full_matrices=False)
+    polar = left @ right
+    inner = np.abs(scaled * polar).sum()
+    value = float((scaled * polar).sum()) - gamma(scaled.size + 2) * float(inner)
+    value -= float((error * np.abs(polar)).sum()) * (1 + gamma(scaled.size + 2))
+    if polar.shape[0] < polar.shape[1]:
+        polar = polar.T
+    long, short = polar.shape
+    rest = np.abs(polar.T @ polar - np.eye(short))
+    rest += gamma(long + 2) * (np.abs(polar).T @ np.abs(polar))
+    off = float(rest.sum(axis=1).max()) * (1 + gamma(short + 4))
+    return arb(value * (1 - 4 * UNIT) * (1 - shrink)) / (1 + arb(off)).sqrt()
+
+
+def laplacian_root(w: Array) -> Array:
+    """F with F F^T the Laplacian of symmetric weights: elimination, without subtractions."""
+    left = w.copy()
+    root = np.zeros((len(left), len(left) - 1))
+    for cell in range(len(left) - 1):
+        below = left[cell + 1 :, cell]
+        degree = float(below.sum())
+        if degree > 0:
+            root[cell, cell] = np.sqrt(degree)
+            root[cell + 1 :, cell] = -below / np.sqrt(degree)
+            left[cell + 1 :, cell + 1 :] += np.outer(below, below / degree)
+    return root
