@@ -1,8 +1,9 @@
 """Which starts a search for l1 strategies follows, in which order, and with which objective.
 
-Tents and ramps come first, the others by the error they begin with; at last perturbations of the
-best so far, which with tents on more than SMALL cells come after two of the others: on 256 running
-sums they gain 3e-4 in 3 s, the others nothing in 45 s.
+Under add-remove tents come first, with perturbations of the best so far, which are cheap there: on
+256 running sums they gain 3e-4 in 3 s, the starts that follow nothing in 45 s. Otherwise ramps come
+first, then the strategy for Gaussian noise, and perturbations last. The starts between are followed
+in the order of the errors that they begin with; PATIENCE in a row that gain nothing end the search.
 """
 
 from __future__ import annotations
@@ -48,6 +49,12 @@ FOLLOWED = 512
 """Beyond, a descent takes a minute, and gains 1e-4 on tents for ranges."""
 POLISH_ENTRIES = 2**22
 """Largest product of queries and measurements for which L is written out to be polished."""
+PATIENCE = 6
+"""Starts followed in a row without a gain after which no more are; the running sums, ranges and
+random workloads looked at (5 to 64 cells) had their best from one of the first four."""
+GAIN = 1e-7
+"""Relative; less is what descents to the same strategy differ by."""
+GAUSSIAN = "optimal for Gaussian noise"
 NEARLY_FREE = 1e-3
 """d of the non-negative strategies that begin from a given one: keeps every column measured."""
 
@@ -117,19 +124,33 @@ class Plan:
         for name, objective, blocks in self._starts(given):
             before = self.search.offer_point(objective, objective.variables(blocks))
             self.waiting.append(Waiting(name, objective, blocks, before))
-        self.waiting.sort(key=lambda one: one.before)
-        tents_first = 2 if n > SMALL and isinstance(self.free, ColumnObjective) else None
-        yield from self._follow_waiting(tents_first)
-        yield from self._perturb()
-        yield from self._follow_waiting(None)
+        columns = isinstance(self.free, ColumnObjective)
+        self.waiting.sort(key=lambda one: (columns or one.name != GAUSSIAN, one.before))
+        if columns:
+            yield from self._until_stalled(self._follow_waiting(), 2)
+            yield from self._until_stalled(self._perturb())
+        before = self.search.best[0]
+        yield from self._until_stalled(self._follow_waiting())
+        if not columns or self.search.best[0] < before * (1 - GAIN):
+            yield from self._until_stalled(self._perturb())
         entries = len(self.search.best[1]) * self.search.problem.counts.size
         if self._polishes and entries <= POLISH_ENTRIES:
             stages = [Smoothing(width, exact_moment=True) for width in WIDTHS[3:]]
             yield self.search.follow("polish", *self._best(), stages)
 
-    def _follow_waiting(self, most: int | None) -> Iterator[float]:
-        """Follow so many of the starts that wait; None for all."""
-        for _ in range(len(self.waiting[:most])):
+    def _until_stalled(self, starts: Iterator[float], patience: int = PATIENCE) -> Iterator[float]:
+        """Follow starts until so many in a row gain nothing."""
+        stalled, before = 0, self.search.best[0]
+        for error in starts:
+            yield error
+            stalled = 0 if self.search.best[0] < before * (1 - GAIN) else stalled + 1
+            before = self.search.best[0]
+            if stalled == patience:
+                return
+
+    def _follow_waiting(self) -> Iterator[float]:
+        """Follow the starts that wait."""
+        while self.waiting:
             start = self.waiting.pop(0)
             yield self._follow(start.name, start.objective, start.blocks)
 
@@ -150,7 +171,7 @@ class Plan:
                 name = "tents, signed" if signed else "tents, free"
                 yield name, objective, Blocks(np.ones(n), self._rows)
         if n <= UNSTRUCTURED_CELLS and (self.signed or self.search.problem.public_total):
-            given = given | {"optimal for Gaussian noise": self._gaussian()}
+            given = given | {GAUSSIAN: self._gaussian()}
         for name, matrix in given.items():
             if len(matrix) > MOST_ROWS * n:
                 continue  # its descent would take long; as it stands it counts already

@@ -6,6 +6,7 @@ from pmldesign.workloads import parse_workload
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.search.laplace import solve
 from pmldesign_solvers.search.laplace_noise import AddRemoveL1, Leakage, ReplaceL1
+from pmldesign_solvers.search.plan import PATIENCE
 from pmldesign_solvers.search.solution import L1Status
 
 
@@ -127,3 +128,17 @@ def test_arguments_are_checked():
         solve(operator, 2, scale=rule, starts={"a": np.eye(2)})
     with pytest.raises(ValueError, match="negative entries"):
         solve(operator, 2, scale=rule, signed=False, starts={"a": -np.eye(3)})
+
+
+def test_a_search_ends_when_nothing_gains():
+    rng = np.random.default_rng(3)
+    identity = np.eye(5)
+    # the identity is the best possible for a histogram (err_2 >= sqrt(2) gamma_(2) / epsilon)
+    starts = {f"start {k}": identity + 0.1 * rng.random((5, 5)) for k in range(40)}
+    solution = solve(DenseOperator(identity), 2, scale=AddRemoveL1(1.0), starts=starts, restarts=20)
+    assert solution.error == pytest.approx(np.sqrt(10), rel=1e-6)
+    assert solution.status is L1Status.COMPLETED
+    followed = [start for start in solution.starts if start.after < start.before or start.settled]
+    assert len(followed) < 2 * PATIENCE + 8
+    # every start counts as it stands, though it is not followed
+    assert {start.name for start in solution.starts} >= set(starts)
