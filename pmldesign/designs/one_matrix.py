@@ -19,7 +19,6 @@ from pmldesign.workloads import (
 from pmldesign.workloads.base import check_entries
 from pmldesign_solvers.norm.solution import Outcome, Solution
 from pmldesign_solvers.norm.solve import solve_norm
-from pmldesign_solvers.unions.solve import UnionSolution
 
 STRUCTURED = (KroneckerWorkload, MarginalsWorkload, TablesWorkload, UnionWorkload)
 """Workloads that are not solved as one matrix, or not always."""
@@ -78,7 +77,7 @@ def as_design(
     p: float,
     options: DesignOptions,
     strategy: Strategy,
-    solution: Outcome | UnionSolution,
+    solution: Outcome,
 ) -> Design:
     """What a solver found, as the design for a workload."""
     return Design(

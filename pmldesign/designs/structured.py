@@ -64,10 +64,7 @@ def solve_union(
             by_attribute(workload),
             p,
             product=options.replace,
-            rel_gap=options.rel_gap,
-            max_steps=options.max_steps,
-            time_limit=options.time_limit,
-            callback=options.callback,
+            options=options.stopping,
         )
     design = as_design(workload, p, options, _union_strategy(solution.strategy), solution)
     if not options.replace:
@@ -85,28 +82,9 @@ def solve_stream(workload: Workload, p: float, options: DesignOptions) -> Design
 
     sums = stream_problem(workload)
     assert sums is not None
-    solution = solve(
-        sums,
-        p,
-        rel_gap=options.rel_gap,
-        buffers=options.buffers,
-        max_steps=options.max_steps,
-        time_limit=options.time_limit,
-        callback=options.callback,
-    )
+    solution = solve(sums, p, buffers=options.buffers, options=options.stopping)
     strategy = StreamStrategy("design", sums, solution.u, solution.w, solution.nodes)
-    return Design(
-        workload=workload,
-        p=p,
-        neighbours=options.neighbours,
-        strategy=strategy.normalised(),
-        certificate=solution.certificate,
-        dual_factors=((solution.dual_u, solution.dual_w),),
-        status=solution.status,
-        steps=solution.steps,
-        eigendecompositions=0,
-        seconds=solution.seconds,
-    )
+    return as_design(workload, p, options, strategy.normalised(), solution)
 
 
 def _union_strategy(solution: ProductDesign | BlockDesign) -> Strategy:

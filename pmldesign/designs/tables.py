@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from pmldesign.designs.one_matrix import as_design, as_invalid_input
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError
@@ -81,35 +82,13 @@ def _of_parts(sizes: tuple[int, ...], parts: list[tuple[Workload, ...]]) -> Ques
 
 def solve_tables(workload: Workload, asked: Question, p: float, options: DesignOptions) -> Design:
     """The best strategy for some tables, and its bounds."""
-    try:
-        found = tables.solve(
-            asked,
-            p,
-            coupled=not options.replace,
-            rel_gap=options.rel_gap,
-            max_steps=options.max_steps,
-            time_limit=options.time_limit,
-            callback=options.callback,
-        )
-    except ValueError as error:
-        raise InvalidInputError(f"workload {workload.name!r}: {error}") from error
+    with as_invalid_input(workload):
+        found = tables.solve(asked, p, coupled=not options.replace, options=options.stopping)
     design = found.strategy
     strategy = TablesStrategy(
         "design", asked.sizes, design.attributes, design.features, design.sectors
     )
-    cells = [found.cell_weights[i] for i in sorted(found.cell_weights)]
-    solved = Design(
-        workload=workload,
-        p=p,
-        neighbours=options.neighbours,
-        strategy=strategy,
-        certificate=found.certificate,
-        dual_factors=((found.table_weights, np.concatenate(cells) if cells else np.ones(1)),),
-        status=found.status,
-        steps=found.steps,
-        eigendecompositions=0,
-        seconds=found.seconds,
-    )
+    solved = as_design(workload, p, options, strategy, found)
     if not options.replace:
         return solved
     lower = pairs.lower_bound(found.problem, found.cell_weights, found.certificate.lower)

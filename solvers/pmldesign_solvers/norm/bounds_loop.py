@@ -1,20 +1,22 @@
 """The loop around every solver of gamma_(p): the best of each side, and when to stop.
 
 A method offers feasible points one by one, each with a lower and an upper bound. The best of each
-side is kept, whichever point it came from.
+side is kept, whichever point it came from (`Search`). A solver of several parts, whose bounds need
+not meet, offers certified bounds of either side whenever it has some (`Stages`).
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 import numpy as np
 
 from pmldesign_solvers.certificate.cells import Certificate
-from pmldesign_solvers.norm.options import SolverOptions
+from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
 from pmldesign_solvers.norm.solution import Bounds, Callback, Status, Step
 
 CLOSER = 0.9
@@ -24,15 +26,20 @@ PATIENCE = 50
 measured: more than CRAWL and less than FIXED_POINT_STEPS and INTERIOR_STEPS together."""
 
 CandidateT = TypeVar("CandidateT", bound=Bounds)
+StrategyT = TypeVar("StrategyT")
 
 
 class Search(Generic[CandidateT]):
     """Takes candidates one by one, keeps the best of each side, and knows when to stop."""
 
     def __init__(
-        self, candidates: Iterator[CandidateT], options: SolverOptions, start: float
+        self,
+        candidates: Iterator[CandidateT],
+        options: SolverOptions = DEFAULTS,
+        start: float | None = None,
     ) -> None:
-        self._candidates, self._options, self._start = candidates, options, start
+        self._candidates, self._options = candidates, options
+        self._start = time.perf_counter() if start is None else start
         self.lower = self.upper = next(candidates)
         self.steps = 1
         self._visible_gap, self._visible_step = np.inf, 1
@@ -45,20 +52,25 @@ class Search(Generic[CandidateT]):
         """Search until something says stop, for instance a gap of `closer * rel_gap`."""
         options = self._options
         try:
-            while True:
+            for gap in self.gaps():
                 seconds = time.perf_counter() - self._start
                 if options.callback is not None:
                     options.callback(Step(self.steps, self.lower.lower, self.upper.upper, seconds))
-                if self._gap <= closer * options.rel_gap:
+                if gap <= closer * options.rel_gap:
                     return Status.OPTIMAL
                 if self.steps >= options.max_steps:
                     return Status.ITERATION_LIMIT
                 if options.time_limit is not None and seconds >= options.time_limit:
                     return Status.TIME_LIMIT
-                if self._stalled() or not self._advance():
-                    return Status.STALLED
         except KeyboardInterrupt:
             return Status.INTERRUPTED
+        return Status.STALLED
+
+    def gaps(self) -> Iterator[float]:
+        """The gap after each candidate, until there is none left, or no visible progress."""
+        yield self._gap
+        while not self._stalled() and self._advance():
+            yield self._gap
 
     def correct(self, certificate: Certificate) -> None:
         """Put certified values in place of what rounding made of them, and go on from there."""
@@ -82,13 +94,97 @@ class Search(Generic[CandidateT]):
         return self.steps - self._visible_step >= PATIENCE
 
 
+class LimitReachedError(Exception):
+    """The time or the steps are used up, or nothing is left to be tried."""
+
+    def __init__(self, status: Status) -> None:
+        super().__init__(status.value)
+        self.status = status
+
+
+@dataclass(slots=True)
+class Stages(Generic[StrategyT]):
+    """The best certified bounds so far of a solver of several stages.
+
+    Attributes:
+        options: when to stop.
+        start: of the clock.
+        lower, upper: the bounds.
+        strategy: that of the upper bound; None before the first.
+        steps: of all searches together.
+    """
+
+    options: SolverOptions
+    start: float = field(default_factory=time.perf_counter)
+    lower: float = 0.0
+    upper: float = math.inf
+    strategy: StrategyT | None = None
+    steps: int = 0
+
+    @property
+    def seconds(self) -> float:
+        """Since the start."""
+        return time.perf_counter() - self.start
+
+    @property
+    def done(self) -> bool:
+        """Whether the bounds are close enough."""
+        return self.upper <= self.lower * (1 + self.options.rel_gap)
+
+    def above(self, value: float, strategy: StrategyT) -> None:
+        """An upper bound and its strategy."""
+        if value < self.upper:
+            self.upper, self.strategy = value, strategy
+
+    def proceed(self) -> bool:
+        """Count a step of a search; whether there is anything left for the next."""
+        self.steps += 1
+        return self.limit() is None
+
+    def limit(self) -> Status | None:
+        """What has been used up."""
+        if self.steps >= self.options.max_steps:
+            return Status.ITERATION_LIMIT
+        limit = self.options.time_limit
+        return Status.TIME_LIMIT if limit is not None and self.seconds >= limit else None
+
+    def report(self) -> None:
+        """Show the bounds, once there is a strategy."""
+        if self.options.callback is not None and self.strategy is not None:
+            self.options.callback(Step(self.steps, self.lower, self.upper, self.seconds))
+
+    def run(self, stages: Iterator[None]) -> tuple[StrategyT, Status]:
+        """The best strategy, as far as the gap and the limits ask for, and why it ended.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C before the first strategy.
+        """
+        status = Status.STRUCTURED
+        try:
+            for _ in stages:
+                if self.done:
+                    break
+                self.report()
+                limit = self.limit()
+                if limit is not None:
+                    status = limit
+                    break
+        except LimitReachedError as limit_reached:
+            status = limit_reached.status
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
+        if self.strategy is None:
+            raise KeyboardInterrupt
+        return self.strategy, Status.OPTIMAL if self.done else status
+
+
 def best_lower(candidates: Iterator[CandidateT], rel_gap: float, max_steps: int) -> CandidateT:
     """The candidate of the best lower bound, of a search inside another one.
 
     Raises:
         KeyboardInterrupt: Ctrl-C ends the outer search as well.
     """
-    search = Search(candidates, SolverOptions(rel_gap, max_steps), time.perf_counter())
+    search = Search(candidates, SolverOptions(rel_gap, max_steps))
     if search.run() is Status.INTERRUPTED:
         raise KeyboardInterrupt
     return search.lower

@@ -35,7 +35,7 @@ from pmldesign_solvers.certificate.cells import sum_of_roots, upper_bound
 from pmldesign_solvers.eigen import symmetric
 from pmldesign_solvers.eigen.jacobi import JACOBI_ENTRIES, jacobi_svd
 from pmldesign_solvers.norm import look_ahead
-from pmldesign_solvers.norm.solution import Bounds
+from pmldesign_solvers.norm.fixed_point import Point
 from pmldesign_solvers.operators.merge import MergedWorkload, right_inverse
 from pmldesign_solvers.operators.norms import dual_exponent, dual_norm, power_mean
 from pmldesign_solvers.operators.operator import DIRECT_ENTRIES, EPS, Array, Operator
@@ -49,29 +49,22 @@ are lost. Chosen, not measured."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Point(Bounds):
-    """Both bounds at one pair of weights, and the weights that the fixed point proposes next.
+class DensePoint(Point):
+    """A point of the fixed point, of weights per original row and column, and its factors.
 
     Attributes:
-        lower, upper: the bounds at this point; the certificate is to confirm them.
-        u, w: the weights, per original row and column.
-        next_u, next_w: the fixed point's answer, not normalised.
         vectors, values: Q, shape (n, r), and the diagonal of S, shape (r,).
         scale: shape (n,), the column norms that R is divided by.
         expected: about the lower bound at u and at w moved twice as far as next_w, 0 where unknown;
             it bounds nothing.
     """
 
-    u: Array
-    w: Array
-    next_u: Array
-    next_w: Array
     vectors: Array
     values: Array
     scale: Array
     expected: float
 
-    def looking_ahead(self, rel_gap: float) -> Point:
+    def looking_ahead(self, rel_gap: float) -> DensePoint:
         """At twice as far from w as next_w, if there the bounds are expected to be so close."""
         if self.upper > (1.0 + rel_gap) * self.expected:
             return self
@@ -116,7 +109,7 @@ class ScalingProblem:
             np.asarray(w / dual_norm(w, self.column_p, self.column_counts)),
         )
 
-    def evaluate(self, u: Array, w: Array) -> Point:
+    def evaluate(self, u: Array, w: Array) -> DensePoint:
         """Both bounds and the fixed point's answer at normalised weights."""
         root = np.sqrt(self.column_counts * w)
         values, vectors = self._decompose(self.row_counts * u, root)
@@ -139,7 +132,7 @@ class ScalingProblem:
             row_size, expected = levelled(columns, root, vectors, values)
             if row_size < upper**2:
                 upper, scale = float(np.sqrt(row_size)), np.sqrt(columns)
-        return Point(
+        return DensePoint(
             u=u,
             w=w,
             next_u=u if rows is None else (u * rows / total) ** dual_exponent(self.row_p),
@@ -197,7 +190,7 @@ class ScalingProblem:
         """Weights of rows and columns of the merged workload as those of the oriented one."""
         return (w, u) if self.transposed else (u, w)
 
-    def factors(self, point: Point) -> tuple[Array, Array]:
+    def factors(self, point: DensePoint) -> tuple[Array, Array]:
         """R, shape (r, n), and B, shape (n, r), of the original workload, max column norm 1."""
         norms = np.sqrt(self.column_counts * point.w) * point.scale
         vectors = point.vectors

@@ -18,10 +18,12 @@ References:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import numpy as np
 
+from pmldesign_solvers.norm.solution import Bounds
 from pmldesign_solvers.operators.merge import FLOOR
 from pmldesign_solvers.operators.operator import Array
 
@@ -30,32 +32,21 @@ MEMORY = 10
 (benchmarks/constants.py)."""
 
 
-class Point(Protocol):
-    """Weights, their bounds, and the weights that the fixed point moves to."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Point(Bounds):
+    """Weights, their bounds, and the weights that the fixed point moves to.
 
-    @property
-    def u(self) -> Array:
-        """Weights of the queries."""
+    Attributes:
+        lower: the value at u and w, up to rounding.
+        upper: at least the largest value.
+        u, w: weights of queries and cells, normalised.
+        next_u, next_w: where they move, not normalised.
+    """
 
-    @property
-    def w(self) -> Array:
-        """Weights of the cells."""
-
-    @property
-    def next_u(self) -> Array:
-        """Where u moves."""
-
-    @property
-    def next_w(self) -> Array:
-        """Where w moves."""
-
-    @property
-    def lower(self) -> float:
-        """The value at u and w."""
-
-    @property
-    def upper(self) -> float:
-        """At least the largest value."""
+    u: Array
+    w: Array
+    next_u: Array
+    next_w: Array
 
 
 PointT = TypeVar("PointT", bound=Point)

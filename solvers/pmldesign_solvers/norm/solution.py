@@ -74,7 +74,7 @@ class Candidate(Bounds):
     factors: Callable[[], tuple[Array, Array]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Outcome:
     """What every solver returns beside the strategy.
 
@@ -93,11 +93,11 @@ class Outcome:
     certificate: Certificate
     status: Status
     steps: int
-    eigendecompositions: int
+    eigendecompositions: int = 0
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Solution(Outcome):
     """A factorization A = L R, L = A B, with its certificate.
 
@@ -113,7 +113,7 @@ class Solution(Outcome):
     basis: Array
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class MarginalsSolution(Outcome):
     """An optimal strategy for a collection of K marginals, with its certificate.
 

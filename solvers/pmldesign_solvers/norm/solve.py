@@ -20,7 +20,7 @@ import numpy as np
 from pmldesign_solvers.certificate.cells import certify
 from pmldesign_solvers.norm import fixed_point, warm_start
 from pmldesign_solvers.norm.bounds_loop import CLOSER, Search, final_status, in_units_of
-from pmldesign_solvers.norm.dense_dual import Point, ScalingProblem
+from pmldesign_solvers.norm.dense_dual import DensePoint, ScalingProblem
 from pmldesign_solvers.norm.dual_function import DualFunction, Iterate
 from pmldesign_solvers.norm.interior_point import InteriorPoint
 from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
@@ -120,10 +120,10 @@ def _normalised(u: Array, w: Array, p: float) -> tuple[Array, Array]:
 def _cells(merged: MergedWorkload, p: float, rel_gap: float) -> Iterator[Candidate]:
     """The fixed point, then the interior point method, then the fixed point again."""
     problem = ScalingProblem(merged, p)
-    best: Point | None = None
+    best: DensePoint | None = None
     exhausted = False
 
-    def offer(point: Point) -> Candidate:
+    def offer(point: DensePoint) -> Candidate:
         nonlocal best, exhausted
         exhausted = point.upper <= (1.0 + EXHAUSTED * rel_gap) * float(point.values.sum())
         if best is None or point.lower > best.lower:

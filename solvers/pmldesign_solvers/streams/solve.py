@@ -17,8 +17,8 @@ from itertools import islice
 
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.norm.bounds_loop import CLOSER, Search, final_status
-from pmldesign_solvers.norm.options import SolverOptions
-from pmldesign_solvers.norm.solution import Bounds, Callback, Status
+from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
+from pmldesign_solvers.norm.solution import Bounds, Outcome, Status
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.certificate import certify
 from pmldesign_solvers.streams.chain import StreamProblem
@@ -41,31 +41,19 @@ BUFFER_STEPS = 40
 """Steps for a given number of buffers; 5 to 15 level the columns of running sums."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StreamSolution:
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class StreamSolution(Outcome):
     """Weights and nodes of a strategy, X = sum_k c_k ((A^T U A)^-1 + s_k^2 W)^-1.
 
     Attributes:
         u: weights of the queries, shape (m,), all ones where p = 2.
         w: weights of the cells, shape (n,), sum 1.
         nodes: s_k and c_k; their number is that of the buffers.
-        dual_u: weights of the lower bound, norm(u)_q = 1.
-        dual_w: likewise, sum 1.
-        certificate: both bounds, of the weights and nodes above.
-        status: why the solver stopped.
-        steps: iterations on the workload itself.
-        seconds: wall-clock time.
     """
 
     u: Array
     w: Array
     nodes: Nodes
-    dual_u: Array
-    dual_w: Array
-    certificate: Certificate
-    status: Status
-    steps: int
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,26 +67,19 @@ def solve(
     problem: StreamProblem,
     p: float,
     *,
-    rel_gap: float = 1e-6,
     buffers: int | None = None,
-    max_steps: int = 1000,
-    time_limit: float | None = None,
-    callback: Callback | None = None,
+    options: SolverOptions = DEFAULTS,
 ) -> StreamSolution:
     """Compute gamma_(p) with a certificate, and a strategy with few buffers that comes close.
 
     Args:
         problem: the workload.
         p: in [2, inf]; 2 for all ranges.
-        rel_gap: stop when upper / lower - 1 is at most this.
         buffers: number of nodes of the strategy, from 2 to MOST_BUFFERS; None for as many as the
             gap asks for.
-        max_steps: stop after this many steps.
-        time_limit: in seconds; None for none. A step is never cut short.
-        callback: called after every step. Ctrl-C during the search returns the best so far.
+        options: when to stop.
     """
-    begin = time.perf_counter()
-    options = SolverOptions(rel_gap, max_steps, time_limit, callback)
+    begin, rel_gap = time.perf_counter(), options.rel_gap
     search = Search(_candidates(problem, p, rel_gap), options, begin)
     for _ in range(CORRECTIONS):
         status = search.run(CLOSER)

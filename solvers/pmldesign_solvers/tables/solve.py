@@ -10,14 +10,15 @@ At p > 2 both speak of the problem at p = 2 whose queries have dual weights (`qu
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from pmldesign_solvers.certificate.cells import Certificate
-from pmldesign_solvers.norm.solution import Callback, Status, Step
+from pmldesign_solvers.norm.bounds_loop import Stages
+from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
+from pmldesign_solvers.norm.solution import Outcome
 from pmldesign_solvers.operators.operator import EPS, Array
 from pmldesign_solvers.tables import couplings, free_vector, sectors, variances
 from pmldesign_solvers.tables.couplings import Coupled
@@ -37,77 +38,34 @@ Three features take 15 s more on the tables of fourteen attributes and gain 2e-5
 """
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TablesSolution:
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class TablesSolution(Outcome):
     """A strategy of sensitivity 1, with its certificate.
+
+    The weights u are those of the tables, shape (K,); w those of the values of each ordered
+    attribute, one attribute after the other, a single 1 where there is none.
 
     Attributes:
         strategy: what is measured.
         problem: that of p = 2 with the weights of the queries.
-        table_weights: u_T of the lower bound.
-        cell_weights: w_i of each ordered attribute in it.
-        certificate: both bounds on gamma_(p).
-        status: why the solver stopped.
-        steps: of the fixed point and of the searches.
-        seconds: wall-clock time.
+        cell_weights: w_i of each ordered attribute.
     """
 
     strategy: Coupled
     problem: Tables
-    table_weights: Array
     cell_weights: dict[int, Array]
-    certificate: Certificate
-    status: Status
-    steps: int
-    seconds: float
 
 
 @dataclass(slots=True)
-class _Best:
-    """The best of either side so far, and when to stop."""
+class _Best(Stages[Coupled]):
+    """The best of either side so far, and the weights of the lower bound."""
 
-    rel_gap: float
-    max_steps: int
-    time_limit: float | None
-    callback: Callback | None
-    start: float = field(default_factory=time.perf_counter)
-    lower: float = 0.0
-    upper: float = math.inf
-    strategy: Coupled | None = None
     cells: dict[int, Array] = field(default_factory=dict)
-    steps: int = 0
-
-    @property
-    def seconds(self) -> float:
-        return time.perf_counter() - self.start
-
-    @property
-    def done(self) -> bool:
-        return self.upper <= self.lower * (1 + self.rel_gap)
-
-    def above(self, value: float, strategy: Coupled) -> None:
-        if value < self.upper:
-            self.upper, self.strategy = value, strategy
 
     def below(self, value: float, cells: dict[int, Array]) -> None:
+        """A lower bound and its weights."""
         if value > self.lower:
             self.lower, self.cells = value, cells
-
-    def proceed(self) -> bool:
-        """Count a step of a search; whether there is anything left for the next."""
-        self.steps += 1
-        return self.limit() is None
-
-    def limit(self) -> Status | None:
-        """What has been used up."""
-        if self.steps >= self.max_steps:
-            return Status.ITERATION_LIMIT
-        late = self.time_limit is not None and self.seconds >= self.time_limit
-        return Status.TIME_LIMIT if late else None
-
-    def report(self) -> None:
-        if self.callback is not None:
-            self.callback(Step(self.steps, self.lower, self.upper, self.seconds))
 
 
 def solve(
@@ -115,10 +73,7 @@ def solve(
     p: float,
     *,
     coupled: bool = True,
-    rel_gap: float = 1e-6,
-    max_steps: int = 1000,
-    time_limit: float | None = None,
-    callback: Callback | None = None,
+    options: SolverOptions = DEFAULTS,
 ) -> TablesSolution:
     """Compute bounds on gamma_(p), and a strategy that attains the upper one.
 
@@ -126,43 +81,27 @@ def solve(
         question: what is asked.
         p: in [2, inf].
         coupled: whether the strategy may have couplings.
-        rel_gap: stop when upper / lower - 1 is at most this.
-        max_steps: of all searches together.
-        time_limit: in seconds; None for none. A first strategy is always found.
-        callback: called with the bounds so far. Ctrl-C from the first call on returns the best
-            strategy so far.
+        options: when to stop; the steps are those of all searches together. A first strategy is
+            always found; the callback is called with the bounds so far.
 
     Raises:
         ValueError: too many sets of attributes.
     """
-    best = _Best(rel_gap, max_steps, time_limit, callback)
+    best = _Best(options)
     work = _Work(question, p, total=coupled)
-    status = _search(best, work, coupled=coupled)
-    if best.strategy is None:
-        raise KeyboardInterrupt
+    strategy, status = best.run(_stages(best, work, coupled=coupled))
+    weights = [best.cells[i] for i in sorted(best.cells)]
     return TablesSolution(
-        strategy=best.strategy,
+        strategy=strategy,
         problem=work.problem,
-        table_weights=work.table_weights,
         cell_weights=best.cells,
+        dual_u=work.table_weights,
+        dual_w=np.concatenate(weights) if weights else np.ones(1),
         certificate=Certificate(best.lower, best.upper),
-        status=Status.OPTIMAL if best.done else status,
+        status=status,
         steps=best.steps,
         seconds=best.seconds,
     )
-
-
-def _search(best: _Best, work: _Work, *, coupled: bool) -> Status:
-    """All stages, as far as the gap and the limits ask for; why they ended."""
-    try:
-        for _ in _stages(best, work, coupled=coupled):
-            best.report()
-            limit = best.limit()
-            if best.done or limit is not None:
-                return limit or Status.STRUCTURED
-    except KeyboardInterrupt:
-        return Status.INTERRUPTED
-    return Status.STRUCTURED
 
 
 def _stages(best: _Best, work: _Work, *, coupled: bool) -> Iterator[None]:

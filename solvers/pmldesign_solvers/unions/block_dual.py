@@ -39,6 +39,7 @@ from functools import cached_property
 import numpy as np
 
 from pmldesign_solvers.certificate.cells import sum_of_roots
+from pmldesign_solvers.norm.fixed_point import Point
 from pmldesign_solvers.operators import kronecker as mode_products
 from pmldesign_solvers.operators.merge import right_inverse
 from pmldesign_solvers.operators.norms import dual_exponent, dual_norm, power_mean
@@ -48,24 +49,14 @@ from pmldesign_solvers.unions.block_design import BlockDesign
 from pmldesign_solvers.unions.product_basis import Basis, Parts
 
 
-@dataclass(frozen=True, slots=True)
-class BlockPoint:
-    """Weights on the free attribute; both bounds on the best f of this form.
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockPoint(Point):
+    """Weights on the free attribute, shapes (all queries on the attribute,) and (n_i,).
 
     Attributes:
-        u, w: normalised; shapes (all queries on the attribute,) and (n_i,).
-        lower: f(u, w), up to rounding.
-        upper: no weights of this form have more.
-        next_u, next_w: the next weights, not normalised.
         scale: shape (n_i,), what the columns of the R_b are divided by for the upper bound.
     """
 
-    u: Array
-    w: Array
-    lower: float
-    upper: float
-    next_u: Array
-    next_w: Array
     scale: Array
 
 
@@ -162,7 +153,7 @@ class BlockProblem:
             next_u += self._shared / self._copies.sum()
         # some cells nobody asks about
         next_w = np.maximum(diagonal, EPS * diagonal.max()) / total + self._shared / n
-        return BlockPoint(u, w, total, upper, next_u, next_w, scale)
+        return BlockPoint(total, upper, u, w, next_u, next_w, scale)
 
     def lower_bound(self, u: Array, w: Array) -> float:
         """f(u, w), rounded down."""

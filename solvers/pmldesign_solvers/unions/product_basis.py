@@ -27,6 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pmldesign_solvers.norm import fixed_point as diagonal_scaling
+from pmldesign_solvers.norm.fixed_point import Point
 from pmldesign_solvers.operators import kronecker as mode_products
 from pmldesign_solvers.operators.norms import dual_exponent, dual_norm, power_mean
 from pmldesign_solvers.operators.operator import EPS, Array, Operator
@@ -64,24 +65,17 @@ class ProductDesign:
     weights: Array
 
 
-@dataclass(frozen=True, slots=True)
-class BasisPoint:
-    """Weights of the dual, and the strategy that belongs to them.
+@dataclass(frozen=True, slots=True, eq=False)
+class BasisPoint(Point):
+    """Weights of the dual, shapes (m,) and (n,), and the strategy that belongs to them.
+
+    At p = 2 u is a single 1 that stands for all. The lower bound is one on the best value in these
+    bases only.
 
     Attributes:
-        u, w: normalised; shapes (m,) and (n,). At p = 2 u is a single 1 that stands for all.
-        lower: f(u, w), a lower bound on the best value in these bases only.
-        upper: the value of the strategy.
-        next_u, next_w: the next weights, not normalised.
         weights: x, shape (r,).
     """
 
-    u: Array
-    w: Array
-    lower: float
-    upper: float
-    next_u: Array
-    next_w: Array
     weights: Array
 
 
@@ -127,7 +121,7 @@ class BasisProblem:
             total = power_mean(variances, self.p / 2)
             next_u = (u * variances / lower) ** dual_exponent(self.p)
         upper = math.sqrt(total * float(columns.max()))
-        return BasisPoint(u, w, lower, upper, next_u, w * columns / lower, weights)
+        return BasisPoint(lower, upper, u, w, next_u, w * columns / lower, weights)
 
     def points(self, rel_gap: float, max_steps: int) -> Iterator[BasisPoint]:
         """The fixed point, until its own bounds are this close."""

@@ -25,7 +25,9 @@ import numpy as np
 from pmldesign_solvers.certificate.cells import Certificate, lower_bound
 from pmldesign_solvers.norm import fixed_point as diagonal_scaling
 from pmldesign_solvers.norm import solve as gamma
-from pmldesign_solvers.norm.solution import Callback, Status
+from pmldesign_solvers.norm.bounds_loop import Search
+from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
+from pmldesign_solvers.norm.solution import Outcome
 from pmldesign_solvers.operators import kronecker as mode_products
 from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import EPS, Array, Operator
@@ -41,7 +43,7 @@ from pmldesign_solvers.unions.product_basis import (
     eigenbasis,
     residual_basis,
 )
-from pmldesign_solvers.unions.stages import LimitReachedError, UnionSearch
+from pmldesign_solvers.unions.stages import UnionSearch
 
 DENSE_CELLS = 4096
 """Largest number of cells for one eigendecomposition of that size."""
@@ -51,32 +53,21 @@ EVALUATIONS = 600
 """Of the objective of the descent, for each sharpness."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class UnionSolution:
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class UnionSolution(Outcome):
     """A strategy of sensitivity 1, with its certificate.
+
+    The weights have shapes (m,) and (n,). Eigendecompositions are of matrices of the size of an
+    attribute.
 
     Attributes:
         strategy: of blocks, or in a product basis.
-        dual_u: shape (m,), norm(u)_q = 1.
-        dual_w: shape (n,), sum 1; their bound is `certificate.lower`, or below it where the norms
-            of the parts give a better one.
-        dual_lower: that bound.
-        certificate: both bounds on gamma_(p)(A).
-        status: why the solver stopped.
-        steps: of the fixed points.
-        eigendecompositions: of matrices of the size of an attribute, as `solve_norm` counts them.
-        seconds: wall-clock time.
+        dual_lower: the bound of the weights: `certificate.lower`, or below it where the norms of
+            the parts give a better one.
     """
 
     strategy: ProductDesign | BlockDesign
-    dual_u: Array
-    dual_w: Array
     dual_lower: float
-    certificate: Certificate
-    status: Status
-    steps: int
-    eigendecompositions: int
-    seconds: float
 
 
 def solve(
@@ -86,10 +77,7 @@ def solve(
     p: float,
     *,
     product: bool = False,
-    rel_gap: float = 1e-6,
-    max_steps: int = 1000,
-    time_limit: float | None = None,
-    callback: Callback | None = None,
+    options: SolverOptions = DEFAULTS,
 ) -> UnionSolution:
     """Compute bounds on gamma_(p)(A), and a strategy that attains the upper one.
 
@@ -99,36 +87,22 @@ def solve(
         attributes: for every attribute all that is asked about it.
         p: in [2, inf].
         product: the strategy is to be one in a product basis.
-        rel_gap: stop when upper / lower - 1 is at most this.
-        max_steps: of the fixed points, all together.
-        time_limit: in seconds; None for none. A first strategy is always found.
-        callback: called with the bounds so far. Ctrl-C from the first call on returns the best
-            strategy so far.
+        options: when to stop; the steps are those of all fixed points together. A first strategy
+            is always found; the callback is called with the bounds so far.
 
     Returns:
         The best strategy found, with its true gap, whatever the status.
     """
-    search = UnionSearch(rel_gap, max_steps, time_limit, callback)
-    status = Status.STRUCTURED
-    try:
-        for _ in _stages(search, operator, parts, attributes, p, product=product):
-            if search.done or not search.proceed():
-                status = Status.TIME_LIMIT
-                break
-    except LimitReachedError as limit:
-        status = limit.status
-    except KeyboardInterrupt:
-        status = Status.INTERRUPTED
-    if search.strategy is None:
-        raise KeyboardInterrupt
+    search = UnionSearch(options)
+    strategy, status = search.run(_stages(search, operator, parts, attributes, p, product=product))
     dual_lower, u, w = search.duals
     return UnionSolution(
-        strategy=search.strategy,
+        strategy=strategy,
         dual_u=u,
         dual_w=w,
         dual_lower=dual_lower,
         certificate=Certificate(search.lower, search.upper),
-        status=Status.OPTIMAL if search.done else status,
+        status=status,
         steps=search.steps,
         eigendecompositions=search.eigendecompositions,
         seconds=search.seconds,
@@ -146,7 +120,7 @@ def _stages(
 ) -> Iterator[None]:
     """Better and better bounds, the cheap ones first."""
     if not product:
-        for blocks in whole_unions(parts, p, search.rel_gap / 2):
+        for blocks in whole_unions(parts, p, search.options.rel_gap / 2):
             search.attain(blocks)
             yield
     norms = _norms(search, parts, p)
@@ -176,7 +150,7 @@ def _stages(
     if small and 0 in gram_at:
         _dense(search, operator, search.problem, basis_descent.beginning(*start), from_gram=True)
         yield
-    descents = basis_descent.descend(*start, evaluations=EVALUATIONS, proceed=search.proceed)
+    descents = basis_descent.descend(*start, evaluations=EVALUATIONS, proceed=search.in_time)
     for number, found in enumerate(descents, start=1):
         improved = BasisProblem(parts, found.bases, p)
         search.weigh(improved)
@@ -224,18 +198,16 @@ def _norms(search: UnionSearch, parts: Parts, p: float) -> Array:
 
 def _free(search: UnionSearch, problem: BlockProblem) -> None:
     """The lower bound of one free attribute."""
-    best, upper = None, math.inf
+    blocks = Search(diagonal_scaling.points(problem))
     try:
-        for number, point in enumerate(diagonal_scaling.points(problem), start=1):
-            upper = min(upper, point.upper)
-            if best is None or point.lower > best.lower:
-                best = point
-            if upper <= best.lower * (1 + BLOCK_GAP) or number >= BLOCK_STEPS:
+        for gap in blocks.gaps():
+            if gap <= BLOCK_GAP or blocks.steps >= BLOCK_STEPS:
                 break
-            if upper <= search.lower:  # no weights of this form help
+            if blocks.upper.upper <= search.lower:  # no weights of this form help
                 return
             search.step()
     finally:
-        if best is not None and best.lower > search.lower:
+        best = blocks.lower
+        if best.lower > search.lower:
             value = problem.lower_bound(best.u, best.w)
             search.below(value, *problem.expand(best.u, best.w))

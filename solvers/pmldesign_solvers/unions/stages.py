@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from pmldesign_solvers.norm import fixed_point as diagonal_scaling
 from pmldesign_solvers.norm import solve as gamma
-from pmldesign_solvers.norm.bounds_loop import PATIENCE
+from pmldesign_solvers.norm.bounds_loop import LimitReachedError, Search, Stages
 from pmldesign_solvers.norm.options import SolverOptions
-from pmldesign_solvers.norm.solution import Callback, Solution, Status, Step
+from pmldesign_solvers.norm.solution import Solution, Status
 from pmldesign_solvers.operators.differences import Kind
 from pmldesign_solvers.operators.operator import Array, Operator
 from pmldesign_solvers.unions.block_design import BlockDesign
@@ -27,82 +26,47 @@ CERTIFIED = 0.1
 """The bounds of blocks are certified again when their gap is this part of what it was."""
 ROUNDED = 0.01
 """Part of the gap asked for at which bounds that do not meet it are kept apart by rounding."""
-VISIBLE = 0.99
-"""A gap that is no smaller than this part of what it was is the same to the eye."""
-
-
-class LimitReachedError(Exception):
-    """The time or the steps are used up, or nothing is left to be tried."""
-
-    def __init__(self, status: Status) -> None:
-        super().__init__(status.value)
-        self.status = status
 
 
 @dataclass(slots=True)
-class UnionSearch:
-    """The best of either side so far, and when to stop.
+class UnionSearch(Stages[ProductDesign | BlockDesign]):
+    """The best of either side so far; steps are those of the fixed points.
 
     Attributes:
-        rel_gap, max_steps, time_limit, callback: as in `unions.solve`.
-        start: of the clock.
-        lower, upper: the best certified bounds.
-        steps: of the fixed points so far.
         eigendecompositions: of designs for single attributes so far.
-        strategy: that of the upper bound; None before the first.
         problem, point, reached: the best strategy in a product basis, and its upper bound.
         duals: the best lower bound that has dual weights, u and w.
     """
 
-    rel_gap: float
-    max_steps: int
-    time_limit: float | None
-    callback: Callback | None
-    start: float = field(default_factory=time.perf_counter)
-    lower: float = 0.0
-    upper: float = math.inf
-    steps: int = 0
     eigendecompositions: int = 0
-    strategy: ProductDesign | BlockDesign | None = None
     problem: BasisProblem | None = None
     point: BasisPoint | None = None
     reached: float = math.inf
     duals: tuple[float, Array, Array] = (-1.0, np.ones(1), np.ones(1))
 
-    @property
-    def seconds(self) -> float:
-        """Since the start."""
-        return time.perf_counter() - self.start
-
-    @property
-    def done(self) -> bool:
-        """Whether the bounds are close enough."""
-        return self.upper <= self.lower * (1 + self.rel_gap)
-
-    def proceed(self) -> bool:
-        """Report the bounds; whether there is time left."""
-        if self.callback is not None and self.strategy is not None:
-            self.callback(Step(self.steps, self.lower, self.upper, self.seconds))
-        return self.time_limit is None or self.seconds < self.time_limit
+    def in_time(self) -> bool:
+        """Report the bounds; whether there is anything left to be spent."""
+        self.report()
+        return self.limit() is None
 
     def step(self) -> None:
         """Count a step; stop if there is nothing left to be spent on the next."""
         self.steps += 1
-        if not self.proceed():
-            raise LimitReachedError(Status.TIME_LIMIT)
-        if self.steps >= self.max_steps:
-            raise LimitReachedError(Status.ITERATION_LIMIT)
+        self.report()
+        limit = self.limit()
+        if limit is not None:
+            raise LimitReachedError(limit)
 
     def factor(self, operator: Operator, p: float, kind: Kind = "cells") -> Solution:
         """The design for one attribute of one part, or of all of them."""
-        limit = self.time_limit
+        limit = self.options.time_limit
         found = gamma.solve_norm(
             operator,
             p,
             kind=kind,
             options=SolverOptions(
                 rel_gap=FACTOR_GAP,
-                max_steps=self.max_steps,
+                max_steps=self.options.max_steps,
                 time_limit=None if limit is None or self.strategy is None else limit - self.seconds,
             ),
         )
@@ -133,29 +97,23 @@ class UnionSearch:
         Raises:
             LimitReachedError: it has to be better than any other, and got no closer for long.
         """
-        low: BlockPoint | None = None
-        high: BlockPoint | None = None
-        certified = visible = math.inf
-        last, enough = 0, self.rel_gap * (ROUNDED if problem.exact else 1)
+        rel_gap, certified = self.options.rel_gap, math.inf
+        enough = rel_gap * (ROUNDED if problem.exact else 1)
+        search = Search(diagonal_scaling.points(problem))
         try:
-            for number, point in enumerate(diagonal_scaling.points(problem)):
+            for gap in search.gaps():
                 self.eigendecompositions += len(problem.counts)
-                low = point if low is None or point.lower > low.lower else low
-                high = point if high is None or point.upper < high.upper else high
-                gap = high.upper / low.lower - 1
-                if gap <= CERTIFIED * certified or gap <= self.rel_gap < certified:
+                if gap <= CERTIFIED * certified or gap <= rel_gap < certified:
                     certified = gap
-                    self._certify(problem, low, high)
+                    self._certify(problem, search.lower, search.upper)
                 self.step()
                 if self.done:
                     return
-                if gap < VISIBLE * visible:
-                    visible, last = gap, number
-                if number - last >= PATIENCE or gap <= enough:
+                if gap <= enough:
                     break
         finally:
-            if low is not None and high is not None and not self.done:
-                self._certify(problem, low, high)
+            if not self.done:
+                self._certify(problem, search.lower, search.upper)
         if problem.exact:
             raise LimitReachedError(Status.STALLED)
 
@@ -163,11 +121,6 @@ class UnionSearch:
         found = problem.design(high)
         self.above(found.upper_bound(problem.parts, problem.p), found)
         self.below(problem.lower_bound(low.u, low.w), *problem.expand(low.u, low.w))
-
-    def above(self, value: float, strategy: ProductDesign | BlockDesign) -> None:
-        """A certified upper bound with its strategy."""
-        if value < self.upper:
-            self.upper, self.strategy = value, strategy
 
     def below(self, value: float, u: Array, w: Array) -> None:
         """A certified lower bound with its dual weights."""

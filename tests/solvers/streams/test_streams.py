@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pmldesign_solvers.norm.options import SolverOptions
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.norm.solve import solve_norm
 from pmldesign_solvers.operators.dense import DenseOperator
@@ -159,7 +160,7 @@ def test_agreement_with_the_dense_solver_on_discounted_sums(p, rate):
 @pytest.mark.parametrize(("p", "seed"), [(2, 0), (2, 1), (3, 2), (np.inf, 3)])
 def test_agreement_with_the_dense_solver_on_random_weights(p, seed):
     problem = random_sums(np.random.default_rng(seed), 25, 6.0)
-    ours = solve(problem, p, rel_gap=1e-4, max_steps=60)
+    ours = solve(problem, p, options=SolverOptions(rel_gap=1e-4, max_steps=60))
     dense = solve_norm(DenseOperator(matrix(problem)), p)
     assert ours.certificate.lower <= dense.certificate.upper
     assert dense.certificate.lower <= ours.certificate.upper
@@ -185,7 +186,7 @@ def test_two_cells():
     # X = [[1, t], [t, 1]] has tr(X^-1 G) = (3 - 2 t) / (1 - t^2): by symmetry the best one is of
     # this form, and 2 t^2 - 6 t + 2 = 0 at its minimum
     t = (3 - np.sqrt(5)) / 2
-    found = solve(running(2), 2, rel_gap=1e-9).certificate
+    found = solve(running(2), 2, options=SolverOptions(rel_gap=1e-9)).certificate
     assert found.lower <= np.sqrt((3 - 2 * t) / (1 - t**2)) <= found.upper
 
 
@@ -202,13 +203,13 @@ def test_all_ranges_agree_with_the_dense_solver():
 
 @pytest.mark.parametrize(("buffers", "gap"), [(4, 1.1e-3), (6, 3.8e-5), (8, 1e-6)])
 def test_few_buffers_are_close_to_the_optimum(buffers, gap):
-    found = solve(running(1024), 2, buffers=buffers, rel_gap=1e-7)
+    found = solve(running(1024), 2, buffers=buffers, options=SolverOptions(rel_gap=1e-7))
     assert len(found.nodes.poles) == buffers
     assert found.certificate.gap <= gap
 
 
 def test_a_stop_before_the_gap_keeps_true_bounds():
-    found = solve(running(300), 4, max_steps=1)
+    found = solve(running(300), 4, options=SolverOptions(max_steps=1))
     assert found.status is Status.ITERATION_LIMIT
     exact = solve(running(300), 4).certificate
     assert found.certificate.lower <= exact.upper

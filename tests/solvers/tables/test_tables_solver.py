@@ -112,7 +112,9 @@ def test_several_kinds_of_queries_on_an_attribute(p):
 @pytest.mark.parametrize("p", [2.0, 4.0, np.inf])
 def test_plain_attributes_alone_are_marginals(p):
     sizes, tables = (2, 3, 4), ((0, 1), (1, 2), (0,))
-    found = solve(ask(sizes, tables, [1, 2, 0.5]), p, rel_gap=1e-8).certificate
+    found = solve(
+        ask(sizes, tables, [1, 2, 0.5]), p, options=SolverOptions(rel_gap=1e-8)
+    ).certificate
     exact = solve_marginals(
         sizes, tables, np.array([1, 2, 0.5]), p, options=SolverOptions(rel_gap=1e-10)
     ).certificate
@@ -245,7 +247,7 @@ def test_four_attributes():
 
 
 def test_fourteen_attributes_at_census_scale():
-    found = solve(ADULT, 2, rel_gap=0.01)
+    found = solve(ADULT, 2, options=SolverOptions(rel_gap=0.01))
     assert found.status is Status.OPTIMAL
     assert found.certificate.upper <= 219_400
     assert found.certificate.gap <= 0.01
@@ -256,7 +258,7 @@ def test_limits():
         ({"time_limit": 1e-9}, Status.TIME_LIMIT),
         ({"max_steps": 1}, Status.ITERATION_LIMIT),
     ]:
-        found = solve(FOUR, 2, **limits)
+        found = solve(FOUR, 2, options=SolverOptions(**limits))
         assert found.status is status
         assert 0 < found.certificate.lower <= found.certificate.upper
 
@@ -269,7 +271,7 @@ def test_interrupted_from_the_callback():
         if len(seen) == 2:
             raise KeyboardInterrupt
 
-    found = solve(FOUR, 2, callback=interrupt)
+    found = solve(FOUR, 2, options=SolverOptions(callback=interrupt))
     assert found.status is Status.INTERRUPTED
     assert found.certificate.lower <= found.certificate.upper
 

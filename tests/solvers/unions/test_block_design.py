@@ -14,6 +14,7 @@ from small_unions import EXPONENTS, Union, norm, union
 
 from pmldesign.workloads import DenseWorkload, KroneckerWorkload, UnionWorkload, parse_workload
 from pmldesign_solvers.norm import solve as gamma
+from pmldesign_solvers.norm.options import SolverOptions
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.structure.eigenspaces import common_eigenspaces, distinct_columns, is_even
@@ -90,7 +91,7 @@ def test_random_symmetric_unions(given_union, p):
 @settings(max_examples=60)
 def test_the_upper_bound_holds_for_any_arrays(given_union, p, size):
     one, rng = given_union
-    found = unions.solve(*one.arguments, p, rel_gap=0.1)
+    found = unions.solve(*one.arguments, p, options=SolverOptions(rel_gap=0.1))
     if not isinstance(found.strategy, BlockDesign):
         return
     lower = gamma.solve_norm(DenseOperator(one.dense), p).certificate.lower
@@ -152,7 +153,7 @@ def test_a_product_basis_can_be_insisted_on(p):
 @pytest.mark.parametrize("max_steps", [1, 2, 7])
 def test_the_steps_are_limited(max_steps):
     one = union(SYMMETRIC[4])
-    found = unions.solve(*one.arguments, np.inf, max_steps=max_steps)
+    found = unions.solve(*one.arguments, np.inf, options=SolverOptions(max_steps=max_steps))
     assert found.status is Status.ITERATION_LIMIT
     assert found.steps == max_steps
     assert_certified(found, one, np.inf)
@@ -160,7 +161,7 @@ def test_the_steps_are_limited(max_steps):
 
 def test_out_of_time_after_the_first_strategy():
     one = union(SYMMETRIC[4])
-    found = unions.solve(*one.arguments, 4.0, time_limit=1e-9)
+    found = unions.solve(*one.arguments, 4.0, options=SolverOptions(time_limit=1e-9))
     assert found.status is Status.TIME_LIMIT
     assert found.steps == 1
     assert_certified(found, one, 4.0)
@@ -176,7 +177,7 @@ def test_ctrl_c_keeps_the_best(calls):
         if len(seen) == calls:
             raise KeyboardInterrupt
 
-    found = unions.solve(*one.arguments, np.inf, callback=interrupt)
+    found = unions.solve(*one.arguments, np.inf, options=SolverOptions(callback=interrupt))
     assert found.status is Status.INTERRUPTED
     assert_certified(found, one, np.inf)
     assert found.certificate.upper <= seen[-1].upper
@@ -186,7 +187,7 @@ def test_ctrl_c_keeps_the_best(calls):
 def test_the_bounds_that_are_reported_only_get_better():
     one = union(SYMMETRIC[4])
     seen = []
-    found = unions.solve(*one.arguments, np.inf, callback=seen.append)
+    found = unions.solve(*one.arguments, np.inf, options=SolverOptions(callback=seen.append))
     assert [step.number for step in seen] == list(range(1, found.steps + 1))
     for before, after in pairwise(seen):
         assert before.lower <= after.lower
@@ -196,7 +197,7 @@ def test_the_bounds_that_are_reported_only_get_better():
 
 def test_a_gap_below_rounding_ends_in_a_stall():
     one = union(SYMMETRIC[0])
-    found = unions.solve(*one.arguments, 4.0, rel_gap=1e-15)
+    found = unions.solve(*one.arguments, 4.0, options=SolverOptions(rel_gap=1e-15))
     assert found.status is Status.STALLED
     assert found.certificate.gap < 1e-11
     assert_certified(found, one, 4.0)

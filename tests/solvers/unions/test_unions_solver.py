@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from small_unions import EXPONENTS, TEXTS, norm, random_unions, union
 
 from pmldesign_solvers.norm import solve as gamma
+from pmldesign_solvers.norm.options import SolverOptions
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.unions import descent as basis_descent
@@ -42,7 +43,7 @@ def test_random_unions(given_union, p):
 @pytest.mark.parametrize("p", EXPONENTS)
 def test_a_union_that_is_one_product_is_solved_to_the_gap(p):
     one = union("prefix:4*histogram:3+prefix:4*histogram:3")
-    found = unions.solve(*one.arguments, p, rel_gap=3e-3)
+    found = unions.solve(*one.arguments, p, options=SolverOptions(rel_gap=3e-3))
     assert_certified(found, one, p)
     assert found.status is Status.OPTIMAL
     assert found.certificate.gap <= 3e-3
@@ -52,7 +53,7 @@ def test_a_union_that_is_one_product_is_solved_to_the_gap(p):
 @pytest.mark.parametrize("max_steps", [1, 2, 7, 30])
 def test_the_steps_are_limited(max_steps, p):
     one = union(TEXTS[5])
-    found = unions.solve(*one.arguments, p, max_steps=max_steps)
+    found = unions.solve(*one.arguments, p, options=SolverOptions(max_steps=max_steps))
     assert found.status is Status.ITERATION_LIMIT
     assert found.steps == max_steps
     assert_certified(found, one, p)
@@ -60,7 +61,7 @@ def test_the_steps_are_limited(max_steps, p):
 
 def test_out_of_time_after_the_first_strategy():
     one = union(TEXTS[5])
-    found = unions.solve(*one.arguments, 4.0, time_limit=1e-9)
+    found = unions.solve(*one.arguments, 4.0, options=SolverOptions(time_limit=1e-9))
     assert found.status is Status.TIME_LIMIT
     assert_certified(found, one, 4.0)
 
@@ -75,7 +76,7 @@ def test_ctrl_c_keeps_the_best(calls):
         if len(seen) == calls:
             raise KeyboardInterrupt
 
-    found = unions.solve(*one.arguments, 4.0, callback=interrupt)
+    found = unions.solve(*one.arguments, 4.0, options=SolverOptions(callback=interrupt))
     assert len(seen) == calls
     assert found.status is Status.INTERRUPTED
     assert_certified(found, one, 4.0)
@@ -112,7 +113,7 @@ def test_ctrl_c_in_the_design_for_an_attribute_ends_the_solver(monkeypatch):
 def test_the_bounds_that_are_reported_only_get_better():
     one = union(TEXTS[5])
     seen = []
-    found = unions.solve(*one.arguments, 4.0, callback=seen.append)
+    found = unions.solve(*one.arguments, 4.0, options=SolverOptions(callback=seen.append))
     assert len(seen) > 100
     for before, after in pairwise(seen):
         assert after.lower >= before.lower
