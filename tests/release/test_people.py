@@ -10,7 +10,7 @@ import pytest
 
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.release.people import people
+from pmldesign.release.people import csv_files, people
 from pmldesign.release.people.drafts import draft_schema
 from pmldesign.release.people.histogram import count_people, read_histogram
 from pmldesign.release.people.queries import parse_queries
@@ -46,6 +46,21 @@ def test_rows_are_counted_in_their_cells(tmp_path, monkeypatch):
     frame.write_ipc(tmp_path / "people.arrow")
     for name in ("people.parquet", "people.arrow"):
         assert count_people(tmp_path / name, schema).tolist() == expected
+
+
+def test_pieces_of_a_file_end_with_rows(tmp_path, monkeypatch):
+    text = 'sex,age,note\nF,1,"a\nb"\nM,20,"say ""no"",\n"\nM,30,\n'
+    (tmp_path / "people.csv").write_text(text + "X,1,\n")
+    for size in range(1, 40):
+        monkeypatch.setattr(csv_files, "PIECE", size)
+        with pytest.raises(InvalidInputError, match="row 4, column 'sex': 'X'"):
+            count_people(tmp_path / "people.csv", as_schema(SCHEMA))
+    (tmp_path / "people.csv").write_text(text.rstrip())
+    assert count_people(tmp_path / "people.csv", as_schema(SCHEMA)).tolist() == [1, 0, 0, 0, 2, 0]
+    monkeypatch.setattr(csv_files, "LONGEST_ROW", 20)
+    (tmp_path / "people.csv").write_text('sex,age\nF,"1' + "\nM,2" * 20)
+    with pytest.raises(FileError, match="more than 20 bytes"):
+        count_people(tmp_path / "people.csv", as_schema(SCHEMA))
 
 
 def test_the_histogram_is_that_of_a_plain_loop(tmp_path):

@@ -1,9 +1,9 @@
 """Rows of people, counted: from .csv, .parquet, .arrow, or any data frame (narwhals).
 
 The data frame library counts the different combinations of values, and what follows sees these
-alone. Files are counted by the streaming engine of polars, so that memory does not depend on their
-length: numbers between cuts become the lower cut before they are counted. The values of a .csv are
-text: "007" is not 7.
+alone. Memory does not depend on the length of a file: a .csv is counted in pieces, other files by
+the streaming engine of polars, and numbers between cuts become the lower cut before they are
+counted. The values of a .csv are text: "007" is not 7.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from pmldesign.errors import FileError, InvalidInputError, PmldesignError, printable
 from pmldesign.files.messages import file_name, reason
-from pmldesign.release.people.damage import first_damage, header_problem
+from pmldesign.release.people.csv_files import first_damage, header_problem, pieces
 
 BATCH = 1_000_000
 """Rows of a data frame that are counted at a time."""
@@ -43,7 +43,7 @@ def is_people(path: Path) -> bool:
 def batches(
     data: Any, columns: Sequence[str], cuts: Mapping[str, Sequence[float]] | None = None
 ) -> Iterator[Batch]:
-    """The rows of people, counted; a file is a single batch.
+    """The rows of people, counted.
 
     Args:
         data: a path, or a data frame (pandas, polars, pyarrow ...).
@@ -56,7 +56,12 @@ def batches(
     """
     _require(columns, column_names(data))
     if isinstance(data, str | Path):
-        yield _counted_file(Path(data), columns, cuts or {})
+        start = 0
+        for rows in _parts(Path(data)):
+            with _reading(Path(data)):
+                batch = _counted_rows(rows, columns, cuts or {}, start)
+            yield batch
+            start += sum(count for *_, count, _ in batch.rows)
         return
     with _reading("the data frame"):
         frame = _frame(data)
@@ -87,27 +92,39 @@ def _counted(frame: Any, columns: Sequence[str], start: int) -> Batch:
     return Batch(counted.select([*keys, "count", "first"]).rows())
 
 
-def _counted_file(path: Path, columns: Sequence[str], cuts: Mapping[str, Sequence[float]]) -> Batch:
-    import polars as pl
+def _parts(path: Path) -> Iterator[Any]:
+    """A file as lazy tables of polars, one after the other."""
+    if path.suffix.lower() != ".csv":
+        yield _scan(path)
+        return
+    import polars
 
     with _reading(path):
-        rows = _scan(path)
-        types = rows.collect_schema()
-        keys = []
-        for i, name in enumerate(columns):
-            key = pl.col(name)
-            text = types[name] == pl.String
-            if name in cuts and (text or types[name].is_numeric()):
-                key = _lower_cut(key, cuts[name], text=text)
-            keys.append(key.alias(f"c{i}"))
-        counted = (
-            rows.select(keys)
-            .with_row_index("row", offset=1)
-            .group_by([f"c{i}" for i in range(len(columns))])
-            .agg(pl.len().alias("count"), pl.col("row").min().alias("first"))
-            .collect(engine="streaming")
-        )
-        return Batch(counted.rows())
+        for piece in pieces(path):
+            yield polars.read_csv(piece, infer_schema=False).lazy()
+
+
+def _counted_rows(
+    rows: Any, columns: Sequence[str], cuts: Mapping[str, Sequence[float]], start: int
+) -> Batch:
+    import polars as pl
+
+    types = rows.collect_schema()
+    keys = []
+    for i, name in enumerate(columns):
+        key = pl.col(name)
+        text = types[name] == pl.String
+        if name in cuts and (text or types[name].is_numeric()):
+            key = _lower_cut(key, cuts[name], text=text)
+        keys.append(key.alias(f"c{i}"))
+    counted = (
+        rows.select(keys)
+        .with_row_index("row", offset=start + 1)
+        .group_by([f"c{i}" for i in range(len(columns))])
+        .agg(pl.len().alias("count"), pl.col("row").min().alias("first"))
+        .collect(engine="streaming")
+    )
+    return Batch(counted.rows())
 
 
 def _lower_cut(key: Any, cuts: Sequence[float], *, text: bool) -> Any:

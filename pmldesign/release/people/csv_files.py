@@ -1,18 +1,47 @@
-"""What is wrong with a .csv that the reader refuses: the row, the column, and what to do.
+""".csv files of any length in pieces, and what is wrong with one that the reader refuses.
 
-Only files that were refused are read again, a row at a time.
+A piece ends with a row: where the number of quotation marks before an end of line is even. A file
+that was refused is read again, a row at a time, for the row and the column.
 """
 
 from __future__ import annotations
 
 import codecs
 import csv
+from collections.abc import Iterator
 from pathlib import Path
 
-from pmldesign.errors import printable
+from pmldesign.errors import FileError, printable
 
 WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 ADVICE = "save the file as UTF-8 text"
+PIECE = 2**24
+"""Bytes of a piece; the reader needs several times as many."""
+LONGEST_ROW = 2**27
+"""Bytes without an end of a row: a quotation mark is missing."""
+
+
+def pieces(path: Path) -> Iterator[bytes]:
+    """The rows of a .csv in pieces, each after the header; at least one, perhaps without rows.
+
+    Raises:
+        FileError: no row ends.
+    """
+    with path.open("rb") as handle:
+        header = handle.readline()
+        rest, rows = b"", False
+        while block := handle.read(PIECE):
+            rest += block
+            end = rest.rfind(b"\n") + 1
+            while end and rest.count(b'"', 0, end) % 2:
+                end = rest.rfind(b"\n", 0, end - 1) + 1
+            if end:
+                yield header + rest[:end]
+                rest, rows = rest[end:], True
+            elif len(rest) > LONGEST_ROW:
+                raise FileError(f"a row has more than {LONGEST_ROW} bytes")
+        if rest or not rows:
+            yield header + rest
 
 
 def header_problem(path: Path) -> str | None:
