@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from fractions import Fraction
 from importlib.metadata import version
 from typing import Any
@@ -16,10 +17,14 @@ from typing import Any
 import numpy as np
 
 from pmldesign.privacy.noise import Noise
+from pmldesign.release.estimates import asked
 from pmldesign.release.noise.exact import ExactNoise
 from pmldesign.release.noise.integers import Image
+from pmldesign.release.noise.lattice import Lattice
 from pmldesign.release.noise.sampler import Sampler, draw, library_version
 from pmldesign.release.people.schema import Schema
+from pmldesign.workloads import MarginalsWorkload, Workload
+from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 
 FORMAT = 1
 PROBES = 3
@@ -71,8 +76,8 @@ def manifest_of(
         "intervals": {"level": level, "simultaneous": simultaneous},
         "post_processing": post_processing,
         "sha256": {
-            "strategy": _image_digest(noise.lattice.image, n),
-            "workload": _image_digest(made.workload.matvec, n),
+            "strategy": _strategy_digest(noise.lattice, n),
+            "workload": _workload_digest(made.workload, n),
             "schema": None if schema is None else schema.digest,
         },
     }
@@ -90,6 +95,24 @@ def _words(noise: ExactNoise) -> str:
 def as_text(content: dict[str, Any]) -> str:
     """The manifest as JSON."""
     return json.dumps(content, indent=2, allow_nan=False) + "\n"
+
+
+def _strategy_digest(lattice: Lattice, cells: int) -> str:
+    if cells <= MAX_PRODUCT_CELLS or lattice.of_tables is None:
+        return _image_digest(lattice.image, cells)
+    digest = hashlib.sha256(f"{lattice.sizes} {lattice.subsets}".encode())
+    draw_counts = np.random.default_rng(0)
+    shapes = [math.prod(lattice.sizes[i] for i in subset) for subset in lattice.subsets]
+    tables = [draw_counts.integers(0, 2**10, count) for count in shapes]
+    digest.update(",".join(f"{float(v):.9e}" for v in lattice.of_tables(tables)).encode())
+    return digest.hexdigest()
+
+
+def _workload_digest(workload: Workload, cells: int) -> str:
+    queries = asked(workload)
+    if cells <= MAX_PRODUCT_CELLS or not isinstance(queries, MarginalsWorkload):
+        return _image_digest(workload.matvec, cells)
+    return hashlib.sha256(f"{queries.sizes} {queries.subsets}".encode()).hexdigest()
 
 
 def _image_digest(image: Image, cells: int) -> str:

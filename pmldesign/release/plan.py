@@ -13,12 +13,14 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.files.atomic import PathName
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.release.estimates import TablesEstimate, asked, estimated, rounded_answers
 from pmldesign.release.intervals import deviations, half_widths
 from pmldesign.release.manifest import manifest_of
 from pmldesign.release.noise.exact import ExactNoise, exact_noise, require_agreement
 from pmldesign.release.noise.integers import Integers
 from pmldesign.release.noise.sampler import Sampler, draw
-from pmldesign.release.people.histogram import count_people, read_histogram
+from pmldesign.release.noise.whole_tables import TableCounts
+from pmldesign.release.people.histogram import count_people, count_tables, read_histogram
 from pmldesign.release.people.queries import parse_queries
 from pmldesign.release.people.schema import Schema, as_schema
 from pmldesign.release.post_processing import (
@@ -29,9 +31,10 @@ from pmldesign.release.post_processing import (
 )
 from pmldesign.release.quantiles import Band, bands
 from pmldesign.release.result import Release
-from pmldesign.release.tables import Table, decimals_for, rounded_answers
-from pmldesign.workloads import Workload
-from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign.release.tables import Table, decimals_for
+from pmldesign.workloads import MarginalsWorkload, Workload
+from pmldesign.workloads.base import count_text
+from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign_solvers.operators.operator import Array
 
 
@@ -57,34 +60,41 @@ class Plan:
     integers: bool = False
     bands: tuple[Band, ...] = ()
 
-    def histogram(self, data: Any) -> Integers:
-        """The data as counts, checked.
+    def counts(self, data: Any) -> Integers | TableCounts:
+        """The histogram of the data, or their tables where that is too large; checked.
 
         Raises:
             InvalidInputError, FileError: as `release`.
         """
         cells = self.noise.mechanism.workload.shape[1]
+        counts: Integers | TableCounts
         if self.schema is None:
-            histogram = read_histogram(data, cells)
+            counts = read_histogram(data, cells)
+        elif cells <= MAX_PRODUCT_CELLS:
+            counts = count_people(data, self.schema)
         else:
-            histogram = count_people(data, self.schema)
-        require_whole_people(histogram, self.noise)
-        return histogram
+            counts = count_tables(data, self.schema, self.noise.lattice.subsets)
+        require_whole_people(number_of(counts), self.noise)
+        return counts
 
-    def publish(self, histogram: Integers, sampler: Sampler = draw) -> Release:
+    def publish(self, counts: Integers | TableCounts, sampler: Sampler = draw) -> Release:
         """Draw the noise, and make the table."""
-        cells, total = estimated_cells(self.noise, histogram, sampler)
-        content = dict(self.manifest)
-        if total is not None:
-            content["records"] = total
+        measured = self.noise.measure(counts, sampler=sampler)
+        content, total = dict(self.manifest), None
+        if self.noise.mechanism.neighbours is Neighbours.REPLACE:  # it is public
+            content["records"] = total = number_of(counts)
+        estimate = estimated(self.noise, measured, total or 0)
         queries, spreads = asked(self.noise.mechanism.workload), deviations(self.noise)
-        decimals = decimals_for(len(cells), spreads, float(np.abs(cells).sum()))
-        raw, moved = rounded_answers(queries, cells, decimals)
+        decimals = decimals_for(estimate.summed, spreads, estimate.size)
+        raw, moved = estimate.answers(decimals)
         factor = 10.0**decimals
         widths = np.ceil((self.widths + moved) * factor) / factor
         table = Table(
             labels_of(queries, self.schema), raw, spreads, raw - widths, raw + widths, decimals
         )
+        if isinstance(estimate, TablesEstimate):
+            return Release(table, content)
+        cells = estimate.cells
         if self.nonnegative or self.integers:
             table = self._processed(table, queries, cells, total)
         return Release(table, content, tuple(band.read(cells) for band in self.bands))
@@ -130,6 +140,8 @@ def prepare(
                 f"{mechanism.workload.shape[1]}; write the workload with names of attributes"
             )
     noise = exact_noise(mechanism, rows_per_person=rows)
+    if mechanism.workload.shape[1] > MAX_PRODUCT_CELLS:
+        require_tables(noise, whole=nonnegative or integers or bool(quantiles))
     if sampler is draw:
         require_agreement(noise)
     widths = half_widths(noise, level, simultaneous=simultaneous)
@@ -148,35 +160,48 @@ def prepare(
     return Plan(noise, form, widths, content, nonnegative, integers, wanted)
 
 
-def require_whole_people(histogram: Integers, noise: ExactNoise) -> None:
+def require_tables(noise: ExactNoise, *, whole: bool) -> None:
+    """Refuse what needs a histogram that would be too large.
+
+    Args:
+        noise: of the release.
+        whole: whether the histogram is asked for.
+
+    Raises:
+        InvalidInputError: it is needed.
+    """
+    cells = count_text(noise.mechanism.workload.shape[1])
+    if whole:
+        raise InvalidInputError(
+            "non-negative and whole numbers and quantiles are of a histogram, and that of "
+            f"{cells} cells does not fit into memory; leave attributes out of the schema"
+        )
+    queries = asked(noise.mechanism.workload)
+    plain = isinstance(queries, MarginalsWorkload) and (queries.weights == 1).all()
+    if not (plain and noise.lattice.subsets):
+        raise InvalidInputError(
+            f"a histogram of {cells} cells does not fit into memory; ask for tables of counts, "
+            "such as sex*age + region, or leave attributes out of the schema"
+        )
+
+
+def number_of(counts: Integers | TableCounts) -> int:
+    """How many records there are."""
+    return counts.total if isinstance(counts, TableCounts) else int(counts.sum())
+
+
+def require_whole_people(rows: int, noise: ExactNoise) -> None:
     """Refuse a number of rows that people with k rows each cannot have, where it is public.
 
     Raises:
         InvalidInputError: it is no multiple of k.
     """
     k = noise.rows_per_person
-    if noise.mechanism.neighbours is Neighbours.REPLACE and int(histogram.sum()) % k:
+    if noise.mechanism.neighbours is Neighbours.REPLACE and rows % k:
         raise InvalidInputError(
-            f"under replace everybody has exactly {k} rows, and {int(histogram.sum())} rows are no "
+            f"under replace everybody has exactly {k} rows, and {rows} rows are no "
             f"multiple of {k}; take add-remove neighbours, for which {k} is the most"
         )
-
-
-def estimated_cells(
-    noise: ExactNoise, histogram: Integers, sampler: Sampler
-) -> tuple[Array, int | None]:
-    """The estimate of the histogram, shape (n,), and the number of records where it is public."""
-    measured = noise.measure(histogram, sampler=sampler)
-    cells = noise.lattice.estimator.estimate(measured)
-    if noise.mechanism.neighbours is Neighbours.ADD_REMOVE:
-        return cells, None
-    total = int(histogram.sum())
-    return cells - cells.mean() + total / len(cells), total
-
-
-def asked(workload: Workload) -> Workload:
-    """A, with its total."""
-    return workload.workload if isinstance(workload, CentredWorkload) else workload
 
 
 def labels_of(queries: Workload, schema: Schema | None) -> dict[str, list[str]]:
@@ -184,7 +209,19 @@ def labels_of(queries: Workload, schema: Schema | None) -> dict[str, list[str]]:
     if schema is not None:
         with suppress(InvalidInputError):
             named = parse_queries(queries.name, schema)
-            labels = named.labels()
-            if all(len(column) == queries.shape[0] for column in labels.values()):
-                return labels
+            if same_queries(named.workload, queries):
+                return named.labels()
     return {"query": [str(number) for number in range(queries.shape[0])]}
+
+
+def same_queries(first: Workload, second: Workload) -> bool:
+    """Whether two workloads ask the same: the same tables, or the same of three histograms."""
+    if isinstance(first, MarginalsWorkload) and isinstance(second, MarginalsWorkload):
+        return first.sizes == second.sizes and first.subsets == second.subsets
+    if first.shape != second.shape or first.shape[1] > MAX_PRODUCT_CELLS:
+        return False
+    for seed in range(3):
+        x = np.random.default_rng(seed).integers(0, 2**10, first.shape[1]).astype(np.float64)
+        if not np.allclose(first.matvec(x), second.matvec(x), rtol=1e-9, atol=0):
+            return False
+    return True

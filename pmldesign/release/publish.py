@@ -85,11 +85,11 @@ def carry_out(
     if ledger is None:
         if budget is not None:
             raise InvalidInputError("a budget needs a ledger; add --ledger FILE")
-        return plan.publish(plan.histogram(data), sampler)
+        return plan.publish(plan.counts(data), sampler)
     if not isinstance(data, str | Path):
         raise InvalidInputError("a ledger is kept for a file of data; give its path")
     with open_ledger(ledger, data=data, noise=plan.noise, budget=budget) as account:
         cost = account.require(plan.noise)
-        histogram = plan.histogram(data)
+        counts = plan.counts(data)
         account.spend(cost, plan.noise.mechanism.workload.name)
-        return plan.publish(histogram, sampler)
+        return plan.publish(counts, sampler)

@@ -1,8 +1,7 @@
 """The published table: a row for each query, with labels, estimate and interval.
 
-The estimate of the histogram is rounded to a number of decimals, and queries with whole
-coefficients are sums of these cells. So sums of published numbers are published numbers, to the
-last digit. The rounding widens the intervals.
+Sums of published numbers are published numbers, to the last digit (`estimates`). The rounding
+widens the intervals.
 """
 
 from __future__ import annotations
@@ -14,11 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
-
 from pmldesign.errors import FileError, InvalidInputError, PmldesignError
 from pmldesign.files.atomic import PathName
-from pmldesign.workloads import Workload
 from pmldesign_solvers.operators.operator import Array
 
 FINE = 1e-4
@@ -116,36 +112,3 @@ def decimals_for(cells: int, deviations: Array, size: float) -> int:
     if allowed < 0:
         raise InvalidInputError("the counts are too large to be summed exactly")
     return max(0, min(wanted, allowed, 12))
-
-
-def rounded_answers(workload: Workload, cells: Array, decimals: int) -> tuple[Array, Array]:
-    """Answers from rounded cells, and by how much the rounding moved them at most.
-
-    Args:
-        workload: A.
-        cells: the estimate of x, shape (n,).
-        decimals: digits after the point.
-    """
-    factor, half = 10.0**decimals, 0.5 / 10.0**decimals
-    coefficients = _largest_whole(workload)
-    if coefficients is None:
-        return np.rint(workload.matvec(cells) * factor) / factor, np.full(workload.shape[0], half)
-    sums = np.rint(workload.matvec(np.rint(cells * factor)))
-    return sums / factor, np.full(workload.shape[0], half * coefficients * len(cells))
-
-
-def _largest_whole(workload: Workload) -> float | None:
-    """Largest coefficient, if all are whole; None if they are not, or unknown."""
-    matrix = getattr(workload, "matrix", None)
-    if matrix is None and workload.shape[0] * workload.shape[1] <= 2**22:
-        matrix = workload.to_dense()
-    if matrix is None or not isinstance(matrix, np.ndarray):
-        from pmldesign.workloads import MarginalsWorkload
-        from pmldesign.workloads.union import by_attribute
-
-        if isinstance(workload, MarginalsWorkload) and (workload.weights != 1).any():
-            return None
-        parts = by_attribute(workload)
-        return None if parts[0] is workload else 1.0
-    whole = bool((matrix == np.rint(matrix)).all())
-    return float(np.abs(matrix).max()) if whole else None

@@ -10,10 +10,16 @@ from scipy.stats import norm
 from pmldesign.designs.min_norm import factorize
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy.guarantees import ApproxDP, PureDP
-from pmldesign.release.intervals import half_widths, laplace_half_widths, moment_bound
+from pmldesign.release.intervals import half_widths
+from pmldesign.release.laplace_sums import (
+    condensed_half_widths,
+    laplace_half_widths,
+    moment_bound,
+)
 from pmldesign.release.noise.exact import exact_noise
-from pmldesign.strategies import baseline
-from pmldesign.workloads import parse_workload
+from pmldesign.release.rows_by_kind import row_kinds
+from pmldesign.strategies import WeightedTablesStrategy, baseline
+from pmldesign.workloads import MarginalsWorkload, parse_workload
 
 
 def tail_of_different(weights, h):
@@ -83,4 +89,40 @@ def test_large_workloads_get_the_bound(monkeypatch):
     noisy = released(PureDP(1.0), text="prefix:6", name="tree")
     exact = half_widths(noisy, 0.9)
     monkeypatch.setattr("pmldesign.release.intervals.LARGEST_L", 0)
+    monkeypatch.setattr("pmldesign.release.intervals.MOST_ENTRIES", 0)
     assert (half_widths(noisy, 0.9) >= exact).all()
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+def test_kinds_of_rows_of_weighted_tables_are_those_of_the_matrix(neighbours):
+    sizes, generator = (2, 3, 1, 4), np.random.default_rng(3)
+    queries = MarginalsWorkload(sizes, [(0, 1), (1, 3), (2,), ()], weights=[1, 2, 1, 0.5])
+    measured = [(0, 1), (1, 3), (0,), (1, 2), ()]
+    strategy = WeightedTablesStrategy("own", sizes, measured, generator.uniform(0.5, 2, 5))
+    made = mechanism(strategy, queries, guarantee=PureDP(1.0, neighbours))
+    rows = np.sort(np.abs(made.reconstruction()), axis=1)[:, ::-1]
+    found = []
+    for part in row_kinds(made.strategy, made.workload, 10**6):
+        (kind,) = np.repeat(part.values.ravel(), part.counts.ravel().astype(int))[None]
+        found += [np.sort(kind)[::-1]] * len(part.places)
+    width = min(rows.shape[1], *map(len, found))
+    assert np.allclose(rows[:, :width], [row[:width] for row in found], atol=1e-12)
+    assert not rows[:, width:].any()
+    assert not any(row[width:].any() for row in found)
+
+
+def test_counts_stand_for_repeated_weights():
+    rows = np.array([[3.0, 1.0, 1.0, 1.0, 0.5]])
+    exact = laplace_half_widths(rows, 0.05)
+    values, counts = np.array([[0.5, 1.0, 3.0]]), np.array([[1.0, 3.0, 1.0]])
+    assert np.allclose(laplace_half_widths(values, 0.05, counts), exact, rtol=1e-9)
+
+
+@pytest.mark.parametrize("miss", [0.1, 0.05, 1e-3])
+def test_long_rows_are_condensed_to_their_variance_and_kurtosis(miss):
+    generator = np.random.default_rng(5)
+    powers = generator.uniform(0.2, 3, (12, 1))
+    rows = generator.uniform(0, 1, (12, 500)) * np.arange(1, 501) ** -powers
+    exact, short = laplace_half_widths(rows, miss), condensed_half_widths(rows, miss)
+    assert (short >= exact).all()
+    assert (short <= exact * (1 + 2e-4)).all()

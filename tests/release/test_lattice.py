@@ -222,7 +222,9 @@ def test_three_rounded_factors_stay_within_the_range_of_the_sampler(monkeypatch)
     ratio = noisy.noise_scale * noisy.factorization.unit_error(made.noise, 2) / made.error(2)
     assert 1 - 1e-6 < ratio <= 1 + 1e-6
     assert noisy.scale <= 2**55
-    monkeypatch.setattr("pmldesign.release.noise.lattice.WRITTEN_CELLS", 0)  # factor by factor
+    monkeypatch.setattr(
+        "pmldesign.release.noise.whole_strategies.WRITTEN_CELLS", 0
+    )  # factor by factor
     noisy = exact_noise(made)
     assert noisy.lattice.matrix is None
     ratio = noisy.noise_scale * noisy.factorization.unit_error(made.noise, 2) / made.error(2)

@@ -20,8 +20,8 @@ from pmldesign.release.noise.exact import (
     gaussian_parameter,
     require_agreement,
 )
-from pmldesign.release.noise.lattice import on_lattice
 from pmldesign.release.noise.sampler import draw, privacy_map
+from pmldesign.release.noise.whole_strategies import on_lattice
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.workloads import parse_workload
 

@@ -101,7 +101,7 @@ def test_the_worst_query_is_covered_and_the_standard_deviation_right():
     truth = release_tables(made, people, schema=SCHEMA, sampler=no_noise).table.estimate
     runs, sample = 400, fast_sampler(8)
     plan = prepare(made, schema=SCHEMA)
-    histogram = plan.histogram(people)
+    histogram = plan.counts(people)
     tables = [plan.publish(histogram, sample).table for _ in range(runs)]
     inside = np.mean([(t.lower <= truth) & (truth <= t.upper) for t in tables], axis=0)
     assert inside.min() > 0.95 - 5 * np.sqrt(0.05 * 0.95 / runs)

@@ -34,9 +34,13 @@ from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale
 from pmldesign.privacy.calibration import calibrate
 from pmldesign.privacy.guarantees import ApproxDP, Guarantee, PureDP
+from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
-from pmldesign.release.noise.lattice import ROUNDING, Lattice, on_lattice, total_image
+from pmldesign.release.noise.integers import Integers
+from pmldesign.release.noise.lattice import ROUNDING, Lattice
 from pmldesign.release.noise.sampler import LARGEST_SCALE, Sampler, draw, privacy_map
+from pmldesign.release.noise.whole_strategies import on_lattice
+from pmldesign.release.noise.whole_tables import TableCounts, table_of_ones
 from pmldesign_solvers.operators.operator import Array
 
 SMOOTHING = 4.0
@@ -102,26 +106,36 @@ class ExactNoise:
         made = self.mechanism
         return Factorization(made.workload, self.lattice.estimator, made.neighbours)
 
-    def measure(self, histogram: Array, *, sampler: Sampler = draw) -> Array:
+    def measure(self, counts: Array | TableCounts, *, sampler: Sampler = draw) -> Array:
         """What the release knows of R x: the only place that data and noise meet.
 
         Args:
-            histogram: x, whole numbers, shape (n,).
+            counts: x, whole numbers, shape (n,); or its tables, if they are all that is measured.
             sampler: another one is for tests alone, and gives no privacy.
 
         Returns:
             diag(units) (Z x + eta), without the part of a public total; shape (r,).
         """
-        whole = np.asarray(histogram, dtype=np.int64)
-        clean = self.lattice.image(whole)
+        if isinstance(counts, TableCounts):
+            assert self.lattice.of_tables is not None
+            clean, total = self.lattice.of_tables(counts.tables), counts.total
+        else:
+            whole = np.asarray(counts, dtype=np.int64)
+            clean, total = self.lattice.image(whole), int(whole.sum())
         noise = sampler(self.mechanism.noise, self.scale, len(clean))
         noisy = clean.astype(object) + noise.astype(object)
-        if self.mechanism.neighbours == "replace":
-            ones = total_image(self.lattice, len(whole))
-            if ones is not None:
-                total, cells = int(whole.sum()), len(whole)
-                noisy = (noisy * cells - ones.astype(object) * total) / cells
+        if self.mechanism.neighbours is Neighbours.REPLACE:
+            cells = self.mechanism.workload.shape[1]
+            noisy = (noisy * cells - self._image_of_ones().astype(object) * total) / cells
         return np.asarray(noisy.astype(np.float64) * self.lattice.units)
+
+    def _image_of_ones(self) -> Integers:
+        """Z 1, of which N/n is public under replace."""
+        lattice = self.lattice
+        if lattice.of_tables is None:
+            return lattice.image(np.ones(self.mechanism.workload.shape[1], dtype=np.int64))
+        sizes = lattice.sizes
+        return lattice.of_tables([table_of_ones(sizes, subset) for subset in lattice.subsets])
 
 
 def exact_noise(mechanism: Mechanism, *, rows_per_person: int = 1) -> ExactNoise:
@@ -151,9 +165,9 @@ def exact_noise(mechanism: Mechanism, *, rows_per_person: int = 1) -> ExactNoise
         if noisy.scale > LARGEST_SCALE:
             break
         best = noisy
-        if lattice.bias > 0:
-            continue  # the finest lattice has the smallest
-        if noisy.noise_scale * noisy.factorization.unit_error(kind, 2) <= wanted * (1 + CLOSE):
+        if lattice.bias == 0 and (
+            noisy.noise_scale * noisy.factorization.unit_error(kind, 2) <= wanted * (1 + CLOSE)
+        ):
             break
     if best is None:
         raise InvalidInputError(

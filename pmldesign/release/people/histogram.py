@@ -1,7 +1,9 @@
-"""From people to the histogram: how many rows fall into each cell of the schema."""
+"""From people to counts: how many rows fall into each cell of the schema, or of its tables."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +12,16 @@ import numpy as np
 from pmldesign.errors import InvalidInputError
 from pmldesign.files.workloads import read_matrix_file
 from pmldesign.release.noise.integers import Integers
+from pmldesign.release.noise.whole_tables import TableCounts
+from pmldesign.release.people.attribute import Attribute
 from pmldesign.release.people.people import Batch, batches
 from pmldesign.release.people.schema import Schema
 
 MOST_PEOPLE = 2**53
 """Sums of counts up to here are exact in floating point."""
+
+MOST_VALUES = 10**6
+"""Of a column of measured values not all are remembered."""
 
 
 def count_people(data: Any, schema: Schema) -> Integers:
@@ -28,38 +35,76 @@ def count_people(data: Any, schema: Schema) -> Integers:
         FileError: the file cannot be read.
         InvalidInputError: a missing column, or a value outside in the row and column named.
     """
-    histogram = np.zeros(schema.cells, dtype=np.int64)
-    codes: list[dict[Any, int]] = [{} for _ in schema.attributes]
-    cuts = {a.name: a.cuts for a in schema.attributes if a.cuts is not None}
-    for batch in batches(data, schema.names, cuts):
-        _add(histogram, batch, schema, codes)
+    (histogram,) = count_tables(data, schema, [range(len(schema.sizes))]).tables
     return histogram
 
 
-def _add(histogram: Integers, batch: Batch, schema: Schema, codes: list[dict[Any, int]]) -> None:
-    problems: list[tuple[int, str]] = []
-    for *values, count, first in batch.rows:
-        cell = 0
-        for attribute, known, value in zip(schema.attributes, codes, values, strict=True):
-            try:
-                code = known.get(value)
-                if code is None:
-                    code = known[value] = attribute.code(value)
-            except (InvalidInputError, TypeError) as error:
-                kind = f"a {type(value).__name__} is neither text nor a number"
-                why = kind if isinstance(error, TypeError) else error  # lists have no hash
-                problems.append((first, f"row {first}, column {attribute.name!r}: {why}"))
-                break
-            if code < 0:
-                break
-            cell = cell * len(attribute.labels) + code
+def count_tables(data: Any, schema: Schema, subsets: Iterable[Sequence[int]]) -> TableCounts:
+    """The tables of people by some sets of attributes; arguments and errors as `count_people`."""
+    sets = [tuple(subset) for subset in subsets]
+    shapes = [[schema.sizes[i] for i in subset] for subset in sets]
+    tables = [np.zeros(math.prod(shape), dtype=np.int64) for shape in shapes]
+    known: list[dict[Any, int]] = [{} for _ in schema.attributes]
+    cuts = {a.name: a.cuts for a in schema.attributes if a.cuts is not None}
+    total = 0
+    for batch in batches(data, schema.names, cuts):
+        if not batch.rows:
+            continue
+        codes, counts = _coded(batch, schema, known)
+        total += int(counts.sum())
+        for table, subset, shape in zip(tables, sets, shapes, strict=True):
+            place = np.zeros(len(counts), dtype=np.int64)
+            for i, size in zip(subset, shape, strict=True):
+                place = place * size + codes[i]
+            np.add.at(table, place, counts)
+    return TableCounts(tables, total)
+
+
+def _coded(batch: Batch, schema: Schema, known: list[dict[Any, int]]) -> tuple[Integers, Integers]:
+    """The numbers of the labels, shape (attributes, rows), and how many there are of each row.
+
+    Args:
+        batch: not empty.
+        schema: its attributes.
+        known: for each attribute the numbers of values that were seen before.
+    """
+    *columns, counts, rows = zip(*batch.rows, strict=True)
+    problems, codes = [], []
+    for attribute, numbers, column in zip(schema.attributes, known, columns, strict=True):
+        if len(numbers) > MOST_VALUES:
+            numbers.clear()
+        refused = _learn(attribute, numbers, column)
+        if refused:
+            row, value = min((r, i) for i, r in enumerate(rows) if _key(column[i]) in refused)
+            why = refused[_key(column[value])]
+            problems.append((row, f"row {row}, column {attribute.name!r}: {why}"))
         else:
-            histogram[cell] += count
+            found = (numbers[value] for value in column)
+            codes.append(np.fromiter(found, dtype=np.int64, count=len(column)))
     if problems:
-        raise InvalidInputError(min(problems)[1])
-    for known in codes:
-        if len(known) > 10**6:  # a column of measured values: do not remember them all
-            known.clear()
+        raise InvalidInputError(min(problems, key=lambda problem: problem[0])[1])
+    coded, many = np.array(codes), np.array(counts, dtype=np.int64)
+    kept = (coded >= 0).all(axis=0)
+    return coded[:, kept], many[kept]
+
+
+def _learn(attribute: Attribute, numbers: dict[Any, int], column: Sequence[Any]) -> dict[Any, str]:
+    """Add the numbers of the values of a column; what is wrong with those that have none."""
+    refused = {}
+    for value in {_key(value): value for value in column}.values():
+        if not isinstance(value, Hashable):
+            refused[_key(value)] = f"a {type(value).__name__} is neither text nor a number"
+        elif value not in numbers:
+            try:
+                numbers[value] = attribute.code(value)
+            except InvalidInputError as error:
+                refused[value] = str(error)
+    return refused
+
+
+def _key(value: Any) -> Any:
+    """A value as a key of dictionaries; lists and the like by their text."""
+    return value if isinstance(value, Hashable) else repr(value)
 
 
 def read_histogram(data: Any, cells: int) -> Integers:

@@ -21,7 +21,9 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.release.people.schema import Schema
-from pmldesign.workloads import RangeWorkload, Workload, parse_workload
+from pmldesign.workloads import MarginalsWorkload, RangeWorkload, Workload, parse_workload
+from pmldesign.workloads.base import count_text
+from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 
 RANGES = ("histogram", "total", "prefix", "all-range", "window")
 
@@ -43,9 +45,27 @@ class Queries:
     @cached_property
     def workload(self) -> Workload:
         """A, called as the user wrote it."""
+        if self.schema.cells > MAX_PRODUCT_CELLS:
+            return self._tables()
         parsed = parse_workload("+".join("*".join(part) for part in self.parts))
         parsed.name = self.text
         return parsed
+
+    def _tables(self) -> MarginalsWorkload:
+        """A, where the domain is too large for other queries than tables of counts."""
+        factors = [factor for part in self.parts for factor in part]
+        others = [f for f in factors if not f.startswith(("histogram", "total"))]
+        if others:
+            raise InvalidInputError(
+                f"the schema has {count_text(self.schema.cells)} cells, for which {others[0]} is "
+                "too much: ask for tables of counts, such as sex*age + region, or leave "
+                "attributes out of the schema"
+            )
+        subsets = [
+            [i for i, factor in enumerate(part) if factor.startswith("histogram")]
+            for part in self.parts
+        ]
+        return MarginalsWorkload(self.schema.sizes, subsets, name=self.text)
 
     def labels(self) -> dict[str, list[str]]:
         """For each attribute the label of every query, "*" where it is summed over."""

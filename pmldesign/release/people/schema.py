@@ -25,7 +25,6 @@ from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.files.atomic import PathName
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.release.people.attribute import Attribute, as_attribute, only_known
-from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 
 
 @dataclass(frozen=True)
@@ -127,9 +126,4 @@ def as_schema(content: Any) -> Schema:
     if not attributes or repeated:
         problem = f"attribute {repeated[0]!r} occurs twice" if repeated else "no attributes"
         raise InvalidInputError(problem)
-    if schema.cells > MAX_PRODUCT_CELLS:
-        raise InvalidInputError(
-            f"it has {schema.cells} cells, more than the {MAX_PRODUCT_CELLS} of a histogram that "
-            "fits into memory; leave attributes out, or take fewer cuts"
-        )
     return schema

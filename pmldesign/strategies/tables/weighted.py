@@ -93,6 +93,11 @@ class WeightedTablesStrategy(Strategy):
             self._incidence = self._incidence[1:]  # the first residual is that of the total
 
     @property
+    def residual_precisions(self) -> dict[tuple[int, ...], float]:
+        """lambda_T of every residual T that the tables tell."""
+        return dict(zip(self._residual.residuals, self._residual.precisions.tolist(), strict=True))
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Number of measurements r and of cells n, as large as they may be."""
         return self._workload.shape

@@ -1,0 +1,178 @@
+"""Answers from the estimate of a release, rounded so that they agree in every printed digit.
+
+From a histogram: its cells are rounded to a number of decimals, and queries with whole coefficients
+are sums of these cells.
+
+From tables, where a histogram would be too large: of every table those cells are rounded in which
+no attribute has its last value. The others are differences, a table by one attribute less without
+its other cells, and so whole numbers of the same unit. A cell of a table of m cells is a sum of at
+most m rounded ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, combinations
+
+import numpy as np
+
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.release.noise.exact import ExactNoise
+from pmldesign.release.noise.integers import Integers
+from pmldesign.workloads import MarginalsWorkload, Workload
+from pmldesign.workloads.base import check_entries
+from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
+from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign.workloads.union import by_attribute
+from pmldesign_solvers.operators.operator import Array
+
+Attributes = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class HistogramEstimate:
+    """The estimate of a histogram.
+
+    Attributes:
+        workload: A, what is asked.
+        cells: of x, shape (n,).
+    """
+
+    workload: Workload
+    cells: Array
+
+    @property
+    def summed(self) -> int:
+        """How many numbers an answer may be a sum of."""
+        return len(self.cells)
+
+    @property
+    def size(self) -> float:
+        """Of all numbers together."""
+        return float(np.abs(self.cells).sum())
+
+    def answers(self, decimals: int) -> tuple[Array, Array]:
+        """Answers with so many digits after the point, and by how much these moved them at most."""
+        return rounded_answers(self.workload, self.cells, decimals)
+
+
+@dataclass(frozen=True, eq=False)
+class TablesEstimate:
+    """The estimates of tables and of all sums of them.
+
+    Attributes:
+        workload: A, tables with weight 1.
+        tables: for every set of attributes within one that is asked for.
+    """
+
+    workload: MarginalsWorkload
+    tables: Mapping[Attributes, Array]
+
+    @property
+    def summed(self) -> int:
+        """How many numbers an answer may be a sum of."""
+        return max(self.workload.marginal_cells)
+
+    @cached_property
+    def size(self) -> float:
+        """Of the largest table."""
+        return max(float(np.abs(table).sum()) for table in self.tables.values())
+
+    def answers(self, decimals: int) -> tuple[Array, Array]:
+        """As those of a histogram."""
+        whole = consistent_tables(self.workload.sizes, self.tables, 10.0**decimals)
+        rounded = np.concatenate([whole[subset].ravel() for subset in self.workload.subsets])
+        cells = self.workload.marginal_cells
+        moved = np.repeat([0.5 / 10.0**decimals * count for count in cells], cells)
+        return rounded / 10.0**decimals, moved
+
+
+def estimated(noise: ExactNoise, measured: Array, total: int) -> HistogramEstimate | TablesEstimate:
+    """What the measurements say, with the number of records where that is public."""
+    asked_for = noise.mechanism.workload
+    public = noise.mechanism.neighbours is Neighbours.REPLACE
+    queries = asked(asked_for)
+    if queries.shape[1] <= MAX_PRODUCT_CELLS:
+        cells = noise.lattice.estimator.estimate(measured)
+        if public:
+            cells = cells - cells.mean() + total / len(cells)
+        return HistogramEstimate(queries, cells)
+    assert isinstance(queries, MarginalsWorkload)
+    closure = all_within(queries.subsets)
+    tables = MarginalsWorkload(queries.sizes, closure)
+    check_entries("the tables and all sums of them", (tables.shape[0], 1))
+    answers = noise.lattice.estimator.answer(
+        CentredWorkload(tables) if public else tables, measured
+    )
+    found = dict(zip(closure, tables.split(answers), strict=True))
+    if public:
+        found = {subset: table + total / len(table) for subset, table in found.items()}
+    return TablesEstimate(queries, found)
+
+
+def all_within(subsets: tuple[Attributes, ...]) -> list[Attributes]:
+    """All sets of attributes within one of these, smaller ones first."""
+    within = chain.from_iterable(
+        combinations(subset, count) for subset in subsets for count in range(len(subset) + 1)
+    )
+    return sorted(set(within), key=lambda subset: (len(subset), subset))
+
+
+def consistent_tables(
+    sizes: tuple[int, ...], tables: Mapping[Attributes, Array], factor: float
+) -> dict[Attributes, Integers]:
+    """Whole numbers close to factor times the tables, of which the sums agree.
+
+    Args:
+        sizes: number of values of each attribute.
+        tables: for every set of attributes within one of them, smaller ones first.
+        factor: of one unit.
+    """
+    whole: dict[Attributes, Integers] = {}
+    for subset, table in tables.items():
+        shape = [sizes[i] for i in subset]
+        cells = np.rint(np.asarray(table) * factor).astype(np.int64).reshape(shape)
+        for axis in reversed(range(len(subset))):
+            others = np.delete(cells, -1, axis=axis).sum(axis=axis)
+            last = (slice(None),) * axis + (-1,)
+            cells[last] = whole[subset[:axis] + subset[axis + 1 :]] - others
+        whole[subset] = cells
+    return whole
+
+
+def asked(workload: Workload) -> Workload:
+    """A, with its total."""
+    return workload.workload if isinstance(workload, CentredWorkload) else workload
+
+
+def rounded_answers(workload: Workload, cells: Array, decimals: int) -> tuple[Array, Array]:
+    """Answers from rounded cells, and by how much the rounding moved them at most.
+
+    Args:
+        workload: A.
+        cells: the estimate of x, shape (n,).
+        decimals: digits after the point.
+    """
+    factor, half = 10.0**decimals, 0.5 / 10.0**decimals
+    coefficients = _largest_whole(workload)
+    if coefficients is None:
+        return np.rint(workload.matvec(cells) * factor) / factor, np.full(workload.shape[0], half)
+    sums = np.rint(workload.matvec(np.rint(cells * factor)))
+    return sums / factor, np.full(workload.shape[0], half * coefficients * len(cells))
+
+
+def _largest_whole(workload: Workload) -> float | None:
+    """Largest coefficient, if all are whole; None if they are not, or unknown."""
+    matrix = getattr(workload, "matrix", None)
+    if matrix is None and math.prod(workload.shape) <= 2**22:
+        matrix = workload.to_dense()
+    if isinstance(matrix, np.ndarray):
+        whole = bool((matrix == np.rint(matrix)).all())
+        return float(np.abs(matrix).max()) if whole else None
+    if isinstance(workload, MarginalsWorkload) and (workload.weights != 1).any():
+        return None
+    parts = by_attribute(workload)
+    return None if parts[0] is workload else 1.0

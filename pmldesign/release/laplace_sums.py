@@ -1,0 +1,116 @@
+r"""Quantiles of weighted sums of Laplace numbers, V = sum_j l_j eta_j.
+
+V has the characteristic function phi(t) = prod_j 1 / (1 + (l_j t)^2). The midpoint rule of step
+tau for
+
+    P(|V| <= h) = 2/pi * integral over t > 0 of sin(h t) phi(t) / t dt
+
+is off by at most P(|V| > 2 pi / tau - h) (the sum is a square wave). With tau = pi / (q h) the
+terms come in blocks of q with alternating signs, and Euler's summation ends the series.
+
+A long row keeps its largest weights. The others, all small, count as equal ones with the same sums
+of squares and of fourth powers: the law has the same variance and kurtosis, and what differs is of
+the order of the sixth powers.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import comb, ndtri
+
+from pmldesign_solvers.operators.operator import Array
+
+BLOCKS, AVERAGED = 14, 12
+"""Blocks that are added, and partial sums that Euler's summation averages: 1e-10 in the tests."""
+FAR = 24.0
+"""Standard deviations from which the midpoint rule may be wrong: e^-33 of a Laplace number."""
+STEPS = 7
+"""Of the secant method for the half-width; four are enough for 1e-9."""
+KEPT = 32
+"""Weights of a long row that count by themselves."""
+CONDENSED = 1e-4
+"""Added to half-widths of long rows, relative: in the tests they are off by 2e-5 at most."""
+
+
+def laplace_half_widths(rows: Array, miss: float, counts: Array | None = None) -> Array:
+    """The h with P(|V| > h) = miss for V = sum_j rows_ij times Laplace(1), shape (m,).
+
+    Args:
+        rows: shape (m, r), non-negative.
+        miss: in (0, 1).
+        counts: how often each weight occurs, shape (m, r); None for once.
+    """
+    times = np.ones_like(rows) if counts is None else counts
+    spreads = np.sqrt(2 * (times * rows**2).sum(axis=1))
+    result = np.zeros(len(rows))
+    noisy = np.flatnonzero(spreads > 0)
+    scaled = rows[noisy] / spreads[noisy, None]
+    order = np.argsort(-scaled, axis=1, kind="stable")
+    kinds = [np.take_along_axis(part, order, axis=1) for part in (scaled.round(12), times[noisy])]
+    stacked = np.hstack(kinds) if counts is not None else kinds[0]
+    distinct, back = np.unique(stacked, axis=0, return_inverse=True)
+    if len(distinct):
+        values = distinct[:, : rows.shape[1]]
+        used = values.any(axis=0)
+        often = distinct[:, rows.shape[1] :][:, used] if counts is not None else None
+        result[noisy] = _quantiles(values[:, used], often, miss)[back.ravel()] * spreads[noisy]
+    return result
+
+
+def condensed_half_widths(rows: Array, miss: float) -> Array:
+    """As `laplace_half_widths` for long rows, a little wider."""
+    values = -np.partition(-rows, KEPT - 1, axis=1)[:, :KEPT]
+    kept = [(values**power).sum(axis=1) for power in (2, 4)]
+    squares, fourths = (
+        np.maximum((rows**power).sum(axis=1) - sums, 0.0)
+        for power, sums in zip((2, 4), kept, strict=True)
+    )
+    some = (fourths > 0) & (squares > 1e-14 * kept[0])
+    rest = np.sqrt(np.divide(fourths, squares, where=some, out=np.zeros_like(squares)))
+    often = np.divide(squares**2, fourths, where=some, out=np.zeros_like(squares))
+    counts = np.hstack([np.ones_like(values), often[:, None]])
+    widths = laplace_half_widths(np.hstack([values, rest[:, None]]), miss, counts)
+    return widths * (1 + CONDENSED)
+
+
+def moment_bound(spreads: Array, miss: float) -> Array:
+    """Upper bound on h from the variance of V alone."""
+    x = np.linspace(0.001, 0.999, 4000) * math.sqrt(2)
+    bounds = (math.log(2 / miss) - np.log1p(-(x**2) / 2)) / x
+    return np.asarray(spreads * bounds.min())
+
+
+def _quantiles(rows: Array, counts: Array | None, miss: float) -> Array:
+    """Half-widths where V has variance 1; secant steps on the logarithm of the tail."""
+    gaussian, single = float(-ndtri(miss / 2)), -math.log(miss) / math.sqrt(2)
+    low = np.full(len(rows), min(gaussian, single))
+    high = np.full(len(rows), max(gaussian, single, min(gaussian, single) * 1.01))
+    target = math.log(miss)
+    f_low, f_high = (np.log(_tail(rows, counts, h)) - target for h in (low, high))
+    for _ in range(STEPS):
+        slope = f_high - f_low
+        moving = np.abs(slope) > 1e-13
+        step = np.where(moving, f_high * (high - low) / np.where(moving, slope, 1.0), 0.0)
+        low, f_low = high, f_high
+        high = np.clip(high - step, low / 2, 2 * low)
+        f_high = np.log(_tail(rows, counts, high)) - target
+    return high
+
+
+def _tail(rows: Array, counts: Array | None, h: Array) -> Array:
+    """P(|V| > h) for V of variance 1, shape (m,), at least 1e-14."""
+    q = math.ceil((FAR / float(h.min()) + 1) / 2)
+    k = np.arange(q * (BLOCKS + AVERAGED)) + 0.5
+    t = np.multiply.outer(np.pi / (q * h), k)
+    product = np.ones_like(t)
+    with np.errstate(over="ignore"):  # an infinite product is a phi of 0
+        for j, column in enumerate(rows.T):
+            factor = 1 + (column[:, None] * t) ** 2
+            product *= factor if counts is None else factor ** counts[:, j, None]
+        terms = np.sin(np.pi * k / q) / (k * product)
+    partial = np.cumsum(terms.reshape(len(h), -1, q).sum(axis=2), axis=1)[:, BLOCKS - 1 :]
+    weights = comb(AVERAGED, np.arange(AVERAGED + 1)) / 2.0**AVERAGED
+    inside = (2 / np.pi) * (partial @ weights)
+    return np.asarray(np.maximum(1 - inside, 1e-14))

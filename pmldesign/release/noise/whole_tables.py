@@ -1,0 +1,114 @@
+r"""Strategies of tables as strategies of whole numbers; the tables are all that they need.
+
+    weighted      the tables by S, each multiplied by c_S = round(2^k theta_S)
+    residuals     the contrasts (1, ..., 1, -k, 0, ...) along every axis of T, each multiplied by
+                  c = round(2^k g), g the factor that makes it a row of R
+
+The rows are those of R, with units that differ by 2^-k. Cells that differ in all attributes are the
+farthest in weighted tables: of two such columns every entry differs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy.noise import Noise
+from pmldesign.release.noise.integers import Integers, contrasts, scaled
+from pmldesign.release.noise.lattice import Lattice
+from pmldesign.release.noise.rounding import multiples
+from pmldesign.strategies import MarginalsStrategy, WeightedTablesStrategy
+from pmldesign.workloads import MarginalsWorkload
+from pmldesign_solvers.operators import kronecker as mode_products
+
+Sets = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class TableCounts:
+    """The tables of people, where the histogram would be too large.
+
+    Attributes:
+        tables: for each set of attributes the counts, the last attribute fastest.
+        total: the number of records.
+    """
+
+    tables: list[Integers]
+    total: int
+
+
+def weighted_lattice(strategy: WeightedTablesStrategy, bits: int) -> Lattice:
+    """c_S times the table by S, for every S of the strategy."""
+    factors, units = multiples(strategy.weights, bits)
+    cells = MarginalsWorkload(strategy.sizes, strategy.subsets).marginal_cells
+    repeated = np.repeat(factors, cells)
+
+    def of_tables(tables: Sequence[Integers]) -> Integers:
+        return scaled(np.concatenate(tables), repeated)
+
+    numbers = [int(factor) for factor in factors]
+    wide = [
+        number
+        for number, subset in zip(numbers, strategy.subsets, strict=True)
+        if any(strategy.sizes[i] > 1 for i in subset)
+    ]
+    lengths = {
+        (Neighbours.ADD_REMOVE, Noise.LAPLACE): sum(numbers),
+        (Neighbours.ADD_REMOVE, Noise.GAUSSIAN): sum(number**2 for number in numbers),
+        (Neighbours.REPLACE, Noise.LAPLACE): 2 * sum(wide),
+        (Neighbours.REPLACE, Noise.GAUSSIAN): 2 * sum(number**2 for number in wide),
+    }
+    return Lattice(
+        strategy,
+        strategy,
+        np.repeat(units, cells),
+        lambda x: of_tables(table_counts(strategy.sizes, strategy.subsets, x)),
+        sizes=strategy.sizes,
+        subsets=strategy.subsets,
+        of_tables=of_tables,
+        lengths=lengths,
+    )
+
+
+def residual_lattice(strategy: MarginalsStrategy, bits: int) -> Lattice:
+    """Multiples of the contrasts of the table by T, for every residual T of the strategy."""
+    roots = []
+    for residual, precision in zip(strategy.residuals, strategy.precisions, strict=True):
+        k = [np.arange(1.0, strategy.sizes[i]) for i in residual]
+        lengths = [np.sqrt(len(steps) + 1) / np.sqrt(steps * (steps + 1)) for steps in k]
+        roots.append(math.sqrt(precision) * mode_products.outer(lengths))
+    factors, units = multiples(np.concatenate(roots), bits)
+
+    def of_tables(tables: Sequence[Integers]) -> Integers:
+        parts = []
+        for residual, table in zip(strategy.residuals, tables, strict=True):
+            shape = [strategy.sizes[i] for i in residual]
+            parts.append(mode_products.apply([contrasts] * len(shape), shape, table))
+        return scaled(np.concatenate(parts), factors)
+
+    return Lattice(
+        strategy,
+        strategy,
+        units,
+        lambda x: of_tables(table_counts(strategy.sizes, strategy.residuals, x)),
+        sizes=strategy.sizes,
+        subsets=strategy.residuals,
+        of_tables=of_tables,
+    )
+
+
+def table_counts(sizes: Sequence[int], subsets: Sets, x: Integers) -> list[Integers]:
+    """The tables of a histogram of fewer than 2^53 people, whose sums are exact."""
+    tables = MarginalsWorkload(sizes, subsets)
+    counts = tables.split(tables.matvec(x.astype(np.float64)))
+    return [np.rint(table).astype(np.int64) for table in counts]
+
+
+def table_of_ones(sizes: Sequence[int], subset: Sequence[int]) -> Integers:
+    """The table of a histogram of ones, whose numbers may have any number of digits."""
+    cells = math.prod(sizes[i] for i in subset)
+    return np.full(cells, math.prod(sizes) // cells, dtype=object)
