@@ -18,6 +18,12 @@ LARGEST_EXPONENT = 1e100
 """Largest finite p: its logarithmic Gamma function and powers stay in the range of float64."""
 
 
+def doubles(array: Any) -> Array:
+    """A float64 copy of numbers of any type: inf where they are too large, without a warning."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.array(array, dtype=np.float64, order="C")
+
+
 def finite_matrix(name: str, value: Any) -> Array:
     """`value` as a finite float64 matrix; a single row may be given as a vector.
 
@@ -31,7 +37,7 @@ def finite_matrix(name: str, value: Any) -> Array:
         array = array[None, :]
     if array.ndim != 2 or array.size == 0:
         raise InvalidInputError(f"{name} must be a non-empty matrix, got shape {array.shape}")
-    matrix = array.astype(np.float64)
+    matrix = doubles(array)
     if not np.isfinite(matrix).all():
         row, column = np.argwhere(~np.isfinite(matrix))[0]
         raise InvalidInputError(

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pmldesign.arguments import doubles
 from pmldesign.errors import InvalidInputError
 from pmldesign_solvers.operators.operator import Array, Indices
 
@@ -196,7 +197,7 @@ def _probabilities(name: str, values: ArrayLike, *, dimensions: int) -> Array:
         raise InvalidInputError(f"{name} must have rows of one length") from None
     if given.dtype.kind not in "biuf":
         raise InvalidInputError(f"{name} must hold real numbers, got {given.dtype}")
-    array = given.astype(np.float64)
+    array = doubles(given)
     if array.ndim != dimensions or array.size == 0:
         raise InvalidInputError(
             f"{name} must be a non-empty array with {dimensions} axes, got shape {array.shape}"

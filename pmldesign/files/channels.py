@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pmldesign.arguments import doubles
 from pmldesign.envelope import Channel, parse_channel
 from pmldesign.envelope.mechanisms import is_channel_name
 from pmldesign.errors import InvalidInputError
@@ -80,4 +81,4 @@ def _dense(matrix: Any, _name: str) -> Array:
         raise InvalidInputError(
             f"a matrix of real numbers is needed, got {dense.dtype} of shape {dense.shape}"
         )
-    return np.atleast_2d(dense).astype(np.float64)
+    return doubles(np.atleast_2d(dense))

@@ -43,8 +43,9 @@ class SparseWorkload(Workload):
                 matrix.check_format(full_check=True)
             except ValueError as error:
                 raise InvalidInputError(f"the sparse workload is inconsistent: {error}") from None
-        kept = sparse.csr_array(matrix, dtype=np.float64, copy=True)
-        kept.sum_duplicates()
+        with np.errstate(over="ignore", invalid="ignore"):  # what float64 lacks is refused below
+            kept = sparse.csr_array(matrix, dtype=np.float64, copy=True)
+            kept.sum_duplicates()
         kept.eliminate_zeros()
         self.matrix: Any = kept
         self.name = name

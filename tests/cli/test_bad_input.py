@@ -267,6 +267,8 @@ def test_alpha_files(refused, no_solve, tmp_path):
     refused(*start, "three.csv", code=INPUT, says="each of the k = 4 cells, got 3")
     refused(*start, "much.csv", code=INPUT, says="sum of at most 1")
     refused(*start, "missing.csv", code=FILE, says="No such file")
+    np.save(tmp_path / "long.npy", np.full((2, 3), np.longdouble(10) ** 400))  # beyond a double
+    refused(*start, "long.npy", code=INPUT, says="one row or one column")
     refused(*start, "three.csv", "--alpha", "0.1", code=INPUT, says="not both")
 
 

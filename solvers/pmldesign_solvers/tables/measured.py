@@ -1,9 +1,13 @@
 r"""What a strategy with a free vector measures of one ordered attribute.
 
 X0 = Y^T Y (`free_vector`), in an orthonormal basis whose first directions are the features f of the
-cells: those in which the total and the rest of the attribute are asked for together. With the
-inverse (v, Psi) of 1^T above Y, d = Psi^T G v and D = Psi^T G Psi, they are (t + D)^-1 d, D d,
-D^-1 d, D^2 d, ... in turn.
+cells: those in which the total and the rest of the attribute are asked for together. With
+X = C C^T, z = C^-1 1 / tau^(1/2) and an orthonormal Q whose columns are orthogonal to z,
+
+    Y = (1 - 1/tau)^(-1/2) Q^T C^T,    Psi = (1 - 1/tau)^(1/2) C^-T Q,    v = C^-T z / tau^(1/2),
+
+(v, Psi) the inverse of 1^T above Y. With d = Psi^T G v and D = Psi^T G Psi the features are
+(t + D)^-1 d, D d, D^-1 d, D^2 d, ... in turn.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pmldesign_solvers.operators.operator import TINY, Array
+from pmldesign_solvers.operators.operator import EPS, TINY, Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,37 +43,53 @@ def measured(x: Array, grams: Sequence[Array], shares: Sequence[float], features
         shares: how much each factor counts in the choice of the features.
         features: their number.
     """
+    v, rows, psi = _bases(x)
+    if features:
+        gram = np.asarray(sum(share * g for share, g in zip(shares, grams, strict=True)))
+        turn = _directions(gram, v, psi, features)
+        rows, psi = turn.T @ rows, psi @ turn
+    length = math.sqrt(float(np.einsum("ij,ij->j", rows, rows).max()))
+    return Measured(rows / length, np.column_stack([v, psi * length]))
+
+
+def _bases(x: Array) -> tuple[Array, Array, Array]:
+    """v, Y and Psi, by a reflection that takes z to the first axis."""
+    from scipy.linalg import solve_triangular
+
     n = len(x)
-    inverse = np.linalg.inv(x)
-    tau = float(inverse.sum())
-    values, vectors = np.linalg.eigh((x - 1 / tau) / (1 - 1 / tau))
-    rows = (vectors[:, 1:] * np.sqrt(values[1:])).T
-    basis = np.linalg.inv(np.vstack([np.ones(n), rows]))
-    gram = sum(share * g for share, g in zip(shares, grams, strict=True))
-    square = basis.T @ gram @ basis
-    turn = _directions(square, features)
-    rows = turn.T @ rows
-    rows /= math.sqrt(float(np.einsum("ij,ij->j", rows, rows).max()))
-    return Measured(rows, np.linalg.inv(np.vstack([np.ones(n), rows])))
+    left = np.asarray(np.linalg.cholesky(x))
+    inverse = solve_triangular(left, np.eye(n), lower=True)
+    z = inverse.sum(axis=1)
+    tau = float(z @ z)
+    z /= math.sqrt(tau)
+    v = np.asarray(inverse.T @ (z / math.sqrt(tau)))
+    z[0] += math.copysign(1.0, z[0])
+    z /= np.linalg.norm(z)
+    rest = math.sqrt(1 - 1 / tau)
+    rows = np.asarray((left - np.outer(left @ (2 * z), z))[:, 1:].T / rest)
+    psi = (inverse.T - np.outer(inverse.T @ (2 * z), z))[:, 1:] * rest
+    return v, rows, np.asarray(psi)
 
 
-def _directions(square: Array, features: int) -> Array:
+def _directions(gram: Array, v: Array, psi: Array, features: int) -> Array:
     """An orthonormal basis of what Y measures, the directions of the features first."""
-    t, d, inner = float(square[0, 0]), square[1:, 0], square[1:, 1:]
-    values, vectors = np.linalg.eigh(inner)
-    coordinates = vectors.T @ d
-    up, down = coordinates, coordinates / values
-    columns = []
-    for number in range(features):
-        x = coordinates / (t + values)
-        if number:
-            x = up = _scaled(up * values)
-        if number and number % 2 == 0:
-            x = down
-            down = _scaled(down / values)
-        columns.append(vectors @ x)
-    start = np.array(columns).T if columns else np.zeros((len(d), 0))
-    return np.linalg.qr(np.column_stack([start, np.eye(len(d))]))[0][:, : len(d)]
+    image = gram @ v
+    t, d, inner = float(v @ image), psi.T @ image, psi.T @ (gram @ psi)
+    least = EPS * float(np.trace(inner))
+    columns = [_scaled(_solved(inner, t + least, d))]
+    up = down = d
+    for number in range(1, features):
+        if number % 2:
+            up = _scaled(inner @ up)
+        else:
+            down = _scaled(_solved(inner, least, down))
+        columns.append(up if number % 2 else down)
+    return np.linalg.qr(np.array(columns).T, mode="complete")[0]
+
+
+def _solved(matrix: Array, shift: float, x: Array) -> Array:
+    """(matrix + shift)^-1 x."""
+    return np.asarray(np.linalg.solve(matrix + shift * np.eye(len(x)), x))
 
 
 def _scaled(x: Array) -> Array:

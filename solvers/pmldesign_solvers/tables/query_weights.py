@@ -62,7 +62,9 @@ class Question:
         return len(set(self.attribute)) == len(self.attribute)
 
 
-def weighted(question: Question, p: float) -> tuple[Tables, Array]:
+def weighted(
+    question: Question, p: float, *, watch: free_vector.Watch | None = None
+) -> tuple[Tables, Array]:
     """The problem at p = 2 with the best weights of queries, and u_T."""
     ones = np.ones(len(question.tables))
     if p == 2:
@@ -85,6 +87,8 @@ def weighted(question: Question, p: float) -> tuple[Tables, Array]:
                 queries[k] = _moved(u * slopes, p)
         problem = _problem(question, queries, tables)
         point = search.send(problem)
+        if watch is not None and not watch.search(point):
+            break
     return problem, tables
 
 

@@ -18,10 +18,11 @@ import numpy as np
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.norm.bounds_loop import Stages
 from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
-from pmldesign_solvers.norm.solution import Outcome
+from pmldesign_solvers.norm.solution import Outcome, Status, Step
 from pmldesign_solvers.operators.operator import EPS, Array
 from pmldesign_solvers.tables import couplings, free_vector, sectors, variances
 from pmldesign_solvers.tables.couplings import Coupled
+from pmldesign_solvers.tables.free_vector import FreeVector, Watch
 from pmldesign_solvers.tables.lower import dual_weights
 from pmldesign_solvers.tables.problem import Tables
 from pmldesign_solvers.tables.query_weights import Question, weighted
@@ -57,15 +58,31 @@ class TablesSolution(Outcome):
 
 
 @dataclass(slots=True)
-class _Best(Stages[Coupled]):
+class _Best(Stages[Coupled], Watch):
     """The best of either side so far, and the weights of the lower bound."""
 
     cells: dict[int, Array] = field(default_factory=dict)
+    stopped: bool = False
 
     def below(self, value: float, cells: dict[int, Array]) -> None:
         """A lower bound and its weights."""
         if value > self.lower:
             self.lower, self.cells = value, cells
+
+    def search(self, point: FreeVector) -> bool:
+        """Count a step of the first search and show its value; whether to go on."""
+        goes_on = self.proceed()
+        if self.options.callback is not None:
+            self.options.callback(Step(self.steps, 0.0, point.value.total, self.seconds))
+        return goes_on
+
+    def interrupted(self) -> None:
+        """Ctrl-C in the first search: the strategy that it has reached is the last."""
+        self.stopped = True
+
+    def limit(self) -> Status | None:
+        """What has been used up, or Ctrl-C."""
+        return Status.INTERRUPTED if self.stopped else Stages.limit(self)
 
 
 def solve(
@@ -82,13 +99,14 @@ def solve(
         p: in [2, inf].
         coupled: whether the strategy may have couplings.
         options: when to stop; the steps are those of all searches together. A first strategy is
-            always found; the callback is called with the bounds so far.
+            always found; the callback is called with the bounds so far, in
+            the first search with the value of its strategy.
 
     Raises:
         ValueError: too many sets of attributes.
     """
     best = _Best(options)
-    work = _Work(question, p, total=coupled)
+    work = _Work(question, p, best, total=coupled)
     strategy, status = best.run(_stages(best, work, coupled=coupled))
     weights = [best.cells[i] for i in sorted(best.cells)]
     return TablesSolution(
@@ -106,17 +124,18 @@ def solve(
 
 def _stages(best: _Best, work: _Work, *, coupled: bool) -> Iterator[None]:
     """Better and better bounds, the cheap ones first."""
-    point = work.point
-    cells = point.cells
+    cells = work.point.cells
     best.above(*work.coupled(dict.fromkeys(cells, 0), best))
+    point = work.weights(cells)
     bound = work.bound(0)
-    best.below(work.certified(bound, cells), cells)
+    best.below(bound.certified(point), cells)
     yield
     if not cells:
         return
-    cells = dual_weights.improve(bound, cells, steps=BOUND_STEPS, proceed=best.proceed)
-    best.below(work.certified(bound, cells), cells)
-    yield
+    if work.small:
+        point = work.improved(bound, point, best)
+        best.below(bound.certified(point), point.cells)
+        yield
     last: dict[int, int] = {}
     for features, searched, certified in STAGES:
         count = work.affordable(features, SEARCHED)
@@ -126,23 +145,31 @@ def _stages(best: _Best, work: _Work, *, coupled: bool) -> Iterator[None]:
             yield
         searching = work.affordable(searched, SEARCHED)
         if any(searching.values()):
-            bound = work.bound(searching)
-            cells = dual_weights.improve(bound, cells, steps=BOUND_STEPS, proceed=best.proceed)
+            if work.small:
+                point = work.improved(work.bound(searching), point, best)
             for number in range(searched, certified + 1):
                 final = work.affordable(number, EVALUATED)
-                best.below(work.certified(work.bound(final), cells), cells)
+                best.below(work.bound(final).certified(point), point.cells)
                 yield
 
 
 class _Work:
     """The problem with weights of queries, and its parts that are computed once."""
 
-    def __init__(self, question: Question, p: float, *, total: bool) -> None:
+    def __init__(self, question: Question, p: float, best: _Best, *, total: bool) -> None:
         self.question, self.p = question, p
-        self.problem, self.table_weights = weighted(question, p)
-        self.point = free_vector.best(self.problem)
-        self.start = self.point if total else free_vector.best(self.problem, total=False)
+        self.problem, self.table_weights = weighted(question, p, watch=best)
+        self.point = self.start = free_vector.best(self.problem, watch=best)
+        if not total:
+            self.start = free_vector.best(self.problem, total=False, watch=best)
         self._batches = sectors.batches(self.problem, *self.problem.plain_numbers())
+
+    @property
+    def small(self) -> bool:
+        """Whether the weights of cells can be searched over, an eigh of each factor a step."""
+        factors = self.problem.factors
+        cubes = sum(self.problem.sizes[i] ** 3 * len(factors[i]) for i in self.problem.ordered)
+        return cubes <= SEARCHED
 
     def affordable(self, wanted: int, limit: float) -> dict[int, int]:
         """Up to so many directions of each attribute, as many as the work allows."""
@@ -160,9 +187,16 @@ class _Work:
         dims = {i: count + 1 for i, count in directions.items()}
         return dual_weights.SectorBound(self.problem, dims)
 
-    def certified(self, bound: dual_weights.SectorBound, cells: Mapping[int, Array]) -> float:
-        """The lower bound, rounded down."""
-        return bound.certified(cells)
+    def weights(self, cells: dict[int, Array]) -> dual_weights.Point:
+        """Weights of the cells, with what their lower bounds need."""
+        return dual_weights.Point.of(self.problem, cells)
+
+    def improved(
+        self, bound: dual_weights.SectorBound, point: dual_weights.Point, best: _Best
+    ) -> dual_weights.Point:
+        """Weights with a better bound."""
+        cells = dual_weights.improve(bound, point, steps=BOUND_STEPS, proceed=best.proceed)
+        return self.weights(cells)
 
     def coupled(self, features: dict[int, int], best: _Best) -> tuple[float, Coupled]:
         """The best strategy with these features, and its certified value."""

@@ -14,8 +14,9 @@ from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.norm.solve import solve_norm
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.tables import free_vector
-from pmldesign_solvers.tables.lower.dual_weights import SectorBound, improve
+from pmldesign_solvers.tables.lower.dual_weights import Point, SectorBound, improve
 from pmldesign_solvers.tables.lower.replace import lower_bound
+from pmldesign_solvers.tables.measured import measured
 from pmldesign_solvers.tables.query_weights import Question, weighted
 from pmldesign_solvers.tables.solve import solve
 
@@ -200,10 +201,11 @@ def test_with_all_directions_the_lower_bound_is_the_nuclear_norm(seed):
     )
     problem, _ = weighted(question, 2)
     cells = {0: rng.dirichlet(np.ones(4)), 2: rng.dirichlet(np.ones(3))}
+    point = Point.of(problem, cells)
     w = reduce(np.kron, [cells[0], np.full(3, 1 / 3), cells[2]])
     exact = np.linalg.svd(written_out(question) * np.sqrt(w), compute_uv=False).sum()
     bounds = [
-        SectorBound(problem, {0: min(d, 4), 2: min(d, 3)}).certified(cells) for d in (1, 2, 3, 4)
+        SectorBound(problem, {0: min(d, 4), 2: min(d, 3)}).certified(point) for d in (1, 2, 3, 4)
     ]
     assert bounds[-1] == pytest.approx(exact, rel=1e-7)
     assert max(bounds) <= exact
@@ -214,10 +216,10 @@ def test_directions_that_vanish_leave_the_lower_bound_one():
     """Both queries on either cell alike: at equal weights N r is a multiple of r."""
     question = ask([2, np.array([[1.0, 0], [1, 1], [0, 1]])], [(), (0,), (0, 1), (1,)])
     problem, _ = weighted(question, 2)
-    cells = {1: np.full(2, 0.5)}
+    point = Point.of(problem, {1: np.full(2, 0.5)})
     exact = np.linalg.svd(written_out(question) / 2, compute_uv=False).sum()
     for d in (1, 2):
-        assert SectorBound(problem, {1: d}).certified(cells) == pytest.approx(exact, rel=1e-8)
+        assert SectorBound(problem, {1: d}).certified(point) == pytest.approx(exact, rel=1e-8)
 
 
 def test_slopes_of_the_lower_bound():
@@ -226,11 +228,12 @@ def test_slopes_of_the_lower_bound():
     problem, _ = weighted(question, 2)
     bound = SectorBound(problem, {0: 3, 2: 2})
     cells = {0: rng.dirichlet(np.full(6, 5)), 2: rng.dirichlet(np.full(4, 5))}
-    start = bound.certified(cells)
-    better = improve(bound, cells, steps=60)
+    point = Point.of(problem, cells)
+    start = bound.certified(point)
+    better = Point.of(problem, improve(bound, point, steps=60))
     assert bound.certified(better) > start
     _, slopes = bound.slope(bound.frames(better))
-    assert max(np.abs(s * np.sqrt(better[i])).max() for i, s in slopes.items()) < 3e-3 * start
+    assert max(np.abs(s * better.r[i]).max() for i, s in slopes.items()) < 3e-3 * start
 
 
 def test_order_of_attributes_and_scale_do_not_matter():
@@ -260,15 +263,17 @@ def test_limits():
     ]:
         found = solve(FOUR, 2, options=SolverOptions(**limits))
         assert found.status is status
+        assert found.steps == 1
         assert 0 < found.certificate.lower <= found.certificate.upper
 
 
-def test_interrupted_from_the_callback():
+@pytest.mark.parametrize("last", [2, 14])
+def test_interrupted_from_the_callback(last):
     seen = []
 
     def interrupt(step):
         seen.append(step)
-        if len(seen) == 2:
+        if len(seen) == last:
             raise KeyboardInterrupt
 
     found = solve(FOUR, 2, options=SolverOptions(callback=interrupt))
@@ -284,3 +289,25 @@ def test_lower_bound_under_replace(p):
     matrix = DenseOperator(written_out(question))
     exact = solve_norm(matrix, p, kind="pairs", options=SolverOptions(rel_gap=1e-3)).certificate
     assert 0 < lower <= exact.upper
+
+
+@pytest.mark.parametrize("features", [0, 1, 3])
+def test_what_is_measured_and_its_inverse(features):
+    """Y^T Y is X0, and the features come first where both the total and the rest are asked for."""
+    rng = np.random.default_rng(features)
+    root = rng.normal(size=(7, 6))
+    x = root.T @ root
+    x /= np.sqrt(np.outer(x.diagonal(), x.diagonal()))
+    gram = prefix(6).T @ prefix(6)
+    found = measured(x, [gram], [1.0], features)
+    inverse = np.linalg.inv(x)
+    tau = inverse.sum()
+    np.testing.assert_allclose(found.rows.T @ found.rows, (x - 1 / tau) / (1 - 1 / tau), atol=1e-12)
+    stacked = np.vstack([np.ones(6), found.rows])
+    np.testing.assert_allclose(stacked @ found.inverse, np.eye(6), atol=1e-11)
+    v, psi = found.inverse[:, 0], found.inverse[:, 1:]
+    np.testing.assert_allclose(v, inverse.sum(axis=0) / tau, rtol=1e-10)
+    if features:
+        d, inner = psi.T @ gram @ v, psi.T @ gram @ psi
+        first = np.linalg.solve(inner + v @ gram @ v * np.eye(5), d)
+        assert np.abs(first[1:]).max() < 1e-9 * abs(first[0])

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -31,27 +32,48 @@ from pmldesign_solvers.certificate.cells import sum_of_roots
 from pmldesign_solvers.operators.operator import EPS, Array
 from pmldesign_solvers.tables import sectors
 from pmldesign_solvers.tables.descent import descend
-from pmldesign_solvers.tables.lower.frames import SMALLEST, Frame, frame, slope_by_r
+from pmldesign_solvers.tables.lower.frames import SMALLEST, Frame, Root, frame, root_of, slope_by_r
 from pmldesign_solvers.tables.problem import Tables
 from pmldesign_solvers.tables.products import Products
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Point:
+    """Weights of cells.
+
+    Attributes:
+        cells: w of each ordered attribute.
+        r: w^(1/2), of norm at most 1.
+        roots: N_k of its factors.
+    """
+
+    cells: dict[int, Array]
+    r: dict[int, Array]
+    roots: dict[int, list[Root]]
+
+    @classmethod
+    def of(cls, problem: Tables, cells: dict[int, Array]) -> Point:
+        """A decomposition for each factor."""
+        r = {i: _unit(w) for i, w in cells.items()}
+        return cls(cells, r, {i: [root_of(g, r[i]) for g in _grams(problem, i)] for i in r})
 
 
 class SectorBound:
     """The lower bound for some numbers d_i of kept directions."""
 
     def __init__(self, problem: Tables, dims: Mapping[int, int]) -> None:
-        self._problem, self.dims = problem, dims
+        self.problem, self.dims = problem, dims
         h, t = problem.plain_numbers()
         self._spaces = sectors.spaces(problem, dims, sectors.batches(problem, h, t))
         self._plain = np.sqrt(h) + np.sqrt(t)  # tr N_k of plain factors
 
-    def frames(self, cells: Mapping[int, Array]) -> dict[int, Frame]:
-        """Those of weights w of the cells of each ordered attribute."""
-        return {i: frame(self.grams(i), np.sqrt(w), self.dims[i]) for i, w in cells.items()}
+    def frames(self, point: Point) -> dict[int, Frame]:
+        """With directions of their own for each ordered attribute."""
+        return {i: frame(point.roots[i], r, self.dims[i]) for i, r in point.r.items()}
 
-    def certified(self, cells: Mapping[int, Array]) -> float:
+    def certified(self, point: Point) -> float:
         """The bound, rounded down."""
-        frames = {i: frame(self.grams(i), _unit(w), self.dims[i]) for i, w in cells.items()}
+        frames = self.frames(point)
         matrices, rest = self._numbers(frames)
         products = Products()
         total, count = 0.0, 0
@@ -65,7 +87,7 @@ class SectorBound:
         return self._lowered(total * (1 - sectors.ALIKE - (count + 100) * EPS), frames)
 
     def _lowered(self, total: float, frames: Mapping[int, Frame]) -> float:
-        problem, traces, off = self._problem, self._plain.copy(), np.zeros(len(self._plain))
+        problem, traces, off = self.problem, self._plain.copy(), np.zeros(len(self._plain))
         for i, one in frames.items():
             for k, root in zip(problem.factors[i], one.roots, strict=True):
                 traces[k], off[k] = float(root.values.sum()), root.off
@@ -95,23 +117,25 @@ class SectorBound:
         found = {}
         for i, one in frames.items():
             found[i] = np.zeros(len(one.r))
-            for number, k in enumerate(self._problem.factors[i]):
+            for number, k in enumerate(self.problem.factors[i]):
                 by_trace = 2 * math.sqrt(rest[k]) * by_rest[k]
-                found[i] += slope_by_r(one, number, self.grams(i)[number], by_matrix[k], by_trace)
+                gram = np.asarray(self.problem.grams[k])
+                found[i] += slope_by_r(one, number, gram, by_matrix[k], by_trace)
             found[i] -= one.r * (one.r @ found[i])
         return total, found
 
     def _numbers(self, frames: Mapping[int, Frame]) -> tuple[list[Array], Array]:
-        matrices = [np.ones((1, 1))] * len(self._problem.grams)
+        matrices = [np.ones((1, 1))] * len(self.problem.grams)
         rest = np.full(len(matrices), SMALLEST)
         for i, one in frames.items():
-            for k, inner, left in zip(self._problem.factors[i], one.inner, one.rest, strict=True):
+            for k, inner, left in zip(self.problem.factors[i], one.inner, one.rest, strict=True):
                 matrices[k], rest[k] = inner @ inner, max(left**2, SMALLEST)
         return matrices, rest
 
-    def grams(self, attribute: int) -> list[Array]:
-        """Those of its factors."""
-        return [np.asarray(self._problem.grams[k]) for k in self._problem.factors[attribute]]
+
+def _grams(problem: Tables, attribute: int) -> list[Array]:
+    """Those of its factors."""
+    return [np.asarray(problem.grams[k]) for k in problem.factors[attribute]]
 
 
 def _unit(w: Array) -> Array:
@@ -122,15 +146,16 @@ def _unit(w: Array) -> Array:
 
 def improve(
     bound: SectorBound,
-    cells: Mapping[int, Array],
+    point: Point,
     *,
     steps: int,
     proceed: Callable[[], bool] = lambda: True,
 ) -> dict[int, Array]:
     """Better weights w, on their logarithms; `proceed` as in `descend`."""
+    cells = point.cells
     order = list(cells)
     cuts = np.cumsum([len(cells[i]) for i in order])[:-1]
-    kept = {i: one.columns[:, 1:] for i, one in bound.frames(cells).items()}
+    kept = {i: one.columns[:, 1:] for i, one in bound.frames(point).items()}
 
     def roots(z: Array) -> dict[int, Array]:
         found = {}
@@ -141,7 +166,15 @@ def improve(
 
     def minus_log(z: Array) -> tuple[float, Array]:
         r = roots(z)
-        frames = {i: frame(bound.grams(i), r[i], bound.dims[i], kept[i]) for i in order}
+        frames = {
+            i: frame(
+                [root_of(gram, r[i]) for gram in _grams(bound.problem, i)],
+                r[i],
+                bound.dims[i],
+                kept[i],
+            )
+            for i in order
+        }
         total, slopes = bound.slope(frames)
         slope = np.concatenate([slopes[i] * r[i] / 2 for i in order])
         return -math.log(total), -slope / total

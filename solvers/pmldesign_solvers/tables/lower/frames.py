@@ -24,8 +24,17 @@ class Root:
 
     values: Array
     vectors: Array
-    matrix: Array
     off: float
+
+    @property
+    def matrix(self) -> Array:
+        """N itself."""
+        return (self.vectors * self.values) @ self.vectors.T
+
+    def times(self, x: Array) -> Array:
+        """N x."""
+        image = self.vectors.T @ x
+        return np.asarray(self.vectors @ (self.values * image.T).T)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,24 +50,23 @@ class Frame:
     """
 
     r: Array
-    roots: list[Root]
+    roots: Sequence[Root]
     columns: Array
     inner: list[Array]
     rest: list[float]
 
 
-def frame(grams: Sequence[Array], r: Array, size: int, directions: Array | None = None) -> Frame:
+def frame(roots: Sequence[Root], r: Array, size: int, directions: Array | None = None) -> Frame:
     """The kept directions of an attribute.
 
     Args:
-        grams: G_k of its factors.
+        roots: N_k of its factors (`root_of`).
         r: w^(1/2), norm 1.
         size: d.
         directions: what to keep beside r, shape (n, d - 1); None for N r, N^-1 r, N^2 r, ...
     """
-    roots = [_root(gram, r) for gram in grams]
     columns = _complete(r, _krylov(roots, r, size) if directions is None else directions)
-    inner = [columns.T @ root.matrix @ columns for root in roots]
+    inner = [columns.T @ root.times(columns) for root in roots]
     rest = [
         max(float(root.values.sum() - np.trace(own)), 0.0) if columns.shape[1] < len(r) else 0.0
         for root, own in zip(roots, inner, strict=True)
@@ -66,21 +74,25 @@ def frame(grams: Sequence[Array], r: Array, size: int, directions: Array | None 
     return Frame(r, roots, columns, inner, rest)
 
 
-def _root(gram: Array, r: Array) -> Root:
+def root_of(gram: Array, r: Array) -> Root:
+    """N of a factor with weights r^2."""
     n = len(r)
     squares, vectors = np.linalg.eigh(r[:, None] * gram * r)
     kept = squares > KEPT * squares[-1]
     values = np.where(kept, np.sqrt(np.maximum(squares, 0.0)), 0.0)
     off = (2 * n + 16) * EPS * float(np.abs(squares).sum()) / float(squares[kept][0])
-    return Root(values, vectors, (vectors * values) @ vectors.T, off)
+    return Root(values, vectors, off)
 
 
 def _krylov(roots: Sequence[Root], r: Array, size: int) -> Array:
     """Directions N r, N^-1 r, N^2 r ... in turn, N the sum of the factors' matrices."""
     if size == 1:
         return np.zeros((len(r), 0))
-    values, vectors = np.linalg.eigh(np.sum([root.matrix for root in roots], axis=0))
-    inverse = np.where(values > KEPT * values[-1], 1 / np.maximum(values, SMALLEST), 0.0)
+    if len(roots) == 1:
+        values, vectors = roots[0].values, roots[0].vectors
+    else:
+        values, vectors = np.linalg.eigh(np.sum([root.matrix for root in roots], axis=0))
+    inverse = np.where(values > KEPT * values.max(), 1 / np.maximum(values, SMALLEST), 0.0)
     columns = [r]
     up = down = vectors.T @ r
     for number in range(size - 1):
@@ -124,5 +136,5 @@ def slope_by_r(one: Frame, number: int, gram: Array, by_square: Array, by_rest: 
     slope = 2 * ((z * gram) @ one.r)
     moved = by_inner @ inner
     slope += 2 * columns[:, 1:] @ (moved[0, 1:] - moved[1:, 0])
-    y = root.matrix @ (columns @ by_inner[:, 0])
+    y = root.times(columns @ by_inner[:, 0])
     return np.asarray(slope + 2 * (y - columns @ (columns.T @ y)))
