@@ -236,7 +236,11 @@ class Strategy(Displayed):
 
     def normalised(self) -> Strategy:
         """The same strategy scaled to sensitivity 1."""
-        return Strategy(self.name, self.matrix / self.sensitivity)
+        return self.scaled(1.0 / self.sensitivity)
+
+    def scaled(self, factor: float) -> Strategy:
+        """R times a positive number."""
+        return Strategy(self.name, self.matrix * factor)
 
     def streaming(self) -> Strategy:
         """The lower-triangular strategy, n x n with positive diagonal, of the same Gram matrix.

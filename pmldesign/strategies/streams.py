@@ -24,7 +24,7 @@ from pmldesign.workloads.running import stream_problem
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.streams.certificate import longest_column, variance_norm, variances
 from pmldesign_solvers.streams.chain import RunningSums
-from pmldesign_solvers.streams.factor import Factor, factor
+from pmldesign_solvers.streams.factor import Factor, factor, generators
 from pmldesign_solvers.streams.nodes import Nodes
 
 
@@ -67,6 +67,11 @@ class StreamStrategy(Strategy):
     def shape(self) -> tuple[int, int]:
         """Number of measurements and of cells, which are equal."""
         return self.sums.cells, self.sums.cells
+
+    @cached_property
+    def generators(self) -> tuple[Array, Array]:
+        """c_k Y_k(i) and lambda_k(i), both of shape (n, K): X_ij is the sum of their products."""
+        return generators(self.sums, self.u, self.w, self.nodes)
 
     @cached_property
     def factor(self) -> Factor:
@@ -186,10 +191,12 @@ class StreamStrategy(Strategy):
 
     def normalised(self) -> StreamStrategy:
         """The same strategy scaled to sensitivity 1."""
-        weights = self.nodes.weights / self.sensitivity**2
-        return StreamStrategy(
-            self.name, self.sums, self.u, self.w, Nodes(self.nodes.poles, weights)
-        )
+        return self.scaled(1.0 / self.sensitivity)
+
+    def scaled(self, factor: float) -> StreamStrategy:
+        """C times a positive number."""
+        nodes = Nodes(self.nodes.poles, self.nodes.weights * factor**2)
+        return StreamStrategy(self.name, self.sums, self.u, self.w, nodes)
 
     def streaming(self) -> Strategy:
         """The strategy itself: it is lower triangular."""

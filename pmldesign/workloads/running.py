@@ -119,6 +119,18 @@ def stream_problem(workload: Workload) -> RunningSums | None:
     return RunningSums(np.ones(n - 1), np.ones(n), np.ones(n))
 
 
+def is_same_sums(workload: Workload, sums: RunningSums) -> bool:
+    """Whether a workload is these running sums."""
+    problem = stream_problem(workload)
+    return (
+        problem is not None
+        and problem.cells == sums.cells
+        and np.array_equal(problem.rates, sums.rates)
+        and np.array_equal(problem.query_squares, sums.query_squares)
+        and np.array_equal(problem.step_squares, sums.step_squares)
+    )
+
+
 def _weights(values: ArrayLike | None, cells: int) -> Array:
     return np.ones(cells) if values is None else np.array(values, dtype=np.float64)
 

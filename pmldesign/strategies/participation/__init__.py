@@ -1,0 +1,1 @@
+"""Strategies for data in which one person may take part in several steps."""

@@ -1,0 +1,77 @@
+"""Which steps of a stream one person may take part in.
+
+    "16,every=64"      16 steps, exactly 64 apart (fixed epochs)
+    "4,min-sep=64"     up to 4 steps, at least 64 apart
+
+Neighbours then differ in one person: in each of the steps of a pattern by a contribution of norm at
+most 1. Fewer steps than that are patterns too, as contributions may be 0.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from pmldesign.errors import InvalidInputError
+
+_FORM = re.compile(r"\s*([0-9]{1,9})\s*,\s*(every|min-sep)\s*=\s*([0-9]{1,9})\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Participation:
+    """Up to k steps of one person, at distances of b.
+
+    Attributes:
+        times: k, at least 1.
+        apart: b, at least 1.
+        fixed: whether steps are exactly b apart; otherwise at least.
+
+    Raises:
+        InvalidInputError: k or b is no whole number of at least 1.
+    """
+
+    times: int
+    apart: int
+    fixed: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("times", "apart"):
+            value = getattr(self, name)
+            try:
+                number = operator.index(value)
+            except TypeError:
+                number = 0
+            if number < 1:
+                raise InvalidInputError(f"{name} must be a whole number from 1 on, got {value!r}")
+            object.__setattr__(self, name, number)
+
+    def __str__(self) -> str:
+        return f"{self.times},{'every' if self.fixed else 'min-sep'}={self.apart}"
+
+    def reach(self, cells: int) -> int:
+        """How many steps of n a person can take part in."""
+        return min(self.times, -(-cells // self.apart))
+
+    def describe(self) -> str:
+        """In words."""
+        how = "exactly" if self.fixed else "at least"
+        return f"one person takes part in up to {self.times} steps, {how} {self.apart} apart"
+
+
+def as_participation(value: Any) -> Participation | None:
+    """A Participation, its text, or None for one participation.
+
+    Raises:
+        InvalidInputError: it is none of these.
+    """
+    if value is None or isinstance(value, Participation):
+        return value
+    form = _FORM.fullmatch(value) if isinstance(value, str) else None
+    if form is None:
+        raise InvalidInputError(
+            f"participation must be such as '4,every=64' (4 steps, exactly 64 apart) or"
+            f" '4,min-sep=64' (at least 64 apart), got {value!r}"
+        )
+    return Participation(int(form[1]), int(form[3]), fixed=form[2] == "every")

@@ -1,0 +1,137 @@
+"""A strategy on data in which one person may take part in several steps.
+
+Measurements, reconstruction and variances are those of R. Only how far apart the measurements of
+neighbours are is another question (`sensitivity`), and with it the scale of the noise.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
+from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.participation.schema import Participation
+from pmldesign.strategies.participation.sensitivity import sensitivity
+from pmldesign.workloads.base import Workload
+from pmldesign_solvers.operators.operator import Array, Indices
+
+
+class ParticipationStrategy(Strategy):
+    """R, with the sensitivity of several participations.
+
+    Args:
+        whole: R.
+        participation: of a person.
+    """
+
+    def __init__(self, whole: Strategy, participation: Participation) -> None:
+        self.name = whole.name
+        self.whole, self.participation = whole, participation
+        self._sensitivities: dict[Norm, float] = {}
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of measurements r and of cells n."""
+        return self.whole.shape
+
+    @property
+    def matrix(self) -> Array:
+        """R, shape (r, n)."""
+        return self.whole.matrix
+
+    @cached_property
+    def _inverse_and_rank(self) -> tuple[Array, int]:
+        return self.whole._inverse_and_rank  # noqa: SLF001 - the same matrix
+
+    @property
+    def entry_units(self) -> float:
+        """Units of 2^-53 that the entries of `matrix` are off by at most, relative to each."""
+        return self.whole.entry_units
+
+    def column_labels(self) -> Indices | None:
+        """Those of R."""
+        return self.whole.column_labels()
+
+    def distance_profile(self, norm: Norm) -> DistanceProfile | None:  # noqa: ARG002
+        """None: pairs of columns are not all that neighbours differ in.
+
+        Raises:
+            InvalidInputError: always; guarantees of single records do not apply.
+        """
+        raise _refusal()
+
+    def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
+        """Largest distance of the measurements of neighbours, or a bound above it.
+
+        Raises:
+            InvalidInputError: replace neighbours, or a strategy that is too large.
+        """
+        if neighbours == Neighbours.REPLACE:
+            raise _refusal()
+        if norm not in self._sensitivities:
+            self._sensitivities[norm] = sensitivity(self.whole, self.participation, norm)
+        return self._sensitivities[norm]
+
+    def require_answers(self, workload: Workload) -> None:
+        """As R.
+
+        Raises:
+            InvalidInputError: likewise.
+        """
+        self.whole.require_answers(workload)
+
+    def measure(self, x: Array) -> Array:
+        """R x."""
+        return self.whole.measure(x)
+
+    def estimate(self, measurements: Array) -> Array:
+        """R^+ y."""
+        return self.whole.estimate(measurements)
+
+    def variances(self, workload: Workload) -> Array:
+        """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise."""
+        return self.whole.variances(workload)
+
+    def norm_by_structure(self, workload: Workload, power: float) -> float | None:
+        """As that of R."""
+        return self.whole.norm_by_structure(workload, power)
+
+    def scaled(self, factor: float) -> ParticipationStrategy:
+        """R times a positive number."""
+        return ParticipationStrategy(self.whole.scaled(factor), self.participation)
+
+    def normalised(self) -> ParticipationStrategy:
+        """The same strategy scaled to sensitivity 1."""
+        return self.scaled(1.0 / self.sensitivity)
+
+    def streaming(self) -> Strategy:
+        """The lower-triangular strategy of the same Gram matrix."""
+        return ParticipationStrategy(self.whole.streaming(), self.participation)
+
+
+def with_participation(strategy: Strategy, participation: Participation | None) -> Strategy:
+    """The strategy for so many participations; that of one participation itself.
+
+    Raises:
+        InvalidInputError: a participation that no step allows.
+    """
+    if isinstance(strategy, ParticipationStrategy):
+        strategy = strategy.whole
+    if participation is None:
+        return strategy
+    return ParticipationStrategy(strategy, participation)
+
+
+def participation_of(strategy: Strategy) -> Participation | None:
+    """How often a person takes part; None for once."""
+    return strategy.participation if isinstance(strategy, ParticipationStrategy) else None
+
+
+def _refusal() -> InvalidInputError:
+    return InvalidInputError(
+        "participations are for differential privacy under add-remove neighbours, where a person"
+        " takes part in steps of a stream; leave --alpha and --neighbours out, or --participation"
+    )

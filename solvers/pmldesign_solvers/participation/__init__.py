@@ -1,0 +1,6 @@
+"""Running sums of people who take part several times (docs/streams.md).
+
+epochs        diagonal blocks of resolvents over the classes of steps that are b apart
+fixed_point   the weights of the dual for fixed epochs, coarse to fine
+fixed_epochs  both bounds and the strategy for fixed epochs
+"""
