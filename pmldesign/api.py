@@ -30,6 +30,8 @@ from pmldesign.privacy.outward import quotient_above
 from pmldesign.release.people.queries import parse_queries
 from pmldesign.release.people.schema import as_schema
 from pmldesign.strategies import Strategy, as_strategy
+from pmldesign.strategies.participation.schema import Participation, as_participation
+from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.verify import Verification
 from pmldesign.workloads import Workload, as_workload, parse_workload
 from pmldesign.workloads.base import MAX_ENTRIES
@@ -98,7 +100,12 @@ def weighted(workload: Any, weights: Any) -> Workload:
 
 
 def calibrate(
-    strategy: Any, guarantee: Guarantee, *, noise: Noise | str, allow_vacuous: bool = False
+    strategy: Any,
+    guarantee: Guarantee,
+    *,
+    noise: Noise | str,
+    participation: Participation | str | None = None,
+    allow_vacuous: bool = False,
 ) -> Calibration:
     """Smallest scale of the noise on R x that meets the guarantee.
 
@@ -107,6 +114,8 @@ def calibrate(
             workload whose own queries are measured.
         guarantee: what is to be met.
         noise: "gaussian" or "laplace".
+        participation: how often a person takes part in the steps of a stream, such as
+            "16,every=64"; None for what the strategy was made for, or once.
         allow_vacuous: accept a guarantee that needs no noise at all, and return scale 0.
 
     Raises:
@@ -114,7 +123,9 @@ def calibrate(
         InfeasibleError: this noise meets this guarantee at no scale.
         VacuousGuaranteeError: R x itself satisfies the guarantee, which protects nobody.
     """
-    measured = as_strategy(strategy)
+    measured, schema = as_strategy(strategy), as_participation(participation)
+    if schema is not None:
+        measured = with_participation(measured, schema)
     return calibrate_strategy(measured, guarantee, noise=noise, allow_vacuous=allow_vacuous)
 
 
@@ -225,6 +236,7 @@ def error_bounds(
         p=factorization.p,
         guarantee=guarantee,
         errors=errors,
+        repeated=participation_of(factorization.strategy) is not None,
     )
 
 

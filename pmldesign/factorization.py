@@ -26,6 +26,8 @@ from pmldesign.strategies import (
     TablesStrategy,
     WeightedTablesStrategy,
 )
+from pmldesign.strategies.participation.schema import participation_refusal
+from pmldesign.strategies.participation.strategy import participation_of
 from pmldesign.workloads import DenseWorkload, Workload
 from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, check_entries
 from pmldesign.workloads.public_total import CentredWorkload, centre
@@ -169,6 +171,8 @@ def answer(strategy: Strategy, workload: Workload, neighbours: Neighbours) -> Fa
         InvalidInputError: the strategy cannot answer the workload.
     """
     if neighbours is Neighbours.REPLACE:
+        if participation_of(strategy) is not None:
+            raise participation_refusal()
         workload, strategy = CentredWorkload(workload), without_total(strategy)
     factorization = Factorization(workload, strategy, neighbours)
     strategy.require_answers(factorization.in_range[0])

@@ -24,6 +24,8 @@ from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise, laplace_exponent
 from pmldesign.strategies import Strategy, StreamStrategy, as_strategy
+from pmldesign.strategies.participation.schema import Participation, as_participation
+from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.workloads import Workload, as_workload
 from pmldesign.workloads.display import Displayed, Facts
 from pmldesign.workloads.public_total import CentredWorkload
@@ -142,14 +144,14 @@ class Mechanism(Displayed):
         """
         from pmldesign.streams.stream import Stream
 
-        strategy = self.strategy
+        strategy = with_participation(self.strategy, None)
         if not isinstance(strategy, StreamStrategy) or self.noise is not Noise.GAUSSIAN:
             raise InvalidInputError(
                 "a stream needs Gaussian noise on a strategy for running sums, such as that of"
                 " factorize('prefix:1000', buffers=8)"
             )
         unit = self.scale / self.sensitivity * (1.0 + 4e-16)
-        return Stream(strategy.normalised(), unit, noise)
+        return Stream(strategy.normalised(), unit, noise, participation_of(self.strategy))
 
     def release(self, data: Any, *, schema: Any = None, **options: Any) -> pmldesign.Release:
         """Answer the queries on data, with exact noise: a table with intervals, and a manifest.
@@ -186,6 +188,7 @@ def mechanism(
     noise: NoiseChoice = "auto",
     p: float | None = None,
     neighbours: Neighbours | str | None = None,
+    participation: Participation | str | None = None,
     allow_vacuous: bool = False,
 ) -> Mechanism:
     """Put the noise on a strategy that a guarantee asks for.
@@ -200,6 +203,8 @@ def mechanism(
         p: in [2, inf], for noise "auto"; None for that of the factorization, or 2.
         neighbours: "add-remove" or "replace", where there is no guarantee to say it; None for that
             of the factorization, or "add-remove".
+        participation: how often a person takes part in the steps of a stream, such as
+            "16,every=64"; None for what the strategy was made for, or once.
         allow_vacuous: accept a guarantee that every mechanism satisfies.
 
     Raises:
@@ -215,7 +220,10 @@ def mechanism(
         p = getattr(given, "p", 2.0)
     relation = Neighbours(neighbours) if guarantee is None else guarantee.neighbours
     kinds = admissible(guarantee, noise)
-    factorization = answer(as_strategy(strategy, queries), queries, relation)
+    measured, schema = as_strategy(strategy, queries), as_participation(participation)
+    if schema is not None:
+        measured = with_participation(measured, schema)
+    factorization = answer(measured, queries, relation)
     candidates = tuple(
         calibrated(factorization, guarantee, kind, allow_vacuous=allow_vacuous) for kind in kinds
     )

@@ -22,6 +22,7 @@ LAYERS = [
     {"errors"},
 ]
 SOLVER_ROOMS = [
+    {"participation"},
     {"search", "oracle", "unions", "tables", "streams"},
     {"norm"},
     {"certificate"},

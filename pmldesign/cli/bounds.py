@@ -17,6 +17,7 @@ from pmldesign.cli.options import (
     guarantee_options,
     json_option,
     load_queries,
+    participation_option,
     schema_option,
     weights_option,
 )
@@ -39,7 +40,7 @@ from pmldesign_solvers.norm.solution import Status
 @click.option("--p", type=float, default=2.0, show_default=True, help="Of the error; 2 to inf.")
 @add_options(guarantee_options)
 @add_options(gap_options)
-@add_options([weights_option, schema_option])
+@add_options([participation_option, weights_option, schema_option])
 @json_option
 def command(
     workload: str,
@@ -78,6 +79,7 @@ def command(
             guarantee=guarantee,
             noise=noise,
             neighbours=guarantee.neighbours,
+            participation=options["participation"],
             announce=callback,
         )
     norm = factorization.certificate
@@ -88,6 +90,7 @@ def command(
         p=p,
         guarantee=guarantee,
         errors={f"{row.strategy}, {row.noise} noise": row.error for row in [*reached.rows, *usual]},
+        repeated=options["participation"] is not None,
     )
     if as_json:
         numbers = guarantee.to_json()

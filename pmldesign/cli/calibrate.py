@@ -14,6 +14,7 @@ from pmldesign.cli.options import (
     json_option,
     load_queries,
     load_strategy,
+    participation_option,
     schema_option,
     strategy_help,
 )
@@ -26,6 +27,8 @@ from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import MarginalsStrategy, Strategy, TablesStrategy
+from pmldesign.strategies.participation.schema import Participation, as_participation
+from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.workloads import DenseWorkload, Workload
 from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, count_text
 
@@ -49,11 +52,12 @@ from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, count_text
 @click.option(
     "--allow-vacuous", is_flag=True, help="Accept a guarantee that needs no noise at all."
 )
-@add_options([schema_option])
+@add_options([participation_option, schema_option])
 @json_option
 def command(
     strategy: str,
     schema: Path | None,
+    participation: str | None,
     workload: str | None,
     p: float,
     allow_vacuous: bool,
@@ -62,7 +66,7 @@ def command(
     **guarantee_arguments: Any,
 ) -> None:
     """Find the noise that STRATEGY needs for a guarantee."""
-    measured = load_strategy(strategy, schema)
+    measured = _measured(load_strategy(strategy, schema), as_participation(participation))
     guarantee = build_guarantee(**guarantee_arguments)
     if guarantee is None:
         raise InvalidInputError("calibrate needs a guarantee; add for example --epsilon 1")
@@ -85,6 +89,16 @@ def command(
         _print(noisy, guarantee, measured.name, p)
 
 
+def _measured(strategy: Strategy, participation: Participation | None) -> Strategy:
+    """The strategy for the participation that is asked for, by default that of its file."""
+    written = participation_of(strategy)
+    if participation is None:
+        return strategy
+    if written is not None and written != participation:
+        note(f"the strategy was made for participation {written}; measured for {participation}")
+    return with_participation(strategy, participation)
+
+
 def _itself(measured: Strategy) -> Workload:
     """The measurements as the answers that are wanted."""
     rows, cells = measured.shape
@@ -97,6 +111,7 @@ def _itself(measured: Strategy) -> Workload:
 
 
 def _as_json(noisy: Mechanism, guarantee: Guarantee, name: str, p: float) -> dict[str, Any]:
+    schema = participation_of(noisy.strategy)
     return {
         "strategy": name,
         "cells": noisy.strategy.cells,
@@ -111,7 +126,7 @@ def _as_json(noisy: Mechanism, guarantee: Guarantee, name: str, p: float) -> dic
         "error": noisy.error(p),
         "rmse": noisy.rmse,
         "max_std": noisy.max_std,
-    }
+    } | ({} if schema is None else {"participation": str(schema)})
 
 
 def _print(noisy: Mechanism, guarantee: Guarantee, name: str, p: float) -> None:
@@ -134,6 +149,9 @@ def _print(noisy: Mechanism, guarantee: Guarantee, name: str, p: float) -> None:
             f"{noisy.neighbours.value} neighbours)",
         ),
     ]
+    schema = participation_of(noisy.strategy)
+    if schema is not None:
+        lines.append(("record", schema.describe()))
     if noisy.calibration is not None:
         loss = "delta" if gaussian else "epsilon"
         lines.append(("achieved", f"{loss} {at_least(noisy.calibration.achieved, 9)}"))

@@ -18,6 +18,7 @@ from pmldesign.cli.options import (
     json_option,
     load_queries,
     numbers,
+    participation_option,
     schema_option,
     weights_option,
 )
@@ -79,7 +80,7 @@ USUAL = (DESIGN, "tree", "haar", "identity", "workload")
     metavar="FILE",
     help="Draw the errors: .png, .pdf or .svg (the plot extra).",
 )
-@add_options([schema_option])
+@add_options([participation_option, schema_option])
 @json_option
 def command(
     workloads: tuple[str, ...],

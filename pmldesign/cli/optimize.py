@@ -19,6 +19,7 @@ from pmldesign.cli.options import (
     guarantee_options,
     json_option,
     load_queries,
+    participation_option,
     schema_option,
     weights_option,
 )
@@ -88,7 +89,7 @@ from pmldesign_solvers.search.solution import L1Status
     metavar="FILE",
     help="Write the strategy: .npz.",
 )
-@add_options([weights_option, schema_option])
+@add_options([participation_option, weights_option, schema_option])
 @json_option
 def command(
     workload: str,
@@ -150,6 +151,7 @@ def command(
             guarantee=guarantee,
             noise=noise,
             neighbours=relation,
+            participation=options["participation"],
             announce=callback,
             deadline=deadline,
         )

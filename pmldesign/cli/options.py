@@ -25,6 +25,11 @@ schema_option = click.option(
     metavar="FILE",
     help="Attributes of people: WORKLOAD is then written with their names (docs/release.md).",
 )
+participation_option = click.option(
+    "--participation",
+    metavar="K,every=B|K,min-sep=B",
+    help="Streams: a person takes part in up to K steps, exactly or at least B apart.",
+)
 weights_option = click.option(
     "--weights",
     type=click.Path(path_type=Path),

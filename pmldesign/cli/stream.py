@@ -8,10 +8,13 @@ from pathlib import Path
 
 import click
 
+from pmldesign.cli.options import add_options, participation_option
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy
 from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale
 from pmldesign.strategies import StreamStrategy
+from pmldesign.strategies.participation.schema import Participation, as_participation
+from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.streams.journal import Journal
 from pmldesign.streams.stream import Stream
 
@@ -26,14 +29,20 @@ from pmldesign.streams.stream import Stream
     metavar="STATE",
     help="Go on from this file if it exists, and keep it up to date. It holds raw data.",
 )
-def command(file: Path, epsilon: float, delta: float, state: Path | None) -> None:
+@add_options([participation_option])
+def command(
+    file: Path, epsilon: float, delta: float, state: Path | None, participation: str | None
+) -> None:
     """Release the running sums of the numbers on standard input, a line at a time.
 
     FILE is a strategy file that `pmldesign optimize` wrote for running sums. Each line holds one
     number; for each of them a line with the noisy running sum and its standard deviation comes out
-    at once. One record changes one number by at most 1.
+    at once. One record changes one number by at most 1; with --participation, or a file made for
+    several participations, one person changes several, each by at most 1.
     """
-    strategy = read_strategy(file)
+    measured = read_strategy(file)
+    strategy = with_participation(measured, None)
+    schema = as_participation(participation) or participation_of(measured)
     if not isinstance(strategy, StreamStrategy):
         raise InvalidInputError(
             f"{file.name} holds no stream: write one with `pmldesign optimize prefix:N --buffers K"
@@ -41,13 +50,13 @@ def command(file: Path, epsilon: float, delta: float, state: Path | None) -> Non
         )
     strategy = strategy.normalised()
     scale = analytic_gaussian_scale(1.0, epsilon=epsilon, delta=delta)
-    stream = Stream(strategy, scale)
+    stream = Stream(strategy, scale, participation=schema)
     if not stream.publishable:
         click.echo("note: floating-point noise, not for publication", err=True)
     journal: Journal | None = None
     if state is not None:
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
-        journal = Journal(stream, state, f"{digest} {epsilon!r} {delta!r}")
+        journal = Journal(stream, state, _identity(digest, epsilon, delta, schema))
         click.echo(f"note: {state} holds raw data, keep it secret", err=True)
     steps: Stream | Journal = stream if journal is None else journal
     try:
@@ -58,6 +67,11 @@ def command(file: Path, epsilon: float, delta: float, state: Path | None) -> Non
     finally:
         if journal is not None:
             journal.close()
+
+
+def _identity(digest: str, epsilon: float, delta: float, schema: Participation | None) -> str:
+    """What a state belongs to."""
+    return f"{digest} {epsilon!r} {delta!r}" + ("" if schema is None else f" {schema}")
 
 
 def _number(line: str) -> float:

@@ -22,7 +22,9 @@ from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import NoiseChoice
 from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy, as_strategy
+from pmldesign.strategies.participation.schema import participation_refusal
 from pmldesign.workloads import Workload, as_workload
 from pmldesign.workloads.display import html_table
 
@@ -163,6 +165,8 @@ def compare_all(
         search_time=search_time,
         options=limits,
     )
+    if limits.schema is not None and Neighbours.REPLACE in task.relations():
+        raise participation_refusal()
     work = Work(task, [as_workload(workload) for workload in workloads], asked, announce)
     if not asked or not task.values or not work.workloads or not task.guarantees:
         raise InvalidInputError("nothing to compare: give at least one strategy and one p")

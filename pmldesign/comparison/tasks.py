@@ -33,6 +33,7 @@ from pmldesign.mechanisms import (
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy, baseline
+from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads import Workload
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.search.solution import L1Status
@@ -88,6 +89,8 @@ class Task:
             strategy = (
                 baseline(entry, workload, others=DESIGNED) if isinstance(entry, str) else entry
             )
+            if self.options.schema is not None:
+                strategy = with_participation(strategy, self.options.schema)
             factorizations = [answer(strategy, workload, relation) for relation in self.relations()]
         except InvalidInputError as error:
             if not self.leave_out:

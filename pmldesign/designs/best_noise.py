@@ -33,6 +33,7 @@ from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import StreamStrategy
+from pmldesign.strategies.participation.strategy import participation_of
 from pmldesign.workloads import as_workload
 from pmldesign.workloads.base import WRITTEN_CELLS
 from pmldesign_solvers.norm.solution import Status
@@ -201,8 +202,9 @@ def improve(
     """
     workload, p = factorization.workload, factorization.p
     kinds = admissible(guarantee, noise)
+    repeated = participation_of(factorization.strategy) is not None
     long = isinstance(factorization.strategy, StreamStrategy) and workload.shape[1] > WRITTEN_CELLS
-    if Noise.GAUSSIAN in kinds and (long or options.buffers is not None):
+    if Noise.GAUSSIAN in kinds and (long or repeated or options.buffers is not None):
         kinds = (Noise.GAUSSIAN,)  # a search would take matrices, and hours
     interrupted = factorization.status is Status.INTERRUPTED
     polished = searched = None
@@ -220,7 +222,8 @@ def improve(
         interrupted = polished.status is L1Status.INTERRUPTED
         if search_time is not None:
             search_time = max(search_time - polished.seconds, search_time / 4)
-    if guarantee is not None and Noise.LAPLACE in kinds and not streaming and not interrupted:
+    wanted = Noise.LAPLACE in kinds and not (streaming or interrupted or repeated)
+    if guarantee is not None and wanted:
         try:
             searched = laplace_design(
                 workload,

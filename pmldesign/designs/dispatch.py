@@ -13,6 +13,7 @@ tables, union of products   as one matrix up to DENSE_CELLS cells, or if its que
                             through its coordinates, over domains of any size (`tables`);
                             or a strategy in a product basis
 running sums, add-remove    beyond STREAM_CELLS steps in O(n K), as a stream with K buffers
+several participations      as fixed epochs, or the best of several forms (`participation`)
 anything else, and          as one matrix
 semidefinite programs
 """
@@ -33,6 +34,7 @@ from pmldesign.designs.large_replace import (
 )
 from pmldesign.designs.one_matrix import solve_matrix
 from pmldesign.designs.options import DesignOptions
+from pmldesign.designs.participation import solve_participation
 from pmldesign.designs.results import Design
 from pmldesign.designs.structured import FACTOR_GAP, solve_marginals, solve_stream, solve_union
 from pmldesign.designs.tables import question
@@ -103,6 +105,8 @@ def solve(workload: Workload, p: float, options: DesignOptions) -> Design:
             what has none.
         NotConvergedError: the convex solver returned no point at all.
     """
+    if options.schema is not None:
+        return solve_participation(workload, p, options, solve)
     chosen = route(workload, options)
     if options.buffers is not None and not chosen.buffers:
         raise InvalidInputError(

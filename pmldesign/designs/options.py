@@ -13,6 +13,11 @@ from typing import Any, Literal, TypeVar
 from pmldesign.arguments import positive
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.strategies.participation.schema import (
+    Participation,
+    as_participation,
+    participation_refusal,
+)
 from pmldesign_solvers.norm.options import SolverOptions
 from pmldesign_solvers.norm.solution import Step
 from pmldesign_solvers.operators.differences import Kind
@@ -40,6 +45,8 @@ class DesignOptions:
         solver: "SCS" or "CLARABEL", for the semidefinite programs.
         buffers: how many numbers the strategy of running sums may keep on a stream, from 2 to 128;
             None for as many as the gap asks for.
+        participation: how often a person takes part in the steps of running sums, such as
+            "16,every=64" or "4,min-sep=64", at p = 2 under add-remove; None for once.
         callback: called with every `Step` of the "scaling" method and of the searches. Ctrl-C
             while they run keeps the best strategy so far, with its true gap.
 
@@ -54,6 +61,7 @@ class DesignOptions:
     method: Method = "scaling"
     solver: str = "SCS"
     buffers: int | None = None
+    participation: Participation | str | None = None
     callback: Callback | None = None
 
     def __post_init__(self) -> None:
@@ -69,6 +77,13 @@ class DesignOptions:
         if self.buffers is not None and not 2 <= self.buffers <= MOST_BUFFERS:
             raise InvalidInputError(f"buffers must be from 2 to {MOST_BUFFERS}, got {self.buffers}")
         object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
+        if self.schema is not None and self.replace:
+            raise participation_refusal()
+
+    @property
+    def schema(self) -> Participation | None:
+        """The participation, whatever it was given as."""
+        return as_participation(self.participation)
 
     @property
     def stopping(self) -> SolverOptions:

@@ -83,7 +83,7 @@ class Design(Displayed):
 
         A single 1 for marginals, whose cells weigh the same. For tables those of the values of each
         ordered attribute, one attribute after the other. For replace neighbours a symmetric
-        matrix of weights of pairs of cells.
+        matrix of weights of pairs of cells. For fixed epochs the blocks W_c, shape (b, m, m).
         """
         return _outer([w for _, w in self.dual_factors])
 
@@ -99,7 +99,7 @@ class Design(Displayed):
         Raises:
             NotConvergedError: the solver stopped before the requested gap.
         """
-        if self.status is not Status.OPTIMAL:
+        if self.status not in (Status.OPTIMAL, Status.SEARCHED):
             remedy = "allow more steps or time, or a wider gap"
             if self.status is Status.BUFFERS:
                 remedy = "take more buffers, or a wider gap"

@@ -3,7 +3,8 @@
 A strategy file is .npz: the arrays `strategy` (R), `reconstruction` (L) and a JSON text `header`
 with the format version, p, the neighbouring relation, a fingerprint of the workload and, where the
 strategy was made for a guarantee, the noise, its scale, sensitivity and errors, and the guarantee
-in words and as numbers (`read_guarantee`). A strategy of certified norm also has its dual weights
+in words and as numbers (`read_guarantee`). `participation` says how often a person takes part,
+where that is not once. A strategy of certified norm also has its dual weights
 `dual_u` and `dual_w`, and both bounds in the header. What is read back is R, and the numbers are
 checked: everything else follows from R and the workload, and is recomputed. `pmldesign.verify`
 checks what a file claims. Format 1 had no sizes, versions, errors and digest.
@@ -24,6 +25,8 @@ what it is made of instead, and so is every strategy of tables or of residuals o
     stream      `poles` and `weights_of_poles` of the nodes, `u` and `w`, and the running sums that
                 they are for: `rates`, `query_weights`, `step_weights`, a single number for equal
                 ones; whatever its size
+    epochs      for people who take part in fixed epochs: as stream, with `epochs` (k and b) and
+                `epoch_weights`, one matrix for each class of steps, in place of `u` and `w`
     rows        `diagonal` and `rows`: R = [diag(diagonal); rows]
     marginals   `sizes`, `residuals` (one row for each set of attributes, -1 where it has fewer
                 members than the largest) and `precisions`
@@ -52,7 +55,7 @@ from pmldesign.files.arrays import Archive, whole_numbers
 from pmldesign.files.atomic import PathName, atomic_write, check_writable
 from pmldesign.files.fingerprints import fingerprint_or_none
 from pmldesign.files.messages import file_name, reason
-from pmldesign.files.streams import read_stream, stream_arrays
+from pmldesign.files.streams import epoch_arrays, read_epochs, read_stream, stream_arrays
 from pmldesign.files.tables_strategies import tables_arrays, tables_strategy
 from pmldesign.files.workloads import opened, read_workload
 from pmldesign.mechanisms import Mechanism, answered_workload
@@ -68,6 +71,9 @@ from pmldesign.strategies import (
     TablesStrategy,
     WeightedTablesStrategy,
 )
+from pmldesign.strategies.participation.epochs import EpochStrategy
+from pmldesign.strategies.participation.schema import as_participation
+from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.verify.digest import KEY, digest_of
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
@@ -121,6 +127,7 @@ def write_strategy(
         "versions": {name: importlib.metadata.version(name) for name in ("numpy", "scipy")},
         "p": str(design.p),
         "neighbours": design.neighbours.value,
+        "participation": _participation_text(design.strategy),
         "workload": workload.name,
         "queries": workload.shape[0],
         "cells": workload.shape[1],
@@ -198,7 +205,9 @@ def _header(path: PathName) -> dict[str, Any]:
 
 def _arrays(design: Design | SearchedDesign | Mechanism, workload: Workload) -> dict[str, Any]:
     """R and L, or what R is made of."""
-    strategy = design.strategy
+    strategy = with_participation(design.strategy, None)
+    if isinstance(strategy, EpochStrategy):
+        return epoch_arrays(strategy)
     if isinstance(strategy, MarginalsStrategy):
         return {
             "sizes": np.array(strategy.sizes, dtype=np.int64),
@@ -238,6 +247,11 @@ def _arrays(design: Design | SearchedDesign | Mechanism, workload: Workload) -> 
     return {"strategy": strategy.matrix, "reconstruction": design.reconstruction()}
 
 
+def _participation_text(strategy: Strategy) -> str | None:
+    schema = participation_of(strategy)
+    return None if schema is None else str(schema)
+
+
 def _padded(sets: Sequence[tuple[int, ...]]) -> NDArray[np.int64]:
     """A row for each set of attributes, filled up with -1."""
     width = max(map(len, sets))
@@ -261,6 +275,8 @@ def _strategy(name: str, arrays: Archive) -> Strategy | None:
         if "right_inverse" in arrays:
             _check_inverse(strategy, arrays["right_inverse"])
         return strategy
+    if "epochs" in arrays:
+        return read_epochs(name, arrays)
     if "poles" in arrays:
         return read_stream(name, arrays)
     if factors := _numbered(arrays, "factor"):
@@ -349,8 +365,11 @@ def _read_own(path: Path) -> Strategy | None:
             arrays = Archive(handle)
             if "header" not in arrays:
                 return None
-            _checked_guarantee(name, _checked_header(name, arrays))
-            return _strategy(name, arrays)
+            header = _checked_header(name, arrays)
+            _checked_guarantee(name, header)
+            strategy = _strategy(name, arrays)
+            schema = as_participation(header.get("participation"))
+            return strategy and with_participation(strategy, schema)
         except PmldesignError:
             raise
         except MemoryError:

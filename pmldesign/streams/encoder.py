@@ -30,6 +30,8 @@ from operator import mul
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
+from pmldesign.strategies.participation.schema import Participation
+from pmldesign.strategies.participation.sensitivity import sensitivity
 from pmldesign.strategies.streams import StreamStrategy
 from pmldesign_solvers.operators.operator import Array
 
@@ -49,7 +51,8 @@ class Encoder:
     """The exact part of a stream.
 
     Args:
-        strategy: C, scaled to sensitivity 1 or less.
+        strategy: C, scaled to sensitivity 1 or less for one participation.
+        participation: how often a person takes part; None for once.
 
     Attributes:
         time: t, the number of steps that were taken.
@@ -58,7 +61,9 @@ class Encoder:
         sensitivity: an upper bound on the l2 distance of the outputs of neighbours.
     """
 
-    def __init__(self, strategy: StreamStrategy) -> None:
+    def __init__(
+        self, strategy: StreamStrategy, participation: Participation | None = None
+    ) -> None:
         n, count = strategy.cells, strategy.buffers
         if strategy.sensitivity > 1.0 + 1e-6:
             raise InvalidInputError(
@@ -81,7 +86,12 @@ class Encoder:
                 "for the digits of a stream: use strategy.normalised()"
             )
         longest = max(strategy.sensitivity, strategy.measured_length)
-        moved = math.sqrt(n) * count * (1 + n) * 2.0**-COEFFICIENT_BITS
+        reach = 1
+        if participation is not None:
+            reach = participation.reach(n)
+            repeated = sensitivity(strategy, participation, "l2") / strategy.sensitivity
+            longest *= repeated + 2 * reach * strategy.factor.column_units * 2.0**-53
+        moved = reach * math.sqrt(n) * count * (1 + n) * 2.0**-COEFFICIENT_BITS
         slack = 2.0 * math.sqrt(n) * (2.0 ** (self.grid_exponent - 1) + 2.0**-58)
         self.sensitivity = (longest + moved + slack) * (1 + 1e-12)
         self._rows = self._coefficients()

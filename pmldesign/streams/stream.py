@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
+from pmldesign.strategies.participation.schema import Participation
 from pmldesign.strategies.streams import StreamStrategy
 from pmldesign.streams.encoder import Encoder
 from pmldesign.streams.noise import GridNoise, grid_noise
@@ -47,18 +48,23 @@ class Stream:
         strategy: of sensitivity 1.
         scale: standard deviation of the noise on C x that the guarantee asks for at sensitivity 1.
         noise: where it comes from; None for `grid_noise()`.
+        participation: how often a person takes part; None for once.
 
     Raises:
         InvalidInputError: a strategy that no state of fixed precision can hold.
     """
 
     def __init__(
-        self, strategy: StreamStrategy, scale: float, noise: GridNoise | None = None
+        self,
+        strategy: StreamStrategy,
+        scale: float,
+        noise: GridNoise | None = None,
+        participation: Participation | None = None,
     ) -> None:
         if not 0 < scale < math.inf:
             raise InvalidInputError(f"scale must be positive and finite, got {scale}")
         self.strategy = strategy
-        self.encoder = Encoder(strategy)
+        self.encoder = Encoder(strategy, participation)
         self.scale = scale * self.encoder.sensitivity
         self.noise = grid_noise() if noise is None else noise
         self._unit = 2.0**self.encoder.grid_exponent

@@ -40,7 +40,8 @@ def check_strategy(
         checks.state("neighbours", False, "are add-remove or replace, and those of the guarantee")
     if "guarantee_numbers" in header:
         _check_sentence(header, checks)
-    if "strategy" in arrays:
+    several = header.get("participation") is not None
+    if "strategy" in arrays and not several:
         strategy = _dense(header, arrays, queries, checks)
         if strategy is None:
             return "none"
@@ -48,7 +49,8 @@ def check_strategy(
         return str(strategy.arithmetic.NAME)
     for name in ("lower", "upper", "guarantee_numbers", "error"):
         if name in header:
-            checks.unchecked(name, "a strategy of this form is not computed")
+            form = "several participations are" if several else "a strategy of this form is"
+            checks.unchecked(name, f"{form} not computed")
     return "none"
 
 

@@ -25,6 +25,7 @@ def usual_rows(
     guarantee: Guarantee | None,
     noise: NoiseChoice,
     neighbours: Neighbours,
+    participation: str | None = None,
     announce: Callable[[str], None],
     deadline: float | None = None,
 ) -> list[Row]:
@@ -39,6 +40,7 @@ def usual_rows(
         guarantee: what the noise is to meet.
         noise: its kind.
         neighbours: where there is no guarantee.
+        participation: how often a person takes part.
         announce: called with a line of text before every row.
         deadline: of `time.perf_counter`; rows that would take longer are left out.
     """
@@ -57,6 +59,7 @@ def usual_rows(
                 guarantees=[guarantee],
                 noise=noise,
                 neighbours=neighbours,
+                participation=participation,
                 leave_out=True,
             )
         except InvalidInputError as error:

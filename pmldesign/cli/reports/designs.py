@@ -12,7 +12,8 @@ from pmldesign.comparison.comparison import Row
 from pmldesign.designs.best_noise import Optimized
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.digits import at_least, at_most, shortest
-from pmldesign.strategies import StreamStrategy
+from pmldesign.strategies import Strategy, StreamStrategy
+from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.workloads.base import count_text
 from pmldesign_solvers.search.solution import L1Status
 
@@ -28,6 +29,7 @@ def as_json(
 ) -> dict[str, Any]:
     """The documented keys; the best strategy is the first row."""
     design = designs.norm_design
+    schema, stream = participation_of(design.strategy), with_participation(design.strategy, None)
     polished, searched = designs.gaussian_design, designs.laplace_design
     best = designs.mechanisms[designs.best]
     m, n = design.workload.shape
@@ -45,7 +47,7 @@ def as_json(
         "status": design.status.name.lower(),
         "message": design.status.value,
         "steps": design.steps,
-        "buffers": design.strategy.buffers if isinstance(design.strategy, StreamStrategy) else None,
+        "buffers": stream.buffers if isinstance(stream, StreamStrategy) else None,
         "eigendecompositions": design.eigendecompositions,
         "seconds": design.seconds,
         "descent": None
@@ -71,7 +73,7 @@ def as_json(
         "lower_bound": None if lower is None else lower.value,
         "strategies": [row.to_json() for row in rows],
         "output": None if output is None else str(output),
-    }
+    } | ({} if schema is None else {"participation": str(schema)})
 
 
 def print_design(designs: Optimized, output: Path | None) -> None:
@@ -99,8 +101,7 @@ def print_design(designs: Optimized, output: Path | None) -> None:
             f" {design.seconds:.2f} s",
         ),
     ]
-    if isinstance(design.strategy, StreamStrategy):
-        lines.append(("stream", f"{design.strategy.buffers} buffers, a step in O(buffers)"))
+    lines += _kind(design.strategy)
     if polished is not None:
         start = polished.starts[0]
         lines.append(
@@ -145,6 +146,15 @@ def _unweighted(best: Mechanism, p: float) -> list[tuple[str, str]]:
         return []
     errors = f"err_{p:g} {plain.error(p):.6g}, rmse {plain.rmse:.6g}, max std {plain.max_std:.6g}"
     return [("unweighted", f"{errors}: the queries without their weights")]
+
+
+def _kind(strategy: Strategy) -> list[tuple[str, str]]:
+    """What a record is where a person takes part several times, and the buffers of a stream."""
+    schema, stream = participation_of(strategy), with_participation(strategy, None)
+    lines = [] if schema is None else [("record", schema.describe())]
+    if isinstance(stream, StreamStrategy):
+        lines.append(("stream", f"{stream.buffers} buffers, a step in O(buffers)"))
+    return lines
 
 
 def print_bound(designs: Optimized, lower: Bound | None) -> None:

@@ -25,6 +25,7 @@ from functools import partial
 
 import numpy as np
 
+from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.privacy.noise import Noise
 from pmldesign.release.noise.integers import (
@@ -51,6 +52,7 @@ from pmldesign.strategies import (
     Strategy,
     WeightedTablesStrategy,
 )
+from pmldesign.strategies.participation.strategy import participation_of
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import WRITTEN_CELLS
 from pmldesign.workloads.public_total import CentredWorkload, centre
@@ -73,6 +75,10 @@ def on_lattice(strategy: Strategy, workload: Workload, bits: int) -> Lattice:
     Raises:
         InvalidInputError: too large to be written out, where that is needed.
     """
+    if participation_of(strategy) is not None:
+        raise InvalidInputError(
+            "a release is for one participation of each record; several are for `pmldesign stream`"
+        )
     if isinstance(strategy, MarginalsStrategy):
         return residual_lattice(strategy, bits)
     if isinstance(strategy, WeightedTablesStrategy):

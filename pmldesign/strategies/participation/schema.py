@@ -57,7 +57,7 @@ class Participation:
     def describe(self) -> str:
         """In words."""
         how = "exactly" if self.fixed else "at least"
-        return f"one person takes part in up to {self.times} steps, {how} {self.apart} apart"
+        return f"what one person contributes to up to {self.times} steps, {how} {self.apart} apart"
 
 
 def as_participation(value: Any) -> Participation | None:
@@ -75,3 +75,11 @@ def as_participation(value: Any) -> Participation | None:
             f" '4,min-sep=64' (at least 64 apart), got {value!r}"
         )
     return Participation(int(form[1]), int(form[3]), fixed=form[2] == "every")
+
+
+def participation_refusal() -> InvalidInputError:
+    """For guarantees of single records."""
+    return InvalidInputError(
+        "participations are for differential privacy under add-remove neighbours, where a person"
+        " takes part in steps of a stream; leave --alpha and --neighbours out, or --participation"
+    )

@@ -121,7 +121,5 @@ def _l1(strategy: Strategy, participation: Participation) -> float:
         longest = strategy.sensitivity_under(Neighbours.ADD_REMOVE, "l1")
         return raised(participation.reach(strategy.cells) * longest, 2)
     norms = np.abs(strategy.matrix).sum(axis=0)
-    total = largest_sum(
-        norms, participation.times, participation.apart, fixed=participation.fixed
-    )
+    total = largest_sum(norms, participation.times, participation.apart, fixed=participation.fixed)
     return raised(total, len(strategy.matrix) + participation.times + strategy.entry_units)

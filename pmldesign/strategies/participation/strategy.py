@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from functools import cached_property
 
-import numpy as np
-
-from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.participation.schema import Participation
+from pmldesign.strategies.participation.schema import Participation, participation_refusal
 from pmldesign.strategies.participation.sensitivity import sensitivity
 from pmldesign.workloads.base import Workload
 from pmldesign_solvers.operators.operator import Array, Indices
@@ -44,7 +41,7 @@ class ParticipationStrategy(Strategy):
 
     @cached_property
     def _inverse_and_rank(self) -> tuple[Array, int]:
-        return self.whole._inverse_and_rank  # noqa: SLF001 - the same matrix
+        return self.whole._inverse_and_rank
 
     @property
     def entry_units(self) -> float:
@@ -61,7 +58,7 @@ class ParticipationStrategy(Strategy):
         Raises:
             InvalidInputError: always; guarantees of single records do not apply.
         """
-        raise _refusal()
+        raise participation_refusal()
 
     def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
         """Largest distance of the measurements of neighbours, or a bound above it.
@@ -70,7 +67,7 @@ class ParticipationStrategy(Strategy):
             InvalidInputError: replace neighbours, or a strategy that is too large.
         """
         if neighbours == Neighbours.REPLACE:
-            raise _refusal()
+            raise participation_refusal()
         if norm not in self._sensitivities:
             self._sensitivities[norm] = sensitivity(self.whole, self.participation, norm)
         return self._sensitivities[norm]
@@ -128,10 +125,3 @@ def with_participation(strategy: Strategy, participation: Participation | None) 
 def participation_of(strategy: Strategy) -> Participation | None:
     """How often a person takes part; None for once."""
     return strategy.participation if isinstance(strategy, ParticipationStrategy) else None
-
-
-def _refusal() -> InvalidInputError:
-    return InvalidInputError(
-        "participations are for differential privacy under add-remove neighbours, where a person"
-        " takes part in steps of a stream; leave --alpha and --neighbours out, or --participation"
-    )

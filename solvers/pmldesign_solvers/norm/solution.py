@@ -20,6 +20,7 @@ class Status(Enum):
     STALLED = "no more progress at this precision; the bounds still hold"
     STRUCTURED = "the best strategy of its form was found; at this size the bounds need not meet"
     BUFFERS = "the best strategy with so many buffers; with more of them the bounds come closer"
+    SEARCHED = "the best strategy of several forms; for these participations the bounds do not meet"
     INACCURATE = "the solver called its answer inaccurate; the bounds still hold"
 
 

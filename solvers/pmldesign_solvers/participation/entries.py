@@ -1,7 +1,7 @@
 """More entries of Y = sum_k c_k (G^-1 + s_k^2 W)^-1 than its diagonal blocks (`epochs`).
 
-    Y_{c+1,c} = F'_{c+1}^-1 O_{c+1} M_cc + Z_{c+1} S^-1 Z_c^T,      M_cc = (H_c + H'_c - s^2 W_c)^-1,
-    Y_{c,0}   = Z_c S^-1,
+    Y_{c+1,c} = F'_{c+1}^-1 O_{c+1} M_cc + Z_{c+1} S^-1 Z_c^T,
+    Y_{c,0}   = Z_c S^-1,                      M_cc = (H_c + H'_c - s^2 W_c)^-1,
 
 and further away from the diagonal M_{c',c} = F'_{c'}^-1 O_{c'} M_{c'-1,c}.
 """
@@ -58,4 +58,4 @@ def full_gram(epochs: Epochs, blocks: Array, nodes: Nodes) -> Array:
 
 def _summed(nodes: Nodes, matrices: Array) -> Array:
     """The diagonal of the weighted sum."""
-    return np.einsum("k,kee->e", nodes.weights, matrices)
+    return np.asarray(np.einsum("k,kee->e", nodes.weights, matrices))

@@ -210,12 +210,15 @@ class Inner:
 
 
 def masked(epochs: Epochs, blocks: Array) -> Array:
+    """0 in rows and columns of what is beyond the last step."""
     return np.asarray(blocks * (epochs.real[:, :, None] * epochs.real[:, None, :]))
 
 
 def transposed(matrices: Array) -> Array:
+    """Each of the matrices."""
     return np.swapaxes(matrices, -1, -2)
 
 
 def symmetric(matrices: Array) -> Array:
+    """The symmetric part of each of the matrices."""
     return np.asarray(0.5 * (matrices + transposed(matrices)))

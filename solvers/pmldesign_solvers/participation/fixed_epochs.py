@@ -87,11 +87,14 @@ def solve(epochs: Epochs, options: SolverOptions) -> EpochSolution:
     for _ in range(CORRECTIONS):
         status = search.run(closer)
         dual, point = search.lower.point, search.upper.point
-        certificate = Certificate(lower_bound(epochs, dual.weights), upper_bound(epochs, point))
+        lower = lower_bound(epochs, dual.weights)
+        certificate = Certificate(lower, upper_bound(epochs, point))
         if certificate.gap <= options.rel_gap or status is not Status.OPTIMAL:
             break
         closer *= 0.5
-    nodes = Nodes(point.nodes.poles, point.nodes.weights / raised_sensitivity(epochs, point.sensitivity))
+    nodes = Nodes(
+        point.nodes.poles, point.nodes.weights / raised_sensitivity(epochs, point.sensitivity)
+    )
     return EpochSolution(
         weights=point.weights,
         nodes=nodes,
@@ -138,7 +141,7 @@ def raised_sensitivity(epochs: Epochs, sensitivity: float) -> float:
 
 
 def variance_sum(epochs: Epochs, weights: Array, nodes: Nodes) -> tuple[float, float]:
-    """tr A X^-1 A^T, and by how much it may be too small, relatively."""
+    """Tr A X^-1 A^T, and by how much it may be too small, relatively."""
     reciprocal = nodes.reciprocal()
     total = float((resolvent_blocks(epochs, weights, reciprocal) * weights).sum())
     total += epochs.sums.cells * reciprocal.constant + reciprocal.origin * epochs.trace(weights)

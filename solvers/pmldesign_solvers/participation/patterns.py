@@ -23,11 +23,21 @@ import numpy as np
 
 from pmldesign_solvers.operators.operator import Array
 
+BY_CLASS = 32
+"""Members of a class up to which the products of its columns are cheaper than the whole of X."""
+
 
 def class_grams(matrix: Array, every: int) -> Array:
     """abs(X) within each class of columns that are b apart, shape (b, m, m); 0 beyond the end."""
     rows, n = matrix.shape
     members = -(-n // every)
+    if members > BY_CLASS:
+        full = np.abs(matrix.T @ matrix)
+        grams = np.zeros((every, members, members))
+        for c in range(every):
+            part = full[c::every, c::every]
+            grams[c, : len(part), : len(part)] = part
+        return grams
     padded = np.zeros((rows, members * every))
     padded[:, :n] = matrix
     parts = padded.reshape(rows, members, every)
@@ -72,7 +82,7 @@ def largest_sum(values: Array, times: int, apart: int, *, fixed: bool) -> float:
     if fixed:
         padded = np.zeros(n + reach * apart)
         padded[:n] = values
-        return float(sum(padded[e * apart : e * apart + n] for e in range(reach)).max())
+        return float(np.sum([padded[e * apart :][:n] for e in range(reach)], axis=0).max())
     best = np.zeros(n + apart)
     for _ in range(reach):
         taken = np.zeros_like(best)
