@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from pmldesign.cli.terminal.show import note
 from pmldesign.comparison.comparison import Row, compare_all
 from pmldesign.designs.cost import row_seconds
 from pmldesign.errors import InvalidInputError
-from pmldesign.mechanisms import NoiseChoice
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.workloads import Workload
@@ -23,11 +23,10 @@ def usual_rows(
     *,
     p: float,
     guarantee: Guarantee | None,
-    noise: NoiseChoice,
     neighbours: Neighbours,
-    participation: str | None = None,
     announce: Callable[[str], None],
     deadline: float | None = None,
+    **others: Any,
 ) -> list[Row]:
     """The rows of the baselines that answer the workload in float64, within minutes.
 
@@ -38,11 +37,10 @@ def usual_rows(
         names: of the baselines.
         p: of the error, as the following for `compare_all`.
         guarantee: what the noise is to meet.
-        noise: its kind.
         neighbours: where there is no guarantee.
-        participation: how often a person takes part.
         announce: called with a line of text before every row.
         deadline: of `time.perf_counter`; rows that would take longer are left out.
+        others: the noise and how often a person takes part, for `compare_all`.
     """
     rows: list[Row] = []
     for name in names:
@@ -57,10 +55,9 @@ def usual_rows(
                 [name],
                 p=p,
                 guarantees=[guarantee],
-                noise=noise,
                 neighbours=neighbours,
-                participation=participation,
                 leave_out=True,
+                **others,
             )
         except InvalidInputError as error:
             note(f"the table leaves out {name!r}: {error}")
