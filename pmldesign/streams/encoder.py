@@ -30,8 +30,8 @@ from operator import mul
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
+from pmldesign.strategies.participation.distances import sensitivity
 from pmldesign.strategies.participation.schema import Participation
-from pmldesign.strategies.participation.sensitivity import sensitivity
 from pmldesign.strategies.streams import StreamStrategy
 from pmldesign_solvers.operators.operator import Array
 

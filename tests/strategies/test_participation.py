@@ -15,8 +15,8 @@ from pmldesign.files import read_strategy, write_strategy
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy
+from pmldesign.strategies.participation.distances import sensitivity
 from pmldesign.strategies.participation.schema import Participation, as_participation
-from pmldesign.strategies.participation.sensitivity import sensitivity
 from pmldesign.strategies.participation.strategy import ParticipationStrategy, with_participation
 from pmldesign.workloads import as_workload
 from pmldesign_solvers.participation.patterns import largest_pattern
@@ -91,7 +91,7 @@ def test_streams_too_long_for_a_matrix_are_bounded(text, monkeypatch):
     if exact is None:  # all steps at once
         exact = np.linalg.norm(strategy.matrix.sum(axis=1))
     close = sensitivity(strategy, schema, "l2")
-    monkeypatch.setattr("pmldesign.strategies.participation.sensitivity.MATRIX_CELLS", 0)
+    monkeypatch.setattr("pmldesign.strategies.participation.distances.MATRIX_CELLS", 0)
     far = sensitivity(strategy, schema, "l2")
     assert exact <= close <= far * (1 + 1e-12)
     assert far <= schema.reach(12) * strategy.sensitivity * (1 + 1e-12)

@@ -1,7 +1,7 @@
 """A strategy on data in which one person may take part in several steps.
 
 Measurements, reconstruction and variances are those of R. Only how far apart the measurements of
-neighbours are is another question (`sensitivity`), and with it the scale of the noise.
+neighbours are is another question (`distances`), and with it the scale of the noise.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from functools import cached_property
 
 from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
 from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.participation.distances import sensitivity
 from pmldesign.strategies.participation.schema import Participation, participation_refusal
-from pmldesign.strategies.participation.sensitivity import sensitivity
 from pmldesign.workloads.base import Workload
 from pmldesign_solvers.operators.operator import Array, Indices
 
