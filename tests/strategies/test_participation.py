@@ -178,3 +178,10 @@ def test_what_does_not_go_with_participations_is_refused():
     ):
         with pytest.raises(InvalidInputError, match="articipation"):
             action()
+
+
+def test_a_release_is_refused():
+    design = factorize("prefix:12", participation="3,every=4", rel_gap=1e-4)
+    noisy = pml.mechanism(design, guarantee=pml.ApproxDP(1, 1e-6), noise="gaussian")
+    with pytest.raises(InvalidInputError, match="one participation"):
+        noisy.release(np.ones(12))
