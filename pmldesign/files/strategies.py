@@ -127,12 +127,14 @@ def write_strategy(
         "versions": {name: importlib.metadata.version(name) for name in ("numpy", "scipy")},
         "p": str(design.p),
         "neighbours": design.neighbours.value,
-        "participation": _participation_text(design.strategy),
         "workload": workload.name,
         "queries": workload.shape[0],
         "cells": workload.shape[1],
         "fingerprint": fingerprint_or_none(workload),
     }
+    schema = participation_of(design.strategy)
+    if schema is not None:
+        header["participation"] = str(schema)
     if mechanism is None and not isinstance(design, Design):
         mechanism = design if isinstance(design, Mechanism) else design.mechanism
     if mechanism is not None and mechanism.calibration is not None:
@@ -245,11 +247,6 @@ def _arrays(design: Design | SearchedDesign | Mechanism, workload: Workload) -> 
         return {"strategy": strategy.matrix, "right_inverse": strategy.pseudo_inverse}
     check_entries("the reconstruction", (queries, rows))
     return {"strategy": strategy.matrix, "reconstruction": design.reconstruction()}
-
-
-def _participation_text(strategy: Strategy) -> str | None:
-    schema = participation_of(strategy)
-    return None if schema is None else str(schema)
 
 
 def _padded(sets: Sequence[tuple[int, ...]]) -> NDArray[np.int64]:
