@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from pmldesign.files import write_workload as write_workload
     from pmldesign.mechanisms import Mechanism as Mechanism
     from pmldesign.mechanisms import mechanism as mechanism
+    from pmldesign.privacy.alpha.sample import sampled_alpha as sampled_alpha
     from pmldesign.privacy.calibration import Calibration as Calibration
     from pmldesign.privacy.guarantees import PML as PML
     from pmldesign.privacy.guarantees import ApproxDP as ApproxDP
@@ -130,6 +131,7 @@ _HOMES = {
         "read_channel read_guarantee read_strategy read_workload write_strategy write_workload"
     ),
     "pmldesign.mechanisms": "Mechanism mechanism",
+    "pmldesign.privacy.alpha.sample": "sampled_alpha",
     "pmldesign.privacy.calibration": "Calibration",
     "pmldesign.privacy.guarantees": "PML ApproxDP ApproxPML EnvelopePML Guarantee PureDP",
     "pmldesign.privacy.neighbours": "Neighbours",
@@ -225,6 +227,7 @@ __all__ = [
     "read_strategy",
     "read_workload",
     "release_tables",
+    "sampled_alpha",
     "strategy",
     "theorem3_bound",
     "verify_file",

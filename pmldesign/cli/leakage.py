@@ -11,9 +11,11 @@ import click
 from pmldesign.api import leakage
 from pmldesign.cli.options import (
     add_options,
+    alpha_sample_options,
     json_option,
     load_strategy,
     numbers,
+    read_alpha,
     schema_option,
     strategy_help,
 )
@@ -48,6 +50,7 @@ ASKED = ("scale", "alpha", "epsilon")
     metavar="FILE",
     help="The least probability of each cell, one number a cell.",
 )
+@add_options(alpha_sample_options)
 @click.option(
     "--noise",
     type=click.Choice(["laplace", "gaussian"]),
@@ -69,6 +72,8 @@ def command(
     scales: str,
     alphas: str | None,
     alpha_file: Path | None,
+    alpha_sample: Path | None,
+    confidence: float,
     noise: str,
     epsilons: str | None,
     as_json: bool,
@@ -78,7 +83,7 @@ def command(
     Several scales, alphas or epsilons give a row for each combination. Leakage is in nats; it is
     that about one record out of any number of independent ones.
     """
-    least = _alphas(alphas, alpha_file)
+    least = _alphas(alphas, read_alpha(alpha_file, alpha_sample, confidence))
     at = numbers("--scale", scales, example="0.5,1,2")
     if noise == "laplace" and epsilons is not None:
         raise InvalidInputError("--epsilon is for --noise gaussian; leave it out")
@@ -115,16 +120,15 @@ _EXPLAINED = {
 }
 
 
-def _alphas(alphas: str | None, alpha_file: Path | None) -> list[Alpha]:
-    """The values of --alpha, or the vector in --alpha-file."""
-    if (alphas is None) == (alpha_file is None):
-        raise InvalidInputError("give either --alpha, such as 0.01,0.05, or --alpha-file")
-    if alphas is not None:
+def _alphas(alphas: str | None, vector: tuple[float, ...] | None) -> list[Alpha]:
+    """The values of --alpha, or the vector of a file."""
+    if alphas is not None and vector is None:
         return [*numbers("--alpha", alphas, example="0.01,0.05")]
-    from pmldesign.files import read_workload
-
-    assert alpha_file is not None
-    return [tuple(read_workload(alpha_file).to_dense().ravel().tolist())]
+    if vector is not None and alphas is None:
+        return [vector]
+    raise InvalidInputError(
+        "give one of --alpha, such as 0.01,0.05, --alpha-file and --alpha-sample"
+    )
 
 
 def _cell(name: str, value: Any) -> str:

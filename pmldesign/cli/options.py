@@ -53,6 +53,24 @@ gap_options: list[Decorator] = [
 ]
 
 
+alpha_sample_options: list[Decorator] = [
+    click.option(
+        "--alpha-sample",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="PML: the counts of a public sample of the same population, one for each cell, from "
+        "which lower confidence limits for the probabilities of the cells are taken.",
+    ),
+    click.option(
+        "--confidence",
+        type=float,
+        default=0.99,
+        show_default=True,
+        help="Of all limits of --alpha-sample together.",
+    ),
+]
+
+
 def _guarantee_options(*, several: bool) -> list[Decorator]:
     """The options of a guarantee; with `several`, numbers are lists for `build_guarantees`."""
     kind: Any = str if several else float
@@ -76,6 +94,7 @@ def _guarantee_options(*, several: bool) -> list[Decorator]:
             metavar="FILE",
             help="PML: the least probability of each cell, one number a cell.",
         ),
+        *alpha_sample_options,
         click.option(
             "--failure",
             type=click.Choice(["slack", "envelope"]),
@@ -136,6 +155,8 @@ def build_guarantee(
     delta: float | None,
     alpha: float | None,
     alpha_file: Path | None,
+    alpha_sample: Path | None,
+    confidence: float,
     failure: str,
     neighbours: str | None,
 ) -> Guarantee | None:
@@ -144,13 +165,12 @@ def build_guarantee(
     Raises:
         InvalidInputError: options that do not go together, or out of range.
     """
-    if alpha is not None and alpha_file is not None:
-        raise InvalidInputError("give either --alpha or --alpha-file, not both")
     least: float | tuple[float, ...] | None = alpha
-    if alpha_file is not None:
-        from pmldesign.files import read_prior
-
-        least = tuple(read_prior(alpha_file, name="alpha").tolist())
+    vector = read_alpha(alpha_file, alpha_sample, confidence)
+    if vector is not None:
+        if alpha is not None:
+            raise InvalidInputError("give one of --alpha, --alpha-file and --alpha-sample")
+        least = vector
     if given("failure") and (least is None or delta is None):
         raise InvalidInputError(
             "--failure is for PML with a delta; give --alpha and --delta too, or leave it out"
@@ -174,6 +194,36 @@ def build_guarantee(
     if delta is None:
         return PML(epsilon, least)
     return (EnvelopePML if failure == "envelope" else ApproxPML)(epsilon, delta, least)
+
+
+def read_alpha(
+    alpha_file: Path | None, alpha_sample: Path | None, confidence: float
+) -> tuple[float, ...] | None:
+    """The vector of --alpha-file, or the limits from --alpha-sample; None without either.
+
+    Raises:
+        FileError: the file cannot be read.
+        InvalidInputError: both, or contents that are no such vector.
+    """
+    from pmldesign.files import read_prior
+    from pmldesign.privacy.alpha.sample import sampled_alpha
+
+    if alpha_sample is None:
+        if given("confidence"):
+            raise InvalidInputError("--confidence is for --alpha-sample; leave it out")
+        if alpha_file is None:
+            return None
+        return tuple(read_prior(alpha_file, name="alpha").tolist())
+    if alpha_file is not None:
+        raise InvalidInputError("give one of --alpha, --alpha-file and --alpha-sample")
+    limits = sampled_alpha(read_prior(alpha_sample, name="the sample"), confidence)
+    unseen = sum(limit == 0 for limit in limits)
+    if unseen:
+        from pmldesign.cli.terminal.show import note
+
+        cells = f"{unseen} of {len(limits)} cells are"
+        note(f"{cells} not in the sample; their limit is 0, and they hide nobody")
+    return limits
 
 
 def build_guarantees(

@@ -28,10 +28,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pmldesign.arguments import parameter, probability
 from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.alpha.sample import SampledAlpha
 from pmldesign.privacy.digits import shortest
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
-from pmldesign.privacy.priors import OnPriors, Shifts
+from pmldesign.privacy.priors import OnPriors, Shifts, checked_alpha
 
 
 class _Promise:
@@ -63,7 +64,7 @@ class _Promise:
     def to_json(self) -> dict[str, Any]:
         """The numbers that it is made of, for JSON and strategy files (`from_json`)."""
         alpha = getattr(self, "alpha", None)
-        return {
+        numbers = {
             "kind": "pml" if self.pml else "dp",
             "epsilon": self.epsilon,
             "delta": self.delta or None,
@@ -71,6 +72,9 @@ class _Promise:
             "neighbours": self.neighbours.value,
             "failure": self.failure,
         }
+        if isinstance(alpha, SampledAlpha):
+            numbers["sample"] = {"records": alpha.records, "confidence": alpha.confidence}
+        return numbers
 
 
 class _DP(_Promise):
@@ -141,7 +145,8 @@ class PML(OnPriors, _Promise):
 
     Attributes:
         epsilon: largest leakage about a record, positive and finite.
-        alpha: least probability of a cell: one number for all cells, or one for each.
+        alpha: least probability of a cell: one number for all cells, or one for each, which
+            `sampled_alpha` takes from a public sample.
     """
 
     epsilon: float
@@ -164,7 +169,8 @@ class ApproxPML(OnPriors, _Promise):
     Attributes:
         epsilon: leakage about a record, positive and finite.
         delta: additive slack, in (0, 1); not a failure probability.
-        alpha: least probability of a cell: one number for all cells, or one for each.
+        alpha: least probability of a cell: one number for all cells, or one for each, which
+            `sampled_alpha` takes from a public sample.
     """
 
     epsilon: float
@@ -193,7 +199,8 @@ class EnvelopePML(OnPriors, _Promise):
     Attributes:
         epsilon: leakage about a record, positive and finite.
         delta: probability of a larger leakage, in (0, 1).
-        alpha: least probability of a cell: one number for all cells, or one for each.
+        alpha: least probability of a cell: one number for all cells, or one for each, which
+            `sampled_alpha` takes from a public sample.
     """
 
     epsilon: float
@@ -228,7 +235,7 @@ def from_json(numbers: Any) -> Guarantee:
     Raises:
         InvalidInputError: other keys, values out of range, or values that do not go together.
     """
-    if not isinstance(numbers, Mapping) or set(numbers) != set(KEYS):
+    if not isinstance(numbers, Mapping) or set(numbers) - {"sample"} != set(KEYS):
         raise InvalidInputError(f"a guarantee has the keys {', '.join(KEYS)}, got {numbers!r}")
     alpha = numbers["alpha"]
     several = [("alpha", value) for value in (alpha if isinstance(alpha, list) else [alpha])]
@@ -236,10 +243,25 @@ def from_json(numbers: Any) -> Guarantee:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not number and (value is not None or key == "epsilon"):
             raise InvalidInputError(f"{key} of a guarantee must be a number, got {value!r}")
-    guarantee = _build(**{key: numbers[key] for key in KEYS})
+    arguments = {key: numbers[key] for key in KEYS}
+    if isinstance(alpha, list) and "sample" in numbers:
+        arguments["alpha"] = _sampled(alpha, numbers["sample"])
+    guarantee = _build(**arguments)
     if guarantee is None or guarantee.to_json() != dict(numbers):
         raise InvalidInputError(f"these numbers are no guarantee: {dict(numbers)!r}")
     return guarantee
+
+
+def _sampled(alpha: list[float], sample: Any) -> SampledAlpha:
+    """Alpha with the confidence that it has."""
+    keys = {"records", "confidence"}
+    if not isinstance(sample, Mapping) or set(sample) != keys:
+        raise InvalidInputError(
+            f"the sample of an alpha has records and confidence, got {sample!r}"
+        )
+    records, confidence = sample["records"], probability("confidence", sample["confidence"])
+    checked_alpha(alpha)
+    return SampledAlpha(alpha, records, confidence)
 
 
 def _build(

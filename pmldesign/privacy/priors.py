@@ -1,7 +1,8 @@
 """Q_alpha: independent records, each in cell j of k with probability at least alpha_j.
 
 A scalar alpha means the same for every cell, so it is at most 1/k; a vector has a sum of at most
-1, and a sum of 1 is a known prior.
+1, and a sum of 1 is a known prior. Entries of a vector may be 0, which promises nothing about these
+cells: they count as UNSEEN, far below the rounding of every loss.
 
 What a guarantee says about additive noise is the (epsilon, delta) of one step (`Shifts`): noise z
 is private with one step v = A (x - x') if the laws of z and z + v satisfy P(E) <= e^eps Q(E) +
@@ -32,6 +33,7 @@ import numpy as np
 
 from pmldesign.arguments import parameter, probability
 from pmldesign.errors import InvalidInputError, VacuousGuaranteeError
+from pmldesign.privacy.alpha.sample import SampledAlpha
 from pmldesign.privacy.digits import shortest
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.workloads.base import count_text
@@ -41,6 +43,8 @@ ROUNDING = 1e-12
 """By how much the sum of alpha may exceed 1, so that 1/3 + 1/3 + 1/3 and 0.1 * 10 are accepted."""
 
 EPS = 2.0**-52
+UNSEEN = 1e-300
+"""Stands for an alpha of 0, whose logarithm would not be finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,18 +157,26 @@ class OnPriors:
                 f"falls in cell j of {cells} with probability at least alpha_j, "
                 f"from {shortest(min(self.alpha))} to {shortest(max(self.alpha))}"
             )
-        return f"provided that records are independent, each {each}, and their number is public"
+        source = ""
+        if isinstance(self.alpha, SampledAlpha):
+            source = (
+                f"; the alpha_j are limits that hold together with confidence "
+                f"{shortest(self.alpha.confidence)}, from a public sample of {self.alpha.records} "
+                "independent records of the same population"
+            )
+        known = "and their number is public"
+        return f"provided that records are independent, each {each}, {known}{source}"
 
 
 def class_probabilities(alpha: float | Iterable[float], cells: int) -> Array:
     """Turn alpha into the vector of least probabilities, one for each of k cells.
 
     Args:
-        alpha: in (0, 1/k], or k numbers in (0, 1) whose sum is at most 1.
+        alpha: in (0, 1/k], or k numbers in [0, 1) whose sum is at most 1.
         cells: k, at least 1.
 
     Returns:
-        Shape (cells,), with a sum of at most 1 up to one rounding.
+        Shape (cells,), with a sum of at most 1 up to one rounding; UNSEEN in place of 0.
 
     Raises:
         InvalidInputError: alpha does not fit the number of cells.
@@ -178,7 +190,7 @@ def class_probabilities(alpha: float | Iterable[float], cells: int) -> Array:
         raise InvalidInputError(
             f"alpha must be one number or one for each of the k = {cells} cells, got {len(alpha)}"
         )
-    vector = np.array(alpha)
+    vector: Array = np.maximum(np.array(alpha), UNSEEN)
     return vector / max(1.0, float(vector.sum()))
 
 
@@ -210,13 +222,15 @@ def checked_alpha(alpha: float | Iterable[float]) -> float | tuple[float, ...]:
     """Alpha as a float or a tuple, as far as it can be checked before k is known.
 
     Raises:
-        InvalidInputError: not in (0, 1] (one number), or a vector with an entry outside (0, 1)
-            or a sum above 1.
+        InvalidInputError: not in (0, 1] (one number), or a vector with an entry outside [0, 1)
+            or a sum that is 0 or above 1.
     """
     if isinstance(alpha, SupportsFloat) and not isinstance(alpha, Iterable):
         if not 0 < float(alpha) <= 1:
             raise InvalidInputError(f"alpha must be in (0, 1/k] for k cells, got {alpha}")
         return probability("alpha", alpha) if float(alpha) < 1 else 1.0
+    if isinstance(alpha, SampledAlpha):
+        return alpha
     try:
         vector = tuple(float(value) for value in alpha)
     except (TypeError, ValueError):
@@ -224,11 +238,12 @@ def checked_alpha(alpha: float | Iterable[float]) -> float | tuple[float, ...]:
             f"alpha must be a number or a vector of numbers, got {alpha!r}"
         ) from None
     for cell, value in enumerate(vector):
-        if not 0 < value < 1:
+        if not 0 <= value < 1:
             raise InvalidInputError(
-                f"alpha must be in (0, 1) for every cell, got {value} for cell {cell}"
+                f"alpha must be in [0, 1) for every cell, got {value} for cell {cell}"
             )
-        probability(f"alpha of cell {cell}", value)
+        if value > 0:
+            probability(f"alpha of cell {cell}", value)
     if not 0 < math.fsum(vector) <= 1 + ROUNDING:
         raise InvalidInputError(
             f"alpha must have a positive sum of at most 1, got {math.fsum(vector):.9g}"

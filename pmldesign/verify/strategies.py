@@ -86,6 +86,7 @@ def _check_sentence(header: Mapping[str, Any], checks: Checks) -> None:
     alpha = numbers.get("alpha")
     values = [numbers["epsilon"], numbers["delta"], header.get("cells")]
     values += [min(alpha), max(alpha)] if isinstance(alpha, list) else [alpha]
+    values += list(numbers.get("sample", {}).values())
     allowed = {float(value) for value in values if value is not None}
     words = re.findall(
         r"(?<![\w.])\d+(?:\.\d+)?(?:e[-+]?\d+)?", header["guarantee"].replace("e^", " ")
