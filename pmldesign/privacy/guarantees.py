@@ -260,7 +260,7 @@ def _sampled(alpha: list[float], sample: Any) -> SampledAlpha:
             f"the sample of an alpha has records and confidence, got {sample!r}"
         )
     records, confidence = sample["records"], probability("confidence", sample["confidence"])
-    checked_alpha(alpha)
+    checked_alpha([limit for limit in alpha if limit != 0])
     return SampledAlpha(alpha, records, confidence)
 
 

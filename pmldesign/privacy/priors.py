@@ -1,8 +1,8 @@
 """Q_alpha: independent records, each in cell j of k with probability at least alpha_j.
 
 A scalar alpha means the same for every cell, so it is at most 1/k; a vector has a sum of at most
-1, and a sum of 1 is a known prior. Entries of a vector may be 0, which promises nothing about these
-cells: they count as UNSEEN, far below the rounding of every loss.
+1, and a sum of 1 is a known prior. Of a public sample the limit of a cell may be 0, which says
+nothing about it: it counts as UNSEEN, far below the rounding of every loss.
 
 What a guarantee says about additive noise is the (epsilon, delta) of one step (`Shifts`): noise z
 is private with one step v = A (x - x') if the laws of z and z + v satisfy P(E) <= e^eps Q(E) +
@@ -172,7 +172,7 @@ def class_probabilities(alpha: float | Iterable[float], cells: int) -> Array:
     """Turn alpha into the vector of least probabilities, one for each of k cells.
 
     Args:
-        alpha: in (0, 1/k], or k numbers in [0, 1) whose sum is at most 1.
+        alpha: in (0, 1/k], or k numbers in (0, 1) whose sum is at most 1, or a `SampledAlpha`.
         cells: k, at least 1.
 
     Returns:
@@ -222,8 +222,8 @@ def checked_alpha(alpha: float | Iterable[float]) -> float | tuple[float, ...]:
     """Alpha as a float or a tuple, as far as it can be checked before k is known.
 
     Raises:
-        InvalidInputError: not in (0, 1] (one number), or a vector with an entry outside [0, 1)
-            or a sum that is 0 or above 1.
+        InvalidInputError: not in (0, 1] (one number), or a vector with an entry outside (0, 1)
+            or a sum above 1.
     """
     if isinstance(alpha, SupportsFloat) and not isinstance(alpha, Iterable):
         if not 0 < float(alpha) <= 1:
@@ -238,12 +238,11 @@ def checked_alpha(alpha: float | Iterable[float]) -> float | tuple[float, ...]:
             f"alpha must be a number or a vector of numbers, got {alpha!r}"
         ) from None
     for cell, value in enumerate(vector):
-        if not 0 <= value < 1:
+        if not 0 < value < 1:
             raise InvalidInputError(
-                f"alpha must be in [0, 1) for every cell, got {value} for cell {cell}"
+                f"alpha must be in (0, 1) for every cell, got {value} for cell {cell}"
             )
-        if value > 0:
-            probability(f"alpha of cell {cell}", value)
+        probability(f"alpha of cell {cell}", value)
     if not 0 < math.fsum(vector) <= 1 + ROUNDING:
         raise InvalidInputError(
             f"alpha must have a positive sum of at most 1, got {math.fsum(vector):.9g}"

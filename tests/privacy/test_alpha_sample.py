@@ -78,10 +78,14 @@ def test_guarantees_say_where_alpha_comes_from():
             from_json({**numbers, "sample": sample})
 
 
+def limits(values):
+    return SampledAlpha(values, 100, 0.9)
+
+
 def test_cells_that_were_never_seen_fall_back_to_what_holds():
     """One record of two cells, of which only the first is known to be likely: by enumeration."""
     scale, least = 1.5, 0.4
-    bound = laplace_leakage_bound(np.eye(2), scale=scale, alpha=(least, 0.0))
+    bound = laplace_leakage_bound(np.eye(2), scale=scale, alpha=limits((least, 0.0)))
     near, far = np.exp(-2 / scale), 1.0
     worst = max(
         -np.log(p * (far if r == 0 else near) + (1 - p) * (near if r == 0 else far))
@@ -91,7 +95,10 @@ def test_cells_that_were_never_seen_fall_back_to_what_holds():
     assert bound == pytest.approx(worst, abs=1e-12)
     assert bound == pytest.approx(2 / scale, rel=1e-12)  # that of differential privacy
     assert laplace_leakage_bound(np.eye(2), scale=scale, alpha=(least, 0.3)) < bound
-    for guarantee in (pml.ApproxPML(1, 1e-3, (0.4, 0.0)), pml.EnvelopePML(1, 1e-3, (0.4, 0.0))):
+    for guarantee in (
+        pml.ApproxPML(1, 1e-3, limits((0.4, 0.0))),
+        pml.EnvelopePML(1, 1e-3, limits((0.4, 0.0))),
+    ):
         assert 0 < pml.calibrate(np.eye(2), guarantee, noise="gaussian").scale < 10
 
 
