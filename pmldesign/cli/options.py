@@ -169,7 +169,7 @@ def build_guarantee(
     vector = read_alpha(alpha_file, alpha_sample, confidence)
     if vector is not None:
         if alpha is not None:
-            raise InvalidInputError("give one of --alpha, --alpha-file and --alpha-sample")
+            raise InvalidInputError("give one of --alpha, --alpha-file, --alpha-sample, not both")
         least = vector
     if given("failure") and (least is None or delta is None):
         raise InvalidInputError(
@@ -215,7 +215,7 @@ def read_alpha(
             return None
         return tuple(read_prior(alpha_file, name="alpha").tolist())
     if alpha_file is not None:
-        raise InvalidInputError("give one of --alpha, --alpha-file and --alpha-sample")
+        raise InvalidInputError("give one of --alpha, --alpha-file, --alpha-sample, not both")
     limits = sampled_alpha(read_prior(alpha_sample, name="the sample"), confidence)
     unseen = sum(limit == 0 for limit in limits)
     if unseen:
