@@ -84,11 +84,14 @@ if TYPE_CHECKING:
     from pmldesign.privacy.alpha.sample import sampled_alpha as sampled_alpha
     from pmldesign.privacy.calibration import Calibration as Calibration
     from pmldesign.privacy.guarantees import PML as PML
+    from pmldesign.privacy.guarantees import ZCDP as ZCDP
     from pmldesign.privacy.guarantees import ApproxDP as ApproxDP
     from pmldesign.privacy.guarantees import ApproxPML as ApproxPML
     from pmldesign.privacy.guarantees import EnvelopePML as EnvelopePML
+    from pmldesign.privacy.guarantees import GaussianDP as GaussianDP
     from pmldesign.privacy.guarantees import Guarantee as Guarantee
     from pmldesign.privacy.guarantees import PureDP as PureDP
+    from pmldesign.privacy.guarantees import RenyiDP as RenyiDP
     from pmldesign.privacy.neighbours import Neighbours as Neighbours
     from pmldesign.privacy.noise import Noise as Noise
     from pmldesign.release.budget import Budget as Budget
@@ -133,7 +136,9 @@ _HOMES = {
     "pmldesign.mechanisms": "Mechanism mechanism",
     "pmldesign.privacy.alpha.sample": "sampled_alpha",
     "pmldesign.privacy.calibration": "Calibration",
-    "pmldesign.privacy.guarantees": "PML ApproxDP ApproxPML EnvelopePML Guarantee PureDP",
+    "pmldesign.privacy.guarantees": (
+        "PML ApproxDP ApproxPML EnvelopePML GaussianDP Guarantee PureDP RenyiDP ZCDP"
+    ),
     "pmldesign.privacy.neighbours": "Neighbours",
     "pmldesign.privacy.noise": "Noise",
     "pmldesign.release.budget": "Budget",
@@ -151,6 +156,7 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names.spli
 __all__ = [
     "BASELINES",
     "PML",
+    "ZCDP",
     "ApproxDP",
     "ApproxPML",
     "Bound",
@@ -164,6 +170,7 @@ __all__ = [
     "EnvelopePML",
     "EnvelopeValue",
     "FileError",
+    "GaussianDP",
     "Guarantee",
     "InfeasibleError",
     "InvalidInputError",

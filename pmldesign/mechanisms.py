@@ -13,12 +13,14 @@ import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
 from pmldesign.arguments import exponent
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import Factorization, answer
 from pmldesign.privacy.calibration import Calibration, calibrate, require_attainable
+from pmldesign.privacy.currencies.curves import PrivacyCurve, curve_of
 from pmldesign.privacy.digits import at_least, shortest
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
@@ -80,6 +82,37 @@ class Mechanism(Displayed):
         """The mechanism on the queries without their weights; None where they have none."""
         plain = self.factorization.unweighted
         return None if plain is None else replace(self, factorization=plain)
+
+    @property
+    def privacy(self) -> PrivacyCurve:
+        """What the noise satisfies in every currency, for the neighbours of the sensitivity."""
+        return curve_of(self.noise, self.sensitivity, self.scale)
+
+    def dp_event(self) -> Any:
+        """The mechanism as an event of the package dp-accounting, which composes events.
+
+        Its neighbouring relation is to be that of the mechanism. The noise multiplier is rounded
+        down, so that what an accountant says is on the private side.
+
+        Raises:
+            InvalidInputError: dp-accounting is not installed.
+        """
+        try:
+            from dp_accounting import dp_event
+        except ImportError:
+            raise InvalidInputError(
+                "dp_event needs the package dp-accounting; run: pip install dp-accounting"
+            ) from None
+        if self.sensitivity == 0:
+            return dp_event.NoOpDpEvent()
+        if self.scale == 0:
+            return dp_event.NonPrivateDpEvent()
+        multiplier = 1 / self.privacy.ratio
+        while Fraction(multiplier) * Fraction(self.privacy.ratio) > 1:
+            multiplier = math.nextafter(multiplier, 0.0)
+        if self.noise is Noise.GAUSSIAN:
+            return dp_event.GaussianDpEvent(multiplier)
+        return dp_event.LaplaceDpEvent(multiplier)
 
     @property
     def neighbours(self) -> Neighbours:

@@ -26,6 +26,7 @@ from pmldesign.bounds.one_dimensional import (
     total_variation_deviation,
 )
 from pmldesign.privacy.calibration import analytic_gaussian_scale
+from pmldesign.privacy.guarantees import CurrencyGuarantee, PureDP
 from pmldesign.privacy.noise import gaussian_moment_root
 
 ANY_SIZE = "every mechanism, worst case over data of any size"
@@ -50,7 +51,11 @@ def lower_bounds(problem: Problem) -> list[Bound]:
 def gaussian_class(problem: Problem) -> Bound:
     """Gaussian noise of any covariance: c_p sigma(1) gamma."""
     value, shifts = None, problem.shifts
-    if shifts is None:
+    if isinstance(problem.guarantee, CurrencyGuarantee):
+        sigma = 1 / math.sqrt(problem.guarantee.gaussian_square)
+        value = gaussian_moment_root(problem.p) * sigma * problem.norm_lower
+        reason = f"a step of length 1 needs a standard deviation of {sigma:.6g}"
+    elif shifts is None:
         reason = NOTHING
     elif shifts.delta == 0:
         reason = "Gaussian noise of any size violates a guarantee without delta"
@@ -71,13 +76,14 @@ def gaussian_class(problem: Problem) -> Bound:
 
 def laplace_class(problem: Problem) -> Bound:
     """Laplace noise on a strategy: c_p sqrt(2) gamma / epsilon."""
-    value, shifts = None, problem.shifts
-    if shifts is None:
+    value, shifts, guarantee = None, problem.shifts, problem.guarantee
+    currency = isinstance(guarantee, CurrencyGuarantee)
+    if shifts is None and not currency:
         reason = NOTHING
-    elif shifts.delta > 0 and problem.guarantee.pml:
+    elif shifts is not None and shifts.delta > 0 and guarantee.pml:
         reason = "the guarantee implies no least scale of Laplace noise"
     else:
-        scale = 1 / shifts.epsilon
+        scale = _least_scale(problem)
         value = gaussian_moment_root(problem.p) * math.sqrt(2) * scale * problem.norm_lower
         reason = (
             f"an l1 sensitivity of 1 bounds the l2 sensitivity and needs a scale of "
@@ -86,7 +92,8 @@ def laplace_class(problem: Problem) -> Bound:
     return bound_below(
         "Laplace matrix mechanisms",
         value,
-        mechanisms="R x measured with Laplace noise whose scale makes it epsilon-DP"
+        mechanisms="R x measured with Laplace noise whose scale makes it "
+        + ("meet the guarantee" if currency else "epsilon-DP")
         if _dp(problem)
         else "R x measured with Laplace noise, of the same scale for every number of records",
         reason=reason,
@@ -97,6 +104,8 @@ def laplace_class(problem: Problem) -> Bound:
 def least_variance(problem: Problem) -> Bound:
     """The exact least variance of a step, times gamma."""
     value, reason, shifts = None, NOTHING, problem.shifts
+    if isinstance(problem.guarantee, CurrencyGuarantee):
+        value, reason = _by_divergence(problem, problem.guarantee)
     if shifts is not None:
         deviation = least_deviation(shifts.epsilon, shifts.delta)
         value = deviation * problem.norm_lower
@@ -114,7 +123,7 @@ def least_variance(problem: Problem) -> Bound:
 def staircase(problem: Problem) -> Bound:
     """The variance of the staircase mechanism, times gamma."""
     value = None
-    if problem.guarantee.pml or problem.guarantee.delta > 0:
+    if not isinstance(problem.guarantee, PureDP):
         reason = "only epsilon-DP has this bound"
     elif not problem.add_remove:
         reason = "replacing a record changes two cells by exactly 1, not by every t in [-1, 1]"
@@ -137,6 +146,8 @@ def staircase(problem: Problem) -> Bound:
 def total_variation(problem: Problem) -> Bound:
     """The elementary bound by the total variation of several steps, times gamma."""
     value, reason, shifts = None, NOTHING, problem.shifts
+    if isinstance(problem.guarantee, CurrencyGuarantee):
+        reason = "only (epsilon, delta)-DP and PML have this bound"
     if shifts is not None:
         deviation = total_variation_deviation(shifts.epsilon, shifts.delta)
         value = deviation * problem.norm_lower
@@ -149,6 +160,27 @@ def total_variation(problem: Problem) -> Bound:
         reason=reason,
         source="docs/bounds.md, 1, 2 and 3",
     )
+
+
+def _by_divergence(problem: Problem, guarantee: CurrencyGuarantee) -> tuple[float | None, str]:
+    """(e^D - 1)^(-1/2) gamma, for steps of a divergence of order 2 of at most D."""
+    divergence = guarantee.divergence
+    if divergence is None:
+        return None, "orders below 2 bound no variance here"
+    try:
+        deviation = 1 / math.sqrt(math.expm1(divergence))
+    except OverflowError:
+        deviation = 0.0
+    reason = f"a step of length 1 needs a standard deviation of {deviation:.6g}"
+    return deviation * problem.norm_lower, reason
+
+
+def _least_scale(problem: Problem) -> float:
+    """Of Laplace noise on a step of length 1."""
+    if isinstance(problem.guarantee, CurrencyGuarantee):
+        return 1 / problem.guarantee.laplace_ratio / (1 + 1e-6)  # a private end, 5e-7 wide
+    assert problem.shifts is not None
+    return 1 / problem.shifts.epsilon
 
 
 def _dp(problem: Problem) -> bool:

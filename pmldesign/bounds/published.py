@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 
 from pmldesign.bounds.bound import Bound, Problem, bound_below
+from pmldesign.privacy.guarantees import ApproxDP, PureDP
 
 EVERY = "every mechanism, worst case over all data"
 
@@ -60,7 +61,7 @@ def step_deviation(problem: Problem, *, general: bool) -> tuple[float | None, st
         general: for every mechanism, at (2 epsilon, e^epsilon delta).
     """
     guarantee = problem.guarantee
-    if guarantee.pml or not problem.add_remove:
+    if not isinstance(guarantee, PureDP | ApproxDP) or not problem.add_remove:
         return None, "the paper speaks of DP with add-remove neighbours"
     epsilon = guarantee.epsilon
     delta = guarantee.delta

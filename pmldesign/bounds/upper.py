@@ -28,12 +28,14 @@ from pmldesign.privacy.calibration import (
     analytic_gaussian_scale,
     classical_gaussian_scale,
     gaussian_delta,
+    gaussian_scale,
 )
+from pmldesign.privacy.guarantees import ApproxDP, CurrencyGuarantee
 from pmldesign.privacy.noise import gaussian_moment_root
 from pmldesign.workloads.scaled import near_one
 
 EPS = float(np.finfo(np.float64).eps)
-GAUSSIAN_ONLY = "only (epsilon, delta)-DP: the scale of Gaussian noise is known for it alone here"
+GAUSSIAN_ONLY = "neither PML nor epsilon-DP: their least scale of Gaussian noise is not known here"
 
 
 def upper_bounds(problem: Problem, errors: Mapping[str, float]) -> list[Bound]:
@@ -55,8 +57,12 @@ def _gaussian(problem: Problem) -> list[Bound]:
     """Exact error of Gaussian noise on the optimal strategy and on the answers."""
     guarantee, optimal, plain = problem.guarantee, None, None
     reason = GAUSSIAN_ONLY
-    if not guarantee.pml and guarantee.delta > 0:
+    sigma = None
+    if isinstance(guarantee, CurrencyGuarantee):
+        sigma = gaussian_scale(1.0, guarantee.gaussian_square)
+    elif isinstance(guarantee, ApproxDP):
         sigma = analytic_gaussian_scale(1, epsilon=guarantee.epsilon, delta=guarantee.delta)
+    if sigma is not None:
         unit = gaussian_moment_root(problem.p) * sigma
         optimal = unit * problem.norm_upper
         plain = unit * problem.queries ** (1 / problem.p) * _longest_step(problem)
@@ -130,7 +136,7 @@ def _theorem_2_12(problem: Problem) -> Bound:
 def _classical(problem: Problem) -> tuple[float | None, str]:
     """The classical scale for a step of length 1 if it applies and is private, and the reason."""
     guarantee = problem.guarantee
-    if guarantee.pml or guarantee.delta == 0 or not problem.add_remove:
+    if not isinstance(guarantee, ApproxDP) or not problem.add_remove:
         return None, "the paper speaks of (epsilon, delta)-DP with add-remove neighbours"
     if guarantee.epsilon > 1 or guarantee.delta > 0.5 or math.isinf(problem.p):
         return None, "shown for epsilon up to 1, delta up to 1/2 (the classical scale) and finite p"

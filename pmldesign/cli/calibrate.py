@@ -18,6 +18,13 @@ from pmldesign.cli.options import (
     schema_option,
     strategy_help,
 )
+from pmldesign.cli.reports.privacy import (
+    check_plot,
+    draw_privacy,
+    plot_option,
+    privacy_facts,
+    privacy_json,
+)
 from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.show import facts, note, number, print_json
 from pmldesign.errors import InvalidInputError
@@ -53,12 +60,14 @@ from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, count_text
     "--allow-vacuous", is_flag=True, help="Accept a guarantee that needs no noise at all."
 )
 @add_options([participation_option, schema_option])
+@plot_option
 @json_option
 def command(
     strategy: str,
     schema: Path | None,
     participation: str | None,
     workload: str | None,
+    plot: Path | None,
     p: float,
     allow_vacuous: bool,
     noise: Any,
@@ -67,6 +76,7 @@ def command(
 ) -> None:
     """Find the noise that STRATEGY needs for a guarantee."""
     measured = _measured(load_strategy(strategy, schema), as_participation(participation))
+    check_plot(plot)
     guarantee = build_guarantee(**guarantee_arguments)
     if guarantee is None:
         raise InvalidInputError("calibrate needs a guarantee; add for example --epsilon 1")
@@ -87,6 +97,7 @@ def command(
         print_json(_as_json(noisy, guarantee, measured.name, p))
     else:
         _print(noisy, guarantee, measured.name, p)
+    draw_privacy(noisy, plot)
 
 
 def _measured(strategy: Strategy, participation: Participation | None) -> Strategy:
@@ -120,6 +131,7 @@ def _as_json(noisy: Mechanism, guarantee: Guarantee, name: str, p: float) -> dic
         "sensitivity": noisy.sensitivity,
         "guarantee": guarantee.describe(noisy.strategy.cells),
         "guarantee_numbers": guarantee.to_json(),
+        "privacy": privacy_json(noisy),
         "achieved": noisy.calibration.achieved if noisy.calibration else None,
         "workload": noisy.workload.name,
         "p": p,
@@ -153,8 +165,10 @@ def _print(noisy: Mechanism, guarantee: Guarantee, name: str, p: float) -> None:
     if schema is not None:
         lines.append(("record", schema.describe()))
     if noisy.calibration is not None:
-        loss = "delta" if gaussian else "epsilon"
-        lines.append(("achieved", f"{loss} {at_least(noisy.calibration.achieved, 9)}"))
+        lines.append(
+            ("achieved", f"{noisy.calibration.loss} {at_least(noisy.calibration.achieved, 9)}")
+        )
+    lines += privacy_facts(noisy)
     lines.append(
         (
             "error",

@@ -27,6 +27,7 @@ from pmldesign.cli.reports.baselines import usual_rows
 from pmldesign.cli.reports.comparison import rows_table
 from pmldesign.cli.reports.designs import as_json as to_json
 from pmldesign.cli.reports.designs import print_bound, print_design
+from pmldesign.cli.reports.privacy import check_plot, draw_privacy, plot_option
 from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.show import note, print_json, progress
 from pmldesign.comparison.comparison import DESIGN, LEAST_NORM, Row, as_row, best_first, with_ratios
@@ -89,10 +90,11 @@ from pmldesign_solvers.search.solution import L1Status
     metavar="FILE",
     help="Write the strategy: .npz.",
 )
-@add_options([participation_option, weights_option, schema_option])
+@add_options([plot_option, participation_option, weights_option, schema_option])
 @json_option
 def command(
     workload: str,
+    plot: Path | None,
     weights: Path | None,
     schema: Path | None,
     p: float,
@@ -112,6 +114,7 @@ def command(
     """
     if output is not None:
         check_strategy_path(output)
+    check_plot(plot)
     options = design_arguments(arguments)
     if given("solver") and options["method"] == "scaling":
         raise InvalidInputError("--solver is for --method primal or dual; leave it out")
@@ -161,6 +164,7 @@ def command(
     else:
         click.echo()
         rows_table(rows)
+    draw_privacy(best.mechanisms[best.best], plot)
     best.norm_design.require_optimal()
     for searched in (best.gaussian_design, best.laplace_design):
         if searched is not None and searched.status is L1Status.INTERRUPTED:

@@ -11,7 +11,17 @@ import click
 
 from pmldesign.designs.options import DesignOptions
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.guarantees import PML, ApproxDP, ApproxPML, EnvelopePML, Guarantee, PureDP
+from pmldesign.privacy.guarantees import (
+    PML,
+    ZCDP,
+    ApproxDP,
+    ApproxPML,
+    EnvelopePML,
+    GaussianDP,
+    Guarantee,
+    PureDP,
+    RenyiDP,
+)
 
 if TYPE_CHECKING:
     from pmldesign.strategies import Strategy
@@ -83,6 +93,15 @@ def _guarantee_options(*, several: bool) -> list[Decorator]:
             "--delta", type=kind, metavar=metavar, help=f"Slack or failure probability.{more}"
         ),
         click.option(
+            "--rho", type=kind, metavar=metavar, help=f"Of zCDP, in place of epsilon.{more}"
+        ),
+        click.option(
+            "--mu", type=kind, metavar=metavar, help=f"Of Gaussian DP, in place of epsilon.{more}"
+        ),
+        click.option(
+            "--renyi", metavar="ORDER,EPSILON", help="Renyi DP of one order, in place of epsilon."
+        ),
+        click.option(
             "--alpha",
             type=kind,
             metavar=metavar,
@@ -151,6 +170,31 @@ def design_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
 
 def build_guarantee(
     *,
+    rho: float | None = None,
+    mu: float | None = None,
+    renyi: str | None = None,
+    neighbours: str | None,
+    **others: Any,
+) -> Guarantee | None:
+    """The guarantee that the options ask for; None if they ask for none.
+
+    Raises:
+        InvalidInputError: options that do not go together, or out of range.
+    """
+    currency = _currency(rho, mu, renyi, neighbours or "add-remove")
+    if currency is None:
+        return _with_epsilon(neighbours=neighbours, **others)
+    names = ("epsilon", "delta", "alpha", "alpha_file", "alpha_sample")
+    named = [name.replace("_", "-") for name in names if others[name] is not None]
+    if named:
+        raise InvalidInputError(
+            f"--rho, --mu and --renyi are guarantees of their own; leave --{named[0]} out"
+        )
+    return currency
+
+
+def _with_epsilon(
+    *,
     epsilon: float | None,
     delta: float | None,
     alpha: float | None,
@@ -160,11 +204,7 @@ def build_guarantee(
     failure: str,
     neighbours: str | None,
 ) -> Guarantee | None:
-    """The guarantee that the options ask for; None if they ask for none.
-
-    Raises:
-        InvalidInputError: options that do not go together, or out of range.
-    """
+    """The guarantee of an epsilon: differential privacy, or PML."""
     least: float | tuple[float, ...] | None = alpha
     vector = read_alpha(alpha_file, alpha_sample, confidence)
     if vector is not None:
@@ -226,8 +266,33 @@ def read_alpha(
     return limits
 
 
+def _currency(
+    rho: float | None, mu: float | None, renyi: str | None, neighbours: Any
+) -> Guarantee | None:
+    """The guarantee that --rho, --mu or --renyi asks for; None if none of them is given."""
+    given_options = [value for value in (rho, mu, renyi) if value is not None]
+    if len(given_options) > 1:
+        raise InvalidInputError("give only one of --rho, --mu and --renyi")
+    if rho is not None:
+        return ZCDP(rho, neighbours)
+    if mu is not None:
+        return GaussianDP(mu, neighbours)
+    if renyi is not None:
+        values = numbers("--renyi", renyi, example="8,0.5")
+        if len(values) != 2:
+            raise InvalidInputError(f"--renyi is an order and an epsilon: 8,0.5; got {renyi!r}")
+        return RenyiDP(values[0], values[1], neighbours)
+    return None
+
+
 def build_guarantees(
-    *, epsilon: str | None, delta: str | None, alpha: str | None, **others: Any
+    *,
+    epsilon: str | None,
+    delta: str | None,
+    alpha: str | None,
+    rho: str | None = None,
+    mu: str | None = None,
+    **others: Any,
 ) -> list[Guarantee | None]:
     """The guarantees of every combination of the lists; [None] if the options ask for none.
 
@@ -239,10 +304,12 @@ def build_guarantees(
         return [None] if text is None else numbers(option, text, example=example)
 
     return [
-        build_guarantee(epsilon=e, delta=d, alpha=a, **others)
+        build_guarantee(epsilon=e, delta=d, alpha=a, rho=r, mu=g, **others)
         for e in listed("--epsilon", epsilon, "0.5,1")
         for d in listed("--delta", delta, "1e-6,1e-9")
         for a in listed("--alpha", alpha, "0.01,0.05")
+        for r in listed("--rho", rho, "0.1,0.5")
+        for g in listed("--mu", mu, "0.5,1")
     ]
 
 

@@ -18,7 +18,7 @@ from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.show import facts, note, number, progress
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import Mechanism, mechanism, require_feasible
-from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.guarantees import CurrencyGuarantee, Guarantee
 from pmldesign.privacy.noise import Noise
 from pmldesign.workloads import Workload
 
@@ -116,6 +116,8 @@ def command(
     if form is not None:
         form.require_release(guarantee.neighbours)
     queries = load_queries(workload, schema, note)
+    if noise == "auto" and isinstance(guarantee, CurrencyGuarantee):
+        noise = "gaussian"
     chosen = _mechanism(queries, strategy, guarantee, noise, search_time)
     plan = prepare(
         chosen,

@@ -16,7 +16,7 @@ from typing import Any
 from pmldesign.bounds.bound import Problem
 from pmldesign.bounds.lower import gaussian_class, laplace_class, least_variance
 from pmldesign.mechanisms import Mechanism
-from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.guarantees import CurrencyGuarantee, Guarantee
 from pmldesign.privacy.noise import Noise, gaussian_moment_root
 from pmldesign.workloads import Workload
 from pmldesign_solvers.certificate.cells import Certificate
@@ -118,8 +118,16 @@ class Row:
 
 
 def parameters(guarantee: Guarantee | None) -> dict[str, float | None]:
-    """Epsilon, delta and alpha of a guarantee; None where it has none, or one alpha a cell."""
+    """Epsilon, delta and alpha of a guarantee; None where it has none, or one alpha a cell.
+
+    Also rho, mu and order of those that have one.
+    """
     epsilon = delta = alpha = None
+    if isinstance(guarantee, CurrencyGuarantee):
+        others = {name: getattr(guarantee, name, None) for name in ("rho", "mu", "order")}
+        epsilon = getattr(guarantee, "epsilon", None)
+        present = {name: value for name, value in others.items() if value is not None}
+        return {"epsilon": epsilon, "delta": None, "alpha": None, **present}
     if guarantee is not None:
         epsilon = guarantee.epsilon
         delta = guarantee.delta or None

@@ -6,5 +6,12 @@ from pmldesign.plots.pictures import (
     plot_comparisons,
     plot_envelope,
 )
+from pmldesign.plots.privacy import plot_privacy
 
-__all__ = ["check_plot_path", "draw_envelope", "plot_comparisons", "plot_envelope"]
+__all__ = [
+    "check_plot_path",
+    "draw_envelope",
+    "plot_comparisons",
+    "plot_envelope",
+    "plot_privacy",
+]

@@ -10,7 +10,17 @@ from typing import Any
 
 from pmldesign.comparison.comparison import Comparison, Row
 from pmldesign.comparison.rows import parameters
-from pmldesign.privacy.guarantees import PML, ApproxDP, ApproxPML, EnvelopePML, Guarantee, PureDP
+from pmldesign.privacy.guarantees import (
+    PML,
+    ZCDP,
+    ApproxDP,
+    ApproxPML,
+    EnvelopePML,
+    GaussianDP,
+    Guarantee,
+    PureDP,
+    RenyiDP,
+)
 
 LABELS = {
     "cells": "cells n",
@@ -21,6 +31,9 @@ LABELS = {
 }
 KINDS: Mapping[type[Guarantee], str] = {
     PureDP: "differential privacy",
+    ZCDP: "zCDP",
+    GaussianDP: "Gaussian DP",
+    RenyiDP: "Renyi DP",
     ApproxDP: "differential privacy",
     PML: "pointwise maximal leakage",
     ApproxPML: "pointwise maximal leakage (slack)",

@@ -2,6 +2,7 @@
 
     epsilon-DP                    Laplace    b = Delta_1/eps
     (epsilon, delta)-DP           Gaussian   the analytic Gaussian mechanism
+    rho-zCDP, mu-GDP, Renyi       both       closed forms (`currencies.curves`)
     epsilon-PML                   Laplace    Corollary 1 of [ZSO]
     (epsilon, delta)-PML, slack   Gaussian   psi_2 of [SPP], bounded by convexity
     the same, envelope            Gaussian   closed failure probability of [SPP], likewise
@@ -28,6 +29,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -41,13 +43,14 @@ from pmldesign.privacy.analytic_gaussian import (
     gaussian_delta,
 )
 from pmldesign.privacy.brackets import private_end
+from pmldesign.privacy.currencies.curves import curve_of
 from pmldesign.privacy.digits import at_least
 from pmldesign.privacy.gaussian_leakage import (
     distinct_columns,
     envelope_from_distances,
     slack_from_distances,
 )
-from pmldesign.privacy.guarantees import Guarantee, PMLGuarantee
+from pmldesign.privacy.guarantees import CurrencyGuarantee, Guarantee, PMLGuarantee
 from pmldesign.privacy.laplace_leakage import laplace_leakage_from_distances
 from pmldesign.privacy.neighbours import (
     Measured,
@@ -84,8 +87,9 @@ class Calibration(Displayed):
         scale: standard deviation (Gaussian) or b (Laplace); 0 where no noise is needed.
         guarantee: what was asked for.
         achieved: the loss at this scale, at most what was asked for: an epsilon for Laplace
-            noise, a delta (at the epsilon asked for) for Gaussian noise. Where a vacuous
-            guarantee was allowed it is the loss without noise.
+            noise, a delta (at the epsilon asked for) for Gaussian noise; rho, mu, or the epsilon of
+            the order for a guarantee in these. Where a vacuous guarantee was allowed it is the loss
+            without noise.
     """
 
     noise: Noise
@@ -93,10 +97,19 @@ class Calibration(Displayed):
     guarantee: Guarantee
     achieved: float
 
+    @property
+    def loss(self) -> str:
+        """What `achieved` is: "epsilon", "delta", "rho" or "mu"."""
+        if isinstance(self.guarantee, CurrencyGuarantee):
+            return self.guarantee.unit
+        return "epsilon" if self.noise is Noise.LAPLACE else "delta"
+
     def _display(self) -> tuple[str, Facts]:
-        loss = "epsilon" if self.noise is Noise.LAPLACE else "delta"
         title = f"Calibration: {self.noise} noise of scale {at_least(self.scale)}"
-        return title, [("for", repr(self.guarantee)), (f"achieved {loss}", at_least(self.achieved))]
+        return title, [
+            ("for", repr(self.guarantee)),
+            (f"achieved {self.loss}", at_least(self.achieved)),
+        ]
 
 
 def calibrate(
@@ -183,15 +196,44 @@ def laplace_scale(sensitivity: float, *, epsilon: float) -> float:
 def _calibrate_dp(
     strategy: Measured | ArrayLike, guarantee: Guarantee, noise: Noise
 ) -> Calibration:
-    epsilon = guarantee.epsilon
     _require_possible(guarantee, noise)
     sensitivity = _sensitivity(strategy, guarantee.neighbours, noise)
+    if isinstance(guarantee, CurrencyGuarantee):
+        return _calibrate_currency(sensitivity, guarantee, noise)
+    epsilon = guarantee.epsilon
     if noise is Noise.GAUSSIAN:
         scale = analytic_gaussian_scale(sensitivity, epsilon=epsilon, delta=guarantee.delta)
         return Calibration(noise, scale, guarantee, gaussian_delta(sensitivity, scale, epsilon))
     scale = laplace_scale(sensitivity, epsilon=epsilon)
     achieved = quotient_above(sensitivity, scale) if scale > 0 else 0.0
     return Calibration(noise, scale, guarantee, achieved)
+
+
+def _calibrate_currency(
+    sensitivity: float, guarantee: CurrencyGuarantee, noise: Noise
+) -> Calibration:
+    if noise is Noise.LAPLACE:
+        scale = laplace_scale(sensitivity, epsilon=guarantee.laplace_ratio)
+    else:
+        scale = gaussian_scale(sensitivity, guarantee.gaussian_square)
+    spent = guarantee.spent(curve_of(noise, sensitivity, scale))
+    return Calibration(noise, scale, guarantee, min(spent, guarantee.budget))
+
+
+def gaussian_scale(sensitivity: float, squared_ratio: Fraction) -> float:
+    """Smallest standard deviation with (sensitivity / scale)^2 <= squared_ratio, exactly.
+
+    Raises:
+        InvalidInputError: a scale that float64 does not hold.
+    """
+    distance, exponent = math.frexp(sensitivity)
+    if distance == 0:
+        return 0.0
+    square = Fraction(distance) ** 2 / squared_ratio
+    scale = math.sqrt(square)
+    while Fraction(scale) ** 2 < square:
+        scale = math.nextafter(scale, math.inf)
+    return unscaled("the scale of the noise", scale, exponent)
 
 
 def _sensitivity(strategy: Measured | ArrayLike, neighbours: Neighbours, noise: Noise) -> float:

@@ -6,7 +6,9 @@
     ApproxPML(epsilon, delta, alpha)     P(E | D_i = d) <= e^eps P(E) + delta
     EnvelopePML(epsilon, delta, alpha)   P(leakage of any post-processing > eps) <= delta
 
-for every event E, record D_i and value d. The last three speak of data drawn from a distribution
+    ZCDP(rho), GaussianDP(mu), RenyiDP(order, epsilon)     see `currencies.guarantees`
+
+for every event E, record D_i and value d. The PML ones speak of data drawn from a distribution
 in Q_alpha: n independent records, n public, each falling in cell j with probability at least
 alpha_j. A scalar alpha means the same for each of the k cells, so it is at most 1/k.
 
@@ -29,6 +31,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pmldesign.arguments import parameter, probability
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.alpha.sample import SampledAlpha
+from pmldesign.privacy.currencies.guarantees import (
+    ZCDP,
+    CurrencyGuarantee,
+    GaussianDP,
+    RenyiDP,
+    currency_from_json,
+)
 from pmldesign.privacy.digits import shortest
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
@@ -86,6 +95,11 @@ class _DP(_Promise):
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", parameter("epsilon", self.epsilon))
         object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
+
+    @property
+    def laplace_ratio(self) -> float:
+        """Largest l1 sensitivity over scale of Laplace noise, whose delta is 0."""
+        return self.epsilon
 
     def shifts(self, cells: int) -> Shifts:  # noqa: ARG002 - the same question to every guarantee
         """The (epsilon, delta) of one step."""
@@ -218,8 +232,23 @@ class EnvelopePML(OnPriors, _Promise):
         )
 
 
+__all__ = [
+    "PML",
+    "ZCDP",
+    "ApproxDP",
+    "ApproxPML",
+    "CurrencyGuarantee",
+    "EnvelopePML",
+    "GaussianDP",
+    "Guarantee",
+    "PMLGuarantee",
+    "PureDP",
+    "RenyiDP",
+    "from_json",
+]
+
 PMLGuarantee = PML | ApproxPML | EnvelopePML
-Guarantee = PureDP | ApproxDP | PMLGuarantee
+Guarantee = PureDP | ApproxDP | PMLGuarantee | CurrencyGuarantee
 
 _CHANGE = {
     Neighbours.ADD_REMOVE: "one record is added or removed",
@@ -235,6 +264,9 @@ def from_json(numbers: Any) -> Guarantee:
     Raises:
         InvalidInputError: other keys, values out of range, or values that do not go together.
     """
+    currency = currency_from_json(dict(numbers)) if isinstance(numbers, Mapping) else None
+    if currency is not None:
+        return currency
     if not isinstance(numbers, Mapping) or set(numbers) - {"sample"} != set(KEYS):
         raise InvalidInputError(f"a guarantee has the keys {', '.join(KEYS)}, got {numbers!r}")
     alpha = numbers["alpha"]

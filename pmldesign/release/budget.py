@@ -9,7 +9,6 @@ from fractions import Fraction
 from pmldesign.arguments import positive, probability
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.analytic_gaussian import gaussian_delta
-from pmldesign.privacy.guarantees import ApproxDP, PureDP
 from pmldesign.privacy.noise import Noise
 from pmldesign.release.noise.exact import ExactNoise
 from pmldesign.release.noise.lattice import ROUNDING
@@ -85,7 +84,7 @@ def cost_of(noise: ExactNoise) -> Cost:
     Raises:
         InvalidInputError: its guarantee does not compose.
     """
-    if not isinstance(noise.guarantee, PureDP | ApproxDP):
+    if noise.guarantee.pml:
         raise InvalidInputError(
             "a ledger is for differential privacy: pointwise maximal leakage does not add up over "
             "releases; leave --ledger out, or --alpha"

@@ -18,6 +18,7 @@ KEYS = {
     "guarantee",
     "guarantee_numbers",
     "achieved",
+    "privacy",
     "workload",
     "p",
     "error",

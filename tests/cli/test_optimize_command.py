@@ -43,6 +43,7 @@ KEYS = {
     "noise",
     "guarantee",
     "guarantee_numbers",
+    "privacy",
     "lower_bound",
     "strategies",
     "output",

@@ -12,6 +12,7 @@ from pmldesign.workloads.base import count_text
 
 Column = tuple[str, Callable[[Row], str]]
 
+PARAMETERS = ("epsilon", "delta", "alpha", "rho", "mu", "order")
 OPTIONAL = ("sensitivity", "rmse", "over-class", "max std", "scale", "over-any", "unweighted")
 """Columns that a narrow terminal goes without, the least important first."""
 
@@ -36,7 +37,7 @@ def rows_table(rows: Sequence[Row]) -> None:
     columns: list[Column] = [("strategy", lambda row: row.strategy)]
     if len({row.workload for row in rows}) > 1:
         columns.append(("workload", lambda row: row.workload))
-    columns += [_parameter(key) for key in ("epsilon", "delta", "alpha") if _varies(rows, key)]
+    columns += [_parameter(key) for key in PARAMETERS if _varies(rows, key)]
     error = f"err_{shortest(rows[0].p)}"
     if len({row.p for row in rows}) > 1:
         columns.append(("p", lambda row: shortest(row.p)))
@@ -61,12 +62,12 @@ def rows_table(rows: Sequence[Row]) -> None:
 
 
 def _varies(rows: Sequence[Row], key: str) -> bool:
-    return len({parameters(row.guarantee)[key] for row in rows}) > 1
+    return len({parameters(row.guarantee).get(key) for row in rows}) > 1
 
 
 def _parameter(key: str) -> Column:
     def text(row: Row) -> str:
-        value = parameters(row.guarantee)[key]
+        value = parameters(row.guarantee).get(key)
         return "" if value is None else shortest(value)
 
     return key, text

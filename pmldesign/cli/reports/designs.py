@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pmldesign.bounds import Bound
+from pmldesign.cli.reports.privacy import privacy_facts, privacy_json
 from pmldesign.cli.terminal.show import facts
 from pmldesign.comparison.comparison import Row
 from pmldesign.designs.best_noise import Optimized
@@ -70,6 +71,7 @@ def as_json(
         "noise": {"kind": best.noise.value, "scale": best.scale},
         "guarantee": None if designs.guarantee is None else designs.guarantee.describe(n),
         "guarantee_numbers": None if designs.guarantee is None else designs.guarantee.to_json(),
+        "privacy": privacy_json(best),
         "lower_bound": None if lower is None else lower.value,
         "strategies": [row.to_json() for row in rows],
         "output": None if output is None else str(output),
@@ -133,7 +135,7 @@ def print_design(designs: Optimized, output: Path | None) -> None:
             f" max std {best.max_std:.6g}",
         )
     )
-    lines += _unweighted(best, design.p)
+    lines += [*_unweighted(best, design.p), *privacy_facts(best)]
     if output is not None:
         lines.append(("written", str(output)))
     facts(lines, column=_column(designs))

@@ -107,6 +107,6 @@ def scale_rule(guarantee: Guarantee, cells: int) -> ScaleRule:
     """How the scale of the noise follows from the strategy."""
     if not isinstance(guarantee, OnPriors):
         if guarantee.neighbours is Neighbours.ADD_REMOVE:
-            return AddRemoveL1(guarantee.epsilon)
-        return ReplaceL1(guarantee.epsilon)
+            return AddRemoveL1(guarantee.laplace_ratio)
+        return ReplaceL1(guarantee.laplace_ratio)
     return Leakage(guarantee.epsilon, guarantee.class_probabilities(cells))

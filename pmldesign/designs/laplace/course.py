@@ -32,6 +32,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import IdentityAndRows, Strategy, product_strategy
 from pmldesign.workloads import KroneckerWorkload, RangeWorkload, Workload
 from pmldesign.workloads.union import tables_asked
@@ -215,7 +216,10 @@ class LaplaceSearch:
         """The product of the strategies found for the factors."""
         factors = dict.fromkeys(workload.factors)
         limit = self._left(4 if _is_searched(workload, self.guarantee) else 1) / len(factors)
-        rule = AddRemoveL1(self.guarantee.epsilon)
+        promise = self.guarantee
+        rule = AddRemoveL1(
+            promise.epsilon if isinstance(promise, OnPriors) else promise.laplace_ratio
+        )
         designs = {}
         for factor in factors:
             named = {one.name: one.matrix for one in baselines(factor, self.guarantee)}

@@ -12,7 +12,8 @@ pointwise within e^(+-kappa), kappa = 2.06e-34 m, of the discrete Gaussian of pa
 
     delta(epsilon) <= e^kappa delta_sigma(epsilon - 2 kappa),
 
-the same for PML. The sensitivity counts 2^-40 more than it is, which covers kappa many times.
+the same for PML, and for zCDP, Renyi and Gaussian DP with the sigma of these. The sensitivity
+counts 2^-40 more than it is, which covers kappa many times.
 
 Without a calibration (PML with a vacuous guarantee, or none) there is no release.
 
@@ -32,8 +33,8 @@ from pmldesign.errors import InvalidInputError, PmldesignError
 from pmldesign.factorization import Factorization
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale
-from pmldesign.privacy.calibration import calibrate
-from pmldesign.privacy.guarantees import ApproxDP, Guarantee, PureDP
+from pmldesign.privacy.calibration import calibrate, gaussian_scale
+from pmldesign.privacy.guarantees import ApproxDP, CurrencyGuarantee, Guarantee, PureDP
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.release.noise.integers import Integers
@@ -151,7 +152,7 @@ def exact_noise(mechanism: Mechanism, *, rows_per_person: int = 1) -> ExactNoise
     if mechanism.calibration is None or mechanism.scale == 0:
         raise InvalidInputError("a release needs a guarantee that asks for noise; give epsilon")
     guarantee = mechanism.calibration.guarantee
-    if rows_per_person != 1 and not isinstance(guarantee, PureDP | ApproxDP):
+    if rows_per_person != 1 and guarantee.pml:
         raise InvalidInputError(
             f"rows_per_person must be 1 under PML, got {rows_per_person}: the rows of one person "
             "depend on each other; take differential privacy"
@@ -185,8 +186,15 @@ def calibrated_on(mechanism: Mechanism, lattice: Lattice, bits: int, rows: int) 
     if kind is Noise.LAPLACE and isinstance(guarantee, PureDP | ApproxDP):
         scale = continuous = laplace_parameter(sensitivity * rows, guarantee.epsilon)
         return ExactNoise(mechanism, lattice, bits, sensitivity, exact, rows, scale, continuous)
-    if isinstance(guarantee, ApproxDP):
-        distance = rows * math.sqrt(sensitivity) * (1 + ROUNDING)
+    distance = rows * math.sqrt(sensitivity) * (1 + ROUNDING)
+    if isinstance(guarantee, CurrencyGuarantee):
+        if kind is Noise.LAPLACE:
+            raise InvalidInputError(
+                "a release with rho, mu or Renyi privacy has Gaussian noise: the curves of Laplace"
+                " noise are for continuous noise; take noise 'gaussian', or epsilon"
+            )
+        sigma = gaussian_scale(distance, guarantee.gaussian_square)
+    elif isinstance(guarantee, ApproxDP):
         sigma = analytic_gaussian_scale(distance, epsilon=guarantee.epsilon, delta=guarantee.delta)
     else:
         found = calibrate(lattice.measured, guarantee, noise=kind)

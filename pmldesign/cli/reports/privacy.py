@@ -1,0 +1,62 @@
+"""What a mechanism satisfies in every currency of privacy, whatever it was calibrated to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pmldesign.mechanisms import Mechanism
+from pmldesign.privacy.currencies.curves import DELTAS
+from pmldesign.privacy.digits import at_least, shortest
+
+plot_option: Callable[..., Any] = click.option(
+    "--plot",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Draw delta against epsilon: .png, .pdf or .svg (the plot extra).",
+)
+
+
+def privacy_facts(mechanism: Mechanism) -> list[tuple[str, str]]:
+    """One fact, with numbers that are rounded up; none for noise without a guarantee."""
+    curve = mechanism.privacy
+    if mechanism.guarantee is None or not 0 < curve.ratio < math.inf:
+        return []
+    rho, mu = (getattr(mechanism.guarantee, unit, None) for unit in ("rho", "mu"))
+    pairs = [f"{at_least(curve.epsilon(d), 4)} at delta {shortest(d)}" for d in DELTAS]
+    parts = [
+        f"rho {at_least(rho or curve.rho, 4)} (zCDP)",
+        f"mu {at_least(mu or curve.mu, 4)} (Gaussian DP)",
+        "epsilon "
+        + ", ".join(pairs if curve.gaussian else [f"{at_least(curve.pure, 4)} at delta 0"]),
+    ]
+    return [("privacy", f"{mechanism.neighbours.value} neighbours: " + "; ".join(parts))]
+
+
+def privacy_json(mechanism: Mechanism) -> dict[str, Any] | None:
+    """The numbers; None without a guarantee or without noise."""
+    curve = mechanism.privacy
+    if mechanism.guarantee is None or math.isinf(curve.ratio):
+        return None
+    return curve.to_json()
+
+
+def draw_privacy(mechanism: Mechanism, path: Path | None) -> None:
+    """Write the picture that --plot asks for."""
+    if path is None:
+        return
+    from pmldesign.plots import plot_privacy
+
+    plot_privacy({mechanism.strategy.name: mechanism.privacy}, path)
+
+
+def check_plot(path: Path | None) -> None:
+    """Refuse a picture that cannot be drawn, before long work."""
+    if path is not None:
+        from pmldesign.plots import check_plot_path
+
+        check_plot_path(path)

@@ -1,0 +1,49 @@
+"""Pictures of what noise satisfies: delta against epsilon."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.files import atomic_write
+from pmldesign.privacy.currencies.curves import PrivacyCurve
+
+LEAST = 1e-12
+"""delta at the lower edge."""
+POINTS = 400
+
+
+def plot_privacy(curves: Mapping[str, PrivacyCurve], path: Path) -> None:
+    """Draw the smallest delta at every epsilon, by name.
+
+    Args:
+        curves: of mechanisms.
+        path: .png, .pdf or .svg; an existing file is replaced at the end.
+
+    Raises:
+        InvalidInputError: no noise, or nothing to protect.
+        FileError: the file cannot be written.
+    """
+    from matplotlib.figure import Figure
+
+    if not all(0 < curve.ratio < np.inf for curve in curves.values()):
+        raise InvalidInputError("there is no noise whose delta could be drawn; leave --plot out")
+    figure = Figure(figsize=(6, 4.2), layout="constrained")
+    axes = figure.subplots()
+    end = max(curve.epsilon(LEAST) for curve in curves.values())
+    epsilons = np.linspace(0, end, POINTS)
+    for name, curve in curves.items():
+        deltas = curve.deltas(epsilons)
+        shown = deltas > 0
+        label = f"{name}, {curve.noise.value} noise"
+        axes.semilogy(epsilons[shown], deltas[shown], label=label)
+    axes.set_ylim(LEAST, 1)
+    axes.set_xlabel(r"$\varepsilon$")
+    axes.set_ylabel(r"$\delta$")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    with atomic_write(path, "wb") as handle:
+        figure.savefig(handle, format=path.suffix[1:].lower())

@@ -1,0 +1,1 @@
+"""Currencies of privacy beside (epsilon, delta): zCDP, Gaussian DP, Renyi DP."""

@@ -1,0 +1,244 @@
+"""Guarantees in currencies that add up over releases: zCDP, Gaussian DP and Renyi DP.
+
+    ZCDP(rho)                D_a(x || x') <= a rho for every order a > 1
+    GaussianDP(mu)           telling x from x' is as hard as N(0, 1) from N(mu, 1), at least
+    RenyiDP(order, epsilon)  D_a(x || x') <= epsilon at the order a
+
+for the laws of the output on neighbours x, x' and their Renyi divergence D_a. Gaussian noise meets
+each exactly: with t = sensitivity/sigma they are t^2/2, t and a t^2/2 (`curves`).
+
+A step of length 1 has a variance of at least 1/(e^D - 1), D the divergence of order 2, for any
+noise (Hammersley, Chapman and Robbins): rho-zCDP gives D = 2 rho, mu-GDP D = mu^2, Renyi DP of an
+order of at least 2 gives epsilon.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pmldesign.arguments import parameter
+from pmldesign.privacy.brackets import private_end
+from pmldesign.privacy.currencies.curves import (
+    PrivacyCurve,
+    checked_order,
+    laplace_mu,
+    laplace_renyi,
+    laplace_rho,
+)
+from pmldesign.privacy.digits import shortest
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy.noise import Noise
+
+
+class _Currency:
+    """What the guarantees in these currencies share."""
+
+    __slots__ = ()
+    if TYPE_CHECKING:
+        neighbours: Neighbours
+
+    pml: ClassVar[bool] = False
+    failure: ClassVar[str | None] = None
+    delta: ClassVar[float] = 0.0
+    noises: ClassVar[tuple[Noise, ...]] = tuple(Noise)
+    unit: ClassVar[str]
+    """What the budget is called."""
+
+    @property
+    def budget(self) -> float:
+        """The number that adds up over releases."""
+        return float(getattr(self, self.unit))
+
+    @property
+    def gaussian_square(self) -> Fraction:
+        """Largest square of sensitivity over standard deviation of Gaussian noise."""
+        raise NotImplementedError
+
+    @property
+    def divergence(self) -> float | None:
+        """Upper bound on the Renyi divergence of order 2; None where it implies none."""
+        raise NotImplementedError
+
+    def _laplace_loss(self) -> Callable[[float], float]:
+        raise NotImplementedError
+
+    @property
+    def laplace_ratio(self) -> float:
+        """Largest sensitivity over scale of Laplace noise, but for a relative 5e-7."""
+        loss = self._laplace_loss()
+        start = max(1.0, 1 / self.budget)
+        return math.nextafter(1 / private_end(lambda b: loss(1 / b), self.budget, start=start), 0)
+
+    def admits(self, noise: Noise) -> bool:
+        """Whether this noise meets it at some scale: both do."""
+        return noise in self.noises
+
+    def shifts(self, cells: int) -> None:
+        """No (epsilon, delta) of a step: bounds ask for `divergence`."""
+
+    def spent(self, curve: PrivacyCurve) -> float:
+        """What noise spends of the budget, rounded up."""
+        return curve.rho if self.unit == "rho" else curve.mu
+
+    def to_json(self) -> dict[str, Any]:
+        """The numbers that it is made of (`guarantees.from_json`)."""
+        numbers = {name: getattr(self, name) for name in _KINDS[type(self)][1]}
+        return {"kind": _KINDS[type(self)][0], **numbers, "neighbours": self.neighbours.value}
+
+
+@dataclass(frozen=True, slots=True)
+class ZCDP(_Currency):
+    """Zero-concentrated differential privacy.
+
+    Attributes:
+        rho: positive and finite.
+        neighbours: neighbouring relation, add-remove by default.
+    """
+
+    rho: float
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+    unit: ClassVar[str] = "rho"
+
+    def __post_init__(self) -> None:
+        _checked(self, "rho")
+
+    @property
+    def gaussian_square(self) -> Fraction:
+        """2 rho."""
+        return 2 * Fraction(self.rho)
+
+    @property
+    def divergence(self) -> float:
+        """2 rho."""
+        return 2 * self.rho
+
+    def _laplace_loss(self) -> Callable[[float], float]:
+        return laplace_rho
+
+    def describe(self, cells: int) -> str:  # noqa: ARG002 - the same question to every guarantee
+        """What is promised, in words."""
+        return (
+            f"The Renyi divergence of every order a > 1 is at most a times {shortest(self.rho)} "
+            f"when {_CHANGE[self.neighbours]}, whatever the data (zCDP)."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianDP(_Currency):
+    """Gaussian differential privacy.
+
+    Attributes:
+        mu: positive and finite.
+        neighbours: neighbouring relation, add-remove by default.
+    """
+
+    mu: float
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+    unit: ClassVar[str] = "mu"
+
+    def __post_init__(self) -> None:
+        _checked(self, "mu")
+
+    @property
+    def gaussian_square(self) -> Fraction:
+        """mu^2."""
+        return Fraction(self.mu) ** 2
+
+    @property
+    def divergence(self) -> float:
+        """mu^2, that of the two Gaussians."""
+        return self.mu**2
+
+    def _laplace_loss(self) -> Callable[[float], float]:
+        return laplace_mu
+
+    def describe(self, cells: int) -> str:  # noqa: ARG002 - likewise
+        """What is promised, in words."""
+        return (
+            f"Whether {_CHANGE[self.neighbours]} is as hard to tell as one draw from N(0, 1) from "
+            f"one of N({shortest(self.mu)}, 1), or harder, whatever the data (Gaussian DP)."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RenyiDP(_Currency):
+    """Renyi differential privacy of one order.
+
+    Attributes:
+        order: above 1 and finite.
+        epsilon: positive and finite.
+        neighbours: neighbouring relation, add-remove by default.
+    """
+
+    order: float
+    epsilon: float
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+    unit: ClassVar[str] = "epsilon"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "order", checked_order(self.order))
+        _checked(self, "epsilon")
+
+    @property
+    def gaussian_square(self) -> Fraction:
+        """2 epsilon / order."""
+        return 2 * Fraction(self.epsilon) / Fraction(self.order)
+
+    @property
+    def divergence(self) -> float | None:
+        """Epsilon from order 2 on: the divergence rises with its order."""
+        return self.epsilon if self.order >= 2 else None
+
+    def _laplace_loss(self) -> Callable[[float], float]:
+        order = self.order
+        return lambda ratio: laplace_renyi(ratio, order)
+
+    def spent(self, curve: PrivacyCurve) -> float:
+        """What noise spends of the budget, rounded up."""
+        return curve.renyi(self.order)
+
+    def describe(self, cells: int) -> str:  # noqa: ARG002 - likewise
+        """What is promised, in words."""
+        return (
+            f"The Renyi divergence of order {shortest(self.order)} is at most "
+            f"{shortest(self.epsilon)} when {_CHANGE[self.neighbours]}, whatever the data."
+        )
+
+
+CurrencyGuarantee = ZCDP | GaussianDP | RenyiDP
+
+_KINDS: dict[type[Any], tuple[str, tuple[str, ...]]] = {
+    ZCDP: ("zcdp", ("rho",)),
+    GaussianDP: ("gaussian-dp", ("mu",)),
+    RenyiDP: ("renyi", ("order", "epsilon")),
+}
+"""How files call each, and the numbers that it has."""
+
+_CHANGE = {
+    Neighbours.ADD_REMOVE: "one record is added or removed",
+    Neighbours.REPLACE: "one record is replaced (the number of records is public)",
+}
+
+
+def currency_from_json(numbers: dict[str, Any]) -> CurrencyGuarantee | None:
+    """The guarantee in one of these currencies that `to_json` made the numbers of, if it is such.
+
+    Raises:
+        InvalidInputError: a number out of range.
+    """
+    for kind, (name, keys) in _KINDS.items():
+        if numbers.get("kind") == name and set(numbers) == {"kind", "neighbours", *keys}:
+            values = [numbers[key] for key in keys]
+            if all(isinstance(v, int | float) and not isinstance(v, bool) for v in values):
+                guarantee: CurrencyGuarantee = kind(*values, Neighbours(numbers["neighbours"]))
+                return guarantee
+    return None
+
+
+def _checked(guarantee: Any, name: str) -> None:
+    object.__setattr__(guarantee, name, parameter(name, getattr(guarantee, name)))
+    object.__setattr__(guarantee, "neighbours", Neighbours(guarantee.neighbours))

@@ -1,0 +1,91 @@
+"""--rho, --mu and --renyi in every command that takes a guarantee."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+import pmldesign as pml
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "sigma"),
+    [("--rho", "0.125", 2.0), ("--mu", "0.25", 4.0), ("--renyi", "8,0.25", 4.0)],
+)
+def test_gaussian_scales_are_exact(run, option, value, sigma):
+    shown = run.json("calibrate", "histogram:4", option, value, "--noise", "gaussian")
+    assert shown["scale"] == sigma
+    design = run.json("optimize", "histogram:4", option, value, "--search-time", "0.2")
+    assert design["noise"] == {"kind": "gaussian", "scale": pytest.approx(sigma)}
+    assert design["privacy"]["mu"] == pytest.approx(1 / sigma)
+    assert design["guarantee_numbers"] == shown["guarantee_numbers"]
+    bounds = run.json("bounds", "histogram:4", option, value)
+    lower = next(b["value"] for b in bounds if b["name"] == "Gaussian mechanisms")
+    assert lower == pytest.approx(2 * sigma, rel=1e-5)
+    assert lower <= 2 * sigma
+
+
+def test_every_report_shows_the_other_currencies(run):
+    shown = run.json("calibrate", "histogram:4", "--epsilon", 1, "--delta", 1e-6)
+    curve = pml.mechanism(
+        "identity", "histogram:4", guarantee=pml.ApproxDP(1, 1e-6), noise=shown["noise"]
+    ).privacy
+    assert shown["privacy"]["rho"] == pytest.approx(curve.rho)
+    assert shown["privacy"]["epsilon"] == curve.pure  # Laplace noise
+    text = run("calibrate", "histogram:4", "--mu", 1).stdout
+    assert "rho 0.5 (zCDP); mu 1 (Gaussian DP); epsilon" in text
+    assert run.json("optimize", "histogram:4")["privacy"] is None
+
+
+def test_compare_takes_several(run):
+    shown = run.json("compare", "histogram:4", "--strategies", "identity", "--rho", "0.02,0.5,2")
+    rows = [row for comparison in shown for row in comparison["strategies"]]
+    assert [row["rho"] for row in rows] == [0.02, 0.5, 2]
+    gaussian = [row["scale"] for row in rows if row["noise"] == "gaussian"]
+    assert gaussian == pytest.approx([1 / math.sqrt(2 * rho) for rho in (0.02, 0.5)])
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--rho", 1, "--epsilon", 1), "leave --epsilon out"),
+        (("--mu", 1, "--delta", 1e-6), "leave --delta out"),
+        (("--mu", 1, "--rho", 1), "only one of"),
+        (("--renyi", "8"), "an order and an epsilon"),
+        (("--renyi", "1,1"), "order"),
+        (("--rho", -1), "rho must be"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(run, options, problem):
+    result = run("calibrate", "histogram:4", *options)
+    assert result.exit_code == 2
+    assert problem in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_the_picture_of_delta_against_epsilon(run):
+    assert run("calibrate", "histogram:4", "--rho", 1, "--plot", "curve.svg").exit_code == 0
+    assert Path("curve.svg").read_text().startswith("<?xml")
+    refused = run("calibrate", "histogram:4", "--rho", 1, "--plot", "curve.txt")
+    assert refused.exit_code == 6
+
+
+def test_a_strategy_file_keeps_the_guarantee(run):
+    assert (
+        run("optimize", "prefix:4", "--rho", 0.5, "-o", "s.npz", "--search-time", 0.2).exit_code
+        == 0
+    )
+    assert pml.read_guarantee("s.npz") == pml.ZCDP(0.5)
+
+
+def test_a_release_has_the_noise_of_its_budget(run):
+    pytest.importorskip("opendp")
+    Path("counts.csv").write_text("3,1,4,1\n")
+    result = run("release", "prefix:4", "counts.csv", "--rho", 0.5, "-o", "out.csv")
+    assert result.exit_code == 0, result.stderr
+    assert "zCDP" in result.stdout
+    refused = run(
+        "release", "prefix:4", "counts.csv", "--rho", 0.5, "--noise", "laplace", "-o", "x.csv"
+    )
+    assert refused.exit_code == 2
+    assert "gaussian" in refused.stderr
