@@ -32,7 +32,9 @@ from pmldesign.release.rows_by_kind import row_kinds
 from pmldesign_solvers.operators.operator import Array
 
 LARGEST_L, MOST_ENTRIES = 2**22, 2**26
-"""Entries of L whose laws are inverted one by one (5 s of one core), and condensed."""
+"""Entries of L from which kinds of rows are looked for, and that are written out at all."""
+LONG = 256
+"""Entries of a row from which it is condensed: 4096 rows take two seconds."""
 
 
 def half_widths(noise: ExactNoise, level: float, *, simultaneous: bool = False) -> Array:
@@ -69,7 +71,7 @@ def half_widths(noise: ExactNoise, level: float, *, simultaneous: bool = False) 
     if entries > MOST_ENTRIES:
         return moment_bound(deviations(noise), miss) * (1 + 1e-9)
     rows = np.abs(lattice.estimator.reconstruction(made.workload)) * lattice.units
-    law_of = laplace_half_widths if m * r <= LARGEST_L else condensed_half_widths
+    law_of = laplace_half_widths if r <= LONG else condensed_half_widths
     return np.asarray(law_of(rows * noise.scale, miss) + rows.sum(axis=1))
 
 

@@ -105,14 +105,17 @@ class Plan:
             spreads = table.standard_deviation
             cells = nonnegative_cells(queries, cells, spreads, total=total)
         if self.integers:
-            cells = whole_cells(cells)
+            cells = whole_cells(queries, cells, table.standard_deviation, total=total)
         decimals = 0 if self.integers else table.decimals
         answers, _ = rounded_answers(queries, cells, decimals)
+        largest = None
+        if self.nonnegative and adds_cells(queries):
+            largest = np.inf if total is None else queries.row_sizes() * total
         lower, upper = cut_intervals(
             table.lower,
             table.upper,
             answers,
-            nonnegative=self.nonnegative and adds_cells(queries),
+            largest=largest,
             whole=self.integers,
         )
         return replace(table, estimate=answers, lower=lower, upper=upper, decimals=decimals)

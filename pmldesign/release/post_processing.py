@@ -8,12 +8,15 @@ units of its standard deviation,
 by L-BFGS-B (scipy) from the clamped estimate, so that it is never farther than that one. Where the
 number of records N is public, x is scaled to it.
 
-Whole: cells are rounded in their order so that every running sum is rounded to the nearest whole
-number. Ranges of cells move by at most 1, and non-negative cells stay non-negative.
+Whole: the way whose answers are closer, in the same sense. Either cells are rounded in their order
+so that every running sum is rounded to the nearest whole number; ranges of cells move by at most 1.
+Or cells are rounded down, and those with the largest remainders up, so that the sum is rounded to
+the nearest whole number; no histogram of that sum is closer to the cells. Or, unless their sum is
+public, every cell is rounded by itself. All keep non-negative cells non-negative.
 
-Intervals stay those of the noise, cut by what is known of every query alone (at least 0, whole);
-they are widened to hold the new estimate. A program over all intervals at once would not be valid.
-Nothing here sees the data.
+Intervals stay those of the noise, cut by what is known of every query alone (at least 0, at most
+what a public number of records can add up to, whole); they are widened to hold the new estimate. A
+program over all intervals at once would not be valid. Nothing here sees the data.
 """
 
 from __future__ import annotations
@@ -40,11 +43,7 @@ def nonnegative_cells(
         deviations: s, shape (m,); the answers with 0 are known from the public total.
         total: N where it is public.
     """
-    answers = workload.matvec(cells)
-    noisy = deviations > 0
-    weights = np.zeros(len(answers))
-    weights[noisy] = deviations[noisy] ** -2.0
-    weights *= 1 / max(float(weights.max()), 1e-300)
+    answers, weights = workload.matvec(cells), precisions(deviations)
     heavy = 0.0 if total is None else 10.0
 
     def objective(x: Array) -> tuple[float, Array]:
@@ -68,19 +67,54 @@ def nonnegative_cells(
     return np.asarray(result)
 
 
-def whole_cells(cells: Array) -> Array:
+def whole_cells(
+    workload: Workload, cells: Array, deviations: Array, *, total: int | None = None
+) -> Array:
+    """Whole numbers close to the cells; arguments as `nonnegative_cells`."""
+    answers, weights = workload.matvec(cells), precisions(deviations)
+    candidates = [running_whole(cells), nearest_whole(cells)]
+    if total is None:
+        candidates.append(np.rint(cells))
+    return min(candidates, key=lambda x: float(weights @ (workload.matvec(x) - answers) ** 2))
+
+
+def running_whole(cells: Array) -> Array:
     """Whole numbers whose running sums are the nearest to those of the cells, shape (n,)."""
     return np.asarray(np.diff(np.rint(np.cumsum(cells)), prepend=0.0))
 
 
+def nearest_whole(cells: Array) -> Array:
+    """The nearest whole numbers among those whose sum is the nearest to that of the cells."""
+    whole = np.floor(cells)
+    missing = int(np.rint(cells.sum() - whole.sum()))
+    whole[np.argsort(whole - cells, kind="stable")[:missing]] += 1
+    return np.asarray(whole)
+
+
+def precisions(deviations: Array) -> Array:
+    """Weights of the answers, the largest 1; 0 for those that are known."""
+    noisy = deviations > 0
+    weights = np.zeros(len(deviations))
+    weights[noisy] = (deviations[noisy].min() / deviations[noisy]) ** 2
+    return weights
+
+
 def cut_intervals(
-    lower: Array, upper: Array, estimate: Array, *, nonnegative: bool, whole: bool
+    lower: Array, upper: Array, estimate: Array, *, largest: Array | float | None, whole: bool
 ) -> tuple[Array, Array]:
-    """The ends of the intervals, cut by what is known of every query, around the estimate."""
+    """The ends of the intervals, cut by what is known of every query, around the estimate.
+
+    Args:
+        lower: shape (m,), and likewise upper and estimate.
+        upper: likewise.
+        estimate: likewise.
+        largest: what an answer can be at most, where it is at least 0; else None.
+        whole: whether answers are whole numbers.
+    """
     if whole:
         lower, upper = np.ceil(lower), np.floor(upper)
-    if nonnegative:
-        lower, upper = np.maximum(lower, 0.0), np.maximum(upper, 0.0)
+    if largest is not None:
+        lower, upper = np.clip(lower, 0.0, largest), np.clip(upper, 0.0, largest)
     return np.minimum(lower, estimate), np.maximum(upper, estimate)
 
 

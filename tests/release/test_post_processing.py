@@ -20,7 +20,9 @@ from pmldesign.release.plan import prepare
 from pmldesign.release.post_processing import (
     adds_cells,
     cut_intervals,
+    nearest_whole,
     nonnegative_cells,
+    running_whole,
     whole_cells,
 )
 from pmldesign.release.publish import release_tables
@@ -94,11 +96,41 @@ def test_intervals_stay_valid_after_post_processing():
 
 
 @given(arrays(float, st.integers(1, 30), elements=st.floats(0, 1e6)))
-def test_whole_cells_round_every_running_sum(cells):
-    whole = whole_cells(cells)
-    assert (whole >= 0).all()
-    assert (whole == np.rint(whole)).all()
-    assert np.abs(np.cumsum(whole) - np.cumsum(cells)).max() <= 0.5 + 1e-6
+def test_whole_cells_round_every_running_sum_or_every_cell(cells):
+    running, nearest = running_whole(cells), nearest_whole(cells)
+    for whole in (running, nearest):
+        assert (whole >= 0).all()
+        assert (whole == np.rint(whole)).all()
+        assert abs(whole.sum() - cells.sum()) <= 0.5 + 1e-6
+    assert np.abs(np.cumsum(running) - np.cumsum(cells)).max() <= 0.5 + 1e-6
+    assert np.abs(nearest - cells).max() <= 1
+    for histogram, best in (("histogram", nearest), ("prefix", running)):
+        queries = parse_workload(f"{histogram}:{len(cells)}")
+        chosen = whole_cells(queries, cells, np.ones(len(cells)))
+        off = np.linalg.norm(queries.matvec(chosen - cells))
+        assert off <= np.linalg.norm(queries.matvec(best - cells)) + 1e-6
+
+
+def test_whole_counts_of_rare_cells_are_no_worse_than_rounded_ones():
+    queries, generator = parse_workload("histogram:1000"), np.random.default_rng(7)
+    made = mechanism("identity", queries, guarantee=PureDP(1.0))
+    x = np.where(generator.random(1000) < 0.05, generator.poisson(5, 1000), 0)
+    plan = prepare(made, nonnegative=True, integers=True)
+    table = plan.publish(x, fast_sampler(4)).table
+    plain = prepare(made).publish(x, fast_sampler(4)).table
+    clamped = np.rint(np.maximum(plain.estimate, 0))
+    assert ((table.estimate - x) ** 2).sum() <= ((clamped - x) ** 2).sum()
+
+
+def test_a_public_number_of_records_cuts_intervals():
+    made = mechanism("tree", "prefix:4", guarantee=PureDP(0.1, Neighbours.REPLACE))
+    plan = prepare(made, nonnegative=True)
+    for seed in range(20):
+        table = plan.publish(np.array([0, 1, 0, 2]), fast_sampler(seed)).table
+        assert (table.lower >= 0).all()
+        assert (table.upper <= 3).all()
+        assert (table.lower <= table.estimate).all()
+        assert (table.estimate <= table.upper).all()
 
 
 def test_cut_intervals_hold_the_estimate():
@@ -106,11 +138,11 @@ def test_cut_intervals_hold_the_estimate():
         np.array([-3.5, -9.0, 2.2]),
         np.array([4.5, -2.0, 3.9]),
         np.array([1.0, 0.0, 5.0]),
-        nonnegative=True,
+        largest=3.0,
         whole=True,
     )
     assert lower.tolist() == [0, 0, 3]
-    assert upper.tolist() == [4, 0, 5]
+    assert upper.tolist() == [3, 0, 5]
 
 
 def test_only_sums_of_cells_are_known_to_be_non_negative():
