@@ -1,0 +1,146 @@
+"""Processes that are killed at any of their lines: nothing is published without being counted."""
+
+import json
+import os
+import signal
+import sys
+
+import numpy as np
+import pytest
+
+from pmldesign.designs.min_norm import factorize
+from pmldesign.errors import FileError, InfeasibleError
+from pmldesign.mechanisms import mechanism
+from pmldesign.privacy.guarantees import PureDP
+from pmldesign.release.plan import prepare
+from pmldesign.release.publish import carry_out
+from pmldesign.streams import FloatingGaussian, Stream
+from pmldesign.streams.journal import Journal
+
+STREAM = ("streams/journal.py",)
+RELEASE = ("release/ledger.py", "release/publish.py", "release/result.py", "files/atomic.py")
+BUDGET = "epsilon=1"
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return prepare(mechanism("identity", "prefix:4", guarantee=PureDP(1.0)))
+
+
+@pytest.fixture(autouse=True)
+def quick_disk(monkeypatch):
+    """A killed process leaves to the system what it has written."""
+    monkeypatch.setattr(os, "fsync", lambda _handle: None)
+
+
+def in_a_child(work):
+    """What a process of its own ends with: minus the signal that killed it, or its exit code."""
+    child = os.fork()
+    if child == 0:
+        code = 99
+        try:
+            code = work() or 0
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def watched(work, files, *, kill_at=None):
+    """How many lines of these files some work passes; it is killed at one of them."""
+    lines = set()
+
+    def trace(frame, event, _argument):
+        path = frame.f_code.co_filename
+        if not path.endswith(files):
+            return None
+        if event == "line" and (path, frame.f_lineno) not in lines:
+            lines.add((path, frame.f_lineno))
+            if len(lines) == kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return trace
+
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(None)
+    return len(lines)
+
+
+def released(plan, folder):
+    np.save(folder / "x.npy", np.array([3, 1, 4, 1]))
+    found = carry_out(plan, folder / "x.npy", ledger=folder / "ledger", budget=BUDGET)
+    found.write(folder / "t.csv")
+
+
+def test_a_release_killed_at_any_line_is_paid_for_or_not_published(plan, tmp_path):
+    count = in_a_child(lambda: watched(lambda: released(plan, tmp_path), RELEASE))
+    assert count > 60
+    outcomes = set()
+    for step in range(1, count + 1, 2):
+        folder = tmp_path / str(step)
+        folder.mkdir()
+        code = in_a_child(
+            lambda at=step, here=folder: watched(lambda: released(plan, here), RELEASE, kill_at=at)
+        )
+        assert code == -signal.SIGKILL
+        ledger = folder / "ledger"
+        entries = ledger.read_bytes().splitlines() if ledger.exists() else []
+        spent = len(entries) > 1
+        assert all(json.loads(entry) for entry in entries)
+        written = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
+        assert spent or written <= {"x.npy", "ledger"}
+        assert "t.csv" not in written or "t.manifest.json" in written
+        outcomes.add((spent, "t.csv" in written))
+        if spent:
+            with pytest.raises(InfeasibleError):
+                carry_out(plan, folder / "x.npy", ledger=ledger)
+    assert outcomes == {(False, False), (True, False), (True, True)}
+
+
+def test_an_entry_of_which_a_part_is_on_the_disk_refuses(plan, tmp_path):
+    np.save(tmp_path / "x.npy", np.array([3, 1, 4, 1]))
+    carry_out(plan, tmp_path / "x.npy", ledger=tmp_path / "ledger", budget="epsilon=2")
+    content = (tmp_path / "ledger").read_bytes()
+    start = content.index(b"\n") + 1
+    for end in range(start + 1, len(content)):
+        (tmp_path / "ledger").write_bytes(content[:end])
+        with pytest.raises(FileError, match="damaged"):
+            carry_out(plan, tmp_path / "x.npy", ledger=tmp_path / "ledger")
+
+
+def answered(strategy, folder, steps):
+    """Take steps of a stream, and write the number of each as soon as it is answered."""
+    journal = Journal(Stream(strategy, 1.0, FloatingGaussian(1)), folder / "state", "a")
+    with (folder / "answers").open("a") as handle:
+        for _ in range(steps):
+            journal.step(1.0)
+            handle.write(f"{journal.stream.time}\n")
+            handle.flush()
+    journal.close()
+
+
+def test_a_stream_killed_at_any_line_answers_no_step_twice(tmp_path):
+    strategy = factorize("decay:30,0.9", buffers=4, rel_gap=1e-1).strategy
+    first = tmp_path / "first"
+    first.mkdir()
+    answered(strategy, first, 2)
+    count = in_a_child(lambda: watched(lambda: answered(strategy, first, 1), STREAM))
+    assert count > 40
+    lost = set()
+    for step in range(1, count + 1, 2):
+        folder = tmp_path / str(step)
+        folder.mkdir()
+        answered(strategy, folder, 2)
+        code = in_a_child(
+            lambda at=step, here=folder: watched(
+                lambda: answered(strategy, here, 1), STREAM, kill_at=at
+            )
+        )
+        assert code == -signal.SIGKILL
+        answered(strategy, folder, 1)  # goes on
+        steps = [int(line) for line in (folder / "answers").read_text().split()]
+        assert steps == sorted(set(steps))
+        lost.add(tuple(steps))
+    # the third step was not taken, was taken and lost, or answered
+    assert lost == {(1, 2, 3), (1, 2, 4), (1, 2, 3, 4)}
