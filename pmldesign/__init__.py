@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from pmldesign.comparison.comparison import Comparison as Comparison
     from pmldesign.comparison.comparison import compare as compare
     from pmldesign.comparison.comparison import compare_all as compare_all
+    from pmldesign.comparison.sweeping import Sweep as Sweep
+    from pmldesign.comparison.sweeping import sweep as sweep
     from pmldesign.designs.best_noise import Optimized as Optimized
     from pmldesign.designs.best_noise import all_designs as all_designs
     from pmldesign.designs.best_noise import optimize as optimize
@@ -113,6 +115,7 @@ _HOMES = {
     "pmldesign.api": "calibrate error_bounds leakage strategy verify_file weighted workload",
     "pmldesign.bounds": "Bound",
     "pmldesign.comparison.comparison": "Comparison compare compare_all",
+    "pmldesign.comparison.sweeping": "Sweep sweep",
     "pmldesign.designs.best_noise": "Optimized all_designs optimize",
     "pmldesign.designs.min_norm": "Design factorize",
     "pmldesign.designs.options": "DesignOptions",
@@ -186,6 +189,7 @@ __all__ = [
     "Release",
     "Schema",
     "Strategy",
+    "Sweep",
     "VacuousGuaranteeError",
     "Verification",
     "VerificationError",
@@ -236,6 +240,7 @@ __all__ = [
     "release_tables",
     "sampled_alpha",
     "strategy",
+    "sweep",
     "theorem3_bound",
     "verify_file",
     "weighted",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-LATE = {"cvxpy", "joblib", "matplotlib", "opendp", "rich"}
+LATE = {"cvxpy", "distributed", "joblib", "matplotlib", "opendp", "polars", "ray", "rich"}
 # upper layers first; a module imports its own room and those below
 LAYERS = [
     {"cli"},

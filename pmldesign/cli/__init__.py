@@ -24,6 +24,7 @@ COMMANDS = {
     "release": "Answer a workload on data: a table with exact noise and intervals.",
     "schema": "Draft the schema of a file of people.",
     "compare": "Compare strategies on a workload.",
+    "sweep": "Compare strategies over a whole study, here or on a cluster.",
     "bounds": "Show how close to the best possible an error is.",
     "leakage": "Show the pointwise maximal leakage of noise on a strategy.",
     "envelope": "Show the leakage envelope of a finite channel.",

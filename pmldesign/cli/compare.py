@@ -26,7 +26,7 @@ from pmldesign.cli.reports.comparison import heading, rows_table
 from pmldesign.cli.terminal.completion import FILE_ENDINGS, StrategyNames, WorkloadName
 from pmldesign.cli.terminal.show import facts, note, print_json, progress
 from pmldesign.comparison.comparison import DESIGN, LEAST_NORM, Comparison, compare_all
-from pmldesign.comparison.parallel import check_jobs
+from pmldesign.comparison.parallel import Workers
 from pmldesign.errors import FileError, NotConvergedError
 from pmldesign.files import atomic_write, check_writable, read_strategy
 from pmldesign.strategies import BASELINES, Strategy
@@ -114,7 +114,7 @@ def command(
     values = numbers("--p", exponents, example="2,4,inf")
     options = design_arguments(arguments)
     guarantees = build_guarantees(**arguments)
-    check_jobs(jobs)
+    Workers(jobs)  # refused before files are read
     names: Sequence[str] = workloads
     if schema is None:
         names = [name for text in workloads for name in expand_family(text)]

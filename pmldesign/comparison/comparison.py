@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pmldesign.arguments import exponent
-from pmldesign.comparison.parallel import check_jobs
+from pmldesign.comparison.parallel import Workers
 from pmldesign.comparison.rows import Row, as_row, best_first, with_bounds, with_ratios
 from pmldesign.comparison.tasks import DESIGN, DESIGNED, LEAST_NORM, Task, Work
 from pmldesign.designs.options import DesignOptions, takes_options
@@ -155,7 +155,8 @@ def compare_all(
         entry if isinstance(entry, str) else as_strategy(entry) for entry in strategies
     ]
     limits = DesignOptions(**options)
-    if check_jobs(jobs) > 1:
+    workers = Workers(jobs)
+    if not workers.here:
         limits = replace(limits, callback=None)
     task = Task(
         values=tuple(exponent(value) for value in (p if isinstance(p, Sequence) else [p])),
@@ -170,9 +171,9 @@ def compare_all(
     work = Work(task, [as_workload(workload) for workload in workloads], asked, announce)
     if not asked or not task.values or not work.workloads or not task.guarantees:
         raise InvalidInputError("nothing to compare: give at least one strategy and one p")
-    work.do(jobs)
+    work.do(workers)
     comparisons = [
-        _comparison(work, w, g)
+        assembled(work, w, g)
         for w in range(len(work.workloads))
         for g in range(len(task.guarantees))
     ]
@@ -183,11 +184,11 @@ def compare_all(
     return tuple(comparisons)
 
 
-def _comparison(work: Work, w: int, g: int) -> Comparison:
+def assembled(work: Work, w: int, g: int) -> Comparison:
     """One workload and one guarantee, at the p at which every strategy has its row."""
     workload, guarantee = work.workloads[w], work.task.guarantees[g]
     present = [s for s in range(len(work.asked)) if (w, s) not in work.left_out]
-    left_out = tuple(reason for (at, _), reason in work.left_out.items() if at == w)
+    left_out = tuple(reason for (at, _), reason in sorted(work.left_out.items()) if at == w)
     if not present:
         raise InvalidInputError(left_out[0])
     rows: list[Row] = []

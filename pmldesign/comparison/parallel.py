@@ -1,8 +1,13 @@
-"""Independent pieces of work, one after the other or in several processes (joblib, an extra).
+"""Independent tasks: one after the other, in processes here, or on a cluster of Dask or Ray.
 
-A process calls the same function with the same arguments, so results do not depend on the number
-of processes, but for the rounding of a linear algebra library that uses another number of threads:
-each process gets an equal share of the processors, unless OPENBLAS_NUM_THREADS or its like is set.
+The scheduling is joblib's or Dask's (extras). A task is a function without arguments that is called
+somewhere else, so results do not depend on the number of workers, but for the rounding of a linear
+algebra library that uses another number of threads. Each process here gets an equal share of the
+processors, unless OPENBLAS_NUM_THREADS or its like is set.
+
+A worker that dies takes down every task that was under way with joblib. Those are tried again, each
+alone: the one that kills its worker again is LOST, the others are not. Dask tries a task on several
+workers by itself.
 
 A process whose parent is gone, killed or not, ends by itself within PATIENCE seconds: it would hold
 the streams and the shared memory of a command that nobody waits for.
@@ -14,71 +19,261 @@ import operator
 import os
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
 from importlib.util import find_spec
-from typing import TypeVar
+from typing import Any, Final, Literal, TypeVar
 
-from pmldesign.errors import InvalidInputError
+from pmldesign.errors import InvalidInputError, PmldesignError
 
 T = TypeVar("T")
 
 PATIENCE = 0.5
 """Seconds between two looks at the parent; a look costs microseconds."""
+CONNECTION = 20
+"""Seconds that the scheduler of a cluster has to answer in."""
+
+Backend = Literal["processes", "dask", "ray"]
+NEEDS = {
+    "processes": ("joblib", "jobs"),
+    "dask": ("distributed", "dask"),
+    "ray": ("ray", "ray"),
+}
+"""For every backend the package and the extra that brings it."""
 
 
-def check_jobs(jobs: int) -> int:
-    """The number of processes as an int.
+class _Lost(Enum):
+    LOST = "the worker died"
+
+
+LOST: Final = _Lost.LOST
+"""What a task yields whose worker died twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """Where tasks run.
+
+    Attributes:
+        jobs: how many at a time; None for one. A running cluster of Dask does as many as it can.
+        backend: "processes" of this machine, "dask" or "ray".
+        address: of a running cluster's scheduler; None starts one of `jobs` workers here.
 
     Raises:
-        InvalidInputError: below 1, or above it without joblib.
+        InvalidInputError: jobs below 1, an address without a cluster, or a package that is missing.
     """
-    try:
-        count = operator.index(jobs)
-    except TypeError:
-        count = 0
-    if count < 1:
-        raise InvalidInputError(f"jobs must be a whole number of at least 1, got {jobs!r}")
-    if count > 1 and find_spec("joblib") is None:
-        raise InvalidInputError(
-            f"jobs = {count} needs joblib; install it with: pip install 'pmldesign[jobs]', "
-            "or leave jobs at 1"
-        )
-    return count
+
+    jobs: int | None = None
+    backend: Backend = "processes"
+    address: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.jobs is not None:
+            try:
+                count = operator.index(self.jobs)
+            except TypeError:
+                count = 0
+            if count < 1:
+                raise InvalidInputError(
+                    f"jobs must be a whole number of at least 1, got {self.jobs!r}"
+                )
+            object.__setattr__(self, "jobs", count)
+        if self.backend not in NEEDS:
+            raise InvalidInputError(
+                f"backend must be one of {', '.join(NEEDS)}, got {self.backend!r}"
+            )
+        if self.address is not None and self.backend == "processes":
+            raise InvalidInputError("address is that of a cluster: give backend dask or ray too")
+        package, extra = NEEDS[self.backend]
+        if not self.here and find_spec(package) is None:
+            asked = f"jobs = {self.jobs}" if extra == "jobs" else f"backend {self.backend}"
+            raise InvalidInputError(
+                f"{asked} needs {package}; install it with: pip install 'pmldesign[{extra}]', "
+                "or leave it out"
+            )
+
+    @property
+    def here(self) -> bool:
+        """Whether all is done in this process."""
+        return self.backend == "processes" and (self.jobs or 1) == 1
 
 
-def run(tasks: Sequence[Callable[[], T]], *, jobs: int) -> Generator[T, None, None]:
-    """The results in the order of the tasks, each as soon as it and those before it are done.
+@dataclass(frozen=True, slots=True)
+class _Pool:
+    """Workers that are there.
+
+    Attributes:
+        options: of joblib's Parallel.
+        width: how many tasks are under way at most.
+        deaths: the errors that say that a worker died.
+    """
+
+    options: dict[str, Any]
+    width: int
+    deaths: tuple[type[BaseException], ...]
+
+
+def run(
+    tasks: Sequence[Callable[[], T]], workers: Workers
+) -> Generator[tuple[int, T | _Lost], None, None]:
+    """The results, each with the index of its task, as soon as they are there.
 
     Args:
-        tasks: functions without arguments; for several jobs they and their results are pickled.
-        jobs: number of processes, as from `check_jobs`; 1 stays in this one.
+        tasks: functions without arguments; they and their results are pickled.
+        workers: where they run; here they stay in this process, in their order.
+
+    Yields:
+        Index and result; LOST for a task that kills its workers.
+
+    Raises:
+        PmldesignError: the cluster cannot be reached.
     """
-    if jobs == 1 or len(tasks) < 2:
-        yield from (task() for task in tasks)
+    if workers.here or not tasks:
+        yield from ((index, task()) for index, task in enumerate(tasks))
         return
+    if workers.backend == "dask":
+        yield from _with_dask(tasks, workers)
+        return
+    pending = dict(enumerate(tasks))
+    with (_processes if workers.backend == "processes" else _ray)(workers) as pool:
+        while pending:
+            try:
+                for index, result in _together(pending, pool):
+                    del pending[index]
+                    yield index, result
+            except pool.deaths:
+                for index in [*pending][: pool.width]:
+                    yield index, _alone(pending.pop(index), pool)
+
+
+def run_all(
+    tasks: Sequence[Callable[[], T]], workers: Workers
+) -> Generator[tuple[int, T], None, None]:
+    """As `run`, where no result may be missing.
+
+    Raises:
+        PmldesignError: a task was lost, or as `run`.
+    """
+    with closing(run(tasks, workers)) as results:
+        for index, result in results:
+            if isinstance(result, _Lost):
+                raise PmldesignError(
+                    "a process that did a part of the work was killed twice, perhaps because memory"
+                    " ran out; take fewer jobs"
+                )
+            yield index, result
+
+
+def _together(
+    tasks: Mapping[int, Callable[[], T]], pool: _Pool
+) -> Generator[tuple[int, T], None, None]:
     from joblib import Parallel, delayed
 
-    parent = os.getpid()
-    # max_nbytes=None: no files in shared memory, which a killed process would leave
-    results = Parallel(n_jobs=jobs, return_as="generator", max_nbytes=None)(
-        delayed(_work)(task, parent) for task in tasks
-    )
-    try:
+    # a batch of one task: a worker that dies takes no finished results along
+    results = Parallel(
+        return_as="generator_unordered",
+        batch_size=1,
+        pre_dispatch=pool.width,
+        **pool.options,
+    )(delayed(_numbered)(index, task) for index, task in [*tasks.items()])
+    with closing(results):  # stops what is still running if the caller wants no more
         yield from results
+
+
+def _alone(task: Callable[[], T], pool: _Pool) -> T | _Lost:
+    try:
+        with closing(_together({0: task}, pool)) as results:
+            return next(results)[1]
+    except pool.deaths:
+        return LOST
+
+
+def _numbered(index: int, task: Callable[[], T]) -> tuple[int, T]:
+    return index, task()
+
+
+@contextmanager
+def _processes(workers: Workers) -> Iterator[_Pool]:
+    from joblib import parallel_config
+    from joblib.externals.loky.process_executor import BrokenProcessPool
+
+    jobs = workers.jobs or 1
+    watch = partial(_watch, os.getpid())
+    with parallel_config("loky", n_jobs=jobs, initializer=watch):
+        # max_nbytes=None: no files in shared memory, which a killed process would leave
+        yield _Pool({"max_nbytes": None}, 2 * jobs, (BrokenProcessPool,))
+
+
+def _with_dask(
+    tasks: Sequence[Callable[[], T]], workers: Workers
+) -> Generator[tuple[int, T | _Lost], None, None]:
+    # not through joblib, whose generators wait for ever for a task that Dask gave up (1.6)
+    from distributed import as_completed
+    from distributed.scheduler import KilledWorker
+
+    with _dask(workers) as client:
+        futures = {client.submit(task, pure=False): index for index, task in enumerate(tasks)}
+        for future in as_completed([*futures]):
+            index = futures.pop(future)  # the cluster forgets the result with the last reference
+            try:
+                result = future.result()
+            except KilledWorker:
+                result = LOST
+            yield index, result
+
+
+@contextmanager
+def _dask(workers: Workers) -> Iterator[Any]:
+    """A client of the cluster, and the cluster itself where there is none."""
+    from distributed import Client, LocalCluster
+
+    with ExitStack() as stack:
+        cluster: Any = workers.address
+        if cluster is None:
+            settings = {"threads_per_worker": 1, "dashboard_address": None}
+            cluster = stack.enter_context(LocalCluster(n_workers=workers.jobs or 1, **settings))
+        with _reached(workers):
+            client = Client(cluster, timeout=CONNECTION)
+        yield stack.enter_context(client)
+
+
+@contextmanager
+def _ray(workers: Workers) -> Iterator[_Pool]:
+    import ray
+    from joblib import parallel_config
+    from ray.exceptions import RayError
+    from ray.util.joblib import register_ray
+
+    local = {"num_cpus": workers.jobs or 1} if workers.address is None else {}
+    with _reached(workers):
+        ray.init(address=workers.address or "local", log_to_driver=False, **local)
+    try:
+        register_ray()
+        slots = workers.jobs or int(ray.cluster_resources().get("CPU", 1))
+        with parallel_config("ray", n_jobs=slots):
+            yield _Pool({}, 2 * slots, (RayError,))
     finally:
-        results.close()  # stops what is still running if the caller wants no more
+        ray.shutdown()
 
 
-def _work(task: Callable[[], T], parent: int) -> T:
-    """A task in a process of its own, which is not to outlive its parent."""
-    if not _watched:
-        _watched.append(parent)
-        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    return task()
+@contextmanager
+def _reached(workers: Workers) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError) as error:  # a timeout is an OSError
+        text = " ".join(str(error).split())
+        raise PmldesignError(
+            f"no {workers.backend} cluster at {workers.address!r}: {text}; start one, or give the"
+            " address that its scheduler prints"
+        ) from None
 
 
-_watched: list[int] = []
-"""The parent that this process looks at, if it is one that works for another."""
+def _watch(parent: int) -> None:
+    """Let this process not outlive its parent."""
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 
 def _end_with(parent: int) -> None:

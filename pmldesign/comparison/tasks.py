@@ -13,8 +13,9 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
+from typing import Literal
 
-from pmldesign.comparison.parallel import run
+from pmldesign.comparison.parallel import Workers, run_all
 from pmldesign.comparison.rows import Row, as_row
 from pmldesign.designs.best_noise import LEAST_TIME, improve
 from pmldesign.designs.cost import require_quick
@@ -48,13 +49,24 @@ Rows = dict[tuple[int, float], Row]
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Why a strategy has no row."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
-    """What is asked of every workload; small, as every process gets it."""
+    """What is asked of every workload; small, as every process gets it.
+
+    `leave_out` is about strategies that cannot answer a workload ("impossible") or that take long
+    besides (True); otherwise they are an error.
+    """
 
     values: tuple[float, ...]
     guarantees: tuple[Guarantee | None, ...]
     noise: NoiseChoice
-    leave_out: bool
+    leave_out: bool | Literal["impossible"]
     search_time: float | None
     options: DesignOptions
 
@@ -80,10 +92,10 @@ class Task:
                 rows[index, p] = as_row(name, p, smallest_error(candidates, p))
         return rows
 
-    def known(self, entry: str | Strategy, workload: Workload) -> Rows | str:
+    def known(self, entry: str | Strategy, workload: Workload) -> Rows | LeftOut:
         """The rows of a strategy that needs no design, or why it is left out."""
         try:
-            if self.leave_out and isinstance(entry, str):
+            if self.leave_out is True and isinstance(entry, str):
                 for guarantee in self.guarantees:
                     require_quick(entry, workload, guarantee, self.relation(guarantee))
             strategy = (
@@ -95,7 +107,7 @@ class Task:
         except InvalidInputError as error:
             if not self.leave_out:
                 raise
-            return str(error)
+            return LeftOut(str(error))
         rows: Rows = {}
         for factorization in factorizations:
             rows |= self.rows(strategy.name, factorization, self.values)
@@ -162,44 +174,48 @@ class Work:
         """Which of DESIGNED are asked for."""
         return [name for name in DESIGNED if name in self.asked]
 
-    def do(self, jobs: int) -> None:
+    def do(self, workers: Workers) -> None:
         """Both rounds, or as much as Ctrl-C allows."""
         if self.names:
             everything = product(self.workloads, self.task.guarantees, self.task.values)
             for workload, guarantee, p in everything:
                 require_feasible(guarantee, workload.shape[1], noise=self.task.noise, p=p)
         try:
-            self._answer(jobs)
+            self._answer(workers)
             if self.names:
-                self._design(jobs)
+                self._design(workers)
         except KeyboardInterrupt:
             self.interrupted = True
 
-    def _answer(self, jobs: int) -> None:
+    def _answer(self, workers: Workers) -> None:
         keys = [
             (w, s)
             for w in range(len(self.workloads))
             for s, entry in enumerate(self.asked)
             if not isinstance(entry, str) or entry not in DESIGNED
         ]
-        tasks = [partial(self.task.known, self.asked[s], self.workloads[w]) for w, s in keys]
-        with closing(run(tasks, jobs=jobs)) as results:
-            for done, ((w, s), outcome) in enumerate(zip(keys, results, strict=True), start=1):
-                if isinstance(outcome, str):
-                    self.left_out[w, s] = outcome
+        tasks: list[Callable[[], Rows | LeftOut]] = [
+            partial(self.task.known, self.asked[s], self.workloads[w]) for w, s in keys
+        ]
+        with closing(run_all(tasks, workers)) as results:
+            for done, (index, outcome) in enumerate(results, start=1):
+                w, s = keys[index]
+                if isinstance(outcome, LeftOut):
+                    self.left_out[w, s] = outcome.reason
                 else:
                     self.rows[w, s] = outcome
                 self._say(f"strategy {done} of {len(keys)} is done")
 
-    def _design(self, jobs: int) -> None:
+    def _design(self, workers: Workers) -> None:
         relations = self.task.relations()
         keys = list(product(range(len(self.workloads)), self.task.values, relations))
         tasks = [
             partial(self.task.designed, self.names, self.workloads[w], p, relation)
             for w, p, relation in keys
         ]
-        with closing(run(tasks, jobs=jobs)) as results:
-            for done, (key, designed) in enumerate(zip(keys, results, strict=True), start=1):
+        with closing(run_all(tasks, workers)) as results:
+            for done, (index, designed) in enumerate(results, start=1):
+                key = keys[index]
                 self.designs[key] = replace(designed.design, workload=self.workloads[key[0]])
                 for s, entry in enumerate(self.asked):
                     if isinstance(entry, str) and entry in DESIGNED:

@@ -1,0 +1,218 @@
+"""A unit of a sweep: the rows of one workload, one p and one relation of neighbours.
+
+They share the certified norm, from which the strategies, the ratios and the bounds of all of them
+follow, so they are computed together, in one process, with one thread: then they are the same
+wherever that is. A row that cannot be computed says why in its status.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+from pmldesign.comparison.comparison import assembled
+from pmldesign.comparison.parallel import Workers
+from pmldesign.comparison.rows import Row
+from pmldesign.comparison.tasks import DESIGNED, Task, Work
+from pmldesign.designs.options import DesignOptions
+from pmldesign.errors import PmldesignError
+from pmldesign.mechanisms import NoiseChoice, require_feasible
+from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.strategies import Strategy
+from pmldesign.workloads import Workload, as_workload
+from pmldesign_solvers.norm.solution import Status
+
+DONE = "done"
+"""The status of a row that has all its numbers."""
+STOPPED = tuple(status.name.lower() for status in Status if status is not Status.OPTIMAL)
+"""The status of a row whose norm was not found to the gap that was asked for."""
+
+TEXTS = ("workload", "kind", "failure", "neighbours", "strategy", "noise", "status", "unit")
+COUNTS = ("queries", "cells")
+ASKED = ("p", "epsilon", "delta", "alpha")
+NUMBERS = (
+    "sensitivity",
+    "scale",
+    "error",
+    "rmse",
+    "max_std",
+    "ratio",
+    "norm",
+    "lower_bound",
+    "over_lower_bound",
+    "class_bound",
+    "over_class_bound",
+)
+COLUMNS = (
+    "workload", "queries", "cells", "p", "kind", "epsilon", "delta", "alpha", "failure",
+    "neighbours", "strategy", "noise", *NUMBERS, "norm_lower", "norm_upper", "status", "seconds",
+    "unit",
+)  # fmt: skip
+"""Of a row: what was asked, what is the answer, how it went."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What is the same for all rows; the attributes are those of `compare_all`.
+
+    A limit of time makes rows depend on the speed of the machine: without one they do not.
+    """
+
+    noise: NoiseChoice = "auto"
+    search_time: float | None = None
+    options: DesignOptions = field(default_factory=DesignOptions)
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Rows to be computed; calling it does so.
+
+    Attributes:
+        workload: a name, or a workload, with the text that tells it from others.
+        p: of the error.
+        guarantees: all of one relation of neighbours.
+        strategies: names, or strategies, each with the text that tells it from others.
+        settings: of the study.
+        key: says all of this, and the version of pmldesign, in 16 digits.
+    """
+
+    workload: tuple[str | Workload, str]
+    p: float
+    guarantees: tuple[Guarantee | None, ...]
+    strategies: tuple[tuple[str | Strategy, str], ...]
+    settings: Settings
+    key: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        told = (
+            version("pmldesign"),
+            self.workload[1],
+            self.p,
+            [None if guarantee is None else guarantee.to_json() for guarantee in self.guarantees],
+            [text for _, text in self.strategies],
+            self.settings,
+        )
+        object.__setattr__(self, "key", hashlib.sha256(repr(told).encode()).hexdigest()[:16])
+
+    @property
+    def size(self) -> int:
+        """How many rows it has."""
+        return len(self.guarantees) * len(self.strategies)
+
+    def __call__(self) -> list[dict[str, Any]] | None:
+        """The rows, guarantee by guarantee; None if Ctrl-C came."""
+        from threadpoolctl import threadpool_limits
+
+        start = time.perf_counter()
+        with threadpool_limits(limits=1):
+            try:
+                rows = self._rows()
+            except KeyboardInterrupt:
+                return None
+            except Exception as error:  # one setting must not end a study of thousands
+                rows = self._refused(_reason(error))
+        if rows is None:
+            return None
+        seconds = round((time.perf_counter() - start) / self.size, 3)
+        return [row | {"seconds": seconds, "unit": self.key} for row in rows]
+
+    def _rows(self) -> list[dict[str, Any]] | None:
+        workload = as_workload(self.workload[0])
+        refusals: dict[Guarantee | None, str] = {}
+        for guarantee in self.guarantees:
+            try:
+                require_feasible(guarantee, workload.shape[1], noise=self.settings.noise, p=self.p)
+            except PmldesignError as error:
+                refusals[guarantee] = _reason(error)
+        feasible = [guarantee for guarantee in self.guarantees if guarantee not in refusals]
+        work = self._work(workload, feasible) if feasible else None
+        if work is not None and work.interrupted:
+            return None
+        rows: list[dict[str, Any]] = []
+        for guarantee in self.guarantees:
+            if work is None or guarantee in refusals:
+                reasons = [refusals[guarantee]] * len(self.strategies)
+                rows += self._records(guarantee, workload, [None] * len(reasons), reasons, {})
+            else:
+                rows += self._done(work, feasible.index(guarantee))
+        return rows
+
+    def _work(self, workload: Workload, guarantees: Sequence[Guarantee | None]) -> Work:
+        task = Task(
+            values=(self.p,),
+            guarantees=tuple(guarantees),
+            noise=self.settings.noise,
+            leave_out="impossible",
+            search_time=self.settings.search_time,
+            options=self.settings.options,
+        )
+        work = Work(task, [workload], [strategy for strategy, _ in self.strategies], None)
+        work.do(Workers())
+        return work
+
+    def _done(self, work: Work, index: int) -> list[dict[str, Any]]:
+        """The rows of one guarantee, those that could not be computed with the reason."""
+        count = len(self.strategies)
+        present = [s for s in range(count) if (0, s) not in work.left_out]
+        reasons = [work.left_out.get((0, s), DONE) for s in range(count)]
+        rows: list[Row | None] = [None] * count
+        norms: dict[str, Any] = {}
+        if present:
+            comparison = assembled(work, 0, index)
+            for s, row in zip(present, comparison.rows, strict=True):
+                rows[s] = row
+            design = comparison.designs.get(self.p)
+            if design is not None:
+                certificate = design.certificate
+                norms = {"norm_lower": certificate.lower, "norm_upper": certificate.upper}
+                for s in present:
+                    if work.asked[s] in DESIGNED and design.status is not Status.OPTIMAL:
+                        reasons[s] = design.status.name.lower()
+        return self._records(work.task.guarantees[index], work.workloads[0], rows, reasons, norms)
+
+    def _records(
+        self,
+        guarantee: Guarantee | None,
+        workload: Workload | None,
+        rows: Sequence[Row | None],
+        reasons: Sequence[str],
+        norms: dict[str, Any],
+    ) -> list[dict[str, Any]]:
+        name = self.workload[0] if isinstance(self.workload[0], str) else self.workload[0].name
+        m, n = (None, None) if workload is None else workload.shape
+        promise: dict[str, Any] = {} if guarantee is None else guarantee.to_json()
+        if isinstance(promise.get("alpha"), list):
+            promise["alpha"] = None
+        if guarantee is None:
+            promise["neighbours"] = self.settings.options.neighbours.value
+        return [
+            dict.fromkeys(COLUMNS)
+            | {"workload": name, "queries": m, "cells": n, "p": self.p}
+            | promise
+            | {"strategy": strategy if isinstance(strategy, str) else strategy.name}
+            | ({} if row is None else _numbers(row))
+            | norms
+            | {"status": reason}
+            for (strategy, _), row, reason in zip(self.strategies, rows, reasons, strict=True)
+        ]
+
+    def _refused(self, reason: str) -> list[dict[str, Any]]:
+        count = len(self.strategies)
+        return [
+            record
+            for guarantee in self.guarantees
+            for record in self._records(guarantee, None, [None] * count, [reason] * count, {})
+        ]
+
+
+def _numbers(row: Row) -> dict[str, Any]:
+    return {"noise": row.noise} | {name: getattr(row, name) for name in NUMBERS}
+
+
+def _reason(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text if isinstance(error, PmldesignError) else f"{type(error).__name__}: {text}"

@@ -1,0 +1,81 @@
+"""pmldesign sweep on the command line; what it computes is in tests/comparison/test_sweep.py."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from pmldesign.comparison import tasks
+
+STUDY = """
+workloads = ["prefix:{n}"]
+n = [2, 3]
+strategies = ["least-norm", "tree"]
+[[guarantees]]
+epsilon = 0.5
+delta = 0.1
+alpha = [0.1, 0.4]
+"""
+
+
+@pytest.fixture
+def study(run):
+    Path("study.toml").write_text(STUDY)
+    return "study.toml"
+
+
+def test_rows_go_into_a_file_of_the_name_of_the_study(run, study):
+    shown = run("sweep", study)
+    assert shown.exit_code == 0, shown.stderr
+    assert shown.stdout.splitlines()[:2] == ["rows     8 of 8", "file     study.csv"]
+    assert "2 have no numbers" in shown.stdout  # alpha = 0.4 on three cells
+    with Path("study.csv").open(newline="") as handle:
+        table = [*csv.DictReader(handle)]
+    assert [row["workload"] for row in table] == ["prefix:2"] * 4 + ["prefix:3"] * 4
+    again = run.json("sweep", study)
+    assert (again["rows"], again["present"], again["computed"], again["refused"]) == (8, 8, 0, 2)
+    assert run.json("sweep", study, "--restart")["computed"] == 8
+
+
+def test_a_norm_that_stopped_early_is_an_exit_code(run, study):
+    Path(study).write_text('workloads = ["prefix:40"]\nstrategies = ["least-norm"]\np = 4\n'
+                           "rel_gap = 1e-12\ntime_limit = 1e-6\n")  # fmt: skip
+    shown = run("sweep", study)
+    assert shown.exit_code == 3
+    assert "1 rows rest on a norm that was not found to the gap" in shown.stderr
+    assert "time_limit" in Path("study.csv").read_text()
+
+
+def test_ctrl_c_keeps_what_is_done(run, study, monkeypatch):
+    solve = tasks.solve
+
+    def interrupted(workload, p, options):
+        if workload.name == "prefix:3":
+            raise KeyboardInterrupt
+        return solve(workload, p, options)
+
+    with monkeypatch.context() as context:
+        context.setattr(tasks, "solve", interrupted)
+        shown = run("sweep", study)
+    assert shown.exit_code == 3
+    assert "error: interrupted: the same command goes on from there" in shown.stderr
+    assert len(Path("study.csv").read_text().splitlines()) == 1 + 4
+    assert run.json("sweep", study)["present"] == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (["none.toml"], 6, "cannot read 'none.toml'"),
+        (["study.toml", "-o", "rows.txt"], 6, "end in .csv or .parquet"),
+        (["study.toml", "--jobs", "0"], 2, "jobs must be a whole number of at least 1, got 0"),
+        (["study.toml", "--address", "tcp://a:1"], 2, "give backend dask or ray too"),
+        (["study.toml", "--backend", "slurm"], 2, "'slurm'"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_line(run, study, options, code, words):
+    shown = run("sweep", *options)
+    assert shown.exit_code == code
+    assert words in shown.stderr
+    assert len(shown.stderr.splitlines()) == 1
+    assert [path.name for path in Path().iterdir()] == ["study.toml"]

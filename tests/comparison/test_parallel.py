@@ -1,0 +1,89 @@
+"""Tasks in processes here and on a cluster of Dask: all results, whoever dies."""
+
+import logging
+import os
+import signal
+from functools import partial
+
+import pytest
+
+from pmldesign.comparison import parallel
+from pmldesign.comparison.parallel import LOST, Workers, run, run_all
+from pmldesign.errors import InvalidInputError, PmldesignError
+
+
+def square(number):
+    return number * number
+
+
+def die(marker):
+    """Kill this process; the second time do not, unless there is no marker."""
+    if marker is None or not marker.exists():
+        if marker is not None:
+            marker.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "lived"
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    distributed = pytest.importorskip("distributed")
+    settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with distributed.LocalCluster(**settings, silence_logs=logging.CRITICAL) as local:
+        yield local.scheduler_address
+
+
+@pytest.fixture(params=["here", "processes", "dask"])
+def workers(request):
+    if request.param == "dask":
+        return Workers(backend="dask", address=request.getfixturevalue("cluster"))
+    return Workers({"here": 1, "processes": 2}[request.param])
+
+
+def test_every_task_is_done_once(workers):
+    tasks = [partial(square, number) for number in range(20)]
+    assert sorted(run(tasks, workers)) == [(number, number**2) for number in range(20)]
+    assert [*run([], workers)] == []
+
+
+def test_an_error_of_a_task_is_raised(workers):
+    with pytest.raises(ZeroDivisionError):
+        list(run([partial(square, 1), partial(divmod, 1, 0)], workers))
+
+
+def test_a_worker_that_dies_loses_its_task_only():
+    tasks = [partial(square, number) for number in range(6)]
+    tasks.insert(2, partial(die, None))
+    results = dict(run(tasks, Workers(2)))
+    assert results.pop(2) is LOST
+    assert sorted(results.values()) == [0, 1, 4, 9, 16, 25]
+
+
+def test_a_task_whose_worker_died_once_is_done_again(workers, tmp_path):
+    if workers.here:
+        pytest.skip("it would kill the tests")
+    tasks = [partial(square, 3), partial(die, tmp_path / "died"), partial(square, 4)]
+    assert dict(run(tasks, workers)) == {0: 9, 1: "lived", 2: 16}
+
+
+def test_a_lost_task_is_an_error_where_all_are_needed(monkeypatch):
+    monkeypatch.setattr(parallel, "run", lambda tasks, workers: (pair for pair in [(0, LOST)]))
+    with pytest.raises(PmldesignError, match="killed twice"):
+        list(run_all([partial(square, 2)], Workers(2)))
+
+
+def test_what_workers_cannot_be_is_refused(monkeypatch):
+    with pytest.raises(InvalidInputError, match="address is that of a cluster"):
+        Workers(address="tcp://127.0.0.1:1")
+    with pytest.raises(InvalidInputError, match="backend must be one of processes, dask, ray"):
+        Workers(backend="slurm")
+    monkeypatch.setattr("pmldesign.comparison.parallel.find_spec", lambda name: None)
+    with pytest.raises(InvalidInputError, match=r"needs ray; .*pip install 'pmldesign\[ray\]'"):
+        Workers(backend="ray")
+
+
+def test_a_cluster_that_is_not_there_is_said_in_one_line(monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("pmldesign.comparison.parallel.CONNECTION", 0.2)
+    with pytest.raises(PmldesignError, match=r"no dask cluster at 'tcp://127.0.0.1:9'"):
+        list(run([partial(square, 1)], Workers(backend="dask", address="tcp://127.0.0.1:9")))

@@ -1,0 +1,259 @@
+"""A sweep: every setting once, the same rows however often it is killed."""
+
+import csv
+import itertools
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pmldesign as pml
+from pmldesign.comparison import tasks
+from pmldesign.comparison.study import read_study
+from pmldesign.comparison.units import COLUMNS
+
+STUDY = {
+    "workloads": ["prefix:{n}", "histogram:5"],
+    "n": [3, 6, 7],
+    "p": [2, float("inf")],
+    "strategies": ["least-norm", "tree", "identity"],
+    "noise": "gaussian",
+    "guarantees": [
+        {"epsilon": [0.5, 1], "delta": 1e-6},
+        {"epsilon": 1, "delta": 0.1, "alpha": 0.15},
+    ],
+}
+ROWS = 4 * 2 * 3 * 3
+
+
+def rows(path):
+    """Every column but the times."""
+    with Path(path).open(newline="") as handle:
+        table = [*csv.DictReader(handle)]
+    for row in table:
+        del row["seconds"]
+    return table
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    path = tmp_path_factory.mktemp("sweep") / "whole.csv"
+    result = pml.sweep(STUDY, path)
+    assert result.complete
+    assert (result.rows, result.computed, result.present) == (ROWS, ROWS, 0)
+    return path
+
+
+def test_rows_are_those_of_compare(whole):
+    table = {
+        (row["workload"], row["p"], row["epsilon"], row["alpha"], row["strategy"]): row
+        for row in rows(whole)
+    }
+    assert len(table) == ROWS
+    names = STUDY["strategies"]
+    for alpha, guarantee in [
+        ("", pml.ApproxDP(0.5, 1e-6)),
+        ("0.15", pml.EnvelopePML(1, 0.1, 0.15)),
+    ]:
+        shown = pml.compare(
+            "prefix:6", names, p=float("inf"), guarantee=guarantee, noise="gaussian"
+        )
+        for name, row in zip(names, shown.rows, strict=True):
+            entry = table["prefix:6", "inf", str(float(guarantee.epsilon)), alpha, name]
+            for column in ("scale", "error", "rmse", "ratio", "norm", "lower_bound"):
+                expected = getattr(row, column)
+                value = float(entry[column]) if entry[column] else None
+                # the threads of a linear algebra library round in another order
+                assert value == (expected and pytest.approx(expected, rel=1e-9))
+            bounds = shown.designs[float("inf")].certificate
+            assert float(entry["norm_lower"]) == pytest.approx(bounds.lower, rel=1e-9)
+
+
+def test_what_has_no_numbers_says_why(whole):
+    for row in rows(whole):
+        too_large = row["alpha"] and row["workload"] == "prefix:7"  # 0.15 > 1/7
+        assert row["status"].startswith("alpha must be in (0, 1/k]" if too_large else "done")
+        assert bool(row["error"]) is not bool(too_large)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_sweep_that_was_cut_off_anywhere_goes_on(whole, tmp_path, seed):
+    data = whole.read_bytes()
+    cut = random.Random(seed).randrange(len(data))
+    path = tmp_path / "rows.csv"
+    path.write_bytes(data[:cut])
+    result = pml.sweep(STUDY, path)
+    assert rows(path) == rows(whole)
+    assert result.present + result.computed == ROWS
+    assert result.present >= data[:cut].count(b"\n") - 1 - 9  # a unit has nine rows at most
+
+
+KILLED = """
+import os, signal, sys
+import pmldesign as pml
+from test_sweep import STUDY
+def announce(text):
+    if text.startswith(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+pml.sweep(STUDY, sys.argv[1], announce=announce)
+"""
+
+
+def test_a_sweep_that_is_killed_goes_on(whole, tmp_path):
+    path = tmp_path / "rows.csv"
+    places = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    for _ in range(2):
+        killed = subprocess.run(
+            [sys.executable, "-c", KILLED, path, "2 of"], env=os.environ | {"PYTHONPATH": places}
+        )
+        assert killed.returncode == -signal.SIGKILL
+    present = len(rows(path))
+    assert 0 < present < ROWS
+    result = pml.sweep(STUDY, path)
+    assert (result.present, result.computed) == (present, ROWS - present)
+    assert rows(path) == rows(whole)
+
+
+def test_no_norm_is_computed_twice(tmp_path, monkeypatch):
+    asked = []
+    solve = tasks.solve
+
+    def counted(workload, p, options):
+        asked.append((workload.name, p, options.neighbours))
+        return solve(workload, p, options)
+
+    monkeypatch.setattr(tasks, "solve", counted)
+    path = tmp_path / "rows.csv"
+    stop = itertools.count()
+
+    def announce(text):
+        if next(stop) == 4:
+            raise KeyboardInterrupt
+
+    first = pml.sweep(STUDY, path, announce=announce)
+    assert first.interrupted
+    assert not first.complete
+    second = pml.sweep(STUDY, path)
+    assert second.complete
+    assert second.present == first.computed > 0
+    # four workloads, two p, two relations; at 7 cells the PML guarantee is refused before
+    assert len(asked) == len(set(asked)) == 4 * 2 * 2 - 2
+    assert pml.sweep(STUDY | {"n": [3, 6, 7, 9]}, path).computed == 2 * 3 * 3  # what is new
+    assert len(asked) == len(set(asked))
+
+
+@pytest.mark.parametrize("options", [{"jobs": 2}, {"backend": "dask"}], ids=["processes", "dask"])
+def test_rows_do_not_depend_on_who_computes_them(whole, tmp_path, options):
+    if options == {"backend": "dask"}:
+        distributed = pytest.importorskip("distributed")
+        settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+        with distributed.LocalCluster(**settings, processes=False) as cluster:
+            pml.sweep(STUDY, tmp_path / "rows.csv", address=cluster.scheduler_address, **options)
+    else:
+        pml.sweep(STUDY, tmp_path / "rows.csv", **options)
+    assert rows(tmp_path / "rows.csv") == rows(whole)
+
+
+def test_parquet_has_the_same_rows(whole, tmp_path):
+    polars = pytest.importorskip("polars")
+    path = tmp_path / "rows.parquet"
+    assert pml.sweep(STUDY, path).complete
+    frame = polars.read_parquet(path)
+    assert frame.columns == [*COLUMNS]
+    for row, expected in zip(frame.rows(named=True), rows(whole), strict=True):
+        assert row["workload"] == expected["workload"]
+        assert ("" if row["error"] is None else repr(row["error"])) == expected["error"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["rows.parquet"]
+    assert pml.sweep(STUDY, path).computed == 0
+
+
+def test_a_file_of_something_else_is_refused_and_kept(whole, tmp_path):
+    other = tmp_path / "other.csv"
+    other.write_text("name,value\na,1\n")
+    with pytest.raises(pml.FileError, match="does not hold the rows of a sweep"):
+        pml.sweep(STUDY, other)
+    assert other.read_text() == "name,value\na,1\n"
+    mine = tmp_path / "mine.csv"
+    mine.write_bytes(whole.read_bytes())
+    with pytest.raises(pml.FileError, match="does not ask for"):
+        pml.sweep(STUDY | {"rel_gap": 1e-3}, mine)
+    assert mine.read_bytes() == whole.read_bytes()
+    assert pml.sweep(STUDY | {"n": 3, "rel_gap": 1e-3}, mine, restart=True).present == 0
+    with pytest.raises(pml.FileError, match=r"end in .csv or .parquet"):
+        pml.sweep(STUDY, tmp_path / "rows.txt")
+
+
+def test_two_sweeps_into_one_file_are_refused(whole, tmp_path):
+    path = tmp_path / "rows.csv"
+
+    def announce(text):
+        with pytest.raises(pml.FileError, match="in use by another sweep"):
+            pml.sweep(STUDY, path)
+        raise KeyboardInterrupt
+
+    assert pml.sweep(STUDY, path, announce=announce).interrupted
+
+
+def test_files_are_looked_for_beside_the_study(tmp_path):
+    np.save(tmp_path / "queries.npy", np.tril(np.ones((4, 4))))
+    np.savetxt(tmp_path / "mine.csv", np.eye(4), delimiter=",")
+    (tmp_path / "study.toml").write_text(
+        'workloads = ["queries.npy"]\nstrategies = ["mine.csv"]\np = 4\n'
+    )
+    pml.sweep(tmp_path / "study.toml", tmp_path / "rows.csv")
+    (row,) = rows(tmp_path / "rows.csv")
+    assert (row["workload"], row["strategy"]) == ("queries.npy", "mine.csv")
+    # variances 1, 2, 3 and 4, of normal numbers E x^4 = 3 sigma^4
+    assert float(row["error"]) == pytest.approx((3 * (1 + 4 + 9 + 16)) ** 0.25)
+
+
+def test_sizes_between_are_spaced_by_equal_ratios():
+    study = read_study(
+        {
+            "workloads": ["prefix:{n}"],
+            "strategies": ["tree"],
+            "n": {"from": 10, "to": 1000, "count": 3},
+        }
+    )
+    assert [text for _, text in study.workloads] == ["prefix:10", "prefix:100", "prefix:1000"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"workload": ["prefix:4"]}, "unknown key 'workload'; known are workloads, n, p"),
+        ({"workloads": []}, "workloads must be a list of names"),
+        ({"workloads": ["prefx:4"]}, "did you mean prefix"),
+        ({"strategies": ["oak"]}, "strategy must be one of design, least-norm"),
+        ({"n": [0]}, "n must be a whole number of at least 1, got 0"),
+        ({"n": {"from": 4}}, "got the keys from"),
+        ({"n": {"from": 9, "to": 4, "count": 2}}, "from must not be above to"),
+        ({"p": [1]}, "p must be"),
+        ({"p": ["two"]}, "p must be a number, got 'two'"),
+        ({"noise": "white"}, "noise must be one of auto, gaussian, laplace, got 'white'"),
+        ({"guarantees": [{"delta": 0.1}]}, "a guarantee needs epsilon"),
+        ({"guarantees": [{"epsilon": 1, "beta": 0.1}]}, "unknown key 'beta' of a guarantee"),
+        ({"guarantees": [{"epsilon": 1, "failure": "slack"}]}, "failure is for PML"),
+        ({"guarantees": {"epsilon": -1}}, "epsilon must be"),
+        ({"rel_gap": "small"}, "rel_gap must be a number"),
+    ],
+)
+def test_a_study_that_is_none_is_refused(tmp_path, change, message):
+    with pytest.raises(pml.InvalidInputError, match=message):
+        pml.sweep(STUDY | change, tmp_path / "rows.csv")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_size_that_is_missing_is_named(tmp_path):
+    with pytest.raises(pml.InvalidInputError, match="gives none: add n = 64"):
+        read_study({"workloads": ["prefix:{n}"], "strategies": ["tree"]})
+    (tmp_path / "broken.toml").write_text("workloads = [")
+    with pytest.raises(pml.FileError, match="as TOML"):
+        read_study(tmp_path / "broken.toml")
+    with pytest.raises(pml.FileError, match="cannot read"):
+        read_study(tmp_path / "none.toml")
