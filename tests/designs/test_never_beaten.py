@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pmldesign.designs.best_noise import all_designs
 from pmldesign.designs.laplace.search import laplace_design
 from pmldesign.designs.laplace.tables import weighted_tables
+from pmldesign.designs.min_norm import factorize
 from pmldesign.errors import PmldesignError
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy.guarantees import PML, ApproxPML, EnvelopePML, PureDP
@@ -74,3 +75,55 @@ def test_gaussian_noise_under_pml(name, guarantee):
     best = min(one.error(2) for one in found.mechanisms)
     for name, error in errors(workload, guarantee, "gaussian", 2.0):
         assert best <= error * (1 + 1e-6), name
+
+
+SHOWN = ("identity", "workload", "tree", "haar")
+"""What `optimize` shows."""
+
+
+def shown(workload, guarantee, p):
+    """Errors of the rows, and of the strategy for Gaussian noise with Laplace noise."""
+    gaussian = factorize(workload, p=p, neighbours=guarantee.neighbours, rel_gap=1e-3).strategy
+    for name in (*SHOWN, gaussian):
+        try:
+            strategy = baseline(name, workload) if isinstance(name, str) else name
+            noisy = mechanism(strategy, workload, guarantee=guarantee, noise="laplace", p=p)
+            yield strategy.name, noisy.error(p)
+        except PmldesignError:
+            continue
+
+
+@st.composite
+def unions_of_tables(draw):
+    """A few tables of up to six attributes, too many cells for a descent."""
+    sizes = draw(st.sampled_from([(7, 5, 4), (20, 8), (2, 3, 2, 2, 3, 2), (5, 3, 3, 4)]))
+    subsets = st.sets(st.integers(0, len(sizes) - 1), min_size=1)
+    tables = draw(st.lists(subsets, min_size=2, max_size=4))
+    parts = (
+        "*".join(f"{'histogram' if i in table else 'total'}:{n}" for i, n in enumerate(sizes))
+        for table in tables
+    )
+    return parse_workload("+".join(parts))
+
+
+@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    workload=unions_of_tables(),
+    kind=st.sampled_from(["add-remove", "replace", "pml"]),
+    p=st.sampled_from([2.0, math.inf]),
+)
+def test_unions_of_tables(workload, kind, p):
+    guarantee = PML(1.0, 0.5 / workload.shape[1]) if kind == "pml" else PureDP(1.0, kind)
+    error = laplace_design(workload, guarantee, p=p).mechanism.error(p)
+    for name, other in shown(workload, guarantee, p):
+        assert error <= other * (1 + 1e-6), name
+
+
+@pytest.mark.parametrize("kind", ["add-remove", "replace"])
+def test_ranges_of_a_thousand_cells(kind):
+    workload = parse_workload("random-range:1000,30,seed=1")
+    guarantee = PureDP(1.0, kind)
+    error = laplace_design(workload, guarantee, time_limit=0.2).mechanism.error(2)
+    for name in ("identity", "workload"):
+        noisy = mechanism(baseline(name, workload), workload, guarantee=guarantee, noise="laplace")
+        assert error <= noisy.error(2) * (1 + 1e-6), name
