@@ -28,15 +28,12 @@ from typing import Any
 
 import numpy as np
 
-from pmldesign.designs.large_replace import (
-    as_pairs,
-    is_total,
-)
+from pmldesign.designs.large_replace import as_pairs, is_total
 from pmldesign.designs.one_matrix import solve_matrix
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.participation import solve_participation
 from pmldesign.designs.results import Design
-from pmldesign.designs.structured import FACTOR_GAP, solve_marginals, solve_stream, solve_union
+from pmldesign.designs.structured import solve_marginals, solve_stream, solve_union
 from pmldesign.designs.tables import question
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
@@ -71,6 +68,8 @@ instead of 4 s. With a number of buffers asked for, all of them."""
 ROUGH_CELLS = 4096
 """Likewise where weights jump from step to step: at p = inf streams then end with a gap of 0.3 %
 (40 steps, weights over two orders of magnitude), one matrix with 1e-6."""
+FACTOR_GAP = 1e-4
+"""Of the factors of a product, at most, for bounds under replace that need not meet."""
 LEAST_TIME = 1e-9
 """Seconds for a factor of a product where the time limit leaves none: one step."""
 

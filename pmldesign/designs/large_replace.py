@@ -2,9 +2,9 @@
 
 The strategy is the one that was found for add-remove neighbours. What neighbours under replace
 differ by are two of its columns, and its estimates know the total (`PublicTotalStrategy`): that is
-the upper bound. Lower bounds weigh pairs of cells by the products w_i w_j of dual weights of cells.
-They are those of the single products in a union (`pmldesign_solvers.certificate.product_pairs`),
-put together as norms of rows, and, for weights u, w of the whole union with f(u, w) known,
+the upper bound. Lower bounds weigh pairs of cells by the products w_i w_j of dual weights of cells:
+for a product from its spectrum (`pmldesign_solvers.certificate.product_pairs`), for weights u, w of
+a union with f(u, w) known they are
 
     (f(u, w) - norm(diag(u)^(1/2) A w)_2) / ((1 - sum w^2) / 2)^(1/2),
 
@@ -27,10 +27,7 @@ from pmldesign.workloads import Workload
 from pmldesign.workloads.public_total import CentredWorkload
 from pmldesign_solvers.certificate import product_pairs
 from pmldesign_solvers.certificate.cells import Certificate
-from pmldesign_solvers.norm.options import SolverOptions
 from pmldesign_solvers.norm.solution import Status
-from pmldesign_solvers.norm.solve import solve_norm
-from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import EPS, Array
 from pmldesign_solvers.unions.product_basis import Basis, residual
 
@@ -64,13 +61,27 @@ def as_pairs(
     if not isinstance(design.strategy, ProductStrategy):
         raise TypeError(f"a strategy for {workload.name!r} is a product")
     strategy, upper = _under_replace(workload, parts, design.strategy, design.certificate.upper, p)
-    certificate = Certificate(lower, upper)
+    return evaluated(design, strategy, Certificate(lower, upper), options)
+
+
+def evaluated(
+    design: Design, strategy: Strategy, certificate: Certificate, options: DesignOptions
+) -> Design:
+    """A design for add-remove neighbours with its strategy and bounds under replace.
+
+    Bounds that met for add-remove neighbours need not meet under replace.
+    """
+    status = design.status
+    if certificate.gap <= options.rel_gap:
+        status = Status.OPTIMAL
+    elif status in (Status.OPTIMAL, Status.STALLED):
+        status = Status.STRUCTURED
     return replace(
         design,
         neighbours=Neighbours.REPLACE,
         strategy=strategy,
         certificate=certificate,
-        status=_status(design.status, certificate, options.rel_gap),
+        status=status,
     )
 
 
@@ -109,21 +120,6 @@ def _under_replace(
     return ProductStrategy("design", [scaled, *others], weights=strategy.weights), value
 
 
-def lower_of_parts(parts: Parts, p: float, *, rel_gap: float) -> float:
-    """Certified lower bound on gamma_(p) of a union under replace, from its single products."""
-    distinct = dict.fromkeys(factor for part in parts for factor in part)
-    norms = {
-        factor: solve_norm(factor, p, options=SolverOptions(rel_gap=rel_gap)) for factor in distinct
-    }
-    bounds = [
-        product_pairs.lower_bound(
-            [(factor, norms[factor].dual_u, norms[factor].dual_w) for factor in part], p
-        )
-        for part in parts
-    ]
-    return power_mean(np.array(bounds), p) * (1 - (len(bounds) + 8) * EPS)
-
-
 def lower_of_weights(workload: Workload, value: float, u: Array, w: Array) -> float:
     """Certified lower bound on gamma_(p) under replace from dual weights for add-remove.
 
@@ -139,10 +135,3 @@ def lower_of_weights(workload: Workload, value: float, u: Array, w: Array) -> fl
         return 0.0
     taken = float(np.linalg.norm(np.sqrt(u) * workload.matvec(w))) * (1 + rounding)
     return max(0.0, (value - taken) * math.sqrt(2 / pairs) * (1 - rounding))
-
-
-def _status(status: Status, certificate: Certificate, rel_gap: float) -> Status:
-    """Bounds that met for add-remove neighbours need not meet under replace."""
-    if certificate.gap <= rel_gap:
-        return Status.OPTIMAL
-    return Status.STRUCTURED if status in (Status.OPTIMAL, Status.STALLED) else status

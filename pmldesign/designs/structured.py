@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from pmldesign.designs.large_replace import (
-    as_pairs,
-    lower_of_parts,
-    lower_of_weights,
-)
+from pmldesign.designs.large_replace import as_pairs, lower_of_weights
 from pmldesign.designs.one_matrix import as_design, as_invalid_input
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import Design
@@ -25,9 +21,6 @@ from pmldesign.workloads.union import by_attribute, products_over
 from pmldesign_solvers.unions import solve as unions
 from pmldesign_solvers.unions.block_design import BlockDesign
 from pmldesign_solvers.unions.product_basis import ProductDesign
-
-FACTOR_GAP = 1e-4
-"""Of the factors of products, at most, for bounds under replace that need not meet."""
 
 
 def solve_marginals(workload: MarginalsWorkload, p: float, options: DesignOptions) -> Design:
@@ -69,10 +62,7 @@ def solve_union(
     design = as_design(workload, p, options, _union_strategy(solution.strategy), solution)
     if not options.replace:
         return design
-    lower = max(
-        lower_of_parts(parts, p, rel_gap=FACTOR_GAP),
-        lower_of_weights(workload, solution.dual_lower, solution.dual_u, solution.dual_w),
-    )
+    lower = lower_of_weights(workload, solution.dual_lower, solution.dual_u, solution.dual_w)
     return as_pairs(workload, parts, design, lower, p, options)
 
 

@@ -8,10 +8,10 @@ strategy without couplings, whose distances are known, without the total, which 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
+from pmldesign.designs.large_replace import evaluated
 from pmldesign.designs.one_matrix import as_design, as_invalid_input
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import Design
@@ -25,7 +25,6 @@ from pmldesign.workloads.tables.workload import asks_counts, asks_total
 from pmldesign.workloads.union import products_over
 from pmldesign.workloads.weighting.rows import without_scale
 from pmldesign_solvers.certificate.cells import Certificate
-from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.tables import solve as tables
 from pmldesign_solvers.tables.lower import replace as pairs
 from pmldesign_solvers.tables.query_weights import Question
@@ -113,11 +112,4 @@ def _under_replace(
     rest = found.certificate.upper - found.certificate.lower if not power else 0.0
     upper = math.sqrt(power) * sensitivity * (1 + ROUNDING) + rest
     certificate = Certificate(lower, upper + ROUNDING * found.certificate.upper)
-    status = found.status
-    if certificate.gap <= options.rel_gap:
-        status = Status.OPTIMAL
-    elif status in (Status.OPTIMAL, Status.STALLED):
-        status = Status.STRUCTURED
-    return replace(
-        found, strategy=public.scaled(1 / sensitivity), certificate=certificate, status=status
-    )
+    return evaluated(found, public.scaled(1 / sensitivity), certificate, options)
