@@ -30,7 +30,7 @@ from pmldesign.strategies.participation.schema import participation_refusal
 from pmldesign.strategies.participation.strategy import participation_of
 from pmldesign.workloads import DenseWorkload, Workload
 from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, check_entries
-from pmldesign.workloads.public_total import CentredWorkload, centre
+from pmldesign.workloads.public_total import CentredWorkload, centre, with_total
 from pmldesign_solvers.operators.normalised import MODERATE, Exponents
 from pmldesign_solvers.operators.operator import TINY, Array
 
@@ -54,8 +54,7 @@ class Factorization:
     def unweighted(self) -> Factorization | None:
         """The same strategy on the queries without their weights; None where they have none."""
         public = isinstance(self.workload, CentredWorkload)
-        inner = self.workload.workload if isinstance(self.workload, CentredWorkload) else None
-        plain = (inner or self.workload).unweighted
+        plain = with_total(self.workload).unweighted
         if plain is None:
             return None
         return Factorization(
@@ -70,8 +69,7 @@ class Factorization:
         """
         m, n = self.workload.shape
         public = isinstance(self.workload, CentredWorkload)
-        whole = self.workload.workload if isinstance(self.workload, CentredWorkload) else None
-        inner = whole or self.workload
+        inner = with_total(self.workload)
         none = np.zeros(m if m * n <= MAX_ENTRIES else 1, dtype=np.intp)
         if m * n > MAX_ENTRIES:
             return self.workload, none

@@ -78,6 +78,11 @@ class DistanceProfile:
     copies: float
     columns: float
 
+    @classmethod
+    def all_at(cls, distance: float, columns: float, copies: float = 1.0) -> DistanceProfile:
+        """All other columns as far away as the farthest two can be."""
+        return cls(np.array([distance]), np.array([float(columns - 1)]), copies, float(columns))
+
     def row(self, alpha: float) -> tuple[Array, Array]:
         """Distances from a column, its own first, and the least probability of what is there.
 

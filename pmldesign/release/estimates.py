@@ -25,7 +25,7 @@ from pmldesign.release.noise.integers import Integers
 from pmldesign.workloads import MarginalsWorkload, Workload
 from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
-from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign.workloads.public_total import CentredWorkload, with_total
 from pmldesign.workloads.union import by_attribute
 from pmldesign_solvers.operators.operator import Array
 
@@ -94,7 +94,7 @@ def estimated(noise: ExactNoise, measured: Array, total: int) -> HistogramEstima
     """What the measurements say, with the number of records where that is public."""
     asked_for = noise.mechanism.workload
     public = noise.mechanism.neighbours is Neighbours.REPLACE
-    queries = asked(asked_for)
+    queries = with_total(asked_for)
     if queries.shape[1] <= MAX_PRODUCT_CELLS:
         cells = noise.lattice.estimator.estimate(measured)
         if public:
@@ -141,11 +141,6 @@ def consistent_tables(
             cells[last] = whole[subset[:axis] + subset[axis + 1 :]] - others
         whole[subset] = cells
     return whole
-
-
-def asked(workload: Workload) -> Workload:
-    """A, with its total."""
-    return workload.workload if isinstance(workload, CentredWorkload) else workload
 
 
 def rounded_answers(workload: Workload, cells: Array, decimals: int) -> tuple[Array, Array]:

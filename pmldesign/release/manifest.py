@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from pmldesign.privacy.noise import Noise
-from pmldesign.release.estimates import asked
 from pmldesign.release.noise.exact import ExactNoise
 from pmldesign.release.noise.integers import Image
 from pmldesign.release.noise.lattice import Lattice
@@ -25,6 +24,7 @@ from pmldesign.release.noise.sampler import Sampler, draw, library_version
 from pmldesign.release.people.schema import Schema
 from pmldesign.workloads import MarginalsWorkload, Workload
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
+from pmldesign.workloads.public_total import with_total
 
 FORMAT = 1
 PROBES = 3
@@ -109,7 +109,7 @@ def _strategy_digest(lattice: Lattice, cells: int) -> str:
 
 
 def _workload_digest(workload: Workload, cells: int) -> str:
-    queries = asked(workload)
+    queries = with_total(workload)
     if cells <= MAX_PRODUCT_CELLS or not isinstance(queries, MarginalsWorkload):
         return _image_digest(workload.matvec, cells)
     return hashlib.sha256(f"{queries.sizes} {queries.subsets}".encode()).hexdigest()

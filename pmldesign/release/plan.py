@@ -13,7 +13,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.files.atomic import PathName
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.release.estimates import TablesEstimate, asked, estimated, rounded_answers
+from pmldesign.release.estimates import TablesEstimate, estimated, rounded_answers
 from pmldesign.release.intervals import deviations, half_widths
 from pmldesign.release.manifest import manifest_of
 from pmldesign.release.noise.exact import ExactNoise, exact_noise, require_agreement
@@ -35,6 +35,7 @@ from pmldesign.release.tables import Table, decimals_for
 from pmldesign.workloads import MarginalsWorkload, Workload
 from pmldesign.workloads.base import count_text
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
+from pmldesign.workloads.public_total import with_total
 from pmldesign_solvers.operators.operator import Array
 
 
@@ -84,7 +85,7 @@ class Plan:
         if self.noise.mechanism.neighbours is Neighbours.REPLACE:  # it is public
             content["records"] = total = number_of(counts)
         estimate = estimated(self.noise, measured, total or 0)
-        queries, spreads = asked(self.noise.mechanism.workload), deviations(self.noise)
+        queries, spreads = with_total(self.noise.mechanism.workload), deviations(self.noise)
         decimals = decimals_for(estimate.summed, spreads, estimate.size)
         raw, moved = estimate.answers(decimals)
         factor = 10.0**decimals
@@ -179,7 +180,7 @@ def require_tables(noise: ExactNoise, *, whole: bool) -> None:
             "non-negative and whole numbers and quantiles are of a histogram, and that of "
             f"{cells} cells does not fit into memory; leave attributes out of the schema"
         )
-    queries = asked(noise.mechanism.workload)
+    queries = with_total(noise.mechanism.workload)
     plain = isinstance(queries, MarginalsWorkload) and (queries.weights == 1).all()
     if not (plain and noise.lattice.subsets):
         raise InvalidInputError(

@@ -24,9 +24,9 @@ from itertools import chain, combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from pmldesign.release.estimates import asked
 from pmldesign.strategies import ProductStrategy, Strategy, WeightedTablesStrategy
 from pmldesign.workloads import MarginalsWorkload, Workload
+from pmldesign.workloads.public_total import with_total
 from pmldesign.workloads.union import products_over
 from pmldesign_solvers.operators.operator import Array
 
@@ -55,7 +55,7 @@ def row_kinds(strategy: Strategy, workload: Workload, most: int) -> list[RowKind
         most: entries of a part.
     """
     if isinstance(strategy, WeightedTablesStrategy):
-        queries = asked(workload)
+        queries = with_total(workload)
         if not isinstance(queries, MarginalsWorkload) or queries.sizes != strategy.sizes:
             return None
         return [

@@ -46,6 +46,26 @@ def require_same_cells(name: str, cells: int, workload: Workload) -> int:
     return cells
 
 
+def require_measurements(name: str, rows: int, measurements: Array) -> None:
+    """Refuse measurements of another number than those of a strategy.
+
+    Raises:
+        InvalidInputError: their shape does not begin with `rows`.
+    """
+    if measurements.shape[:1] != (rows,):
+        raise InvalidInputError(
+            f"strategy {name!r} takes {rows} measurements, got shape {measurements.shape}"
+        )
+
+
+def nothing_but_the_total(name: str) -> InvalidInputError:
+    """Why a strategy has no form for data whose total is public."""
+    return InvalidInputError(
+        f"strategy {name!r} measures nothing but the number of records, which is public under "
+        "replace"
+    )
+
+
 def centring_units(whole: Array, centred: Array) -> float:
     """Units of 2^-53 that `centred`, R P, is off by, relative to the l2 norm of its columns.
 

@@ -112,10 +112,7 @@ class BlockStrategy(Strategy):
         """Beyond WRITTEN_CELLS: all other columns as far away as the farthest two can be."""
         if self.cells <= WRITTEN_CELLS:
             return None
-        farthest = self.sensitivity_under(Neighbours.REPLACE, norm)
-        return DistanceProfile(
-            np.array([farthest]), np.array([float(self.cells - 1)]), 1.0, float(self.cells)
-        )
+        return DistanceProfile.all_at(self.sensitivity_under(Neighbours.REPLACE, norm), self.cells)
 
     @property
     def entry_units(self) -> float:

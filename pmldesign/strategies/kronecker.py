@@ -111,10 +111,7 @@ class ProductStrategy(Strategy):
         """Beyond WRITTEN_CELLS: all other columns as far away as the farthest two can be."""
         if self.cells <= WRITTEN_CELLS and not self._extreme:
             return None
-        farthest = self.sensitivity_under(Neighbours.REPLACE, norm)
-        return DistanceProfile(
-            np.array([farthest]), np.array([float(self.cells - 1)]), 1.0, float(self.cells)
-        )
+        return DistanceProfile.all_at(self.sensitivity_under(Neighbours.REPLACE, norm), self.cells)
 
     @cached_property
     def _distances(self) -> dict[Norm, float]:

@@ -29,7 +29,7 @@ from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.blocks import BlockStrategy
 from pmldesign.strategies.kronecker import ProductStrategy
 from pmldesign.workloads.base import Workload
-from pmldesign.workloads.public_total import CentredWorkload, centre
+from pmldesign.workloads.public_total import centre, with_total
 from pmldesign.workloads.union import products_over
 from pmldesign_solvers.operators import kronecker as mode_products
 from pmldesign_solvers.operators.norms import power_mean
@@ -108,7 +108,7 @@ class PublicTotal(Strategy):
         if self._parts(workload) is None:
             super().require_answers(workload)
         else:
-            self.whole.require_answers(_inner(workload))
+            self.whole.require_answers(with_total(workload))
 
     def answer(self, workload: Workload, measurements: Array) -> Array:
         """L y, shape (m,), for measurements y of shape (r,).
@@ -117,7 +117,7 @@ class PublicTotal(Strategy):
             InvalidInputError: as `require_answers`.
         """
         self.require_answers(workload)
-        return _inner(workload).matvec(self.estimate(measurements))
+        return with_total(workload).matvec(self.estimate(measurements))
 
     def variances(self, workload: Workload) -> Array:
         """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise.
@@ -127,15 +127,15 @@ class PublicTotal(Strategy):
         """
         if self._parts(workload) is None:
             return super().variances(workload)
-        variances = self.whole.variances(_inner(workload))
+        variances = self.whole.variances(with_total(workload))
         if not self._complete:
             return variances
-        explained = self._covariances(_inner(workload)) ** 2 / self._square
+        explained = self._covariances(with_total(workload)) ** 2 / self._square
         return np.where(explained >= variances * (1 - KNOWN), 0.0, variances - explained)
 
     def _parts(self, workload: Workload) -> list[tuple[Workload, ...]] | None:
         """The workload as a union of products over the attributes of R, if it is one."""
-        return products_over(_inner(workload), self.whole.sizes)
+        return products_over(with_total(workload), self.whole.sizes)
 
     def _covariances(self, workload: Workload) -> Array:
         """a_i R^+ h, shape (m,), for a union of products over the attributes of R."""
@@ -249,7 +249,3 @@ class PublicTotalStrategy(PublicTotal):
     @cached_property
     def _complete(self) -> bool:
         return all(float(np.abs(covered - 1).max()) <= COMPLETE for covered in self._covered)
-
-
-def _inner(workload: Workload) -> Workload:
-    return workload.workload if isinstance(workload, CentredWorkload) else workload

@@ -102,6 +102,11 @@ class CentredWorkload(Workload):
         return self.workload.row_label(index)
 
 
+def with_total(workload: Workload) -> Workload:
+    """A, for A P; any other workload itself."""
+    return workload.workload if isinstance(workload, CentredWorkload) else workload
+
+
 def centre(matrix: Array) -> Array:
     """X P: every row without its mean."""
     matrix, _ = without_offsets(matrix)

@@ -12,7 +12,7 @@ import numpy as np
 
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.dense import DenseWorkload
-from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign.workloads.public_total import CentredWorkload, with_total
 from pmldesign.workloads.sparse import SparseWorkload
 from pmldesign_solvers.operators.normalised import MODERATE
 
@@ -22,7 +22,7 @@ def near_one(workload: Workload) -> tuple[Workload, int]:
 
     Only matrices can have other entries; all that is made from names is near 1.
     """
-    inner = workload.workload if isinstance(workload, CentredWorkload) else workload
+    inner = with_total(workload)
     if not isinstance(inner, DenseWorkload | SparseWorkload):
         return workload, 0
     exponent = math.frexp(float(inner.row_sizes().max()))[1]

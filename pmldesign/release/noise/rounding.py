@@ -10,7 +10,7 @@ from scipy import linalg
 from pmldesign.errors import InvalidInputError
 from pmldesign.release.noise.integers import Integers, times
 from pmldesign.workloads import Workload
-from pmldesign.workloads.public_total import CentredWorkload, centre
+from pmldesign.workloads.public_total import centre, with_total
 from pmldesign_solvers.operators.operator import Array
 
 SPAN = 1e-9
@@ -34,7 +34,7 @@ def rounded_matrix(matrix: Array, bits: int) -> tuple[Integers, float, bool]:
 
 def independent_rows(workload: Workload) -> Integers | None:
     """S: independent queries that span all, if queries are whole; None if they are not."""
-    inner = workload.workload if isinstance(workload, CentredWorkload) else workload
+    inner = with_total(workload)
     try:
         queries, spanned = inner.to_dense(), workload.to_dense()
     except InvalidInputError:

@@ -55,7 +55,7 @@ from pmldesign.strategies import (
 from pmldesign.strategies.participation.strategy import participation_of
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import WRITTEN_CELLS
-from pmldesign.workloads.public_total import CentredWorkload, centre
+from pmldesign.workloads.public_total import CentredWorkload, centre, with_total
 from pmldesign.workloads.union import by_attribute
 from pmldesign_solvers.operators import kronecker as mode_products
 
@@ -88,7 +88,7 @@ def on_lattice(strategy: Strategy, workload: Workload, bits: int) -> Lattice:
     if isinstance(strategy, ProductStrategy):
         return _product(strategy, workload, bits)
     if isinstance(strategy, PublicTotalStrategy):
-        inner = workload.workload if isinstance(workload, CentredWorkload) else workload
+        inner = with_total(workload)
         whole = _product(strategy.product, inner, bits)
         assert isinstance(whole.measured, ProductStrategy)
         public = PublicTotalStrategy(whole.measured)

@@ -33,7 +33,11 @@ from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
-from pmldesign.strategies.arguments import read_only
+from pmldesign.strategies.arguments import (
+    nothing_but_the_total,
+    read_only,
+    require_measurements,
+)
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.marginals.contrast_basis import contrasts
 from pmldesign.strategies.marginals.distances import MarginalDistances
@@ -42,7 +46,7 @@ from pmldesign.strategies.marginals.residual_transform import (
     tables_of_residuals,
 )
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
-from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign.workloads.public_total import CentredWorkload, with_total
 from pmldesign.workloads.tables.attributes import attribute_sets, attribute_sizes, positive_weights
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.tables.workload import TablesWorkload
@@ -119,10 +123,7 @@ class MarginalsStrategy(Strategy):
         """
         kept = [number for number, residual in enumerate(self.residuals) if residual]
         if not kept:
-            raise InvalidInputError(
-                f"strategy {self.name!r} measures nothing but the number of records, which is "
-                "public under replace"
-            )
+            raise nothing_but_the_total(self.name)
         return MarginalsStrategy(
             self.name, self.sizes, [self.residuals[k] for k in kept], self.precisions[kept]
         )
@@ -268,7 +269,7 @@ class MarginalsStrategy(Strategy):
     def _known(self, workload: Workload) -> tuple[MarginalsWorkload | None, bool]:
         """The marginals that are asked for, if it is such, and whether their total is public."""
         public = isinstance(workload, CentredWorkload)
-        inner = workload.workload if isinstance(workload, CentredWorkload) else workload
+        inner = with_total(workload)
         if isinstance(inner, TablesWorkload) and inner.is_plain:
             inner = inner.as_marginals()
         if isinstance(inner, MarginalsWorkload) and inner.sizes == self.sizes:
@@ -288,11 +289,7 @@ class MarginalsStrategy(Strategy):
 
         So does a public total.
         """
-        if measurements.shape[:1] != self.shape[:1]:
-            raise InvalidInputError(
-                f"strategy {self.name!r} takes {self.shape[0]} measurements, got shape "
-                f"{measurements.shape}"
-            )
+        require_measurements(self.name, self.shape[0], measurements)
         scaled = (measurements.T / np.repeat(np.sqrt(self.precisions), self._dimensions)).T
         parts = np.split(scaled, np.cumsum(self._dimensions)[:-1])
         own = dict(zip(self.residuals, parts, strict=True))

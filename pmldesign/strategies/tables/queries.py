@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pmldesign.workloads.base import Workload
-from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign.workloads.public_total import with_total
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.tables.workload import TablesWorkload, asks_counts, asks_total
 from pmldesign.workloads.union import products_over
@@ -19,7 +19,7 @@ Table = tuple[float, dict[int, Workload]]
 
 def as_tables_over(workload: Workload, sizes: Sequence[int]) -> list[Table] | None:
     """The workload as tables over attributes of these sizes, if it is such."""
-    inner = workload.workload if isinstance(workload, CentredWorkload) else workload
+    inner = with_total(workload)
     if isinstance(inner, MarginalsWorkload) and inner.sizes == sizes:
         inner = TablesWorkload(inner.sizes, inner.subsets, inner.weights)
     if isinstance(inner, TablesWorkload):

@@ -27,7 +27,11 @@ from numpy.typing import ArrayLike
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
 from pmldesign.privacy.outward import raised
-from pmldesign.strategies.arguments import read_only
+from pmldesign.strategies.arguments import (
+    nothing_but_the_total,
+    read_only,
+    require_measurements,
+)
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.sensitivity import product_labels
 from pmldesign.strategies.tables.coordinates import Coordinates
@@ -107,10 +111,7 @@ class TablesStrategy(Strategy):
             elif len(one.sets) > 1:
                 sectors.append(Sector((), (), one.sets[1:], one.matrix[1:, 1:]))
         if not sectors:
-            raise InvalidInputError(
-                f"strategy {self.name!r} measures nothing but the number of records, which is "
-                "public under replace"
-            )
+            raise nothing_but_the_total(self.name)
         return TablesStrategy(self.name, self.sizes, self.ordered, self.features, sectors)
 
     def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
@@ -158,10 +159,7 @@ class TablesStrategy(Strategy):
             return None
         distance = self.sensitivity_under(Neighbours.REPLACE, norm)
         used = math.prod(self.sizes[i] for i in set().union(*self._sets))
-        copies = float(self.cells // used)
-        return DistanceProfile(
-            np.array([distance]), np.array([float(used - 1)]), copies, float(used)
-        )
+        return DistanceProfile.all_at(distance, used, float(self.cells // used))
 
     def measure(self, x: Array) -> Array:
         """R x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""
@@ -195,11 +193,7 @@ class TablesStrategy(Strategy):
         if tables is None:
             return super().answer(workload, measurements)
         self.require_answers(workload)
-        if measurements.shape != self.shape[:1]:
-            raise InvalidInputError(
-                f"strategy {self.name!r} takes {self.shape[0]} measurements, got shape "
-                f"{measurements.shape}"
-            )
+        require_measurements(self.name, self.shape[0], measurements)
         parts = self._measured.estimate(measurements)
         answers = []
         for scale, queries in tables:

@@ -32,7 +32,11 @@ from numpy.typing import ArrayLike
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
 from pmldesign.privacy.outward import factor_above, float_above, raised, size, unscaled
-from pmldesign.strategies.arguments import read_only
+from pmldesign.strategies.arguments import (
+    nothing_but_the_total,
+    read_only,
+    require_measurements,
+)
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.marginals.residual_transform import (
     residual_contrasts,
@@ -40,7 +44,7 @@ from pmldesign.strategies.marginals.residual_transform import (
 )
 from pmldesign.strategies.marginals.strategy import MarginalsStrategy
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
-from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign.workloads.public_total import with_total
 from pmldesign.workloads.tables.attributes import attribute_sets, attribute_sizes, positive_weights
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign_solvers.operators.operator import Array
@@ -130,10 +134,7 @@ class WeightedTablesStrategy(Strategy):
         wide = [any(self.sizes[i] > 1 for i in subset) for subset in self.subsets]
         kept = [subset for subset, keep in zip(self.subsets, wide, strict=True) if keep]
         if not kept:
-            raise InvalidInputError(
-                f"strategy {self.name!r} measures nothing but the number of records, which is "
-                "public under replace"
-            )
+            raise nothing_but_the_total(self.name)
         return WeightedTablesStrategy(
             self.name, self.sizes, kept, self.weights[wide], public_total=True
         )
@@ -162,8 +163,8 @@ class WeightedTablesStrategy(Strategy):
         seen = math.prod(self.sizes[i] for i in used)
         copies = float(self.cells // seen)
         if len(used) > LISTED:
-            farthest = np.array([self.sensitivity_under(Neighbours.REPLACE, norm)])
-            return DistanceProfile(farthest, np.array([float(seen - 1)]), copies, float(seen))
+            farthest = self.sensitivity_under(Neighbours.REPLACE, norm)
+            return DistanceProfile.all_at(farthest, seen, copies)
         bits = {i: 1 << place for place, i in enumerate(used)}
         differing = np.arange(1, 1 << len(used))
         squares, counts = np.zeros(len(differing)), np.ones(len(differing))
@@ -222,7 +223,7 @@ class WeightedTablesStrategy(Strategy):
             InvalidInputError: as `require_answers`.
         """
         self.require_answers(workload)
-        inner = workload.workload if isinstance(workload, CentredWorkload) else workload
+        inner = with_total(workload)
         if not isinstance(inner, MarginalsWorkload) or inner.sizes != self.sizes:
             return workload.matvec(self.estimate(measurements))
         tables = self._tables(inner.subsets, measurements)
@@ -247,11 +248,7 @@ class WeightedTablesStrategy(Strategy):
 
     def _tables(self, subsets: Sequence[tuple[int, ...]], measurements: Array) -> list[Array]:
         """The table by each set, from the weighted mean of what the measured tables say."""
-        if measurements.shape[:1] != self.shape[:1]:
-            raise InvalidInputError(
-                f"strategy {self.name!r} takes {self.shape[0]} measurements, got shape "
-                f"{measurements.shape}"
-            )
+        require_measurements(self.name, self.shape[0], measurements)
         stops = list(accumulate(self._workload.marginal_cells))[:-1]
         measured = np.split(measurements, stops)
         residuals = self._residual.residuals
