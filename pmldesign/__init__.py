@@ -18,11 +18,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pmldesign.api import alpha_curve as alpha_curve
     from pmldesign.api import calibrate as calibrate
     from pmldesign.api import error_bounds as error_bounds
     from pmldesign.api import leakage as leakage
     from pmldesign.api import strategy as strategy
-    from pmldesign.api import verify_file as verify_file
     from pmldesign.api import weighted as weighted
     from pmldesign.api import workload as workload
     from pmldesign.bounds import Bound as Bound
@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from pmldesign.files import read_guarantee as read_guarantee
     from pmldesign.files import read_strategy as read_strategy
     from pmldesign.files import read_workload as read_workload
+    from pmldesign.files import verify_file as verify_file
     from pmldesign.files import write_strategy as write_strategy
     from pmldesign.files import write_workload as write_workload
     from pmldesign.mechanisms import Mechanism as Mechanism
@@ -112,7 +113,7 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOMES = {
-    "pmldesign.api": "calibrate error_bounds leakage strategy verify_file weighted workload",
+    "pmldesign.api": ("alpha_curve calibrate error_bounds leakage strategy weighted workload"),
     "pmldesign.bounds": "Bound",
     "pmldesign.comparison.comparison": "Comparison compare compare_all",
     "pmldesign.comparison.sweeping": "Sweep sweep",
@@ -134,7 +135,8 @@ _HOMES = {
         "VacuousGuaranteeError VerificationError"
     ),
     "pmldesign.files": (
-        "read_channel read_guarantee read_strategy read_workload write_strategy write_workload"
+        "read_channel read_guarantee read_strategy read_workload verify_file write_strategy "
+        "write_workload"
     ),
     "pmldesign.mechanisms": "Mechanism mechanism",
     "pmldesign.privacy.alpha.sample": "sampled_alpha",
@@ -196,6 +198,7 @@ __all__ = [
     "Workload",
     "__version__",
     "all_designs",
+    "alpha_curve",
     "baseline",
     "binary_envelope",
     "calibrate",

@@ -1,28 +1,35 @@
 """The public functions that read whatever they are given before they call the room that knows.
 
-`pmldesign.workload`, `strategy`, `calibrate`, `leakage`, `error_bounds` and `verify_file`. The
+`pmldesign.workload`, `strategy`, `calibrate`, `leakage`, `alpha_curve` and `error_bounds`. The
 others, which take the same, are in their rooms: `factorize` and `optimize` in `designs`,
 `mechanism` in `mechanisms`, `compare` in `comparison`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pmldesign.arguments import exponent
+from pmldesign.arguments import exponent, positive
 from pmldesign.bounds import Bound, all_bounds
 from pmldesign.designs.min_norm import Design, factorize
 from pmldesign.designs.options import takes_options
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import load_workload, read_strategy, read_workload
 from pmldesign.files.workloads import is_matrix_path
+from pmldesign.privacy.alpha.fallback import SHARES, losses_at
 from pmldesign.privacy.calibration import Calibration, gaussian_delta
 from pmldesign.privacy.calibration import calibrate as calibrate_strategy
 from pmldesign.privacy.extreme_outputs import extreme_output_leakage
 from pmldesign.privacy.gaussian_leakage import gaussian_envelope_delta, gaussian_slack_delta
-from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.guarantees import (
+    PML,
+    ApproxPML,
+    EnvelopePML,
+    Guarantee,
+    PMLGuarantee,
+)
 from pmldesign.privacy.laplace_leakage import laplace_leakage_bound
 from pmldesign.privacy.neighbours import Neighbours, l1_sensitivity, l2_sensitivity
 from pmldesign.privacy.noise import Noise
@@ -32,9 +39,7 @@ from pmldesign.release.people.schema import as_schema
 from pmldesign.strategies import Strategy, as_strategy
 from pmldesign.strategies.participation.schema import Participation, as_participation
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
-from pmldesign.verify import Verification
-from pmldesign.workloads import Workload, as_workload, parse_workload
-from pmldesign.workloads.base import MAX_ENTRIES
+from pmldesign.workloads import Workload, as_workload
 from pmldesign.workloads.weighting.weigh import weighted as weigh
 
 
@@ -173,6 +178,55 @@ def leakage(
     }
 
 
+def alpha_curve(
+    strategy: Any,
+    *,
+    scale: float,
+    alpha: float | tuple[float, ...],
+    noise: Noise | str = Noise.LAPLACE,
+    epsilon: float | None = None,
+    shares: Sequence[float] = SHARES,
+) -> dict[str, list[float]]:
+    """What noise loses as alpha falls below what was assumed, down to differential privacy.
+
+    Args:
+        strategy: R, whatever `strategy` takes.
+        scale: b of Laplace noise, or the standard deviation of Gaussian noise.
+        alpha: what was assumed, as for `leakage`.
+        noise: "laplace" or "gaussian".
+        epsilon: for Gaussian noise the leakage whose delta is asked for.
+        shares: of alpha that hold, in [0, 1]; at 0 differential privacy, one record replaced.
+
+    Returns:
+        "share", and for each the leakage "corollary1" (Laplace noise), or the deltas "slack" and
+        "envelope" (Gaussian noise); rounded upwards.
+
+    Raises:
+        InvalidInputError: an argument out of range, or missing.
+    """
+    measured, noise = as_strategy(strategy), Noise(noise)
+    if noise is Noise.GAUSSIAN and epsilon is None:
+        raise InvalidInputError(
+            "Gaussian noise needs epsilon, the leakage whose delta is asked for"
+        )
+    if min(shares) < 0 or max(shares) > 1:
+        raise InvalidInputError(f"shares must be in [0, 1], got {min(shares)} to {max(shares)}")
+    if noise is Noise.LAPLACE:
+        promises: dict[str, PMLGuarantee] = {"corollary1": PML(epsilon or 1.0, alpha)}
+    else:
+        assert epsilon is not None
+        promises = {
+            "slack": ApproxPML(epsilon, 0.5, alpha),
+            "envelope": EnvelopePML(epsilon, 0.5, alpha),
+        }
+    scale = positive("scale", scale)
+    curves = {
+        name: losses_at(measured, promise, noise, scale, shares).tolist()
+        for name, promise in promises.items()
+    }
+    return {"share": [float(share) for share in shares], **curves}
+
+
 def _laplace(matrix: Any, scale: float, alpha: float | tuple[float, ...]) -> dict[str, Any]:
     bound = laplace_leakage_bound(matrix, scale=scale, alpha=alpha)
     try:
@@ -238,45 +292,3 @@ def error_bounds(
         errors=errors,
         repeated=participation_of(factorization.strategy) is not None,
     )
-
-
-def verify_file(path: str | Path, *, workload: Any = None) -> Verification:
-    """Check every number that a file claims, by code that shares nothing with the solvers.
-
-    Args:
-        path: a strategy file of `write_strategy` or `pmldesign optimize` (.npz).
-        workload: what the strategy answers, whatever `workload` takes; None for the one that the
-            file names, where that is the name of one.
-
-    Returns:
-        A verdict for every claim; `holds` says whether all those that were checked hold.
-
-    Raises:
-        FileError: missing, unreadable, or of another kind.
-        InvalidInputError: python-flint is not installed, or the workload is none.
-    """
-    from pmldesign.verify.verification import check_file
-
-    queries = _named_queries(path) if workload is None else _workload(workload)
-    return check_file(path, None if queries is None else _matrix(queries))
-
-
-def _named_queries(path: str | Path) -> Workload | None:
-    """The workload whose name is in a file, if it is the name of one."""
-    from pmldesign.verify.reading import read_archive
-
-    name = read_archive(Path(path))[0].get("workload")
-    try:
-        return parse_workload(name) if isinstance(name, str) else None
-    except InvalidInputError:
-        return None
-
-
-def _matrix(queries: Workload) -> Any:
-    """A, where it can be written out."""
-    m, n = queries.shape
-    return queries.to_dense() if m * n <= MAX_ENTRIES else None
-
-
-_workload = workload
-"""The function, where an argument has its name."""

@@ -13,18 +13,24 @@ import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+<<<<<<< HEAD
 from fractions import Fraction
+=======
+from functools import cached_property
+>>>>>>> b0dffe6 (What is left of PML if alpha is less than what was assumed)
 from typing import TYPE_CHECKING, Any, Literal
 
 from pmldesign.arguments import exponent
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import Factorization, answer
+from pmldesign.privacy.alpha.fallback import Fallback, fallback
 from pmldesign.privacy.calibration import Calibration, calibrate, require_attainable
 from pmldesign.privacy.currencies.curves import PrivacyCurve, curve_of
 from pmldesign.privacy.digits import at_least, shortest
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise, laplace_exponent
+from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import Strategy, StreamStrategy, as_strategy
 from pmldesign.strategies.participation.schema import Participation, as_participation
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
@@ -202,6 +208,13 @@ class Mechanism(Displayed):
         import pmldesign
 
         return pmldesign.release_tables(self, data, schema=schema, **options)
+
+    @cached_property
+    def fallback(self) -> Fallback | None:
+        """What is left of a PML guarantee if alpha is less; None without noise for one."""
+        if not isinstance(self.guarantee, OnPriors) or self.scale == 0:
+            return None
+        return fallback(self.strategy, self.guarantee, self.noise, self.scale)
 
     def reconstruction(self) -> Array:
         """L = A R^+, shape (m, r): answers are L (R x + noise)."""

@@ -133,6 +133,7 @@ def _as_json(noisy: Mechanism, guarantee: Guarantee, name: str, p: float) -> dic
         "guarantee_numbers": guarantee.to_json(),
         "privacy": privacy_json(noisy),
         "achieved": noisy.calibration.achieved if noisy.calibration else None,
+        "if_alpha_is_wrong": noisy.fallback.to_json() if noisy.fallback else None,
         "workload": noisy.workload.name,
         "p": p,
         "error": noisy.error(p),
@@ -168,6 +169,8 @@ def _print(noisy: Mechanism, guarantee: Guarantee, name: str, p: float) -> None:
         lines.append(
             ("achieved", f"{noisy.calibration.loss} {at_least(noisy.calibration.achieved, 9)}")
         )
+    if noisy.fallback is not None:
+        lines.append(("if wrong", noisy.fallback.describe()))
     lines += privacy_facts(noisy)
     lines.append(
         (

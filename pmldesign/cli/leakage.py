@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from pmldesign.api import alpha_curve as losses_over_alpha
 from pmldesign.api import leakage
 from pmldesign.cli.options import (
     add_options,
@@ -26,6 +27,8 @@ from pmldesign.privacy.digits import at_least, at_most, shortest
 
 Alpha = float | tuple[float, ...]
 
+DRAWN = 40
+"""Steps of the picture of --alpha-curve."""
 ASKED = ("scale", "alpha", "epsilon")
 
 
@@ -64,6 +67,17 @@ ASKED = ("scale", "alpha", "epsilon")
     metavar="EPSILON[,EPSILON...]",
     help="Gaussian noise: the leakage whose delta is asked for.",
 )
+@click.option(
+    "--alpha-curve",
+    is_flag=True,
+    help="What leaks as alpha falls below what is assumed, down to differential privacy.",
+)
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="With --alpha-curve: draw it, .png, .pdf or .svg.",
+)
 @add_options([schema_option])
 @json_option
 def command(
@@ -76,6 +90,8 @@ def command(
     confidence: float,
     noise: str,
     epsilons: str | None,
+    alpha_curve: bool,
+    plot: Path | None,
     as_json: bool,
 ) -> None:
     """Show the pointwise maximal leakage of noise on what STRATEGY measures.
@@ -91,8 +107,20 @@ def command(
         raise InvalidInputError(
             "Gaussian noise leaks any amount with some probability; give --epsilon to see it"
         )
+    if plot is not None:
+        if not alpha_curve:
+            raise InvalidInputError("--plot draws the curve of --alpha-curve; add it")
+        from pmldesign.plots import check_plot_path
+
+        check_plot_path(plot)
     measured = load_strategy(strategy, schema)
     of: list[Any] = [None] if epsilons is None else numbers("--epsilon", epsilons, example="0.5,1")
+    if alpha_curve:
+        if len(at) * len(least) * len(of) > 1:
+            raise InvalidInputError("--alpha-curve is for one scale, one alpha and one epsilon")
+        arguments = {"scale": at[0], "alpha": least[0], "noise": noise, "epsilon": of[0]}
+        _curve(measured, arguments, plot, as_json)
+        return
     rows = [
         leakage(measured, scale=scale, alpha=alpha, noise=noise, epsilon=epsilon)
         for scale, alpha, epsilon in product(at, least, of)
@@ -104,6 +132,33 @@ def command(
     table(names, [[_cell(name, row[name]) for name in names] for row in rows])
     click.echo()
     facts(_EXPLAINED[noise])
+
+
+def _curve(strategy: Any, arguments: dict[str, Any], plot: Path | None, as_json: bool) -> None:
+    """The losses at shares of alpha, as a table or JSON, and drawn where that is wanted."""
+    curve = losses_over_alpha(strategy, **arguments)
+    if plot is not None:
+        from pmldesign.plots import plot_alpha_curve
+
+        shares = [1 - step / DRAWN for step in range(DRAWN + 1)]
+        drawn = losses_over_alpha(strategy, **arguments, shares=shares)
+        label = "leakage (nats)"
+        if arguments["epsilon"] is not None:
+            label = f"delta at epsilon {shortest(arguments['epsilon'])}"
+        plot_alpha_curve(f"{strategy.name} if alpha is less", label, drawn, plot)
+    if as_json:
+        print_json(arguments | curve | {"plot": None if plot is None else str(plot)})
+        return
+    names = list(curve)
+    rows = zip(*curve.values(), strict=True)
+    table(names, [[shortest(row[0]), *map(at_least, row[1:])] for row in rows])
+    click.echo()
+    facts(
+        [
+            ("share", "of alpha that holds: 1 is what is assumed, 0 is differential privacy"),
+            *[fact for fact in _EXPLAINED[arguments["noise"]] if fact[0] in curve],
+        ]
+    )
 
 
 _EXPLAINED = {

@@ -163,10 +163,12 @@ def _mechanism(
 def _report(chosen: Mechanism, scale: float, guarantee: Guarantee, output: Path) -> None:
     gaussian = chosen.noise is Noise.GAUSSIAN
     m, n = chosen.workload.shape
+    wrong = chosen.fallback
     facts(
         [
             ("workload", f"{chosen.workload.name}: {m} queries on {n} cells"),
             ("guarantee", guarantee.describe(n)),
+            *([] if wrong is None else [("if wrong", wrong.describe())]),
             (
                 "noise",
                 f"discrete {chosen.noise.value}, {'s' if gaussian else 'b'} = {number(scale)}, on "

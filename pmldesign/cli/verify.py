@@ -7,12 +7,11 @@ from pathlib import Path
 
 import click
 
-from pmldesign.api import verify_file
 from pmldesign.cli.options import json_option
 from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.show import facts, note, print_json, table
 from pmldesign.errors import VerificationError
-from pmldesign.files import load_workload
+from pmldesign.files import load_workload, verify_file
 from pmldesign.verify import Verdict, Verification
 
 DIGITS = 10

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         read_strategy,
         write_strategy,
     )
+    from pmldesign.files.verification import verify_file
 
 __all__ = [
     "atomic_write",
@@ -28,16 +29,20 @@ __all__ = [
     "read_prior",
     "read_strategy",
     "read_workload",
+    "verify_file",
     "write_strategy",
     "write_workload",
 ]
 
-_CHANNELS = ("load_channel", "read_channel", "read_prior")
+_HOMES = {
+    **dict.fromkeys(("load_channel", "read_channel", "read_prior"), "channels"),
+    "verify_file": "verification",
+}
 
 
 def __getattr__(name: str) -> Any:
     # strategies need scipy, workloads do not; nor do they need channels
     if name in __all__:
-        module = "channels" if name in _CHANNELS else "strategies"
+        module = _HOMES.get(name, "strategies")
         return getattr(import_module(f"pmldesign.files.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

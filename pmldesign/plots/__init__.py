@@ -3,6 +3,7 @@
 from pmldesign.plots.pictures import (
     check_plot_path,
     draw_envelope,
+    plot_alpha_curve,
     plot_comparisons,
     plot_envelope,
 )
@@ -11,7 +12,13 @@ from pmldesign.plots.privacy import plot_privacy
 __all__ = [
     "check_plot_path",
     "draw_envelope",
+<<<<<<< HEAD
     "plot_comparisons",
     "plot_envelope",
     "plot_privacy",
+=======
+    "plot_alpha_curve",
+    "plot_comparisons",
+    "plot_envelope",
+>>>>>>> b0dffe6 (What is left of PML if alpha is less than what was assumed)
 ]

@@ -157,6 +157,35 @@ def _lines(axes: Axes, axis: str, points: Sequence[Point], noises: Mapping[str, 
     axes.set_ylabel("$\\ell_p$ error per query")
 
 
+def plot_alpha_curve(title: str, label: str, curves: Mapping[str, Any], path: Path) -> None:
+    """Draw what a mechanism loses as alpha falls from what was assumed to nothing.
+
+    Args:
+        title: of the picture.
+        label: of the losses.
+        curves: "share" of alpha, and a loss for each of them by name.
+        path: .png, .pdf or .svg; an existing file is replaced at the end.
+
+    Raises:
+        FileError: the file cannot be written.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 4.4), layout="constrained")
+    axes = figure.subplots()
+    for name, values in curves.items():
+        if name != "share":
+            axes.plot(curves["share"], values, label=name)
+            axes.plot(0.0, values[-1], "o", color=axes.lines[-1].get_color(), clip_on=False)
+    axes.set_xlim(1, 0)
+    axes.set_xlabel("share of alpha that holds; at 0 differential privacy")
+    axes.set_ylabel(label)
+    axes.grid(alpha=0.3)
+    axes.legend()
+    axes.set_title(title)
+    _save(figure, path)
+
+
 def plot_envelope(title: str, deltas: Array, curves: Mapping[str, Array], path: Path) -> None:
     """Draw bounds on the PML envelope of one channel.
 

@@ -142,7 +142,7 @@ def calibrate(
     if not is_measured(strategy):
         strategy = finite_matrix("strategy", strategy)
     cells = strategy.shape[1]
-    loss, target, diameter, exponent = _pml_loss(strategy, guarantee, noise)
+    loss, target, diameter, exponent = pml_loss(strategy, guarantee, noise)
     if diameter == 0:
         return Calibration(noise, 0.0, guarantee, 0.0)
     exposed = loss(0.0)
@@ -258,10 +258,10 @@ def _require_possible(guarantee: Guarantee, noise: Noise) -> None:
     )
 
 
-def _pml_loss(
+def pml_loss(
     strategy: Measured | Array, guarantee: PMLGuarantee, noise: Noise
 ) -> tuple[Callable[[float], float], float, float, int]:
-    """The loss as a function of the scale, its target, the largest distance of columns, and e.
+    """The loss under PML as a function of the scale, its target, the diameter of R, and e.
 
     Scales and distances are over 2^e, which makes the distances about 1. With Gaussian noise
     epsilon-PML has a loss only without noise, where all noise is alike.
