@@ -13,11 +13,8 @@ import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-<<<<<<< HEAD
 from fractions import Fraction
-=======
 from functools import cached_property
->>>>>>> b0dffe6 (What is left of PML if alpha is less than what was assumed)
 from typing import TYPE_CHECKING, Any, Literal
 
 from pmldesign.arguments import exponent

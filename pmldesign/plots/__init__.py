@@ -12,13 +12,8 @@ from pmldesign.plots.privacy import plot_privacy
 __all__ = [
     "check_plot_path",
     "draw_envelope",
-<<<<<<< HEAD
-    "plot_comparisons",
-    "plot_envelope",
-    "plot_privacy",
-=======
     "plot_alpha_curve",
     "plot_comparisons",
     "plot_envelope",
->>>>>>> b0dffe6 (What is left of PML if alpha is less than what was assumed)
+    "plot_privacy",
 ]

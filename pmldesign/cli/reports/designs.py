@@ -71,11 +71,8 @@ def as_json(
         "noise": {"kind": best.noise.value, "scale": best.scale},
         "guarantee": None if designs.guarantee is None else designs.guarantee.describe(n),
         "guarantee_numbers": None if designs.guarantee is None else designs.guarantee.to_json(),
-<<<<<<< HEAD
         "privacy": privacy_json(best),
-=======
         "if_alpha_is_wrong": best.fallback.to_json() if best.fallback else None,
->>>>>>> b0dffe6 (What is left of PML if alpha is less than what was assumed)
         "lower_bound": None if lower is None else lower.value,
         "strategies": [row.to_json() for row in rows],
         "output": None if output is None else str(output),
@@ -139,13 +136,9 @@ def print_design(designs: Optimized, output: Path | None) -> None:
             f" max std {best.max_std:.6g}",
         )
     )
-<<<<<<< HEAD
     lines += [*_unweighted(best, design.p), *privacy_facts(best)]
-=======
-    lines += _unweighted(best, design.p)
     if best.fallback is not None:
         lines.append(("if wrong", best.fallback.describe()))
->>>>>>> b0dffe6 (What is left of PML if alpha is less than what was assumed)
     if output is not None:
         lines.append(("written", str(output)))
     facts(lines, column=_column(designs))
