@@ -136,12 +136,15 @@ def print_design(designs: Optimized, output: Path | None) -> None:
             f" max std {best.max_std:.6g}",
         )
     )
-    lines += [*_unweighted(best, design.p), *privacy_facts(best)]
-    if best.fallback is not None:
-        lines.append(("if wrong", best.fallback.describe()))
+    lines += [*_unweighted(best, design.p), *privacy_facts(best), *_fallback(best)]
     if output is not None:
         lines.append(("written", str(output)))
     facts(lines, column=_column(designs))
+
+
+def _fallback(best: Mechanism) -> list[tuple[str, str]]:
+    """What is left if alpha is less than what was assumed."""
+    return [] if best.fallback is None else [("if wrong", best.fallback.describe())]
 
 
 def _unweighted(best: Mechanism, p: float) -> list[tuple[str, str]]:
