@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pmldesign.arguments import exponent
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import Factorization, answer
-from pmldesign.privacy.alpha.fallback import Fallback, fallback
+from pmldesign.privacy.alpha.fallback import Fallback, fallback_of
 from pmldesign.privacy.calibration import Calibration, calibrate, require_attainable
 from pmldesign.privacy.currencies.curves import PrivacyCurve, curve_of
 from pmldesign.privacy.digits import at_least, shortest
@@ -211,7 +211,7 @@ class Mechanism(Displayed):
         """What is left of a PML guarantee if alpha is less; None without noise for one."""
         if not isinstance(self.guarantee, OnPriors) or self.scale == 0:
             return None
-        return fallback(self.strategy, self.guarantee, self.noise, self.scale)
+        return fallback_of(self.strategy, self.guarantee, self.noise, self.scale)
 
     def reconstruction(self) -> Array:
         """L = A R^+, shape (m, r): answers are L (R x + noise)."""

@@ -64,7 +64,9 @@ class Fallback:
         return {"loss": loss, "half_alpha": self.half, "dp": self.dp}
 
 
-def fallback(strategy: Measured, guarantee: PMLGuarantee, noise: Noise, scale: float) -> Fallback:
+def fallback_of(
+    strategy: Measured, guarantee: PMLGuarantee, noise: Noise, scale: float
+) -> Fallback:
     """The losses of noise of a positive scale on R x without half, or all, of alpha."""
     half = _loss(strategy, guarantee, noise, scale, 0.5)
     dp = dp_loss(strategy, noise, scale, guarantee.epsilon)
