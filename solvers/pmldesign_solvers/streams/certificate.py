@@ -27,7 +27,7 @@ import numpy as np
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.operators.norms import dual_norm, power_mean
 from pmldesign_solvers.operators.operator import Array
-from pmldesign_solvers.streams.chain import StreamProblem
+from pmldesign_solvers.streams.chain import RunningSums, StreamProblem
 from pmldesign_solvers.streams.diagonals import diagonals, relative_rounding
 from pmldesign_solvers.streams.nodes import EPS, Nodes
 
@@ -52,7 +52,7 @@ def lower_bound(problem: StreamProblem, u: Array, w: Array, p: float, nodes: Nod
     return total / scale / (1.0 + nodes.excess()) * (1.0 - rounding)
 
 
-def variances(problem: StreamProblem, u: Array, w: Array, nodes: Nodes) -> Array:
+def variances(problem: RunningSums, u: Array, w: Array, nodes: Nodes) -> Array:
     """diag(A X^-1 A^T), shape (m,), to `variance_rounding`; for running sums."""
     reciprocal, chain = nodes.reciprocal(), problem.chain(u, w)
     squares = chain.columns(diagonals(chain, reciprocal)) + reciprocal.constant
@@ -64,7 +64,7 @@ def variance_norm(
 ) -> tuple[float, float]:
     """norm(diag(A X^-1 A^T))_(p/2), and by how much it may be too small, relatively."""
     reciprocal, chain = nodes.reciprocal(), problem.chain(u, w)
-    if p == 2 and (not problem.queries or (u == 1.0).all()):
+    if not isinstance(problem, RunningSums) or (p == 2 and (u == 1.0).all()):
         total = math.fsum(chain.rows(diagonals(chain, reciprocal)))
         total += problem.cells * reciprocal.constant
         value = total + reciprocal.origin * math.fsum(w * problem.gram_diagonal(u))

@@ -53,7 +53,7 @@ class StreamProblem(ABC):
 
     Attributes:
         cells: n.
-        queries: length of the weights u; 0 where u is all ones and p = 2.
+        queries: length of the weights u; 0 where u is all ones and p = 2, as for all ranges.
         smooth: whether neighbouring steps are so alike that a coarser workload helps.
     """
 
@@ -68,10 +68,6 @@ class StreamProblem(ABC):
     @abstractmethod
     def gram_diagonal(self, u: Array) -> Array:
         """At least diag(A^T U A), shape (n,), but for a relative rounding of 4 n eps."""
-
-    @abstractmethod
-    def row_norms(self, w: Array) -> Array:
-        """diag(A W A^T), shape (m,), but for a relative rounding of 4 n eps."""
 
     @abstractmethod
     def coarser(self) -> StreamProblem:
@@ -109,7 +105,7 @@ class RunningSums(StreamProblem):
         return np.asarray(self.step_squares * sums)
 
     def row_norms(self, w: Array) -> Array:
-        """Sums over earlier cells."""
+        """diag(A W A^T), sums over earlier cells, but for a relative rounding of 4 n eps."""
         return self.query_squares * _discounted(w * self.step_squares, self.rates**2)
 
     def coarser(self) -> RunningSums:
@@ -137,10 +133,6 @@ class AllRanges(StreamProblem):
         """How many intervals contain each cell."""
         before = np.arange(1.0, self.cells + 1.0)
         return before * before[::-1]
-
-    def row_norms(self, w: Array) -> Array:
-        """Not for intervals, which are too many."""
-        raise NotImplementedError
 
     def coarser(self) -> AllRanges:
         """A quarter of the cells."""

@@ -26,7 +26,7 @@ import numpy as np
 
 from pmldesign_solvers.operators.norms import dual_exponent, dual_norm, power_mean
 from pmldesign_solvers.operators.operator import Array
-from pmldesign_solvers.streams.chain import Chain, StreamProblem
+from pmldesign_solvers.streams.chain import Chain, RunningSums, StreamProblem
 from pmldesign_solvers.streams.diagonals import diagonals
 from pmldesign_solvers.streams.nodes import Nodes, zolotarev
 
@@ -121,6 +121,7 @@ def _level(
         a = chain.rows(others) + reciprocal.origin * w * problem.gram_diagonal(u)
         size = float(a.sum())
     else:
+        assert isinstance(problem, RunningSums)  # only they have weights of queries
         a = chain.columns(others) + reciprocal.origin * u * problem.row_norms(w)
         size = power_mean(a / u, p / 2)
     value = math.sqrt(float((b / w).max()) * size)
