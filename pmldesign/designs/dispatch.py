@@ -31,7 +31,7 @@ import numpy as np
 from pmldesign.designs.large_replace import as_pairs, is_total
 from pmldesign.designs.one_matrix import solve_matrix
 from pmldesign.designs.options import DesignOptions
-from pmldesign.designs.participation import solve_participation
+from pmldesign.designs.participation.course import solve_participation
 from pmldesign.designs.results import Design
 from pmldesign.designs.structured import solve_marginals, solve_stream, solve_union
 from pmldesign.designs.tables import question

@@ -39,6 +39,7 @@ class Design(Displayed):
         steps: iterations of the solver.
         eigendecompositions: that it took.
         seconds: that it took.
+        forms: what both bounds are from, where a search had several forms; "" otherwise.
     """
 
     workload: Workload
@@ -51,6 +52,7 @@ class Design(Displayed):
     steps: int
     eigendecompositions: int
     seconds: float
+    forms: str = ""
 
     def _display(self) -> tuple[str, Facts]:
         lower, upper = at_most(self.certificate.lower), at_least(self.certificate.upper)

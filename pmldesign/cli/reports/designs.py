@@ -46,7 +46,7 @@ def as_json(
             "gap": design.certificate.gap,
         },
         "status": design.status.name.lower(),
-        "message": design.status.value,
+        "message": f"{design.status.value}{design.forms and '; ' + design.forms}",
         "steps": design.steps,
         "buffers": stream.buffers if isinstance(stream, StreamStrategy) else None,
         "eigendecompositions": design.eigendecompositions,
@@ -96,7 +96,7 @@ def print_design(designs: Optimized, output: Path | None) -> None:
             f" and {at_least(certificate.upper, 9)},"
             f" gap {certificate.gap:.1e} ({design.neighbours.value} neighbours)",
         ),
-        ("status", design.status.value),
+        ("status", f"{design.status.value}{design.forms and '; ' + design.forms}"),
         (
             "effort",
             f"{_counted(design.steps, 'step')},"

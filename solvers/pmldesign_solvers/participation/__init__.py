@@ -3,4 +3,8 @@
 epochs        diagonal blocks of resolvents over the classes of steps that are b apart
 fixed_point   the weights of the dual for fixed epochs, coarse to fine
 fixed_epochs  both bounds and the strategy for fixed epochs
+entries       more entries of the resolvents than their diagonal blocks
+patterns      the largest sum of a Gram matrix over patterns of steps
+scaled_toeplitz, banded, poles
+              strategies for steps at least b apart, by descent
 """

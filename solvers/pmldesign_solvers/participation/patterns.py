@@ -2,27 +2,34 @@
 
 With X the Gram matrix of a strategy, contributions of norm at most 1 in the steps of a pattern move
 the measurements by at most the root of sum over i, j in the pattern of abs(X_ij), which is attained
-where X >= 0, and for vectors or numbers alike. The largest such sum over the patterns
+where X >= 0, for vectors and for numbers alike. The largest such sum over the patterns
 
     every b     c, c + b, ..., k steps: windows of k members in the classes c mod b,
-    min-sep b   any k steps at least b apart: V_0 below,
+    min-sep b   any k steps at least b apart: V below,
 
-is the squared sensitivity. For min-sep neighbours in a pattern count exactly, and later ones at
-most what row i can get, f_q(i, j) being the largest sum of q entries of row i in steps from j on
-that are b apart:
+is the squared sensitivity. For min-sep the last steps of a pattern count exactly, and later ones at
+most what a row can get, f_q(i, j) being the largest sum of q entries of row i in steps from j on
+that are b apart. With one step known, in O(n^2 k), or with two, in O(n^3 k), and q to come,
 
-    V_q(i) = X_ii + max(0, max over j >= i + b of 2 X_ij + 2 f_{q-1}(i, j + b) + V_{q-1}(j)),
+    V_q(i)    = X_ii + max(0, max over j >= i + b of 2 X_ij + 2 f_{q-1}(i, j + b) + V_{q-1}(j)),
+    V_q(i, j) = X_ii + 2 X_ij + max(X_jj, max over l >= j + b of
+                                          2 X_il + 2 f_{q-1}(i, l + b) + V_{q-1}(j, l)),
 
-V_0(i) = X_ii, q more steps after i. So V_{k-1} is at least the largest sum, and the largest sum
-itself where no more than neighbours overlap.
+V_0(i) = X_ii, V_0(i, j) = X_ii + 2 X_ij + X_jj. The largest one is at least the largest sum, and
+the largest sum itself for two participations (three with two steps known), or where columns far
+apart are orthogonal.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 
 from pmldesign_solvers.operators.operator import Array
 
+PAIRS = 4e8
+"""Of n^3 k, up to which two steps are known: 1 s; 365 steps gain 1 % over one step known."""
 BY_CLASS = 32
 """Members of a class up to which the products of its columns are cheaper than the whole of X."""
 
@@ -60,19 +67,40 @@ def largest_window(grams: Array, times: int) -> float:
 
 def largest_pattern(gram: Array, times: int, apart: int) -> float:
     """At least the largest sum of abs(X) over patterns of k steps at least b apart."""
-    n = len(gram)
-    sizes = np.abs(gram)
-    diagonal = sizes.diagonal().copy()
-    value = diagonal.copy()
-    later = np.triu(np.ones((n, n), dtype=bool), apart)
+    sizes, reach = np.abs(gram), min(times, -(-len(gram) // apart))
+    if reach > 2 and len(gram) ** 3 * reach <= PAIRS:
+        return _by_pairs(sizes, reach, apart)
+    n, diagonal = len(sizes), sizes.diagonal()
+    value, later = diagonal, np.triu(np.ones((n, n), dtype=bool), apart)
+    for gains in _gains(sizes, reach - 1, apart):
+        value = diagonal + np.where(later, gains + value, 0.0).max(axis=1)
+    return float(value.max())
+
+
+def _by_pairs(sizes: Array, reach: int, apart: int) -> float:
+    n, diagonal = len(sizes), sizes.diagonal()
+    pairs = diagonal[:, None] + 2.0 * sizes
+    value = pairs + diagonal
+    for gains in _gains(sizes, reach - 2, apart):
+        following = np.broadcast_to(diagonal, (n, n)).copy()
+        for j in range(apart, n - apart):
+            before, behind = slice(0, j - apart + 1), slice(j + apart, n)
+            further = (gains[before, behind] + value[j, behind]).max(axis=1)
+            following[before, j] = np.maximum(diagonal[j], further)
+        value = pairs + following
+    far = np.triu(np.ones((n, n), dtype=bool), apart)
+    return float(max(np.where(far, value, 0.0).max(), diagonal.max()))
+
+
+def _gains(sizes: Array, count: int, apart: int) -> Iterator[Array]:
+    """2 X_ij + 2 f_{q-1}(i, j + b) for q = 1, 2, ..., shape (n, n)."""
+    n = len(sizes)
     best = np.zeros((n, n + apart + 1))  # f_q(i, j), 0 beyond the last step
-    for _ in range(min(times, -(-n // apart)) - 1):
-        gains = 2.0 * sizes + 2.0 * best[:, apart : n + apart] + value
-        value = diagonal + np.where(later, gains, 0.0).max(axis=1)
+    for _ in range(count):
         taken = np.zeros_like(best)
         taken[:, :n] = sizes + best[:, apart : n + apart]
+        yield 2.0 * taken[:, :n]
         best = np.maximum.accumulate(taken[:, ::-1], axis=1)[:, ::-1]
-    return float(value.max())
 
 
 def largest_sum(values: Array, times: int, apart: int, *, fixed: bool) -> float:

@@ -2,7 +2,8 @@
 
 fixed epochs, n <= k b     the certified optimum (`pmldesign_solvers.participation.fixed_epochs`)
 everything else            the best of what is known for it: the optimum for fixed epochs that cover
-                           all steps, and the best strategy for one participation
+                           all steps, for min-sep banded strategies and some with a few poles
+                           (`min_sep`), and the best strategy for one participation
 
 All are measured with the sensitivity of the participation that was asked for. A lower bound for
 fewer steps or participations is one for more of them.
@@ -11,12 +12,14 @@ fewer steps or participations is one for more of them.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from pmldesign.designs.options import DesignOptions
+from pmldesign.designs.participation.min_sep import searched
 from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import Factorization
@@ -110,23 +113,28 @@ def _best(
     workload: Workload, participation: Participation, single: Design, options: DesignOptions
 ) -> Design:
     """The best of some strategies, with the best of some lower bounds."""
-    lower, dual = single.certificate.lower, single.dual_factors
-    steps, seconds, status = single.steps, single.seconds, single.status
-    strategies = [single.strategy]
-    sums = stream_problem(workload)
+    begin = time.perf_counter()
+    lower, source = single, "one participation"
+    strategies = {"the one for one participation": single.strategy}
+    status, sums = single.status, stream_problem(workload)
     if sums is not None and options.buffers is None:
         for part, covering in _coverings(sums, participation):
             design = _fixed(workload, part, covering, options)
-            steps, seconds = steps + design.steps, seconds + design.seconds
-            if part.cells == sums.cells:
-                strategies.append(with_participation(design.strategy, None))
+            if part.cells == sums.cells and participation.fixed:
+                strategies["fixed epochs"] = with_participation(design.strategy, None)
             bounding = participation.reach(part.cells) == covering.times
-            if bounding and design.certificate.lower > lower:
-                lower, dual = design.certificate.lower, design.dual_factors
-    values = [value(workload, strategy, participation) for strategy in strategies]
-    best = min(range(len(values)), key=values.__getitem__)
+            if bounding and design.certificate.lower > lower.certificate.lower:
+                lower, source = design, f"fixed epochs of {part.cells} steps"
+        if not participation.fixed:
+            found, status = searched(sums, participation, options, lower.certificate.lower)
+            strategies |= found
+    values = {
+        name: value(workload, strategy, participation) for name, strategy in strategies.items()
+    }
+    best = min(values, key=values.__getitem__)
     strategy = with_participation(strategies[best], participation)
-    certificate = Certificate(lower, max(values[best], lower))
+    bound = lower.certificate.lower
+    certificate = Certificate(bound, max(values[best], bound))
     if status is Status.OPTIMAL:
         optimal = certificate.gap <= options.rel_gap
         status = Status.OPTIMAL if optimal else Status.SEARCHED
@@ -134,10 +142,10 @@ def _best(
         single,
         strategy=strategy.normalised(),
         certificate=certificate,
-        dual_factors=dual,
+        dual_factors=lower.dual_factors,
         status=status,
-        steps=steps,
-        seconds=seconds,
+        seconds=single.seconds + time.perf_counter() - begin,
+        forms=f"upper: {best}; lower: {source}",
     )
 
 

@@ -1,0 +1,1 @@
+"""Designs for people who take part in several steps of running sums."""
