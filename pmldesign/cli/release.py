@@ -98,13 +98,15 @@ def command(
     options have another.
     """
     from pmldesign.files import read_guarantee
+    from pmldesign.files.workloads import is_matrix_path
     from pmldesign.release.people.schema import read_schema
     from pmldesign.release.plan import prepare
     from pmldesign.release.publish import carry_out
     from pmldesign.release.quantiles import parse_quantiles
     from pmldesign.release.result import check_paths
 
-    check_paths(output)
+    queried = [Path(workload)] if is_matrix_path(workload) else []
+    check_paths(output, used=[data, *filter(None, [schema, ledger, strategy]), *queried])
     guarantee = build_guarantee(**guarantee_arguments)
     if strategy is None:
         workload, strategy = _question(workload)

@@ -20,7 +20,7 @@ from pmldesign.privacy.noise import Noise
 from pmldesign.release.noise.exact import ExactNoise
 from pmldesign.release.noise.integers import Image
 from pmldesign.release.noise.lattice import Lattice
-from pmldesign.release.noise.sampler import Sampler, draw, library_version
+from pmldesign.release.noise.sampler import library_version
 from pmldesign.release.people.schema import Schema
 from pmldesign.workloads import MarginalsWorkload, Workload
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
@@ -37,13 +37,11 @@ def manifest_of(
     level: float,
     simultaneous: bool,
     post_processing: list[str],
-    sampler: Sampler = draw,
 ) -> dict[str, Any]:
     """What is published beside a table, ready for JSON."""
     made, guarantee = noise.mechanism, noise.guarantee
     m, n = made.workload.shape
     laplace = made.noise is Noise.LAPLACE
-    private = sampler is draw
     promise = {key: getattr(guarantee, key) for key in guarantee.__dataclass_fields__}
     return {
         "format": FORMAT,
@@ -56,14 +54,14 @@ def manifest_of(
             **promise,
             "neighbours": made.neighbours.value,
             "rows_per_person": noise.rows_per_person,
-            "words": _words(noise) if private else "none: the noise is not private",
+            "words": _words(noise),
         },
         "noise": {
             "law": f"discrete {made.noise.value}",
             "parameter": noise.scale,
             "sigma": None if laplace else noise.continuous,
             "measurements": int(noise.lattice.units.size),
-            "sampler": library_version() if private else "not private: for tests",
+            "sampler": library_version(),
         },
         "lattice": {
             "bits": noise.bits,
@@ -81,6 +79,13 @@ def manifest_of(
             "schema": None if schema is None else schema.digest,
         },
     }
+
+
+def not_private(content: dict[str, Any]) -> dict[str, Any]:
+    """The manifest of a table whose noise comes from another sampler."""
+    guarantee = {**content["guarantee"], "words": "none: the noise is not private"}
+    noise = {**content["noise"], "sampler": "not private: for tests"}
+    return {**content, "guarantee": guarantee, "noise": noise}
 
 
 def _words(noise: ExactNoise) -> str:

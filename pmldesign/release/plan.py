@@ -15,7 +15,7 @@ from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.release.estimates import TablesEstimate, estimated, rounded_answers
 from pmldesign.release.intervals import deviations, half_widths
-from pmldesign.release.manifest import manifest_of
+from pmldesign.release.manifest import manifest_of, not_private
 from pmldesign.release.noise.exact import ExactNoise, exact_noise, require_agreement
 from pmldesign.release.noise.integers import Integers
 from pmldesign.release.noise.sampler import Sampler, draw
@@ -81,9 +81,10 @@ class Plan:
     def publish(self, counts: Integers | TableCounts, sampler: Sampler = draw) -> Release:
         """Draw the noise, and make the table."""
         measured = self.noise.measure(counts, sampler=sampler)
-        content, total = dict(self.manifest), None
+        content, total = self.manifest if sampler is draw else not_private(self.manifest), None
         if self.noise.mechanism.neighbours is Neighbours.REPLACE:  # it is public
-            content["records"] = total = number_of(counts)
+            total = number_of(counts)
+            content = {**content, "records": total}
         estimate = estimated(self.noise, measured, total or 0)
         queries, spreads = with_total(self.noise.mechanism.workload), deviations(self.noise)
         decimals = decimals_for(estimate.summed, spreads, estimate.size)
@@ -159,7 +160,6 @@ def prepare(
         level=level,
         simultaneous=simultaneous,
         post_processing=[name for name, done in steps.items() if done],
-        sampler=sampler,
     )
     return Plan(noise, form, widths, content, nonnegative, integers, wanted)
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pmldesign.errors import FileError
 from pmldesign.files.atomic import PathName, atomic_write, check_writable, sync_folder
 from pmldesign.release.manifest import as_text
 from pmldesign.release.tables import Table, check_table_path
@@ -53,18 +55,26 @@ class Release:
             self.table.write_csv(content)
         else:
             self.table.write_parquet(content)
-        digest = hashlib.sha256(content.getvalue()).hexdigest()
-        hashes = {**self.manifest["sha256"], "table": digest}
+        text = io.StringIO(newline="")
+        if self.quantiles:
+            writer = csv.DictWriter(text, list(self.quantiles[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(self.quantiles)
+        hashes = {**self.manifest["sha256"], "table": _digest(content.getvalue())}
+        if self.quantiles:
+            hashes["quantiles"] = _digest(text.getvalue().encode())
         with atomic_write(manifest_path(path), "w") as handle:
             handle.write(as_text({**self.manifest, "sha256": hashes}))
         if self.quantiles:
             with atomic_write(quantiles_path(path), "w") as handle:
-                writer = csv.DictWriter(handle, list(self.quantiles[0]), lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(self.quantiles)
+                handle.write(text.getvalue())
         with atomic_write(path, "wb") as handle:
             handle.write(content.getvalue())
         sync_folder(Path(path).resolve().parent)
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def manifest_path(path: PathName) -> Path:
@@ -77,12 +87,19 @@ def quantiles_path(path: PathName) -> Path:
     return Path(path).with_suffix(".quantiles.csv")
 
 
-def check_paths(path: PathName) -> None:
+def check_paths(path: PathName, *, used: Iterable[PathName] = ()) -> None:
     """Refuse a table that cannot be written; called before anything is spent.
 
+    Args:
+        path: of the table.
+        used: other files of the release, which it must not replace.
+
     Raises:
-        FileError: another extension, or the folder takes no files.
+        FileError: another extension, the folder takes no files, or a file is used otherwise.
     """
     check_table_path(path)
-    for target in (path, manifest_path(path)):
+    others = {Path(other).resolve() for other in used}
+    for target in (Path(path), manifest_path(path), quantiles_path(path)):
+        if target.resolve() in others:
+            raise FileError(f"{str(target)!r} would be replaced by the table; take another name")
         check_writable(target)

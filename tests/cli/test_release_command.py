@@ -153,6 +153,8 @@ def test_bad_people_leave_nothing_behind(run, people, line, message):
             "No such file",
         ),
         (["release", "age", "people.csv", "--epsilon", 1, "-o", "t.csv"], 2, "unknown workload"),
+        ([*ASK, "-o", "people.csv"], 6, "'people.csv' would be replaced"),
+        ([*ASK, "--ledger", "t.csv", "--budget", "epsilon=1", "-o", "t.csv"], 6, "be replaced"),
         ([*ASK, "--budget", "epsilon=1", "-o", "t.csv"], 2, "needs a ledger"),
         ([*ASK, "--level", 1, "-o", "t.csv"], 2, "level must be in"),
         ([*ASK[:-1], 1e-17, "-o", "t.csv"], 2, "take a larger epsilon"),

@@ -159,16 +159,17 @@ def exact_noise(mechanism: Mechanism, *, rows_per_person: int = 1) -> ExactNoise
         )
     kind, strategy = mechanism.noise, mechanism.strategy
     wanted = rows_per_person * mechanism.scale * mechanism.factorization.unit_error(kind, 2)
+    coarse = on_lattice(strategy, mechanism.workload, BITS[0])
+    biased = coarse.bias > 0  # the less so, the finer the lattice
     best = None
-    for bits in BITS:
-        lattice = on_lattice(strategy, mechanism.workload, bits)
+    for bits in reversed(BITS) if biased else BITS:
+        lattice = coarse if bits == BITS[0] else on_lattice(strategy, mechanism.workload, bits)
         noisy = calibrated_on(mechanism, lattice, bits, rows_per_person)
         if noisy.scale > LARGEST_SCALE:
-            break
+            continue
         best = noisy
-        if lattice.bias == 0 and (
-            noisy.noise_scale * noisy.factorization.unit_error(kind, 2) <= wanted * (1 + CLOSE)
-        ):
+        error = noisy.noise_scale * noisy.factorization.unit_error(kind, 2)
+        if biased or error <= wanted * (1 + CLOSE):
             break
     if best is None:
         raise InvalidInputError(
