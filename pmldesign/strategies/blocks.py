@@ -128,16 +128,30 @@ class BlockStrategy(Strategy):
 
     def measure(self, x: Array) -> Array:
         """R x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""
-        return self._through(x, [block.measure for block in self.blocks])
+        return self.through(x, [block.measure for block in self.blocks])
 
     def total_weights(self) -> Array:
         """(R^+)^T 1, shape (r,)."""
         maps = [block.pseudo_inverse.T.__matmul__ for block in self.blocks]
-        return self._through(np.ones(self.cells), maps)
+        return self.through(np.ones(self.cells), maps)
 
-    def _through(self, x: Array, maps: Sequence[mode_products.Map]) -> Array:
-        """What the blocks' maps make of the coordinates of x in the bases."""
-        turned = mode_products.apply(self._turns(transposed=True), self.sizes, x)
+    def through(
+        self,
+        x: Array,
+        maps: Sequence[mode_products.Map],
+        turns: Sequence[mode_products.Map] | None = None,
+    ) -> Array:
+        """What the blocks' maps make of the coordinates of x in the bases.
+
+        Args:
+            x: shape (n,) or (n, c).
+            maps: for each block.
+            turns: V_j^T for each of the other attributes, in their order; None for the bases.
+        """
+        along = self._turns(transposed=True)
+        if turns is not None:
+            along = [*turns[: self.index], along[self.index], *turns[self.index :]]
+        turned = mode_products.apply(along, self.sizes, x)
         free = np.moveaxis(turned.reshape(*self.sizes, -1), self.index, 0)
         slices = np.ascontiguousarray(free).reshape(len(free), self.combinations.size, -1)
         found = []

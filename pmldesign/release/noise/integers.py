@@ -20,14 +20,40 @@ EXACT_FLOAT, EXACT_INT64 = 2**53, 2**62
 
 
 def times(matrix: Integers, x: Integers) -> Integers:
-    """Z x for x of shape (n,) or (n, c)."""
+    """Z x for x of shape (n,) or (n, c).
+
+    Beyond 64 bits both are split into digits of so few bits that their products are exact.
+    """
     bound = int(np.abs(matrix).max(initial=0)) * _mass(x)
     if bound < EXACT_FLOAT and x.dtype != object:
         product = matrix.astype(np.float64) @ x.astype(np.float64)
         return np.asarray(product).astype(np.int64)
     if bound < EXACT_INT64:
         return np.asarray(matrix.astype(np.int64) @ x.astype(np.int64))
-    return np.asarray(matrix.astype(object) @ x.astype(object))
+    width = (52 - len(x).bit_length()) // 2
+    left, right = _digits(matrix, width), _digits(x, width)
+    total: Integers = np.zeros(matrix.shape[:1] + x.shape[1:], dtype=object)
+    for place in range(len(left) + len(right) - 1):
+        pairs = [(a, place - a) for a in range(len(left)) if 0 <= place - a < len(right)]
+        for a, b in pairs:
+            total = total + ((left[a] @ right[b]).astype(np.int64).astype(object) << place * width)
+    return total
+
+
+def shifted(x: Integers, bits: int) -> Integers:
+    """X / 2^bits, rounded to the nearest whole number."""
+    values = x.astype(object)
+    return np.asarray((values + (1 << bits - 1)) >> bits) if bits > 0 else values << -bits
+
+
+def _digits(values: Integers, width: int) -> list[NDArray[np.float64]]:
+    """d_0, d_1 ... of one sign each with values = sum_i d_i 2^(width i), all below 2^width."""
+    rest, signs = np.abs(values), np.sign(values).astype(np.float64)
+    digits: list[NDArray[np.float64]] = []
+    while not digits or rest.any():
+        digits.append((rest & ((1 << width) - 1)).astype(np.float64) * signs)
+        rest = rest >> width
+    return digits
 
 
 def scaled(x: Integers, factors: Integers) -> Integers:

@@ -42,6 +42,8 @@ class Lattice:
         image: x -> Z x.
         matrix: Z where it is written out.
         factors: Z_1 ... Z_m of a product without weights.
+        slack: by how many units an entry of the difference of two images may be more than that
+            of `measured`.
         distortion: by what part the sensitivities of `measured` may be too small.
         bias: largest entry of R' - R where `estimator` is R, else 0.
         sizes: number of values of each attribute, where tables are all that is measured.
@@ -56,6 +58,7 @@ class Lattice:
     image: Image
     matrix: Integers | None = None
     factors: tuple[Integers, ...] = ()
+    slack: float = 0.0
     distortion: float = 0.0
     bias: float = 0.0
     sizes: tuple[int, ...] = ()
@@ -86,4 +89,7 @@ class Lattice:
         norm: Norm = "l1" if noise is Noise.LAPLACE else "l2"
         value = self.measured.sensitivity_under(neighbours, norm)
         value *= (1 + ROUNDING) * (1 + self.distortion) / float(self.units.min())
-        return math.ceil(value if noise is Noise.LAPLACE else value**2 * (1 + ROUNDING)), False
+        if noise is Noise.LAPLACE:
+            return math.ceil(value + self.slack * self.units.size), False
+        value += self.slack * math.sqrt(self.units.size)
+        return math.ceil(value**2 * (1 + ROUNDING)), False

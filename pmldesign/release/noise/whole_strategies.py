@@ -5,9 +5,10 @@ r"""Strategies of every kind as strategies of whole numbers (`lattice`).
                   n - 1 and Z 1 N/n, which is public, is subtracted from y
     row space     R = M S, S whole and independent rows of the workload: Z = round(2^k M) S, so that
                   the rows of Z lie in the row space of the workload again
-    product       Z_1 x ... x Z_m, the bits shared by those that are rounded; with weights w row i
-                  is multiplied by c_i = round(2^k w_i^(1/2)); written out up to WRITTEN_CELLS cells
-                  where several factors are rounded
+    product       Z_1 x ... x Z_m if at most one factor is rounded; with weights w row i is
+                  multiplied by c_i = round(2^k w_i^(1/2)); written out up to WRITTEN_CELLS cells
+                  where several factors are rounded, and as in `whole_structures` beyond
+    blocks        beyond WRITTEN_CELLS cells as in `whole_structures`
     tables        in `whole_tables`
     anything else Z = round(2^k R), and L of R itself: the answer is off by at most
                   2^(-k-1) norm(L_i)_1 a person, which the manifest states
@@ -21,6 +22,7 @@ the RANK_CUTOFF 1e-10 of the strategies.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -42,8 +44,10 @@ from pmldesign.release.noise.rounding import (
     rounded_matrix,
     through_rows,
 )
+from pmldesign.release.noise.whole_structures import block_lattice, product_lattice
 from pmldesign.release.noise.whole_tables import residual_lattice, weighted_lattice
 from pmldesign.strategies import (
+    BlockStrategy,
     IdentityAndRows,
     MarginalsStrategy,
     ProductStrategy,
@@ -85,14 +89,18 @@ def on_lattice(strategy: Strategy, workload: Workload, bits: int) -> Lattice:
         return weighted_lattice(strategy, bits)
     if isinstance(strategy, IdentityAndRows):
         return _identity_and_rows(strategy, bits)
+    structure = strategy.whole if isinstance(strategy, PublicTotal) else strategy
+    if isinstance(structure, BlockStrategy) and strategy.cells > WRITTEN_CELLS:
+        return block_lattice(strategy, structure, bits)
     if isinstance(strategy, ProductStrategy):
         return _product(strategy, workload, bits)
     if isinstance(strategy, PublicTotalStrategy):
         inner = with_total(workload)
         whole = _product(strategy.product, inner, bits)
-        assert isinstance(whole.measured, ProductStrategy)
+        if not isinstance(whole.measured, ProductStrategy):
+            return _biased(strategy, bits)
         public = PublicTotalStrategy(whole.measured)
-        return Lattice(public, public, whole.units, whole.image, distortion=whole.distortion)
+        return replace(whole, measured=public, estimator=public, matrix=None, factors=())
     if type(strategy) is not Strategy:
         return _biased(strategy, bits)
     return _dense(strategy, workload, bits)
@@ -165,6 +173,8 @@ def _product(strategy: ProductStrategy, workload: Workload, bits: int) -> Lattic
     rounded = exact.count(False) + (strategy.weights is not None)
     if rounded > 1 and strategy.cells <= WRITTEN_CELLS:
         return _dense(Strategy(strategy.name, strategy.matrix), workload, bits)
+    if rounded > 1:
+        return product_lattice(strategy, bits)
     exact[0] = exact[0] and rounded > 0  # where all are whole, the first makes the lattice fine
     share = bits // max(1, rounded)
     parts = [

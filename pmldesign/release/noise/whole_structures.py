@@ -1,0 +1,109 @@
+r"""Products and blocks of which several parts are rounded, never written out.
+
+Every part, of entries up to 2^t, becomes whole numbers of EXTRA bits more than the lattice has. Of
+these S x is computed exactly, whatever its number of digits, and only then rounded to the lattice:
+
+    f(x) = round(2^k S x),      abs(f(x) - f(x'))_i <= 2^k abs(S (x - x'))_i + 1.
+
+The entries of S are off by at most (prod_i (M_i + e_i) - prod_i M_i), M_i the largest entry of part
+i and e_i half its unit. That is counted for both columns of a difference: with EXTRA = 8 bits and
+at most 64 parts together less than half a unit of the lattice. So no entry of a difference is more
+than `SLACK` units above that of R, and the answers, of L of R, are off by half a unit a measurement
+and 2^-k a person at most.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.neighbours import Neighbours, Norm
+from pmldesign.release.noise.integers import Image, Integers, scaled, shifted, times
+from pmldesign.release.noise.lattice import Lattice
+from pmldesign.strategies import BlockStrategy, ProductStrategy, Strategy
+from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.operators.operator import Array
+
+EXTRA, SLACK, MOST_PARTS = 8, 2.0, 64
+
+
+def product_lattice(strategy: ProductStrategy, bits: int) -> Lattice:
+    """F of the product of the factors, and its weights."""
+    own = bits + EXTRA
+    matrices = [factor.matrix for factor in strategy.factors]
+    tops = [_top(matrix) for matrix in matrices]
+    maps = [partial(times, _whole(m, own, t)) for m, t in zip(matrices, tops, strict=True)]
+    weights = None if strategy.weights is None else np.sqrt(strategy.weights)
+    if weights is not None:
+        tops.append(_top(weights))
+        whole_weights = _whole(weights, own, tops[-1])
+
+    def exact(x: Integers) -> Integers:
+        image: Integers = mode_products.apply(maps, strategy.sizes, x)
+        return image if weights is None else scaled(image, whole_weights)
+
+    return _rounded(strategy, exact, tops, bits)
+
+
+def block_lattice(strategy: Strategy, blocks: BlockStrategy, bits: int) -> Lattice:
+    """F of blocks for each combination of the other attributes.
+
+    Args:
+        strategy: R, the blocks with or without a public total.
+        blocks: the blocks.
+        bits: of the lattice.
+    """
+    own = bits + EXTRA
+    top = max(_top(block.matrix) for block in blocks.blocks)
+    maps = [partial(times, _whole(block.matrix, own, top)) for block in blocks.blocks]
+    tops = [_top(basis) for basis in blocks.bases]
+    turns = [
+        partial(times, _whole(basis.T, own, t)) for basis, t in zip(blocks.bases, tops, strict=True)
+    ]
+
+    def exact(x: Integers) -> Integers:
+        return blocks.through(x, maps, turns)
+
+    return _rounded(strategy, exact, [*tops, top], bits)
+
+
+def _rounded(strategy: Strategy, exact: Image, tops: Sequence[int], bits: int) -> Lattice:
+    """The lattice of unit 2^(sum of tops - bits) for S of parts with entries up to 2^tops."""
+    if len(tops) > MOST_PARTS:
+        raise InvalidInputError(
+            f"strategy {strategy.name!r} has more than {MOST_PARTS} factors; leave attributes out"
+        )
+    shift = len(tops) * (bits + EXTRA) - bits
+    unit, rows = math.ldexp(1.0, sum(tops) - bits), strategy.shape[0]
+    sizes: dict[Norm, float] = {"l1": rows, "l2": math.sqrt(rows)}
+    ratios = [
+        SLACK * unit * size / strategy.sensitivity_under(Neighbours.REPLACE, norm)
+        for norm, size in sizes.items()
+    ]
+
+    def image(x: Integers) -> Integers:
+        return shifted(exact(x), shift)
+
+    return Lattice(
+        strategy,
+        strategy,
+        np.full(rows, unit),
+        image,
+        slack=SLACK,
+        distortion=max(ratios),
+        bias=unit,
+    )
+
+
+def _top(matrix: Array) -> int:
+    """The least t with all entries below 2^t."""
+    return math.frexp(float(np.abs(matrix).max()))[1]
+
+
+def _whole(matrix: Array, bits: int, top: int) -> Integers:
+    """round(2^(bits - top) R), below 2^bits but for rounding; bits are at most 62."""
+    return np.rint(np.ldexp(matrix, bits - top)).astype(np.int64)

@@ -1,0 +1,126 @@
+"""Products and blocks computed exactly and rounded once: whole numbers of any size."""
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from fast_sampler import no_noise
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pmldesign.designs.min_norm import factorize
+from pmldesign.mechanisms import mechanism
+from pmldesign.privacy.guarantees import PML, ApproxDP, PureDP
+from pmldesign.privacy.noise import Noise
+from pmldesign.release.noise.exact import exact_noise
+from pmldesign.release.noise.integers import shifted, times
+from pmldesign.release.noise.whole_strategies import on_lattice
+from pmldesign.strategies import BlockStrategy, ProductStrategy, Strategy
+from pmldesign.workloads import parse_workload
+
+
+@given(st.data())
+def test_products_of_any_size_are_those_of_whole_numbers(data):
+    rows, inner, columns = (data.draw(st.integers(1, 4)) for _ in range(3))
+    large = st.integers(-(2**60), 2**60)
+    matrix = np.array(
+        data.draw(
+            st.lists(st.lists(large, min_size=inner, max_size=inner), min_size=rows, max_size=rows)
+        ),
+        dtype=np.int64,
+    )
+    larger = st.integers(-(2**150), 2**150)
+    x = np.array(
+        data.draw(
+            st.lists(
+                st.lists(larger, min_size=columns, max_size=columns),
+                min_size=inner,
+                max_size=inner,
+            )
+        ),
+        dtype=object,
+    )
+    expected = [
+        [sum(int(a) * int(b) for a, b in zip(row, column, strict=True)) for column in x.T]
+        for row in matrix
+    ]
+    assert times(matrix, x).tolist() == expected
+
+
+@given(st.lists(st.integers(-(2**80), 2**80), min_size=1, max_size=5), st.integers(1, 90))
+def test_shifted_numbers_are_the_nearest(values, bits):
+    found = shifted(np.array(values, dtype=object), bits)
+    assert all(
+        abs(y - Fraction(x, 2**bits)) <= Fraction(1, 2) for x, y in zip(values, found, strict=True)
+    )
+
+
+def structures():
+    generator = np.random.default_rng(2)
+    factors = [Strategy("f", generator.normal(size=(n, n))) for n in (3, 4)]
+    queries = parse_workload("prefix:3*prefix:4")
+    yield ProductStrategy("product", factors), queries
+    yield ProductStrategy("weighted", factors, weights=generator.uniform(0.5, 2, 12)), queries
+    turn = np.linalg.qr(generator.normal(size=(4, 4)))[0]
+    blocks = [Strategy("b", generator.normal(size=(3, 3))) for _ in range(2)]
+    yield BlockStrategy("blocks", 0, [turn], [0, 1, 0, 1], blocks), queries
+
+
+CASES = list(structures())
+IDS = ["product", "weighted", "blocks"]
+
+
+@pytest.fixture(autouse=True)
+def never_written_out(monkeypatch):
+    for module in ("release.noise.whole_strategies", "factorization", "strategies.blocks"):
+        monkeypatch.setattr(f"pmldesign.{module}.WRITTEN_CELLS", 0)
+
+
+@pytest.mark.parametrize(("strategy", "queries"), CASES, ids=IDS)
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+def test_neighbours_are_no_farther_apart_than_the_sensitivity(strategy, queries, neighbours):
+    made = mechanism(strategy, queries, guarantee=ApproxDP(1.0, 1e-6, neighbours))
+    lattice = on_lattice(made.strategy, made.workload, 12)  # coarse, so that rounding counts
+    cells, generator = queries.shape[1], np.random.default_rng(3)
+    for _ in range(5):
+        x = generator.integers(1, 10**6, cells)
+        image = lattice.image(x)
+        moved = [x - row for row in np.eye(cells, dtype=np.int64)]
+        pairs = [(image, lattice.image(y)) for y in moved]
+        if neighbours == "replace":
+            pairs = list(itertools.combinations([lattice.image(y) for y in moved], 2))
+        for noise in Noise:
+            power = 1 if noise is Noise.LAPLACE else 2
+            value, _ = lattice.sensitivity(made.neighbours, noise)
+            assert max((abs(a - b) ** power).sum() for a, b in pairs) <= value
+
+
+@pytest.mark.parametrize(("strategy", "queries"), CASES, ids=IDS)
+@pytest.mark.parametrize("guarantee", [PureDP(1.0), ApproxDP(1, 1e-6, "replace"), PML(0.5, 0.05)])
+def test_answers_and_errors_are_those_of_the_design(strategy, queries, guarantee):
+    made = mechanism(strategy, queries, guarantee=guarantee)
+    noisy = exact_noise(made)
+    assert 0 < noisy.lattice.bias < 1e-11
+    x = np.random.default_rng(4).integers(0, 10**6, queries.shape[1])
+    answers = noisy.lattice.estimator.answer(made.workload, noisy.measure(x, sampler=no_noise))
+    if guarantee.neighbours == "replace":
+        answers = answers + queries.matvec(np.full(len(x), x.sum() / len(x)))
+    assert np.allclose(answers, queries.matvec(x.astype(float)), rtol=1e-9, atol=1e-5)
+    ratio = noisy.noise_scale * noisy.factorization.unit_error(made.noise, 2) / made.error(2)
+    assert 1 - 1e-6 < ratio <= 1 + 1e-6
+
+
+def test_unions_too_large_for_a_matrix_are_released():
+    queries = parse_workload("prefix:150*histogram:200+histogram:150*total:200")
+    made = mechanism(
+        factorize(queries, rel_gap=0.1).strategy,
+        queries,
+        guarantee=ApproxDP(1, 1e-6),
+        noise="gaussian",
+    )
+    assert isinstance(made.strategy, BlockStrategy)
+    noisy = exact_noise(made)
+    x = np.random.default_rng(4).integers(0, 10**6, queries.shape[1])
+    answers = noisy.lattice.estimator.answer(queries, noisy.measure(x, sampler=no_noise))
+    assert np.allclose(answers, queries.matvec(x.astype(float)), rtol=1e-9, atol=1e-3)
