@@ -22,6 +22,7 @@ from pmldesign.cli.options import (
     weights_option,
 )
 from pmldesign.cli.reports.baselines import usual_rows
+from pmldesign.cli.reports.pages import bounds_page, check_report, report_option
 from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.process import interrupted
 from pmldesign.cli.terminal.show import facts, note, print_json, progress, table
@@ -40,7 +41,7 @@ from pmldesign_solvers.norm.solution import Status
 @click.option("--p", type=float, default=2.0, show_default=True, help="Of the error; 2 to inf.")
 @add_options(guarantee_options)
 @add_options(gap_options)
-@add_options([participation_option, weights_option, schema_option])
+@add_options([report_option, participation_option, weights_option, schema_option])
 @json_option
 def command(
     workload: str,
@@ -48,6 +49,7 @@ def command(
     schema: Path | None,
     p: float,
     noise: Any,
+    report: Path | None,
     as_json: bool,
     **arguments: Any,
 ) -> None:
@@ -57,6 +59,7 @@ def command(
     products and by + for unions, a .npy, .npz, .csv or .mtx file, or - for standard input. Each
     bound says which mechanisms it speaks of; those that do not apply say why.
     """
+    check_report(report)
     queries = load_queries(workload, schema, note, weights=weights)
     options = design_arguments(arguments)
     guarantee = build_guarantee(**arguments)
@@ -92,42 +95,34 @@ def command(
         errors={f"{row.strategy}, {row.noise} noise": row.error for row in [*reached.rows, *usual]},
         repeated=options["participation"] is not None,
     )
+    asked = _asked(queries, factorization, p, guarantee)
+    numbers = guarantee.to_json()
+    documents = [
+        {**asdict(bound), "holds": bound.holds, "guarantee_numbers": numbers} for bound in listed
+    ]
     if as_json:
-        numbers = guarantee.to_json()
-        print_json(
-            [
-                {**asdict(bound), "holds": bound.holds, "guarantee_numbers": numbers}
-                for bound in listed
-            ]
-        )
+        print_json(documents)
     else:
-        _show(queries, factorization, p, guarantee, listed)
+        facts(asked)
+        _print(listed)
+    if report is not None:
+        bounds_page(report, asked, listed, documents)
     if interrupted() or factorization.status is Status.INTERRUPTED:
         raise NotConvergedError("interrupted: what is shown holds, but more time may improve it")
 
 
-def _show(
-    queries: Workload,
-    factorization: Design,
-    p: float,
-    guarantee: Guarantee,
-    listed: tuple[Bound, ...],
-) -> None:
-    """The bounds as tables, under what they are about."""
+def _asked(
+    queries: Workload, factorization: Design, p: float, guarantee: Guarantee
+) -> list[tuple[str, str]]:
+    """What the bounds are about."""
     norm = factorization.certificate
     m, n = queries.shape
-    facts(
-        [
-            ("workload", f"{queries.name}: {count_text(m)} queries on {count_text(n)} cells"),
-            (
-                "norm",
-                f"gamma_({shortest(p)}) between {at_most(norm.lower, 9)}"
-                f" and {at_least(norm.upper, 9)}",
-            ),
-            ("guarantee", guarantee.describe(n)),
-        ]
-    )
-    _print(listed)
+    between = f"between {at_most(norm.lower, 9)} and {at_least(norm.upper, 9)}"
+    return [
+        ("workload", f"{queries.name}: {count_text(m)} queries on {count_text(n)} cells"),
+        ("norm", f"gamma_({shortest(p)}) {between}"),
+        ("guarantee", guarantee.describe(n)),
+    ]
 
 
 def _rounded(kind: Kind, value: float) -> str:

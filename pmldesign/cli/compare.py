@@ -23,6 +23,7 @@ from pmldesign.cli.options import (
     weights_option,
 )
 from pmldesign.cli.reports.comparison import heading, rows_table
+from pmldesign.cli.reports.pages import check_report, compare_page, report_option
 from pmldesign.cli.terminal.completion import FILE_ENDINGS, StrategyNames, WorkloadName
 from pmldesign.cli.terminal.show import facts, note, print_json, progress
 from pmldesign.comparison.comparison import DESIGN, LEAST_NORM, Comparison, compare_all
@@ -80,7 +81,7 @@ USUAL = (DESIGN, "tree", "haar", "identity", "workload")
     metavar="FILE",
     help="Draw the errors: .png, .pdf or .svg (the plot extra).",
 )
-@add_options([participation_option, schema_option])
+@add_options([report_option, participation_option, schema_option])
 @json_option
 def command(
     workloads: tuple[str, ...],
@@ -92,6 +93,7 @@ def command(
     jobs: int,
     csv_path: Path | None,
     plot: Path | None,
+    report: Path | None,
     as_json: bool,
     noise: Any,
     **arguments: Any,
@@ -111,6 +113,7 @@ def command(
         from pmldesign.plots import check_plot_path
 
         check_plot_path(plot)
+    check_report(report)
     values = numbers("--p", exponents, example="2,4,inf")
     options = design_arguments(arguments)
     guarantees = build_guarantees(**arguments)
@@ -119,7 +122,7 @@ def command(
     if schema is None:
         names = [name for text in workloads for name in expand_family(text)]
     queries = [load_queries(name, schema, note, weights=weights) for name in names]
-    with progress() as report:
+    with progress() as callback:
         shown = compare_all(
             queries,
             _strategies(strategies),
@@ -129,31 +132,33 @@ def command(
             search_time=search_time,
             leave_out=strategies in (None, "all"),
             jobs=jobs,
-            callback=report,
-            announce=report,
+            callback=callback,
+            announce=callback,
             **options,
         )
     if csv_path is not None:
         _write_csv(csv_path, shown)
+    documents = [_as_json(comparison) for comparison in shown]
     if as_json:
-        print_json(
-            _as_json(shown[0])
-            if len(shown) == 1
-            else [_as_json(comparison) for comparison in shown]
-        )
+        print_json(documents[0] if len(documents) == 1 else documents)
     else:
-        facts(heading(shown))
-        click.echo()
-        rows_table([row for comparison in shown for row in comparison.rows])
-        for reason in dict.fromkeys(
-            reason for comparison in shown for reason in comparison.left_out
-        ):
-            click.echo(f"\nleft out: {reason}")
+        _show(shown)
     if plot is not None:
         from pmldesign.plots import plot_comparisons
 
         plot_comparisons(shown, plot)
+    if report is not None:
+        compare_page(report, shown, documents)
     _require_finished(shown)
+
+
+def _show(shown: Sequence[Comparison]) -> None:
+    """The rows of all comparisons as one table, and what is missing."""
+    facts(heading(shown))
+    click.echo()
+    rows_table([row for comparison in shown for row in comparison.rows])
+    for reason in dict.fromkeys(reason for comparison in shown for reason in comparison.left_out):
+        click.echo(f"\nleft out: {reason}")
 
 
 def _strategies(text: str | None) -> list[str | Strategy]:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
+from pmldesign.cli.reports.pages import check_report, envelope_page, report_option
 from pmldesign.cli.terminal.show import facts, print_json, table
 from pmldesign.envelope import (
     Channel,
@@ -41,6 +42,7 @@ from pmldesign.files import atomic_write, check_writable, load_channel
 @click.option(
     "--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw it: .png, .pdf, .svg."
 )
+@report_option
 @click.option("--json", "as_json", is_flag=True, help="JSON instead of tables.")
 @click.option(
     "-o",
@@ -49,13 +51,14 @@ from pmldesign.files import atomic_write, check_writable, load_channel
     metavar="FILE",
     help="Write the worst post-processing at --delta, a row for each output: .csv.",
 )
-def envelope(
+def command(
     channel: str,
     prior: str,
     delta: float | None,
     curve: bool,
     points: int,
     plot: Path | None,
+    report: Path | None,
     as_json: bool,
     output: Path | None,
 ) -> None:
@@ -65,13 +68,14 @@ def envelope(
     secret, "-" for standard input, or a name: rr:5,eps=1  extremal:5,eps=0.1
     laplace:5,scale=1,cells=8  gaussian:5,scale=1,cells=8
     """
-    if delta is None and not (curve or plot):
+    if delta is None and not (curve or plot or report):
         raise click.UsageError("give --delta, or ask for the whole curve with --curve or --plot")
     if output is not None and delta is None:
         raise click.UsageError("--output writes the post-processing at one delta: give --delta")
     _check_paths(plot, output)
+    check_report(report)
     loaded = load_channel(channel, prior)
-    report: dict[str, Any] = {
+    document: dict[str, Any] = {
         "channel": channel,
         "secrets": loaded.shape[0],
         "outputs": loaded.shape[1],
@@ -79,17 +83,19 @@ def envelope(
         "largest_leakage": float(pointwise_leakage(loaded).max()),
     }
     if delta is not None:
-        report |= _at(loaded, delta, output)
-    if curve or plot:
-        report["curve"] = _curve(
+        document |= _at(loaded, delta, output)
+    if curve or plot or report:
+        document["curve"] = _curve(
             loaded, envelope_curve(loaded, np.arange(1, points + 1) / (points + 1))
         )
     if plot is not None:
-        _plot(report, plot)
+        _plot(document, plot)
+    if report is not None:
+        envelope_page(report, document, _curves(document))
     if as_json:
-        print_json(report)
+        print_json(document)
     else:
-        _show(report)
+        _show(document)
 
 
 def _check_paths(plot: Path | None, output: Path | None) -> None:
@@ -138,15 +144,19 @@ def _curve(channel: Channel, curve: EnvelopeCurve) -> dict[str, Any]:
 def _plot(report: dict[str, Any], path: Path) -> None:
     from pmldesign.plots import plot_envelope
 
-    curve = report["curve"]
+    deltas = np.array(report["curve"]["delta"])
+    plot_envelope(f"PML envelope of {report['channel']}", deltas, _curves(report), path)
+
+
+def _curves(report: dict[str, Any]) -> dict[str, Any]:
+    """The curves by the names that a picture has for them."""
     labels = {
         "theorem3": "Theorem 3",
         "cvar": "CVaR bound",
         "exact": "exact envelope",
         "binary": "binary envelope",
     }
-    curves = {label: np.array(curve[key]) for key, label in labels.items()}
-    plot_envelope(f"PML envelope of {report['channel']}", np.array(curve["delta"]), curves, path)
+    return {label: np.array(report["curve"][key]) for key, label in labels.items()}
 
 
 def _show(report: dict[str, Any]) -> None:
@@ -183,7 +193,3 @@ def _show(report: dict[str, Any]) -> None:
 
 def _nats(value: float) -> str:
     return f"{value:.6f} nats"
-
-
-command = envelope
-"""The name under which the group of commands finds it."""

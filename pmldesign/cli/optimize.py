@@ -27,6 +27,7 @@ from pmldesign.cli.reports.baselines import usual_rows
 from pmldesign.cli.reports.comparison import rows_table
 from pmldesign.cli.reports.designs import as_json as to_json
 from pmldesign.cli.reports.designs import print_bound, print_design
+from pmldesign.cli.reports.pages import check_report, optimize_page, report_option
 from pmldesign.cli.reports.privacy import check_plot, draw_privacy, plot_option
 from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.show import note, print_json, progress
@@ -90,11 +91,12 @@ from pmldesign_solvers.search.solution import L1Status
     metavar="FILE",
     help="Write the strategy: .npz.",
 )
-@add_options([plot_option, participation_option, weights_option, schema_option])
+@add_options([plot_option, report_option, participation_option, weights_option, schema_option])
 @json_option
 def command(
     workload: str,
     plot: Path | None,
+    report: Path | None,
     weights: Path | None,
     schema: Path | None,
     p: float,
@@ -115,6 +117,7 @@ def command(
     if output is not None:
         check_strategy_path(output)
     check_plot(plot)
+    check_report(report)
     options = design_arguments(arguments)
     if given("solver") and options["method"] == "scaling":
         raise InvalidInputError("--solver is for --method primal or dual; leave it out")
@@ -159,12 +162,14 @@ def command(
             deadline=deadline,
         )
     rows = best_first(with_ratios([*_own_rows(best), *usual]))
+    document = to_json(best, bound, rows, output)
     if as_json:
-        print_json(to_json(best, bound, rows, output))
+        print_json(document)
     else:
         click.echo()
         rows_table(rows)
     draw_privacy(best.mechanisms[best.best], plot)
+    optimize_page(report, best, document)
     best.norm_design.require_optimal()
     for searched in (best.gaussian_design, best.laplace_design):
         if searched is not None and searched.status is L1Status.INTERRUPTED:

@@ -18,17 +18,19 @@ from pmldesign.plots.points import (
     points_of,
     text_of,
 )
+from pmldesign.plots.style import BOUND, COLOURS, styled
 from pmldesign_solvers.operators.operator import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 FORMATS = (".png", ".pdf", ".svg")
 ENVELOPE_STYLES: Mapping[str, tuple[str, str]] = {
-    "Theorem 3": ("tab:gray", ":"),
-    "CVaR bound": ("tab:orange", "--"),
-    "exact envelope": ("tab:blue", "-"),
-    "binary envelope": ("tab:green", "-."),
+    "Theorem 3": (BOUND, ":"),
+    "CVaR bound": (COLOURS[1], "--"),
+    "exact envelope": (COLOURS[0], "-"),
+    "binary envelope": (COLOURS[2], "-."),
 }
 """Colour and line of each bound on the PML envelope, from above to below."""
 
@@ -69,6 +71,16 @@ def plot_comparisons(comparisons: Sequence[Comparison], path: Path) -> None:
     Raises:
         InvalidInputError: there would be more than MAX_PANELS panels.
         FileError: the file cannot be written.
+    """
+    _save(comparisons_figure(comparisons), path)
+
+
+@styled
+def comparisons_figure(comparisons: Sequence[Comparison]) -> Figure:
+    """The picture of `plot_comparisons`.
+
+    Raises:
+        InvalidInputError: there would be more than MAX_PANELS panels.
     """
     from matplotlib.figure import Figure
 
@@ -111,7 +123,7 @@ def plot_comparisons(comparisons: Sequence[Comparison], path: Path) -> None:
                 labelled.setdefault(label, handle)
         figure.legend(labelled.values(), labelled.keys(), loc="outside right upper")
     figure.suptitle(guarantee_text(points, varying), fontsize="medium")
-    _save(figure, path)
+    return figure
 
 
 def _bars(axes: Axes, points: Sequence[Point]) -> None:
@@ -144,7 +156,9 @@ def _lines(axes: Axes, axis: str, points: Sequence[Point], noises: Mapping[str, 
     if bounds:
         xs = sorted(bounds)
         heights = [bounds[x] for x in xs]
-        axes.plot([place[x] for x in xs], heights, "--", color="0.4", label="lower bound")
+        where = [place[x] for x in xs]
+        axes.plot(where, heights, "--", color=BOUND, label="lower bound")
+        axes.fill_between(where, heights, min(heights) / 2, color=BOUND, alpha=0.15, linewidth=0)
     if axis != "p":
         axes.set_xscale("log")
     if len(values) <= 12:
@@ -198,13 +212,19 @@ def plot_envelope(title: str, deltas: Array, curves: Mapping[str, Array], path: 
     Raises:
         FileError: the file cannot be written.
     """
+    _save(envelope_figure(title, deltas, curves), path)
+
+
+@styled
+def envelope_figure(title: str, deltas: Array, curves: Mapping[str, Array]) -> Figure:
+    """The picture of `plot_envelope`."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")
     axes = figure.subplots()
     draw_envelope(axes, deltas, curves)
     axes.set_title(title)
-    _save(figure, path)
+    return figure
 
 
 def draw_envelope(axes: Axes, deltas: Array, curves: Mapping[str, Array]) -> None:
@@ -227,6 +247,7 @@ def draw_envelope(axes: Axes, deltas: Array, curves: Mapping[str, Array]) -> Non
     axes.legend()
 
 
-def _save(figure: Any, path: Path) -> None:
+@styled
+def _save(figure: Figure, path: Path) -> None:
     with atomic_write(path, "wb") as handle:
         figure.savefig(handle, format=path.suffix.lower().lstrip("."), dpi=150)

@@ -9,6 +9,7 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import atomic_write
+from pmldesign.plots.style import styled
 from pmldesign.privacy.currencies.curves import PrivacyCurve
 
 LEAST = 1e-12
@@ -16,6 +17,7 @@ LEAST = 1e-12
 POINTS = 400
 
 
+@styled
 def plot_privacy(curves: Mapping[str, PrivacyCurve], path: Path) -> None:
     """Draw the smallest delta at every epsilon, by name.
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from scipy import io as scipy_io
 from scipy import sparse
 
-from pmldesign.cli.envelope import envelope
+from pmldesign.cli.envelope import command as envelope
 from pmldesign.envelope import (
     Channel,
     cvar_bound,

@@ -28,9 +28,11 @@ def test_formats(tmp_path, shown, name, magic):
 
 
 def text_of(path):
-    """The comments in which matplotlib keeps the text that it draws as shapes."""
+    """The text, and the comments in which matplotlib keeps formulas."""
     parser = ET.XMLParser(target=ET.TreeBuilder(insert_comments=True))
-    return [node.text.strip() for node in ET.parse(path, parser).iter(ET.Comment)]
+    tree = ET.parse(path, parser)
+    nodes = [*tree.iter(ET.Comment), *tree.iter("{http://www.w3.org/2000/svg}text")]
+    return [node.text.strip() for node in nodes if node.text]
 
 
 def test_every_strategy_and_p_is_named(tmp_path, shown):

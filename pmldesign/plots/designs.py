@@ -1,0 +1,156 @@
+"""Pictures of bounds, strategies and errors of queries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pmldesign.bounds import Bound, Kind
+from pmldesign.plots.style import BOUND, COLOURS, styled
+from pmldesign.strategies import Strategy
+from pmldesign.strategies.kronecker import ProductStrategy
+from pmldesign.workloads.base import WRITTEN_CELLS
+from pmldesign_solvers.operators.operator import Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+PIXELS = 256
+"""Rows and columns of a matrix that are drawn: beyond, each is the largest entry of a block."""
+POINTS = 2000
+"""Queries of a line: beyond, the smallest and the largest value of every stretch."""
+
+
+@styled
+def bounds_figure(bounds: Sequence[Bound]) -> Figure | None:
+    """Bounds on the error, one below the other; what no mechanism can reach is shaded.
+
+    Returns:
+        None where no bound is above 0.
+    """
+    from matplotlib.figure import Figure
+
+    shown = sorted(((bound.value, bound) for bound in bounds if bound.value), key=lambda b: b[0])
+    if not shown:
+        return None
+    figure = Figure(figsize=(7.2, 0.8 + 0.26 * len(shown)), layout="constrained")
+    axes = figure.subplots()
+    for place, (value, bound) in enumerate(shown):
+        lower = bound.kind is Kind.LOWER
+        axes.plot([value], [place], ">" if lower else "<", color=COLOURS[0 if lower else 1])
+    universal = [
+        value
+        for value, bound in shown
+        if bound.kind is Kind.LOWER and bound.mechanisms.startswith("every mechanism")
+    ]
+    axes.set_xscale("log")
+    left = axes.get_xlim()[0]
+    if universal:
+        axes.axvspan(left, max(universal), color=BOUND, alpha=0.2, linewidth=0)
+        axes.set_xlim(left=left)
+    axes.set_yticks(range(len(shown)), [bound.name for _, bound in shown])
+    axes.set_xlabel(
+        "error: at least (to the right) or at most; shaded: out of reach of every mechanism"
+    )
+    axes.grid(axis="x", alpha=0.3)
+    return figure
+
+
+@styled
+def errors_figure(errors: Sequence[tuple[str, float]], bound: float | None) -> Figure:
+    """The error of every strategy as a bar; what no mechanism can reach is shaded."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.2, 0.9 + 0.3 * len(errors)), layout="constrained")
+    axes = figure.subplots()
+    values = [error for _, error in errors]
+    bars = axes.barh(range(len(errors)), values, color=COLOURS[0])
+    axes.bar_label(bars, [f" {value:.5g}" for value in values])
+    axes.set_yticks(range(len(errors)), [name for name, _ in errors])
+    axes.invert_yaxis()
+    axes.margins(x=0.15)
+    if bound:
+        axes.axvspan(0, bound, color=BOUND, alpha=0.35, linewidth=0)
+    axes.set_xlabel("error" + ("; shaded: out of reach of every mechanism" if bound else ""))
+    return figure
+
+
+@styled
+def strategy_figure(strategy: Strategy) -> Figure | None:
+    """The matrix R and its Gram matrix, or those of the factors of a product.
+
+    Returns:
+        None for a strategy that is not written out: its structure is all there is to see.
+    """
+    from matplotlib.figure import Figure
+
+    parts = strategy.factors if isinstance(strategy, ProductStrategy) else (strategy,)
+    if any(max(part.shape) > WRITTEN_CELLS for part in parts) or len(parts) > 4:
+        return None
+    figure = Figure(figsize=(7.2, 3.3 * len(parts)), layout="constrained")
+    grid = figure.subplots(len(parts), 2, squeeze=False)
+    for number, (part, (left, right)) in enumerate(zip(parts, grid, strict=True), start=1):
+        of = f" of attribute {number}" if len(parts) > 1 else ""
+        _heat(left, part.matrix, f"strategy R{of}: {part.shape[0]} x {part.shape[1]}")
+        _heat(right, part.gram, f"Gram matrix $R^\\top R${of}")
+        left.set(xlabel="cell", ylabel="measurement")
+        right.set(xlabel="cell", ylabel="cell")
+    return figure
+
+
+def _heat(axes: Axes, matrix: Array, title: str) -> None:
+    rows, cells = matrix.shape
+    largest = float(np.abs(matrix).max()) or 1.0
+    image = axes.imshow(
+        _coarse(matrix),
+        cmap="RdBu_r",
+        vmin=-largest,
+        vmax=largest,
+        extent=(-0.5, cells - 0.5, rows - 0.5, -0.5),
+        aspect="auto",
+        interpolation="nearest",
+    )
+    axes.figure.colorbar(image, ax=axes, shrink=0.8)
+    axes.set_title(title, fontsize="medium")
+
+
+def _coarse(matrix: Array) -> Array:
+    """At most PIXELS rows and columns, each the entry of largest size of a block."""
+    for axis in (0, 1):
+        size = matrix.shape[axis]
+        if size > PIXELS:
+            edges = np.linspace(0, size, PIXELS + 1).astype(int)[:-1]
+            high = np.maximum.reduceat(matrix, edges, axis=axis)
+            low = np.minimum.reduceat(matrix, edges, axis=axis)
+            matrix = np.where(high >= -low, high, low)
+    return matrix
+
+
+@styled
+def deviations_figure(lines: dict[str, Array]) -> Figure:
+    """The standard deviation of every query, by the name of the mechanism."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.2, 3.4), layout="constrained")
+    axes = figure.subplots()
+    for name, deviations in lines.items():
+        places, heights = _thinned(deviations)
+        axes.plot(places, heights, "." if len(places) < 40 else "-", label=name)
+    axes.set(xlabel="query", ylabel="standard deviation")
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
+    axes.legend()
+    return figure
+
+
+def _thinned(values: Array) -> tuple[Array, Array]:
+    count = len(values)
+    places: Any = np.arange(count)
+    if count <= POINTS:
+        return places, values
+    edges = np.linspace(0, count, POINTS // 2 + 1).astype(int)[:-1]
+    pairs = np.stack([np.minimum.reduceat(values, edges), np.maximum.reduceat(values, edges)])
+    return np.repeat(edges, 2), pairs.T.ravel()

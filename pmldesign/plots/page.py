@@ -1,0 +1,167 @@
+"""A report: one HTML file that opens without a network, and can be printed.
+
+Everything is in the file: the style, the pictures as SVG, no scripts. A number in a table is a
+<data> element, whose value has all digits. The end of every report says how to repeat it.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from platform import platform, python_version
+from typing import TYPE_CHECKING
+
+from pmldesign.errors import FileError, InvalidInputError
+from pmldesign.files import atomic_write, check_writable
+from pmldesign.plots.style import one_look
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Cell = str | float | int | None
+VERSIONS = ("pmldesign", "numpy", "scipy", "matplotlib")
+
+CSS = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
+  color: #1a1a1a; background: #fff; }
+h1 { font-size: 1.6rem; line-height: 1.2; } h2 { font-size: 1.2rem; margin-top: 2rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
+th, td { text-align: right; padding: .2rem .6rem; border-bottom: 1px solid #ccc; }
+th:first-child, td.text { text-align: left; } thead th { border-bottom: 2px solid #333; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; }
+dt { font-weight: 600; } dd { margin: 0; overflow-wrap: anywhere; }
+pre { background: #f4f4f4; padding: .6rem; white-space: pre-wrap; overflow-wrap: anywhere; }
+figure { margin: 1rem 0; } figcaption { font-size: .9rem; color: #444; }
+svg { max-width: 100%; height: auto; }
+@media (max-width: 30rem) { dl { grid-template-columns: 1fr; } dd { margin-bottom: .5rem; } }
+@media print { body { margin: 0; max-width: none; font-size: 11px; }
+  figure, tr { break-inside: avoid; } h2 { break-after: avoid; } .wide { overflow: visible; } }
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table of texts and numbers; None is shown as a dash."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A figure, and what it shows in words."""
+
+    figure: Figure
+    caption: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a report: sentences, facts, tables and pictures, in this order."""
+
+    title: str
+    sentences: Sequence[str] = ()
+    facts: Sequence[tuple[str, str]] = ()
+    tables: Sequence[Grid] = ()
+    pictures: Sequence[Picture] = field(default=())
+
+
+def check_page_path(path: Path) -> None:
+    """Refuse a report that cannot be written; called before long work.
+
+    Raises:
+        FileError: another extension, or not writable.
+        InvalidInputError: matplotlib is not installed.
+    """
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise FileError(f"cannot write {str(path)!r}: a report ends in .html")
+    check_writable(path)
+    if find_spec("matplotlib") is None:
+        raise InvalidInputError(
+            "reports need matplotlib; install it with: pip install 'pmldesign[plot]'"
+        )
+
+
+def write_page(
+    path: Path, title: str, sections: Iterable[Section], *, command: Sequence[str]
+) -> None:
+    """Write a report.
+
+    Args:
+        path: .html; an existing file is replaced at the end.
+        title: of the page.
+        sections: from above to below.
+        command: the words of the command line that gives the same report.
+
+    Raises:
+        FileError: the file cannot be written.
+    """
+    versions = [(name, version(name)) for name in VERSIONS]
+    repeat = Section(
+        "To repeat it",
+        facts=[*versions, ("Python", f"{python_version()} on {platform(terse=True)}")],
+    )
+    bodies = [_section(section, number) for number, section in enumerate(sections)]
+    line = f"<pre><code>{escape(shlex.join(command))}</code></pre>"
+    page = (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>{CSS}</style>\n</head>\n<body>\n"
+        f"<h1>{escape(title)}</h1>\n{''.join(bodies)}{_section(repeat, len(bodies), line)}"
+        "</body>\n</html>\n"
+    )
+    with atomic_write(path, "w") as handle:
+        handle.write(page)
+
+
+def _section(section: Section, number: int, more: str = "") -> str:
+    parts = [f"<h2>{escape(section.title)}</h2>"]
+    parts += [f"<p>{escape(sentence)}</p>" for sentence in section.sentences]
+    if section.facts:
+        pairs = (f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in section.facts)
+        parts.append(f"<dl>{''.join(pairs)}</dl>")
+    parts += [_grid(table) for table in section.tables]
+    for place, picture in enumerate(section.pictures):
+        drawing = _svg(picture, f"s{number}p{place}-")
+        caption = f"<figcaption>{escape(picture.caption)}</figcaption>"
+        parts.append(f"<figure>{drawing}{caption}</figure>")
+    return "<section>\n" + "\n".join([*parts, more]) + "\n</section>\n"
+
+
+def _grid(table: Grid) -> str:
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.header)
+    rows = "".join(f"<tr>{''.join(map(_cell, row))}</tr>\n" for row in table.rows)
+    return (
+        f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n'
+        "</table></div>"
+    )
+
+
+def _cell(value: Cell) -> str:
+    if value is None:
+        return "<td>-</td>"
+    if isinstance(value, str):
+        return f'<td class="text">{escape(value)}</td>'
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f'<td><data value="{value!r}">{text}</data></td>'
+
+
+def _svg(picture: Picture, prefix: str) -> str:
+    """The picture as an element: names of its own, no header, nothing from elsewhere."""
+    buffer = io.StringIO()
+    with one_look():
+        picture.figure.savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
+    text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
+    text = re.sub(r'\bid="', f'id="{prefix}', text)
+    text = re.sub(r'(href="|url\()#', rf"\1#{prefix}", text)
+    label = f'<svg role="img" aria-label="{escape(picture.caption)}"'
+    return text.replace("<svg", label, 1).strip()

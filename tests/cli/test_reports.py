@@ -1,0 +1,111 @@
+"""--report: one file, valid, that says what --json says."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+VOID = {"meta", "br", "hr", "img", "link", "input"}
+DP = ("--epsilon", "1", "--delta", "1e-6")
+COMMANDS = {
+    "optimize": ("optimize", "prefix:6", *DP, "--search-time", "0.05"),
+    "product": ("optimize", "prefix:3*prefix:2", "-o", "best.npz", "--noise", "gaussian"),
+    "stream": ("optimize", "prefix:3000", "--rel-gap", "1e-2", *DP, "--noise", "gaussian"),
+    "compare": ("compare", "prefix:4..8", "--strategies", "least-norm,tree", *DP),
+    "bounds": ("bounds", "prefix:4", *DP),
+    "envelope": ("envelope", "rr:3,eps=1", "--prior", "uniform", "--delta", "0.1"),
+}
+
+
+class Page(HTMLParser):
+    """Insists on closed elements, names that differ, and nothing from elsewhere."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.names, self.numbers, self.words = [], [], [], []
+        self.feed(text)
+        assert self.open == []
+        assert len(self.names) == len(set(self.names))
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        assert tag not in ("script", "iframe", "object")
+        assert len(attributes) == len(attrs)
+        if "id" in attributes:
+            self.names.append(attributes["id"])
+        for key in ("src", "href", "xlink:href"):
+            assert attributes.get(key, "#").startswith(("#", "data:"))
+        if tag == "data":
+            self.numbers.append(float(attributes["value"]))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+def numbers_of(document):
+    """Every number of the rows that --json prints."""
+    if isinstance(document, list):
+        return [number for entry in document for number in numbers_of(entry)]
+    if "strategies" in document:
+        return [v for row in document["strategies"] for v in row.values() if isinstance(v, float)]
+    if "holds" in document:
+        return [document["value"]] if document["holds"] else []
+    return [value for value in document.values() if isinstance(value, float)]
+
+
+@pytest.mark.parametrize("words", [*COMMANDS.values()], ids=COMMANDS)
+def test_a_report_says_what_json_says(run, words):
+    shown = json.loads(run(*words, "--report", "report.html", "--json").stdout)
+    text = Path("report.html").read_text(encoding="utf-8")
+    assert text.startswith("<!DOCTYPE html>")
+    assert len(text) < 2**21
+    page = Page(text)
+    expected = numbers_of(shown)
+    assert expected
+    assert set(expected) <= set(page.numbers)
+    assert "@import" not in text
+    assert not re.search(r"url\((?!#)", text)
+    said = " ".join(" ".join(page.words).split())
+    guarantees = {
+        entry.get("guarantee") for entry in (shown if isinstance(shown, list) else [shown])
+    }
+    for sentence in guarantees - {None}:
+        assert " ".join(sentence.split()) in said
+    assert "pmldesign " + words[0] in said
+    assert "<svg" in text
+
+
+def test_the_command_line_in_a_report_gives_the_same_report(run):
+    run(*COMMANDS["product"], "--report", "report.html")
+    first = Path("report.html").read_text()
+    (line,) = re.findall(r"<code>(.*)</code>", first)
+    run(*line.split()[1:])
+    # how close the bounds came, and nothing else, may depend on the run
+    assert Path("report.html").read_text() == first
+    assert "pmldesign verify best.npz" in first
+
+
+def test_what_a_name_holds_is_escaped(run):
+    Path("<b>.csv").write_text("1,0\n0,1\n")
+    assert run("optimize", "<b>.csv", "--report", "report.html").exit_code == 0
+    page = Path("report.html").read_text()
+    assert "<b>" not in page
+    assert "&lt;b&gt;.csv" in page
+
+
+def test_a_report_that_cannot_be_written_is_refused_first(run):
+    shown = run("optimize", "prefix:4", "--report", "report.pdf")
+    assert (shown.exit_code, shown.stdout) == (6, "")
+    assert "a report ends in .html" in shown.stderr
