@@ -32,12 +32,13 @@ from numpy.typing import ArrayLike
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import EPS, Workload, check_entries
 from pmldesign_solvers.operators.dense import NOTHING
-from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array, Indices, Merged, Operator
-
-MANY = 4
-"""More ranges than this many times the number of cells share the work of their norms."""
-NEGLIGIBLE = 1e-10
-"""Rounding of a norm, relative to it, that is not worth computing the norm more closely."""
+from pmldesign_solvers.operators.intervals import (
+    latest_start,
+    norms_between,
+    numbered,
+    prefix_sums,
+)
+from pmldesign_solvers.operators.operator import Array, Indices, Merged, Operator
 
 
 class RangeWorkload(Workload):
@@ -148,26 +149,11 @@ class RangeWorkload(Workload):
 
     def row_norms(self, half: Array) -> Array:
         """diag(A H H^T A^T), shape (m,), for H of shape (n, c), rounded up."""
-        sums = _prefix_sums(half)
+        sums = prefix_sums(half)
         # at most this much is a prefix sum off, so that a row is by those of its ends
-        off = (self.cells + 1) * EPS * np.linalg.norm(_prefix_sums(np.abs(half)), axis=1)
-        values = self._norms_between(sums)
+        off = (self.cells + 1) * EPS * np.linalg.norm(prefix_sums(np.abs(half)), axis=1)
+        values = norms_between(sums, self.starts, self.stops)
         return np.asarray((np.sqrt(values) + off[self.starts] + off[self.stops]) ** 2)
-
-    def _norms_between(self, sums: Array) -> Array:
-        """norm(f_t - f_s)^2 for every range and rows f of the sums, rounded up."""
-        m, columns = self.shape[0], sums.shape[1]
-        if m <= MANY * self.cells:
-            return _squared_distances(sums, self.starts, self.stops)
-        products = sums @ sums.T
-        sizes = products.diagonal()
-        both = sizes[self.starts] + sizes[self.stops]
-        values = both - 2.0 * products.ravel()[self._corners]
-        rounding = 2.0 * (columns + 4) * EPS * both
-        close = rounding > NEGLIGIBLE * values
-        values += rounding
-        values[close] = _squared_distances(sums, self.starts[close], self.stops[close])
-        return np.asarray(values)
 
     def matvec(self, x: Array) -> Array:
         """A x, for x of shape (n,) or (n, c)."""
@@ -197,14 +183,14 @@ class RangeWorkload(Workload):
 
     def merge(self) -> Merged:
         """The same workload without repeated or empty ranges and without repeated or idle cells."""
-        rows, row_of = _number(self._corners, self.starts == self.stops)
+        rows, row_of = numbered(self._corners, self.starts == self.stops)
         starts, stops = self.starts[rows], self.stops[rows]
         # A set of ranges with a common cell is pinned down by its latest start and earliest stop:
         # cells with the same two lie in both, hence in the same ranges.
-        latest = _latest_start(starts, stops, self.cells)
-        reflected = _latest_start(self.cells - stops, self.cells - starts, self.cells)
+        latest = latest_start(starts, stops, self.cells)
+        reflected = latest_start(self.cells - stops, self.cells - starts, self.cells)
         keys = latest * (self.cells + 1) + reflected[::-1]
-        columns, column_of = _number(keys, latest < 0)
+        columns, column_of = numbered(keys, latest < 0)
         if not rows.size:
             return Merged(NOTHING, row_of, column_of)
         merged = RangeWorkload(  # ranges stay ranges when cells are left out
@@ -237,25 +223,6 @@ class RangeWorkload(Workload):
         return f"row {index} ({cells_text(int(self.starts[index]), int(self.stops[index]))})"
 
 
-def _prefix_sums(rows: Array) -> Array:
-    """Of the first t rows, t = 0 ... n. Row by row: `cumsum` goes entry by entry, much slower."""
-    sums = np.zeros((len(rows) + 1, rows.shape[1]))
-    for row, before, after in zip(rows, sums, sums[1:], strict=False):
-        np.add(before, row, out=after)
-    return sums
-
-
-def _squared_distances(points: Array, first: Indices, second: Indices) -> Array:
-    """norm(x_second - x_first)^2 for rows x of the points."""
-    values = np.empty(first.size)
-    step = max(1, BLOCK_BYTES // (16 * max(1, points.shape[1])))
-    for start in range(0, first.size, step):
-        pairs = slice(start, start + step)
-        moves = points[second[pairs]] - points[first[pairs]]
-        values[pairs] = np.einsum("ij,ij->i", moves, moves)
-    return values
-
-
 def cells_text(start: int, stop: int) -> str:
     """The cells start ... stop - 1 in words."""
     if stop <= start:
@@ -273,32 +240,3 @@ def _whole(values: ArrayLike, argument: str) -> Indices:
     kept = given.astype(np.intp)
     kept.flags.writeable = False
     return kept
-
-
-def _number(
-    keys: Indices, dropped: np.ndarray[tuple[int], np.dtype[np.bool_]]
-) -> tuple[Indices, Indices]:
-    """As first_seen, for whole numbers."""
-    kept = np.flatnonzero(~dropped)
-    _, first, inverse = np.unique(keys[kept], return_index=True, return_inverse=True)
-    rank = np.empty(first.size, dtype=np.intp)
-    rank[np.argsort(first)] = np.arange(first.size)
-    labels = np.full(keys.size, -1, dtype=np.intp)
-    labels[kept] = rank[inverse]
-    return kept[np.sort(first)], labels
-
-
-def _latest_start(starts: Indices, stops: Indices, cells: int) -> Indices:
-    """For each cell the latest start of the ranges that contain it, -1 where none does."""
-    longest = np.zeros(cells + 1, dtype=np.intp)
-    np.maximum.at(longest, starts, stops)
-    latest = np.full(cells, -1, dtype=np.intp)
-    open_starts: list[int] = []
-    for cell, reach in enumerate(longest[:-1].tolist()):
-        if reach > cell:
-            open_starts.append(cell)
-        while open_starts and longest[open_starts[-1]] <= cell:
-            open_starts.pop()
-        if open_starts:
-            latest[cell] = open_starts[-1]
-    return latest

@@ -221,11 +221,7 @@ def products_over(workload: Workload, sizes: Sequence[int]) -> list[tuple[Worklo
 
 def tables_asked(workload: Workload) -> list[MarginalsWorkload] | None:
     """The tables of counts that a workload consists of, part by part; None if it has others."""
-    parts = workload.parts if isinstance(workload, UnionWorkload) else (workload,)
-    found = [_marginals(part) for part in parts]
-    tables = [part for part in found if part is not None]
-    fits = len(tables) == len(found) and len({part.sizes for part in tables}) == 1
-    return tables if fits else None
+    return _all_marginals(workload.parts if isinstance(workload, UnionWorkload) else (workload,))
 
 
 def as_marginals(parts: Sequence[Workload]) -> MarginalsWorkload | None:
@@ -233,18 +229,20 @@ def as_marginals(parts: Sequence[Workload]) -> MarginalsWorkload | None:
 
     A marginal that occurs twice is not merged, as its queries count twice in the error.
     """
-    found = [_marginals(part) for part in parts]
-    known = [one for one in found if one is not None]
-    subsets = [subset for one in known for subset in one.subsets]
-    if (
-        len(known) < len(found)
-        or len({one.sizes for one in known}) > 1
-        or len(set(subsets)) < len(subsets)
-    ):
+    tables = _all_marginals(parts)
+    subsets = [subset for table in tables or () for subset in table.subsets]
+    if tables is None or len(set(subsets)) < len(subsets):
         return None
-    weights = np.concatenate([one.weights for one in known])
+    weights = np.concatenate([table.weights for table in tables])
     name = "+".join(part.name for part in parts)
-    return MarginalsWorkload(known[0].sizes, subsets, weights, name=name)
+    return MarginalsWorkload(tables[0].sizes, subsets, weights, name=name)
+
+
+def _all_marginals(parts: Sequence[Workload]) -> list[MarginalsWorkload] | None:
+    marginals = [_marginals(part) for part in parts]
+    tables = [part for part in marginals if part is not None]
+    fits = len(tables) == len(marginals) and len({part.sizes for part in tables}) == 1
+    return tables if fits else None
 
 
 def _sizes(part: Workload) -> tuple[int, ...]:

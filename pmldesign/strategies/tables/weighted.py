@@ -12,17 +12,12 @@ measurements y_S the contrasts of the residual T are estimated by the weighted m
 
     sum over S containing T of theta_S / m_S (contrasts of T from y_S) / lambda_T.
 
-Columns that differ in the attributes D are 2 sum of theta_S apart in the l1 norm, and
-(2 sum of theta_S^2)^(1/2) in the l2 norm, over the S that meet D.
-
 (`pmldesign_solvers.search.table_weights` chooses the weights.)
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
-from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
 
@@ -31,7 +26,6 @@ from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
-from pmldesign.privacy.outward import factor_above, float_above, raised, size, unscaled
 from pmldesign.strategies.arguments import (
     nothing_but_the_total,
     read_only,
@@ -43,15 +37,13 @@ from pmldesign.strategies.marginals.residual_transform import (
     tables_of_residuals,
 )
 from pmldesign.strategies.marginals.strategy import MarginalsStrategy
+from pmldesign.strategies.tables.weighted_distances import farthest, length, profile
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.public_total import with_total
 from pmldesign.workloads.tables.attributes import attribute_sets, attribute_sizes, positive_weights
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.structure.subsets import residual_spaces
-
-LISTED = 16
-"""With more attributes in use, their 2^d sets are not listed: all cells count as the farthest."""
 
 
 class WeightedTablesStrategy(Strategy):
@@ -151,35 +143,14 @@ class WeightedTablesStrategy(Strategy):
         if neighbours == Neighbours.ADD_REMOVE:
             if self.public_total:
                 return super().sensitivity_under(neighbours, norm)
-            return _length(self.weights, 1, norm)
-        wide = [any(self.sizes[i] > 1 for i in subset) for subset in self.subsets]
-        return _length(self.weights[wide], 2, norm)
+            return length(self.weights, 1, norm)
+        return farthest(self.sizes, self.subsets, self.weights, norm)
 
     def distance_profile(self, norm: Norm) -> DistanceProfile | None:
         """Beyond WRITTEN_CELLS: by the attributes in which two cells differ."""
         if self.cells <= WRITTEN_CELLS:
             return None
-        used = sorted({i for subset in self.subsets for i in subset if self.sizes[i] > 1})
-        seen = math.prod(self.sizes[i] for i in used)
-        copies = float(self.cells // seen)
-        if len(used) > LISTED:
-            farthest = self.sensitivity_under(Neighbours.REPLACE, norm)
-            return DistanceProfile.all_at(farthest, seen, copies)
-        bits = {i: 1 << place for place, i in enumerate(used)}
-        differing = np.arange(1, 1 << len(used))
-        squares, counts = np.zeros(len(differing)), np.ones(len(differing))
-        exponent = size(float(self.weights.max()))  # so that no square leaves the range of float64
-        scaled = np.ldexp(self.weights, -exponent)
-        for subset, weight in zip(self.subsets, scaled, strict=True):
-            meets = (differing & sum(bits.get(i, 0) for i in subset)) > 0
-            squares += 2 * np.where(meets, weight if norm == "l1" else weight**2, 0.0)
-        for i, bit in bits.items():
-            counts *= np.where(differing & bit, self.sizes[i] - 1.0, 1.0)
-        distances = squares if norm == "l1" else np.sqrt(squares)
-        rounding = factor_above(len(self.subsets) + 4)
-        return DistanceProfile(
-            np.ldexp(distances * rounding, exponent), counts, copies, float(seen)
-        )
+        return profile(self.sizes, self.subsets, self.weights, norm)
 
     def measure(self, x: Array) -> Array:
         """R x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""
@@ -275,16 +246,3 @@ class WeightedTablesStrategy(Strategy):
         shaped = table.reshape([*(self.sizes[i] for i in subset), *table.shape[1:]])
         left_out = tuple(axis for axis, i in enumerate(subset) if i not in kept)
         return np.asarray(shaped.sum(axis=left_out).reshape(-1, *table.shape[1:]))
-
-
-def _length(weights: Array, factor: int, norm: Norm) -> float:
-    """The l1 norm of factor times the weights, or the l2 norm of each taken `factor` times."""
-    if not weights.size:
-        return 0.0
-    if norm == "l1":
-        return float_above(
-            "the sensitivity", factor * sum(map(Fraction, weights.tolist()), Fraction(0))
-        )
-    exponent = size(float(weights.max()))
-    square = factor * math.fsum(np.ldexp(weights, -exponent) ** 2)
-    return unscaled("the sensitivity", raised(math.sqrt(square), 4), exponent)
