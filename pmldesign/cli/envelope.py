@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from pmldesign.envelope import (
 )
 from pmldesign.errors import FileError
 from pmldesign.files import atomic_write, check_writable, load_channel
+from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
 
 
 @click.command(name="envelope")
@@ -51,6 +54,12 @@ from pmldesign.files import atomic_write, check_writable, load_channel
     metavar="FILE",
     help="Write the worst post-processing at --delta, a row for each output: .csv.",
 )
+@click.option(
+    "--certificate",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write what proves the envelope at --delta, for `pmldesign verify`: .json.",
+)
 def command(
     channel: str,
     prior: str,
@@ -61,6 +70,7 @@ def command(
     report: Path | None,
     as_json: bool,
     output: Path | None,
+    certificate: Path | None,
 ) -> None:
     """Leakage of a finite mechanism that holds with probability 1 - delta, whatever is done next.
 
@@ -72,7 +82,9 @@ def command(
         raise click.UsageError("give --delta, or ask for the whole curve with --curve or --plot")
     if output is not None and delta is None:
         raise click.UsageError("--output writes the post-processing at one delta: give --delta")
-    _check_paths(plot, output)
+    if certificate is not None and delta is None:
+        raise click.UsageError("--certificate proves the envelope at one delta: give --delta")
+    _check_paths(plot, output, certificate)
     check_report(report)
     loaded = load_channel(channel, prior)
     document: dict[str, Any] = {
@@ -84,6 +96,8 @@ def command(
     }
     if delta is not None:
         document |= _at(loaded, delta, output)
+    if certificate is not None:
+        _certify(document, loaded, certificate)
     if curve or plot or report:
         document["curve"] = _curve(
             loaded, envelope_curve(loaded, np.arange(1, points + 1) / (points + 1))
@@ -98,7 +112,7 @@ def command(
         _show(document)
 
 
-def _check_paths(plot: Path | None, output: Path | None) -> None:
+def _check_paths(plot: Path | None, output: Path | None, certificate: Path | None) -> None:
     if plot is not None:
         from pmldesign.plots import check_plot_path
 
@@ -107,6 +121,33 @@ def _check_paths(plot: Path | None, output: Path | None) -> None:
         if output.suffix.lower() != ".csv":
             raise FileError(f"cannot write {str(output)!r}: a post-processing ends in .csv")
         check_writable(output)
+    if certificate is not None:
+        if certificate.suffix.lower() != ".json":
+            raise FileError(f"cannot write {str(certificate)!r}: a certificate ends in .json")
+        check_writable(certificate)
+
+
+def _certify(report: dict[str, Any], channel: Channel, path: Path) -> None:
+    """Write the channel, both bounds, and what proves them."""
+    value = exact_envelope(channel, report["delta"])
+    content: dict[str, Any] = {
+        "format": 1,
+        "pmldesign": version("pmldesign"),
+        "channel": report["channel"],
+        "matrix": channel.matrix.tolist(),
+        "prior": channel.prior.tolist(),
+        "maximal_leakage": report["maximal_leakage"],
+        "largest_leakage": report["largest_leakage"],
+        "delta": value.delta,
+        "lower": value.lower,
+        "upper": value.upper,
+        "post_processing": value.post_processing.tolist(),
+        "dual": value.dual.tolist(),
+        KEY: {},
+    }
+    content[KEY] = {OBJECT: digest_of_object(content)}
+    with atomic_write(path, "w") as handle:
+        handle.write(json.dumps(content, allow_nan=False) + "\n")
 
 
 def _at(channel: Channel, delta: float, output: Path | None) -> dict[str, Any]:

@@ -29,7 +29,8 @@ DIGITS = 10
 def command(file: Path, workload: str | None, as_json: bool) -> None:
     """Check every number that FILE claims, from its arrays and the definitions alone.
 
-    FILE is a strategy file of `pmldesign optimize`. The exit code is 7 if a claim does not hold.
+    FILE is a strategy file of `pmldesign optimize` (.npz), the manifest of `pmldesign release` or
+    the certificate of `pmldesign envelope` (.json). The exit code is 7 if a claim does not hold.
     """
     queries = None if workload is None else load_workload(workload, note=note)
     result = verify_file(file, workload=queries)

@@ -22,6 +22,7 @@ from pmldesign.release.noise.integers import Image
 from pmldesign.release.noise.lattice import Lattice
 from pmldesign.release.noise.sampler import library_version
 from pmldesign.release.people.schema import Schema
+from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
 from pmldesign.workloads import MarginalsWorkload, Workload
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign.workloads.public_total import with_total
@@ -43,6 +44,8 @@ def manifest_of(
     m, n = made.workload.shape
     laplace = made.noise is Noise.LAPLACE
     promise = {key: getattr(guarantee, key) for key in guarantee.__dataclass_fields__}
+    if "sample" in guarantee.to_json():
+        promise["sample"] = guarantee.to_json()["sample"]
     return {
         "format": FORMAT,
         "pmldesign": version("pmldesign"),
@@ -98,8 +101,9 @@ def _words(noise: ExactNoise) -> str:
 
 
 def as_text(content: dict[str, Any]) -> str:
-    """The manifest as JSON."""
-    return json.dumps(content, indent=2, allow_nan=False) + "\n"
+    """The manifest as JSON, with its digest."""
+    hashes = {**content[KEY], OBJECT: digest_of_object(content)}
+    return json.dumps({**content, KEY: hashes}, indent=2, allow_nan=False) + "\n"
 
 
 def _strategy_digest(lattice: Lattice, cells: int) -> str:

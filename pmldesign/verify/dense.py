@@ -25,8 +25,8 @@ from pmldesign.verify.intervals import (
 )
 from pmldesign.verify.losses import (
     alpha_of,
+    dp_loss,
     envelope_bound,
-    gaussian_profile,
     laplace_leakage,
     merged,
 )
@@ -189,35 +189,36 @@ def _check_noise(strategy: Dense, checks: Checks, squares: Any, distances: _Dist
 def check_guarantee(strategy: Dense, checks: Checks, distances: Any, scale: float) -> None:
     """Whether noise of this scale meets the guarantee, and what it achieves."""
     header = strategy.header
-    numbers, target = header["guarantee_numbers"], header["guarantee_numbers"]["epsilon"]
+    numbers = header["guarantee_numbers"]
     if scale == 0:
         checks.unchecked("guarantee", "noise of scale 0 meets a vacuous guarantee only")
         return
     loss = loss_of(numbers, header["noise"], distances, arb(scale), strategy.R.shape[1])
-    if header["noise"] == "gaussian":
-        target = numbers["delta"]
-    value = above(loss)
+    if loss is None:
+        checks.unchecked("guarantee", f"{numbers['kind']} of {header['noise']} noise")
+        return
+    value, target = above(loss[0]), loss[1]
     slack = max(strategy.arithmetic.WEAKEST, strategy.rounding)
     checks.state("guarantee", value <= target * (1 + slack), "the loss at the scale", value)
     if "achieved" in header:
         checks.at_most("achieved", header["achieved"], value * (1 - slack), weaker=WEAKER_LOSS)
 
 
-def loss_of(numbers: Mapping[str, Any], noise: str, distances: Any, scale: Any, cells: int) -> Any:
-    """The loss of noise of this scale: an epsilon for Laplace noise, a delta for Gaussian."""
-    epsilon = arb(numbers["epsilon"])
-    if numbers["kind"] == "dp":
-        if noise == "laplace":
-            return distances.sensitivity("l1") / scale
-        return gaussian_profile(distances.sensitivity("l2") / scale, epsilon)
-    alpha = alpha_of(numbers, cells)
+def loss_of(
+    numbers: Mapping[str, Any], noise: str, distances: Any, scale: Any, cells: int
+) -> tuple[Any, float] | None:
+    """The loss of noise of this scale, and what it may be; None where it is not known."""
+    if numbers["kind"] != "pml":
+        norm = "l1" if noise == "laplace" else "l2"
+        return dp_loss(numbers, noise, distances.sensitivity(norm) / scale)
+    alpha, epsilon = alpha_of(numbers, cells), arb(numbers["epsilon"])
     if noise == "laplace":
-        return laplace_leakage(distances.all("l1"), alpha, scale)
+        return laplace_leakage(distances.all("l1"), alpha, scale), numbers["epsilon"]
     apart, alpha = merged(distances.all("l2"), alpha)
     ratios = [[distance / scale for distance in row] for row in apart]
     if numbers["failure"] == "slack":
-        return largest(slack_bounds(ratios, alpha, epsilon))
-    return envelope_bound(ratios, alpha, numbers["epsilon"])
+        return largest(slack_bounds(ratios, alpha, epsilon)), numbers["delta"]
+    return envelope_bound(ratios, alpha, numbers["epsilon"]), numbers["delta"]
 
 
 def _check_errors(strategy: Dense, checks: Checks, squares: Any, scale: float) -> None:

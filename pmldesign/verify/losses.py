@@ -1,6 +1,7 @@
 r"""What noise of a given scale loses, in ball arithmetic, from the definitions.
 
     epsilon-DP, Laplace             Delta_1 / b
+    zCDP, Gaussian DP, Renyi        t^2/2, t, order t^2/2 for Gaussian noise, t as next
     (epsilon, delta)-DP, Gaussian   HS_eps(t) = Phi(t/2 - eps/t) - e^eps Phi(-t/2 - eps/t),
                                     t = Delta_2 / sigma
     PML, Laplace                    max_r -log( sum_j alpha_j e^(-D_jr/b) + f e^(-max_j D_jr/b) ),
@@ -40,6 +41,24 @@ def gaussian_profile(ratio: Any, epsilon: Any) -> Any:
         return arb(0)
     shift = epsilon / ratio
     return normal(ratio / 2 - shift) - epsilon.exp() * normal(-ratio / 2 - shift)
+
+
+def dp_loss(numbers: Mapping[str, Any], noise: str, ratio: Any) -> tuple[Any, float] | None:
+    """The loss at sensitivity / scale and what it may be; None for PML and what is not known."""
+    kind = numbers["kind"]
+    if kind == "dp" and noise == "laplace":
+        return ratio, numbers["epsilon"]
+    if kind == "dp":
+        return gaussian_profile(ratio, arb(numbers["epsilon"])), numbers["delta"]
+    if noise == "laplace":
+        return None
+    if kind == "zcdp":
+        return ratio**2 / 2, numbers["rho"]
+    if kind == "gaussian-dp":
+        return ratio, numbers["mu"]
+    if kind == "renyi":
+        return arb(numbers["order"]) * ratio**2 / 2, numbers["epsilon"]
+    return None
 
 
 def alpha_of(numbers: Mapping[str, Any], cells: int) -> list[Any]:

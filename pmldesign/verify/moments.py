@@ -32,11 +32,16 @@ MOST_TERMS = 96
 
 def gaussian_error(squares: Sequence[Any], scale: Any, p: float) -> Any:
     """Error of Gaussian noise from s_i^2."""
+    return gaussian_error_of_spread(power_norm(squares, p), scale, p)
+
+
+def gaussian_error_of_spread(spread: Any, scale: Any, p: float) -> Any:
+    """Error of Gaussian noise from (sum_i s_i^p)^(1/p)."""
     if math.isinf(p):
-        return scale * power_norm(squares, p)
+        return scale * spread
     power = arb(p)
     moment = (arb(2) ** (power / 2) * ((power + 1) / 2).gamma() / arb.pi().sqrt()) ** (1 / power)
-    return scale * moment * power_norm(squares, p)
+    return scale * moment * spread
 
 
 def laplace_error(squares: Sequence[Any], rows: Any, scale: Any, p: float) -> Any | None:

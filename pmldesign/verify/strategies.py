@@ -9,9 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from pmldesign.verify import balls, rounding
 from pmldesign.verify.dense import Dense, check_dense
 from pmldesign.verify.digest import KEY, digest_of
+from pmldesign.verify.marginals import Tables, check_marginals
+from pmldesign.verify.products import check_product
 from pmldesign.verify.report import Checks
+from pmldesign.verify.streams import check_stream
 
 RELATIONS = ("add-remove", "replace")
 COLUMNS = 64
@@ -26,15 +30,17 @@ def check_strategy(
     Args:
         header: of the file.
         arrays: of the file.
-        queries: A, shape (m, n); None if it is not known.
+        queries: A, shape (m, n); its factors as a list where it is a product that is too large;
+            `Tables` for marginals; None if it is not known.
         checks: to which they are added.
 
     Returns:
         The arithmetic that was used.
     """
     check_digest(header, arrays, checks)
-    if queries is not None:
-        _check_workload(header, queries, checks)
+    dense = queries if isinstance(queries, np.ndarray) else None
+    if dense is not None:
+        _check_workload(header, dense, checks)
     promised = header.get("guarantee_numbers", {}).get("neighbours", header["neighbours"])
     if header["neighbours"] not in RELATIONS or promised != header["neighbours"]:
         checks.state("neighbours", False, "are add-remove or replace, and those of the guarantee")
@@ -42,16 +48,37 @@ def check_strategy(
         _check_sentence(header, checks)
     several = header.get("participation") is not None
     if "strategy" in arrays and not several:
-        strategy = _dense(header, arrays, queries, checks)
+        strategy = _dense(header, arrays, dense, checks)
         if strategy is None:
             return "none"
         check_dense(strategy, checks)
         return str(strategy.arithmetic.NAME)
-    for name in ("lower", "upper", "guarantee_numbers", "error"):
+    if "participation" not in header:
+        arithmetic = _check_form(header, arrays, queries, checks)
+        if arithmetic is not None:
+            return arithmetic
+    for name in ("lower", "upper", "sensitivity", "guarantee_numbers", "error"):
         if name in header:
-            form = "several participations are" if several else "a strategy of this form is"
-            checks.unchecked(name, f"{form} not computed")
+            checks.unchecked(name, "a strategy of this form is not computed")
     return "none"
+
+
+def _check_form(
+    header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Any, checks: Checks
+) -> str | None:
+    """Checks of a strategy that is not written out; None for a form that has none."""
+    add_remove = header["neighbours"] == "add-remove"
+    if "poles" in arrays and add_remove:
+        check_stream(header, arrays, queries if isinstance(queries, np.ndarray) else None, checks)
+        return balls.NAME
+    if "residuals" in arrays and isinstance(queries, Tables):
+        check_marginals(header, arrays, queries, checks)
+        return balls.NAME
+    plain = "factor_0" in arrays and "weights" not in arrays
+    if plain and add_remove and isinstance(queries, list):
+        check_product(header, arrays, queries, checks)
+        return rounding.NAME
+    return None
 
 
 def check_digest(header: Mapping[str, Any], arrays: Mapping[str, Any], checks: Checks) -> None:

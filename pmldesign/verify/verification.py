@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pmldesign.errors import FileError, InvalidInputError, PmldesignError
-from pmldesign.verify.reading import read_archive
+from pmldesign.verify.reading import read_archive, read_object
 from pmldesign.verify.report import Checks, Verification
 
-FORMATS = (1, 2)
+STRATEGIES, OBJECTS = (1, 2), (1,)
+"""Formats of the files of each kind."""
 BITS = 192
 """Of ball arithmetic."""
 
@@ -18,8 +21,10 @@ def check_file(path: str | Path, queries: Any = None) -> Verification:
     """Check what a file claims.
 
     Args:
-        path: a strategy file (.npz).
-        queries: A, shape (m, n), which a strategy is for; None if nobody knows it.
+        path: a strategy file (.npz), the manifest of a release or the certificate of an envelope
+            (.json).
+        queries: A, shape (m, n), which a strategy is for, or its form (`check_strategy`); None if
+            nobody knows it.
 
     Raises:
         FileError: missing, unreadable, or of another kind.
@@ -33,19 +38,45 @@ def check_file(path: str | Path, queries: Any = None) -> Verification:
         raise InvalidInputError(
             "verification needs python-flint; install it with: pip install 'pmldesign[verify]'"
         ) from None
-    path, checks, arithmetic = Path(path), Checks(), "none"
-    header, arrays = read_archive(path)
-    if header.get("format") not in FORMATS:
-        raise FileError(
-            f"{path.name}: strategy format {header.get('format')!r:.40} is none of {FORMATS}; "
-            "verify it with the version of pmldesign that wrote it"
-        )
+    path, checks = Path(path), Checks()
+    if path.suffix.lower() == ".json":
+        kind, run = _of_object(path, read_object(path), checks)
+    else:
+        kind, (header, arrays) = "strategy", read_archive(path)
+        _require_format(path, header, STRATEGIES)
+        run = partial(check_strategy, header, arrays, queries, checks)
+    arithmetic = "none"
     with ctx.workprec(BITS):
         try:
-            arithmetic = check_strategy(header, arrays, queries, checks)
+            arithmetic = run()
         except (PmldesignError, MemoryError):
             raise
         except Exception as error:  # a claim may be anything
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
             checks.state("contents", False, f"cannot be computed with ({reason})")
-    return Verification(path.name, "strategy", arithmetic, tuple(checks.rows))
+    return Verification(path.name, kind, arithmetic, tuple(checks.rows))
+
+
+def _of_object(
+    path: Path, content: Mapping[str, Any], checks: Checks
+) -> tuple[str, Callable[[], str]]:
+    """The kind of a JSON file, and its checks."""
+    from pmldesign.verify.envelopes import check_envelope
+    from pmldesign.verify.manifests import check_manifest
+
+    _require_format(path, content, OBJECTS)
+    if "post_processing" in content and "dual" in content:
+        return "envelope", partial(check_envelope, content, checks)
+    if "lattice" in content:
+        return "manifest", partial(check_manifest, content, checks)
+    raise FileError(
+        f"{path.name} is neither the manifest of a release nor the certificate of an envelope"
+    )
+
+
+def _require_format(path: Path, content: Mapping[str, Any], formats: tuple[int, ...]) -> None:
+    if content.get("format") not in formats:
+        raise FileError(
+            f"{path.name}: format {content.get('format')!r:.40} is none of {formats}; verify it "
+            "with the version of pmldesign that wrote it"
+        )

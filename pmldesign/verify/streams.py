@@ -1,0 +1,150 @@
+r"""Strategies for running sums, from their weights and nodes by recurrences, in ball arithmetic.
+
+A_ts = q_t h_s prod_{s < i <= t} rate_i, N = A^-1 U^-1 A^-T (tridiagonal), and
+
+    R^T R = X = sum_k c_k (N + s_k^2 W)^-1,      r(x) = sum_k c_k/(x + s_k^2).
+
+The l2 sensitivity is max_i X_ii^(1/2). With 1/(x r(x)) = d + e_0/x + sum_j e_j/(x + z_j), -z_j the
+zeros of r, d = 1/sum c, e_0 = 1/r(0), e_j = 1/(z_j sum_k c_k/(s_k^2 - z_j)^2), query t has
+
+    variance_t = (d + e_0 u_t sum_s A_ts^2 w_s + sum_j e_j ((M + z_j)^-1)_tt)/u_t,
+    M = U^(-1/2) A^-T W^-1 A^-1 U^(-1/2) (tridiagonal).
+
+Diagonals of inverses of tridiagonal matrices come from elimination from both ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from pmldesign.verify import balls, rounding
+from pmldesign.verify.intervals import dual_norm, largest, power_norm, root, total
+from pmldesign.verify.report import Checks
+from pmldesign.verify.structured import Computed, check_computed
+
+MOST_STEPS = 2 * 10**6
+"""Steps times nodes: a microsecond each for about ten operations."""
+DENSE = 2048
+"""Steps of which the lower bound is computed, from the matrix itself."""
+HALVINGS = 200
+
+
+def check_stream(
+    header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Any, checks: Checks
+) -> None:
+    """All claims of a strategy for running sums, under add-remove neighbours."""
+    n, nodes = len(arrays["w"]), len(arrays["poles"])
+    if n * nodes > MOST_STEPS:
+        checks.unchecked("claims", f"{n} steps of {nodes} nodes take too long")
+        return
+    full = {
+        name: np.broadcast_to(arrays[name], n).tolist()
+        for name in ("u", "w", "query_weights", "step_weights")
+    }
+    u, w, q, h = ([arb(value) for value in values] for values in full.values())
+    rates = [arb(value) for value in np.broadcast_to(arrays["rates"], n - 1).tolist()]
+    squares = [arb(value) ** 2 for value in arrays["poles"].tolist()]
+    weights = [arb(value) for value in arrays["weights_of_poles"].tolist()]
+    if queries is not None and n <= DENSE:
+        same = _is_running_sum(queries, arrays, n)
+        checks.state("workload", same, "the running sums of the file")
+    columns = [arb(0)] * n
+    inner, beside = _columns_chain(u, q, h, rates)
+    for square, weight in zip(squares, weights, strict=True):
+        shifted = [a + square * b for a, b in zip(inner, w, strict=True)]
+        for i, value in enumerate(inverse_diagonal(shifted, beside)):
+            columns[i] += weight * value
+    variances = _variances((u, w, q, h, rates), squares, weights)
+    lower = None
+    if queries is not None and n <= DENSE and "dual_u" in arrays:
+        dual_u, dual_w = arrays["dual_u"], arrays["dual_w"]
+        room = balls if n <= 256 else rounding
+        if dual_u.shape == dual_w.shape == (n,):
+            scale = root(
+                dual_norm(dual_u.tolist(), float(header["p"])) * total(map(arb, dual_w.tolist()))
+            )
+            lower = room.nuclear_norm(queries, dual_u, dual_w) / scale
+    computed = Computed(
+        lambda p: power_norm(variances, p), n, {"l2": root(largest(columns))}, lower
+    )
+    check_computed(header, computed, checks)
+
+
+def inverse_diagonal(diagonal: Sequence[Any], beside: Sequence[Any]) -> list[Any]:
+    """The diagonal of the inverse of a symmetric tridiagonal matrix, by squares of its edges."""
+    count = len(diagonal)
+    down, up = [diagonal[0]] * count, [diagonal[-1]] * count
+    for i in range(1, count):
+        down[i] = diagonal[i] - beside[i - 1] / down[i - 1]
+        up[-1 - i] = diagonal[-1 - i] - beside[-i] / up[-i]
+    return [1 / (a + b - c) for a, b, c in zip(down, up, diagonal, strict=True)]
+
+
+def _columns_chain(u: Any, q: Any, h: Any, rates: Any) -> tuple[list[Any], list[Any]]:
+    """The diagonal of N, and the squares beside it."""
+    count = len(u)
+    inverse = [1 / (u[t] * q[t] ** 2) for t in range(count)]
+    diagonal, beside = [], []
+    for t in range(count):
+        value = inverse[t] + (rates[t - 1] ** 2 * inverse[t - 1] if t else 0)
+        diagonal.append(value / h[t] ** 2)
+        if t:
+            beside.append((rates[t - 1] * inverse[t - 1] / (h[t] * h[t - 1])) ** 2)
+    return diagonal, beside
+
+
+def _variances(sums: tuple[Any, ...], squares: Any, weights: Any) -> list[Any]:
+    """The variance of every query per unit of noise."""
+    u, w, q, h, rates = sums
+    count = len(u)
+    diagonal, beside = [], []
+    for t in range(count):
+        value = 1 / (w[t] * h[t] ** 2)
+        if t < count - 1:
+            value += rates[t] ** 2 / (w[t + 1] * h[t + 1] ** 2)
+            edge = rates[t] / (w[t + 1] * h[t + 1] ** 2 * q[t] * q[t + 1])
+            beside.append(edge**2 / (u[t] * u[t + 1]))
+        diagonal.append(value / (q[t] ** 2 * u[t]))
+    constant = 1 / total(weights)
+    origin = 1 / total(c / s for c, s in zip(weights, squares, strict=True))
+    result, running = [], arb(0)
+    for t in range(count):
+        running = (running * rates[t - 1] ** 2 if t else arb(0)) + h[t] ** 2 * w[t]
+        result.append(constant / u[t] + origin * q[t] ** 2 * running)
+    for zero, weight in _reciprocal(squares, weights):
+        values = inverse_diagonal([value + zero for value in diagonal], beside)
+        for t, value in enumerate(values):
+            result[t] += weight * value / u[t]
+    return result
+
+
+def _reciprocal(squares: Any, weights: Any) -> list[tuple[Any, Any]]:
+    """The z_j and e_j of 1/(x r(x)), to the precision of the balls."""
+    terms = sorted(zip(squares, weights, strict=True), key=lambda pair: float(pair[0]))
+    pairs = []
+    for (low, _), (high, _) in pairwise(terms):
+        for _ in range(HALVINGS):
+            middle = ((low + high) / 2).mid()
+            value = total(c / (s - middle) for s, c in terms)
+            low, high = (low, middle) if bool(value > 0) else (middle, high)
+        zero = ((low + high) / 2).mid()
+        slope = total(c / (s - zero) ** 2 for s, c in terms)
+        pairs.append((zero, 1 / (zero * slope)))
+    return pairs
+
+
+def _is_running_sum(queries: Any, arrays: Mapping[str, Any], n: int) -> bool:
+    """Whether A has the entries that the arrays say."""
+    rates = np.broadcast_to(arrays["rates"], n - 1)
+    q, h = (np.broadcast_to(arrays[name], n) for name in ("query_weights", "step_weights"))
+    row, same = np.zeros(n), queries.shape == (n, n)
+    for t in range(n if same else 0):
+        row = row * rates[t - 1] if t else row
+        row[t] = h[t]
+        same = same and np.allclose(queries[t], q[t] * row, rtol=1e-9, atol=1e-14)
+    return bool(same)

@@ -1,0 +1,108 @@
+"""Claims of strategies with structure, from what the structure tells about them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from flint import arb
+
+from pmldesign.verify.intervals import above, below
+from pmldesign.verify.losses import dp_loss
+from pmldesign.verify.moments import gaussian_error_of_spread
+from pmldesign.verify.report import Checks, as_number
+
+SLACK = 1e-9
+"""By how much a claim may exceed what is proved, relatively: products are not formed exactly."""
+WEAKER_LOSS = 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """What the arrays of a strategy give.
+
+    Attributes:
+        spread: p to (sum_i s_i^p)^(1/p), s_i^2 the variance of query i per unit of noise.
+        queries: their number.
+        sensitivities: "l1" and "l2", where they are known.
+        lower: lower bound on the norm; None where it is not computed.
+        rest: what L R - A adds to the upper bound.
+    """
+
+    spread: Callable[[float], Any]
+    queries: int
+    sensitivities: Mapping[str, Any] = field(default_factory=dict)
+    lower: Any = None
+    rest: Any = 0
+
+
+def check_computed(header: Mapping[str, Any], computed: Computed, checks: Checks) -> None:
+    """All claims of the header that can be compared."""
+    p, known = float(header["p"]), computed.sensitivities
+    if "upper" in header:
+        if "l2" in known:
+            value = computed.spread(p) * known["l2"] + computed.rest
+            checks.at_most("upper", header["upper"], above(value) * (1 - SLACK))
+        else:
+            checks.unchecked("upper", "the sensitivity is not computed", header["upper"])
+        if computed.lower is None:
+            checks.unchecked("lower", "dual weights of this form", header["lower"])
+        else:
+            checks.at_least("lower", header["lower"], below(computed.lower) * (1 + SLACK))
+    if "noise" not in header:
+        return
+    scale = as_number(header["scale"])
+    if scale is None or scale <= 0 or header["noise"] not in ("gaussian", "laplace"):
+        checks.state("noise", False, f"{header['noise']!r} of scale {header['scale']!r}")
+        return
+    _check_privacy(header, known, scale, checks)
+    _check_errors(header, computed, scale, checks)
+
+
+def _check_privacy(
+    header: Mapping[str, Any], known: Mapping[str, Any], scale: float, checks: Checks
+) -> None:
+    norm = "l1" if header["noise"] == "laplace" else "l2"
+    numbers = header["guarantee_numbers"]
+    loss = None
+    if norm in known:
+        if "sensitivity" in header:
+            checks.at_most("sensitivity", header["sensitivity"], above(known[norm]) * (1 - SLACK))
+        loss = dp_loss(numbers, header["noise"], known[norm] / arb(scale))
+    elif "sensitivity" in header:
+        checks.unchecked("sensitivity", "of a strategy of this form", header["sensitivity"])
+    if loss is None:
+        checks.unchecked("guarantee", "of this kind, for a strategy of this form")
+        return
+    value, target = above(loss[0]), loss[1]
+    checks.state("guarantee", value <= target * (1 + SLACK), "the loss at the scale", value)
+    if "achieved" in header:
+        checks.at_most(
+            "achieved", header["achieved"], value * (1 - 100 * SLACK), weaker=WEAKER_LOSS
+        )
+
+
+def _check_errors(
+    header: Mapping[str, Any], computed: Computed, scale: float, checks: Checks
+) -> None:
+    p = float(header["p"])
+    laplace = header["noise"] == "laplace"
+
+    factor = arb(2).sqrt() * scale if laplace else arb(scale)
+
+    def error(exponent: float) -> Any | None:
+        if laplace and exponent != 2 and not math.isinf(exponent):
+            return None
+        if laplace:
+            return factor * computed.spread(exponent)
+        return gaussian_error_of_spread(computed.spread(exponent), factor, exponent)
+
+    mean = factor * computed.spread(2) / arb(computed.queries).sqrt()
+    values = {"error": error(p), "rmse": mean, "max_std": error(math.inf)}
+    for name, value in values.items():
+        if name in header and value is None:
+            checks.unchecked(name, f"Laplace noise at p = {p:g}", header[name])
+        elif name in header:
+            checks.equal(name, header[name], below(value), above(value))

@@ -1,0 +1,83 @@
+"""`verify` on strategies that are not written out: honest ones hold, altered ones do not."""
+
+import json
+
+import numpy as np
+import pytest
+
+import pmldesign as pml
+from pmldesign.verify.digest import KEY, digest_of
+from pmldesign.verify.reading import read_archive
+
+CASES = {
+    "marginals": ("marginals:3,4,2,ways=2", {}),
+    "stream": ("prefix:24", {"buffers": 4}),
+    "discounted": ("decay:20,0.9", {"buffers": 4}),
+    "product": ("prefix:6*prefix:5", {}),
+}
+
+
+def rewrite(path, header, arrays):
+    header[KEY] = digest_of(header, arrays)
+    np.savez(path, header=np.array(json.dumps(header)), **arrays)
+
+
+@pytest.fixture(scope="module", params=CASES)
+def honest(request, tmp_path_factory):
+    path = tmp_path_factory.mktemp(request.param) / "strategy.npz"
+    name, options = CASES[request.param]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pmldesign.files.strategies.WRITTEN_ENTRIES", 100)
+        patch.setattr("pmldesign.strategies.kronecker.WRITTEN_CELLS", 10, raising=False)
+        best = pml.factorize(name, p=3, **options)
+        noisy = pml.mechanism(best, guarantee=pml.ApproxDP(1, 1e-6), noise="gaussian")
+        pml.write_strategy(path, best, mechanism=noisy)
+    return path, *read_archive(path), noisy
+
+
+@pytest.fixture(autouse=True)
+def small_products_by_factors(monkeypatch):
+    monkeypatch.setattr("pmldesign.files.verification.LARGEST", 600)
+
+
+def test_they_hold(honest):
+    path, _, arrays, noisy = honest
+    result = pml.verify_file(path)
+    assert "strategy" not in arrays
+    assert result.holds, result.failures
+    wanted = {"upper", "sensitivity", "guarantee", "achieved", "error", "rmse", "max_std"}
+    holding = {check.name for check in result.checks if check.verdict == "holds"}
+    assert wanted <= holding
+    assert not {check.name for check in result.unchecked} - {"lower"}
+    # the same numbers, from the whole matrix in NumPy
+    R, A = noisy.strategy.matrix, noisy.workload.to_dense()
+    roots = np.linalg.norm(A @ np.linalg.pinv(R), axis=1)
+    values = {check.name: check.computed for check in result.checks}
+    assert values["max_std"] == pytest.approx(noisy.scale * roots.max(), rel=1e-7)
+    assert values["sensitivity"] == pytest.approx(np.linalg.norm(R, axis=0).max(), rel=1e-7)
+
+
+def test_altered_numbers_and_arrays_are_found(honest):
+    path, header, arrays, _ = honest
+    other = path.with_name("altered.npz")
+    for name in ("upper", "lower", "scale", "error", "rmse", "max_std", "sensitivity", "achieved"):
+        rewrite(other, {**header, name: header[name] * 1.001}, arrays)
+        found = pml.verify_file(other)
+        assert not found.holds or name in {check.name for check in found.unchecked}
+    rng = np.random.default_rng(2)
+    for name, array in arrays.items():
+        if name.startswith("dual") or array.dtype.kind != "f":
+            continue
+        changed = array.copy()
+        changed.reshape(-1)[rng.integers(array.size)] *= 1.01
+        rewrite(other, dict(header), {**arrays, name: changed})
+        assert not pml.verify_file(other).holds, name
+
+
+def test_what_is_not_computed_is_said(tmp_path):
+    path = tmp_path / "replace.npz"
+    best = pml.factorize("marginals:3,4,ways=1", neighbours="replace")
+    pml.write_strategy(path, best)
+    result = pml.verify_file(path)
+    assert result.holds
+    assert [check.name for check in result.unchecked] == ["lower"]
