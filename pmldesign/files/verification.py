@@ -63,7 +63,7 @@ def _named_queries(path: str | Path) -> Workload | None:
 
 def _form(queries: Workload) -> Any:
     """A as a matrix, or what it is made of where that is larger."""
-    from pmldesign.verify.marginals import Tables
+    from pmldesign.verify.forms.marginals import Tables
 
     m, n = queries.shape
     if isinstance(queries, MarginalsWorkload):

@@ -16,8 +16,8 @@ from typing import Any
 
 from flint import arb
 
+from pmldesign.verify.arithmetic.intervals import above, below, largest, total
 from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
-from pmldesign.verify.intervals import above, below, largest, total
 from pmldesign.verify.report import Checks
 
 NAME = "ball arithmetic of 192 bits: bounds are theorems about the channel"

@@ -27,7 +27,7 @@ from flint import arb
 from scipy.optimize import minimize_scalar
 from scipy.special import log_ndtr
 
-from pmldesign.verify.intervals import largest, total
+from pmldesign.verify.arithmetic.intervals import largest, total
 
 
 def normal(x: Any) -> Any:

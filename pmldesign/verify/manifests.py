@@ -21,8 +21,8 @@ from typing import Any
 
 from flint import arb
 
+from pmldesign.verify.arithmetic.intervals import above
 from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
-from pmldesign.verify.intervals import above
 from pmldesign.verify.losses import dp_loss
 from pmldesign.verify.report import Checks
 

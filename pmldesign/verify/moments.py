@@ -21,7 +21,7 @@ from typing import Any
 
 from flint import arb, ctx
 
-from pmldesign.verify.intervals import power_norm, total
+from pmldesign.verify.arithmetic.intervals import power_norm, total
 
 APART = 40
 """Scales closer than 2^-APART are moved apart: the moment moves by less than the digits of a

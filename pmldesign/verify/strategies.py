@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from pmldesign.verify import balls, rounding
-from pmldesign.verify.dense import Dense, check_dense
+from pmldesign.verify.arithmetic import balls, rounding
 from pmldesign.verify.digest import KEY, digest_of
-from pmldesign.verify.marginals import Tables, check_marginals
-from pmldesign.verify.products import check_product
+from pmldesign.verify.forms.dense import Dense, check_dense
+from pmldesign.verify.forms.marginals import Tables, check_marginals
+from pmldesign.verify.forms.products import check_product
+from pmldesign.verify.forms.streams import check_stream
 from pmldesign.verify.report import Checks
-from pmldesign.verify.streams import check_stream
 
 RELATIONS = ("add-remove", "replace")
 COLUMNS = 64

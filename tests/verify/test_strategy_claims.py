@@ -13,7 +13,7 @@ import pmldesign as pml
 from pmldesign.cli import main
 from pmldesign.errors import FileError, VerificationError
 from pmldesign.privacy.analytic_gaussian import gaussian_delta
-from pmldesign.verify import balls, rounding
+from pmldesign.verify.arithmetic import balls, rounding
 from pmldesign.verify.digest import KEY, digest_of
 from pmldesign.verify.losses import gaussian_profile
 from pmldesign.verify.moments import laplace_moment

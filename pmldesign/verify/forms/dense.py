@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from pmldesign.verify import balls, rounding
-from pmldesign.verify.intervals import (
+from pmldesign.verify.arithmetic import balls, rounding
+from pmldesign.verify.arithmetic.intervals import (
     above,
     below,
     dual_norm,

@@ -9,7 +9,7 @@ from typing import Any
 
 from flint import arb
 
-from pmldesign.verify.intervals import above, below
+from pmldesign.verify.arithmetic.intervals import above, below
 from pmldesign.verify.losses import dp_loss
 from pmldesign.verify.moments import gaussian_error_of_spread
 from pmldesign.verify.report import Checks, as_number

@@ -20,9 +20,9 @@ from typing import Any
 
 from flint import arb
 
-from pmldesign.verify.intervals import largest, root, total
+from pmldesign.verify.arithmetic.intervals import largest, root, total
+from pmldesign.verify.forms.structured import Computed, check_computed
 from pmldesign.verify.report import Checks
-from pmldesign.verify.structured import Computed, check_computed
 
 MOST_PAIRS = 10**6
 """Of tables and residuals that are compared."""

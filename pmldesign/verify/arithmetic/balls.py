@@ -17,7 +17,7 @@ import numpy as np
 from flint import arb, arb_mat
 from numpy.typing import NDArray
 
-from pmldesign.verify.intervals import largest, total
+from pmldesign.verify.arithmetic.intervals import largest, total
 
 Array = NDArray[np.float64]
 

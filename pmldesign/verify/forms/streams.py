@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from pmldesign.verify import balls, rounding
-from pmldesign.verify.intervals import dual_norm, largest, power_norm, root, total
+from pmldesign.verify.arithmetic import balls, rounding
+from pmldesign.verify.arithmetic.intervals import dual_norm, largest, power_norm, root, total
+from pmldesign.verify.forms.structured import Computed, check_computed
 from pmldesign.verify.report import Checks
-from pmldesign.verify.structured import Computed, check_computed
 
 MOST_STEPS = 2 * 10**6
 """Steps times nodes: a microsecond each for about ten operations."""

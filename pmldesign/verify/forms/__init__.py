@@ -1,0 +1,1 @@
+"""The forms of a strategy in a file, each with its checks."""
