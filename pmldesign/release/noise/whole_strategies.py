@@ -44,7 +44,7 @@ from pmldesign.release.noise.rounding import (
     rounded_matrix,
     through_rows,
 )
-from pmldesign.release.noise.whole_structures import block_lattice, product_lattice
+from pmldesign.release.noise.whole_structures import block_lattice, product_lattice, tables_lattice
 from pmldesign.release.noise.whole_tables import residual_lattice, weighted_lattice
 from pmldesign.strategies import (
     BlockStrategy,
@@ -54,6 +54,7 @@ from pmldesign.strategies import (
     PublicTotal,
     PublicTotalStrategy,
     Strategy,
+    TablesStrategy,
     WeightedTablesStrategy,
 )
 from pmldesign.strategies.participation.strategy import participation_of
@@ -92,6 +93,8 @@ def on_lattice(strategy: Strategy, workload: Workload, bits: int) -> Lattice:
     structure = strategy.whole if isinstance(strategy, PublicTotal) else strategy
     if isinstance(structure, BlockStrategy) and strategy.cells > WRITTEN_CELLS:
         return block_lattice(strategy, structure, bits)
+    if isinstance(strategy, TablesStrategy) and strategy.cells > WRITTEN_CELLS:
+        return tables_lattice(strategy, bits)
     if isinstance(strategy, ProductStrategy):
         return _product(strategy, workload, bits)
     if isinstance(strategy, PublicTotalStrategy):

@@ -1,4 +1,4 @@
-r"""Products and blocks of which several parts are rounded, never written out.
+r"""Products, blocks and tables of which several parts are rounded, never written out.
 
 Every part, of entries up to 2^t, becomes whole numbers of EXTRA bits more than the lattice has. Of
 these S x is computed exactly, whatever its number of digits, and only then rounded to the lattice:
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -24,11 +25,12 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.release.noise.integers import Image, Integers, scaled, shifted, times
 from pmldesign.release.noise.lattice import Lattice
-from pmldesign.strategies import BlockStrategy, ProductStrategy, Strategy
+from pmldesign.release.noise.whole_tables import table_counts
+from pmldesign.strategies import BlockStrategy, ProductStrategy, Strategy, TablesStrategy
 from pmldesign_solvers.operators import kronecker as mode_products
 from pmldesign_solvers.operators.operator import Array
 
-EXTRA, SLACK, MOST_PARTS = 8, 2.0, 64
+EXTRA, SLACK, MOST_PARTS, MOST_BITS = 8, 2.0, 64, 62
 
 
 def product_lattice(strategy: ProductStrategy, bits: int) -> Lattice:
@@ -71,6 +73,38 @@ def block_lattice(strategy: Strategy, blocks: BlockStrategy, bits: int) -> Latti
     return _rounded(strategy, exact, [*tops, top], bits)
 
 
+def tables_lattice(strategy: TablesStrategy, bits: int) -> Lattice:
+    """F of coordinates of tables, mixed in each sector.
+
+    An entry is a sum of products, one for each row of the sector's E, which take more bits.
+    """
+    rows, mixings = strategy.parts()
+    tops = {i: _top(matrix) for i, matrix in rows.items()}
+    sets = strategy.measured_sets
+    mixed = max(map(_top, mixings))
+    largest = mixed + max(sum(max(tops[i], 0) for i in subset) for subset in sets)
+    top = math.frexp(strategy.sensitivity_under(Neighbours.REPLACE, "l2"))[1]
+    terms = max(map(len, mixings)) * (1 + max(map(len, sets)))
+    more = max(largest - top, 0) + terms.bit_length() + 2
+    bits = min(bits, MOST_BITS - more)
+    own = bits + more
+    turns = {i: partial(times, _whole(matrix, own, tops[i])) for i, matrix in rows.items()}
+    mixers = [partial(times, _whole(matrix, own, mixed)) for matrix in mixings]
+    exponents = {subset: sum(own - tops[i] for i in subset) for subset in sets}
+    most = max(exponents.values())
+    scales = {subset: 1 << most - exponent for subset, exponent in exponents.items()}
+
+    def of_tables(tables: Sequence[Integers]) -> Integers:
+        whole = [table.astype(object) for table in tables]
+        image = strategy.through(whole, turns, scales, mixers)
+        return shifted(image, most + own - mixed + top - bits)
+
+    lattice = _of_unit(
+        strategy, lambda x: of_tables(table_counts(strategy.sizes, sets, x)), top - bits
+    )
+    return replace(lattice, sizes=strategy.sizes, subsets=sets, of_tables=of_tables)
+
+
 def _rounded(strategy: Strategy, exact: Image, tops: Sequence[int], bits: int) -> Lattice:
     """The lattice of unit 2^(sum of tops - bits) for S of parts with entries up to 2^tops."""
     if len(tops) > MOST_PARTS:
@@ -78,16 +112,17 @@ def _rounded(strategy: Strategy, exact: Image, tops: Sequence[int], bits: int) -
             f"strategy {strategy.name!r} has more than {MOST_PARTS} factors; leave attributes out"
         )
     shift = len(tops) * (bits + EXTRA) - bits
-    unit, rows = math.ldexp(1.0, sum(tops) - bits), strategy.shape[0]
+    return _of_unit(strategy, lambda x: shifted(exact(x), shift), sum(tops) - bits)
+
+
+def _of_unit(strategy: Strategy, image: Image, exponent: int) -> Lattice:
+    """The lattice of unit 2^exponent."""
+    unit, rows = math.ldexp(1.0, exponent), strategy.shape[0]
     sizes: dict[Norm, float] = {"l1": rows, "l2": math.sqrt(rows)}
     ratios = [
         SLACK * unit * size / strategy.sensitivity_under(Neighbours.REPLACE, norm)
         for norm, size in sizes.items()
     ]
-
-    def image(x: Integers) -> Integers:
-        return shifted(exact(x), shift)
-
     return Lattice(
         strategy,
         strategy,
@@ -101,7 +136,7 @@ def _rounded(strategy: Strategy, exact: Image, tops: Sequence[int], bits: int) -
 
 def _top(matrix: Array) -> int:
     """The least t with all entries below 2^t."""
-    return math.frexp(float(np.abs(matrix).max()))[1]
+    return math.frexp(float(np.abs(matrix).max(initial=0.0)))[1]
 
 
 def _whole(matrix: Array, bits: int, top: int) -> Integers:

@@ -32,12 +32,27 @@ class Coordinates:
     def __init__(self, sizes: Sequence[int], ordered: Mapping[int, Measured]) -> None:
         self._sizes, self._ordered = sizes, ordered
 
-    def of_table(self, subset: Attributes, table: Array) -> Array:
-        """The coordinates of a set, one axis for each attribute and one of columns."""
-        maps = [self._forward(i) for i in subset]
+    def of_table(
+        self,
+        subset: Attributes,
+        table: Array,
+        turns: Mapping[int, mode_products.Map] | None = None,
+    ) -> Array:
+        """The coordinates of a set, one axis for each attribute and one of columns.
+
+        Args:
+            subset: T.
+            table: by T.
+            turns: what takes the place of Y_i; None for itself.
+        """
+        maps = [self._forward(i) if turns is None else turns[i] for i in subset]
         sizes = [self._sizes[i] for i in subset]
         flat = mode_products.apply(maps, sizes, table.reshape(math.prod(sizes), -1))
         return flat.reshape([size - 1 for size in sizes] + [-1])
+
+    def rows(self, attribute: int) -> Array:
+        """Y_i, shape (n_i - 1, n_i)."""
+        return np.asarray(self._forward(attribute)(np.eye(self._sizes[attribute])))
 
     def table(self, subset: Attributes, parts: Mapping[Attributes, Array], columns: int) -> Array:
         """The table by a set from the coordinates of its subsets; missing ones count as 0."""

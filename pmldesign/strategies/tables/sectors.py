@@ -7,7 +7,7 @@ coordinates of those in Sp and all of those in Q. With E = C C^T it measures C^T
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from pmldesign_solvers.tables.sectors import Attributes, Sector
 
 Parts = Mapping[Attributes, Array]
 """The coordinates of each set, one axis for each attribute and one of columns."""
+Mixer = Callable[[Array], Array]
+"""C^T times rows."""
 
 
 def attributes_of(sector: Sector, members: Attributes) -> Attributes:
@@ -41,9 +43,18 @@ class SectorMap:
         self._counts = [len(one.matrix) * self._copies(one) for one in sectors]
         self.rows = sum(self._counts)
 
-    def measure(self, parts: Parts) -> Array:
-        """All measurements, shape (r, c), of the coordinates of `sets`."""
-        measured = [measure_sector(one, self._features, parts) for one in self._sectors]
+    def measure(self, parts: Parts, mixers: Sequence[Mixer] | None = None) -> Array:
+        """All measurements, shape (r, c), of the coordinates of `sets`.
+
+        Args:
+            parts: these coordinates.
+            mixers: what takes the place of C^T of each sector; None for itself.
+        """
+        maps = [mixing(one).__matmul__ for one in self._sectors] if mixers is None else mixers
+        measured = [
+            measure_sector(one, self._features, parts, mixer)
+            for one, mixer in zip(self._sectors, maps, strict=True)
+        ]
         return np.concatenate([rows.reshape(-1, rows.shape[-1]) for rows in measured])
 
     def estimate(self, measurements: Array) -> dict[Attributes, Array]:
@@ -61,13 +72,21 @@ class SectorMap:
         return plain * left
 
 
-def measure_sector(sector: Sector, features: Mapping[int, int], parts: Parts) -> Array:
+def mixing(sector: Sector) -> Array:
+    """C^T of E = C C^T."""
+    return np.asarray(np.linalg.cholesky(sector.matrix).T)
+
+
+def measure_sector(
+    sector: Sector, features: Mapping[int, int], parts: Parts, mixer: Mixer
+) -> Array:
     """C^T times its coordinates, shape (rows of E, rest, columns)."""
     rows = []
     for members in sector.sets:
         view, size = _view(sector, features, parts, members)
         rows.append(view.reshape(size, -1, view.shape[-1]))
-    return np.tensordot(np.linalg.cholesky(sector.matrix).T, np.concatenate(rows), 1)
+    stacked = np.concatenate(rows)
+    return mixer(stacked.reshape(len(stacked), -1)).reshape(stacked.shape)
 
 
 def estimate_sector(

@@ -43,7 +43,7 @@ from pmldesign.strategies.tables.lengths import (
     unit_sectors,
 )
 from pmldesign.strategies.tables.queries import QueryNumbers, as_tables_over
-from pmldesign.strategies.tables.sectors import SectorMap
+from pmldesign.strategies.tables.sectors import SectorMap, mixing
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.public_total import CentredWorkload
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
@@ -168,6 +168,37 @@ class TablesStrategy(Strategy):
         measured = self._measure(counts.split(counts.matvec(x)), np.atleast_1d(total))
         return measured.reshape(-1, *x.shape[1:])
 
+    @property
+    def measured_sets(self) -> tuple[tuple[int, ...], ...]:
+        """The sets of attributes of the tables that are measured."""
+        return tuple(self._sets)
+
+    def parts(self) -> tuple[dict[int, Array], list[Array]]:
+        """Y_i of the attributes that are measured, and C^T of the sectors."""
+        used = sorted(set().union(*self._sets))
+        return {i: self._coordinates.rows(i) for i in used}, [mixing(one) for one in self.sectors]
+
+    def through(
+        self,
+        tables: Sequence[Array],
+        turns: Mapping[int, mode_products.Map],
+        scales: Mapping[tuple[int, ...], int],
+        mixers: Sequence[mode_products.Map],
+    ) -> Array:
+        """What other maps make of the measured tables, in whole numbers of any size.
+
+        Args:
+            tables: of `measured_sets`, in this order.
+            turns: in the place of Y_i.
+            scales: what the coordinates of a set are multiplied by.
+            mixers: in the place of C^T.
+        """
+        found = {
+            subset: self._coordinates.of_table(subset, table, turns).astype(object) * scales[subset]
+            for subset, table in zip(self._sets, tables, strict=True)
+        }
+        return self._measured.measure(found, mixers).ravel()
+
     def measure_records(self, records: ArrayLike) -> Array:
         """R x, shape (r,), for the histogram x of records, which is never formed.
 
@@ -180,6 +211,20 @@ class TablesStrategy(Strategy):
         check_entries(f"strategy {self.name!r}", (self.shape[0], 1))
         counts = MarginalsWorkload(self.sizes, self._sets).tables(records)
         return self._measure(counts, np.array([float(len(np.asarray(records)))])).ravel()
+
+    def estimate(self, measurements: Array) -> Array:
+        """A histogram with the coordinates that were measured, shape (n,) or (n, c).
+
+        Up to WRITTEN_CELLS cells, and for several measurements at once, it is the one of least
+        norm, R^+ y.
+        """
+        if self.cells <= WRITTEN_CELLS or measurements.ndim > 1:
+            return super().estimate(measurements)
+        check_entries(f"the histogram of strategy {self.name!r}", (self.cells, 1))
+        require_measurements(self.name, self.shape[0], measurements)
+        parts = self._measured.estimate(measurements)
+        every = tuple(range(len(self.sizes)))
+        return self._coordinates.table(every, parts, 1).ravel()
 
     def answer(self, workload: Workload, measurements: Array) -> Array:
         """L y = A R^+ y, shape (m,), for measurements y of shape (r,).
