@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PEERS ?= .venv-peers
 
-.PHONY: demo test lint types unit fuzz robust benchmark benchmark-peers benchmark-own clean
+.PHONY: demo test lint types unit docs fuzz robust benchmark benchmark-peers benchmark-own clean
 
 demo: $(VENV)/demo.stamp ## install, then design a strategy for a census table
 	$(BIN)/pmldesign optimize census-p12 --epsilon 1 --delta 1e-6
@@ -20,6 +20,10 @@ types: $(VENV)/test.stamp
 unit: export OPENBLAS_NUM_THREADS = 1
 unit: $(VENV)/test.stamp
 	$(BIN)/pytest -n 2 --dist loadfile # two processes, each file in one
+
+docs: export OPENBLAS_NUM_THREADS = 1
+docs: $(VENV)/docs.stamp ## the site, in build/docs; a warning is an error
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 
 fuzz: export OPENBLAS_NUM_THREADS = 1
 fuzz: $(VENV)/test.stamp ## 5000 odd command lines and damaged files; FUZZ="--seed 7 --cases 200"
@@ -50,6 +54,11 @@ $(VENV)/demo.stamp: pyproject.toml
 $(VENV)/test.stamp: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --editable ".[plot,test]"
+	touch $@
+
+$(VENV)/docs.stamp: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --editable ".[docs]"
 	touch $@
 
 $(PEERS)/peers.stamp: pyproject.toml benchmarks/requirements.txt

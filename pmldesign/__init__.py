@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from pmldesign.files import write_workload as write_workload
     from pmldesign.mechanisms import Mechanism as Mechanism
     from pmldesign.mechanisms import mechanism as mechanism
+    from pmldesign.plots.objects import plot as plot
     from pmldesign.privacy.alpha.sample import sampled_alpha as sampled_alpha
     from pmldesign.privacy.calibration import Calibration as Calibration
     from pmldesign.privacy.guarantees import PML as PML
@@ -140,6 +141,7 @@ _HOMES = {
     ),
     "pmldesign.mechanisms": "Mechanism mechanism",
     "pmldesign.privacy.alpha.sample": "sampled_alpha",
+    "pmldesign.plots.objects": "plot",
     "pmldesign.privacy.calibration": "Calibration",
     "pmldesign.privacy.guarantees": (
         "PML ApproxDP ApproxPML EnvelopePML GaussianDP Guarantee PureDP RenyiDP ZCDP"

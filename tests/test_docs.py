@@ -74,3 +74,12 @@ def test_every_public_name_is_in_the_manual():
     assert not set(pml.__all__) - written
     missing = {name for name in re.findall(r"\bpml\.(\w+)", page) if not hasattr(pml, name)}
     assert not missing
+
+
+def test_every_page_is_in_the_site_and_every_public_name_in_the_reference():
+    index = (ROOT / "docs" / "index.md").read_text().splitlines()
+    pages = {page.stem for page in PAGES if page.parent.name == "docs"} - {"index"}
+    assert pages == pages & set(index)
+    reference = (ROOT / "docs" / "reference.md").read_text()
+    named = set(re.findall(r":: pmldesign\.(\w+)", reference))
+    assert named == set(pml.__all__) - {"__version__", "BASELINES"}

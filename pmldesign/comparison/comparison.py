@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import Any
 
 from pmldesign.arguments import exponent
@@ -26,7 +27,7 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy, as_strategy
 from pmldesign.strategies.participation.schema import participation_refusal
 from pmldesign.workloads import Workload, as_workload
-from pmldesign.workloads.display import html_table
+from pmldesign.workloads.display import html_table, latex_text
 
 __all__ = [
     "DESIGN",
@@ -66,6 +67,39 @@ class Comparison:
         """A dictionary for every row, all columns: what a data frame is made of."""
         return [row.to_record() for row in self.rows]
 
+    def to_frame(self) -> Any:
+        """A data frame of all columns: of pandas if it is installed, else of polars.
+
+        Raises:
+            InvalidInputError: neither is installed.
+        """
+        if find_spec("pandas") is not None:
+            import pandas
+
+            return pandas.DataFrame(self.to_records())
+        if find_spec("polars") is not None:
+            import polars
+
+            return polars.DataFrame(self.to_records(), infer_schema_length=None)
+        raise InvalidInputError(
+            "a data frame needs pandas or polars; install one, or take to_records()"
+        )
+
+    def to_latex(self) -> str:
+        """The rows as a LaTeX table (booktabs)."""
+        header, rows = self._table()
+        lines = [" & ".join(map(latex_text, cells)) + r" \\" for cells in (header, *rows)]
+        lines[1:1] = [r"\midrule"]
+        columns = "l" + "r" * (len(header) - 1)
+        start = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
+        return "\n".join([*start, *lines, r"\bottomrule", r"\end{tabular}", ""])
+
+    def plot(self) -> Any:
+        """The errors as a matplotlib figure (the plot extra), as `pmldesign.plot` draws them."""
+        import pmldesign
+
+        return pmldesign.plot(self)
+
     def __repr__(self) -> str:
         best = min(self.rows, key=lambda row: row.error)
         promise = "no guarantee" if self.guarantee is None else repr(self.guarantee)
@@ -75,6 +109,11 @@ class Comparison:
         )
 
     def _repr_html_(self) -> str:
+        header, rows = self._table()
+        return html_table(f"Comparison on {self.workload.name}", rows, header)
+
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        """Header and rows, as text."""
         rows = [
             [row.strategy, f"{row.p:g}", row.noise]
             + [f"{value:.6g}" for value in (row.scale, row.error, row.rmse, row.max_std)]
@@ -82,7 +121,7 @@ class Comparison:
             for row in self.rows
         ]
         header = ["strategy", "p", "noise", "scale", "error", "rmse", "max std", "ratio"]
-        return html_table(f"Comparison on {self.workload.name}", rows, header)
+        return header, rows
 
 
 @takes_options

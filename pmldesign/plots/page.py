@@ -156,12 +156,17 @@ def _cell(value: Cell) -> str:
 
 def _svg(picture: Picture, prefix: str) -> str:
     """The picture as an element: names of its own, no header, nothing from elsewhere."""
-    buffer = io.StringIO()
-    with one_look():
-        picture.figure.savefig(buffer, format="svg", metadata={"Date": None})
-    text = buffer.getvalue()
-    text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
+    text = svg_text(picture.figure)
     text = re.sub(r'\bid="', f'id="{prefix}', text)
     text = re.sub(r'(href="|url\()#', rf"\1#{prefix}", text)
     label = f'<svg role="img" aria-label="{escape(picture.caption)}"'
     return text.replace("<svg", label, 1).strip()
+
+
+def svg_text(figure: Figure) -> str:
+    """The picture as an <svg> element."""
+    buffer = io.StringIO()
+    with one_look():
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
+    return re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)

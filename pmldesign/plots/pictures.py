@@ -121,7 +121,7 @@ def comparisons_figure(comparisons: Sequence[Comparison]) -> Figure:
         for axes in figure.axes:
             for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
                 labelled.setdefault(label, handle)
-        figure.legend(labelled.values(), labelled.keys(), loc="outside right upper")
+        figure.legend(labelled.values(), labelled.keys(), loc="outside right center")
     figure.suptitle(guarantee_text(points, varying), fontsize="medium")
     return figure
 

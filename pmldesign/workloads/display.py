@@ -34,3 +34,10 @@ def html_table(title: str, rows: Sequence[Sequence[str]], header: Sequence[str] 
     lines += ["".join(f"<td>{escape(text)}</td>" for text in row) for row in rows]
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     return f"<table><caption>{escape(title)}</caption>{body}</table>"
+
+
+def latex_text(text: str) -> str:
+    """The text with what LaTeX has a use for written so that it is shown."""
+    signs = {"\\": r"\textbackslash{}", "^": r"\^{}", "~": r"\~{}"}
+    signs |= {sign: "\\" + sign for sign in "&%$#_{}"}
+    return "".join(signs.get(sign, sign) for sign in text)
