@@ -34,6 +34,7 @@ from pmldesign.strategies.participation.strategy import participation_of, with_p
 from pmldesign.workloads import Workload, as_workload
 from pmldesign.workloads.display import Displayed, Facts
 from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign.workloads.running import AllRangesWorkload
 from pmldesign_solvers.operators.operator import Array
 
 if TYPE_CHECKING:
@@ -130,7 +131,9 @@ class Mechanism(Displayed):
     def _display(self) -> tuple[str, Facts]:
         noise = f"{self.noise.value.capitalize()} noise of scale {at_least(self.scale)}"
         title = f"Mechanism for {self.workload.name!r}: {noise} on {self.strategy.name!r}"
-        facts = [("rmse", f"{self.rmse:.6g}"), ("max std", f"{self.max_std:.6g}")]
+        facts = [("rmse", f"{self.rmse:.6g}")]
+        if self.known_max_std is not None:
+            facts.append(("max std", f"{self.known_max_std:.6g}"))
         with contextlib.suppress(InvalidInputError):  # Laplace noise on a large workload
             facts.insert(0, (f"err_{shortest(self.p)}", f"{self.error():.6g}"))
         promise = "no guarantee" if self.guarantee is None else repr(self.guarantee)
@@ -167,6 +170,13 @@ class Mechanism(Displayed):
     def max_std(self) -> float:
         """Largest standard deviation of a query."""
         return self.error(math.inf)
+
+    @property
+    def known_max_std(self) -> float | None:
+        """`max_std`; None for all ranges of so many cells that no array has a number for each."""
+        if isinstance(self.workload, AllRangesWorkload):
+            return None
+        return self.max_std
 
     def stream(self, *, noise: GridNoise | None = None) -> Stream:
         """The mechanism on line: a step for each cell, with its noisy running sum.

@@ -138,8 +138,13 @@ def _as_json(noisy: Mechanism, guarantee: Guarantee, name: str, p: float) -> dic
         "p": p,
         "error": noisy.error(p),
         "rmse": noisy.rmse,
-        "max_std": noisy.max_std,
+        "max_std": noisy.known_max_std,
     } | ({} if schema is None else {"participation": str(schema)})
+
+
+def _largest(noisy: Mechanism) -> str:
+    """The largest standard deviation, where it is known."""
+    return "-" if noisy.known_max_std is None else number(noisy.known_max_std)
 
 
 def _print(noisy: Mechanism, guarantee: Guarantee, name: str, p: float) -> None:
@@ -176,7 +181,7 @@ def _print(noisy: Mechanism, guarantee: Guarantee, name: str, p: float) -> None:
         (
             "error",
             f"err_{shortest(p)} {number(noisy.error(p))}, rmse {number(noisy.rmse)}, "
-            f"max std {number(noisy.max_std)} on {noisy.workload.name}",
+            f"max std {_largest(noisy)} on {noisy.workload.name}",
         )
     )
     facts(lines)

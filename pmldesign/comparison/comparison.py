@@ -116,7 +116,8 @@ class Comparison:
         """Header and rows, as text."""
         rows = [
             [row.strategy, f"{row.p:g}", row.noise]
-            + [f"{value:.6g}" for value in (row.scale, row.error, row.rmse, row.max_std)]
+            + [f"{value:.6g}" for value in (row.scale, row.error, row.rmse)]
+            + ["-" if row.max_std is None else f"{row.max_std:.6g}"]
             + [f"{row.ratio:.4f}"]
             for row in self.rows
         ]

@@ -38,7 +38,7 @@ class Row:
         scale: of the noise on every measurement.
         error: exact l_p^p error, (E norm(M(x) - A x)_p^p)^(1/p); at p = inf `max_std`.
         rmse: root mean squared error of a query.
-        max_std: largest standard deviation of a query.
+        max_std: largest standard deviation of a query; None where they are too many.
         ratio: error over the smallest error of its group: the same workload, p and guarantee.
         workload: its name.
         guarantee: what the scale was calibrated to; None for a scale equal to the sensitivity.
@@ -58,7 +58,7 @@ class Row:
     scale: float
     error: float
     rmse: float
-    max_std: float
+    max_std: float | None
     ratio: float
     workload: str
     guarantee: Guarantee | None
@@ -147,7 +147,7 @@ def as_row(name: str, p: float, mechanism: Mechanism) -> Row:
         scale=mechanism.scale,
         error=mechanism.error(p),
         rmse=mechanism.rmse,
-        max_std=mechanism.max_std,
+        max_std=mechanism.known_max_std,
         ratio=1.0,
         workload=mechanism.workload.name,
         guarantee=None if mechanism.calibration is None else mechanism.calibration.guarantee,

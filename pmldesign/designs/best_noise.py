@@ -33,6 +33,7 @@ from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import StreamStrategy
+from pmldesign.strategies.all_ranges import AllRangesStrategy
 from pmldesign.strategies.participation.strategy import participation_of
 from pmldesign.workloads import as_workload
 from pmldesign.workloads.base import WRITTEN_CELLS
@@ -203,8 +204,9 @@ def improve(
     workload, p = factorization.workload, factorization.p
     kinds = admissible(guarantee, noise)
     repeated = participation_of(factorization.strategy) is not None
-    long = isinstance(factorization.strategy, StreamStrategy) and workload.shape[1] > WRITTEN_CELLS
-    if Noise.GAUSSIAN in kinds and (long or repeated or options.buffers is not None):
+    if Noise.GAUSSIAN in kinds and (
+        _is_long(factorization) or repeated or options.buffers is not None
+    ):
         kinds = (Noise.GAUSSIAN,)  # a search would take matrices, and hours
     interrupted = factorization.status is Status.INTERRUPTED
     polished = searched = None
@@ -259,3 +261,9 @@ def improve(
     designs = Optimized(factorization, polished, searched, guarantee, ())
     others = (design.mechanism for design in designs.designs if isinstance(design, SearchedDesign))
     return replace(designs, mechanisms=(first, *others))
+
+
+def _is_long(factorization: Design) -> bool:
+    """Whether it is of a form beyond matrices."""
+    streams = isinstance(factorization.strategy, StreamStrategy | AllRangesStrategy)
+    return streams and factorization.workload.shape[1] > WRITTEN_CELLS

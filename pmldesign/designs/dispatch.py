@@ -12,6 +12,7 @@ tables, union of products   as one matrix up to DENSE_CELLS cells, or if its que
                             meet, where each attribute has one kind of queries beside totals
                             through its coordinates, over domains of any size (`tables`);
                             or a strategy in a product basis
+all ranges, p = 2           beyond 5792 cells in O(n K), without arrays of queries
 running sums, add-remove    beyond STREAM_CELLS steps in O(n K), as a stream with K buffers
 several participations      as fixed epochs, or the best of several forms (`participation`)
 anything else, and          as one matrix
@@ -33,7 +34,12 @@ from pmldesign.designs.one_matrix import solve_matrix
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.participation.course import solve_participation
 from pmldesign.designs.results import Design
-from pmldesign.designs.structured import solve_marginals, solve_stream, solve_union
+from pmldesign.designs.structured import (
+    solve_all_ranges,
+    solve_marginals,
+    solve_stream,
+    solve_union,
+)
 from pmldesign.designs.tables import question
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
@@ -46,7 +52,7 @@ from pmldesign.workloads import (
     Workload,
 )
 from pmldesign.workloads.base import MAX_ENTRIES
-from pmldesign.workloads.running import stream_problem
+from pmldesign.workloads.running import AllRangesWorkload, stream_problem
 from pmldesign_solvers.certificate import product_pairs
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.norm.solution import Status
@@ -124,6 +130,9 @@ def dense(workload: Workload, kind: Kind = "cells") -> bool:
 
 def _solve_product(workload: KroneckerWorkload, p: float, options: DesignOptions) -> Design:
     factors = workload.factors
+    for factor in factors:
+        if isinstance(factor, AllRangesWorkload):
+            raise factor.refusal()
     # (1 + gap/k)^k <= 1 + 1.8 gap for gap <= 1: leave room for the product of the factors' gaps
     share = replace(options, rel_gap=math.log1p(options.rel_gap) / len(factors))
     solved: dict[Workload, Design] = {}
@@ -232,6 +241,12 @@ def _product(values: Sequence[float], *, towards: float) -> float:
 
 
 ROUTES = (
+    Route(
+        "all ranges",
+        lambda workload, _: isinstance(workload, AllRangesWorkload),
+        solve_all_ranges,
+        buffers=True,
+    ),
     Route("semidefinite program", lambda _, options: options.method != "scaling", solve_matrix),
     Route(
         "marginals", lambda workload, _: isinstance(workload, MarginalsWorkload), solve_marginals

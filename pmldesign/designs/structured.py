@@ -7,6 +7,7 @@ from pmldesign.designs.one_matrix import as_design, as_invalid_input
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import Design
 from pmldesign.designs.tables import question, solve_tables
+from pmldesign.errors import InvalidInputError
 from pmldesign.strategies import (
     BlockStrategy,
     MarginalsStrategy,
@@ -14,10 +15,12 @@ from pmldesign.strategies import (
     Strategy,
     StreamStrategy,
 )
+from pmldesign.strategies.all_ranges import AllRangesStrategy
 from pmldesign.workloads import MarginalsWorkload, TablesWorkload, UnionWorkload, Workload
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
-from pmldesign.workloads.running import stream_problem
+from pmldesign.workloads.running import MOST_ARRAYS, AllRangesWorkload, stream_problem
 from pmldesign.workloads.union import by_attribute, products_over
+from pmldesign_solvers.streams.chain import AllRanges
 from pmldesign_solvers.unions import solve as unions
 from pmldesign_solvers.unions.block_design import BlockDesign
 from pmldesign_solvers.unions.product_basis import ProductDesign
@@ -74,6 +77,25 @@ def solve_stream(workload: Workload, p: float, options: DesignOptions) -> Design
     assert sums is not None
     solution = solve(sums, p, buffers=options.buffers, options=options.stopping)
     strategy = StreamStrategy("design", sums, solution.u, solution.w, solution.nodes)
+    return as_design(workload, p, options, strategy.normalised(), solution)
+
+
+def solve_all_ranges(workload: AllRangesWorkload, p: float, options: DesignOptions) -> Design:
+    """For all intervals of more cells than there are arrays for.
+
+    Raises:
+        InvalidInputError: p above 2, replace neighbours, or another method.
+    """
+    from pmldesign_solvers.streams.solve import solve
+
+    if p > 2 or options.replace or options.method != "scaling":
+        raise InvalidInputError(
+            f"{workload.name!r} is designed at p = 2, for add-remove neighbours and by method"
+            f" 'scaling' alone; up to all-range:{MOST_ARRAYS} everything is"
+        )
+    ranges = AllRanges(workload.cells)
+    solution = solve(ranges, p, buffers=options.buffers, options=options.stopping)
+    strategy = AllRangesStrategy("design", solution.w, solution.nodes)
     return as_design(workload, p, options, strategy.normalised(), solution)
 
 

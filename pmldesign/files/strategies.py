@@ -27,6 +27,7 @@ what it is made of instead, and so is every strategy of tables or of residuals o
                 ones; whatever its size
     epochs      for people who take part in fixed epochs: as stream, with `epochs` (k and b) and
                 `epoch_weights`, one matrix for each class of steps, in place of `u` and `w`
+    all ranges  as stream, without `u` and the running sums
     rows        `diagonal` and `rows`: R = [diag(diagonal); rows]
     marginals   `sizes`, `residuals` (one row for each set of attributes, -1 where it has fewer
                 members than the largest) and `precisions`
@@ -55,7 +56,14 @@ from pmldesign.files.arrays import Archive, whole_numbers
 from pmldesign.files.atomic import PathName, atomic_write, check_writable
 from pmldesign.files.fingerprints import fingerprint_or_none
 from pmldesign.files.messages import file_name, reason
-from pmldesign.files.streams import epoch_arrays, read_epochs, read_stream, stream_arrays
+from pmldesign.files.streams import (
+    all_ranges_arrays,
+    epoch_arrays,
+    read_all_ranges,
+    read_epochs,
+    read_stream,
+    stream_arrays,
+)
 from pmldesign.files.tables_strategies import tables_arrays, tables_strategy
 from pmldesign.files.workloads import opened, read_workload
 from pmldesign.mechanisms import Mechanism, answered_workload
@@ -71,6 +79,7 @@ from pmldesign.strategies import (
     TablesStrategy,
     WeightedTablesStrategy,
 )
+from pmldesign.strategies.all_ranges import AllRangesStrategy
 from pmldesign.strategies.participation.epochs import EpochStrategy
 from pmldesign.strategies.participation.schema import as_participation
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
@@ -161,7 +170,7 @@ def _noise_claims(mechanism: Mechanism, p: float) -> dict[str, Any]:
         "achieved": calibration.achieved,
     }
     with contextlib.suppress(InvalidInputError):  # Laplace noise on a large workload
-        claims |= {"rmse": mechanism.rmse, "max_std": mechanism.max_std}
+        claims |= {"rmse": mechanism.rmse, "max_std": mechanism.known_max_std}
         claims["error"] = mechanism.error(p)
     return claims
 
@@ -208,6 +217,8 @@ def _header(path: PathName) -> dict[str, Any]:
 def _arrays(design: Design | SearchedDesign | Mechanism, workload: Workload) -> dict[str, Any]:
     """R and L, or what R is made of."""
     strategy = with_participation(design.strategy, None)
+    if isinstance(strategy, AllRangesStrategy):
+        return all_ranges_arrays(strategy)
     if isinstance(strategy, EpochStrategy):
         return epoch_arrays(strategy)
     if isinstance(strategy, MarginalsStrategy):
@@ -274,6 +285,8 @@ def _strategy(name: str, arrays: Archive) -> Strategy | None:
         return strategy
     if "epochs" in arrays:
         return read_epochs(name, arrays)
+    if "poles" in arrays and "u" not in arrays:
+        return read_all_ranges(name, arrays)
     if "poles" in arrays:
         return read_stream(name, arrays)
     if factors := _numbered(arrays, "factor"):

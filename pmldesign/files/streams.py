@@ -11,6 +11,7 @@ import numpy as np
 
 from pmldesign.files.arrays import Archive, whole_numbers
 from pmldesign.strategies import StreamStrategy
+from pmldesign.strategies.all_ranges import AllRangesStrategy
 from pmldesign.strategies.participation.epochs import EpochStrategy
 from pmldesign.strategies.participation.schema import Participation
 from pmldesign.workloads.running import RunningWorkload, stream_problem
@@ -23,6 +24,21 @@ def stream_arrays(strategy: StreamStrategy) -> dict[str, Array]:
     """What the file holds."""
     nodes = {"poles": strategy.nodes.poles, "weights_of_poles": strategy.nodes.weights}
     return {**nodes, "u": _shortened(strategy.u), "w": strategy.w, **_sums(strategy.sums)}
+
+
+def all_ranges_arrays(strategy: AllRangesStrategy) -> dict[str, Array]:
+    """What the file of a strategy for all intervals holds."""
+    nodes = {"poles": strategy.nodes.poles, "weights_of_poles": strategy.nodes.weights}
+    return {**nodes, "w": strategy.w}
+
+
+def read_all_ranges(name: str, arrays: Archive) -> AllRangesStrategy:
+    """The strategy for all intervals that arrays of a file stand for.
+
+    Raises:
+        InvalidInputError: they are not positive.
+    """
+    return AllRangesStrategy(name, arrays["w"], _read_nodes(arrays))
 
 
 def epoch_arrays(strategy: EpochStrategy) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.dense import DenseWorkload
 from pmldesign.workloads.ranges import RangeWorkload, cells_text
-from pmldesign.workloads.running import RunningWorkload
+from pmldesign.workloads.running import MOST_ARRAYS, AllRangesWorkload, RunningWorkload
 from pmldesign.workloads.tables.attributes import MAX_SETS
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.tables.workload import TablesWorkload
@@ -77,10 +77,11 @@ def decay(cells: int, rate: float) -> RunningWorkload:
     return RunningWorkload(np.full(n - 1, rate), name=f"decay:{n},{rate!r}")
 
 
-def all_range(cells: int) -> RangeWorkload:
-    """The sum of every interval; cells >= 1, at most MAX_QUERIES intervals."""
-    largest = (math.isqrt(8 * MAX_QUERIES + 1) - 1) // 2
-    n = _size("cells N of all-range:N (it has N (N + 1) / 2 queries)", cells, largest)
+def all_range(cells: int) -> RangeWorkload | AllRangesWorkload:
+    """The sum of every interval, 1 <= cells <= MAX_STEPS; without arrays beyond MOST_ARRAYS."""
+    n = _size("cells N of all-range:N (it has N (N + 1) / 2 queries)", cells, MAX_STEPS)
+    if n > MOST_ARRAYS:
+        return AllRangesWorkload(n, name=f"all-range:{n}")
     first, last = np.triu_indices(n)
     return RangeWorkload(first, last + 1, n, name=f"all-range:{n}")
 

@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import Workload, check_entries
+from pmldesign.workloads.base import Workload, check_entries, count_text
 from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign.workloads.weighting.rows import WeightedWorkload
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.chain import RunningSums
 
+MOST_ARRAYS = 5792
+"""Cells up to which all intervals are written as arrays."""
 LARGEST_WEIGHT = 1e50
 """Weights and rates lie between its inverse and this."""
 
@@ -99,6 +101,76 @@ class RunningWorkload(Workload):
         """The matrix itself, shape (n, n)."""
         check_entries(self.name, self.shape)
         return self.matvec(np.eye(self.shape[1]))
+
+
+class AllRangesWorkload(Workload):
+    """Every interval of cells, too many for arrays of them: known by their number alone.
+
+    Args:
+        cells: n, at least 1.
+        name: what messages and tables call it.
+    """
+
+    binary = True
+
+    def __init__(self, cells: int, *, name: str) -> None:
+        self.cells, self.name = cells, name
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of queries n (n + 1) / 2 and of cells n."""
+        return self.cells * (self.cells + 1) // 2, self.cells
+
+    def gram(self, weights: Array) -> Array:  # noqa: ARG002 - too many weights
+        """Not where there are so many queries.
+
+        Raises:
+            InvalidInputError: always, as all that takes an array of the queries.
+        """
+        raise self.refusal()
+
+    def row_quadratic(self, matrix: Array) -> Array:  # noqa: ARG002
+        """As `gram`."""
+        raise self.refusal()
+
+    def matvec(self, x: Array) -> Array:  # noqa: ARG002
+        """As `gram`."""
+        raise self.refusal()
+
+    def rmatvec(self, y: Array) -> Array:  # noqa: ARG002
+        """As `gram`."""
+        raise self.refusal()
+
+    def to_dense(self) -> Array:
+        """As `gram`."""
+        raise self.refusal()
+
+    def column_squares(self) -> Array:
+        """diag(A^T A), shape (n,): how many intervals contain each cell."""
+        before = np.arange(1.0, self.cells + 1.0)
+        return before * before[::-1]
+
+    @property
+    def distinct_shape(self) -> tuple[int, int]:
+        """All queries and all cells."""
+        return self.shape
+
+    def row_label(self, index: int) -> str:
+        """How messages and tables call query `index` (from 0)."""
+        return f"row {index}"
+
+    def row_sizes(self) -> Array:
+        """Largest absolute entry of every row, shape (m,)."""
+        return np.ones(self.shape[0])
+
+    def refusal(self) -> InvalidInputError:
+        """For what takes an array of the queries."""
+        queries = count_text(self.shape[0])
+        return InvalidInputError(
+            f"{self.name} has {queries} queries, too many for an array of them; only --p 2 with"
+            " add-remove neighbours and Gaussian noise works; everything does up to"
+            f" all-range:{MOST_ARRAYS}"
+        )
 
 
 def stream_problem(workload: Workload) -> RunningSums | None:

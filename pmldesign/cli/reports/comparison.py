@@ -48,7 +48,7 @@ def rows_table(rows: Sequence[Row]) -> None:
         ("scale", lambda row: number(row.scale)),
         (error, lambda row: number(row.error)),
         ("rmse", lambda row: number(row.rmse)),
-        ("max std", lambda row: number(row.max_std)),
+        ("max std", lambda row: "-" if row.max_std is None else number(row.max_std)),
         ("ratio", lambda row: f"{row.ratio:.4f}"),
     ]
     if any(row.unweighted_rmse is not None for row in rows):

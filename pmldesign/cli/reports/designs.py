@@ -14,6 +14,7 @@ from pmldesign.designs.best_noise import Optimized
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.digits import at_least, at_most, shortest
 from pmldesign.strategies import Strategy, StreamStrategy
+from pmldesign.strategies.all_ranges import AllRangesStrategy
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.workloads.base import count_text
 from pmldesign_solvers.search.solution import L1Status
@@ -48,7 +49,9 @@ def as_json(
         "status": design.status.name.lower(),
         "message": f"{design.status.value}{design.forms and '; ' + design.forms}",
         "steps": design.steps,
-        "buffers": stream.buffers if isinstance(stream, StreamStrategy) else None,
+        "buffers": stream.buffers
+        if isinstance(stream, StreamStrategy | AllRangesStrategy)
+        else None,
         "eigendecompositions": design.eigendecompositions,
         "seconds": design.seconds,
         "descent": None
@@ -132,8 +135,8 @@ def print_design(designs: Optimized, output: Path | None) -> None:
         (
             "design",
             f"{best.noise.value.capitalize()} noise of scale {best.scale:.6g}:"
-            f" err_{design.p:g} {best.error(design.p):.6g}, rmse {best.rmse:.6g},"
-            f" max std {best.max_std:.6g}",
+            f" err_{design.p:g} {best.error(design.p):.6g}, rmse {best.rmse:.6g}"
+            f"{_largest(best)}",
         )
     )
     lines += [*_unweighted(best, design.p), *privacy_facts(best), *_fallback(best)]
@@ -160,9 +163,15 @@ def _kind(strategy: Strategy) -> list[tuple[str, str]]:
     """What a record is where a person takes part several times, and the buffers of a stream."""
     schema, stream = participation_of(strategy), with_participation(strategy, None)
     lines = [] if schema is None else [("record", schema.describe())]
-    if isinstance(stream, StreamStrategy):
+    if isinstance(stream, StreamStrategy | AllRangesStrategy):
         lines.append(("stream", f"{stream.buffers} buffers, a step in O(buffers)"))
     return lines
+
+
+def _largest(mechanism: Mechanism) -> str:
+    """The largest standard deviation, where it is known."""
+    largest = mechanism.known_max_std
+    return "" if largest is None else f", max std {largest:.6g}"
 
 
 def print_bound(designs: Optimized, lower: Bound | None) -> None:
