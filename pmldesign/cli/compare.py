@@ -54,7 +54,7 @@ USUAL = (DESIGN, "tree", "haar", "identity", "workload")
     + ",".join(USUAL)
     + ". Baselines: "
     + ", ".join(baseline.name for baseline in BASELINES)
-    + ", tree:B, weighted-tree:B.",
+    + ", tree:B, weighted-tree:B, banded:B, blt:K.",
 )
 @add_options(guarantee_list_options)
 @add_options(gap_options)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.strategies.baselines.toeplitz import toeplitz_baseline
+from pmldesign.strategies.baselines.registry import long_baseline
 from pmldesign.workloads import KroneckerWorkload, Workload
 from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, count_text
 from pmldesign.workloads.union import by_attribute
@@ -57,7 +57,7 @@ def _costs(
     name: str, workload: Workload, guarantee: Guarantee | None, relation: Neighbours
 ) -> Iterator[tuple[int, int, int]]:
     """Measurements, cells and cost of the row, for every attribute."""
-    if toeplitz_baseline(name, workload) is not None and relation is Neighbours.ADD_REMOVE:
+    if long_baseline(name, workload) is not None and relation is Neighbours.ADD_REMOVE:
         return
     if name != "workload":
         parts = by_attribute(workload)

@@ -17,13 +17,19 @@ from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.baselines.circulant import henzinger_upadhyay
 from pmldesign.strategies.baselines.eigen import eigen_design
 from pmldesign.strategies.baselines.elementary import identity, product_strategy, square_root
+from pmldesign.strategies.baselines.long_trees import LongTree
 from pmldesign.strategies.baselines.orthonormal import fourier, hadamard
 from pmldesign.strategies.baselines.queries import workload_strategy
-from pmldesign.strategies.baselines.toeplitz import toeplitz_baseline
+from pmldesign.strategies.baselines.toeplitz import (
+    banded_root,
+    poles_root,
+    toeplitz_baseline,
+    toeplitz_rate,
+)
 from pmldesign.strategies.baselines.trees import haar_wavelet, tree
 from pmldesign.strategies.baselines.weighted_trees import best_tree, weighted_tree
 from pmldesign.strategies.tables.weighted import WeightedTablesStrategy
-from pmldesign.workloads.base import Workload
+from pmldesign.workloads.base import WRITTEN_CELLS, Workload
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.union import by_attribute
@@ -120,7 +126,8 @@ def baseline(name: str, workload: Workload, *, others: Sequence[str] = ()) -> St
     """The baseline of that name for the workload.
 
     Args:
-        name: a name in BASELINES, or "tree:B" or "weighted-tree:B" with a whole number B >= 2.
+        name: a name in BASELINES, or "tree:B" or "weighted-tree:B" with a whole number B >= 2, or
+            for running sums "banded:B" or "blt:K" with so many coefficients or exponentials.
         workload: what is to be answered.
         others: names that the caller takes besides, for the message about an unknown one.
 
@@ -128,7 +135,7 @@ def baseline(name: str, workload: Workload, *, others: Sequence[str] = ()) -> St
         InvalidInputError: the name is unknown or B is no such number, or the strategy is too
             large to be written out.
     """
-    long = toeplitz_baseline(name, workload)
+    long = long_baseline(name, workload)
     if long is not None:
         return long
     for entry in BASELINES:
@@ -141,12 +148,41 @@ def baseline(name: str, workload: Workload, *, others: Sequence[str] = ()) -> St
     if stem == "weighted-tree" and colon:
         children = _branching(stem, branching)
         return _each_factor(lambda part: weighted_tree(part, branching=children))(workload)
+    if stem == "banded" and colon:
+        return banded_root(workload, _number(stem, branching, least=1))
+    if stem == "blt" and colon:
+        return poles_root(workload, _number(stem, branching, least=2))
     names = [*others, *(entry.name for entry in BASELINES)]
     close = get_close_matches(stem.lower(), names, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     raise InvalidInputError(
-        f"strategy must be one of {', '.join(names)}, tree:B or weighted-tree:B, got {name!r}{hint}"
+        f"strategy must be one of {', '.join(names)}, tree:B, weighted-tree:B, banded:B or blt:K,"
+        f" got {name!r}{hint}"
     )
+
+
+def long_baseline(name: str, workload: Workload) -> Strategy | None:
+    """Of long running sums, by recurrences or coefficients; None where matrices will do."""
+    long = toeplitz_baseline(name, workload)
+    rate = toeplitz_rate(workload) if workload.shape[1] > WRITTEN_CELLS else None
+    if long is not None or rate is None:
+        return long
+    stem, _, branching = name.partition(":")
+    if name == "haar":
+        return LongTree(name, workload.shape[1], rate, 0)
+    if name == "tree" or (stem == "tree" and branching.isdigit()):
+        return LongTree(name, workload.shape[1], rate, _branching(stem, branching or "2"))
+    return None
+
+
+def _number(stem: str, text: str, *, least: int) -> int:
+    """The number of coefficients or of exponentials."""
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) >= least):
+        raise InvalidInputError(
+            f"{stem}:K needs a whole number K of at least {least}, got {stem + ':' + text!r}; try"
+            f" {stem}:8"
+        )
+    return int(text)
 
 
 def _branching(stem: str, text: str) -> int:

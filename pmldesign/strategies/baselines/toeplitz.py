@@ -17,8 +17,9 @@ import math
 from functools import cached_property
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, signal
 
+from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.privacy.outward import raised, root_above
 from pmldesign.strategies.arguments import read_only
@@ -26,6 +27,8 @@ from pmldesign.strategies.base import Strategy
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.running import stream_problem
 from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.participation.scaled_toeplitz import reciprocal
+from pmldesign_solvers.streams.nodes import zolotarev
 
 
 class ToeplitzStrategy(Strategy):
@@ -102,8 +105,68 @@ def toeplitz_baseline(name: str, workload: Workload) -> ToeplitzStrategy | None:
     rate = toeplitz_rate(workload) if n > WRITTEN_CELLS else None
     if rate is None:
         return None
-    k = np.arange(n, dtype=np.float64)
-    powers, unit = rate**k, (k == 0).astype(np.float64)
-    root = np.concatenate([[1.0], np.cumprod(1.0 - 0.5 / k[1:])]) * powers
+    powers, unit, root = rate ** np.arange(n), np.eye(1, n)[0], _root(n, rate)
     pairs = {"identity": (unit, powers), "workload": (powers, unit), "square-root": (root, root)}
     return ToeplitzStrategy(name, *pairs[name], rate) if name in pairs else None
+
+
+def banded_root(workload: Workload, bands: int) -> ToeplitzStrategy:
+    """The first coefficients of the square root: a stream with so many numbers of state.
+
+    Args:
+        workload: running sums of one rate.
+        bands: how many coefficients, at least 1.
+
+    Raises:
+        InvalidInputError: other queries.
+    """
+    name, rate, n = f"banded:{bands}", _require_rate(workload), workload.shape[1]
+    return _from_coefficients(name, np.where(np.arange(n) < bands, _root(n, rate), 0.0), rate)
+
+
+def poles_root(workload: Workload, buffers: int) -> ToeplitzStrategy:
+    """A sum of exponentials close to the square root, as buffered linear Toeplitz mechanisms have.
+
+    With x = 1 - rate z, the root x^(-1/2) of the generating function is replaced by the rational
+    function sum_k c_k / (x + s_k^2) of Zolotarev on [1/n, 2]: coefficients
+    sum_k a_k (rate a_k / c_k)^j, a_k = c_k / (1 + s_k^2).
+
+    Args:
+        workload: running sums of one rate.
+        buffers: how many exponentials, at least 2.
+
+    Raises:
+        InvalidInputError: other queries.
+    """
+    rate, n = _require_rate(workload), workload.shape[1]
+    nodes = zolotarev(1.0 / n, 2.0, buffers)
+    shrink = 1.0 + nodes.poles**2
+    steps = np.arange(n)
+    coefficients = sum(
+        weight / factor * (rate / factor) ** steps
+        for weight, factor in zip(nodes.weights, shrink, strict=True)
+    )
+    return _from_coefficients(f"blt:{buffers}", np.asarray(coefficients), rate)
+
+
+def _from_coefficients(name: str, coefficients: Array, rate: float) -> ToeplitzStrategy:
+    """With the answers l: the running sums of the coefficients of the inverse."""
+    inverse = reciprocal(coefficients)
+    answers = signal.lfilter([1.0], [1.0, -rate], inverse)
+    return ToeplitzStrategy(name, coefficients, np.asarray(answers), rate)
+
+
+def _require_rate(workload: Workload) -> float:
+    rate = toeplitz_rate(workload)
+    if rate is None:
+        raise InvalidInputError(
+            f"banded and blt strategies are for running sums without weights, such as prefix:64;"
+            f" {workload.name!r} is none: leave them out"
+        )
+    return rate
+
+
+def _root(n: int, rate: float) -> Array:
+    """f(k) rate^k."""
+    factors = np.concatenate([[1.0], np.cumprod(1.0 - 0.5 / np.arange(1, n))])
+    return np.asarray(factors * rate ** np.arange(n))
