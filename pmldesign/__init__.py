@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from pmldesign.designs.min_norm import Design as Design
     from pmldesign.designs.min_norm import factorize as factorize
     from pmldesign.designs.options import DesignOptions as DesignOptions
+    from pmldesign.designs.targets.accuracy import Targets as Targets
+    from pmldesign.designs.targets.least import LeastBudget as LeastBudget
+    from pmldesign.designs.targets.least import least_budget as least_budget
     from pmldesign.envelope import Channel as Channel
     from pmldesign.envelope import EnvelopeCurve as EnvelopeCurve
     from pmldesign.envelope import EnvelopeValue as EnvelopeValue
@@ -120,6 +123,8 @@ _HOMES = {
     "pmldesign.comparison.sweeping": "Sweep sweep",
     "pmldesign.designs.best_noise": "Optimized all_designs optimize",
     "pmldesign.designs.min_norm": "Design factorize",
+    "pmldesign.designs.targets.accuracy": "Targets",
+    "pmldesign.designs.targets.least": "LeastBudget least_budget",
     "pmldesign.designs.options": "DesignOptions",
     "pmldesign.envelope": (
         "Channel EnvelopeCurve EnvelopeValue Plateau RandomizedResponseBounds "

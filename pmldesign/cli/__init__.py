@@ -23,6 +23,7 @@ COMMANDS = {
     "calibrate": "Find the noise that a strategy needs for a guarantee.",
     "release": "Answer a workload on data: a table with exact noise and intervals.",
     "schema": "Draft the schema of a file of people.",
+    "target": "Find the least budget at which every query is accurate enough.",
     "compare": "Compare strategies on a workload.",
     "sweep": "Compare strategies over a whole study, here or on a cluster.",
     "bounds": "Show how close to the best possible an error is.",

@@ -153,9 +153,9 @@ def add_options(options: list[Decorator]) -> Decorator:
 
 
 def given(option: str) -> bool:
-    """Whether the user gave an option (by the name of its argument), or it has its default."""
+    """Whether the user gave an option (by the name of its argument), which may have a default."""
     source = click.get_current_context().get_parameter_source(option)
-    return source is not click.core.ParameterSource.DEFAULT
+    return source not in (None, click.core.ParameterSource.DEFAULT)
 
 
 def design_arguments(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -157,6 +157,18 @@ def calibrate(
     )
 
 
+def leakage_at(
+    strategy: Measured | ArrayLike, guarantee: PMLGuarantee, *, noise: Noise | str, scale: float
+) -> float:
+    """The loss of noise of a scale under PML, rounded up: of Laplace noise an epsilon.
+
+    Of Gaussian noise it is a delta, at the epsilon of the guarantee.
+    """
+    measured = strategy if is_measured(strategy) else finite_matrix("strategy", strategy)
+    loss, _, diameter, exponent = _pml_loss(measured, guarantee, Noise(noise))
+    return loss(math.ldexp(scale, -exponent)) if diameter > 0 else 0.0
+
+
 def require_attainable(guarantee: Guarantee, cells: int, *, noise: Noise | str) -> None:
     """Refuse a guarantee that `calibrate` refuses whatever the strategy.
 

@@ -7,6 +7,7 @@ themselves, unions those of their parts; whatever c is, A is not written out.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 
 import numpy as np
@@ -46,6 +47,32 @@ def weighted(workload: Workload, weights: ArrayLike, *, name: str | None = None)
         return workload
     scaled = copy(_weighted(workload, checked))
     scaled.name = f"{workload.name} (weighted)" if name is None else name
+    scaled.unweighted = workload.unweighted or workload
+    return scaled
+
+
+def weighted_parts(workload: Workload, weights: Sequence[float]) -> Workload:
+    """The parts of a union, or the tables of marginals, each times its weight.
+
+    Args:
+        workload: a union, marginals or tables; any other has one part.
+        weights: one for each part.
+    """
+    if isinstance(workload, UnionWorkload):
+        parts = [
+            _weighted(part, checked_weights(weight, part.shape[0]))
+            for part, weight in zip(workload.parts, weights, strict=True)
+        ]
+        scaled: Workload = UnionWorkload(parts, name=workload.name)
+    elif isinstance(workload, TablesWorkload):
+        scales = np.array(weights) * workload.weights
+        scaled = TablesWorkload(workload.attributes, workload.subsets, scales)
+    elif isinstance(workload, MarginalsWorkload):
+        scales = np.array(weights) * workload.weights
+        scaled = MarginalsWorkload(workload.sizes, workload.subsets, scales)
+    else:
+        return weighted(workload, weights[0])
+    scaled.name = workload.name
     scaled.unweighted = workload.unweighted or workload
     return scaled
 

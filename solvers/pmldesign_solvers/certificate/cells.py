@@ -33,7 +33,7 @@ from pmldesign_solvers.certificate.factors import factor_sizes
 from pmldesign_solvers.certificate.pairs import lower_bound_of_pairs, upper_bound_of_pairs
 from pmldesign_solvers.operators.differences import Kind
 from pmldesign_solvers.operators.norms import dual_norm
-from pmldesign_solvers.operators.operator import DIRECT_ENTRIES, EPS, TINY, Array, Operator
+from pmldesign_solvers.operators.operator import EPS, SVD_ENTRIES, TINY, Array, Operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def lower_bound(operator: Operator, u: Array, w: Array, p: float) -> float:
     if w.ndim == 2:
         return lower_bound_of_pairs(operator.to_dense(), u, w)
     root = np.sqrt(w / w.sum())
-    if m * n <= DIRECT_ENTRIES:
+    if m * n <= SVD_ENTRIES:
         matrix = np.sqrt(u)[:, None] * operator.to_dense() * root
         values = np.linalg.svd(matrix, compute_uv=False)
         off = (m + n) * EPS * float(np.linalg.norm(matrix))

@@ -17,7 +17,7 @@ import numpy as np
 from pmldesign_solvers.eigen.jacobi import jacobi_svd
 from pmldesign_solvers.operators.differences import Differences
 from pmldesign_solvers.operators.norms import dual_norm, power_mean
-from pmldesign_solvers.operators.operator import DIRECT_ENTRIES, EPS, Array
+from pmldesign_solvers.operators.operator import EPS, SVD_ENTRIES, Array
 from pmldesign_solvers.operators.reduce import ReducedWorkload
 
 ROUNDED = 1e-9
@@ -123,7 +123,7 @@ class DualFunction:
             values = np.sqrt(np.maximum(eigenvalues, 0.0))
             floor = np.sqrt(len(root) * EPS) * values[-1]
             small = values[-self._rank] < SMALL * values[-1]
-            self._direct = bool(small) and len(u) * len(root) <= DIRECT_ENTRIES
+            self._direct = bool(small) and len(u) * len(root) <= SVD_ENTRIES
         if self._direct:
             # without a Gram matrix S has twice the digits: it tends to 0 where the optimum has a
             # smaller rank than A

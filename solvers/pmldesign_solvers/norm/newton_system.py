@@ -19,21 +19,30 @@ F_ka^2 F_kb^2 / (s_a + s_b), with F the rows R v_k or A B. For any poles t_1, t_
     h(s)   = product over all j of (s - t_j) / (s + t_j),
 
 and a few poles between the smallest and the largest s make h small: the sums become short ones of
-squares of v_k^T R^T diag(g_l) R v_k.
+squares of v_k^T R^T diag(g_l) R v_k. Where the system is small, all of it is written out in this
+way, sum_l of squares of the entries of F diag(g_l) F^T, and its Cholesky factor preconditions.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pmldesign_solvers.operators.differences import Differences
 from pmldesign_solvers.operators.operator import Array, Operator
 
+if TYPE_CHECKING:
+    from scipy.sparse.linalg import LinearOperator
+
 MOST_PRODUCTS = 1000
 """Of conjugate gradients for a direction. Chosen, not measured."""
 FEW = 4
 """Up to so many queries for each cell the rows of A B are kept. Chosen: no difference on small
 matrices (benchmarks/constants.py)."""
+FACTORED = 1400
+"""Largest system that is written out: prefix:256 with weights over two orders of magnitude at
+p = inf takes 12 products for a direction instead of several hundred, 0.1 s instead of 0.4 s."""
 RATIO = 8.0
 """Of neighbouring poles, at most: a relative error of the diagonal of 5 %. 364 steps for pairs; 369
 with 2 and 64 (benchmarks/constants.py)."""
@@ -69,6 +78,7 @@ class NewtonSystem:
         m, k = operator.shape
         self._rows = operator.matvec(basis) if self._moves_rows and m <= FEW * k else None
         self._scale = 1.0 / np.sqrt(self._whole_diagonal())
+        self._factor = self._factored() if len(diagonal) <= FACTORED else None
 
     def solve(self, right: Array, tolerance: float, start: Array | None = None) -> Array:
         """The solution, nearly.
@@ -95,8 +105,45 @@ class NewtonSystem:
             rtol=tolerance,
             atol=0.0,
             maxiter=MOST_PRODUCTS,
+            M=self._preconditioner(len(right)),
         )
         return np.asarray(scale * solution)
+
+    def _preconditioner(self, size: int) -> LinearOperator | None:
+        """The inverse of nearly the scaled system, where it is small enough to be written out."""
+        from scipy.linalg import cho_solve
+        from scipy.sparse.linalg import LinearOperator
+
+        if self._factor is None:
+            return None
+        factor = self._factor
+        return LinearOperator(
+            (size, size), matvec=lambda x: cho_solve((factor, False), x), dtype=np.float64
+        )
+
+    def _factored(self) -> Array | None:
+        """Cholesky factor of the system with the sums of its diagonal; None where it has none."""
+        if self._moves_rows and self._rows is None:
+            return None
+        rows = self._differences.vectors() @ self._strategy.T
+        signs = np.ones(len(rows))
+        if self._rows is not None:
+            signs = np.concatenate([signs, -np.ones(len(self._rows))])
+            rows = np.concatenate([rows, self._rows])
+        system = np.zeros((len(rows), len(rows)))
+        for factor in _cauchy_factors(self._values):
+            system += ((rows * factor) @ rows.T) ** 2
+        system *= signs[:, None] * signs
+        cells = self._differences.count
+        system[:cells, :cells] += 1.0
+        if self._coupled_rows:
+            system[cells:, cells:] += 1.0
+        system[np.diag_indices_from(system)] += self._diagonal
+        system *= self._scale[:, None] * self._scale
+        try:
+            return np.asarray(np.linalg.cholesky(system).T)
+        except np.linalg.LinAlgError:
+            return None
 
     def _apply(self, x: Array) -> Array:
         cells = self._differences.count

@@ -23,6 +23,7 @@ from pmldesign_solvers.norm.bounds_loop import CLOSER, Search, final_status, in_
 from pmldesign_solvers.norm.dense_dual import DensePoint, ScalingProblem
 from pmldesign_solvers.norm.dual_function import DualFunction, Iterate
 from pmldesign_solvers.norm.interior_point import InteriorPoint
+from pmldesign_solvers.norm.newton_system import FACTORED
 from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
 from pmldesign_solvers.norm.solution import Candidate, Solution, Status
 from pmldesign_solvers.operators.differences import ONLY_THE_TOTAL, Cells, Differences, Kind
@@ -36,6 +37,10 @@ from pmldesign_solvers.operators.reference_cell import GroundedWorkload
 FIXED_POINT_STEPS = 30
 """Steps that cost about a third of what the interior point method takes: on small matrices 855
 eigendecompositions; 665 with 15 and 981 with 60, for as much time (benchmarks/constants.py)."""
+FEW_STEPS = 12
+"""Likewise at p = inf where the system of the interior point method is written out: prefix:256 with
+weights over two orders of magnitude takes 24 steps and 2 s; after 30 steps, from their weights, the
+method ends at a gap of 6e-6 after 7 s."""
 MAX_PAIRS = 2**21
 """Largest number of pairs of distinct cells, those of 2048: a vector of weights takes 16 MiB.
 Chosen, not measured."""
@@ -137,21 +142,23 @@ def _cells(merged: MergedWorkload, p: float, rel_gap: float) -> Iterator[Candida
         )
 
     points = map(offer, fixed_point.points(problem, warm_start.start(problem, rel_gap)))
-    for candidate in _until_it_crawls(points):
+    written = np.isinf(p) and sum(merged.shape) <= FACTORED
+    for candidate in _until_it_crawls(points, FEW_STEPS if written else FIXED_POINT_STEPS):
         yield candidate
         if exhausted:
             return
     assert best is not None
     u, w = problem.turn(best.u, best.w)
-    start = (u * merged.row_copies, w)
+    # weights that the fixed point has brought near zero are far from the central path
+    start = None if written else (u * merged.row_copies, w)
     yield from _interior(merged, merged, Cells(merged.shape[1]), p, start)
     yield from points
 
 
-def _until_it_crawls(candidates: Iterator[Candidate]) -> Iterator[Candidate]:
-    """FIXED_POINT_STEPS candidates, none after CRAWL without a visible change of the gap."""
+def _until_it_crawls(candidates: Iterator[Candidate], most: int) -> Iterator[Candidate]:
+    """So many candidates at most, none after CRAWL without a visible change of the gap."""
     lower, upper, visible, since = 0.0, np.inf, np.inf, 0
-    for number, candidate in enumerate(islice(candidates, FIXED_POINT_STEPS)):
+    for number, candidate in enumerate(islice(candidates, most)):
         yield candidate
         lower, upper = max(lower, candidate.lower), min(upper, candidate.upper)
         if upper / lower - 1.0 < 0.9 * visible:

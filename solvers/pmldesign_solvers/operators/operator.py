@@ -25,6 +25,9 @@ EPS = float(np.finfo(np.float64).eps)
 TINY = float(np.finfo(np.float64).tiny)
 DIRECT_ENTRIES = 2**15
 """Largest m * n whose singular values are computed without a Gram matrix, in milliseconds."""
+SVD_ENTRIES = 2**18
+"""Likewise where it is done once, or where the Gram matrix of workloads whose queries have weights
+over two orders of magnitude would lose their rank: 0.1 s for 512 x 512."""
 BLOCK_BYTES = 2**25
 """Temporary blocks of a product with a tall workload stay below this size. Chosen, not measured."""
 

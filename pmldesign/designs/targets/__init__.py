@@ -1,0 +1,1 @@
+"""From accuracies that are asked for to the least budget of privacy."""

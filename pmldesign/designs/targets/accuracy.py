@@ -1,0 +1,186 @@
+"""Targets: the largest standard deviation that each query may have.
+
+A mechanism for A meets the targets c if and only if the one for diag(1/c) A has no standard
+deviation above 1. A half-width h of an interval at a level is a standard deviation of h/z under
+Gaussian noise, z the (1 + level)/2 quantile of the normal distribution.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.workloads import MarginalsWorkload, TablesWorkload, UnionWorkload, Workload
+from pmldesign.workloads.base import count_text
+from pmldesign.workloads.weighting.rows import LARGEST_WEIGHT
+from pmldesign.workloads.weighting.weigh import weighted, weighted_parts
+from pmldesign_solvers.operators.operator import Array
+
+LARGEST_LABELS = 10**5
+"""Queries whose labels are compared with the names of targets."""
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The largest standard deviation of each query.
+
+    Attributes:
+        values: c, shape (m,), or one number for all; or one for each part.
+        by_part: whether there is one for each part of a union, or for each table.
+    """
+
+    values: Array | float
+    by_part: bool = False
+
+    @property
+    def smallest(self) -> float:
+        """The strictest."""
+        return float(np.min(self.values))
+
+    @property
+    def largest(self) -> float:
+        """The loosest."""
+        return float(np.max(self.values))
+
+    def times(self, factor: float) -> Targets:
+        """All of them times a number."""
+        return Targets(self.values * factor, self.by_part)
+
+    def describe(self) -> str:
+        """In words."""
+        if self.smallest == self.largest:
+            return f"standard deviation at most {self.smallest:.6g} for every query"
+        count = "each part" if self.by_part else "each query"
+        return (
+            f"standard deviation at most {self.smallest:.6g} to {self.largest:.6g}, a target for"
+            f" {count}"
+        )
+
+    def normalised(self, workload: Workload) -> Workload:
+        """diag(1/c) A: its standard deviations are to be 1 or less."""
+        weights = 1.0 / np.asarray(self.values)
+        if self.by_part:
+            scaled = weighted_parts(workload, weights.tolist())
+        else:
+            scaled = weighted(workload, weights, name=workload.name)
+        scaled.name = workload.name
+        return scaled
+
+
+def as_targets(value: Any, workload: Workload) -> Targets:
+    """Targets from a number, one number for each query, or themselves.
+
+    Raises:
+        InvalidInputError: another number of targets, or one that is not positive.
+    """
+    targets = value if isinstance(value, Targets) else _of_numbers(value)
+    values = np.ravel(targets.values)
+    wrong = ~((values >= 1 / LARGEST_WEIGHT) & (values <= LARGEST_WEIGHT))
+    if wrong.any():
+        index = int(wrong.argmax())
+        raise InvalidInputError(
+            f"a target must be positive, from {1 / LARGEST_WEIGHT:g} to {LARGEST_WEIGHT:g}, got"
+            f" {values[index]:g} (number {index}, from 0)"
+        )
+    needed = len(parts_of(workload)) if targets.by_part else workload.shape[0]
+    if np.ndim(targets.values) and len(values) != needed:
+        what = "parts" if targets.by_part else "queries"
+        raise InvalidInputError(
+            f"targets must be one number for each of the {count_text(needed)} {what}, got"
+            f" {len(values)}"
+        )
+    return targets
+
+
+def _of_numbers(value: Any) -> Targets:
+    try:
+        numbers = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInputError("targets must be numbers, one for each query") from None
+    if numbers.ndim > 1:
+        raise InvalidInputError(f"targets must be one row of numbers, got shape {numbers.shape}")
+    return Targets(float(numbers) if numbers.ndim == 0 else numbers)
+
+
+def half_width_as_deviation(half_width: float, level: float) -> float:
+    """The standard deviation of Gaussian noise whose intervals have this half-width.
+
+    Raises:
+        InvalidInputError: a level outside (0, 1).
+    """
+    if not 0 < level < 1:
+        raise InvalidInputError(f"level must be in (0, 1), got {level:g}; take for example 0.95")
+    return half_width / float(ndtri((1 + level) / 2)) * (1 - 1e-14)
+
+
+def parts_of(workload: Workload) -> Sequence[str]:
+    """What the parts of a union are called, or the tables of marginals: by their attributes."""
+    if isinstance(workload, UnionWorkload):
+        return [part.name for part in workload.parts]
+    if isinstance(workload, MarginalsWorkload | TablesWorkload):
+        names = workload.name.split("+")
+        if len(names) == len(workload.subsets):
+            return [name.strip() for name in names]
+        return ["*".join(map(str, subset)) or "total" for subset in workload.subsets]
+    return [workload.name]
+
+
+def named_targets(workload: Workload, named: Mapping[str, float], default: float | None) -> Targets:
+    """Targets for some parts or queries by name, and one for all others.
+
+    Args:
+        workload: A.
+        named: the largest standard deviation by the name of a part (as it is written in the text
+            of the workload), its number from 1, or the label of a query.
+        default: for all that have no name; None if all need one.
+
+    Raises:
+        InvalidInputError: an unknown name, or a part without a target.
+    """
+    names = parts_of(workload)
+    by_part: list[float | None] = [default] * len(names)
+    left = dict(named)
+    for number, name in enumerate(names):
+        for key in (name, str(number + 1)):
+            if key in left:
+                by_part[number] = named[key]
+    for key in {key for key in left if key in names or (key.isdigit() and int(key) <= len(names))}:
+        del left[key]
+    if not left:
+        missing = next((n for n, target in zip(names, by_part, strict=True) if target is None), "")
+        if missing:
+            raise InvalidInputError(
+                f"--table-std has no target for {missing!r}; add it, or --max-std for the others"
+            )
+        values = np.array([target or math.nan for target in by_part])
+        return Targets(values, by_part=True) if len(names) > 1 else Targets(float(values[0]))
+    return _of_labels(workload, left, by_part)
+
+
+def _of_labels(
+    workload: Workload, named: Mapping[str, float], by_part: Sequence[float | None]
+) -> Targets:
+    """Targets for queries by their labels."""
+    m = workload.shape[0]
+    labels = {workload.row_label(i): i for i in range(m)} if m <= LARGEST_LABELS else {}
+    unknown = next((name for name in named if name not in labels), None)
+    if unknown is not None:
+        known = ", ".join(repr(name) for name in parts_of(workload)[:5])
+        raise InvalidInputError(
+            f"--table-std: no part or query is called {unknown!r}; parts are {known}, or their "
+            "numbers from 1"
+        )
+    if len(by_part) > 1 or by_part[0] is None:
+        raise InvalidInputError(
+            "--table-std with labels of queries needs --max-std for all others, and no union"
+        )
+    values = np.full(m, by_part[0], dtype=np.float64)
+    for name, target in named.items():
+        values[labels[name]] = target
+    return Targets(values)

@@ -1,0 +1,197 @@
+"""The least budget at which noise on a strategy is small enough, and what no strategy goes below.
+
+Noise of scale s on a strategy R for B = diag(1/c) A, L R = B, has the largest weighted standard
+deviation s v, v = (2)^(1/2) for Laplace noise times the largest row norm of L. It meets the targets
+if s <= 1/v, and is private if s is at least the calibrated scale: the least budget is where these
+meet. With a sensitivity D, t = D v is what the currencies follow from (`currencies.curves`).
+
+No strategy has t below gamma_(inf)(B) for Gaussian noise, or 2^(1/2) gamma_(inf)(B) for Laplace
+noise, whose l1 sensitivity is at least the l2 sensitivity. At a certified lower bound on gamma the
+budget of t is thus a lower bound for all of them. Under PML it follows from the bounds on the error
+(`bounds`) by bisection.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from pmldesign.bounds.bound import Problem
+from pmldesign.bounds.lower import gaussian_class, laplace_class
+from pmldesign.errors import InfeasibleError, PmldesignError, VacuousGuaranteeError
+from pmldesign.factorization import Factorization
+from pmldesign.privacy.calibration import calibrate, leakage_at
+from pmldesign.privacy.currencies.curves import PrivacyCurve, curve_of
+from pmldesign.privacy.currencies.guarantees import CurrencyGuarantee, RenyiDP
+from pmldesign.privacy.digits import at_least as rounded_up
+from pmldesign.privacy.digits import at_most as rounded_down
+from pmldesign.privacy.guarantees import PML, ApproxPML, EnvelopePML, Guarantee
+from pmldesign.privacy.noise import Noise
+from pmldesign.privacy.priors import OnPriors
+
+SAFETY = 1e-9
+"""Relative: the scale stays below the one at which a target is reached."""
+DIGITS = 10
+"""Of a budget, rounded to the safe side."""
+STEPS = (0.0, *(5e-8 * 2**k for k in range(40)))
+"""Relative raises of a budget until its calibrated scale, a private end, is small enough."""
+LEAST_BUDGET = 1e-12
+"""Where even less would do."""
+ROUNDING = 1e-9
+"""Of a delta in a lower bound."""
+
+
+def with_budget(guarantee: Guarantee, value: float) -> Guarantee:
+    """The guarantee with another epsilon, rho or mu."""
+    changed: Guarantee = replace(guarantee, **{budget_name(guarantee): value})  # type: ignore[arg-type]
+    return changed
+
+
+def budget_name(guarantee: Guarantee) -> str:
+    """Which number of the guarantee is looked for."""
+    return guarantee.unit if isinstance(guarantee, CurrencyGuarantee) else "epsilon"
+
+
+def least_for(factorization: Factorization, guarantee: Guarantee, noise: Noise) -> float:
+    """The least budget at which this strategy for B has no standard deviation above 1.
+
+    Args:
+        factorization: of B.
+        guarantee: of which the budget is looked for; the one that it has does not count.
+        noise: Gaussian or Laplace.
+
+    Returns:
+        Ten digits, rounded up, whose calibrated scale is small enough.
+
+    Raises:
+        InfeasibleError: no budget does, or only one that protects nobody.
+    """
+    largest = factorization.unit_error(noise, math.inf)
+    if largest == 0:
+        return LEAST_BUDGET
+    scale = (1 - SAFETY) / largest
+    sensitivity = factorization.sensitivity(noise)
+    if sensitivity == 0:
+        return LEAST_BUDGET
+    if isinstance(guarantee, OnPriors):
+        start = _start_on_priors(factorization, guarantee, noise, scale)
+    else:
+        start = budget_of(curve_of(noise, sensitivity, scale), guarantee)
+    start = max(start, LEAST_BUDGET)
+    for step in STEPS:
+        value = float(rounded_up(start * (1 + step), DIGITS))
+        if _scale(factorization, with_budget(guarantee, value), noise) <= scale:
+            return value
+    raise _impossible(guarantee)
+
+
+def budget_of(curve: PrivacyCurve, guarantee: Guarantee) -> float:
+    """The budget that noise of this curve needs for a guarantee of this form."""
+    if isinstance(guarantee, RenyiDP):
+        return curve.renyi(guarantee.order)
+    if isinstance(guarantee, CurrencyGuarantee):
+        return guarantee.spent(curve)
+    if guarantee.delta > 0:
+        # Laplace noise is calibrated without delta
+        return curve.epsilon(guarantee.delta) if curve.gaussian else curve.pure
+    return curve.pure
+
+
+def none_below(norm_lower: float, problem: Problem, noise: Noise) -> float:
+    """A budget below which no noise of this kind on any strategy meets the targets, rounded down.
+
+    Args:
+        norm_lower: certified lower bound on gamma_(inf)(B) for the neighbours of the guarantee.
+        problem: B at p = inf under the guarantee, whose own budget does not count.
+        noise: Gaussian or Laplace.
+    """
+    guarantee = problem.guarantee
+    if isinstance(guarantee, OnPriors):
+        return _none_below_on_priors(problem, guarantee, noise)
+    ratio = norm_lower * (1 if noise is Noise.GAUSSIAN else math.sqrt(2)) * (1 - 1e-14)
+    if ratio <= 0:
+        return 0.0
+    curve = PrivacyCurve(noise, ratio)
+    if guarantee.delta > 0:
+        return float(rounded_down(_epsilon_below(curve, guarantee.delta), DIGITS))
+    return float(rounded_down(budget_of(curve, guarantee) * (1 - 1e-12), DIGITS))
+
+
+def _epsilon_below(curve: PrivacyCurve, delta: float) -> float:
+    """An epsilon at which the noise has more than delta, whatever the rounding."""
+    raised = min(delta * (1 + ROUNDING), 1 - 2**-52)
+    if curve.delta(0.0) <= raised:
+        return 0.0
+    low, high = 0.0, curve.epsilon(delta)
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if curve.delta(middle) > raised else (low, middle)
+    return low
+
+
+def _scale(factorization: Factorization, guarantee: Guarantee, noise: Noise) -> float:
+    """The calibrated scale; 0 where the guarantee needs none."""
+    return calibrate(factorization.strategy, guarantee, noise=noise, allow_vacuous=True).scale
+
+
+def _start_on_priors(
+    factorization: Factorization, guarantee: Guarantee, noise: Noise, scale: float
+) -> float:
+    """What noise of a scale leaks: for Gaussian noise the epsilon at the delta asked for.
+
+    Raises:
+        VacuousGuaranteeError: only what every mechanism satisfies would do.
+    """
+
+    def loss(value: float) -> float:
+        asked = with_budget(guarantee, value)
+        assert isinstance(asked, PML | ApproxPML | EnvelopePML)
+        return leakage_at(factorization.strategy, asked, noise=noise, scale=scale)
+
+    assert isinstance(guarantee, OnPriors)
+    cells = factorization.strategy.cells
+    most = -math.log(guarantee.least_probability(cells)) * (1 - 1e-7)
+    if noise is Noise.LAPLACE:
+        leaked = loss(most)
+        if leaked >= most:
+            raise _impossible(guarantee)
+        return leaked
+    if loss(most) > guarantee.delta:
+        raise _impossible(guarantee)
+    return _bisect(lambda value: loss(value) <= guarantee.delta, LEAST_BUDGET, most)[1]
+
+
+def _none_below_on_priors(problem: Problem, guarantee: OnPriors, noise: Noise) -> float:
+    """The largest epsilon at which the bounds on the error exclude the targets; 0 for none."""
+
+    def allowed(value: float) -> bool:
+        asked = with_budget(problem.guarantee, value)
+        cells = problem.workload.shape[1]
+        own = replace(problem, guarantee=asked, shifts=asked.shifts(cells))
+        bound = (gaussian_class if noise is Noise.GAUSSIAN else laplace_class)(own)
+        return bound.value is None or bound.value <= 1
+
+    most = -math.log(guarantee.least_probability(problem.workload.shape[1]))
+    if allowed(LEAST_BUDGET):
+        return 0.0
+    return float(rounded_down(_bisect(allowed, LEAST_BUDGET, most)[0], DIGITS))
+
+
+def _bisect(enough: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
+    """Two numbers a relative 1e-7 apart of which the second one is enough, the first is not."""
+    if enough(low):
+        return low, low
+    while high > low * (1 + 1e-7):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return low, high
+
+
+def _impossible(guarantee: Guarantee) -> PmldesignError:
+    if isinstance(guarantee, OnPriors):
+        return VacuousGuaranteeError(
+            "the targets leave so little noise that only an epsilon of log(1/min alpha), which "
+            "every mechanism satisfies, would do: nobody is protected; allow larger targets"
+        )
+    return InfeasibleError("no budget in the range of double precision meets these targets")

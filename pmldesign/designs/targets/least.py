@@ -1,0 +1,229 @@
+"""How much budget do these accuracies need? The least epsilon, rho or mu, and the strategy.
+
+For Gaussian noise the question has a certified answer: the least standard deviation for targets c
+is gamma_(inf)(diag(1/c) A), whose bounds become bounds on the budget (`budgets`). For Laplace noise
+a search finds a good strategy, and the same norm bounds what any strategy needs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pmldesign.bounds.bound import Problem
+from pmldesign.designs.laplace.search import laplace_design
+from pmldesign.designs.min_norm import factorize
+from pmldesign.designs.options import DesignOptions
+from pmldesign.designs.results import Design
+from pmldesign.designs.targets.accuracy import Targets, as_targets
+from pmldesign.designs.targets.budgets import (
+    LEAST_BUDGET,
+    budget_name,
+    least_for,
+    none_below,
+    with_budget,
+)
+from pmldesign.errors import InvalidInputError, PmldesignError
+from pmldesign.factorization import Factorization, answer
+from pmldesign.mechanisms import (
+    Mechanism,
+    NoiseChoice,
+    admissible,
+    mechanism,
+    require_feasible,
+)
+from pmldesign.privacy.digits import at_least, at_most
+from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.noise import Noise
+from pmldesign.privacy.priors import OnPriors
+from pmldesign.strategies import Strategy
+from pmldesign.workloads import Workload, as_workload
+from pmldesign.workloads.display import Displayed, Facts
+
+BUDGET_GAP = 1e-5
+"""Of the bounds on the budget for Gaussian noise, by default."""
+LEAST_GAP = 1e-9
+"""Of the norm: rounding keeps bounds further apart than smaller ones."""
+TRIES = 4
+"""Times that the gap of the norm is narrowed until the budget has its gap."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LeastBudget(Displayed):
+    """The least budget for some targets, and the mechanism that meets them with it.
+
+    Attributes:
+        workload: A.
+        targets: the largest standard deviation of each query.
+        name: of the budget: "epsilon", "rho" or "mu".
+        enough: the budget of the mechanism, which is private with it and meets every target.
+        at_least: no noise of this kind on any strategy does with less.
+        mechanism: on A.
+        normalised: diag(1/c) A.
+        design: the strategy of least norm for it at p = inf, with its certificate.
+    """
+
+    workload: Workload
+    targets: Targets
+    name: str
+    enough: float
+    at_least: float
+    mechanism: Mechanism
+    normalised: Workload
+    design: Design
+
+    def _display(self) -> tuple[str, Facts]:
+        title = f"{self.name} for {self.workload.name!r}: {at_least(self.enough, 10)} is enough"
+        noise = self.mechanism.noise.value
+        return title, [
+            ("targets", self.targets.describe()),
+            (f"any {noise} noise needs", at_most(self.at_least, 10)),
+        ]
+
+    @property
+    def gap(self) -> float:
+        """Enough / at_least - 1; inf where the lower bound is 0."""
+        return self.enough / self.at_least - 1 if self.at_least > 0 else math.inf
+
+    @property
+    def tightest(self) -> float:
+        """Largest standard deviation over its target: at most 1."""
+        return self.mechanism.scale * _on(self.mechanism.strategy, self).unit_error(
+            self.mechanism.noise, math.inf
+        )
+
+    def budget_of(self, strategy: Strategy, noise: NoiseChoice = "auto") -> tuple[float, Noise]:
+        """What another strategy needs for these targets, with the noise that needs less.
+
+        Raises:
+            InvalidInputError: it cannot answer the queries.
+            InfeasibleError, VacuousGuaranteeError: no budget does.
+        """
+        guarantee = self.mechanism.guarantee
+        assert guarantee is not None
+        factorization = _on(strategy, self)
+        pairs = [(least_for(factorization, guarantee, n), n) for n in admissible(guarantee, noise)]
+        return min(pairs, key=lambda pair: pair[0])
+
+
+def least_budget(
+    workload: Any,
+    targets: Any,
+    guarantee: Guarantee,
+    *,
+    noise: NoiseChoice = "auto",
+    search_time: float | None = 20.0,
+    budget_gap: float = BUDGET_GAP,
+    **options: Any,
+) -> LeastBudget:
+    """The least budget at which every query meets its target, and the mechanism that does.
+
+    Args:
+        workload: A, shape (m, n): a Workload, a name such as "prefix:64", or a matrix.
+        targets: the largest standard deviation of a query: one number, one for each query, or
+            `Targets`.
+        guarantee: what is promised; its epsilon, rho or mu is what is looked for, and the one that
+            it has does not count. ApproxDP(1, 1e-6) asks for the epsilon at delta 1e-6.
+        noise: "gaussian", "laplace", or "auto" for the one that needs less.
+        search_time: in seconds, for the search of a strategy for Laplace noise.
+        budget_gap: for Gaussian noise, stop when both bounds on the budget are this close.
+        **options: of the design, see `DesignOptions`.
+
+    Returns:
+        The budget, both bounds rounded to the safe side, and the mechanism.
+
+    Raises:
+        InvalidInputError: an argument out of range.
+        InfeasibleError: no noise that is asked for meets such a guarantee.
+        VacuousGuaranteeError: only a guarantee that protects nobody would do.
+    """
+    queries = as_workload(workload)
+    checked = as_targets(targets, queries)
+    normalised = checked.normalised(queries)
+    relation = guarantee.neighbours
+    small = with_budget(guarantee, LEAST_BUDGET)
+    require_feasible(small, queries.shape[1], noise=noise, p=math.inf)
+    design = _certified(normalised, guarantee, budget_gap, {**options, "neighbours": relation})
+    answers: list[tuple[float, Noise, Strategy]] = []
+    refusal: PmldesignError | None = None
+    for kind in admissible(guarantee, noise):
+        try:
+            for strategy in _strategies(normalised, guarantee, kind, design, search_time):
+                factorization = answer(strategy, normalised, relation)
+                answers.append((least_for(factorization, guarantee, kind), kind, strategy))
+        except PmldesignError as error:
+            refusal = error
+    if not answers:
+        raise refusal or InvalidInputError("no noise meets such a guarantee")
+    enough, kind, strategy = min(answers, key=lambda entry: entry[0])
+    noisy = mechanism(
+        strategy, queries, guarantee=with_budget(guarantee, enough), noise=kind.value, p=math.inf
+    )
+    lower = _lower(normalised, guarantee, design, kind)
+    name = budget_name(guarantee)
+    return LeastBudget(
+        queries, checked, name, enough, min(lower, enough), noisy, normalised, design
+    )
+
+
+def _certified(
+    normalised: Workload, guarantee: Guarantee, budget_gap: float, options: dict[str, Any]
+) -> Design:
+    """The strategy of least norm, close enough for the gap of the budget."""
+    gap = options.pop("rel_gap", 0.7 * budget_gap)
+    DesignOptions(**options)  # refuses what is out of range, before the solve
+    for _ in range(TRIES):
+        design = factorize(normalised, p=math.inf, rel_gap=gap, **options)
+        if isinstance(guarantee, OnPriors) or not guarantee.admits(Noise.GAUSSIAN):
+            break
+        relation = guarantee.neighbours
+        enough = least_for(answer(design.strategy, normalised, relation), guarantee, Noise.GAUSSIAN)
+        lower = _lower(normalised, guarantee, design, Noise.GAUSSIAN)
+        reached = enough / lower - 1 if lower > 0 else math.inf
+        if reached <= budget_gap or gap <= LEAST_GAP or design.certificate.gap > gap:
+            break
+        gap = max(LEAST_GAP, gap * min(0.1, budget_gap / reached / 4))
+    return design
+
+
+def _lower(normalised: Workload, guarantee: Guarantee, design: Design, noise: Noise) -> float:
+    """What no noise of this kind goes below."""
+    certificate = design.certificate
+    problem = Problem(
+        workload=normalised,
+        p=math.inf,
+        guarantee=guarantee,
+        shifts=None,
+        norm_lower=certificate.lower,
+        norm_upper=certificate.upper,
+    )
+    return none_below(certificate.lower, problem, noise)
+
+
+def _strategies(
+    normalised: Workload,
+    guarantee: Guarantee,
+    noise: Noise,
+    design: Design,
+    search_time: float | None,
+) -> Iterator[Strategy]:
+    """That of least norm, and for Laplace noise what the search finds."""
+    yield design.strategy
+    if noise is Noise.GAUSSIAN:
+        return
+    found = guarantee
+    if isinstance(guarantee, OnPriors):
+        # the best strategy depends on epsilon: search at the one that the first strategy needs
+        first = answer(design.strategy, normalised, guarantee.neighbours)
+        found = with_budget(guarantee, least_for(first, guarantee, noise))
+    searched = laplace_design(
+        normalised, found, p=math.inf, starts=[design.strategy], time_limit=search_time
+    )
+    yield searched.strategy
+
+
+def _on(strategy: Strategy, budget: LeastBudget) -> Factorization:
+    """A strategy on the normalised queries."""
+    return answer(strategy, budget.normalised, budget.mechanism.neighbours)

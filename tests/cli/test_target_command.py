@@ -1,0 +1,87 @@
+import math
+from pathlib import Path
+
+import pytest
+
+import pmldesign as pml
+
+CENSUS = ("target", "census-p12", "--max-std", 5, "--table-std", "total=20,male=20,female=20")
+
+
+def test_census_beside_equal_noise(run):
+    shown = run.json(*CENSUS, "--delta", 1e-6, "--noise", "gaussian", "-o", "p12.npz")
+    epsilon = shown["epsilon"]
+    assert epsilon["at_least"] <= epsilon["enough"] <= epsilon["at_least"] * (1 + 1e-5)
+    rows = {row["name"]: row["epsilon"] for row in shown["strategies"]}
+    assert rows["design"] == epsilon["enough"]
+    assert min(rows.values()) == rows["design"]
+    assert rows["equal noise"] > rows["design"]
+    promise = pml.ApproxDP(epsilon["enough"], 1e-6)
+    assert pml.read_guarantee("p12.npz") == promise
+    noisy = pml.mechanism(
+        pml.strategy(Path("p12.npz")), "census-p12", guarantee=promise, noise="gaussian"
+    )
+    targets = [20 if label in (0, 1, 25) else 5 for label in range(49)]
+    assert (noisy.standard_deviations <= targets).all()
+
+
+def test_text_shows_both_bounds(run):
+    text = run("target", "prefix:8", "--half-width", 10, "--delta", 1e-6).stdout
+    assert "is enough" in text
+    assert "for gaussian noise on any strategy; gap" in text
+    assert "equal noise" in text
+
+
+@pytest.mark.parametrize(("currency", "least"), [("rho", 0.02), ("mu", 0.2)])
+def test_currencies(run, currency, least):
+    shown = run.json(
+        "target", "histogram:4", "--max-std", 5, "--currency", currency, "--search-time", 0.1
+    )
+    assert shown["currency"] == currency
+    assert shown[currency]["at_least"] <= least <= shown[currency]["enough"]
+    assert shown[currency]["enough"] == pytest.approx(least, rel=1e-5)
+
+
+def test_targets_from_a_file_and_by_part(run):
+    Path("c.csv").write_text("4\n4\n4\n1\n1\n1\n")
+    options = ("--currency", "rho", "--noise", "gaussian")
+    file = run.json("target", "prefix:3+histogram:3", "--targets", "c.csv", *options)
+    parts = run.json(
+        "target", "prefix:3+histogram:3", "--table-std", "prefix:3=4,histogram:3=1", *options
+    )
+    assert file["rho"]["enough"] == pytest.approx(parts["rho"]["enough"], rel=1e-5)
+    long = "random-range:3,3,seed=1+histogram:3"
+    named = run.json("target", long, "--table-std", "random-range:3,3,seed=1=4,2=1", *options)
+    assert named["targets"] == {"smallest": 1, "largest": 4}
+
+
+def test_pure_laplace(run):
+    shown = run.json("target", "histogram:4", "--max-std", 2, "--search-time", 0.1)
+    assert shown["noise"]["kind"] == "laplace"
+    assert shown["epsilon"]["enough"] == pytest.approx(math.sqrt(2) / 2, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ((), "--max-std 5"),
+        (("--max-std", 5, "--half-width", 5), "not both"),
+        (("--max-std", -1), "positive"),
+        (("--half-width", 5), "--delta 1e-6"),
+        (("--half-width", 5, "--delta", 1e-6, "--level", 2), "level"),
+        (("--max-std", 5, "--currency", "rho", "--delta", 1e-6), "leave it out"),
+        (("--table-std", "5"), "NAME=20"),
+        (("--table-std", "x=5"), "no part or query"),
+        (("--max-std", 5, "--noise", "gaussian"), "delta"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(run, options, problem):
+    result = run("target", "prefix:4", *options)
+    assert result.exit_code in (2, 5)
+    assert problem in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_leakage_that_protects_nobody(run):
+    result = run("target", "prefix:4", "--max-std", 0.01, "--alpha", 0.1, "--search-time", 0.1)
+    assert result.exit_code == 4
