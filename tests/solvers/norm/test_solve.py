@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from scipy.linalg import circulant, hadamard
 
 from pmldesign.workloads import RangeWorkload, parse_workload
+from pmldesign_solvers.certificate import cells
+from pmldesign_solvers.norm import dual_function
 from pmldesign_solvers.norm.options import SolverOptions
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.norm.solve import solve_norm
@@ -305,8 +307,10 @@ def test_a_gap_below_rounding_is_not_claimed():
 
 
 @pytest.mark.parametrize("p", [2, 4, np.inf])
-def test_a_search_ends_where_only_rounding_keeps_the_bounds_apart(p):
-    # a Gram matrix of 300 cells tells the lower bound to about 1e-9
+def test_a_search_ends_where_only_rounding_keeps_the_bounds_apart(p, monkeypatch):
+    # a Gram matrix of 300 cells, as larger workloads have, tells the lower bound to about 1e-9
+    for module in (cells, dual_function):
+        monkeypatch.setattr(module, "SVD_ENTRIES", 2**15)
     solution = solve_norm(parse_workload("prefix:300"), p, options=SolverOptions(rel_gap=3e-10))
     assert solution.status is Status.STALLED
     assert 3e-10 < solution.certificate.gap < 1e-8
@@ -333,3 +337,12 @@ def test_the_workload_is_left_as_it_was(seed, p):
     second = solve_norm(DenseOperator(A), p)
     assert (copy == A).all()
     assert (first.strategy == second.strategy).all()  # nothing random, nothing remembered
+
+
+def test_weights_over_orders_of_magnitude_are_solved_in_few_steps():
+    weights = np.exp(np.random.default_rng(0).uniform(-4.6, 0, 128))
+    A = np.tril(np.ones((128, 128))) * weights[:, None]
+    solution = solve_norm(DenseOperator(A), np.inf, options=SolverOptions(rel_gap=2e-6))
+    assert solution.status is Status.OPTIMAL
+    assert_certified(solution, A, p=np.inf)
+    assert solution.steps <= 40  # the fixed point alone takes hundreds
