@@ -314,7 +314,7 @@ def test_a_search_ends_where_only_rounding_keeps_the_bounds_apart(p, monkeypatch
     solution = solve_norm(parse_workload("prefix:300"), p, options=SolverOptions(rel_gap=3e-10))
     assert solution.status is Status.STALLED
     assert 3e-10 < solution.certificate.gap < 1e-8
-    assert solution.steps <= 30
+    assert solution.steps <= 45  # 12 of the fixed point before and after the interior point
 
 
 @pytest.mark.parametrize("p", [1.9, 0, -1, np.nan, -np.inf])
