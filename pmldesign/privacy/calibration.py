@@ -165,7 +165,7 @@ def leakage_at(
     Of Gaussian noise it is a delta, at the epsilon of the guarantee.
     """
     measured = strategy if is_measured(strategy) else finite_matrix("strategy", strategy)
-    loss, _, diameter, exponent = _pml_loss(measured, guarantee, Noise(noise))
+    loss, _, diameter, exponent = pml_loss(measured, guarantee, Noise(noise))
     return loss(math.ldexp(scale, -exponent)) if diameter > 0 else 0.0
 
 
