@@ -17,8 +17,8 @@ from pmldesign.cli.options import (
     weights_option,
 )
 from pmldesign.cli.reports.privacy import check_plot, draw_privacy, plot_option
-from pmldesign.cli.reports.targets import as_json as to_json
-from pmldesign.cli.reports.targets import print_budget, print_rows, usual_budgets
+from pmldesign.cli.target.report import as_json as to_json
+from pmldesign.cli.target.report import print_budget, print_rows, usual_budgets
 from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.show import note, print_json, progress
 from pmldesign.designs.targets.accuracy import (
