@@ -73,6 +73,8 @@ def _product_off(parts: Sequence[float]) -> float:
 
 def _condition(sector: Sector) -> float:
     """Size times the condition of E scaled to diagonal 1."""
+    if len(sector.matrix) == 1:
+        return 1.0
     root = np.sqrt(sector.matrix.diagonal())
     values = np.linalg.eigvalsh(sector.matrix / np.outer(root, root))
     return float(len(values) * values[-1] / max(values[0], EPS))

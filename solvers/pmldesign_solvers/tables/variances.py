@@ -16,7 +16,6 @@ For certified upper bounds phi is taken to be off by delta: phi phi^T counts as
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -55,6 +54,11 @@ class Asked:
     def sums(self) -> Array:
         """Of all queries, shape (1, numbers)."""
         return np.asarray(self.numbers.sum(axis=0, keepdims=True))
+
+    @cached_property
+    def first_and_last(self) -> tuple[float, float]:
+        """The first and the last of the sums: all there are without features."""
+        return float(self.sums[0, 0]), float(self.sums[0, -1])
 
 
 def asked(attribute: int, operator: Operator, basis: Measured, features: int) -> Asked:
@@ -107,6 +111,7 @@ class Variances:
             matrix[int(known) :, int(known) :] = inverse(sector.matrix)
             self._inverses[sector.plain, sector.spectators] = matrix, offsets
         self._inverses.setdefault(((), ()), (np.zeros((1, 1)), {(): 0}))
+        self._coupled = any(dim > 1 for dim in self._dims.values())
 
     def core(self, asked: Sequence[Asked]) -> Array:
         """The small tensor of a table, one axis for each of its factors.
@@ -138,23 +143,46 @@ class Variances:
 
     def _block(self, q: Attributes, sp: Attributes, free: Attributes) -> Array:
         matrix, offsets = self._inverses[q, sp]
+        if not free:
+            return np.asarray(matrix[offsets[()], offsets[()]])
         dims = [self._dims[i] for i in free]
-        places = []
-        for modes in itertools.product(*map(range, dims)):
-            members = tuple(i for i, mode in zip(free, modes, strict=True) if mode)
-            place = 0
-            for i, mode in zip(free, modes, strict=True):
-                place = place * (self._dims[i] - 1) + mode - 1 if mode else place
-            places.append(offsets[members] + place)
-        block = matrix[np.ix_(places, places)].reshape([*dims, *dims])
+        places = np.zeros(dims, dtype=np.intp)
+        for members in subsets(free):
+            shape = [self._dims[i] - 1 if i in members else 1 for i in free]
+            where = tuple(slice(1, None) if i in members else slice(0, 1) for i in free)
+            count = math.prod(shape)
+            if count:
+                places[where] = offsets[members] + np.arange(count).reshape(shape)
+        rows = places.ravel()
+        block = matrix[rows[:, None], rows].reshape([*dims, *dims])
         count = len(dims)
         order = [axis for j in range(count) for axis in (j, count + j)]
-        return block.transpose(order).reshape([d * d for d in dims])
+        return np.asarray(block.transpose(order).reshape([d * d for d in dims]))
 
     def total(self, asked: Sequence[Asked]) -> float:
         """Sum of the variances of a table."""
+        if not self._coupled:
+            return self._uncoupled_total(asked)
         core = self.core(asked)
         return float(mode_products.multiply([one.sums for one in asked], core.ravel())[0])
+
+    def _uncoupled_total(self, asked: Sequence[Asked]) -> float:
+        """The same without features, where all small matrices are numbers.
+
+        Raises:
+            KeyError: the strategy does not determine the table.
+        """
+        terms: list[tuple[Attributes, Attributes, float]] = [((), (), 1.0)]
+        for one in asked:
+            inside, beyond = one.first_and_last
+            i, ordered = one.attribute, one.attribute in self._dims
+            more = []
+            if ordered and i in self._left:
+                more = [(q, (*sp, i), beyond * value) for q, sp, value in terms]
+            elif not ordered and beyond:
+                more = [((*q, i), sp, beyond * value) for q, sp, value in terms]
+            terms = [(q, sp, inside * value) for q, sp, value in terms] + more
+        return math.fsum(value * self._inverses[q, sp][0][0, 0] for q, sp, value in terms)
 
     def blocks(self, asked: Sequence[Asked]) -> Iterator[Array]:
         """The variances of a table's queries, block by block in their order."""
@@ -181,6 +209,8 @@ class Variances:
 
 def inverse(matrix: Array) -> Array:
     """Of a positive matrix, scaled to diagonal 1 before."""
+    if len(matrix) == 1:  # most of the many without features
+        return np.asarray(1 / matrix)
     root = np.sqrt(matrix.diagonal())
     own = np.linalg.inv(matrix / np.outer(root, root))
     return np.asarray((own + own.T) / 2 / np.outer(root, root))

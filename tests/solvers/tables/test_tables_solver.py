@@ -18,7 +18,9 @@ from pmldesign_solvers.tables.lower.dual_weights import Point, SectorBound, impr
 from pmldesign_solvers.tables.lower.replace import lower_bound
 from pmldesign_solvers.tables.measured import measured
 from pmldesign_solvers.tables.query_weights import Question, weighted
+from pmldesign_solvers.tables.sectors import Sector
 from pmldesign_solvers.tables.solve import solve
+from pmldesign_solvers.tables.variances import Asked, Variances
 
 
 def prefix(n):
@@ -311,3 +313,17 @@ def test_what_is_measured_and_its_inverse(features):
         d, inner = psi.T @ gram @ v, psi.T @ gram @ psi
         first = np.linalg.solve(inner + v @ gram @ v * np.eye(5), d)
         assert np.abs(first[1:]).max() < 1e-9 * abs(first[0])
+
+
+def test_totals_without_features_are_those_of_the_tensor():
+    """The sum over all answers of a table, term by term and as a contraction."""
+    rng = np.random.default_rng(4)
+    asked = [Asked(i, rng.random((m, 2))) for i, m in enumerate((3, 4, 2))]
+    sectors = [
+        Sector(plain, ordered, ((),), rng.random((1, 1)) + 0.1)
+        for plain in ((), (2,))
+        for ordered in ((), (0,), (1,), (0, 1))
+    ]
+    spread = Variances(sectors, {0: 0, 1: 0})
+    blocks = np.concatenate(list(spread.blocks(asked)))
+    assert spread.total(asked) == pytest.approx(blocks.sum(), rel=1e-12)
