@@ -86,6 +86,7 @@ if TYPE_CHECKING:
     from pmldesign.files import write_strategy as write_strategy
     from pmldesign.files import write_workload as write_workload
     from pmldesign.mechanisms import Mechanism as Mechanism
+    from pmldesign.mechanisms import compose as compose
     from pmldesign.mechanisms import mechanism as mechanism
     from pmldesign.plots.objects import plot as plot
     from pmldesign.privacy.alpha.sample import sampled_alpha as sampled_alpha
@@ -144,7 +145,7 @@ _HOMES = {
         "read_channel read_guarantee read_strategy read_workload verify_file write_strategy "
         "write_workload"
     ),
-    "pmldesign.mechanisms": "Mechanism mechanism",
+    "pmldesign.mechanisms": "Mechanism compose mechanism",
     "pmldesign.privacy.alpha.sample": "sampled_alpha",
     "pmldesign.plots.objects": "plot",
     "pmldesign.privacy.calibration": "Calibration",

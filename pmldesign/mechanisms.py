@@ -22,6 +22,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import Factorization, answer
 from pmldesign.privacy.alpha.fallback import Fallback, fallback_of
 from pmldesign.privacy.calibration import Calibration, calibrate, require_attainable
+from pmldesign.privacy.currencies.composition import composed
 from pmldesign.privacy.currencies.curves import PrivacyCurve, curve_of
 from pmldesign.privacy.digits import at_least, shortest
 from pmldesign.privacy.guarantees import Guarantee
@@ -282,6 +283,29 @@ def mechanism(
     )
     p = exponent(p)
     return replace(smallest_error(candidates, p), p=p)
+
+
+def compose(releases: Sequence[Mechanism | PrivacyCurve]) -> PrivacyCurve:
+    """What several releases satisfy together: of Gaussian noise exactly those of one.
+
+    Args:
+        releases: mechanisms with one kind of noise for one relation of neighbours, or their
+            `privacy`.
+
+    Returns:
+        The curve of all together, rounded up: `.mu`, `.rho`, `.epsilon(delta)` and so on.
+
+    Raises:
+        InvalidInputError: none, both kinds of noise, or different neighbours.
+    """
+    mechanisms = [release for release in releases if isinstance(release, Mechanism)]
+    if len({release.neighbours for release in mechanisms}) > 1:
+        raise InvalidInputError(
+            "the releases have different neighbours; calibrate all for add-remove or for replace"
+        )
+    return composed(
+        [release.privacy if isinstance(release, Mechanism) else release for release in releases]
+    )
 
 
 def answered_workload(factorization: Any) -> Workload:

@@ -1,0 +1,67 @@
+"""Several releases together."""
+
+import numpy as np
+import pytest
+from dp_accounting import dp_event
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.rdp import RdpAccountant
+
+import pmldesign as pml
+
+
+def release(text, guarantee, noise):
+    return pml.mechanism("tree", text, guarantee=guarantee, noise=noise)
+
+
+def test_gaussian_releases_are_one():
+    releases = [release("prefix:4", pml.GaussianDP(mu), "gaussian") for mu in (0.3, 0.4, 1.2)]
+    together = pml.compose(releases)
+    assert together.mu == pytest.approx(1.3, rel=1e-12)
+    assert together.mu >= 1.3 - 1e-15
+    assert together.rho == pytest.approx(sum(noisy.privacy.rho for noisy in releases), rel=1e-12)
+    accountant = RdpAccountant([2.0, 8.0])
+    accountant.compose(dp_event.ComposedDpEvent([noisy.dp_event() for noisy in releases]))
+    assert together.renyi(8) == pytest.approx(accountant._rdp[1], rel=1e-9)
+    assert together.renyi(8) >= accountant._rdp[1] * (1 - 1e-12)
+
+
+def test_gaussian_releases_are_those_of_the_stacked_strategy():
+    first, second = np.tril(np.ones((4, 4))), np.eye(4)
+    curves = [
+        pml.mechanism(R, "histogram:4", guarantee=pml.GaussianDP(1), noise="gaussian").privacy
+        for R in (first, second)
+    ]
+    assert pml.compose(curves).mu == pytest.approx(np.sqrt(2))
+
+
+def test_laplace_releases_are_never_below_what_an_accountant_says():
+    releases = [release("prefix:4", pml.PureDP(epsilon), "laplace") for epsilon in (0.3, 0.5)]
+    together = pml.compose(releases)
+    assert together.pure == pytest.approx(0.8)
+    accountant = PLDAccountant(value_discretization_interval=1e-3)
+    accountant.compose(dp_event.ComposedDpEvent([noisy.dp_event() for noisy in releases]))
+    for epsilon in (0.1, 0.4, 0.7):
+        assert together.delta(epsilon) >= accountant.get_delta(epsilon) - 1e-3
+
+
+def test_what_has_no_closed_form_is_refused():
+    gaussian = release("prefix:4", pml.ZCDP(1), "gaussian")
+    laplace = release("prefix:4", pml.ZCDP(1), "laplace")
+    with pytest.raises(pml.InvalidInputError, match="no closed form"):
+        pml.compose([gaussian, laplace])
+    with pytest.raises(pml.InvalidInputError, match="nothing"):
+        pml.compose([])
+    other = pml.mechanism("tree", "prefix:4", guarantee=pml.ZCDP(1, "replace"), noise="gaussian")
+    with pytest.raises(pml.InvalidInputError, match="neighbours"):
+        pml.compose([gaussian, other])
+
+
+def test_joint_design_is_no_worse_than_releases_with_shares_of_the_budget():
+    """The weighted union at p = 2, against every split of rho between its parts."""
+    joint = pml.factorize("prefix:8+2*histogram:8").certificate.upper
+    norms = [pml.factorize(text).certificate.lower for text in ("prefix:8", "2*histogram:8")]
+    apart = min(
+        np.hypot(norms[0] / np.sqrt(share), norms[1] / np.sqrt(1 - share))
+        for share in np.linspace(0.01, 0.99, 99)
+    )
+    assert joint < apart
