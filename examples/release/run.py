@@ -46,16 +46,12 @@ def write_inputs(folder):
 
 
 def publish(folder):
-    from pmldesign.designs.best_noise import optimize
-    from pmldesign.privacy.guarantees import ApproxDP
-    from pmldesign.release.people.queries import parse_queries
-    from pmldesign.release.people.schema import read_schema
-    from pmldesign.release.publish import release_tables
+    import pmldesign as pml
 
-    schema = read_schema(folder / "schema.json")
-    queries = parse_queries(QUERIES, schema).workload
-    best = optimize(queries, guarantee=ApproxDP(0.1, 1e-6), noise="gaussian")
-    found = release_tables(best, folder / "people.csv", schema=schema)
+    schema = folder / "schema.json"
+    queries = pml.workload(QUERIES, schema=schema)
+    best = pml.optimize(queries, guarantee=pml.ApproxDP(0.1, 1e-6), noise="gaussian")
+    found = best.release(folder / "people.csv", schema=schema)
     found.to_csv(folder / "tables.csv")
     return found
 
