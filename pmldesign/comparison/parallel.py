@@ -1,13 +1,13 @@
 """Independent tasks: one after the other, in processes here, or on a cluster of Dask or Ray.
 
-The scheduling is joblib's or Dask's (extras). A task is a function without arguments that is called
-somewhere else, so results do not depend on the number of workers, but for the rounding of a linear
-algebra library that uses another number of threads. Each process here gets an equal share of the
-processors, unless OPENBLAS_NUM_THREADS or its like is set.
+The scheduling is that of joblib, Dask or Ray (extras). A task is a function without arguments that
+is called somewhere else, so results do not depend on the number of workers, but for the rounding of
+a linear algebra library that uses another number of threads. Each process here gets an equal share
+of the processors, unless OPENBLAS_NUM_THREADS or its like is set.
 
 A worker that dies takes down every task that was under way with joblib. Those are tried again, each
-alone: the one that kills its worker again is LOST, the others are not. Dask tries a task on several
-workers by itself.
+alone: the one that kills its worker again is LOST, the others are not. Dask and Ray try a task on
+several workers by themselves.
 
 A process whose parent is gone, killed or not, ends by itself within PATIENCE seconds: it would hold
 the streams and the shared memory of a command that nobody waits for.
@@ -103,7 +103,7 @@ class Workers:
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """Workers that are there.
+    """Processes that are there.
 
     Attributes:
         options: of joblib's Parallel.
@@ -134,11 +134,11 @@ def run(
     if workers.here or not tasks:
         yield from ((index, task()) for index, task in enumerate(tasks))
         return
-    if workers.backend == "dask":
-        yield from _with_dask(tasks, workers)
+    if workers.backend != "processes":
+        yield from (_with_dask if workers.backend == "dask" else _with_ray)(tasks, workers)
         return
     pending = dict(enumerate(tasks))
-    with (_processes if workers.backend == "processes" else _ray)(workers) as pool:
+    with _processes(workers) as pool:
         while pending:
             try:
                 for index, result in _together(pending, pool):
@@ -240,23 +240,35 @@ def _dask(workers: Workers) -> Iterator[Any]:
         yield stack.enter_context(client)
 
 
-@contextmanager
-def _ray(workers: Workers) -> Iterator[_Pool]:
+def _with_ray(
+    tasks: Sequence[Callable[[], T]], workers: Workers
+) -> Generator[tuple[int, T | _Lost], None, None]:
+    # not through joblib either: its backend of Ray gives results only when all are there (1.6)
     import ray
-    from joblib import parallel_config
-    from ray.exceptions import RayError
-    from ray.util.joblib import register_ray
+    from ray.exceptions import WorkerCrashedError
 
-    local = {"num_cpus": workers.jobs or 1} if workers.address is None else {}
+    settings: dict[str, Any] = {"address": workers.address or "local", "log_to_driver": False}
+    if workers.address is None:
+        settings |= {"num_cpus": workers.jobs or 1, "include_dashboard": False}
     with _reached(workers):
-        ray.init(address=workers.address or "local", log_to_driver=False, **local)
+        ray.init(**settings)
     try:
-        register_ray()
-        slots = workers.jobs or int(ray.cluster_resources().get("CPU", 1))
-        with parallel_config("ray", n_jobs=slots):
-            yield _Pool({}, 2 * slots, (RayError,))
+        remote = ray.remote(_call)
+        futures = {remote.remote(task): index for index, task in enumerate(tasks)}
+        while futures:
+            (future,), _ = ray.wait([*futures], num_returns=1)
+            index = futures.pop(future)
+            try:
+                result = ray.get(future)
+            except WorkerCrashedError:
+                result = LOST
+            yield index, result
     finally:
         ray.shutdown()
+
+
+def _call(task: Callable[[], T]) -> T:
+    return task()
 
 
 @contextmanager

@@ -147,15 +147,18 @@ def test_no_norm_is_computed_twice(tmp_path, monkeypatch):
     assert len(asked) == len(set(asked))
 
 
-@pytest.mark.parametrize("options", [{"jobs": 2}, {"backend": "dask"}], ids=["processes", "dask"])
-def test_rows_do_not_depend_on_who_computes_them(whole, tmp_path, options):
-    if options == {"backend": "dask"}:
+@pytest.mark.parametrize("backend", ["processes", "dask", "ray"])
+def test_rows_do_not_depend_on_who_computes_them(whole, tmp_path, backend):
+    if backend == "ray":
+        pytest.importorskip("ray")
+    if backend == "dask":
         distributed = pytest.importorskip("distributed")
         settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
         with distributed.LocalCluster(**settings, processes=False) as cluster:
-            pml.sweep(STUDY, tmp_path / "rows.csv", address=cluster.scheduler_address, **options)
+            address = cluster.scheduler_address
+            pml.sweep(STUDY, tmp_path / "rows.csv", backend=backend, address=address)
     else:
-        pml.sweep(STUDY, tmp_path / "rows.csv", **options)
+        pml.sweep(STUDY, tmp_path / "rows.csv", backend=backend, jobs=2)
     assert rows(tmp_path / "rows.csv") == rows(whole)
 
 
@@ -257,3 +260,9 @@ def test_a_size_that_is_missing_is_named(tmp_path):
         read_study(tmp_path / "broken.toml")
     with pytest.raises(pml.FileError, match="cannot read"):
         read_study(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(("name", "size"), [("study", 15 * 3 * 3), ("streams", 3 * 2)])
+def test_the_studies_of_the_examples_are_read(name, size):
+    folder = Path(__file__).parents[2] / "examples" / "lp_error"
+    assert read_study(folder / f"{name}.toml").size == size
