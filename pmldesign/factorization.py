@@ -24,6 +24,7 @@ from pmldesign.strategies import (
     RegularStrategy,
     Strategy,
     TablesStrategy,
+    WeightedProductsStrategy,
     WeightedTablesStrategy,
 )
 from pmldesign.strategies.participation.schema import participation_refusal
@@ -187,7 +188,7 @@ def without_total(strategy: Strategy) -> Strategy:
         return strategy.without_total()
     if isinstance(strategy, TablesStrategy):
         return strategy if strategy.public else strategy.without_total()
-    if isinstance(strategy, WeightedTablesStrategy):
+    if isinstance(strategy, WeightedTablesStrategy | WeightedProductsStrategy):
         return strategy.without_total()
     if isinstance(strategy, ProductStrategy) and strategy.cells > WRITTEN_CELLS:
         return PublicTotalStrategy(strategy)

@@ -64,7 +64,12 @@ from pmldesign.files.streams import (
     read_stream,
     stream_arrays,
 )
-from pmldesign.files.tables_strategies import tables_arrays, tables_strategy
+from pmldesign.files.tables_strategies import (
+    products_arrays,
+    products_strategy,
+    tables_arrays,
+    tables_strategy,
+)
 from pmldesign.files.workloads import opened, read_workload
 from pmldesign.mechanisms import Mechanism, answered_workload
 from pmldesign.privacy.guarantees import Guarantee, from_json
@@ -77,6 +82,7 @@ from pmldesign.strategies import (
     Strategy,
     StreamStrategy,
     TablesStrategy,
+    WeightedProductsStrategy,
     WeightedTablesStrategy,
 )
 from pmldesign.strategies.all_ranges import AllRangesStrategy
@@ -231,6 +237,8 @@ def _arrays(design: Design | SearchedDesign | Mechanism, workload: Workload) -> 
         return stream_arrays(strategy)
     if isinstance(strategy, TablesStrategy):
         return tables_arrays(strategy)
+    if isinstance(strategy, WeightedProductsStrategy):
+        return products_arrays(strategy)
     if isinstance(strategy, WeightedTablesStrategy):
         return {
             "sizes": np.array(strategy.sizes, dtype=np.int64),
@@ -301,6 +309,8 @@ def _strategy(name: str, arrays: Archive) -> Strategy | None:
         return BlockStrategy(name, free, bases, arrays["combinations"], parts)
     if "sector_plain" in arrays:
         return tables_strategy(name, arrays)
+    if "designed" in arrays:
+        return products_strategy(name, arrays)
     if "tables" in arrays:
         sizes = whole_numbers("sizes", arrays["sizes"])
         whole_numbers("tables", arrays["tables"])

@@ -4,6 +4,9 @@
 `coordinates_0`, ... (Y of each), and for the sectors one row each: `sector_plain` and
 `sector_spectators` (attributes, filled up with -1) and `sector_sets`, the number of sets; `sets`
 (one row each, filled up with -1) and `entries` (of all E, row by row) one after the other.
+
+Weighted products are `sizes`, `tables` (a row each, filled up with -1), `weights`, `designed` (the
+attributes with a design of their own) and `design_0`, ... (D of each).
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.files.arrays import Archive, whole_numbers
-from pmldesign.strategies import TablesStrategy
+from pmldesign.strategies import TablesStrategy, WeightedProductsStrategy
 from pmldesign.workloads.tables.attributes import attribute_sizes
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.tables.measured import Measured
@@ -75,6 +78,33 @@ def tables_strategy(name: str, arrays: Archive) -> TablesStrategy:
     if start != entries.size or next(sets, None) is not None:
         raise InvalidInputError(f"strategy {name!r}: its sectors have more sets or entries")
     return TablesStrategy(name, sizes, coordinates, features, sectors)
+
+
+def products_arrays(strategy: WeightedProductsStrategy) -> dict[str, Any]:
+    """What weighted products are made of."""
+    designed = sorted(strategy.designs)
+    return {
+        "sizes": np.array(strategy.sizes, dtype=np.int64),
+        "tables": _padded(strategy.subsets),
+        "weights": strategy.weights,
+        "designed": np.array(designed, dtype=np.int64),
+        **{f"design_{k}": strategy.designs[i] for k, i in enumerate(designed)},
+    }
+
+
+def products_strategy(name: str, arrays: Archive) -> WeightedProductsStrategy:
+    """The weighted products that arrays stand for.
+
+    Raises:
+        InvalidInputError: they do not fit together.
+    """
+    whole_numbers("tables", arrays["tables"])
+    designed = whole_numbers("designed", arrays["designed"])
+    designs = {i: arrays[f"design_{k}"] for k, i in enumerate(designed)}
+    sizes = whole_numbers("sizes", arrays["sizes"])
+    return WeightedProductsStrategy(
+        name, sizes, designs, _sets(arrays["tables"]), arrays["weights"]
+    )
 
 
 def _positive(name: str, matrix: Array) -> Array:

@@ -22,6 +22,7 @@ from pmldesign.strategies.kronecker import ProductStrategy
 from pmldesign.strategies.marginals.strategy import MarginalsStrategy
 from pmldesign.strategies.public_total import PublicTotal, PublicTotalStrategy
 from pmldesign.strategies.streams import StreamStrategy
+from pmldesign.strategies.tables.products import WeightedProductsStrategy
 from pmldesign.strategies.tables.strategy import TablesStrategy
 from pmldesign.strategies.tables.weighted import WeightedTablesStrategy
 from pmldesign.workloads import Workload, as_workload
@@ -39,6 +40,7 @@ __all__ = [
     "Strategy",
     "StreamStrategy",
     "TablesStrategy",
+    "WeightedProductsStrategy",
     "WeightedTablesStrategy",
     "as_strategy",
     "baseline",

@@ -25,14 +25,14 @@ from pmldesign.designs.laplace.candidates import (
     with_noise,
 )
 from pmldesign.designs.laplace.ordered_cells import has_order, tents_design
+from pmldesign.designs.laplace.products import weighted_products
 from pmldesign.designs.laplace.tables import weighted_tables
 from pmldesign.designs.one_matrix import STRUCTURED
 from pmldesign.designs.results import SearchedDesign
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import Mechanism
-from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.guarantees import Guarantee, PureDP
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import IdentityAndRows, Strategy, product_strategy
 from pmldesign.workloads import KroneckerWorkload, RangeWorkload, Workload
 from pmldesign.workloads.union import tables_asked
@@ -66,6 +66,7 @@ class LaplaceSearch:
         mechanisms: candidates with their noise, whose errors are exact.
         table: starts and what became of them.
         interrupted: whether Ctrl-C came.
+        designs: what was found for the queries of single attributes.
     """
 
     workload: Workload
@@ -78,14 +79,16 @@ class LaplaceSearch:
     mechanisms: list[Mechanism] = field(default_factory=list)
     table: list[Start] = field(default_factory=list)
     interrupted: bool = False
+    designs: dict[Workload, Array] = field(default_factory=dict)
 
     def run(self, starts: list[Strategy], begin: float) -> SearchedDesign:
         """Candidates, then a descent where that is affordable; the best of all."""
         workload, guarantee = self.workload, self.guarantee
-        candidates = self._in_time(
-            chain(self._structured(), starts, baselines(workload, guarantee))
-        )
+        structured = list(self._structured())
+        candidates = self._in_time(chain(structured, starts, baselines(workload, guarantee)))
         if _is_searched(workload, guarantee):
+            if structured:  # their errors have closed forms, which take no time
+                self._compare(structured)
             named = list(candidates)
             status = self._descend(named)
             # the descent goes by standard deviations, not by err_p
@@ -131,7 +134,7 @@ class LaplaceSearch:
             self._compare(self._in_time(promising(few, best, self.p)))
 
     def _structured(self) -> Iterator[Strategy]:
-        """Weighted tables, and the product of designs for the factors."""
+        """Weighted tables, the product of designs for the factors, and weighted products."""
         middle = time.perf_counter() + self._left(4)
         try:
             tables = weighted_tables(
@@ -139,11 +142,19 @@ class LaplaceSearch:
             )
             if tables is not None:
                 yield tables
-            if (
-                isinstance(self.workload, KroneckerWorkload)
-                and self.guarantee.neighbours is Neighbours.ADD_REMOVE
-            ):
+            public = self.guarantee.neighbours is Neighbours.REPLACE
+            if isinstance(self.workload, KroneckerWorkload) and not public:
                 yield self._product(self.workload)
+            products = weighted_products(
+                self.workload,
+                self.p,
+                self._attribute_design,
+                public_total=public,
+                seed=self.seed,
+                deadline=time.perf_counter() + self._left(4),
+            )
+            if products is not None:
+                yield products
         except KeyboardInterrupt:
             self.interrupted = True
 
@@ -197,7 +208,7 @@ class LaplaceSearch:
     ) -> L1Solution:
         asked = self.workload if workload is None else workload
         restarts = RESTARTS if tables_asked(asked) is None else RESTARTS_ON_TABLES
-        public = self.guarantee.neighbours is Neighbours.REPLACE
+        public = not isinstance(rule, AddRemoveL1)
         return l1_strategies.solve(
             asked.without_offsets()[0] if public else asked,
             self.p,
@@ -214,19 +225,20 @@ class LaplaceSearch:
 
     def _product(self, workload: KroneckerWorkload) -> Strategy:
         """The product of the strategies found for the factors."""
-        factors = dict.fromkeys(workload.factors)
-        limit = self._left(4 if _is_searched(workload, self.guarantee) else 1) / len(factors)
-        promise = self.guarantee
-        rule = AddRemoveL1(
-            promise.epsilon if isinstance(promise, OnPriors) else promise.laplace_ratio
+        return product_strategy(
+            [Strategy("product", self._attribute_design(factor)) for factor in workload.factors]
         )
-        designs = {}
-        for factor in factors:
-            named = {one.name: one.matrix for one in baselines(factor, self.guarantee)}
-            found = self._solve(rule, named, limit, workload=factor)
-            self.interrupted = self.interrupted or found.status is L1Status.INTERRUPTED
-            designs[factor] = Strategy("product", found.strategy)
-        return product_strategy([designs[factor] for factor in workload.factors])
+
+    def _attribute_design(self, queries: Workload) -> Array:
+        """The strategy found for the queries of an attribute, whose longest column has length 1."""
+        if queries not in self.designs:
+            share = 8 if _is_searched(self.workload, self.guarantee) else 4
+            limit = self._left(share)
+            named = {start.name: start.matrix for start in baselines(queries, PureDP(1.0))}
+            solution = self._solve(AddRemoveL1(1.0), named, limit, workload=queries)
+            self.interrupted = self.interrupted or solution.status is L1Status.INTERRUPTED
+            self.designs[queries] = solution.strategy
+        return self.designs[queries]
 
     def _left(self, parts: int) -> float:
         """A part of the time that is left, a little at least."""

@@ -64,7 +64,7 @@ def weighted_tables(
         for subset, weight in zip(part.subsets, part.weights, strict=True)
     )
     queries = list(counts)
-    family = _family(sizes, [subset for subset, _ in queries], public=public)
+    family = measured_tables(sizes, [subset for subset, _ in queries], public=public)
     if not family:
         return None
     place = {subset: number for number, subset in enumerate(family)}
@@ -94,7 +94,7 @@ def weighted_tables(
     )
 
 
-def _family(sizes: Sequence[int], asked: Sequence[Subset], *, public: bool) -> list[Subset]:
+def measured_tables(sizes: Sequence[int], asked: Sequence[Subset], *, public: bool) -> list[Subset]:
     """The tables that may be measured, without the total where it is public."""
     attributes = sorted(set().union(*asked))
     if len(attributes) <= ALL_SUBSETS:

@@ -40,6 +40,7 @@ class Problem:
     Attributes:
         p: in [2, inf].
         public_total: whether the number of records is public.
+        ordered: whether neighbouring cells were said to be alike.
         cells: number of merged cells.
         cell_of: shape (n,), the merged cell of each original one, -1 for none.
         counts: shape (m',), how many queries each merged row stands for.
@@ -49,7 +50,7 @@ class Problem:
         self, operator: Operator, p: float, *, public_total: bool, ordered: bool = False
     ) -> None:
         merged = operator.merge()
-        self.p, self.public_total = p, public_total
+        self.p, self.public_total, self.ordered = p, public_total, ordered
         self._operator = merged.operator
         rows, labels = merged.row_of, merged.column_of.copy()
         self.counts = np.bincount(rows[rows >= 0]).astype(np.float64)

@@ -1,0 +1,308 @@
+r"""Strategies that stack products of the attributes' designs, each with a weight.
+
+Attribute i is measured by D_i (the cells themselves for a plain one), the table over S by the
+product of D_i for i in S, summed over the other attributes:
+
+    R stacks theta_S (x)_{i in S} D_i  (x)_{i not in S} 1^T,
+
+whose columns have l1 norms of at most sum_S theta_S where no column of a D_i is longer than 1. With
+
+    G_i = D_i^T D_i,   tau_i = 1^T G_i^-1 1,   v_i = G_i^-1 1 / tau_i,   X_i = G_i - 1 1^T / tau_i,
+
+X_i v_i = 0, so that the Gram matrix is a sum over sets T of attributes of orthogonal parts,
+
+    R^T R = sum_T lambda_T (x)_{i in T} X_i  (x)_{i not in T} 1 1^T,
+    lambda_T = sum over S containing T of theta_S^2 prod_{i in S, not in T} 1 / tau_i:
+
+that of a `TablesStrategy` without features, which knows the variances and makes answers of the
+coordinates. From measurements y_S the coordinates of T, with Psi_i^T those of X_i, are estimated by
+
+    sum of theta_S (x)_T (D_i Psi_i)^T (x)_{S, not T} (D_i v_i)^T y_S / lambda_T over these S.
+
+(`pmldesign_solvers.search.table_weights` chooses the weights.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property, reduce
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
+from pmldesign.privacy.outward import raised
+from pmldesign.strategies.arguments import read_only
+from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.marginals.contrast_basis import contrasts
+from pmldesign.strategies.tables.design_coordinates import coordinates
+from pmldesign.strategies.tables.sectors import SectorMap
+from pmldesign.strategies.tables.strategy import TablesStrategy
+from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
+from pmldesign.workloads.tables.attributes import attribute_sets, attribute_sizes, positive_weights
+from pmldesign.workloads.tables.marginals import MarginalsWorkload
+from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.structure.subsets import residual_spaces
+from pmldesign_solvers.tables.measured import Measured
+from pmldesign_solvers.tables.sectors import Sector
+
+WRITTEN_DISTANCES = 2**30
+"""Most differences of entries that are formed for exact distances of columns (a second or two)."""
+
+
+class WeightedProductsStrategy(Strategy):
+    """Measures products of the attributes' designs over some sets of attributes.
+
+    Args:
+        name: how tables and messages call it.
+        sizes: number of values of each attribute.
+        designs: D_i, shape (r_i, n_i), of rank n_i, for attributes that are not plain.
+        subsets: the attributes of each table, in any order; () is the total.
+        weights: theta_S > 0 for each of them.
+        public_total: whether what the measurements say about the number of records is taken out.
+
+    Raises:
+        InvalidInputError: sizes, sets, weights or designs that are none or do not fit.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        sizes: Sequence[int],
+        designs: Mapping[int, Array],
+        subsets: Iterable[Iterable[int]],
+        weights: ArrayLike,
+        *,
+        public_total: bool = False,
+    ) -> None:
+        self.name = name
+        self.sizes = attribute_sizes(sizes)
+        self.subsets = attribute_sets("table", subsets, len(self.sizes))
+        self.weights = positive_weights("table", weights, len(self.subsets))
+        self.designs = {i: read_only(np.array(D, dtype=np.float64)) for i, D in designs.items()}
+        self.public_total = public_total
+        self._inverse = None
+        for i, D in self.designs.items():
+            if not 0 <= i < len(self.sizes) or D.ndim != 2 or D.shape[1] != self.sizes[i]:
+                raise InvalidInputError(
+                    f"strategy {name!r}: the design of attribute {i} has shape {D.shape}, which "
+                    "does not fit its number of values"
+                )
+        self._taus = [float(n) for n in self.sizes]
+        self._measured: dict[int, Measured] = {}
+        for i, D in self.designs.items():
+            self._taus[i], self._measured[i] = coordinates(name, D)
+        try:
+            residuals = residual_spaces(self.sizes, self.subsets).residuals
+        except ValueError as error:
+            raise InvalidInputError(f"strategy {name!r}: {error}") from None
+        self._levels = {T: self._level(T) for T in residuals if T or not public_total}
+        if not self._levels:
+            raise InvalidInputError(
+                f"strategy {name!r} measures nothing but the number of records, which is public "
+                "under replace"
+            )
+        features = dict.fromkeys(self.designs, 0)
+        sectors = [self._sector(T, level) for T, level in self._levels.items()]
+        self._coordinates = SectorMap(self.sizes, features, sectors)
+        self._residual = TablesStrategy(name, self.sizes, self._measured, features, sectors)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of measurements r and of cells n, as large as they may be."""
+        return sum(self.table_rows), math.prod(self.sizes)
+
+    @property
+    def table_rows(self) -> list[int]:
+        """The number of measurements of each table."""
+        rows = [len(self.designs[i]) if i in self.designs else n for i, n in enumerate(self.sizes)]
+        return [math.prod(rows[i] for i in subset) for subset in self.subsets]
+
+    @cached_property
+    def matrix(self) -> Array:
+        """R, shape (r, n), table by table; refused if too large."""
+        check_entries(f"strategy {self.name!r}", self.shape)
+        blocks = []
+        for subset, weight in zip(self.subsets, self.weights, strict=True):
+            factors = [
+                (self.designs.get(i, np.eye(n)) if i in subset else np.ones((1, n)))
+                for i, n in enumerate(self.sizes)
+            ]
+            blocks.append(weight * reduce(_kron, factors))
+        full = np.vstack(blocks)
+        return read_only(full - full.mean(axis=1, keepdims=True) if self.public_total else full)
+
+    @property
+    def entry_units(self) -> float:
+        """Units of 2^-53 that entries of `matrix` are off by: products, and means of all cells."""
+        return 2.0 * len(self.sizes) + (4.0 * self.cells if self.public_total else 0.0)
+
+    def without_total(self) -> WeightedProductsStrategy:
+        """The same strategy without what it says about the number of records, which is public.
+
+        Raises:
+            InvalidInputError: it measures nothing else.
+        """
+        kept = [k for k, subset in enumerate(self.subsets) if subset]
+        subsets = [self.subsets[k] for k in kept] or [()]
+        weights = self.weights[kept] if kept else np.ones(1)
+        return WeightedProductsStrategy(
+            self.name, self.sizes, self.designs, subsets, weights, public_total=True
+        )
+
+    def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
+        """Largest distance of the measurements of neighbours, in the l1 or l2 norm, rounded up.
+
+        The l1 norm of the longest column is exact; other values may be bounds above the exact ones
+        where there are many cells: sums over the tables.
+        """
+        single = neighbours == Neighbours.ADD_REMOVE
+        rows, cells = self.shape
+        few = cells <= WRITTEN_CELLS and rows * cells * (1 if single else cells)
+        closed = single and norm == "l1" and not self.public_total
+        if few and few <= WRITTEN_DISTANCES and not closed:
+            return super().sensitivity_under(neighbours, norm)
+        order = 1 if norm == "l1" else 2
+        longest = {i: np.linalg.norm(D, order, axis=0).max() for i, D in self.designs.items()}
+        lengths = [
+            weight * math.prod(longest.get(i, 1.0) for i in subset)
+            for weight, subset in zip(self.weights.tolist(), self.subsets, strict=True)
+            if subset or single
+        ]
+        length = math.fsum(lengths) if norm == "l1" else math.hypot(*lengths)
+        operations = len(lengths) + len(self.sizes) * (max(map(len, self._arrays)) + 2)
+        factor = 1 if single and not self.public_total else 2
+        return raised(factor * length, operations)
+
+    def distance_profile(self, norm: Norm) -> DistanceProfile | None:
+        """Beyond WRITTEN_CELLS: all other columns as far away as the farthest two can be."""
+        if self.cells <= WRITTEN_CELLS:
+            return None
+        used = math.prod(self.sizes[i] for i in set().union(*self.subsets))
+        distance = self.sensitivity_under(Neighbours.REPLACE, norm)
+        copies = float(self.cells // used)
+        return DistanceProfile(
+            np.array([distance]), np.array([float(used - 1)]), copies, float(used)
+        )
+
+    def measure(self, x: Array) -> Array:
+        """R x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""
+        counts = MarginalsWorkload(self.sizes, self.subsets)
+        centred = x - x.mean(axis=0) if self.public_total else x
+        return self._of_tables(counts.split(counts.matvec(centred)))
+
+    def measure_records(self, records: ArrayLike) -> Array:
+        """R x, shape (r,), for the histogram x of records, which is never formed.
+
+        Args:
+            records: whole numbers of shape (N, d), the value of each attribute, from 0.
+
+        Raises:
+            InvalidInputError: as `MarginalsWorkload.tables`.
+        """
+        check_entries(f"strategy {self.name!r}", (self.shape[0], 1))
+        tables: Iterable[Array] = MarginalsWorkload(self.sizes, self.subsets).tables(records)
+        if self.public_total:
+            tables = [table - table.mean() for table in tables]
+        return self._of_tables(tables)
+
+    def answer(self, workload: Workload, measurements: Array) -> Array:
+        """L y = A R^+ y, shape (m,), for measurements y of shape (r,).
+
+        Raises:
+            InvalidInputError: as `require_answers`, or measurements of another shape.
+        """
+        self.require_answers(workload)
+        if measurements.shape != self.shape[:1]:
+            raise InvalidInputError(
+                f"strategy {self.name!r} takes {self.shape[0]} measurements, got shape "
+                f"{measurements.shape}"
+            )
+        blocks = np.split(measurements, np.cumsum(self.table_rows)[:-1])
+        parts = {T: self._estimated(T, blocks) / level for T, level in self._levels.items()}
+        return self._residual.answer(workload, self._coordinates.measure(parts).ravel())
+
+    def require_answers(self, workload: Workload) -> None:
+        """Refuse a workload that R does not determine.
+
+        Raises:
+            InvalidInputError: as `TablesStrategy.require_answers`.
+        """
+        self._residual.require_answers(workload)
+
+    def variances(self, workload: Workload) -> Array:
+        """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise.
+
+        Raises:
+            InvalidInputError: as `require_answers`.
+        """
+        return self._residual.variances(workload)
+
+    def norm_by_structure(self, workload: Workload, power: float) -> float | None:
+        """`variance_norm` of tables, one after the other.
+
+        Raises:
+            InvalidInputError: as `require_answers`.
+        """
+        return self._residual.norm_by_structure(workload, power)
+
+    @property
+    def _arrays(self) -> list[Array]:
+        return [np.ones(1), *self.designs.values()]
+
+    def _level(self, T: tuple[int, ...]) -> float:
+        """Lambda_T for coordinates whose squares make n / (n - 1) of X_i, i plain."""
+        plain = math.prod(1 - 1 / self.sizes[i] for i in T if i not in self.designs)
+        return plain * math.fsum(
+            weight**2 / math.prod(self._taus[i] for i in S if i not in T)
+            for S, weight in zip(self.subsets, self.weights.tolist(), strict=True)
+            if set(T) <= set(S)
+        )
+
+    def _sector(self, T: tuple[int, ...], level: float) -> Sector:
+        plain = tuple(i for i in T if i not in self.designs)
+        spectators = tuple(i for i in T if i in self.designs)
+        return Sector(plain, spectators, ((),), np.array([[level]]))
+
+    def _of_tables(self, tables: Iterable[Array]) -> Array:
+        measured = []
+        for subset, weight, table in zip(self.subsets, self.weights, tables, strict=True):
+            maps = [self.designs[i].__matmul__ if i in self.designs else _same for i in subset]
+            sizes = [self.sizes[i] for i in subset]
+            columns = table.reshape(math.prod(sizes), -1)
+            rows = mode_products.apply(maps, sizes, columns)
+            measured.append(weight * rows.reshape(-1, *table.shape[1:]))
+        return np.concatenate(measured)
+
+    def _estimated(self, T: tuple[int, ...], blocks: Sequence[Array]) -> Array:
+        """lambda_T times the coordinates of T, one axis for each attribute and one of columns."""
+        total = np.zeros([self.sizes[i] - 1 for i in T] + [1])
+        for S, weight, block in zip(self.subsets, self.weights, blocks, strict=True):
+            if set(T) <= set(S):
+                maps = [self._backward(i, inner=i in T) for i in S]
+                sizes = [len(self.designs[i]) if i in self.designs else self.sizes[i] for i in S]
+                rows = mode_products.apply(maps, sizes, block.reshape(-1, 1))
+                total += weight * rows.reshape(total.shape)
+        return total
+
+    def _backward(self, i: int, *, inner: bool) -> mode_products.Map:
+        """(D Psi)^T for attribute i, or (D v)^T."""
+        n = self.sizes[i]
+        if i in self.designs:
+            inverse = self._measured[i].inverse
+            turn = self.designs[i] @ (inverse[:, 1:] if inner else inverse[:, :1])
+            return np.ascontiguousarray(turn.T).__matmul__
+        if inner:
+            return lambda y: contrasts(y) * (math.sqrt(n - 1) / n)
+        return lambda y: y.sum(axis=0, keepdims=True) / n
+
+
+def _same(y: Array) -> Array:
+    return y
+
+
+def _kron(left: Array, right: Array) -> Array:
+    return np.asarray(np.kron(left, right), dtype=np.float64)
