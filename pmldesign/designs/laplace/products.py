@@ -19,7 +19,7 @@ import numpy as np
 
 from pmldesign.designs.laplace.tables import measured_tables
 from pmldesign.strategies import WeightedProductsStrategy
-from pmldesign.strategies.tables.design_coordinates import coordinates
+from pmldesign.strategies.tables.design_coordinates import tau_and_coordinates
 from pmldesign.strategies.tables.queries import Table, as_tables_over
 from pmldesign.workloads import KroneckerWorkload, TablesWorkload, UnionWorkload, Workload
 from pmldesign.workloads.tables.workload import asks_counts, asks_total
@@ -114,7 +114,7 @@ def _problem(
     taus = [float(n) for n in sizes]
     inverses: dict[int, Array] = {}
     for i, D in designs.items():
-        taus[i] = coordinates("design", D)[0]
+        taus[i] = tau_and_coordinates("design", D)[0]
         inverses[i] = np.asarray(np.linalg.inv(D.T @ D), dtype=np.float64)
     spaces = residual_spaces(sizes, [*measured, *subsets])
     incidence = spaces.incidence.tocsc()

@@ -16,7 +16,7 @@ FULL_RANK = 1e-12
 """Least eigenvalue of G, relative to the largest: variances keep four digits at least."""
 
 
-def coordinates(name: str, design: Array) -> tuple[float, Measured]:
+def tau_and_coordinates(name: str, design: Array) -> tuple[float, Measured]:
     """Tau of a design D, shape (r, n), and Y with its inverse.
 
     Raises:

@@ -37,7 +37,7 @@ from pmldesign.privacy.outward import raised
 from pmldesign.strategies.arguments import read_only
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.marginals.contrast_basis import contrasts
-from pmldesign.strategies.tables.design_coordinates import coordinates
+from pmldesign.strategies.tables.design_coordinates import tau_and_coordinates
 from pmldesign.strategies.tables.sectors import SectorMap
 from pmldesign.strategies.tables.strategy import TablesStrategy
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
@@ -94,7 +94,7 @@ class WeightedProductsStrategy(Strategy):
         self._taus = [float(n) for n in self.sizes]
         self._measured: dict[int, Measured] = {}
         for i, D in self.designs.items():
-            self._taus[i], self._measured[i] = coordinates(name, D)
+            self._taus[i], self._measured[i] = tau_and_coordinates(name, D)
         try:
             residuals = residual_spaces(self.sizes, self.subsets).residuals
         except ValueError as error:
