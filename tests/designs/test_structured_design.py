@@ -308,7 +308,7 @@ def test_laplace_noise_beyond_the_search_takes_the_best_start(monkeypatch, text,
     monkeypatch.setattr(pmldesign.designs.laplace.course, "SEARCHED_TABLES", 2)
     for restarts in ("RESTARTS", "RESTARTS_ON_TABLES"):
         monkeypatch.setattr(pmldesign.designs.laplace.course, restarts, 0)
-    made = laplace_design(text, guarantee, p=p)
+    made = laplace_design(text, guarantee, p=p, time_limit=0.2)
     assert made.status is L1Status.UNSEARCHED
     assert made.starts
     A = DenseWorkload(made.workload.to_dense())
