@@ -285,3 +285,18 @@ def test_command(designed, tmp_path):
     found = CliRunner().invoke(main, ["stream", str(other), *options[2:]])
     assert found.exit_code == 2
     assert "holds no stream" in found.output
+
+
+def test_blocks_of_steps_answer_as_single_steps_do():
+    best = factorize("decay:200,0.97", buffers=6, rel_gap=1e-3)
+    noisy = mechanism(best.strategy, best.workload, guarantee=ApproxDP(1.0, 1e-6), noise="gaussian")
+    values = np.random.default_rng(3).integers(0, 9, 200).tolist()
+    quiet = [noisy.stream(noise=FloatingGaussian(seed=1)) for _ in range(2)]
+    for stream in quiet:
+        stream.scale = 1e-12
+    together = np.concatenate([quiet[0].steps(part)[0] for part in (values[:7], values[7:])])
+    single = np.array([quiet[1].step(value).value for value in values])
+    exact = best.workload.matvec(np.array(values, dtype=float))
+    assert np.allclose(together, exact, atol=1e-3)
+    assert np.allclose(single, exact, atol=1e-3)
+    assert np.allclose(together, single, rtol=0, atol=1e-3)

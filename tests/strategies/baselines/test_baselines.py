@@ -69,7 +69,7 @@ def test_workload_baseline_of_a_product_is_its_matrix():
     [
         (
             "wavelet",
-            r"eigen-design, tree:B or weighted-tree:B, got 'wavelet'$",
+            r"eigen-design, tree:B, weighted-tree:B, banded:B or blt:K, got 'wavelet'$",
         ),
         ("harr", r"did you mean 'haar'\?"),
         ("Tree", r"did you mean 'tree'\?"),
