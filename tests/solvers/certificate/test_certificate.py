@@ -123,7 +123,7 @@ def exact_value(A, R, B, p):
 @pytest.mark.parametrize("kind", ["gaussian", "deficient", "scaled", "equal"])
 def test_bounds_are_rounded_outwards(monkeypatch, shape, shortcut, kind):
     if shortcut:
-        monkeypatch.setattr(cells, "DIRECT_ENTRIES", 0)
+        monkeypatch.setattr(cells, "SVD_ENTRIES", 0)
         monkeypatch.setattr(factors, "DIRECT_ENTRIES", 0)
     m, n = shape
     for seed, p in enumerate([2.0, 2 + 1e-6, 2.5, 4.0, 1e3, 1e6, np.inf]):
@@ -180,7 +180,7 @@ def test_power_mean_of_nothing_and_of_too_much():
 @pytest.mark.parametrize("p", CHECK_P)
 @pytest.mark.parametrize("error", [0.0, 1e-12, 1e-3])
 def test_the_rest_of_a_tall_workload_is_never_too_small(monkeypatch, p, error):
-    monkeypatch.setattr(cells, "DIRECT_ENTRIES", 0)
+    monkeypatch.setattr(cells, "SVD_ENTRIES", 0)
     monkeypatch.setattr(factors, "DIRECT_ENTRIES", 0)
     rng = np.random.default_rng(3)
     A, R = rng.standard_normal((9, 3)), rng.standard_normal((3, 3))
@@ -193,8 +193,8 @@ def test_the_rest_of_a_tall_workload_is_never_too_small(monkeypatch, p, error):
 @pytest.mark.parametrize("name", ["all-range:64", "random"])
 def test_sums_of_variances_from_the_gram_matrix_are_rounded_up(monkeypatch, name):
     # as for tall workloads, the certificate at p = 2 does not go through the queries one by one
-    for module in (cells, factors):
-        monkeypatch.setattr(module, "DIRECT_ENTRIES", 0)
+    monkeypatch.setattr(cells, "SVD_ENTRIES", 0)
+    monkeypatch.setattr(factors, "DIRECT_ENTRIES", 0)
     entries = np.random.default_rng(3).standard_normal((1500, 50))
     operator = DenseOperator(entries) if name == "random" else parse_workload(name)
     solution = solve_norm(operator, 2.0, options=SolverOptions(rel_gap=1e-3))
