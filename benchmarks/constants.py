@@ -17,6 +17,7 @@ from pmldesign_solvers.norm.marginals import solve_marginals
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.norm.solve import solve_norm
 from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.operators.differences import Relation
 from pmldesign_solvers.operators.operator import Array
 
 EXPONENTS = (2.0, 2.5, 4.0, 16.0, np.inf)
@@ -70,12 +71,13 @@ def solve(what: str) -> tuple[int, int, int]:
         for sizes, subsets in collections:
             weights = np.arange(1.0, len(subsets) + 1)
             for p in EXPONENTS:
-                solutions.append(solve_marginals(sizes, subsets, weights, p, kind="cells"))
-                solutions.append(solve_marginals(sizes, subsets, weights, p, kind="pairs"))
+                solutions.append(solve_marginals(sizes, subsets, weights, p, relation="add-remove"))
+                solutions.append(solve_marginals(sizes, subsets, weights, p, relation="replace"))
     else:
-        kind = "cells" if what == "cells" else "pairs"
+        relation: Relation = "add-remove" if what == "cells" else "replace"
         for matrix in matrices():
-            solutions += [solve_norm(DenseOperator(matrix), p, kind=kind) for p in EXPONENTS]
+            operator = DenseOperator(matrix)
+            solutions += [solve_norm(operator, p, relation=relation) for p in EXPONENTS]
     return (
         sum(solution.eigendecompositions for solution in solutions),
         sum(solution.steps for solution in solutions),

@@ -24,13 +24,13 @@ from pmldesign.workloads import parse_workload
 from pmldesign_solvers.norm.options import SolverOptions
 from pmldesign_solvers.norm.solve import solve_norm
 from pmldesign_solvers.operators.dense import DenseOperator
-from pmldesign_solvers.operators.differences import Kind
+from pmldesign_solvers.operators.differences import Relation
 from pmldesign_solvers.operators.merge import MergedWorkload
 from pmldesign_solvers.operators.operator import Operator
 
 GAP = 1e-6
 EXPONENTS = (2.0, 2.5, 4.0, 16.0, np.inf)
-KINDS: tuple[Kind, ...] = ("cells", "pairs")
+RELATIONS: tuple[Relation, ...] = ("add-remove", "replace")
 NAMES = (
     *(f"{name}:{n}" for name in ("prefix", "all-range", "haar") for n in (8, 16, 32, 64)),
     *("random-range:40,64", "random-range:64,64", "random-range:200,64", "random-range:24,32"),
@@ -39,7 +39,7 @@ NAMES = (
     "census-p12",
 )
 COLUMNS = (
-    *("workload", "rows", "cells", "p", "kind", "gap", "met", "steps", "eigendecompositions"),
+    *("workload", "rows", "cells", "p", "relation", "gap", "met", "steps", "eigendecompositions"),
     *("seconds", "order", "cost", "status"),
 )
 Row = dict[str, object]
@@ -74,20 +74,20 @@ def seconds_of_decomposition(order: int) -> float:
     return best
 
 
-def measure(name: str, operator: Operator, p: float, kind: Kind) -> Row:
+def measure(name: str, operator: Operator, p: float, relation: Relation) -> Row:
     merged = MergedWorkload(operator).shape
     start = time.process_time()
     solution = solve_norm(
-        operator, p, kind=kind, options=SolverOptions(rel_gap=GAP, time_limit=60.0)
+        operator, p, relation=relation, options=SolverOptions(rel_gap=GAP, time_limit=60.0)
     )
     seconds = time.process_time() - start
-    order = min(merged) if kind == "cells" else merged[1] - 1
+    order = min(merged) if relation == "add-remove" else merged[1] - 1
     return {
         "workload": name,
         "rows": operator.shape[0],
         "cells": operator.shape[1],
         "p": f"{p:g}",
-        "kind": kind,
+        "relation": relation,
         "gap": f"{solution.certificate.gap:.2e}",
         "met": solution.certificate.gap <= GAP,
         "steps": solution.steps,
@@ -114,7 +114,13 @@ def table(rows: list[Row]) -> str:
             str(row["eigendecompositions"]) if row["met"] else f"gap {row['gap']}" for row in group
         ]
         worst = max(group, key=lambda row: float(str(row["seconds"])))
-        fields = [group[0]["workload"], group[0]["kind"], *cells, worst["seconds"], worst["cost"]]
+        fields = [
+            group[0]["workload"],
+            group[0]["relation"],
+            *cells,
+            worst["seconds"],
+            worst["cost"],
+        ]
         lines.append("| " + " | ".join(map(str, fields)) + " |")
     return "\n".join(lines) + "\n"
 
@@ -124,16 +130,16 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
     folder = parser.parse_args().output
     folder.mkdir(parents=True, exist_ok=True)
-    for kind in KINDS:  # loads what is imported late
-        solve_norm(parse_workload("all-range:8"), np.inf, kind=kind)
+    for relation in RELATIONS:  # loads what is imported late
+        solve_norm(parse_workload("all-range:8"), np.inf, relation=relation)
     rows = []
     with (folder / "hard_duals.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
         for name, operator in workloads():
-            for kind in KINDS:
+            for relation in RELATIONS:
                 for p in EXPONENTS:
-                    rows.append(measure(name, operator, p, kind))
+                    rows.append(measure(name, operator, p, relation))
                     writer.writerow(rows[-1])
                     print(*rows[-1].values(), file=sys.stderr)
     (folder / "hard_duals.md").write_text(table(rows))

@@ -39,7 +39,7 @@ from pmldesign.files import check_strategy_path, write_strategy
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
-from pmldesign_solvers.search.solution import L1Status
+from pmldesign_solvers.norm.solution import Status
 
 
 @click.command(name="optimize")
@@ -172,7 +172,7 @@ def command(
     optimize_page(report, best, document)
     best.norm_design.require_optimal()
     for searched in (best.gaussian_design, best.laplace_design):
-        if searched is not None and searched.status is L1Status.INTERRUPTED:
+        if searched is not None and searched.status is Status.INTERRUPTED:
             raise NotConvergedError(searched.status.value)
 
 

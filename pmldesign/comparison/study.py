@@ -108,10 +108,10 @@ def read_study(source: Mapping[str, Any] | str | os.PathLike[str]) -> Study:
 
 
 def _study(table: dict[str, Any], folder: Path) -> Study:
-    known = (*KEYS, *LIMITS)
+    allowed = (*KEYS, *LIMITS)
     for key in table:
-        if key not in known:
-            raise InvalidInputError(f"unknown key {key!r}; known are {', '.join(known)}")
+        if key not in allowed:
+            raise InvalidInputError(f"unknown key {key!r}; known are {', '.join(allowed)}")
     for key in ("workloads", "strategies"):
         if not _listed(table.get(key)):
             raise InvalidInputError(f'{key} must be a list of names, such as ["prefix:64"]')
@@ -206,8 +206,8 @@ def _guarantees(value: Any, settings: Settings) -> Iterator[Guarantee | None]:
             raise InvalidInputError("guarantees are tables: write [[guarantees]] and epsilon = 1")
         for key in table:
             if key not in GUARANTEE_KEYS:
-                known = ", ".join(GUARANTEE_KEYS)
-                raise InvalidInputError(f"unknown key {key!r} of a guarantee; known are {known}")
+                allowed = ", ".join(GUARANTEE_KEYS)
+                raise InvalidInputError(f"unknown key {key!r} of a guarantee; known are {allowed}")
         if "epsilon" not in table:
             raise InvalidInputError("a guarantee needs epsilon; add for example epsilon = 1")
         columns = [_listed(table[key]) or [None] if key in table else [None] for key in

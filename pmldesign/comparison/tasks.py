@@ -37,7 +37,6 @@ from pmldesign.strategies import Strategy, baseline
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads import Workload
 from pmldesign_solvers.norm.solution import Status
-from pmldesign_solvers.search.solution import L1Status
 
 DESIGN = "design"
 LEAST_NORM = "least-norm"
@@ -140,7 +139,7 @@ class Task:
                     search_time=LEAST_TIME if interrupted else self.search_time,
                 )
                 searches = (best.gaussian_design, best.laplace_design)
-                interrupted |= L1Status.INTERRUPTED in [
+                interrupted |= Status.INTERRUPTED in [
                     search.status for search in searches if search
                 ]
                 rows[DESIGN][index, p] = as_row(DESIGN, p, best.mechanisms[best.best])

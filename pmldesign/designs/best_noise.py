@@ -38,7 +38,6 @@ from pmldesign.strategies.participation.strategy import participation_of
 from pmldesign.workloads import as_workload
 from pmldesign.workloads.base import WRITTEN_CELLS
 from pmldesign_solvers.norm.solution import Status
-from pmldesign_solvers.search.solution import L1Status
 
 LEAST_TIME = 1e-3
 """Seconds for a search where a limit leaves none: its starts are compared all the same."""
@@ -221,7 +220,7 @@ def improve(
         polished = gaussian_design(
             factorization, guarantee, time_limit=limit, callback=options.callback
         )
-        interrupted = polished.status is L1Status.INTERRUPTED
+        interrupted = polished.status is Status.INTERRUPTED
         if search_time is not None:
             search_time = max(search_time - polished.seconds, search_time / 4)
     wanted = Noise.LAPLACE in kinds and not (streaming or interrupted or repeated)

@@ -9,7 +9,7 @@ marginals                   by their residual spaces, exactly, over domains of a
 tables, union of products   as one matrix up to DENSE_CELLS cells, or if its queries are few;
                             else by blocks of one attribute, exactly where the others are asked
                             by histograms and totals (add-remove); else, with bounds that need not
-                            meet, where each attribute has one kind of queries beside totals
+                            meet, where each attribute has one relation of queries beside totals
                             through its coordinates, over domains of any size (`tables`);
                             or a strategy in a product basis
 all ranges, p = 2           beyond 5792 cells in O(n K), without arrays of queries
@@ -56,7 +56,7 @@ from pmldesign.workloads.running import AllRangesWorkload, stream_problem
 from pmldesign_solvers.certificate import product_pairs
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.norm.solution import Status
-from pmldesign_solvers.operators.differences import Kind
+from pmldesign_solvers.operators.differences import Relation
 from pmldesign_solvers.operators.operator import Array
 
 Dual = tuple[Array, Array]
@@ -121,11 +121,11 @@ def solve(workload: Workload, p: float, options: DesignOptions) -> Design:
     return chosen.solve(workload, p, options)
 
 
-def dense(workload: Workload, kind: Kind = "cells") -> bool:
+def dense(workload: Workload, relation: Relation = "add-remove") -> bool:
     """Whether a union is solved as one matrix."""
     m, n = workload.shape
     few = m * m * n <= DENSE_CELLS**3 and m * n <= DENSE_ENTRIES
-    return n <= DENSE_CELLS or (kind == "cells" and few)
+    return n <= DENSE_CELLS or (relation == "add-remove" and few)
 
 
 def _solve_product(workload: KroneckerWorkload, p: float, options: DesignOptions) -> Design:
@@ -203,7 +203,9 @@ def _solve_product_pairs(workload: KroneckerWorkload, p: float, options: DesignO
 
 def _is_large_union(workload: Workload, options: DesignOptions) -> bool:
     """Whether a union of products is too large to be solved as one matrix."""
-    if not isinstance(workload, UnionWorkload | TablesWorkload) or dense(workload, options.kind):
+    if not isinstance(workload, UnionWorkload | TablesWorkload) or dense(
+        workload, options.relation
+    ):
         return False
     return question(workload) is not None
 

@@ -26,9 +26,10 @@ from pmldesign.strategies import Strategy
 from pmldesign.strategies.base import RANK_CUTOFF
 from pmldesign.workloads import Workload
 from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.search import gaussian_pml as gaussian_search
 from pmldesign_solvers.search.gaussian_scale import GaussianLeakage
-from pmldesign_solvers.search.solution import L1Status, L1Step, Start
+from pmldesign_solvers.search.solution import SearchStep, Start
 
 LEAST_EPSILON, LEAST_DELTA = 1e-10, 1e-200
 """Below these the strategy of least norm is kept: the smoothed loss, which the descent follows, was
@@ -44,7 +45,7 @@ def gaussian_design(
     guarantee: PMLGuarantee,
     *,
     time_limit: float | None = None,
-    callback: Callable[[L1Step], None] | None = None,
+    callback: Callable[[SearchStep], None] | None = None,
 ) -> SearchedDesign:
     """Descend from the strategy of least norm to a smaller error under Gaussian noise.
 
@@ -72,7 +73,7 @@ def gaussian_design(
     before = mechanism(start, workload, guarantee=guarantee, noise="gaussian", p=p)
     after, status = _descended(before, p, guarantee, time_limit, callback)
     best = min(before, after, key=lambda candidate: candidate.error(p))
-    if status is not L1Status.INTERRUPTED:
+    if status is not Status.INTERRUPTED:
         rivals = list(_baselines(workload, guarantee, p))
         rival = min(rivals, key=lambda candidate: candidate.error(p), default=best)
         if rival.error(p) < best.error(p) * (1 - ROUNDING):
@@ -106,11 +107,11 @@ def _descended(
     p: float,
     guarantee: PMLGuarantee,
     time_limit: float | None,
-    callback: Callable[[L1Step], None] | None,
-) -> tuple[Mechanism, L1Status]:
+    callback: Callable[[SearchStep], None] | None,
+) -> tuple[Mechanism, Status]:
     """What a descent from a strategy comes to, and why it stopped."""
     if guarantee.epsilon < LEAST_EPSILON or guarantee.delta < LEAST_DELTA:
-        return before, L1Status.COMPLETED
+        return before, Status.COMPLETED
     workload, R = before.workload, before.strategy.matrix
     if isinstance(workload, CentredWorkload):
         workload = workload.workload
@@ -138,4 +139,4 @@ def _descended(
     )
     strategy = Strategy("design", M @ R)
     after = mechanism(strategy, workload, guarantee=guarantee, noise="gaussian", p=p)
-    return min(before, after, key=lambda one: one.error(p)), status
+    return min(before, after, key=lambda candidate: candidate.error(p)), status

@@ -41,7 +41,7 @@ def solve_matrix(workload: Workload, p: float, options: DesignOptions) -> Design
     check_entries("the strategy", (m if wide else n, n), remedy=remedy)
     with as_invalid_input(workload):
         if options.method == "scaling":
-            solution = solve_norm(workload, p, kind=options.kind, options=options.stopping)
+            solution = solve_norm(workload, p, relation=options.relation, options=options.stopping)
         else:
             solution = _solve_program(workload, p, options)
     strategy = Strategy("design", solution.strategy, inverse=solution.basis)
@@ -62,7 +62,7 @@ def _solve_program(workload: Workload, p: float, options: DesignOptions) -> Solu
         return programs.solve(
             workload.to_dense(),
             p,
-            kind=options.kind,
+            relation=options.relation,
             form="primal" if options.method == "primal" else "dual",
             solver=options.solver.upper(),
             rel_gap=options.rel_gap,

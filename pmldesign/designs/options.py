@@ -20,13 +20,13 @@ from pmldesign.strategies.participation.schema import (
 )
 from pmldesign_solvers.norm.options import SolverOptions
 from pmldesign_solvers.norm.solution import Step
-from pmldesign_solvers.operators.differences import Kind
-from pmldesign_solvers.search.solution import L1Step
+from pmldesign_solvers.operators.differences import Relation
+from pmldesign_solvers.search.solution import SearchStep
 from pmldesign_solvers.streams.solve import MOST_BUFFERS
 
 Method = Literal["scaling", "primal", "dual"]
 METHODS: tuple[Method, ...] = ("scaling", "primal", "dual")
-Callback = Callable[[Step | L1Step], None]
+Callback = Callable[[Step | SearchStep], None]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -96,9 +96,9 @@ class DesignOptions:
         return self.neighbours is Neighbours.REPLACE
 
     @property
-    def kind(self) -> Kind:
-        """How solvers call the relation: they weigh cells, or pairs of cells."""
-        return "pairs" if self.replace else "cells"
+    def relation(self) -> Relation:
+        """The relation, in the words of the solvers."""
+        return "replace" if self.replace else "add-remove"
 
 
 def takes_options(function: Function) -> Function:

@@ -18,9 +18,9 @@ from pmldesign.workloads.display import Displayed, Facts
 from pmldesign.workloads.public_total import CentredWorkload
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.norm.solution import Status
-from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array
-from pmldesign_solvers.search.solution import L1Status, Start
+from pmldesign_solvers.search.solution import Start
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
@@ -135,7 +135,7 @@ class SearchedDesign:
     p: float
     guarantee: Guarantee
     mechanism: Mechanism
-    status: L1Status
+    status: Status
     starts: tuple[Start, ...]
     seconds: float
 

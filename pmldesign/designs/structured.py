@@ -36,7 +36,7 @@ def solve_marginals(workload: MarginalsWorkload, p: float, options: DesignOption
             workload.subsets,
             workload.weights,
             p,
-            kind=options.kind,
+            relation=options.relation,
             options=options.stopping,
         )
     strategy = MarginalsStrategy("design", workload.sizes, solution.residuals, solution.precisions)

@@ -42,7 +42,7 @@ def question(workload: Workload) -> Question | None:
         return Question(
             workload.sizes,
             tuple(used),
-            tuple(None if asks_counts(one) else one for one in factors),
+            tuple(None if asks_counts(factor) else factor for factor in factors),
             tuple(tuple(number[i] for i in subset) for subset in workload.subsets),
             workload.weights,
         )
@@ -63,17 +63,23 @@ def _of_parts(sizes: tuple[int, ...], parts: list[tuple[Workload, ...]]) -> Ques
         for i, factor in enumerate(factors):
             if asks_total(factor):
                 continue
-            same = (k for k, (j, one) in enumerate(distinct) if j == i and alike(one, factor))
+            same = (
+                k for k, (j, queries) in enumerate(distinct) if j == i and alike(queries, factor)
+            )
             k = next(same, len(distinct))
             if k == len(distinct):
                 distinct.append((i, factor))
             members.append(k)
         tables_of_parts.append(tuple(members))
-    plain = {i for i in range(len(sizes)) if all(asks_counts(one) for j, one in distinct if j == i)}
+    plain = {
+        i
+        for i in range(len(sizes))
+        if all(asks_counts(queries) for j, queries in distinct if j == i)
+    }
     return Question(
         sizes,
         tuple(i for i, _ in distinct),
-        tuple(None if i in plain else one for i, one in distinct),
+        tuple(None if i in plain else queries for i, queries in distinct),
         tuple(tables_of_parts),
         np.array(scales),
     )
@@ -82,21 +88,21 @@ def _of_parts(sizes: tuple[int, ...], parts: list[tuple[Workload, ...]]) -> Ques
 def solve_tables(workload: Workload, asked: Question, p: float, options: DesignOptions) -> Design:
     """The best strategy for some tables, and its bounds."""
     with as_invalid_input(workload):
-        found = tables.solve(asked, p, coupled=not options.replace, options=options.stopping)
-    design = found.strategy
+        solution = tables.solve(asked, p, coupled=not options.replace, options=options.stopping)
+    design = solution.strategy
     strategy = TablesStrategy(
         "design", asked.sizes, design.attributes, design.features, design.sectors
     )
-    solved = as_design(workload, p, options, strategy, found)
+    solved = as_design(workload, p, options, strategy, solution)
     if not options.replace:
         return solved
-    lower = pairs.lower_bound(found.problem, found.cell_weights, found.certificate.lower)
+    lower = pairs.lower_bound(solution.problem, solution.cell_weights, solution.certificate.lower)
     return _under_replace(workload, solved, strategy, lower, p, options)
 
 
 def _under_replace(
     workload: Workload,
-    found: Design,
+    design: Design,
     strategy: TablesStrategy,
     lower: float,
     p: float,
@@ -109,7 +115,7 @@ def _under_replace(
     power = public.norm_by_structure(centred, p / 2)
     if power is None:
         raise InvalidInputError(f"workload {workload.name!r} is no union of products")
-    rest = found.certificate.upper - found.certificate.lower if not power else 0.0
+    rest = design.certificate.upper - design.certificate.lower if not power else 0.0
     upper = math.sqrt(power) * sensitivity * (1 + ROUNDING) + rest
-    certificate = Certificate(lower, upper + ROUNDING * found.certificate.upper)
-    return evaluated(found, public.scaled(1 / sensitivity), certificate, options)
+    certificate = Certificate(lower, upper + ROUNDING * design.certificate.upper)
+    return evaluated(design, public.scaled(1 / sensitivity), certificate, options)

@@ -36,11 +36,11 @@ def tables_arrays(strategy: TablesStrategy) -> dict[str, Any]:
         "ordered": np.array(ordered, dtype=np.int64),
         "features": np.array([strategy.features[i] for i in ordered], dtype=np.int64),
         **{f"coordinates_{k}": strategy.ordered[i].rows for k, i in enumerate(ordered)},
-        "sector_plain": _padded([one.plain for one in sectors]),
-        "sector_spectators": _padded([one.spectators for one in sectors]),
-        "sector_sets": np.array([len(one.sets) for one in sectors], dtype=np.int64),
-        "sets": _padded([s for one in sectors for s in one.sets]),
-        "entries": np.concatenate([one.matrix.ravel() for one in sectors]),
+        "sector_plain": _padded([sector.plain for sector in sectors]),
+        "sector_spectators": _padded([sector.spectators for sector in sectors]),
+        "sector_sets": np.array([len(sector.sets) for sector in sectors], dtype=np.int64),
+        "sets": _padded([s for sector in sectors for s in sector.sets]),
+        "entries": np.concatenate([sector.matrix.ravel() for sector in sectors]),
     }
 
 
@@ -70,11 +70,11 @@ def tables_strategy(name: str, arrays: Archive) -> TablesStrategy:
         whole_numbers("sector_sets", arrays["sector_sets"]),
         strict=True,
     ):
-        own = tuple(islice(sets, count))
-        size = sum(math.prod(features[i] for i in s) for s in own)
+        members = tuple(islice(sets, count))
+        size = sum(math.prod(features[i] for i in s) for s in members)
         matrix = entries[start : start + size**2].reshape(size, size)
         start += size**2
-        sectors.append(Sector(plain, spectators, own, _positive(name, matrix)))
+        sectors.append(Sector(plain, spectators, members, _positive(name, matrix)))
     if start != entries.size or next(sets, None) is not None:
         raise InvalidInputError(f"strategy {name!r}: its sectors have more sets or entries")
     return TablesStrategy(name, sizes, coordinates, features, sectors)

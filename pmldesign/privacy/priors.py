@@ -164,8 +164,8 @@ class OnPriors:
                 f"{shortest(self.alpha.confidence)}, from a public sample of {self.alpha.records} "
                 "independent records of the same population"
             )
-        known = "and their number is public"
-        return f"provided that records are independent, each {each}, {known}{source}"
+        publicity = "and their number is public"
+        return f"provided that records are independent, each {each}, {publicity}{source}"
 
 
 def class_probabilities(alpha: float | Iterable[float], cells: int) -> Array:

@@ -107,10 +107,10 @@ def estimated(noise: ExactNoise, measured: Array, total: int) -> HistogramEstima
     answers = noise.lattice.estimator.answer(
         CentredWorkload(tables) if public else tables, measured
     )
-    found = dict(zip(closure, tables.split(answers), strict=True))
+    by_subset = dict(zip(closure, tables.split(answers), strict=True))
     if public:
-        found = {subset: table + total / len(table) for subset, table in found.items()}
-    return TablesEstimate(queries, found)
+        by_subset = {subset: table + total / len(table) for subset, table in by_subset.items()}
+    return TablesEstimate(queries, by_subset)
 
 
 def all_within(subsets: tuple[Attributes, ...]) -> list[Attributes]:

@@ -50,8 +50,8 @@ def half_widths(noise: ExactNoise, level: float, *, simultaneous: bool = False) 
     """
     if not 0 < level < 1:
         raise InvalidInputError(f"level must be in (0, 1), got {level}; take for example 0.95")
-    made, lattice = noise.mechanism, noise.lattice
-    m, r = made.workload.shape[0], lattice.units.size
+    mechanism, lattice = noise.mechanism, noise.lattice
+    m, r = mechanism.workload.shape[0], lattice.units.size
     miss = 1 - level
     if noise.mechanism.noise is Noise.GAUSSIAN:
         if simultaneous:
@@ -60,7 +60,9 @@ def half_widths(noise: ExactNoise, level: float, *, simultaneous: bool = False) 
     if simultaneous:
         miss /= m
     entries = m * max(r, lattice.estimator.cells)  # of L, or of what it is computed from
-    kinds = row_kinds(lattice.estimator, made.workload, LARGEST_L) if entries > LARGEST_L else None
+    kinds = (
+        row_kinds(lattice.estimator, mechanism.workload, LARGEST_L) if entries > LARGEST_L else None
+    )
     if kinds is not None:
         unit, widths = float(lattice.units.max()), []
         for part in kinds:
@@ -70,7 +72,7 @@ def half_widths(noise: ExactNoise, level: float, *, simultaneous: bool = False) 
         return np.concatenate(widths)
     if entries > MOST_ENTRIES:
         return moment_bound(deviations(noise), miss) * (1 + 1e-9)
-    rows = np.abs(lattice.estimator.reconstruction(made.workload)) * lattice.units
+    rows = np.abs(lattice.estimator.reconstruction(mechanism.workload)) * lattice.units
     law_of = laplace_half_widths if r <= LONG else condensed_half_widths
     return np.asarray(law_of(rows * noise.scale, miss) + rows.sum(axis=1))
 

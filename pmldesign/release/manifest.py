@@ -40,27 +40,27 @@ def manifest_of(
     post_processing: list[str],
 ) -> dict[str, Any]:
     """What is published beside a table, ready for JSON."""
-    made, guarantee = noise.mechanism, noise.guarantee
-    m, n = made.workload.shape
-    laplace = made.noise is Noise.LAPLACE
+    mechanism, guarantee = noise.mechanism, noise.guarantee
+    m, n = mechanism.workload.shape
+    laplace = mechanism.noise is Noise.LAPLACE
     promise = {key: getattr(guarantee, key) for key in guarantee.__dataclass_fields__}
     if "sample" in guarantee.to_json():
         promise["sample"] = guarantee.to_json()["sample"]
     return {
         "format": FORMAT,
         "pmldesign": version("pmldesign"),
-        "workload": made.workload.name,
+        "workload": mechanism.workload.name,
         "queries": m,
         "cells": n,
         "guarantee": {
             "kind": type(guarantee).__name__,
             **promise,
-            "neighbours": made.neighbours.value,
+            "neighbours": mechanism.neighbours.value,
             "rows_per_person": noise.rows_per_person,
             "words": _words(noise),
         },
         "noise": {
-            "law": f"discrete {made.noise.value}",
+            "law": f"discrete {mechanism.noise.value}",
             "parameter": noise.scale,
             "sigma": None if laplace else noise.continuous,
             "measurements": int(noise.lattice.units.size),
@@ -78,7 +78,7 @@ def manifest_of(
         "post_processing": post_processing,
         "sha256": {
             "strategy": _strategy_digest(noise.lattice, n),
-            "workload": _workload_digest(made.workload, n),
+            "workload": _workload_digest(mechanism.workload, n),
             "schema": None if schema is None else schema.digest,
         },
     }

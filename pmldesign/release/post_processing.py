@@ -53,7 +53,7 @@ def nonnegative_cells(
         return value, workload.rmatvec(weights * off) + heavy * excess
 
     start = np.maximum(cells, 0.0)
-    found = minimize(
+    minimum = minimize(
         objective,
         start,
         jac=True,
@@ -61,7 +61,7 @@ def nonnegative_cells(
         bounds=Bounds(0.0, np.inf),
         options={"maxiter": STEPS, "maxfun": 2 * STEPS},
     )
-    result = np.maximum(found.x, 0.0)
+    result = np.maximum(minimum.x, 0.0)
     if total is not None and result.sum() > 0:
         result *= total / result.sum()
     return np.asarray(result)

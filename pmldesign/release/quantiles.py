@@ -103,8 +103,8 @@ def _band(noise: ExactNoise, schema: Schema, name: str, q: float, level: float) 
         for step in np.tril(np.ones((size, size)))[:-1] - q
     ]
     queries: Workload = DenseWorkload(np.array(rows), name=f"quantile {q:g} of {name}", copy=False)
-    made = noise.mechanism
-    asked = CentredWorkload(queries) if made.neighbours is Neighbours.REPLACE else queries
+    mechanism = noise.mechanism
+    asked = CentredWorkload(queries) if mechanism.neighbours is Neighbours.REPLACE else queries
     try:
         noise.lattice.estimator.require_answers(asked)
     except InvalidInputError:
@@ -112,9 +112,9 @@ def _band(noise: ExactNoise, schema: Schema, name: str, q: float, level: float) 
             f"--quantiles: the strategy does not tell {name!r} from the other attributes; add it "
             "to the queries"
         ) from None
-    factorization = Factorization(asked, noise.lattice.estimator, made.neighbours)
-    own = replace(noise, mechanism=replace(made, factorization=factorization))
-    widths = half_widths(own, level, simultaneous=True)
+    factorization = Factorization(asked, noise.lattice.estimator, mechanism.neighbours)
+    noise_of_sums = replace(noise, mechanism=replace(mechanism, factorization=factorization))
+    widths = half_widths(noise_of_sums, level, simultaneous=True)
     return Band(name, q, labels, queries, widths)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from pmldesign.privacy.neighbours import Norm
 from pmldesign.privacy.outward import UNIT, raised
-from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.structure.eigenspaces import Eigenspaces
 from pmldesign_solvers.unions.block_design import BlockDesign

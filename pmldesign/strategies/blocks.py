@@ -25,7 +25,7 @@ from pmldesign.strategies.block_distances import BlockDistances
 from pmldesign.strategies.sensitivity import product_labels
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.union import products_over
-from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.unions.block_design import BlockDesign
 from pmldesign_solvers.unions.product_basis import Basis
@@ -154,23 +154,23 @@ class BlockStrategy(Strategy):
         turned = mode_products.apply(along, self.sizes, x)
         free = np.moveaxis(turned.reshape(*self.sizes, -1), self.index, 0)
         slices = np.ascontiguousarray(free).reshape(len(free), self.combinations.size, -1)
-        found = []
-        for some, transform in zip(self._members, maps, strict=True):
-            image = transform(slices[:, some].reshape(len(free), -1))
-            image = image.reshape(len(image), len(some), -1)
-            found.append(np.moveaxis(image, 1, 0).reshape(-1, image.shape[2]))
-        return np.concatenate(found).reshape(-1, *x.shape[1:])
+        images = []
+        for members, transform in zip(self._members, maps, strict=True):
+            image = transform(slices[:, members].reshape(len(free), -1))
+            image = image.reshape(len(image), len(members), -1)
+            images.append(np.moveaxis(image, 1, 0).reshape(-1, image.shape[2]))
+        return np.concatenate(images).reshape(-1, *x.shape[1:])
 
     def estimate(self, measurements: Array) -> Array:
         """R^+ y, shape (n,) or (n, c), for measurements y of shape (r,) or (r, c)."""
         columns = measurements.reshape(len(measurements), -1)
         cells = self.blocks[0].cells
         slices = np.zeros((cells, self.combinations.size, columns.shape[1]))
-        own = np.split(columns, np.cumsum(self._rows)[:-1])
-        for some, block, y in zip(self._members, self.blocks, own, strict=True):
-            rows = np.moveaxis(y.reshape(len(some), block.shape[0], -1), 1, 0)
+        parts = np.split(columns, np.cumsum(self._rows)[:-1])
+        for members, block, y in zip(self._members, self.blocks, parts, strict=True):
+            rows = np.moveaxis(y.reshape(len(members), block.shape[0], -1), 1, 0)
             image = block.estimate(np.ascontiguousarray(rows).reshape(block.shape[0], -1))
-            slices[:, some] = image.reshape(cells, len(some), -1)
+            slices[:, members] = image.reshape(cells, len(members), -1)
         shape = (cells, *self.combinations.shape, columns.shape[1])
         turned = np.ascontiguousarray(np.moveaxis(slices.reshape(shape), 0, self.index))
         flat = turned.reshape(self.cells, *measurements.shape[1:])

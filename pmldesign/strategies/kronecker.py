@@ -33,7 +33,7 @@ from pmldesign.strategies.sensitivity import (
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.tables.attributes import positive_weights
 from pmldesign.workloads.union import products_over
-from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import Array, Indices
 

@@ -31,7 +31,7 @@ from pmldesign.strategies.kronecker import ProductStrategy
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.public_total import centre, with_total
 from pmldesign.workloads.union import products_over
-from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.structure.farthest_columns import largest_sum

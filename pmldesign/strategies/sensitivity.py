@@ -22,7 +22,7 @@ import numpy as np
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours, Norm, column_labels, sensitivity_above
 from pmldesign.privacy.outward import UNIT, digits_spanned, float_above, raised, size, unscaled
-from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.structure.farthest_columns import (
     largest_l1_distance,

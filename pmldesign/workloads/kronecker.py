@@ -25,7 +25,7 @@ import numpy as np
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import EPS, WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.ranges import RangeWorkload
-from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.dense import NOTHING, DenseOperator
 from pmldesign_solvers.operators.operator import Array, Indices, Merged, Operator, column_blocks
 

@@ -206,12 +206,12 @@ def all_marginals(
     name = f"marginals:{_runs(sizes)},{option}={most}"
     tables = (
         TablesWorkload(sizes, subsets, name=name)
-        if any(isinstance(one, Workload) for one in sizes)
+        if any(isinstance(size, Workload) for size in sizes)
         else None
     )
     if tables is not None and not tables.is_plain:
         return tables
-    plain = [one.shape[1] if isinstance(one, Workload) else one for one in sizes]
+    plain = [size.shape[1] if isinstance(size, Workload) else size for size in sizes]
     return MarginalsWorkload(plain, subsets, name=name)
 
 
@@ -236,8 +236,8 @@ def _haar_label(row: int, cells: int) -> str:
 def _runs(sizes: Iterable[int | Workload]) -> str:
     """The sizes as text, with "10^3" for three attributes of 10 values."""
     texts = [
-        one.name.replace(":", "").replace(",", "/") if isinstance(one, Workload) else str(one)
-        for one in sizes
+        size.name.replace(":", "").replace(",", "/") if isinstance(size, Workload) else str(size)
+        for size in sizes
     ]
     runs = [(text, len(list(run))) for text, run in groupby(texts)]
     return ",".join(f"{text}^{count}" if count > 1 else text for text, count in runs)

@@ -125,9 +125,9 @@ def parse_workload(text: str) -> Workload:
     """
     if not text.strip():
         raise InvalidInputError("the workload has no name; try prefix:64")
-    known = cache(_parse_factor)  # equal factors are one object, solved once
+    parse_factor = cache(_parse_factor)  # equal factors are one object, solved once
     weights, products = zip(*(_weight_of(part, text) for part in text.split("+")), strict=True)
-    parts = [_parse_product(part, text, known) for part in products]
+    parts = [_parse_product(part, text, parse_factor) for part in products]
     if any(weight != 1 for weight in weights):
         return _weighted_union(parts, weights, text)
     return _union(parts, text)
@@ -156,13 +156,13 @@ def _union(parts: Sequence[Workload], text: str) -> Workload:
     return UnionWorkload(parts)
 
 
-def _parse_product(product: str, text: str, known: Callable[[str], Workload]) -> Workload:
+def _parse_product(product: str, text: str, parse_factor: Callable[[str], Workload]) -> Workload:
     parts = [part.strip() for part in product.split("*")]
     if "" in parts:
         problem = "an empty part; write a union as" if parts == [""] else "an empty factor; write"
         example = "total:8+prefix:8" if parts == [""] else "a product as prefix:16*histogram:5"
         raise InvalidInputError(f"{_shown(text)} has {problem} {example}")
-    factors = [known(part) for part in parts]
+    factors = [parse_factor(part) for part in parts]
     if len(factors) == 1:
         return factors[0]
     return KroneckerWorkload(factors)
@@ -233,15 +233,15 @@ def expand_family(text: str) -> list[str]:
 
 def _parse_factor(text: str) -> Workload:
     name, colon, tail = (part.strip() for part in text.partition(":"))
-    known = {entry.name: entry for entry in named_workloads()}
-    if name not in known:
-        nearest = get_close_matches(name.lower(), known, n=1)
+    entries = {entry.name: entry for entry in named_workloads()}
+    if name not in entries:
+        nearest = get_close_matches(name.lower(), entries, n=1)
         hint = f"did you mean {nearest[0]}? " if nearest else ""
         raise InvalidInputError(
             f"unknown workload {_shown(name)}; {hint}known are "
-            + ", ".join(entry.usage for entry in known.values())
+            + ", ".join(entry.usage for entry in entries.values())
         )
-    entry = known[name]
+    entry = entries[name]
     sizes: list[int | float | Workload] = []
     options: dict[str, int] = {}
     for argument in (part.strip() for part in tail.split(",")) if colon else ():

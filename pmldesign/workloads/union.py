@@ -65,8 +65,8 @@ class UnionWorkload(Workload):
     @property
     def sizes(self) -> tuple[int, ...]:
         """Cells of each attribute; only the number of cells if it is no union of products."""
-        found = _sizes(self.parts[0])
-        return (self.shape[1],) if products_over(self, found) is None else found
+        sizes = _sizes(self.parts[0])
+        return (self.shape[1],) if products_over(self, sizes) is None else sizes
 
     def attribute(self, index: int) -> Workload:
         """All queries on attribute `index`: the factors of the parts there.
@@ -86,8 +86,8 @@ class UnionWorkload(Workload):
             m, n = factor.shape
             check_entries(f"the Gram matrix of {factor.name}", (n, n))
             distinct.setdefault((m, factor.gram(np.ones(m)).tobytes()), factor)
-        found = list(distinct.values())
-        return found[0] if len(found) == 1 else UnionWorkload(found)
+        workloads = list(distinct.values())
+        return workloads[0] if len(workloads) == 1 else UnionWorkload(workloads)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -98,8 +98,8 @@ class UnionWorkload(Workload):
         """A^T diag(weights) A, shape (n, n), for weights of shape (m,)."""
         n = self.shape[1]
         total = np.zeros((n, n))
-        for part, own in zip(self.parts, self._split(weights), strict=True):
-            total += part.gram(own)
+        for part, part_weights in zip(self.parts, self._split(weights), strict=True):
+            total += part.gram(part_weights)
         return total
 
     def row_quadratic(self, matrix: Array) -> Array:
@@ -117,8 +117,8 @@ class UnionWorkload(Workload):
     def rmatvec(self, y: Array) -> Array:
         """A^T y, for y of shape (m,) or (m, c)."""
         total = np.zeros((self.shape[1], *y.shape[1:]))
-        for part, own in zip(self.parts, self._split(y), strict=True):
-            total += part.rmatvec(own)
+        for part, part_values in zip(self.parts, self._split(y), strict=True):
+            total += part.rmatvec(part_values)
         return total
 
     def column_squares(self) -> Array:
@@ -173,8 +173,8 @@ class UnionWorkload(Workload):
     def row_label(self, index: int) -> str:
         """The label of the part's row."""
         part = int(np.searchsorted(self._stops, index, side="right"))
-        own = index - int(self._stops[part]) + self.parts[part].shape[0]
-        return f"{self.parts[part].name} {self.parts[part].row_label(own)}"
+        row = index - int(self._stops[part]) + self.parts[part].shape[0]
+        return f"{self.parts[part].name} {self.parts[part].row_label(row)}"
 
     def split_weights(self, weights: Array | float) -> Sequence[Array | float]:
         """The weights of the queries of each part; a single number is that of all."""
@@ -209,14 +209,17 @@ def products_over(workload: Workload, sizes: Sequence[int]) -> list[tuple[Worklo
         For every part its factors, in the order of the rows; None if the workload does not have
         that form.
     """
-    found = []
+    products = []
     for part in workload.parts if isinstance(workload, UnionWorkload) else (workload,):
-        own = products_of(part)
-        if own is None:
+        products_of_part = products_of(part)
+        if products_of_part is None:
             return None
-        found += own
-    fits = all(tuple(factor.shape[1] for factor in own) == tuple(sizes) for own in found)
-    return found if fits else None
+        products += products_of_part
+    fits = all(
+        tuple(factor.shape[1] for factor in products_of_part) == tuple(sizes)
+        for products_of_part in products
+    )
+    return products if fits else None
 
 
 def tables_asked(workload: Workload) -> list[MarginalsWorkload] | None:
@@ -248,7 +251,7 @@ def _all_marginals(parts: Sequence[Workload]) -> list[MarginalsWorkload] | None:
 def _sizes(part: Workload) -> tuple[int, ...]:
     if isinstance(part, MarginalsWorkload | TablesWorkload):
         return part.sizes
-    return tuple(one.shape[1] for one in by_attribute(part))
+    return tuple(attribute.shape[1] for attribute in by_attribute(part))
 
 
 def products_of(part: Workload) -> list[tuple[Workload, ...]] | None:

@@ -13,7 +13,7 @@ from pmldesign.mechanisms import mechanism
 from pmldesign.privacy.guarantees import ApproxPML, EnvelopePML
 from pmldesign.strategies import identity
 from pmldesign.workloads import parse_workload
-from pmldesign_solvers.search.solution import L1Status
+from pmldesign_solvers.norm.solution import Status
 
 UNIFORM = [
     ("prefix:8", 2, ApproxPML(1.0, 1e-6, 1 / 8)),
@@ -100,7 +100,7 @@ def test_ctrl_c_keeps_the_best_so_far_and_ends_the_search():
 
     guarantee = EnvelopePML(1.0, 1e-6, 1 / 8)
     found = all_designs("prefix:8", guarantee=guarantee, callback=interrupt)
-    assert found.gaussian_design.status is L1Status.INTERRUPTED
+    assert found.gaussian_design.status is Status.INTERRUPTED
     assert found.laplace_design is None
     assert found.mechanisms[found.best].error(2) <= found.mechanisms[0].error(2)
 
@@ -108,7 +108,7 @@ def test_ctrl_c_keeps_the_best_so_far_and_ends_the_search():
 def test_a_time_limit_stops_it():
     start = factorize("prefix:16", neighbours="replace")
     found = gaussian_design(start, ApproxPML(1.0, 1e-6, 1 / 16), time_limit=1e-9)
-    assert found.status is L1Status.TIME_LIMIT
+    assert found.status is Status.TIME_LIMIT
     assert not found.improved
 
 
@@ -128,5 +128,5 @@ def test_arguments_are_checked():
 def test_beyond_the_smoothed_loss_the_start_is_kept(guarantee):
     start = factorize(parse_workload("prefix:4"), p=2, neighbours="replace")
     kept = gaussian_design(start, guarantee)
-    assert kept.status is L1Status.COMPLETED
+    assert kept.status is Status.COMPLETED
     np.testing.assert_allclose(kept.strategy.matrix, start.strategy.matrix, atol=1e-14)

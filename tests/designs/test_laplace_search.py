@@ -9,8 +9,8 @@ from pmldesign.mechanisms import mechanism
 from pmldesign.privacy.guarantees import PML, PureDP
 from pmldesign.strategies import identity
 from pmldesign.workloads import parse_workload
+from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.search import laplace
-from pmldesign_solvers.search.solution import L1Status
 
 
 @pytest.mark.parametrize("guarantee", [PureDP(1.0), PML(1.0, 0.1)])
@@ -20,7 +20,7 @@ def test_ctrl_c_keeps_the_best_so_far(guarantee):
 
     workload = parse_workload("prefix:6")
     made = laplace_design(workload, guarantee, callback=interrupt)
-    assert made.status is L1Status.INTERRUPTED
+    assert made.status is Status.INTERRUPTED
     # the identity is among the starts
     plain = mechanism(identity(6), workload, guarantee=guarantee, noise="laplace")
     assert made.mechanism.error(2) <= plain.error(2) * (1 + 1e-6)
@@ -52,7 +52,7 @@ def test_ctrl_c_during_the_search_for_a_factor():
 
     workload, guarantee = parse_workload("prefix:5*prefix:4"), PureDP(1.0)
     made = laplace_design(workload, guarantee, callback=interrupt)
-    assert made.status is L1Status.INTERRUPTED
+    assert made.status is Status.INTERRUPTED
     plain = mechanism(identity(20), workload, guarantee=guarantee, noise="laplace")
     assert made.mechanism.error(2) <= plain.error(2) * (1 + 1e-6)
     answers = made.reconstruction() @ made.strategy.matrix

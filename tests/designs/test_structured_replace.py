@@ -82,7 +82,7 @@ def guarantees(cells):
 @pytest.mark.parametrize("text", WORKLOADS)
 def test_bounds_enclose_the_norm_of_the_matrix(text, p, large):
     workload = parse_workload(text)
-    exact = solve_norm(workload, p, kind="pairs").certificate
+    exact = solve_norm(workload, p, relation="replace").certificate
     made = factorize(workload, p=p, neighbours="replace", rel_gap=1e-3)
     assert isinstance(made.strategy, ProductStrategy | TablesStrategy)
     assert made.certificate.lower <= exact.upper
@@ -126,7 +126,7 @@ def test_few_distinct_cells_are_solved_exactly():
 @pytest.mark.parametrize("p", EXPONENTS)
 def test_marginals_are_solved_exactly(p):
     made = factorize("marginals:2,3,4,ways=2", p=p, neighbours="replace")
-    exact = solve_norm(made.workload, p, kind="pairs").certificate
+    exact = solve_norm(made.workload, p, relation="replace").certificate
     assert made.certificate.gap <= 1e-6
     assert exact.lower <= made.certificate.upper
     assert made.certificate.lower <= exact.upper

@@ -33,8 +33,8 @@ LARGEST = 7
 def random_case(rng: np.random.Generator) -> tuple[np.ndarray, float, str, str]:
     """A matrix, p, the relation, and what is odd about the matrix."""
     m, n = rng.integers(1, LARGEST, 2)
-    p, kind = float(rng.choice(EXPONENTS)), str(rng.choice(["cells", "pairs"]))
-    n = max(n, 2) if kind == "pairs" else n
+    p, relation = float(rng.choice(EXPONENTS)), str(rng.choice(["add-remove", "replace"]))
+    n = max(n, 2) if relation == "replace" else n
     entries = str(rng.choice(["normal", "whole", "zeros and ones"]))
     if entries == "normal":
         A = rng.standard_normal((m, n))
@@ -49,21 +49,21 @@ def random_case(rng: np.random.Generator) -> tuple[np.ndarray, float, str, str]:
     if rng.random() < 0.15:
         A *= 10.0 ** rng.uniform(-5, 5, (1, n))
         odd.append("columns")
-    if kind == "pairs" and rng.random() < 0.4:
+    if relation == "replace" and rng.random() < 0.4:
         spread = np.ptp(A, axis=1, keepdims=True)
         A = A + spread * 10.0 ** rng.uniform(0, 12, (m, 1)) * rng.choice([-1, 0, 1], (m, 1))
         odd.append("offsets")
     A *= 10.0 ** rng.uniform(-140, 140)
-    return A, p, kind, ", ".join(odd)
+    return A, p, relation, ", ".join(odd)
 
 
-def verdict(A: np.ndarray, p: float, kind: str) -> tuple[str, float]:
+def verdict(A: np.ndarray, p: float, relation: str) -> tuple[str, float]:
     """What is wrong with the solver's answer, "" for nothing; and its gap."""
-    apart = A if kind == "cells" else A - A[:, :1]
+    apart = A if relation == "add-remove" else A - A[:, :1]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            found = solve_norm(DenseOperator(A), p, kind=kind)
+            found = solve_norm(DenseOperator(A), p, relation=relation)
     except ValueError as error:
         trivial = not apart.any() or (abs(apart) <= 2e-16 * abs(A).max(axis=1)[:, None]).all()
         return ("" if trivial else f"refused: {error}"), 0.0
@@ -71,7 +71,7 @@ def verdict(A: np.ndarray, p: float, kind: str) -> tuple[str, float]:
         return f"{type(error).__name__}: {error}", np.inf
     bounds = found.certificate
     low = extended.lower(A, found.dual_u, found.dual_w, p)
-    high = extended.upper(A, found.strategy, found.basis, p, kind)
+    high = extended.upper(A, found.strategy, found.basis, p, relation)
     if bounds.lower > low * (1 + extended.SLACK):
         return f"lower bound {bounds.lower} above {low}", bounds.gap
     if bounds.upper < high * (1 - extended.SLACK):
@@ -85,14 +85,14 @@ def main(cases: int = 10_000, seed: int = 0) -> int:
     wide: Counter[str] = Counter()
     wrong, far, start = 0, 0, time.process_time()
     for case in range(cases):
-        A, p, kind, odd = random_case(rng)
-        problem, gap = verdict(A, p, kind)
+        A, p, relation, odd = random_case(rng)
+        problem, gap = verdict(A, p, relation)
         if problem:
             wrong += 1
-            print(f"case {case}: {kind}, p = {p:g}, {odd}: {problem}\n{A!r}", flush=True)
+            print(f"case {case}: {relation}, p = {p:g}, {odd}: {problem}\n{A!r}", flush=True)
         if gap > 1e-6:
             far += 1
-            wide[f"{kind}, p = {p:g}, {odd}"] += 1
+            wide[f"{relation}, p = {p:g}, {odd}"] += 1
     print(f"{cases} matrices, {time.process_time() - start:.0f} s: {wrong} wrong,")
     print(f"{far} ({100 * far / cases:.2f} %) with a gap above 1e-6")
     for what, count in wide.most_common(12):

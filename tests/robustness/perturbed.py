@@ -52,18 +52,20 @@ def matrices(rng: np.random.Generator) -> int:
     different = 0
     for name in NAMES:
         A = parse_workload(name).to_dense()
-        for kind in ("cells", "pairs"):
-            if kind == "pairs" and not np.ptp(A, axis=1).any():
+        for relation in ("add-remove", "replace"):
+            if relation == "replace" and not np.ptp(A, axis=1).any():
                 continue
             for p in P:
-                plain = solve_norm(DenseOperator(A), p, kind=kind)
+                plain = solve_norm(DenseOperator(A), p, relation=relation)
                 for what, B, factor in moved(A, rng):
-                    other = solve_norm(DenseOperator(B), p, kind=kind)
+                    other = solve_norm(DenseOperator(B), p, relation=relation)
                     bounds = np.array([other.certificate.lower, other.certificate.upper]) / factor
                     far = abs(bounds / plain.certificate.upper - 1).max()
                     if other.status is not plain.status or far > LOOSE:
                         different += 1
-                        print(f"{name}, {kind}, p = {p:g}, {what}: {plain.status.name}", end=" ")
+                        print(
+                            f"{name}, {relation}, p = {p:g}, {what}: {plain.status.name}", end=" "
+                        )
                         print(f"{other.status.name}, {far:.1e}", flush=True)
     return different
 

@@ -67,14 +67,14 @@ def lower(A, u, w, p):
     return nuclear_norm(np.sqrt(u)[:, None] * A * np.sqrt(w))
 
 
-def upper(A, strategy, basis, p, kind):
+def upper(A, strategy, basis, p, relation):
     """The value of the factorization, and what it misses of A added.
 
     Any L will do: A B in double precision, as a certificate has it, or A B itself.
     """
     exponent = int(np.frexp(abs(np.asarray(A)).max())[1])
     A = np.ldexp(A, -exponent)
-    if kind == "pairs":
+    if relation == "replace":
         # only vectors that sum to zero count, and bases with columns that do
         rounded = (A[:, :-1] - A[:, -1:]) @ basis[:-1]
         A, R = np.asarray(A, dtype=E), np.asarray(strategy, dtype=E)

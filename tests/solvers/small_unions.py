@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pmldesign.workloads import DenseWorkload, KroneckerWorkload, UnionWorkload, parse_workload
 from pmldesign.workloads.union import by_attribute, products_over
-from pmldesign_solvers.norm import solve as gamma
+from pmldesign_solvers.norm.solve import solve_norm
 from pmldesign_solvers.operators.dense import DenseOperator
 
 
@@ -40,7 +40,7 @@ def union(text):
 @cache
 def norm(text, p):
     """Certified bounds on gamma by the dense solver."""
-    return gamma.solve_norm(DenseOperator(parse_workload(text).to_dense()), p).certificate
+    return solve_norm(DenseOperator(parse_workload(text).to_dense()), p).certificate
 
 
 @st.composite

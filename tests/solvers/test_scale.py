@@ -25,25 +25,25 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "robustness"))
 import attack
 
 PREFIX = np.tril(np.ones((8, 8)))
-KINDS = ("cells", "pairs")
+KINDS = ("add-remove", "replace")
 
 
-def solved(matrix, p, kind):
-    return solve_norm(DenseOperator(np.array(matrix, dtype=float)), p, kind=kind)
+def solved(matrix, p, relation):
+    return solve_norm(DenseOperator(np.array(matrix, dtype=float)), p, relation=relation)
 
 
 @given(st.integers(0, 2**32 - 1))
 @settings(max_examples=25, deadline=None)
 def test_no_random_matrix_contradicts_its_bounds(seed):
-    A, p, kind, _ = attack.random_case(np.random.default_rng(seed))
-    assert attack.verdict(A, p, kind)[0] == ""
+    A, p, relation, _ = attack.random_case(np.random.default_rng(seed))
+    assert attack.verdict(A, p, relation)[0] == ""
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("relation", KINDS)
 @pytest.mark.parametrize("p", [2.0, 3.0, 10.0, 1000.0, 5000.0, np.inf])
 @pytest.mark.parametrize("exponent", [-1000, -465, 66, 1010])
-def test_powers_of_two_change_nothing_but_the_bounds(exponent, p, kind):
-    plain, scaled = solved(PREFIX, p, kind), solved(np.ldexp(PREFIX, exponent), p, kind)
+def test_powers_of_two_change_nothing_but_the_bounds(exponent, p, relation):
+    plain, scaled = solved(PREFIX, p, relation), solved(np.ldexp(PREFIX, exponent), p, relation)
     assert plain.status is scaled.status is Status.OPTIMAL
     assert (scaled.strategy == plain.strategy).all()
     assert (scaled.dual_u == plain.dual_u).all()
@@ -51,12 +51,12 @@ def test_powers_of_two_change_nothing_but_the_bounds(exponent, p, kind):
     assert scaled.certificate.upper == np.ldexp(plain.certificate.upper, exponent)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("relation", KINDS)
 @pytest.mark.parametrize("p", [2.0, 3.0, 10.0, 1000.0, np.inf])
-def test_a_row_that_is_next_to_nothing(p, kind):
+def test_a_row_that_is_next_to_nothing(p, relation):
     # two rows that ask for one cell each: gamma is 1, or 2^(1/2) of distances under replace (the
     # second one adds 10^-308)
-    found = solved([[1e154, 0], [0, 1e-154]], p, kind)
+    found = solved([[1e154, 0], [0, 1e-154]], p, relation)
     assert found.status is Status.OPTIMAL
     norm = 1e154
     assert found.certificate.lower <= norm * (1 + 1e-15)
@@ -68,21 +68,21 @@ def test_rows_over_ten_orders_of_magnitude(p):
     rng = np.random.default_rng(3)
     for shape in [(3, 4), (5, 4), (7, 5)]:
         A = rng.standard_normal(shape) * 10.0 ** rng.uniform(-5, 5, (shape[0], 1))
-        assert solved(A, p, "pairs").status is Status.OPTIMAL
+        assert solved(A, p, "replace").status is Status.OPTIMAL
 
 
 @pytest.mark.parametrize("p", [2.0, 4.0, np.inf])
 def test_constants_of_rows_change_nothing_for_pairs(p):
     A = np.tril(np.ones((6, 6)))[:5]
-    plain = solved(A, p, "pairs")
+    plain = solved(A, p, "replace")
     for offset in (1.0, -7e3, 1e10, -1e15):
-        moved = solved(A + offset * np.array([[1], [0], [1], [-1], [1]]), p, "pairs")
+        moved = solved(A + offset * np.array([[1], [0], [1], [-1], [1]]), p, "replace")
         assert moved.certificate.lower == pytest.approx(plain.certificate.lower, rel=1e-6)
         assert moved.certificate.upper == pytest.approx(plain.certificate.upper, rel=1e-6)
     # a sixth row is constant but for one rounding: the bounds count it, the strategy does not
     nearly = np.vstack([A, np.full(6, 0.3)])
     nearly[-1, 2] = np.nextafter(0.3, 1)
-    assert solved(nearly, p, "pairs").certificate.upper == pytest.approx(plain.certificate.upper)
+    assert solved(nearly, p, "replace").certificate.upper == pytest.approx(plain.certificate.upper)
 
 
 def test_what_offsets_leave_is_exact():
@@ -102,17 +102,17 @@ def test_what_offsets_leave_is_exact():
 @pytest.mark.parametrize("matrix", [np.full((2, 3), 1e308), [[1e300, 1e300], [3.0, 3.0]]])
 def test_nothing_but_the_total(matrix):
     with pytest.raises(ValueError, match="nothing but the total"):
-        solved(matrix, 2.0, "pairs")
+        solved(matrix, 2.0, "replace")
 
 
 @pytest.mark.parametrize(("entry", "rows"), [(1.7e308, 60), (5e-324, 1)])
 def test_norms_that_are_no_numbers_are_refused(entry, rows):
     with pytest.raises(ValueError, match=r"outside the range of float64; rescale"):
-        solved(np.full((rows, 2), entry) * np.array([1, -1]), 2.0, "cells")
+        solved(np.full((rows, 2), entry) * np.array([1, -1]), 2.0, "add-remove")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_operators_that_are_no_matrix_keep_their_form(kind):
+@pytest.mark.parametrize("relation", KINDS)
+def test_operators_that_are_no_matrix_keep_their_form(relation):
     for text in ("prefix:5*histogram:3+histogram:5*total:3", "all-range:6"):
         operator = parse_workload(text)
         rows, cells = operator.shape
@@ -127,8 +127,8 @@ def test_operators_that_are_no_matrix_keep_their_form(kind):
         assert scaled.rmatvec(u) == pytest.approx(dense.T @ u)
         assert (scaled.to_dense() == dense).all()
         assert (scaled.row_sizes() == abs(dense).max(axis=1)).all()
-        plain = solve_norm(operator, 3.0, kind=kind).certificate
-        found = solve_norm(scaled, 3.0, kind=kind).certificate
+        plain = solve_norm(operator, 3.0, relation=relation).certificate
+        found = solve_norm(scaled, 3.0, relation=relation).certificate
         assert found.upper == pytest.approx(2.0**30 * plain.upper, rel=1e-6)
 
 
@@ -137,7 +137,7 @@ def test_steps_are_reported_in_the_units_of_the_workload():
     solve_norm(
         DenseOperator(1e150 * PREFIX),
         2.0,
-        kind="pairs",
+        relation="replace",
         options=SolverOptions(callback=seen.append),
     )
     norm = 4.1794334e150

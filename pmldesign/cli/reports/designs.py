@@ -17,12 +17,12 @@ from pmldesign.strategies import Strategy, StreamStrategy
 from pmldesign.strategies.all_ranges import AllRangesStrategy
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.workloads.base import count_text
-from pmldesign_solvers.search.solution import L1Status
+from pmldesign_solvers.norm.solution import Status
 
 _STOPPED = {
-    L1Status.COMPLETED: "",
-    L1Status.TIME_LIMIT: "; the time limit came first",
-    L1Status.INTERRUPTED: "; interrupted",
+    Status.COMPLETED: "",
+    Status.TIME_LIMIT: "; the time limit came first",
+    Status.INTERRUPTED: "; interrupted",
 }
 
 

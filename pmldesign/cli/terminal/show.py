@@ -18,7 +18,7 @@ from pmldesign.cli.terminal.process import complain
 from pmldesign.cli.terminal.text import terminal_width, wrapped
 from pmldesign.errors import PmldesignError
 from pmldesign_solvers.norm.solution import Step
-from pmldesign_solvers.search.solution import L1Step
+from pmldesign_solvers.search.solution import SearchStep
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -32,7 +32,7 @@ class _Progress:
 
     status: Status | None = None
 
-    def show(self, step: Step | L1Step | str) -> None:
+    def show(self, step: Step | SearchStep | str) -> None:
         """Replace the line."""
         if self.status is None:
             from rich.console import Console
@@ -52,7 +52,7 @@ _PROGRESS = _Progress()
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[Step | L1Step | str], None]]:
+def progress() -> Iterator[Callable[[Step | SearchStep | str], None]]:
     """A callback that shows steps of a solver, or lines of text, on a terminal."""
     try:
         yield _PROGRESS.show if sys.stderr.isatty() else _ignore
@@ -60,7 +60,7 @@ def progress() -> Iterator[Callable[[Step | L1Step | str], None]]:
         _PROGRESS.clear()
 
 
-def _ignore(step: Step | L1Step | str) -> None:
+def _ignore(step: Step | SearchStep | str) -> None:
     """Show nothing."""
 
 
@@ -187,10 +187,10 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _line(step: Step | L1Step | str) -> str:
+def _line(step: Step | SearchStep | str) -> str:
     if isinstance(step, str):
         return step
-    if isinstance(step, L1Step):
+    if isinstance(step, SearchStep):
         return f"start {step.number}: error {step.error:.8g}, {step.seconds:.1f} s"
     return (
         f"step {step.number}: between {step.lower:.8g} and {step.upper:.8g},"

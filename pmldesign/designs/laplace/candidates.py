@@ -48,7 +48,7 @@ def baselines(
     """
     queries, cells = workload.shape
     few = max(part.shape[1] for part in by_attribute(workload)) <= all_up_to
-    for name in [known.name for known in BASELINES] if few else USUAL:
+    for name in [entry.name for entry in BASELINES] if few else USUAL:
         if name == "workload" and cells <= WRITTEN_CELLS and queries * cells > WRITTEN_QUERIES:
             continue
         try:

@@ -36,6 +36,7 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import IdentityAndRows, Strategy, product_strategy
 from pmldesign.workloads import KroneckerWorkload, RangeWorkload, Workload
 from pmldesign.workloads.union import tables_asked
+from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.search import laplace as l1_strategies
 from pmldesign_solvers.search.laplace_noise import (
@@ -44,7 +45,7 @@ from pmldesign_solvers.search.laplace_noise import (
     ScaleRule,
     is_exact,
 )
-from pmldesign_solvers.search.solution import L1Solution, L1Status, L1Step, Start
+from pmldesign_solvers.search.solution import SearchSolution, SearchStep, Start
 
 DP_RESTARTS = 4
 """Random starts of the search under DP that a search under PML begins from."""
@@ -75,7 +76,7 @@ class LaplaceSearch:
     deadline: float
     seed: int
     signed: bool
-    callback: Callable[[L1Step], None] | None
+    callback: Callable[[SearchStep], None] | None
     mechanisms: list[Mechanism] = field(default_factory=list)
     table: list[Start] = field(default_factory=list)
     interrupted: bool = False
@@ -100,20 +101,20 @@ class LaplaceSearch:
             self.mechanisms.append(noisy)
             self.table.append(start)
             late = time.perf_counter() > self.deadline
-            status = L1Status.TIME_LIMIT if late else L1Status.COMPLETED
+            status = Status.TIME_LIMIT if late else Status.COMPLETED
             if not late:
                 self._compare(promising(candidates, noisy, self.p))
         else:
-            status = L1Status.UNSEARCHED
+            status = Status.UNSEARCHED
             self._compare(candidates)
             self._compare_trees()
-        best = min(self.mechanisms, key=lambda one: one.error(self.p))
+        best = min(self.mechanisms, key=lambda candidate: candidate.error(self.p))
         return SearchedDesign(
             workload=self.workload,
             p=self.p,
             guarantee=self.guarantee,
             mechanism=best,
-            status=L1Status.INTERRUPTED if self.interrupted else status,
+            status=Status.INTERRUPTED if self.interrupted else status,
             starts=tuple(self.table),
             seconds=time.perf_counter() - begin,
         )
@@ -129,7 +130,7 @@ class LaplaceSearch:
     def _compare_trees(self) -> None:
         """Put noise on trees of every branching that is usual, where they can be better."""
         if time.perf_counter() < self.deadline:
-            best = min(self.mechanisms, key=lambda one: one.error(self.p))
+            best = min(self.mechanisms, key=lambda candidate: candidate.error(self.p))
             few = trees(self.workload, self.guarantee)
             self._compare(self._in_time(promising(few, best, self.p)))
 
@@ -178,7 +179,7 @@ class LaplaceSearch:
                 f"workload {self.workload.name!r} has no strategy to start from"
             )
 
-    def _descend(self, starts: list[Strategy]) -> L1Status:
+    def _descend(self, starts: list[Strategy]) -> Status:
         """The search over matrices, from all starts that can be written out."""
         named: dict[str, Array] = {}
         for number, start in enumerate(starts):
@@ -186,16 +187,16 @@ class LaplaceSearch:
                 name = f"{start.name} ({number})" if start.name in named else start.name
                 named[name] = start.matrix
         rule = scale_rule(self.guarantee, self.workload.shape[1])
-        found = self._solve(
+        solution = self._solve(
             rule,
             named,
             self._left(1),
             dp_restarts=DP_RESTARTS if isinstance(rule, Leakage) else None,
         )
         # the exact calibration decides, also where two strategies differ by its rounding only
-        self._compare([_strategy(found.strategy)])
-        self.table = list(found.starts)
-        return found.status
+        self._compare([_strategy(solution.strategy)])
+        self.table = list(solution.starts)
+        return solution.status
 
     def _solve(
         self,
@@ -205,7 +206,7 @@ class LaplaceSearch:
         *,
         dp_restarts: int | None = None,
         workload: Workload | None = None,
-    ) -> L1Solution:
+    ) -> SearchSolution:
         asked = self.workload if workload is None else workload
         restarts = RESTARTS if tables_asked(asked) is None else RESTARTS_ON_TABLES
         public = not isinstance(rule, AddRemoveL1)
@@ -236,7 +237,7 @@ class LaplaceSearch:
             limit = self._left(share)
             named = {start.name: start.matrix for start in baselines(queries, PureDP(1.0))}
             solution = self._solve(AddRemoveL1(1.0), named, limit, workload=queries)
-            self.interrupted = self.interrupted or solution.status is L1Status.INTERRUPTED
+            self.interrupted = self.interrupted or solution.status is Status.INTERRUPTED
             self.designs[queries] = solution.strategy
         return self.designs[queries]
 

@@ -24,7 +24,7 @@ from pmldesign.mechanisms import require_feasible
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import as_workload
-from pmldesign_solvers.search.solution import L1Step
+from pmldesign_solvers.search.solution import SearchStep
 
 
 def laplace_design(
@@ -36,7 +36,7 @@ def laplace_design(
     signed: bool = True,
     seed: int = 0,
     time_limit: float | None = None,
-    callback: Callable[[L1Step], None] | None = None,
+    callback: Callable[[SearchStep], None] | None = None,
 ) -> SearchedDesign:
     """Search for the strategy with the smallest error under Laplace noise.
 
@@ -51,7 +51,7 @@ def laplace_design(
         signed: allow strategies with negative entries.
         seed: of the random starts; the same seed gives the same strategy unless time runs out.
         time_limit: in seconds; None for none.
-        callback: called with every `L1Step`. Ctrl-C during the search returns the best so far.
+        callback: called with every `SearchStep`. Ctrl-C during the search returns the best so far.
 
     Returns:
         The design, whatever the status. A product or a union of products with more than

@@ -104,8 +104,8 @@ class ExactNoise:
     @property
     def factorization(self) -> Factorization:
         """The lattice strategy on the workload."""
-        made = self.mechanism
-        return Factorization(made.workload, self.lattice.estimator, made.neighbours)
+        mechanism = self.mechanism
+        return Factorization(mechanism.workload, self.lattice.estimator, mechanism.neighbours)
 
     def measure(self, counts: Array | TableCounts, *, sampler: Sampler = draw) -> Array:
         """What the release knows of R x: the only place that data and noise meet.
@@ -198,8 +198,8 @@ def calibrated_on(mechanism: Mechanism, lattice: Lattice, bits: int, rows: int) 
     elif isinstance(guarantee, ApproxDP):
         sigma = analytic_gaussian_scale(distance, epsilon=guarantee.epsilon, delta=guarantee.delta)
     else:
-        found = calibrate(lattice.measured, guarantee, noise=kind)
-        sigma = found.scale * (1 + ROUNDING) * (1 + lattice.distortion) / lattice.units.min()
+        calibration = calibrate(lattice.measured, guarantee, noise=kind)
+        sigma = calibration.scale * (1 + ROUNDING) * (1 + lattice.distortion) / lattice.units.min()
     scale = sigma if kind is Noise.LAPLACE else gaussian_parameter(sigma)
     return ExactNoise(mechanism, lattice, bits, sensitivity, exact, rows, scale, float(sigma))
 

@@ -62,7 +62,7 @@ from pmldesign.workloads import Workload
 from pmldesign.workloads.base import WRITTEN_CELLS
 from pmldesign.workloads.public_total import CentredWorkload, centre, with_total
 from pmldesign.workloads.union import by_attribute
-from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.operators import mode_products
 
 BITS_OF_EXACT = 30
 """A factor whose entries, times a power of two, are whole numbers of so many bits is not
@@ -181,8 +181,8 @@ def _product(strategy: ProductStrategy, workload: Workload, bits: int) -> Lattic
     exact[0] = exact[0] and rounded > 0  # where all are whole, the first makes the lattice fine
     share = bits // max(1, rounded)
     parts = [
-        _dense(factor, own, share, strip=whole)
-        for factor, own, whole in zip(strategy.factors, asked, exact, strict=True)
+        _dense(factor, queries, share, strip=whole)
+        for factor, queries, whole in zip(strategy.factors, asked, exact, strict=True)
     ]
     biased = [part.measured is not part.estimator for part in parts]
     if any(biased):

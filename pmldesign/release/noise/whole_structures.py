@@ -27,7 +27,7 @@ from pmldesign.release.noise.integers import Image, Integers, scaled, shifted, t
 from pmldesign.release.noise.lattice import Lattice
 from pmldesign.release.noise.whole_tables import table_counts
 from pmldesign.strategies import BlockStrategy, ProductStrategy, Strategy, TablesStrategy
-from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array
 
 EXTRA, SLACK, MOST_PARTS, MOST_BITS = 8, 2.0, 64, 62
@@ -35,14 +35,14 @@ EXTRA, SLACK, MOST_PARTS, MOST_BITS = 8, 2.0, 64, 62
 
 def product_lattice(strategy: ProductStrategy, bits: int) -> Lattice:
     """F of the product of the factors, and its weights."""
-    own = bits + EXTRA
+    finer = bits + EXTRA
     matrices = [factor.matrix for factor in strategy.factors]
     tops = [_top(matrix) for matrix in matrices]
-    maps = [partial(times, _whole(m, own, t)) for m, t in zip(matrices, tops, strict=True)]
+    maps = [partial(times, _whole(m, finer, t)) for m, t in zip(matrices, tops, strict=True)]
     weights = None if strategy.weights is None else np.sqrt(strategy.weights)
     if weights is not None:
         tops.append(_top(weights))
-        whole_weights = _whole(weights, own, tops[-1])
+        whole_weights = _whole(weights, finer, tops[-1])
 
     def exact(x: Integers) -> Integers:
         image: Integers = mode_products.apply(maps, strategy.sizes, x)
@@ -59,12 +59,13 @@ def block_lattice(strategy: Strategy, blocks: BlockStrategy, bits: int) -> Latti
         blocks: the blocks.
         bits: of the lattice.
     """
-    own = bits + EXTRA
+    finer = bits + EXTRA
     top = max(_top(block.matrix) for block in blocks.blocks)
-    maps = [partial(times, _whole(block.matrix, own, top)) for block in blocks.blocks]
+    maps = [partial(times, _whole(block.matrix, finer, top)) for block in blocks.blocks]
     tops = [_top(basis) for basis in blocks.bases]
     turns = [
-        partial(times, _whole(basis.T, own, t)) for basis, t in zip(blocks.bases, tops, strict=True)
+        partial(times, _whole(basis.T, finer, t))
+        for basis, t in zip(blocks.bases, tops, strict=True)
     ]
 
     def exact(x: Integers) -> Integers:

@@ -23,7 +23,7 @@ from pmldesign.release.noise.lattice import Lattice
 from pmldesign.release.noise.rounding import multiples
 from pmldesign.strategies import MarginalsStrategy, WeightedTablesStrategy
 from pmldesign.workloads import MarginalsWorkload
-from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.operators import mode_products
 
 Sets = tuple[tuple[int, ...], ...]
 

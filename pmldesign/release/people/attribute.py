@@ -54,8 +54,8 @@ class Attribute:
             return None, "there is no value"
         shown = repr(str(value)[:LONGEST_VALUE])
         if self.cuts is None:
-            some = ", ".join(self.labels[:6]) + (" ..." if len(self.labels) > 6 else "")
-            return self._numbers.get(key_text(value)), f"{shown} is none of the keys {some}"
+            labels = ", ".join(self.labels[:6]) + (" ..." if len(self.labels) > 6 else "")
+            return self._numbers.get(key_text(value)), f"{shown} is none of the keys {labels}"
         number = _as_number(value)
         if number is None:
             return None, f"{shown} is not a number"
@@ -152,14 +152,14 @@ def _cuts(name: str, cuts: Any) -> tuple[float, ...]:
     return values
 
 
-def only_known(entry: Mapping[str, Any], known: set[str], what: str) -> None:
+def only_known(entry: Mapping[str, Any], allowed: set[str], what: str) -> None:
     """Refuse keys that nothing is known of.
 
     Raises:
         InvalidInputError: there is one.
     """
-    unknown = sorted(set(entry) - known)
+    unknown = sorted(set(entry) - allowed)
     if unknown:
         raise InvalidInputError(
-            f"{what} has {str(unknown[0])!r}; known are {', '.join(sorted(known))}"
+            f"{what} has {str(unknown[0])!r}; known are {', '.join(sorted(allowed))}"
         )

@@ -41,10 +41,10 @@ def draft_schema(data: Any) -> dict[str, Any]:
 
 
 def _values(data: Any, name: str) -> set[Any]:
-    found: set[Any] = set()
+    values: set[Any] = set()
     for batch in batches(data, [name]):
-        found |= {value for value, *_ in batch.rows}
-    return found - {None, ""}
+        values |= {value for value, *_ in batch.rows}
+    return values - {None, ""}
 
 
 def _attribute(values: set[Any]) -> dict[str, Any] | None:

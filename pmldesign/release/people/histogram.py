@@ -44,13 +44,13 @@ def count_tables(data: Any, schema: Schema, subsets: Iterable[Sequence[int]]) ->
     sets = [tuple(subset) for subset in subsets]
     shapes = [[schema.sizes[i] for i in subset] for subset in sets]
     tables = [np.zeros(math.prod(shape), dtype=np.int64) for shape in shapes]
-    known: list[dict[Any, int]] = [{} for _ in schema.attributes]
+    codes_of: list[dict[Any, int]] = [{} for _ in schema.attributes]
     cuts = {a.name: a.cuts for a in schema.attributes if a.cuts is not None}
     total = 0
     for batch in batches(data, schema.names, cuts):
         if not batch.rows:
             continue
-        codes, counts = _coded(batch, schema, known)
+        codes, counts = _coded(batch, schema, codes_of)
         total += int(counts.sum())
         for table, subset, shape in zip(tables, sets, shapes, strict=True):
             place = np.zeros(len(counts), dtype=np.int64)
@@ -60,17 +60,19 @@ def count_tables(data: Any, schema: Schema, subsets: Iterable[Sequence[int]]) ->
     return TableCounts(tables, total)
 
 
-def _coded(batch: Batch, schema: Schema, known: list[dict[Any, int]]) -> tuple[Integers, Integers]:
+def _coded(
+    batch: Batch, schema: Schema, codes_of: list[dict[Any, int]]
+) -> tuple[Integers, Integers]:
     """The numbers of the labels, shape (attributes, rows), and how many there are of each row.
 
     Args:
         batch: not empty.
         schema: its attributes.
-        known: for each attribute the numbers of values that were seen before.
+        codes_of: for each attribute the numbers of values that were seen before.
     """
     *columns, counts, rows = zip(*batch.rows, strict=True)
     problems, codes = [], []
-    for attribute, numbers, column in zip(schema.attributes, known, columns, strict=True):
+    for attribute, numbers, column in zip(schema.attributes, codes_of, columns, strict=True):
         if len(numbers) > MOST_VALUES:
             numbers.clear()
         refused = _learn(attribute, numbers, column)
@@ -79,8 +81,8 @@ def _coded(batch: Batch, schema: Schema, known: list[dict[Any, int]]) -> tuple[I
             why = refused[_key(column[value])]
             problems.append((row, f"row {row}, column {attribute.name!r}: {why}"))
         else:
-            found = (numbers[value] for value in column)
-            codes.append(np.fromiter(found, dtype=np.int64, count=len(column)))
+            numbers_of = (numbers[value] for value in column)
+            codes.append(np.fromiter(numbers_of, dtype=np.int64, count=len(column)))
     if problems:
         raise InvalidInputError(min(problems, key=lambda problem: problem[0])[1])
     coded, many = np.array(codes), np.array(counts, dtype=np.int64)
@@ -115,15 +117,17 @@ def read_histogram(data: Any, cells: int) -> Integers:
         InvalidInputError: other than `cells` whole numbers from 0, or over 2^53 people.
     """
     if isinstance(data, str | Path):
-        return read_matrix_file(data, lambda found, _name: _counts(found, "the histogram", cells))
+        return read_matrix_file(
+            data, lambda content, _name: _counts(content, "the histogram", cells)
+        )
     return _counts(data, "the histogram", cells)
 
 
-def _counts(found: Any, name: str, cells: int) -> Integers:
-    if hasattr(found, "toarray"):
-        found = found.toarray()
+def _counts(content: Any, name: str, cells: int) -> Integers:
+    if hasattr(content, "toarray"):
+        content = content.toarray()
     try:
-        values = np.asarray(found)
+        values = np.asarray(content)
     except ValueError:
         raise InvalidInputError(
             f"{name} must be a vector of counts, got rows of several lengths"

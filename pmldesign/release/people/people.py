@@ -135,10 +135,10 @@ def _lower_cut(key: Any, cuts: Sequence[float], *, text: bool) -> Any:
     lower: Any = pl.when(number >= cuts[-1]).then(None)  # so is NaN, the largest number here
     for cut in reversed(cuts[:-1]):
         lower = lower.when(number >= cut).then(pl.lit(float(cut)))
-    found = lower.otherwise(None)
+    least = lower.otherwise(None)
     if text:
-        return pl.when(found.is_not_null()).then(found.cast(pl.String)).otherwise(key)
-    return pl.coalesce(found, number)
+        return pl.when(least.is_not_null()).then(least.cast(pl.String)).otherwise(key)
+    return pl.coalesce(least, number)
 
 
 def _require(columns: Sequence[str], present: Sequence[str]) -> None:

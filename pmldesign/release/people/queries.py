@@ -71,11 +71,11 @@ class Queries:
         """For each attribute the label of every query, "*" where it is summed over."""
         columns: dict[str, list[str]] = {name: [] for name in self.schema.names}
         for part in self.parts:
-            own = [self._factor_labels(i, factor) for i, factor in enumerate(part)]
-            rows = [len(labels) for labels in own]
+            labels_of_factors = [self._factor_labels(i, factor) for i, factor in enumerate(part)]
+            rows = [len(labels) for labels in labels_of_factors]
             for i, name in enumerate(self.schema.names):
                 inner = math.prod(rows[i + 1 :])
-                once = np.repeat(np.array(own[i], dtype=object), inner)
+                once = np.repeat(np.array(labels_of_factors[i], dtype=object), inner)
                 columns[name] += np.tile(once, math.prod(rows[:i])).tolist()
         return columns
 

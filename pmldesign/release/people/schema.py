@@ -112,10 +112,10 @@ def as_schema(content: Any) -> Schema:
         return content
     if isinstance(content, str | Path):
         return read_schema(content)
-    known = {"attributes", "outside", "rows_per_person", "reviewed"}
+    allowed = {"attributes", "outside", "rows_per_person", "reviewed"}
     if not isinstance(content, Mapping) or not isinstance(content.get("attributes"), list):
         raise InvalidInputError('it needs "attributes", a list; see docs/release.md')
-    only_known(content, known, "the schema")
+    only_known(content, allowed, "the schema")
     rows = content.get("rows_per_person", 1)
     if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= 10**6:
         raise InvalidInputError(f"rows_per_person must be a whole number from 1, got {rows!r}")

@@ -14,7 +14,7 @@ from itertools import chain, combinations, groupby, islice
 import numpy as np
 
 from pmldesign.strategies.marginals.contrast_basis import contrasts, expand
-from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array
 
 Attributes = tuple[int, ...]
@@ -25,11 +25,11 @@ def residual_contrasts(
 ) -> list[Array]:
     """The contrasts of each T from the tables by each T, shape (m_T,) or (m_T, c)."""
     remaining = iter(tables)
-    found: list[Array] = []
+    residuals_contrasts: list[Array] = []
     for block, shape in _blocks(sizes, residuals):
         stacked = np.stack(list(islice(remaining, len(block))), axis=-1)
-        found += _along_axes(contrasts, shape, stacked)
-    return found
+        residuals_contrasts += _along_axes(contrasts, shape, stacked)
+    return residuals_contrasts
 
 
 def tables_of_residuals(
@@ -44,7 +44,7 @@ def tables_of_residuals(
     """
     trailing = next(iter(parts.values())).shape[1:]
     wide = [tuple(i for i in subset if sizes[i] > 1) for subset in subsets]
-    found: list[Array] = []
+    tables: list[Array] = []
     for block, shape in _blocks(sizes, wide):
         coefficients = np.zeros((*shape, *trailing, len(block)))
         axes = range(len(shape))
@@ -52,11 +52,13 @@ def tables_of_residuals(
             place = tuple(slice(1, None) if axis in chosen else 0 for axis in axes)
             spread = [shape[axis] - 1 for axis in chosen]
             nothing = np.zeros((math.prod(spread), *trailing))
-            own = [parts.get(tuple(S[axis] for axis in chosen), nothing) for S in block]
-            coefficients[place] = np.stack(own, axis=-1).reshape(*spread, *trailing, len(block))
+            columns_of_part = [parts.get(tuple(S[axis] for axis in chosen), nothing) for S in block]
+            coefficients[place] = np.stack(columns_of_part, axis=-1).reshape(
+                *spread, *trailing, len(block)
+            )
         columns = coefficients.reshape(math.prod(shape), *trailing, len(block))
-        found += _along_axes(expand, shape, columns)
-    return found
+        tables += _along_axes(expand, shape, columns)
+    return tables
 
 
 def _along_axes(transform: mode_products.Map, shape: Sequence[int], columns: Array) -> list[Array]:

@@ -278,9 +278,9 @@ class MarginalsStrategy(Strategy):
 
     def _measure(self, tables: Iterable[Array]) -> Array:
         """R x, shape (r,), from the tables by each T, shape (m_T,) or (m_T, c)."""
-        found = residual_contrasts(self.sizes, self.residuals, tables)
+        parts = residual_contrasts(self.sizes, self.residuals, tables)
         roots = np.sqrt(self.precisions)
-        return np.concatenate([root * part for root, part in zip(roots, found, strict=True)])
+        return np.concatenate([root * part for root, part in zip(roots, parts, strict=True)])
 
     def _tables(
         self, subsets: Sequence[tuple[int, ...]], measurements: Array, *, public: bool = False
@@ -292,7 +292,7 @@ class MarginalsStrategy(Strategy):
         require_measurements(self.name, self.shape[0], measurements)
         scaled = (measurements.T / np.repeat(np.sqrt(self.precisions), self._dimensions)).T
         parts = np.split(scaled, np.cumsum(self._dimensions)[:-1])
-        own = dict(zip(self.residuals, parts, strict=True))
+        residual_parts = dict(zip(self.residuals, parts, strict=True))
         if public:
-            own.pop((), None)
-        return tables_of_residuals(self.sizes, subsets, own)
+            residual_parts.pop((), None)
+        return tables_of_residuals(self.sizes, subsets, residual_parts)

@@ -130,10 +130,10 @@ class EpochStrategy(Strategy):
         blocks = resolvent_blocks(self.epochs, self.weights, nodes)
         beside = neighbouring_entries(self.epochs, self.weights, nodes)
         queries, steps = np.sqrt(self.sums.query_squares), np.sqrt(self.sums.step_squares)
-        own, after = 1.0 / (queries * steps), self.sums.rates / (steps[1:] * queries[:-1])
+        row_edges, after = 1.0 / (queries * steps), self.sums.rates / (steps[1:] * queries[:-1])
         diagonal = self.epochs.by_step(np.einsum("cee->ce", blocks))
-        explained = own**2 * diagonal
-        explained[:-1] += after**2 * diagonal[1:] - 2.0 * own[:-1] * after * beside
+        explained = row_edges**2 * diagonal
+        explained[:-1] += after**2 * diagonal[1:] - 2.0 * row_edges[:-1] * after * beside
         rest = reciprocal.constant + terms.sum() - explained
         return np.asarray(rest + reciprocal.origin * self.epochs.row_norms(self.weights))
 

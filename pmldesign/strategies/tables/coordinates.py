@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from pmldesign.strategies.marginals.contrast_basis import contrasts, expand
-from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.tables.measured import Measured
 
@@ -61,7 +61,7 @@ class Coordinates:
         for chosen in itertools.product((False, True), repeat=len(subset)):
             part = parts.get(tuple(itertools.compress(subset, chosen)))
             if part is not None:
-                tensor[tuple(slice(1, None) if one else 0 for one in chosen)] = part
+                tensor[tuple(slice(1, None) if measured else 0 for measured in chosen)] = part
         maps = [self._backward(i) for i in subset]
         return mode_products.apply(maps, sizes, tensor.reshape(math.prod(sizes), columns))
 

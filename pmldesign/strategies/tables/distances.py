@@ -37,15 +37,20 @@ def farthest(
     """Largest l2 distance of two columns, or a bound above it, rounded up."""
     rho = squared_lengths(ordered)
     sectors = unit_sectors(sectors, features, rho)
-    kept = [one for one in sectors if one.plain or one.spectators or () not in one.sets]
+    kept = [
+        sector for sector in sectors if sector.plain or sector.spectators or () not in sector.sets
+    ]
     if any(features.values()):
         inner = [
-            Sector((), (), one.sets[1:], one.matrix[1:, 1:])
-            for one in sectors
-            if not one.plain and not one.spectators and one.sets[:1] == ((),) and len(one.sets) > 1
+            Sector((), (), sector.sets[1:], sector.matrix[1:, 1:])
+            for sector in sectors
+            if not sector.plain
+            and not sector.spectators
+            and sector.sets[:1] == ((),)
+            and len(sector.sets) > 1
         ]
         return 2 * math.sqrt(largest_column([*kept, *inner], features))
-    weights = {one.plain + one.spectators: float(one.matrix[0, 0]) for one in kept}
+    weights = {sector.plain + sector.spectators: float(sector.matrix[0, 0]) for sector in kept}
     used = sorted(set().union(*weights))
     least = np.array([_least(sizes[i], ordered.get(i), rho.get(i, 1.0)) for i in used])
     s = np.array(list(weights.values()))
@@ -73,15 +78,16 @@ def longest_l1(
 ) -> float:
     """At least the largest l1 norm of a column."""
     total = 0.0
-    for one in sectors:
-        mixing = np.abs(np.linalg.cholesky(one.matrix)).sum(axis=1)
-        tops = [_tops(ordered, features, s) for s in one.sets]
+    for sector in sectors:
+        mixing = np.abs(np.linalg.cholesky(sector.matrix)).sum(axis=1)
+        tops = [_tops(ordered, features, s) for s in sector.sets]
         rest = math.prod(
-            float(np.abs(ordered[i].rows[features[i] :]).sum(axis=0).max()) for i in one.spectators
+            float(np.abs(ordered[i].rows[features[i] :]).sum(axis=0).max())
+            for i in sector.spectators
         )
-        plain = math.prod(_longest_plain(sizes[i]) for i in one.plain)
+        plain = math.prod(_longest_plain(sizes[i]) for i in sector.plain)
         total += float(mixing @ np.concatenate(tops)) * rest * plain
-    order = max(len(one.matrix) for one in sectors)
+    order = max(len(sector.matrix) for sector in sectors)
     return total * (1 + (len(sectors) + sum(sizes) + (order + 2) ** 2 + 200) * EPS)
 
 
@@ -89,8 +95,8 @@ def _tops(ordered: Mapping[int, Measured], features: Mapping[int, int], s: Seque
     """The largest size of each product of features of a set."""
     tops = np.ones(1)
     for i in s:
-        own = np.abs(ordered[i].rows[: features[i]]).max(axis=1)
-        tops = np.multiply.outer(tops, own).ravel()
+        largest = np.abs(ordered[i].rows[: features[i]]).max(axis=1)
+        tops = np.multiply.outer(tops, largest).ravel()
     return tops
 
 

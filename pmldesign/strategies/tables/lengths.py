@@ -31,7 +31,7 @@ from pmldesign_solvers.tables.sectors import Attributes, Sector
 
 def squared_lengths(ordered: Mapping[int, Measured]) -> dict[int, float]:
     """rho_i of each attribute, rounded up."""
-    squares = {i: float((one.rows**2).sum(axis=0).max()) for i, one in ordered.items()}
+    squares = {i: float((measured.rows**2).sum(axis=0).max()) for i, measured in ordered.items()}
     return {i: raised(square, len(ordered[i].rows) + 2) for i, square in squares.items()}
 
 
@@ -39,7 +39,7 @@ def unit_sectors(
     sectors: Sequence[Sector], features: Mapping[int, int], rho: Mapping[int, float]
 ) -> list[Sector]:
     """The sectors that measure the same of coordinates of length 1, rounded up."""
-    return [_unit_sector(one, features, rho) for one in sectors]
+    return [_unit_sector(sector, features, rho) for sector in sectors]
 
 
 def _unit_sector(sector: Sector, features: Mapping[int, int], rho: Mapping[int, float]) -> Sector:
@@ -71,26 +71,26 @@ def check_sectors(
             sets that comes twice, coordinates or an E of another shape or not finite.
     """
     fits = set(ordered) == set(features) and all(
-        _coordinates_fit(sizes, i, one, features[i]) for i, one in ordered.items()
+        _coordinates_fit(sizes, i, entry, features[i]) for i, entry in ordered.items()
     )
-    pairs = {(one.plain, one.spectators) for one in sectors}
+    pairs = {(entry.plain, entry.spectators) for entry in sectors}
     if (
         not fits
         or not sectors
         or len(pairs) < len(sectors)
-        or not all(_fits(sizes, features, one) for one in sectors)
+        or not all(_fits(sizes, features, entry) for entry in sectors)
     ):
         raise InvalidInputError(
             f"strategy {name!r}: its sectors do not fit its attributes; write the file again"
         )
 
 
-def _coordinates_fit(sizes: Sequence[int], i: int, one: Measured, count: int) -> bool:
+def _coordinates_fit(sizes: Sequence[int], i: int, measured: Measured, count: int) -> bool:
     return (
         0 <= i < len(sizes)
-        and one.rows.shape == (sizes[i] - 1, sizes[i])
+        and measured.rows.shape == (sizes[i] - 1, sizes[i])
         and 0 <= count < sizes[i]
-        and bool(np.isfinite(one.rows).all() and np.isfinite(one.inverse).all())
+        and bool(np.isfinite(measured.rows).all() and np.isfinite(measured.inverse).all())
     )
 
 
@@ -125,7 +125,7 @@ def entry_rounding(
     Sums over the values of attributes and the rows of E are off by that many units of what they
     would be without signs, at most three times the l1 norm `longest_l1` (of a table and its mean).
     """
-    order = max(len(one.matrix) for one in sectors)
+    order = max(len(sector.matrix) for sector in sectors)
     units = 3.0 * (sum(sizes) + 12 * len(sizes) + (order + 2) * (order + 2) + 20)
     longest = float(np.sqrt((matrix**2).sum(axis=0).max(initial=0.0)))
     return units * longest_l1 / longest if longest > 0 else 0.0

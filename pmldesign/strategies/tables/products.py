@@ -43,7 +43,7 @@ from pmldesign.strategies.tables.strategy import TablesStrategy
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.tables.attributes import attribute_sets, attribute_sizes, positive_weights
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
-from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.structure.subsets import residual_spaces
 from pmldesign_solvers.tables.measured import Measured

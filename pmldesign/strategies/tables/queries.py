@@ -33,7 +33,7 @@ def as_tables_over(workload: Workload, sizes: Sequence[int]) -> list[Table] | No
     if parts is None:
         return None
     return [
-        (scale, {i: one for i, one in enumerate(factors) if not asks_total(one)})
+        (scale, {i: factor for i, factor in enumerate(factors) if not asks_total(factor)})
         for scale, factors in map(without_scale, parts)
     ]
 
@@ -56,7 +56,7 @@ class QueryNumbers:
 
     def __call__(self, queries: Mapping[int, Workload]) -> list[Asked]:
         """Those of a table."""
-        return [self._of(i, one) for i, one in queries.items()]
+        return [self._of(i, factor) for i, factor in queries.items()]
 
     def _of(self, attribute: int, queries: Workload) -> Asked:
         key = (attribute, id(queries))

@@ -38,9 +38,9 @@ class SectorMap:
         self, sizes: Sequence[int], features: Mapping[int, int], sectors: Sequence[Sector]
     ) -> None:
         self._sizes, self._features, self._sectors = sizes, features, sectors
-        every = {attributes_of(one, s) for one in sectors for s in one.sets}
+        every = {attributes_of(sector, s) for sector in sectors for s in sector.sets}
         self.sets = sorted(every, key=lambda s: (len(s), s))
-        self._counts = [len(one.matrix) * self._copies(one) for one in sectors]
+        self._counts = [len(sector.matrix) * self._copies(sector) for sector in sectors]
         self.rows = sum(self._counts)
 
     def measure(self, parts: Parts, mixers: Sequence[Mixer] | None = None) -> Array:
@@ -50,10 +50,10 @@ class SectorMap:
             parts: these coordinates.
             mixers: what takes the place of C^T of each sector; None for itself.
         """
-        maps = [mixing(one).__matmul__ for one in self._sectors] if mixers is None else mixers
+        maps = [mixing(sector).__matmul__ for sector in self._sectors] if mixers is None else mixers
         measured = [
-            measure_sector(one, self._features, parts, mixer)
-            for one, mixer in zip(self._sectors, maps, strict=True)
+            measure_sector(sector, self._features, parts, mixer)
+            for sector, mixer in zip(self._sectors, maps, strict=True)
         ]
         return np.concatenate([rows.reshape(-1, rows.shape[-1]) for rows in measured])
 
@@ -61,8 +61,8 @@ class SectorMap:
         """The coordinates of `sets`, from measurements of shape (r,)."""
         parts = {s: np.zeros([self._sizes[i] - 1 for i in s] + [1]) for s in self.sets}
         stops = np.cumsum(self._counts)[:-1]
-        for one, rows in zip(self._sectors, np.split(measurements, stops), strict=True):
-            estimate_sector(one, self._features, rows, parts)
+        for sector, rows in zip(self._sectors, np.split(measurements, stops), strict=True):
+            estimate_sector(sector, self._features, rows, parts)
         return parts
 
     def _copies(self, sector: Sector) -> int:

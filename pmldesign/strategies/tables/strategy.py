@@ -48,7 +48,7 @@ from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.public_total import CentredWorkload
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.tables.workload import asks_counts
-from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.tables.columns import largest_column
@@ -105,11 +105,11 @@ class TablesStrategy(Strategy):
     def without_total(self) -> TablesStrategy:
         """The same strategy for data whose total is public."""
         sectors = []
-        for one in self.sectors:
-            if one.plain or one.spectators or () not in one.sets:
-                sectors.append(one)
-            elif len(one.sets) > 1:
-                sectors.append(Sector((), (), one.sets[1:], one.matrix[1:, 1:]))
+        for sector in self.sectors:
+            if sector.plain or sector.spectators or () not in sector.sets:
+                sectors.append(sector)
+            elif len(sector.sets) > 1:
+                sectors.append(Sector((), (), sector.sets[1:], sector.matrix[1:, 1:]))
         if not sectors:
             raise nothing_but_the_total(self.name)
         return TablesStrategy(self.name, self.sizes, self.ordered, self.features, sectors)
@@ -245,7 +245,8 @@ class TablesStrategy(Strategy):
             subset = tuple(queries)
             cells = self._coordinates.table(subset, parts, 1)
             maps: list[mode_products.Map] = [
-                (lambda y: y) if asks_counts(one) else one.matvec for one in queries.values()
+                (lambda y: y) if asks_counts(factor) else factor.matvec
+                for factor in queries.values()
             ]
             cells = mode_products.apply(maps, [self.sizes[i] for i in subset], cells)
             answers.append(scale * cells.ravel())
@@ -314,8 +315,8 @@ class TablesStrategy(Strategy):
     def scaled(self, factor: float) -> TablesStrategy:
         """The same strategy, every measurement times a factor."""
         sectors = [
-            Sector(one.plain, one.spectators, one.sets, one.matrix * factor**2)
-            for one in self.sectors
+            Sector(sector.plain, sector.spectators, sector.sets, sector.matrix * factor**2)
+            for sector in self.sectors
         ]
         return TablesStrategy(self.name, self.sizes, self.ordered, self.features, sectors)
 

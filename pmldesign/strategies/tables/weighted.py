@@ -231,11 +231,11 @@ class WeightedTablesStrategy(Strategy):
             sums.append(
                 np.asarray(sum(self._shares[k] * self._margin(k, T, measured[k]) for k in columns))
             )
-        found = residual_contrasts(self.sizes, residuals, sums)
+        contrasts = residual_contrasts(self.sizes, residuals, sums)
         parts = {
             T: contrast / precision
             for T, contrast, precision in zip(
-                residuals, found, self._residual.precisions, strict=True
+                residuals, contrasts, self._residual.precisions, strict=True
             )
         }
         return tables_of_residuals(self.sizes, subsets, parts)

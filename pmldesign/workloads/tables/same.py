@@ -19,10 +19,18 @@ def as_tables(parts: Sequence[Workload]) -> TablesWorkload | None:
 
     A table that occurs twice is not merged, as its queries count twice in the error.
     """
-    found = [products_of(part) for part in parts]
-    pairs = [without_scale(product) for own in found if own is not None for product in own]
+    products_of_parts = [products_of(part) for part in parts]
+    pairs = [
+        without_scale(product)
+        for in_part in products_of_parts
+        if in_part is not None
+        for product in in_part
+    ]
     products = [product for _, product in pairs]
-    if None in found or len({tuple(one.shape[1] for one in product) for product in products}) > 1:
+    if (
+        None in products_of_parts
+        or len({tuple(entry.shape[1] for entry in product) for product in products}) > 1
+    ):
         return None
     attributes: dict[int, Workload] = {}
     for product in products:

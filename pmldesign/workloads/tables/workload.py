@@ -27,7 +27,7 @@ from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.weighting.rows import scaled_factors
-from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array
 
 MAX_VALUES = 2**20
@@ -63,13 +63,13 @@ class TablesWorkload(Workload):
         name: str = "tables",
     ) -> None:
         self.name = name
-        sizes = [one.shape[1] if isinstance(one, Workload) else one for one in attributes]
+        sizes = [entry.shape[1] if isinstance(entry, Workload) else entry for entry in attributes]
         self._counts = MarginalsWorkload(sizes, subsets, weights, name=name)
         self.sizes, self.subsets = self._counts.sizes, self._counts.subsets
         self.weights = self._counts.weights
         self.attributes: tuple[Workload, ...] = tuple(
-            one if isinstance(one, Workload) else counts_of(_listed(number, one))
-            for number, one in enumerate(attributes)
+            entry if isinstance(entry, Workload) else counts_of(_listed(number, entry))
+            for number, entry in enumerate(attributes)
         )
         for number, queries in enumerate(self.attributes):
             if not isinstance(queries, RangeWorkload) and queries.longest_column() == 0:
@@ -132,7 +132,7 @@ class TablesWorkload(Workload):
         for subset, part in zip(self.subsets, self.split(y), strict=True):
             asked = [self.attributes[i] for i in subset]
             maps = [queries.rmatvec for queries in asked]
-            tables.append(mode_products.apply(maps, [one.shape[0] for one in asked], part))
+            tables.append(mode_products.apply(maps, [entry.shape[0] for entry in asked], part))
         return self._counts.rmatvec(np.concatenate(tables))
 
     def column_squares(self) -> Array:

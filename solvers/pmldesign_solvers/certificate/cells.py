@@ -31,7 +31,7 @@ import numpy as np
 
 from pmldesign_solvers.certificate.factors import factor_sizes
 from pmldesign_solvers.certificate.pairs import lower_bound_of_pairs, upper_bound_of_pairs
-from pmldesign_solvers.operators.differences import Kind
+from pmldesign_solvers.operators.differences import Relation
 from pmldesign_solvers.operators.norms import dual_norm
 from pmldesign_solvers.operators.operator import EPS, SVD_ENTRIES, TINY, Array, Operator
 
@@ -110,7 +110,12 @@ def sum_of_roots(eigenvalues: Array, trace: float, rounding: float) -> float:
 
 
 def upper_bound(
-    operator: Operator, strategy: Array, basis: Array, p: float, *, kind: Kind = "cells"
+    operator: Operator,
+    strategy: Array,
+    basis: Array,
+    p: float,
+    *,
+    relation: Relation = "add-remove",
 ) -> float:
     """Certified upper bound on gamma_(p)(A) from any factorization, exact or nearly so.
 
@@ -119,10 +124,10 @@ def upper_bound(
         strategy: R, shape (r, n).
         basis: B, shape (n, r); the reconstruction is L = A B.
         p: in [2, inf].
-        kind: what neighbours differ by; for pairs A counts on vectors that sum to zero only, and
-            the columns of B, which should sum to zero, without their last entries.
+        relation: of neighbours; under replace A counts on vectors that sum to zero only, and the
+            columns of B, which should sum to zero, without their last entries.
     """
-    if kind == "pairs":
+    if relation == "replace":
         return upper_bound_of_pairs(operator, strategy, basis, p)
     sensitivity = float(np.sqrt(np.einsum("ij,ij->j", strategy, strategy).max() + TINY))
     value, rest = factor_sizes(operator, strategy, basis, p)
@@ -137,10 +142,10 @@ def certify(
     w: Array,
     p: float,
     *,
-    kind: Kind = "cells",
+    relation: Relation = "add-remove",
 ) -> Certificate:
     """Both bounds, from the original workload and the returned arrays alone."""
     return Certificate(
         lower=lower_bound(operator, u, w, p),
-        upper=upper_bound(operator, strategy, basis, p, kind=kind),
+        upper=upper_bound(operator, strategy, basis, p, relation=relation),
     )

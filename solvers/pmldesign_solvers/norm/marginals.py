@@ -36,7 +36,7 @@ from pmldesign_solvers.norm.marginals_newton import Newton
 from pmldesign_solvers.norm.marginals_pairs import PairsProblem
 from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
 from pmldesign_solvers.norm.solution import MarginalsSolution, Status
-from pmldesign_solvers.operators.differences import ONLY_THE_TOTAL, Kind
+from pmldesign_solvers.operators.differences import ONLY_THE_TOTAL, Relation
 from pmldesign_solvers.operators.norms import dual_norm
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.structure.subsets import check_range, residual_spaces
@@ -48,7 +48,7 @@ def solve_marginals(
     weights: Array,
     p: float,
     *,
-    kind: Kind = "cells",
+    relation: Relation = "add-remove",
     options: SolverOptions = DEFAULTS,
 ) -> MarginalsSolution:
     """Compute gamma_(p) of a collection of marginals with a certificate.
@@ -58,7 +58,7 @@ def solve_marginals(
         subsets: the attributes (from 0, increasing) of each marginal; () is the total.
         weights: c_S > 0, shape (K,).
         p: in [2, inf].
-        kind: what neighbours differ by: "cells" (add-remove) or "pairs" (replace).
+        relation: of neighbours, "add-remove" or "replace".
         options: when to stop; for pairs both problems take their turn in a step.
 
     Returns:
@@ -73,7 +73,7 @@ def solve_marginals(
     """
     if not p >= 2:
         raise ValueError(f"p must be in [2, inf], got {p}")
-    solver = _solve_cells if kind == "cells" else _solve_pairs
+    solver = _solve_cells if relation == "add-remove" else _solve_pairs
     return solver(sizes, subsets, weights, p, options)
 
 

@@ -15,13 +15,15 @@ class Status(Enum):
 
     OPTIMAL = "optimal: both bounds meet within the requested gap"
     ITERATION_LIMIT = "the iteration limit came first; the bounds still hold"
-    TIME_LIMIT = "the time limit came first; the bounds still hold"
-    INTERRUPTED = "interrupted; this is the best so far and the bounds still hold"
+    TIME_LIMIT = "the time limit came first; this is the best so far"
+    INTERRUPTED = "interrupted; this is the best so far"
     STALLED = "no more progress at this precision; the bounds still hold"
     STRUCTURED = "the best strategy of its form was found; at this size the bounds need not meet"
     BUFFERS = "the best strategy with so many buffers; with more of them the bounds come closer"
     SEARCHED = "the best strategy of several forms; for these participations the bounds do not meet"
     INACCURATE = "the solver called its answer inaccurate; the bounds still hold"
+    COMPLETED = "this is the best of them; nothing proves that there is no better strategy"
+    UNSEARCHED = "too many cells for a descent; this is the best of the starts"
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from pmldesign_solvers.norm.interior_point import InteriorPoint
 from pmldesign_solvers.norm.newton_system import FACTORED
 from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
 from pmldesign_solvers.norm.solution import Candidate, Solution, Status
-from pmldesign_solvers.operators.differences import ONLY_THE_TOTAL, Cells, Differences, Kind
+from pmldesign_solvers.operators.differences import ONLY_THE_TOTAL, Cells, Differences, Relation
 from pmldesign_solvers.operators.merge import MergedWorkload, right_inverse
 from pmldesign_solvers.operators.normalised import normalised
 from pmldesign_solvers.operators.norms import dual_norm
@@ -65,7 +65,7 @@ def solve_norm(
     operator: Operator,
     p: float,
     *,
-    kind: Kind = "cells",
+    relation: Relation = "add-remove",
     options: SolverOptions = DEFAULTS,
 ) -> Solution:
     """Compute gamma_(p)(A) with a certificate, and the factorization that attains it.
@@ -73,7 +73,7 @@ def solve_norm(
     Args:
         operator: the m x n workload, not all zero.
         p: in [2, inf].
-        kind: what neighbours differ by: "cells" (add-remove) or "pairs" (replace).
+        relation: of neighbours, "add-remove" or "replace".
         options: when to stop.
 
     Returns:
@@ -87,19 +87,19 @@ def solve_norm(
         raise ValueError(f"p must be in [2, inf], got {p}")
     start = time.perf_counter()
     rel_gap = options.rel_gap
-    normal = normalised(operator, kind, rel_gap)
+    normal = normalised(operator, relation, rel_gap)
     merged = MergedWorkload(normal.searched)
     if 0 in merged.shape:
         raise ValueError(ONLY_THE_TOTAL if operator.row_sizes().any() else ZERO)
     exact = merged.original if normal.searched is normal.operator else normal.operator
-    candidates = _cells(merged, p, rel_gap) if kind == "cells" else _pairs(merged, p)
+    candidates = _cells(merged, p, rel_gap) if relation == "add-remove" else _pairs(merged, p)
     callback = in_units_of(normal.exponent, options.callback)
     search = Search(candidates, replace(options, callback=callback), start)
     for _ in range(CORRECTIONS):
         status = search.run(CLOSER)
         strategy, basis = search.upper.factors()
         u, w = _normalised(*search.lower.weights(), p)
-        certificate = certify(exact, strategy, basis, u, w, p, kind=kind)
+        certificate = certify(exact, strategy, basis, u, w, p, relation=relation)
         certificate = replace(certificate, upper=certificate.upper + normal.allowance(p))
         if certificate.gap <= rel_gap or status is not Status.OPTIMAL:
             break

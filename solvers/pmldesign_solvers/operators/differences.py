@@ -19,7 +19,7 @@ import numpy as np
 
 from pmldesign_solvers.operators.operator import EPS, Array
 
-Kind = Literal["cells", "pairs"]
+Relation = Literal["add-remove", "replace"]
 """What neighbouring histograms differ by: one cell (add-remove), or two (replace)."""
 
 ONLY_THE_TOTAL = (

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmldesign_solvers.operators.dense import DenseOperator
-from pmldesign_solvers.operators.differences import Kind
+from pmldesign_solvers.operators.differences import Relation
 from pmldesign_solvers.operators.forwarding import ForwardingOperator
 from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import Array, Indices, Merged, Operator
@@ -131,7 +131,7 @@ class ScaledRows(ForwardingOperator):
         return ScaledRows(operator, self._factors[rows]), rows
 
 
-def normalised(operator: Operator, kind: Kind, rel_gap: float) -> Normalised:
+def normalised(operator: Operator, relation: Relation, rel_gap: float) -> Normalised:
     """The workload with its largest entry in [1, 2); without a matrix near that."""
     m, _ = operator.shape
     if isinstance(operator, ForwardingOperator):
@@ -140,7 +140,7 @@ def normalised(operator: Operator, kind: Kind, rel_gap: float) -> Normalised:
     sizes, left_out = operator.row_sizes(), np.zeros(m)
     exponent = _exponent(sizes, near)
     operator, sizes = _scaled(operator, np.full(m, -exponent), sizes)
-    if kind == "pairs":
+    if relation == "replace":
         operator, left_out = operator.without_offsets()
         sizes = operator.row_sizes()
         again = _exponent(sizes, near)

@@ -22,7 +22,7 @@ from pmldesign_solvers.norm.dense_dual import ScalingProblem
 from pmldesign_solvers.norm.dual_function import DualFunction
 from pmldesign_solvers.norm.solution import Solution, Status
 from pmldesign_solvers.operators.dense import DenseOperator
-from pmldesign_solvers.operators.differences import Cells, Kind, Pairs, diameter
+from pmldesign_solvers.operators.differences import Cells, Pairs, Relation, diameter
 from pmldesign_solvers.operators.merge import FLOOR, MergedWorkload, right_inverse
 from pmldesign_solvers.operators.norms import dual_norm
 from pmldesign_solvers.operators.operator import Array
@@ -37,7 +37,7 @@ def solve(
     matrix: Array,
     p: float,
     *,
-    kind: Kind = "cells",
+    relation: Relation = "add-remove",
     form: Form = "primal",
     solver: str = "SCS",
     rel_gap: float = 1e-4,
@@ -50,7 +50,7 @@ def solve(
     Args:
         matrix: A, shape (m, n), not all zero.
         p: in [2, inf].
-        kind: what neighbours differ by: "cells" (add-remove) or "pairs" (replace).
+        relation: of neighbours, "add-remove" or "replace".
         form: "primal" or "dual".
         solver: "SCS" or "CLARABEL".
         rel_gap: the status is OPTIMAL only if the certificate is at least this tight.
@@ -73,7 +73,7 @@ def solve(
     size = float(np.abs(matrix).max(initial=0.0))
     scale = 2.0 ** (np.frexp(size)[1] - 1)  # a power of two: nothing is rounded
     matrix = matrix / scale
-    problem = _Coordinates.of(matrix, kind)
+    problem = _Coordinates.of(matrix, relation)
     size = float(np.abs(problem.matrix).max(initial=0.0))
     if size == 0.0:
         raise ValueError("the workload is zero: every answer is known without measuring anything")
@@ -83,7 +83,7 @@ def solve(
     u, w, gram, raw, iterations = build(problem.matrix / size, vectors, p, solver, options)
     late = time_limit is not None and time.perf_counter() - start >= time_limit
     strategy, basis, u, w = _repair(problem, p, u, w, gram)
-    scaled = certify(DenseOperator(matrix), strategy, basis, u, w, p, kind=kind)
+    scaled = certify(DenseOperator(matrix), strategy, basis, u, w, p, relation=relation)
     certificate = Certificate(scaled.lower * scale, scaled.upper * scale)
     return Solution(
         strategy=strategy,
@@ -106,8 +106,8 @@ class _Coordinates:
     differences: Cells | Pairs
 
     @classmethod
-    def of(cls, matrix: Array, kind: Kind) -> _Coordinates:
-        if kind == "cells":
+    def of(cls, matrix: Array, relation: Relation) -> _Coordinates:
+        if relation == "add-remove":
             return cls(matrix, Cells(matrix.shape[1]))
         return cls(matrix[:, :-1] - matrix[:, -1:], Pairs(matrix.shape[1] - 1))
 
@@ -158,11 +158,11 @@ def _repair(
     if gram is not None and np.trace(gram) > 0:
         ridged = (_from_gram(gram, ridge, unit=pairs is None) for ridge in RIDGES)
         candidates += [problem.lift(*factors) for factors in ridged]
-    kind: Kind = "cells" if pairs is None else "pairs"
+    relation: Relation = "add-remove" if pairs is None else "replace"
     if pairs is not None:
         operator = DenseOperator(np.hstack([problem.matrix, np.zeros((len(problem.matrix), 1))]))
     strategy, basis = min(
-        candidates, key=lambda pair: upper_bound(operator, pair[0], pair[1], p, kind=kind)
+        candidates, key=lambda pair: upper_bound(operator, pair[0], pair[1], p, relation=relation)
     )
     return strategy, basis, u, w
 

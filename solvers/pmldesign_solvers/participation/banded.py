@@ -68,7 +68,7 @@ def solve(sums: RunningSums, times: int, apart: int, callback: Callable[[float],
 
     root = np.cumprod(1.0 - 0.5 / np.arange(1, apart))
     start = np.concatenate([np.zeros(knots.shape[1]), np.linspace(0.2, -0.2, count), root])
-    found = optimize.minimize(
+    minimum = optimize.minimize(
         loss,
         start,
         jac=True,
@@ -76,7 +76,7 @@ def solve(sums: RunningSums, times: int, apart: int, callback: Callable[[float],
         callback=watch,
         options={"maxiter": STEPS, "maxcor": MEMORY, "ftol": CLOSE},
     )
-    return strategy(found.x)[0]
+    return strategy(minimum.x)[0]
 
 
 def _knots(n: int, apart: int) -> Array:

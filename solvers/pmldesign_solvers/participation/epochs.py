@@ -167,9 +167,9 @@ class Inner:
 
     def middle(self, part: slice) -> Array:
         """H_c + H'_c - s^2 W_c; 1 for what is beyond the last step."""
-        own = self.squares * self.blocks[part, None]
+        block = self.squares * self.blocks[part, None]
         beyond = (1.0 - self.epochs.real[part])[:, None, :, None] * self.unit
-        return np.asarray(self.forward[part] + self.backward[part] - own + beyond)
+        return np.asarray(self.forward[part] + self.backward[part] - block + beyond)
 
     @cached_property
     def between(self) -> Array:
@@ -204,9 +204,9 @@ class Inner:
     @cached_property
     def separator(self) -> Array:
         """S."""
-        own = np.diag(self.alpha[0] ** 2 + self.beta[0] ** 2) + self.squares * self.blocks[0]
+        block = np.diag(self.alpha[0] ** 2 + self.beta[0] ** 2) + self.squares * self.blocks[0]
         around = self.between[1][:, None] * self.spread[1] + self.corner @ self.spread[-1]
-        return np.asarray(own - around)
+        return np.asarray(block - around)
 
 
 def masked(epochs: Epochs, blocks: Array) -> Array:

@@ -123,7 +123,7 @@ class Search:
                 lowest, self._reached = result, x.copy()
             return result, gradient
 
-        found = minimize(
+        minimum = minimize(
             value,
             x,
             jac=True,
@@ -131,7 +131,7 @@ class Search:
             bounds=objective.bounds(x.size),
             options={"maxiter": STAGE_STEPS, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-9},
         )
-        self._settled = found.status == 0
+        self._settled = minimum.status == 0
         return self._reached
 
 

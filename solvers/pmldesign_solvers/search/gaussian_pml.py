@@ -25,12 +25,13 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 
+from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.normalised import LARGEST_GAP, normalised
 from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import Array, Operator
 from pmldesign_solvers.search.descent import TimeUpError, single_thread
 from pmldesign_solvers.search.gaussian_scale import GaussianLeakage
-from pmldesign_solvers.search.solution import L1Status, L1Step
+from pmldesign_solvers.search.solution import SearchStep
 
 WIDTHS = (0.1, 0.01, 1e-3, 1e-4)
 """Smoothing of the stages; the last one stands for none."""
@@ -94,8 +95,8 @@ def solve(
     columns: Array,
     scale: GaussianLeakage,
     time_limit: float | None = None,
-    callback: Callable[[L1Step], None] | None = None,
-) -> tuple[Array, L1Status]:
+    callback: Callable[[SearchStep], None] | None = None,
+) -> tuple[Array, Status]:
     """Descend from R0 to the strategy M R0 of smallest error under Gaussian noise.
 
     Args:
@@ -112,7 +113,7 @@ def solve(
     """
     begin = time.perf_counter()
     deadline = math.inf if time_limit is None else begin + time_limit
-    normal = normalised(operator, "pairs", LARGEST_GAP)
+    normal = normalised(operator, "replace", LARGEST_GAP)
     objective, unit = Objective(normal.searched, p, basis, columns), 2.0**normal.exponent
     best = reached = np.eye(len(columns))
     lowest, tuned = math.inf, scale
@@ -145,7 +146,7 @@ def solve(
             options={"maxiter": STAGE_STEPS, "maxcor": 20, "ftol": 1e-13, "gtol": 1e-9},
         )
 
-    status = L1Status.COMPLETED
+    status = Status.COMPLETED
     try:
         tuned = objective.tuned(reached, scale, WIDTHS[-1])
         offer(reached)
@@ -154,12 +155,12 @@ def solve(
             tuned = objective.tuned(reached, scale, WIDTHS[-1])
             offer(reached)
             if callback is not None:
-                callback(L1Step(1, math.exp(lowest) * unit, time.perf_counter() - begin))
+                callback(SearchStep(1, math.exp(lowest) * unit, time.perf_counter() - begin))
     except TimeUpError:
-        status = L1Status.TIME_LIMIT
+        status = Status.TIME_LIMIT
         offer(reached)
     except KeyboardInterrupt:
-        status = L1Status.INTERRUPTED
+        status = Status.INTERRUPTED
         offer(reached)
     return best, status
 

@@ -24,13 +24,14 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.normalised import LARGEST_GAP, normalised
 from pmldesign_solvers.operators.operator import Array, Operator
 from pmldesign_solvers.search.descent import Search, TimeUpError, single_thread
 from pmldesign_solvers.search.laplace_noise import AddRemoveL1, Leakage, ReplaceL1, ScaleRule
 from pmldesign_solvers.search.plan import Plan
 from pmldesign_solvers.search.problem import Problem
-from pmldesign_solvers.search.solution import L1Solution, L1Status, L1Step, Start
+from pmldesign_solvers.search.solution import SearchSolution, SearchStep, Start
 
 
 @single_thread()
@@ -46,8 +47,8 @@ def solve(
     seed: int = 0,
     time_limit: float | None = None,
     ordered: bool = False,
-    callback: Callable[[L1Step], None] | None = None,
-) -> L1Solution:
+    callback: Callable[[SearchStep], None] | None = None,
+) -> SearchSolution:
     """Search for the strategy with the smallest error under Laplace noise.
 
     Args:
@@ -77,7 +78,7 @@ def solve(
     begin = time.perf_counter()
     deadline = math.inf if time_limit is None else begin + time_limit
     add_remove = isinstance(scale, AddRemoveL1)
-    normal = normalised(operator, "cells" if add_remove else "pairs", LARGEST_GAP)
+    normal = normalised(operator, "add-remove" if add_remove else "replace", LARGEST_GAP)
     operator, unit = normal.searched, 2.0**normal.exponent
     problem = Problem(operator, p, public_total=not add_remove, ordered=ordered)
     given = _checked_starts(starts or {}, operator.shape[1], scale, signed)
@@ -98,7 +99,7 @@ def solve(
             time_limit=left,
             ordered=ordered,
         )
-        if solution.status is L1Status.INTERRUPTED:
+        if solution.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return problem.fold(solution.strategy)
 
@@ -108,15 +109,15 @@ def solve(
     try:
         for number, _ in enumerate(plan.run(folded), 1):
             if callback is not None:
-                callback(L1Step(number, search.best[0] * unit, time.perf_counter() - begin))
+                callback(SearchStep(number, search.best[0] * unit, time.perf_counter() - begin))
         if problem.public_total:
             search.level()
-        status = L1Status.COMPLETED
+        status = Status.COMPLETED
     except TimeUpError:
-        status = L1Status.TIME_LIMIT
+        status = Status.TIME_LIMIT
     except KeyboardInterrupt:
-        status = L1Status.INTERRUPTED
-    search.table += [Start(one.name, one.before, one.before) for one in plan.waiting]
+        status = Status.INTERRUPTED
+    search.table += [Start(start.name, start.before, start.before) for start in plan.waiting]
     return _solution(search, scale, signed, status, begin).times(unit)
 
 
@@ -132,8 +133,8 @@ def _checked_starts(
 
 
 def _solution(
-    search: Search, scale: ScaleRule, signed: bool, status: L1Status, begin: float
-) -> L1Solution:
+    search: Search, scale: ScaleRule, signed: bool, status: Status, begin: float
+) -> SearchSolution:
     problem = search.problem
     error, merged = search.best
     strategy = problem.unfold(merged)
@@ -143,7 +144,7 @@ def _solution(
     strategy = strategy / (noise * scale.epsilon)
     if problem.public_total and not signed:
         strategy = strategy - strategy.min(axis=1, keepdims=True)
-    return L1Solution(
+    return SearchSolution(
         strategy=strategy,
         public_total=problem.public_total,
         error=error,

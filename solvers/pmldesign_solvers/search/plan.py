@@ -125,7 +125,7 @@ class Plan:
             before = self.search.offer_point(objective, objective.variables(blocks))
             self.waiting.append(Waiting(name, objective, blocks, before))
         columns = isinstance(self.free, ColumnObjective)
-        self.waiting.sort(key=lambda one: (columns or one.name != GAUSSIAN, one.before))
+        self.waiting.sort(key=lambda start: (columns or start.name != GAUSSIAN, start.before))
         if columns:
             yield from self._until_stalled(self._follow_waiting(), 2)
             yield from self._until_stalled(self._perturb())
@@ -224,7 +224,7 @@ class Plan:
         solution = solve_norm(
             self._operator,
             problem.p,
-            kind="pairs" if problem.public_total else "cells",
+            relation="replace" if problem.public_total else "add-remove",
             options=SolverOptions(rel_gap=1e-3, max_steps=100, time_limit=left),
         )
         if solution.status is Status.INTERRUPTED:

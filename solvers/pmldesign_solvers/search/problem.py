@@ -119,7 +119,7 @@ class Problem:
         return strategy
 
     def unit_error(self, strategy: Array) -> float:
-        """Error at noise scale 1, see `L1Solution.error`; inf if R does not determine A."""
+        """Error at noise scale 1, see `SearchSolution.error`; inf if R does not determine A."""
         regular = self._regular_inverse(strategy) if self.cells > SMALL else None
         if regular is not None:
             if self.p == 2:

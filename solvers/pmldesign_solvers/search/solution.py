@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import Enum
 
 import numpy as np
 
+from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.operator import Array
 
 RANK_CUTOFF = 1e-10
 """Singular values of R below this part of the largest count as zero."""
-
-
-class L1Status(Enum):
-    """Why the search stopped; the value is the sentence that a user reads."""
-
-    COMPLETED = "this is the best of them; nothing proves that there is no better strategy"
-    UNSEARCHED = "too many cells for a descent; this is the best of the starts"
-    TIME_LIMIT = "the time limit came first; this is the best so far"
-    INTERRUPTED = "interrupted; this is the best so far"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +31,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class L1Step:
+class SearchStep:
     """The search after one start, as a callback sees it.
 
     Attributes:
@@ -55,7 +46,7 @@ class L1Step:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class L1Solution:
+class SearchSolution:
     """The best strategy found, and the noise that it needs.
 
     Attributes:
@@ -74,7 +65,7 @@ class L1Solution:
     public_total: bool
     error: float
     scale: float
-    status: L1Status
+    status: Status
     starts: tuple[Start, ...]
     seconds: float
 
@@ -90,7 +81,7 @@ class L1Solution:
             R = R - R.mean(axis=1, keepdims=True)
         return np.asarray(np.linalg.pinv(R, rcond=RANK_CUTOFF), dtype=np.float64)
 
-    def times(self, factor: float) -> L1Solution:
+    def times(self, factor: float) -> SearchSolution:
         """The solution of the workload times a positive factor: the same strategy."""
         starts = tuple(
             replace(start, before=factor * start.before, after=factor * start.after)

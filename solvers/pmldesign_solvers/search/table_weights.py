@@ -179,7 +179,7 @@ def _descend(tables: Tables, scale: Scale, theta: Array, power: float) -> Array:
             return 1e3, np.zeros_like(logs)
         return log_scale + log_spread, ((pull + push) * weights)[used]
 
-    found = minimize(
+    minimum = minimize(
         value,
         np.log(theta[used]),
         jac=True,
@@ -187,7 +187,7 @@ def _descend(tables: Tables, scale: Scale, theta: Array, power: float) -> Array:
         options={"maxiter": STEPS, "ftol": 1e-13, "gtol": 1e-9},
     )
     weights = np.zeros_like(theta)
-    weights[used] = np.exp(np.clip(found.x - found.x.max(), -60.0, 0.0))
+    weights[used] = np.exp(np.clip(minimum.x - minimum.x.max(), -60.0, 0.0))
     return weights
 
 

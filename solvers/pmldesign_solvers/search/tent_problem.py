@@ -58,8 +58,8 @@ class DenseGram:
         a = np.diff(edges) ** -0.5
         sums = np.add.reduceat(np.add.reduceat(self.matrix, edges[:-1], 0), edges[:-1], 1)
         sums *= a[:, None] * a
-        own = np.add.reduceat(self.matrix.diagonal(), edges[:-1])
-        return BlockGram(edges, a, sums.diagonal().copy(), own, sums, None)
+        moments = np.add.reduceat(self.matrix.diagonal(), edges[:-1])
+        return BlockGram(edges, a, sums.diagonal().copy(), moments, sums, None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,11 +78,11 @@ class SeparableGram:
         """G' and c for the blocks between these edges, 0 first and n last."""
         a, starts, u, v = np.diff(edges) ** -0.5, edges[:-1], self.first, self.last
         left, right = np.add.reduceat(u, starts), np.add.reduceat(v, starts)
-        own = np.add.reduceat(u * v, starts)
+        moments = np.add.reduceat(u * v, starts)
         before = np.cumsum(u) - u
         pairs = np.add.reduceat(v * before, starts) - right * before[starts]
-        diagonal = (own + 2 * pairs) * a**2
-        return BlockGram(edges, a, diagonal, own, None, (left * a, right * a))
+        diagonal = (moments + 2 * pairs) * a**2
+        return BlockGram(edges, a, diagonal, moments, None, (left * a, right * a))
 
 
 Gram = DenseGram | SeparableGram
@@ -96,7 +96,7 @@ class BlockGram:
         edges: shape (m + 1,), from 0 to n.
         roots: a, shape (m,).
         diagonal: of G', shape (m,).
-        own: c + diagonal, shape (m,).
+        moments: c + diagonal, shape (m,).
         matrix: G', shape (m, m), or None
         separable: u and v of G' off its diagonal, where it has that form.
     """
@@ -104,7 +104,7 @@ class BlockGram:
     edges: Indices
     roots: Array
     diagonal: Array
-    own: Array
+    moments: Array
     matrix: Array | None
     separable: tuple[Array, Array] | None
 
@@ -154,8 +154,8 @@ class TentProblem:
             np.dot(C[row], part, out=M[run])
             np.dot(part, entries[run], out=Q[row])
         used = np.bincount(place, entries * M, m)
-        value = float(self.gram.own @ s**2 - used.sum())
-        h = self.gram.own * s - used / s
+        value = float(self.gram.moments @ s**2 - used.sum())
+        h = self.gram.moments * s - used / s
         back = (T.T.tocsr() @ sandwich(Q))[place, self.row]
         return value, 2 * ((h * self.gram.roots)[place] - M + back)
 

@@ -88,7 +88,7 @@ class _Candidate:
             return math.log(value), gradient / value
 
         try:
-            found = minimize(
+            minimum = minimize(
                 objective,
                 self.entries,
                 jac=True,
@@ -102,7 +102,7 @@ class _Candidate:
                     "gtol": 1e-12,
                 },
             )
-            self.settled = found.status == 0
+            self.settled = minimum.status == 0
         except TimeUpError:
             self.settled = False
             raise
@@ -181,7 +181,7 @@ def _fitted(
             return 1e3, np.zeros_like(logs)
         return math.log(value), np.bincount(level, gradient * entries, len(logs)) / value
 
-    found = minimize(
+    minimum = minimize(
         objective,
         np.full(len(levels), 0.5),
         jac=True,
@@ -189,7 +189,7 @@ def _fitted(
         bounds=[(-6.0, 3.0)] * len(levels),
         options={"maxiter": LEVEL_STEPS},
     )
-    entries = heights * np.exp(found.x)[level]
+    entries = heights * np.exp(minimum.x)[level]
     return _Candidate(levels, problem, entries, problem.evaluate(entries)[0])
 
 

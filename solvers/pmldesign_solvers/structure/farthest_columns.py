@@ -27,7 +27,7 @@ import numpy as np
 from scipy.spatial import ConvexHull, QhullError
 from scipy.spatial.distance import cdist
 
-from pmldesign_solvers.operators import kronecker
+from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array
 
 MOST_NORMS = 512
@@ -105,9 +105,9 @@ def largest_weighted_distance(factors: Sequence[Array], weights: Array) -> float
         factors: R_1 ... R_k, each r_i x n_i.
         weights: positive, shape (r,).
     """
-    varying = kronecker.outer([(np.ptp(factor, axis=1) == 0) * 1.0 for factor in factors]) == 0
+    varying = mode_products.outer([(np.ptp(factor, axis=1) == 0) * 1.0 for factor in factors]) == 0
     weights = np.where(varying, weights, 0.0)
-    squares = kronecker.multiply([factor.T**2 for factor in factors], weights)
+    squares = mode_products.multiply([factor.T**2 for factor in factors], weights)
     longest = float(squares.max())
     cells = len(squares)
     if cells > WEIGHTED_CELLS:
@@ -118,8 +118,8 @@ def largest_weighted_distance(factors: Sequence[Array], weights: Array) -> float
         block = np.arange(start, min(start + step, cells))
         unit = np.zeros((cells, len(block)))
         unit[block, block - start] = 1.0
-        measured = weights[:, None] * kronecker.multiply(factors, unit)
-        inner = kronecker.multiply([factor.T for factor in factors], measured)
+        measured = weights[:, None] * mode_products.multiply(factors, unit)
+        inner = mode_products.multiply([factor.T for factor in factors], measured)
         largest = max(largest, float((squares[:, None] + squares[block] - 2 * inner).max()))
     return math.sqrt(largest + ROUNDING * 2 * longest)
 
@@ -144,8 +144,8 @@ def _points(inner: Array, norms: Array) -> Array:
         for extreme in (np.minimum, np.maximum)
     )
     apart = least < most
-    below = np.stack([one.ravel() for one in (*pairs, least)], axis=1)
-    above = np.stack([one[apart] for one in (*pairs, most)], axis=1)
+    below = np.stack([values.ravel() for values in (*pairs, least)], axis=1)
+    above = np.stack([values[apart] for values in (*pairs, most)], axis=1)
     return np.concatenate([below, above])
 
 
@@ -160,15 +160,15 @@ def largest_sum(points: Sequence[Array], signs: Array) -> float:
     Returns:
         The maximum, at least 0, but for rounding upwards; or a bound where the points are too many.
     """
-    size = 2 * math.prod(float(own[:, 0].max()) for own in points)
+    size = 2 * math.prod(float(corners[:, 0].max()) for corners in points)
     *fewer, most = sorted(map(_extreme, points), key=len)
     total = np.ones((1, len(signs)))
-    for own in [*fewer, most]:
-        if len(total) * len(own) > MOST_POINTS**2 // 64:
+    for corners in [*fewer, most]:
+        if len(total) * len(corners) > MOST_POINTS**2 // 64:
             return 2 * size * (1 + ROUNDING)
-        if own is most:  # no hull of the last product, which has the most points
+        if corners is most:  # no hull of the last product, which has the most points
             break
-        total = _extreme((total[:, None, :] * own).reshape(-1, len(signs)))
+        total = _extreme((total[:, None, :] * corners).reshape(-1, len(signs)))
     blocks = np.array_split(total * signs, 1 + 8 * len(total) * len(most) // BLOCK_BYTES)
     largest = max(float((block @ most.T).max()) for block in blocks)
     return max(0.0, largest) + ROUNDING * size

@@ -39,10 +39,10 @@ def largest_column(sectors: Sequence[Sector], features: Mapping[int, int]) -> fl
             for i, mode in zip(sector.spectators, chosen, strict=True):
                 if mode >= 0:
                     more[starts[i] + mode], sign = 2, -sign
-            own = powers + more
-            plain = ~own.any(axis=1)
+            terms = powers + more
+            plain = ~terms.any(axis=1)
             constant += sign * math.fsum(values[plain])
-            exponents.append(own[~plain])
+            exponents.append(terms[~plain])
             coefficients.append(sign * values[~plain])
             sums += 1
     rest = _sizes(np.concatenate(exponents), np.concatenate(coefficients)) if place else 0.0

@@ -61,9 +61,9 @@ class _Program:
         attributes: Mapping[int, Measured],
     ) -> None:
         self.dims = dims
-        found = sectors.batches(problem, point.h, point.t)
+        batches = sectors.batches(problem, point.h, point.t)
         self.layouts: list[Layout] = []
-        for batch in found:
+        for batch in batches:
             start = self.layouts[-1].columns[-1, -1] + 1 if self.layouts else 0
             self.layouts.append(Layout(problem, dims, batch, int(start)))
         self.size = int(self.layouts[-1].columns[-1, -1]) + 1
@@ -71,7 +71,7 @@ class _Program:
         self.jobs = []
         products = Products()
         layout_of = {id(layout.batch): layout for layout in self.layouts}
-        for space in sectors.spaces(problem, dims, found):
+        for space in sectors.spaces(problem, dims, batches):
             layout = layout_of[id(space.batch)]
             weights = (space.batch.weights**2)[:, None, None]
             k = weights * space.assemble(matrices, rest, products)
@@ -83,9 +83,9 @@ class _Program:
     ) -> tuple[list[Array], Array]:
         matrices: list[Array] = [np.ones((1, 1))] * len(problem.grams)
         rest = np.zeros(len(matrices))
-        for i, one in attributes.items():
+        for i, numbers in attributes.items():
             for k in problem.factors[i]:
-                square = one.inverse.T @ np.asarray(problem.grams[k]) @ one.inverse
+                square = numbers.inverse.T @ np.asarray(problem.grams[k]) @ numbers.inverse
                 d = self.dims[i]
                 matrices[k], rest[k] = square[:d, :d], float(np.trace(square[d:, d:]))
         return matrices, rest
@@ -104,27 +104,27 @@ class _Program:
         planes: dict[object, list[Indices]] = {}
         for layout in self.layouts:
             for j, term in enumerate(layout.terms):
-                own = layout.columns[:, j]
+                plane = layout.columns[:, j]
                 if term[3]:
                     first, second = layout.diagonal_of(term)
-                    self.scale[own] = np.sqrt(
+                    self.scale[plane] = np.sqrt(
                         s[layout.columns[:, first]] * s[layout.columns[:, second]]
                     )
                     key = (tuple(sorted(term[1] + term[2])), term[3])
-                    planes.setdefault(key, []).append(own)
+                    planes.setdefault(key, []).append(plane)
                 else:
-                    self.is_set[own] = True
-                    self.scale[own] = s[own]
+                    self.is_set[plane] = True
+                    self.scale[plane] = s[plane]
         self.scale /= s[self.is_set].sum()
-        self._planes = [np.concatenate(own) for own in planes.values()]
+        self._planes = [np.concatenate(plane) for plane in planes.values()]
 
     def project(self, x: Array) -> Array:
         """Onto the plane where the couplings of each product of features add up to 0."""
         x = x.copy()
-        for own in self._planes:
-            c = self.scale[own]
+        for plane in self._planes:
+            c = self.scale[plane]
             square = float(c @ c)
-            x[own] = x[own] - c * (float(c @ x[own]) / square) if square > 0 else 0.0
+            x[plane] = x[plane] - c * (float(c @ x[plane]) / square) if square > 0 else 0.0
         return x
 
     def parameters(self, y: Array) -> Array:
@@ -135,12 +135,12 @@ class _Program:
 
     def matrices(self, z: Array) -> list[Array]:
         """E of every job, shape (B, size, size)."""
-        found = []
+        matrices = []
         for layout, space, _, (numbers, rows, columns) in self.jobs:
             e = np.zeros((len(layout.columns), space.size, space.size))
             e[:, rows, columns] = e[:, columns, rows] = z[layout.columns[:, numbers]]
-            found.append(e)
-        return found
+            matrices.append(e)
+        return matrices
 
     def error(self, z: Array) -> tuple[float, Array]:
         """Sum of all variances and its slopes; inf where a matrix is not positive."""

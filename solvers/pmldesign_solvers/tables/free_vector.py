@@ -96,15 +96,15 @@ def steps(problem: Tables, *, total: bool = True) -> Generator[FreeVector, Table
         free = {i: _Free.of(matrix) for i, matrix in x.items()}
         parts = {i: [_Numbers(problem.grams[k], free[i]) for k in problem.factors[i]] for i in x}
         for i, numbers in parts.items():
-            for k, one in zip(problem.factors[i], numbers, strict=True):
-                h[k], t[k] = one.h, one.t
+            for k, number in zip(problem.factors[i], numbers, strict=True):
+                h[k], t[k] = number.h, number.t
         value = form(h, t, problem.weights)
         other = yield FreeVector(value, h.copy(), t.copy(), dict(x), dict(w))
         for i, numbers in parts.items():
             gamma, size = np.zeros_like(x[i]), 0.0
-            for k, one in zip(problem.factors[i], numbers, strict=True):
+            for k, number in zip(problem.factors[i], numbers, strict=True):
                 by_h, by_t = float(value.by_h[k]), float(value.by_t[k])
-                gamma += one.slope(by_h, by_t)
+                gamma += number.slope(by_h, by_t)
                 size += (by_h + by_t) * float(np.trace(problem.grams[k]))
             if np.abs(gamma).max() > NOTHING * size:  # else nothing but the total is asked for
                 x[i], goal = _step(gamma, w[i])
@@ -115,21 +115,21 @@ def steps(problem: Tables, *, total: bool = True) -> Generator[FreeVector, Table
 def best(problem: Tables, *, total: bool = True, watch: Watch | None = None) -> FreeVector:
     """The best strategy, as far as the fixed point gets; `total` as in `ClosedForm`."""
     watch = watch or Watch()
-    found, last = None, math.inf
+    steady, last = None, math.inf
     try:
         for number, point in enumerate(steps(problem, total=total)):
-            if found is None or point.value.total < found.value.total:
-                found = point
+            if steady is None or point.value.total < steady.value.total:
+                steady = point
             settled = number > 3 and abs(last - point.value.total) <= SETTLED * last
             if settled or not watch.search(point):
                 break
             last = point.value.total
     except KeyboardInterrupt:
-        if found is None:
+        if steady is None:
             raise
         watch.interrupted()
-    assert found is not None
-    return found
+    assert steady is not None
+    return steady
 
 
 def variances(operator: Operator, x: Array, by_h: float, by_t: float) -> Array:

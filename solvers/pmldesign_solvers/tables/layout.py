@@ -37,13 +37,13 @@ class Layout:
         for number, (d, a, b, modes) in enumerate(self.terms):
             if not set(space.spectators) <= set(d):
                 continue
-            own = dict(zip(sorted(a + b), modes, strict=True))
+            mode_of = dict(zip(sorted(a + b), modes, strict=True))
             free = [i for i in d if i not in space.spectators]
             for others in itertools.product(*(range(1, dims[i]) for i in free)):
                 shared = dict(zip(free, others, strict=True))
                 numbers.append(number)
-                rows.append(space.index(shared | {i: own[i] for i in a}))
-                columns.append(space.index(shared | {i: own[i] for i in b}))
+                rows.append(space.index(shared | {i: mode_of[i] for i in a}))
+                columns.append(space.index(shared | {i: mode_of[i] for i in b}))
         return tuple(np.array(x, dtype=np.intp) for x in (numbers, rows, columns))  # type: ignore[return-value]
 
     def diagonal_of(self, term: Term) -> tuple[int, int]:

@@ -50,10 +50,10 @@ class Tables:
     @cached_property
     def factors(self) -> dict[int, list[int]]:
         """The factors of each attribute that some table asks about."""
-        found: dict[int, list[int]] = {}
+        factors: dict[int, list[int]] = {}
         for k in sorted(set().union(*self.tables)):
-            found.setdefault(self.attribute[k], []).append(k)
-        return found
+            factors.setdefault(self.attribute[k], []).append(k)
+        return factors
 
     @cached_property
     def ordered(self) -> tuple[int, ...]:

@@ -35,13 +35,13 @@ class Products:
 
     def slopes(self, matrices: Sequence[Array]) -> list[Array]:
         """By each H_k."""
-        found = [np.zeros_like(matrix) for matrix in matrices]
+        gradients = [np.zeros_like(matrix) for matrix in matrices]
         for factors, slopes in self._slopes.items():
             shape = [len(matrices[k]) for k in factors]
             tensor = slopes.reshape(shape + shape)
             for place, k in enumerate(factors):
-                found[k] += _contract(tensor, [matrices[j] for j in factors], place)
-        return found
+                gradients[k] += _contract(tensor, [matrices[j] for j in factors], place)
+        return gradients
 
 
 def _contract(tensor: Array, matrices: Sequence[Array], kept: int) -> Array:

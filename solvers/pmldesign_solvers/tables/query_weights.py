@@ -52,8 +52,8 @@ class Question:
         """The attributes that are asked for more than counts."""
         return {
             i
-            for i, one in zip(self.attribute, self.factors, strict=True)
-            if one is not None and self.sizes[i] > 1
+            for i, factor in zip(self.attribute, self.factors, strict=True)
+            if factor is not None and self.sizes[i] > 1
         }
 
     @property

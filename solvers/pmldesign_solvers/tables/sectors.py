@@ -60,30 +60,30 @@ def batches(problem: Tables, h: Array, t: Array) -> list[Batch]:
             fractions, powers = np.frexp(values / top)
             pattern = tuple(np.ldexp(np.round(fractions, DIGITS), powers).tolist())
             patterns.setdefault(tables, {}).setdefault(pattern, {})[q] = math.sqrt(top)
-    found = []
+    sorted_batches = []
     for tables, alike in patterns.items():
         weights = np.array([math.fsum(members.values()) for members in alike.values()])
         shares = tuple(
             {q: share / total for q, share in members.items()}
             for members, total in zip(alike.values(), weights.tolist(), strict=True)
         )
-        found.append(Batch(tables, np.array(list(alike)), weights, shares))
-    return found
+        sorted_batches.append(Batch(tables, np.array(list(alike)), weights, shares))
+    return sorted_batches
 
 
 def _plain_sets(problem: Tables, h: Array, t: Array) -> dict[Attributes, dict[Factors, float]]:
     """For every Q the coefficient of each combination of ordered factors."""
     ordered = set(problem.ordered)
-    found: dict[Attributes, dict[Factors, float]] = {}
+    sets: dict[Attributes, dict[Factors, float]] = {}
     for table, weight in zip(problem.tables, problem.weights.tolist(), strict=True):
         kept = tuple(k for k in table if problem.attribute[k] in ordered)
         others = [k for k in table if problem.attribute[k] not in ordered]
         for q in subsets(others):
             value = weight * math.prod(float(h[k] if k in q else t[k]) for k in others)
             if value > 0:
-                sums = found.setdefault(tuple(problem.attribute[k] for k in q), {})
+                sums = sets.setdefault(tuple(problem.attribute[k] for k in q), {})
                 sums[kept] = sums.get(kept, 0.0) + value
-    return found
+    return sets
 
 
 def subsets(members: Sequence[int]) -> Iterator[tuple[int, ...]]:
@@ -178,26 +178,26 @@ class Space:
         by_rest = np.zeros(len(rest))
         for number, on, others, places in self.entries:
             block = slopes[:, places[:, None], places]
-            own = np.tensordot(self.batch.coefficients[:, number], block, 1)
+            part = np.tensordot(self.batch.coefficients[:, number], block, 1)
             scale = math.prod(float(rest[k]) for k in on)
-            products.add(others, scale * own)
+            products.add(others, scale * part)
             if on:
-                value = scale * float(np.vdot(own, products.of(others, matrices)))
+                value = scale * float(np.vdot(part, products.of(others, matrices)))
                 for k in on:
                     by_rest[k] += value / rest[k]
         return by_rest
 
 
-def spaces(problem: Tables, dims: Mapping[int, int], found: Sequence[Batch]) -> list[Space]:
+def spaces(problem: Tables, dims: Mapping[int, int], all_batches: Sequence[Batch]) -> list[Space]:
     """The spaces of all batches and spectators.
 
     Args:
         problem: what is asked.
         dims: d_i of each ordered attribute; one with d_i = n_i is never a spectator.
-        found: the batches.
+        all_batches: the batches.
     """
     result = []
-    for batch in found:
+    for batch in all_batches:
         every = {
             s
             for table in batch.tables
@@ -208,10 +208,10 @@ def spaces(problem: Tables, dims: Mapping[int, int], found: Sequence[Batch]) -> 
     return result
 
 
-def work(problem: Tables, dims: Mapping[int, int], found: Sequence[Batch]) -> float:
+def work(problem: Tables, dims: Mapping[int, int], all_batches: Sequence[Batch]) -> float:
     """Sum of the cubes of the sizes of all matrices."""
     total = 0.0
-    for batch in found:
+    for batch in all_batches:
         wanted = {s for t in batch.tables for s in subsets([problem.attribute[k] for k in t])}
         sizes: dict[Attributes, int] = {}
         for s in wanted:

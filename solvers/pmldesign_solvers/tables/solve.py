@@ -174,10 +174,10 @@ class _Work:
     def affordable(self, wanted: int, limit: float) -> dict[int, int]:
         """Up to so many directions of each attribute, as many as the work allows."""
         for count in range(wanted, 0, -1):
-            found = {i: min(count, self.problem.sizes[i] - 1) for i in self.problem.ordered}
-            dims = {i: own + 1 for i, own in found.items()}
+            directions = {i: min(count, self.problem.sizes[i] - 1) for i in self.problem.ordered}
+            dims = {i: kept + 1 for i, kept in directions.items()}
             if sectors.work(self.problem, dims, self._batches) <= limit:
-                return found
+                return directions
         return dict.fromkeys(self.problem.ordered, 0)
 
     def bound(self, directions: Mapping[int, int] | int) -> dual_weights.SectorBound:
@@ -200,20 +200,22 @@ class _Work:
 
     def coupled(self, features: dict[int, int], best: _Best) -> tuple[float, Coupled]:
         """The best strategy with these features, and its certified value."""
-        found = couplings.solve(
+        strategy = couplings.solve(
             self.problem, self.start, features, steps=COUPLING_STEPS, proceed=best.proceed
         )
         asked, norms = [], []
         for k, i in enumerate(self.question.attribute):
             operator = self.question.factors[k]
             n = self.question.sizes[i]
-            if i in found.attributes:
+            if i in strategy.attributes:
                 assert operator is not None
-                asked.append(variances.asked(i, operator, found.attributes[i], features[i]))
+                asked.append(variances.asked(i, operator, strategy.attributes[i], features[i]))
                 squares = operator.row_norms(np.eye(n))
             else:
                 squares = np.ones(n) if operator is None else operator.row_norms(np.eye(n))
                 asked.append(variances.asked_plain(i, n, operator))
             norms.append(math.sqrt(float(squares.sum()) * (1 + (len(squares) + 8) * EPS)))
-        value = upper_bound(found, asked, norms, self.question.tables, self.question.scales, self.p)
-        return value, found
+        value = upper_bound(
+            strategy, asked, norms, self.question.tables, self.question.scales, self.p
+        )
+        return value, strategy

@@ -46,7 +46,7 @@ def upper_bound(
         scale**2 * variances.norm([asked[k] for k in table], p / 2)
         for table, scale in zip(tables, scales.tolist(), strict=True)
     ]
-    off = {i: _off(one) for i, one in design.attributes.items()}
+    off = {i: _off(measured) for i, measured in design.attributes.items()}
     rest = math.fsum(
         scale
         * _product_off([off.get(asked[k].attribute, 0.0) for k in table])
@@ -59,11 +59,11 @@ def upper_bound(
     return math.sqrt(square) * (1 + rounding) + rest
 
 
-def _off(one: Measured) -> float:
-    n = len(one.inverse)
-    stacked = np.vstack([np.ones(n), one.rows])
-    left = one.inverse @ stacked - np.eye(n)
-    reach = np.abs(one.inverse) @ np.abs(stacked)
+def _off(measured: Measured) -> float:
+    n = len(measured.inverse)
+    stacked = np.vstack([np.ones(n), measured.rows])
+    left = measured.inverse @ stacked - np.eye(n)
+    reach = np.abs(measured.inverse) @ np.abs(stacked)
     return float(np.linalg.norm(left) + (n + 2) * EPS * np.linalg.norm(reach))
 
 

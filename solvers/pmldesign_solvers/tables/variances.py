@@ -23,7 +23,7 @@ from functools import cached_property
 
 import numpy as np
 
-from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import EPS, Array, Operator
 from pmldesign_solvers.tables.measured import Measured
@@ -101,14 +101,14 @@ class Variances:
             tuple[Attributes, Attributes], tuple[Array, dict[Attributes, int]]
         ] = {}
         for sector in sectors:
-            known = not sector.plain and not sector.spectators and () not in sector.sets
-            offsets: dict[Attributes, int] = {(): 0} if known else {}
-            place = int(known)
+            only_total = not sector.plain and not sector.spectators and () not in sector.sets
+            offsets: dict[Attributes, int] = {(): 0} if only_total else {}
+            place = int(only_total)
             for s in sector.sets:
                 offsets[s] = place
                 place += math.prod(self._dims[i] - 1 for i in s)
             matrix = np.zeros((place, place))
-            matrix[int(known) :, int(known) :] = inverse(sector.matrix)
+            matrix[int(only_total) :, int(only_total) :] = inverse(sector.matrix)
             self._inverses[sector.plain, sector.spectators] = matrix, offsets
         self._inverses.setdefault(((), ()), (np.zeros((1, 1)), {(): 0}))
         self._coupled = any(dim > 1 for dim in self._dims.values())
@@ -119,13 +119,15 @@ class Variances:
         Raises:
             KeyError: the strategy does not determine the table.
         """
-        ordered = [one for one in asked if one.attribute in self._dims]
-        plain = [one.attribute for one in asked if one.attribute not in self._dims]
+        ordered = [query for query in asked if query.attribute in self._dims]
+        plain = [query.attribute for query in asked if query.attribute not in self._dims]
         varied = [  # attributes with one value have no contrasts
-            one.attribute for one in asked if one.attribute in plain and one.numbers[:, 1].any()
+            query.attribute
+            for query in asked
+            if query.attribute in plain and query.numbers[:, 1].any()
         ]
-        attributes = [one.attribute for one in ordered]
-        shape = [2 if one.attribute in plain else one.numbers.shape[1] for one in asked]
+        attributes = [query.attribute for query in ordered]
+        shape = [2 if query.attribute in plain else query.numbers.shape[1] for query in asked]
         core = np.zeros(shape)
         for sp in subsets(attributes):
             if not self._left.issuperset(sp):  # all directions of one of them are features
@@ -133,10 +135,10 @@ class Variances:
             free = tuple(i for i in attributes if i not in sp)
             for q in subsets(varied):
                 place = tuple(
-                    (1 if one.attribute in q else 0)
-                    if one.attribute in plain
-                    else (-1 if one.attribute in sp else slice(0, -1))
-                    for one in asked
+                    (1 if query.attribute in q else 0)
+                    if query.attribute in plain
+                    else (-1 if query.attribute in sp else slice(0, -1))
+                    for query in asked
                 )
                 core[place] = self._block(q, sp, free)
         return core
@@ -164,7 +166,7 @@ class Variances:
         if not self._coupled:
             return self._uncoupled_total(asked)
         core = self.core(asked)
-        return float(mode_products.multiply([one.sums for one in asked], core.ravel())[0])
+        return float(mode_products.multiply([query.sums for query in asked], core.ravel())[0])
 
     def _uncoupled_total(self, asked: Sequence[Asked]) -> float:
         """The same without features, where all small matrices are numbers.
@@ -191,11 +193,11 @@ class Variances:
             yield core.reshape(1)
             return
         first, others = asked[0], asked[1:]
-        rest = math.prod(len(one.numbers) for one in others)
+        rest = math.prod(len(query.numbers) for query in others)
         length = max(1, BLOCK // rest)
         partly = core
         for start in range(0, len(first.numbers), length):
-            rows = [first.numbers[start : start + length], *(one.numbers for one in others)]
+            rows = [first.numbers[start : start + length], *(query.numbers for query in others)]
             yield mode_products.multiply(rows, partly.ravel())
 
     def norm(self, asked: Sequence[Asked], power: float) -> float:
@@ -212,5 +214,5 @@ def inverse(matrix: Array) -> Array:
     if len(matrix) == 1:  # most of the many without features
         return np.asarray(1 / matrix)
     root = np.sqrt(matrix.diagonal())
-    own = np.linalg.inv(matrix / np.outer(root, root))
-    return np.asarray((own + own.T) / 2 / np.outer(root, root))
+    inverse_of_scaled = np.linalg.inv(matrix / np.outer(root, root))
+    return np.asarray((inverse_of_scaled + inverse_of_scaled.T) / 2 / np.outer(root, root))

@@ -24,7 +24,7 @@ from functools import cached_property
 
 import numpy as np
 
-from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import EPS, TINY, Array, Indices, Operator
 from pmldesign_solvers.structure.eigenspaces import Eigenspaces
@@ -71,12 +71,12 @@ class BlockDesign:
     @cached_property
     def _alike(self) -> list[tuple[Indices, Indices]]:
         """The first column of each space and the space of each column, for each V_j."""
-        found = []
+        groups = []
         for axis, basis in enumerate(self.bases):
             rows = np.moveaxis(self.combinations, axis, 0).reshape(len(basis), -1)
             _, first, labels = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-            found.append((first, labels.ravel()))
-        return found
+            groups.append((first, labels.ravel()))
+        return groups
 
     @cached_property
     def pattern(self) -> Indices:
@@ -109,7 +109,7 @@ class BlockDesign:
         """Squared norms of a and of a - a R^+ R for the queries a of a part."""
         free, others = self._split(part)
         unit = np.eye(free.shape[1])
-        rest = [free.row_norms(unit - one.inverse @ one.matrix) for one in self.blocks]
+        rest = [free.row_norms(unit - block.inverse @ block.matrix) for block in self.blocks]
         size = free.row_norms(unit)
         shares = self._shares(others)
         every = self.spread(np.stack([size] * (len(rest) + 1)), shares)
@@ -122,8 +122,8 @@ class BlockDesign:
         `certificate`. The column norms are bounded by the largest diagonal entry of every
         projection.
         """
-        columns = [np.einsum("ij,ij->j", one.matrix, one.matrix) for one in self.blocks]
-        longest = [one.diagonals.max(axis=0, keepdims=True) for one in self.spaces]
+        columns = [np.einsum("ij,ij->j", block.matrix, block.matrix) for block in self.blocks]
+        longest = [block.diagonals.max(axis=0, keepdims=True) for block in self.spaces]
         squares = self.spread(np.stack([*columns, np.zeros(self.sizes[self.index])]), longest)
         variances = np.concatenate([self.row_norms(part) + TINY for part in parts])
         value = math.sqrt(power_mean(variances, p / 2) * (float(squares.max()) + TINY))
@@ -142,15 +142,15 @@ class BlockDesign:
         sums = [share.sum(axis=0, keepdims=True) for share in self._shares(others)]
         values = np.array([*missed, norm**2])[:, None]
         off = [float(np.linalg.norm(v.T @ v - np.eye(len(v)))) for v in self.bases]
-        size = math.sqrt(float(self.spread(values, sums)[0]) * math.prod(1 + one for one in off))
-        known = [Basis(np.ascontiguousarray(v.T), v) for v in self.bases]
-        return size + residual([*others, free], [*known, _unit(free.shape[1])])
+        size = math.sqrt(float(self.spread(values, sums)[0]) * math.prod(1 + loss for loss in off))
+        bases = [Basis(np.ascontiguousarray(v.T), v) for v in self.bases]
+        return size + residual([*others, free], [*bases, _unit(free.shape[1])])
 
     def _split(self, part: Sequence[Operator]) -> tuple[Operator, list[Operator]]:
-        return part[self.index], [one for j, one in enumerate(part) if j != self.index]
+        return part[self.index], [factor for j, factor in enumerate(part) if j != self.index]
 
     def _shares(self, others: Sequence[Operator]) -> list[Array]:
-        return [one.shares(factor) for one, factor in zip(self.spaces, others, strict=True)]
+        return [space.shares(factor) for space, factor in zip(self.spaces, others, strict=True)]
 
 
 def _unit(n: int) -> Basis:

@@ -40,7 +40,7 @@ import numpy as np
 
 from pmldesign_solvers.certificate.cells import sum_of_roots
 from pmldesign_solvers.norm.fixed_point import Point
-from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.merge import right_inverse
 from pmldesign_solvers.operators.norms import dual_exponent, dual_norm, power_mean
 from pmldesign_solvers.operators.operator import EPS, TINY, Array, Indices
@@ -91,7 +91,7 @@ class BlockProblem:
         self._kept, self._index = kept, index
         self._free = [parts[s][index] for s in kept]
         self._spaces, self._coefficients, self._pattern = spaces, coefficients, pattern
-        sizes = mode_products.outer([one.members.sum(axis=0) for one in spaces])
+        sizes = mode_products.outer([space.members.sum(axis=0) for space in spaces])
         self.counts = np.array(
             [sizes[pattern.ravel() == block].sum() for block in range(coefficients.shape[1])]
         )
@@ -114,9 +114,9 @@ class BlockProblem:
             return True
         others = [j for j in range(len(self._cells)) if j != self._index]
         return all(
-            is_even(one.shares(self.parts[s][j]))
+            is_even(space.shares(self.parts[s][j]))
             for s in self._kept
-            for j, one in zip(others, self._spaces, strict=True)
+            for j, space in zip(others, self._spaces, strict=True)
         )
 
     def normalise(self, u: Array, w: Array) -> tuple[Array, Array]:
@@ -136,15 +136,15 @@ class BlockProblem:
             diagonal += count * (vectors**2 @ roots)
             half = root[:, None] * vectors / np.sqrt(roots)
             inverse = count * (half @ half.T)
-            for own, coefficient in zip(inverses, self._coefficients[:, block], strict=True):
-                own += coefficient * inverse
+            for moment, coefficient in zip(inverses, self._coefficients[:, block], strict=True):
+                moment += coefficient * inverse
         columns = diagonal / w
         variances = self._variances(inverses)
         scale = np.ones(n)
         upper = math.sqrt(self._spread_of(variances) * float(columns.max()))
         if all(basis.shape[1] == n for basis in self._ranges):
             norms = np.sqrt(columns)
-            scaled = [norms[:, None] * own * norms for own in inverses]
+            scaled = [norms[:, None] * moment * norms for moment in inverses]
             value = math.sqrt(self._spread_of(self._variances(scaled)))
             if value < upper:
                 upper, scale = value, norms
@@ -159,7 +159,9 @@ class BlockProblem:
         """f(u, w), rounded down."""
         total = 0.0
         pairs = zip(self._free, np.split(u, self._stops), strict=True)
-        rounding = max(one.gram_rounding(own) for one, own in pairs) + len(self._free) * EPS
+        rounding = (
+            max(factor.gram_rounding(weights) for factor, weights in pairs) + len(self._free) * EPS
+        )
         for block, gram in self._blocks(u, np.sqrt(w / self._spread)):
             roots = sum_of_roots(
                 np.asarray(np.linalg.eigvalsh(gram)), float(np.trace(gram)), rounding
@@ -170,33 +172,33 @@ class BlockProblem:
     def design(self, point: BlockPoint) -> BlockDesign:
         """The strategy that the upper bound of a point speaks of, scaled to sensitivity 1."""
         root = np.sqrt(point.w / self._spread)
-        found, columns = [], np.zeros(len(root))
+        matrices, columns = [], np.zeros(len(root))
         for block, values, vectors in self._decompose(point.u, root):
             roots = np.sqrt(_roots(values, len(root)))
             matrix = (vectors * roots / (root * point.scale)[:, None]).T
             # nothing but what is asked, so that it is inverted accurately where weights vanish
             basis = self._ranges[block]
             inner = matrix @ basis
-            found.append((inner @ basis.T, basis @ right_inverse(inner)))
-            columns += self.counts[block] / self._spread * (found[-1][0] ** 2).sum(axis=0)
+            matrices.append((inner @ basis.T, basis @ right_inverse(inner)))
+            columns += self.counts[block] / self._spread * (matrices[-1][0] ** 2).sum(axis=0)
         size = math.sqrt(float(columns.max()))
         return BlockDesign(
             index=self._index,
-            bases=tuple(one.vectors for one in self._spaces),
-            combinations=self._pattern[np.ix_(*(one.labels for one in self._spaces))],
+            bases=tuple(space.vectors for space in self._spaces),
+            combinations=self._pattern[np.ix_(*(space.labels for space in self._spaces))],
             blocks=tuple(
                 Basis(np.ascontiguousarray(matrix / size), np.ascontiguousarray(inverse * size))
-                for matrix, inverse in found
+                for matrix, inverse in matrices
             ),
         )
 
     def expand(self, u: Array, w: Array) -> tuple[Array, Array]:
         """The weights of all queries and all cells."""
-        own = dict(zip(self._kept, np.split(u, self._stops), strict=True))
+        weights = dict(zip(self._kept, np.split(u, self._stops), strict=True))
         queries = []
         for s, part in enumerate(self.parts):
             rows = [np.ones(factor.shape[0]) for factor in part]
-            rows[self._index] = own.get(s, np.zeros_like(rows[self._index]))
+            rows[self._index] = weights.get(s, np.zeros_like(rows[self._index]))
             queries.append(mode_products.outer(rows))
         cells = [np.full(n, 1 / n) for n in self._cells]
         cells[self._index] = w
@@ -205,7 +207,10 @@ class BlockProblem:
     def _variances(self, inverses: Sequence[Array]) -> Array:
         """The mean variance of all queries that have this row on the attribute."""
         pairs = zip(self._free, inverses, strict=True)
-        return np.concatenate([one.row_quadratic(own) for one, own in pairs]) / self._copies
+        return (
+            np.concatenate([factor.row_quadratic(inverse) for factor, inverse in pairs])
+            / self._copies
+        )
 
     def _spread_of(self, variances: Array) -> float:
         return power_mean(variances, self.p / 2, self._copies)
@@ -213,11 +218,11 @@ class BlockProblem:
     def _blocks(self, u: Array, root: Array) -> Iterator[tuple[int, Array]]:
         """Every block: its number and W^(1/2) K_b W^(1/2)."""
         grams = [
-            root[:, None] * factor.gram(own) * root
-            for factor, own in zip(self._free, np.split(u, self._stops), strict=True)
+            root[:, None] * factor.gram(weights) * root
+            for factor, weights in zip(self._free, np.split(u, self._stops), strict=True)
         ]
-        for block, own in enumerate(self._coefficients.T):
-            yield block, np.tensordot(own, grams, axes=1)
+        for block, weights in enumerate(self._coefficients.T):
+            yield block, np.tensordot(weights, grams, axes=1)
 
     def _decompose(self, u: Array, root: Array) -> Iterator[tuple[int, Array, Array]]:
         """Every block: its number, S_b^2 and Q_b, of the rank that the queries have there."""
@@ -230,11 +235,11 @@ class BlockProblem:
     def _ranges(self) -> list[Array]:
         """Orthonormal bases of all that is asked in every block, shape (n_i, rank)."""
         m, n = self.shape
-        found = []
+        ranges = []
         for _, gram in self._blocks(np.ones(m), np.ones(n)):
             values, vectors = np.linalg.eigh(gram)
-            found.append(vectors[:, values > n * EPS * values[-1]])
-        return found
+            ranges.append(vectors[:, values > n * EPS * values[-1]])
+        return ranges
 
 
 def _roots(values: Array, n: int) -> Array:

@@ -46,18 +46,22 @@ def whole_unions(parts: Parts, p: float, shared: float) -> Iterator[BlockProblem
 
     @functools.cache
     def common(attribute: int) -> tuple[Eigenspaces, Array] | None:
-        found = common_eigenspaces([part[attribute] for part in parts])
-        return found if found is not None and is_even(found[0].diagonals) else None
+        common_spaces = common_eigenspaces([part[attribute] for part in parts])
+        return (
+            common_spaces
+            if common_spaces is not None and is_even(common_spaces[0].diagonals)
+            else None
+        )
 
     attributes = range(len(parts[0]))
     for index in attributes:
         spaces = itertools.takewhile(
-            lambda one: one is not None, (common(j) for j in attributes if j != index)
+            lambda space: space is not None, (common(j) for j in attributes if j != index)
         )
-        found = [one for one in spaces if one is not None]
-        if len(found) == len(attributes) - 1:
+        common_spaces = [space for space in spaces if space is not None]
+        if len(common_spaces) == len(attributes) - 1:
             problem = _problem(
-                parts, range(len(parts)), index, found, p, shared=shared, cost=WHOLE_COST
+                parts, range(len(parts)), index, common_spaces, p, shared=shared, cost=WHOLE_COST
             )
             if problem is not None:
                 yield problem
@@ -77,20 +81,20 @@ def free_attribute(parts: Parts, order: Iterable[int], index: int, p: float) -> 
     """
     others = [j for j in range(len(parts[0])) if j != index]
     kept: list[int] = []
-    found: Sequence[tuple[Eigenspaces, Array]] = []
+    commuting_spaces: Sequence[tuple[Eigenspaces, Array]] = []
     for s in map(int, order):
         spaces = [common_eigenspaces([parts[k][j] for k in [*kept, s]]) for j in others]
-        commuting = [one for one in spaces if one is not None]
+        commuting = [space for space in spaces if space is not None]
         if len(commuting) == len(others):
-            kept, found = [*kept, s], commuting
-    return _problem(parts, kept, index, found, p, shared=0.0, cost=BLOCK_COST)
+            kept, commuting_spaces = [*kept, s], commuting
+    return _problem(parts, kept, index, commuting_spaces, p, shared=0.0, cost=BLOCK_COST)
 
 
 def _problem(
     parts: Parts,
     kept: Sequence[int],
     index: int,
-    found: Sequence[tuple[Eigenspaces, Array]],
+    spaces_with_values: Sequence[tuple[Eigenspaces, Array]],
     p: float,
     *,
     shared: float,
@@ -98,13 +102,13 @@ def _problem(
 ) -> BlockProblem | None:
     """The problem for these parts; None where the blocks are too many to be decomposed."""
     coefficients, pattern = np.ones((len(kept), 1)), np.zeros((), dtype=np.intp)
-    for _, own in found:
-        product = (coefficients[:, :, None] * own[:, None, :]).reshape(len(kept), -1)
+    for _, values in spaces_with_values:
+        product = (coefficients[:, :, None] * values[:, None, :]).reshape(len(kept), -1)
         coefficients, labels = distinct_columns(product)
-        pattern = labels.reshape(-1, own.shape[1])[pattern]
+        pattern = labels.reshape(-1, values.shape[1])[pattern]
         if coefficients.shape[1] * float(parts[0][index].shape[1]) ** 3 > cost:
             return None
     asked = coefficients.any(axis=0)
     numbers = np.where(asked, np.cumsum(asked) - 1, -1)[pattern]
-    spaces = [one for one, _ in found]
+    spaces = [space for space, _ in spaces_with_values]
     return BlockProblem(parts, kept, index, spaces, coefficients[:, asked], numbers, p, shared)

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
-from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.unions.product_basis import Basis, Parts
 
@@ -82,7 +82,9 @@ class BasisObjective:
         ]
         inverses = [np.linalg.inv(turn).T for turn in turns]
         rows = [
-            _product([own @ inverse for own, inverse in zip(part, inverses, strict=True)], 1 / x)
+            _product(
+                [matrix @ inverse for matrix, inverse in zip(part, inverses, strict=True)], 1 / x
+            )
             for part in self._known
         ]
         columns = _product([basis.matrix.T for basis in bases], x)
@@ -95,31 +97,31 @@ class BasisObjective:
         x = np.exp(logarithms)
         inverses = [np.linalg.inv(turn).T for turn in turns]
         columns = [basis.matrix.T @ turn for basis, turn in zip(self._bases, turns, strict=True)]
-        known = [
-            [own @ inverse for own, inverse in zip(part, inverses, strict=True)]
+        turned = [
+            [matrix @ inverse for matrix, inverse in zip(part, inverses, strict=True)]
             for part in self._known
         ]
         largest, by_column = _log_norm(_product(columns, x), beta)
-        rows = np.concatenate([_product(part, 1 / x) for part in known])
+        rows = np.concatenate([_product(part, 1 / x) for part in turned])
         spread, by_row = _log_norm(rows, min(self._p / 2, beta))
         slopes = _factor_gradients(columns, x, by_column)
         by_turn = [basis.matrix @ slope for basis, slope in zip(self._bases, slopes, strict=True)]
         by_x = _product([column.T for column in columns], by_column)
         start = 0
-        for part, own in zip(known, self._known, strict=True):
+        for part, matrix in zip(turned, self._known, strict=True):
             stop = start + math.prod(len(factor) for factor in part)
             share, start = by_row[start:stop], stop
             by_x -= _product([factor.T for factor in part], share) / x**2
             for i, gradient in enumerate(_factor_gradients(part, 1 / x, share)):
-                by_turn[i] = by_turn[i] - inverses[i] @ (own[i].T @ gradient).T @ inverses[i]
-        gradient = np.concatenate([*(own.ravel() for own in by_turn), by_x * x])
+                by_turn[i] = by_turn[i] - inverses[i] @ (matrix[i].T @ gradient).T @ inverses[i]
+        gradient = np.concatenate([*(matrix.ravel() for matrix in by_turn), by_x * x])
         return largest + spread, gradient
 
     def _split(self, vector: Array) -> tuple[list[Array], Array]:
         stops = np.cumsum([size * size for size in self.sizes])
         *turns, logarithms = np.split(vector, stops)
         return [
-            own.reshape(size, size) for own, size in zip(turns, self.sizes, strict=True)
+            turn.reshape(size, size) for turn, size in zip(turns, self.sizes, strict=True)
         ], logarithms
 
 
@@ -158,7 +160,7 @@ def descend(
             return objective.value(point, beta)
 
         try:
-            found = minimize(
+            minimum = minimize(
                 value,
                 vector,
                 jac=True,
@@ -167,7 +169,7 @@ def descend(
             )
         except _StoppedError:
             return
-        vector = found.x
+        vector = minimum.x
         yield objective.end(vector, beta)
 
 
@@ -184,7 +186,7 @@ def _factor_gradients(matrices: Sequence[Array], vector: Array, outer: Array) ->
     """Derivatives of outer^T (x_i M_i^2) vector with respect to every M_i."""
     sizes = [matrix.shape[1] for matrix in matrices]
     rows = [matrix.shape[0] for matrix in matrices]
-    found = []
+    gradients = []
     for i, matrix in enumerate(matrices):
         maps = [
             (lambda y: y) if j == i else (other**2).__matmul__ for j, other in enumerate(matrices)
@@ -192,8 +194,8 @@ def _factor_gradients(matrices: Sequence[Array], vector: Array, outer: Array) ->
         inner = mode_products.apply(maps, sizes, vector)
         mixed = [*rows[:i], sizes[i], *rows[i + 1 :]]
         product = _unfold(outer, rows, i) @ _unfold(inner, mixed, i).T
-        found.append(2 * matrix * product)
-    return found
+        gradients.append(2 * matrix * product)
+    return gradients
 
 
 def _unfold(vector: Array, sizes: Sequence[int], axis: int) -> Array:

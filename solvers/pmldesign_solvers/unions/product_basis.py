@@ -26,9 +26,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pmldesign_solvers.norm import fixed_point as diagonal_scaling
+from pmldesign_solvers.norm import fixed_point
 from pmldesign_solvers.norm.fixed_point import Point
-from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.norms import dual_exponent, dual_norm, power_mean
 from pmldesign_solvers.operators.operator import EPS, Array, Operator
 
@@ -126,7 +126,7 @@ class BasisProblem:
     def points(self, rel_gap: float, max_steps: int) -> Iterator[BasisPoint]:
         """The fixed point, until its own bounds are this close."""
         lower, upper = 0.0, np.inf
-        for step, point in enumerate(diagonal_scaling.points(self), start=1):
+        for step, point in enumerate(fixed_point.points(self), start=1):
             yield point
             lower, upper = max(lower, point.lower), min(upper, point.upper)
             if upper <= lower * (1 + rel_gap) or step >= max_steps:
@@ -172,8 +172,8 @@ class BasisProblem:
 
     def _kappa(self, u: Array) -> Array:
         total = np.zeros(math.prod(squares.shape[1] for squares in self._columns))
-        for rows, own in zip(self._rows, np.split(u, self._stops), strict=True):
-            total += mode_products.multiply([squares.T for squares in rows], own)
+        for rows, weights in zip(self._rows, np.split(u, self._stops), strict=True):
+            total += mode_products.multiply([squares.T for squares in rows], weights)
         return total
 
 

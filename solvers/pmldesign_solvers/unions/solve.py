@@ -23,19 +23,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from pmldesign_solvers.certificate.cells import Certificate, lower_bound
-from pmldesign_solvers.norm import fixed_point as diagonal_scaling
-from pmldesign_solvers.norm import solve as gamma
+from pmldesign_solvers.norm import fixed_point
 from pmldesign_solvers.norm.bounds_loop import Search
 from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
 from pmldesign_solvers.norm.solution import Outcome
-from pmldesign_solvers.operators import kronecker as mode_products
+from pmldesign_solvers.norm.solve import MAX_PAIRS
+from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import EPS, Array, Operator
-from pmldesign_solvers.unions import descent as basis_descent
 from pmldesign_solvers.unions.block_design import BlockDesign
 from pmldesign_solvers.unions.block_dual import BlockProblem
 from pmldesign_solvers.unions.bounds import free_attribute, whole_unions
-from pmldesign_solvers.unions.descent import Descended
+from pmldesign_solvers.unions.descent import SHARPNESS, Descended, beginning, descend
 from pmldesign_solvers.unions.product_basis import (
     BasisProblem,
     Parts,
@@ -124,7 +123,7 @@ def _stages(
             search.attain(blocks)
             yield
     norms = _norms(search, parts, p)
-    bases = [eigenbasis(search.factor(one, p).strategy) for one in attributes]
+    bases = [eigenbasis(search.factor(queries, p).strategy) for queries in attributes]
     reached = search.weigh(BasisProblem(parts, bases, p))
     yield
     for index in range(len(attributes)):
@@ -132,12 +131,12 @@ def _stages(
         if problem is not None:
             _free(search, problem)
             yield
-    for index, one in enumerate(attributes):
+    for index, queries in enumerate(attributes):
         rows, cells = bases[index].matrix.shape
-        if rows == 1 or math.comb(cells, 2) > gamma.MAX_PAIRS:
+        if rows == 1 or math.comb(cells, 2) > MAX_PAIRS:
             continue
         tried = [*bases]
-        tried[index] = residual_basis(search.factor(one, p, "pairs").strategy)
+        tried[index] = residual_basis(search.factor(queries, p, "replace").strategy)
         value = search.weigh(BasisProblem(parts, tried, p))
         if value < reached:
             reached, bases = value, tried
@@ -145,21 +144,21 @@ def _stages(
     assert search.problem is not None
     assert search.point is not None
     start = parts, search.problem.bases, search.point.weights, p
-    small, last = operator.shape[1] <= DENSE_CELLS, len(basis_descent.SHARPNESS)
+    small, last = operator.shape[1] <= DENSE_CELLS, len(SHARPNESS)
     gram_at = (0, last) if math.isfinite(p) else (1,)
     if small and 0 in gram_at:
-        _dense(search, operator, search.problem, basis_descent.beginning(*start), from_gram=True)
+        _dense(search, operator, search.problem, beginning(*start), from_gram=True)
         yield
-    descents = basis_descent.descend(*start, evaluations=EVALUATIONS, proceed=search.in_time)
-    for number, found in enumerate(descents, start=1):
-        improved = BasisProblem(parts, found.bases, p)
+    descents = descend(*start, evaluations=EVALUATIONS, proceed=search.in_time)
+    for number, descended in enumerate(descents, start=1):
+        improved = BasisProblem(parts, descended.bases, p)
         search.weigh(improved)
         yield
         if small and number == 1:
-            _dense(search, operator, improved, found)
+            _dense(search, operator, improved, descended)
             yield
         if small and number in gram_at:
-            _dense(search, operator, improved, found, from_gram=True)
+            _dense(search, operator, improved, descended, from_gram=True)
             yield
 
 
@@ -167,38 +166,41 @@ def _dense(
     search: UnionSearch,
     operator: Operator,
     problem: BasisProblem,
-    found: Descended,
+    descended: Descended,
     *,
     from_gram: bool = False,
 ) -> None:
     """The lower bound of the slopes of a descent, or of their u and the w of `cell_weights`."""
-    w = problem.cell_weights(operator, found.u, found.weights) if from_gram else found.w
-    u, w = problem.normalise(found.u, w)
+    w = problem.cell_weights(operator, descended.u, descended.weights) if from_gram else descended.w
+    u, w = problem.normalise(descended.u, w)
     search.below(lower_bound(operator, u, w, problem.p), u, w)
 
 
 def _norms(search: UnionSearch, parts: Parts, p: float) -> Array:
     """A lower bound on gamma_(p) of every part; together, and for the largest, on the union's."""
     distinct = dict.fromkeys(factor for part in parts for factor in part)
-    known = {factor: search.factor(factor, p) for factor in distinct}
-    lower = [[known[factor].certificate.lower for factor in part] for part in parts]
+    designs = {factor: search.factor(factor, p) for factor in distinct}
+    lower = [[designs[factor].certificate.lower for factor in part] for part in parts]
     norms = np.array([math.prod(part) * (1 - len(part) * EPS) for part in lower])
     search.lower = max(search.lower, power_mean(norms, p) * (1 - (len(parts) + 8) * EPS))
     largest = int(norms.argmax())
-    own = [
+    weights = [
         mode_products.outer(
-            [known[one].dual_u if s == largest else np.zeros(one.shape[0]) for one in part]
+            [
+                designs[queries].dual_u if s == largest else np.zeros(queries.shape[0])
+                for queries in part
+            ]
         )
         for s, part in enumerate(parts)
     ]
-    w = mode_products.outer([known[one].dual_w for one in parts[largest]])
-    search.below(float(norms[largest]), np.concatenate(own), w)
+    w = mode_products.outer([designs[queries].dual_w for queries in parts[largest]])
+    search.below(float(norms[largest]), np.concatenate(weights), w)
     return norms
 
 
 def _free(search: UnionSearch, problem: BlockProblem) -> None:
     """The lower bound of one free attribute."""
-    blocks = Search(diagonal_scaling.points(problem))
+    blocks = Search(fixed_point.points(problem))
     try:
         for gap in blocks.gaps():
             if gap <= BLOCK_GAP or blocks.steps >= BLOCK_STEPS:

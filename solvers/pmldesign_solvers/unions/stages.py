@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pmldesign_solvers.norm import fixed_point as diagonal_scaling
-from pmldesign_solvers.norm import solve as gamma
+from pmldesign_solvers.norm import fixed_point
 from pmldesign_solvers.norm.bounds_loop import LimitReachedError, Search, Stages
 from pmldesign_solvers.norm.options import SolverOptions
 from pmldesign_solvers.norm.solution import Solution, Status
-from pmldesign_solvers.operators.differences import Kind
+from pmldesign_solvers.norm.solve import solve_norm
+from pmldesign_solvers.operators.differences import Relation
 from pmldesign_solvers.operators.operator import Array, Operator
 from pmldesign_solvers.unions.block_design import BlockDesign
 from pmldesign_solvers.unions.block_dual import BlockPoint, BlockProblem
@@ -57,23 +57,23 @@ class UnionSearch(Stages[ProductDesign | BlockDesign]):
         if limit is not None:
             raise LimitReachedError(limit)
 
-    def factor(self, operator: Operator, p: float, kind: Kind = "cells") -> Solution:
+    def factor(self, operator: Operator, p: float, relation: Relation = "add-remove") -> Solution:
         """The design for one attribute of one part, or of all of them."""
         limit = self.options.time_limit
-        found = gamma.solve_norm(
+        solution = solve_norm(
             operator,
             p,
-            kind=kind,
+            relation=relation,
             options=SolverOptions(
                 rel_gap=FACTOR_GAP,
                 max_steps=self.options.max_steps,
                 time_limit=None if limit is None or self.strategy is None else limit - self.seconds,
             ),
         )
-        self.eigendecompositions += found.eigendecompositions
-        if found.status is Status.INTERRUPTED:
+        self.eigendecompositions += solution.eigendecompositions
+        if solution.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
-        return found
+        return solution
 
     def weigh(self, problem: BasisProblem) -> float:
         """The best weights for these bases; what they reach."""
@@ -99,7 +99,7 @@ class UnionSearch(Stages[ProductDesign | BlockDesign]):
         """
         rel_gap, certified = self.options.rel_gap, math.inf
         enough = rel_gap * (ROUNDED if problem.exact else 1)
-        search = Search(diagonal_scaling.points(problem))
+        search = Search(fixed_point.points(problem))
         try:
             for gap in search.gaps():
                 self.eigendecompositions += len(problem.counts)
@@ -118,8 +118,8 @@ class UnionSearch(Stages[ProductDesign | BlockDesign]):
             raise LimitReachedError(Status.STALLED)
 
     def _certify(self, problem: BlockProblem, low: BlockPoint, high: BlockPoint) -> None:
-        found = problem.design(high)
-        self.above(found.upper_bound(problem.parts, problem.p), found)
+        design = problem.design(high)
+        self.above(design.upper_bound(problem.parts, problem.p), design)
         self.below(problem.lower_bound(low.u, low.w), *problem.expand(low.u, low.w))
 
     def below(self, value: float, u: Array, w: Array) -> None:

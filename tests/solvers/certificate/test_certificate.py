@@ -321,10 +321,10 @@ def test_what_all_columns_have_in_common_is_not_rounded(p, power):
         moves[:, 0] = 0.0
         if np.linalg.matrix_rank(moves) == 0:
             continue
-        plain = solve_norm(DenseOperator(moves), p, kind="pairs").certificate
+        plain = solve_norm(DenseOperator(moves), p, relation="replace").certificate
         # whole numbers, exact in float64: the same differences
         common = np.round(10.0**power * rng.uniform(0.5, 1.0, (m, 1)))
-        found = solve_norm(DenseOperator(moves + common), p, kind="pairs").certificate
+        found = solve_norm(DenseOperator(moves + common), p, relation="replace").certificate
         assert found.lower <= plain.upper
         assert plain.lower <= found.upper
         assert found.lower <= found.upper

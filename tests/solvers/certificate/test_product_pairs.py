@@ -88,7 +88,7 @@ def test_it_is_below_the_norm(duals, p):
     if np.abs(centred).max() < 1e-9:
         assert bound(duals, p) <= 1e-6 * np.abs(A).max()
         return
-    exact = solve_norm(DenseOperator(A), p, kind="pairs").certificate
+    exact = solve_norm(DenseOperator(A), p, relation="replace").certificate
     best, own = product_pairs.best_duals([(DenseOperator(B), u, w) for B, u, w in duals], p)
     assert bound(duals, p) <= best <= exact.upper
     assert product_pairs.lower_bound(own, p) == pytest.approx(best, rel=1e-12)

@@ -18,19 +18,19 @@ from pmldesign_solvers.operators.merge import MergedWorkload, right_inverse
 from pmldesign_solvers.operators.reduce import RowSpaceWorkload
 from pmldesign_solvers.operators.reference_cell import GroundedWorkload
 
-KINDS = ["cells", "pairs"]
+KINDS = ["add-remove", "replace"]
 COORDINATES = [*KINDS, "row space"]
 P_VALUES = [2.0, 3.0, 10.0, math.inf]
 
 
-def start(A, p, kind):
+def start(A, p, relation):
     """Dual function, A in its coordinates, difference vectors as columns, copies of rows."""
     merged = MergedWorkload(DenseOperator(np.asarray(A, dtype=float)))
     problem, differences = merged, Cells(merged.shape[1])
-    if kind == "pairs":
+    if relation == "replace":
         problem = GroundedWorkload(merged)
         differences = problem.pairs
-    elif kind == "row space":
+    elif relation == "row space":
         problem = RowSpaceWorkload(merged, Cells(merged.shape[1]))
         differences = problem.differences
     matrix = problem.operator.to_dense()
@@ -42,10 +42,12 @@ def nuclear(A, V, u, w):
     return np.linalg.svd(np.sqrt(u)[:, None] * (A @ V) * np.sqrt(w), compute_uv=False).sum()
 
 
-def random_point(kind, p=math.inf, seed=0, shape=(6, 5)):
+def random_point(relation, p=math.inf, seed=0, shape=(6, 5)):
     rng = np.random.default_rng(seed)
     A = rng.standard_normal(shape)
-    function, A, V, _ = start(A.T if kind == "row space" and shape[0] > shape[1] else A, p, kind)
+    function, A, V, _ = start(
+        A.T if relation == "row space" and shape[0] > shape[1] else A, p, relation
+    )
     return function, A, V, rng.uniform(0.2, 1.0, len(A)), rng.uniform(0.2, 1.0, V.shape[1])
 
 
@@ -55,10 +57,10 @@ def slopes(function, x, step=1e-5):
     return np.array([(function(x + s) - function(x - s)) / (2 * step) for s in shifts]).T
 
 
-@pytest.mark.parametrize("kind", COORDINATES)
+@pytest.mark.parametrize("relation", COORDINATES)
 @pytest.mark.parametrize("shape", [(6, 5), (3, 5), (40, 4)])
-def test_squared_norms_are_the_gradient_of_twice_the_dual(kind, shape):
-    function, A, V, u, w = random_point(kind, shape=shape)
+def test_squared_norms_are_the_gradient_of_twice_the_dual(relation, shape):
+    function, A, V, u, w = random_point(relation, shape=shape)
     here = function.evaluate(u, w)
     in_w = slopes(lambda x: 2 * nuclear(A, V, u, x), w)
     in_u = slopes(lambda x: 2 * nuclear(A, V, x, w), u)
@@ -72,11 +74,11 @@ def newton(function, here, added, **options):
     return NewtonSystem(*problem, here.strategy, here.basis, here.values, added, **options)
 
 
-@pytest.mark.parametrize("kind", COORDINATES)
+@pytest.mark.parametrize("relation", COORDINATES)
 @pytest.mark.parametrize("shape", [(6, 5), (40, 4)])
 @pytest.mark.parametrize("p", [2.0, 4.0, math.inf])
-def test_the_newton_system_is_the_derivative_of_the_gradient(kind, shape, p):
-    function, _, _, u, w = random_point(kind, p=p, shape=shape)
+def test_the_newton_system_is_the_derivative_of_the_gradient(relation, shape, p):
+    function, _, _, u, w = random_point(relation, p=p, shape=shape)
     cells, fixed_rows, coupled = len(w), p == 2, math.isinf(p)
     added = np.linspace(0.1, 2.0, cells if fixed_rows else cells + len(u))
     system = newton(function, function.evaluate(u, w), added, coupled_rows=coupled)
@@ -101,12 +103,12 @@ def test_the_newton_system_is_the_derivative_of_the_gradient(kind, shape, p):
 
 @pytest.mark.parametrize(("ratio", "error"), [(newton_system.RATIO, 0.06), (2.0, 1e-3)])
 @pytest.mark.parametrize("smallest", [1e-8, 1e-4, 0.5])
-@pytest.mark.parametrize("kind", COORDINATES)
+@pytest.mark.parametrize("relation", COORDINATES)
 def test_the_sum_over_poles_is_the_diagonal_of_the_system(
-    monkeypatch, kind, smallest, ratio, error
+    monkeypatch, relation, smallest, ratio, error
 ):
     monkeypatch.setattr(newton_system, "RATIO", ratio)
-    function, _, V, u, w = random_point(kind)
+    function, _, V, u, w = random_point(relation)
     w = np.geomspace(smallest, 1.0, len(w))
     here = function.evaluate(u, w)
     # minus the Hessian is B B^T, B_k,(a, b) = F_ka F_kb / sqrt(s_a + s_b), F the rows R v_k and L_i
@@ -118,14 +120,14 @@ def test_the_sum_over_poles_is_the_diagonal_of_the_system(
     np.testing.assert_allclose(whole, exact + 2.0, rtol=error)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("relation", KINDS)
 @pytest.mark.parametrize("p", P_VALUES)
-def test_bounds_of_every_iterate_are_valid(kind, p):
+def test_bounds_of_every_iterate_are_valid(relation, p):
     # the last two rows are copies: u counts them together
     base = np.random.default_rng(5).standard_normal((6, 5))
     A_full = np.vstack([base, base[:2], base[:1]])
-    function, A, V, copies = start(A_full, p, kind)
-    best = solve_norm(DenseOperator(A_full), p, kind=kind).certificate
+    function, A, V, copies = start(A_full, p, relation)
+    best = solve_norm(DenseOperator(A_full), p, relation=relation).certificate
     q = np.inf if p == 2 else 1.0 if np.isinf(p) else p / (p - 2)
     iterates = list(itertools.islice(InteriorPoint(function).iterates(), 12))
     for one in iterates:
@@ -149,22 +151,22 @@ def tall():
 
 
 @pytest.mark.parametrize(
-    ("A", "p", "kind"),
+    ("A", "p", "relation"),
     [
-        (parse_workload("all-range:16").to_dense(), math.inf, "pairs"),
-        (parse_workload("all-range:32").to_dense(), math.inf, "cells"),
-        *[(tall(), p, kind) for p in (2.0, 4.0, math.inf) for kind in KINDS],
+        (parse_workload("all-range:16").to_dense(), math.inf, "replace"),
+        (parse_workload("all-range:32").to_dense(), math.inf, "add-remove"),
+        *[(tall(), p, relation) for p in (2.0, 4.0, math.inf) for relation in KINDS],
     ],
     ids=lambda value: "" if isinstance(value, np.ndarray) else str(value),
 )
-def test_vanishing_duals_are_reached_within_sixty_steps(A, p, kind):
-    function, *_ = start(A, p, kind)
+def test_vanishing_duals_are_reached_within_sixty_steps(A, p, relation):
+    function, *_ = start(A, p, relation)
     lower, upper = 0.0, math.inf
     for one in itertools.islice(InteriorPoint(function).iterates(), 60):
         lower, upper = max(lower, one.lower), min(upper, one.upper)
     assert lower <= upper * (1 + 1e-12)
     assert upper / lower - 1 <= 1e-6
-    best = solve_norm(DenseOperator(A), p, kind=kind).certificate
+    best = solve_norm(DenseOperator(A), p, relation=relation).certificate
     assert best.gap <= 1e-6
     assert max(best.lower, lower) <= min(best.upper, upper) * (1 + 1e-9)
 
@@ -173,14 +175,14 @@ def test_vanishing_duals_are_reached_within_sixty_steps(A, p, kind):
 def test_an_optimum_of_smaller_rank_than_the_workload(m, n, seed):
     # at p = inf weights of queries and pairs vanish together, and singular values with them
     A = np.random.default_rng(seed).standard_normal((m, n))
-    function, *_ = start(A, math.inf, "pairs")
+    function, *_ = start(A, math.inf, "replace")
     last = None
     for one in itertools.islice(InteriorPoint(function).iterates(), 60):
         last = one
         if one.upper / one.lower - 1 <= 1e-8:
             break
     assert last.upper / last.lower - 1 <= 1e-8
-    found = solve_norm(DenseOperator(A), math.inf, kind="pairs").certificate
+    found = solve_norm(DenseOperator(A), math.inf, relation="replace").certificate
     assert found.gap <= 1e-6
 
 

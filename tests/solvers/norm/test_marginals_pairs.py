@@ -25,7 +25,7 @@ def solve(workload, p, **options):
         workload.subsets,
         workload.weights,
         p,
-        kind="pairs",
+        relation="replace",
         options=SolverOptions(**options),
     )
 
@@ -49,7 +49,7 @@ def test_it_is_the_norm_of_the_matrix(workload, p):
     own = solve(workload, p)
     assert own.status is Status.OPTIMAL
     assert own.certificate.gap <= 1e-6
-    dense = solve_norm(workload, p, kind="pairs").certificate
+    dense = solve_norm(workload, p, relation="replace").certificate
     assert own.certificate.lower <= dense.upper * (1 + 1e-12)
     assert dense.lower <= own.certificate.upper * (1 + 1e-12)
 

@@ -22,7 +22,10 @@ exponents = st.sampled_from([2.0, 2.5, 4.0, math.inf])
 
 def solve(A, p, **options):
     return solve_norm(
-        DenseOperator(np.asarray(A, dtype=float)), p, kind="pairs", options=SolverOptions(**options)
+        DenseOperator(np.asarray(A, dtype=float)),
+        p,
+        relation="replace",
+        options=SolverOptions(**options),
     )
 
 
@@ -148,7 +151,7 @@ def test_random_workloads_are_certified(n, m, p, seed):
 def test_both_programs_enclose_the_same_number(form, solver, n, m, p, seed):
     A = random_workload(m, n, seed)
     # weights of the solvers are good to 1e-7, and vanishing ones cost digits
-    own, oracle = solve(A, p), programs.solve(A, p, kind="pairs", form=form, solver=solver)
+    own, oracle = solve(A, p), programs.solve(A, p, relation="replace", form=form, solver=solver)
     assert_certified(own, A, p, rel_gap=1e-6)
     assert_certified(oracle, A, p)
     assert oracle.certificate.gap < 0.05

@@ -40,7 +40,7 @@ def test_designs_for_cells_are_good(name, p):
 @pytest.mark.parametrize("name", list(WORKLOADS))
 def test_designs_for_pairs_are_good(name, p):
     A = WORKLOADS[name]
-    solution = solve_norm(DenseOperator(A), p, kind="pairs")
+    solution = solve_norm(DenseOperator(A), p, relation="replace")
     assert solution.certificate.gap <= 2e-2
     R, L = solution.strategy, A @ solution.basis
     moves = A - A.mean(axis=1, keepdims=True)

@@ -161,13 +161,19 @@ def test_no_matrix_of_all_cells(p):
 
 
 @settings(max_examples=40)
-@given(st.integers(1, 4), st.integers(1, 4), st.sampled_from(["cells", "pairs"]), exponents, seeds)
-def test_any_factors_are_certified(m, extra, kind, p, seed):
+@given(
+    st.integers(1, 4),
+    st.integers(1, 4),
+    st.sampled_from(["add-remove", "replace"]),
+    exponents,
+    seeds,
+)
+def test_any_factors_are_certified(m, extra, relation, p, seed):
     """What is left of A is measured cell by cell; under replace all but one, as differences."""
     n = m + extra
     A, R, B = gaussian(m, n, seed), gaussian(2, n, seed + 1), gaussian(n, 2, seed + 2)
     sensitivity, spread, moves, measured, kept = np.linalg.norm(R, axis=0).max(), 1.0, A, R, B
-    if kind == "pairs":
+    if relation == "replace":
         sensitivity, spread = (
             np.linalg.norm(R[:, :, None] - R[:, None, :], axis=0).max(),
             np.sqrt(2),
@@ -175,5 +181,5 @@ def test_any_factors_are_certified(m, extra, kind, p, seed):
         moves, measured, kept = A[:, :-1] - A[:, -1:], R[:, :-1] - R[:, -1:], B[:-1]
     value = factorization_value(np.eye(1), moves @ kept, p) * sensitivity
     value += factorization_value(np.eye(1), moves - moves @ kept @ measured, p) * spread
-    found = upper_bound(DenseOperator(A), R, B, p, kind=kind)
+    found = upper_bound(DenseOperator(A), R, B, p, relation=relation)
     assert value <= found <= value * (1 + 1e-11)

@@ -98,27 +98,27 @@ def test_a_gap_that_is_met_is_optimal_whatever_the_solver_says(form):
 
 @forms
 @solvers
-@pytest.mark.parametrize("kind", ["cells", "pairs"])
+@pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("p", [2 + 1e-9, 2.0001, 1e5, 1e6, 1e308])
-def test_p_close_to_its_ends(form, solver, kind, p):
+def test_p_close_to_its_ends(form, solver, relation, p):
     # gamma_(p) falls in p, by a factor m^(1/p - 1/q) at most from p to q
     A = np.tril(np.ones((3, 3)))
-    near = programs.solve(A, p, kind=kind, form=form, solver=solver)
+    near = programs.solve(A, p, relation=relation, form=form, solver=solver)
     assert near.status is Status.OPTIMAL
     end = 2.0 if p < 3 else np.inf
-    exact = programs.solve(A, end, kind=kind, form=form, solver=solver).certificate
+    exact = programs.solve(A, end, relation=relation, form=form, solver=solver).certificate
     change = 3 ** abs(1 / p - 1 / end)
     assert near.certificate.lower <= exact.upper * change
     assert near.certificate.upper * change >= exact.lower
 
 
 @forms
-@pytest.mark.parametrize("kind", ["cells", "pairs"])
+@pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("exponent", [-996, -531, 498, 996])
-def test_powers_of_two_change_nothing_but_the_unit(form, kind, exponent):
+def test_powers_of_two_change_nothing_but_the_unit(form, relation, exponent):
     A = gaussian(4, 3)
-    unit = programs.solve(A, 3, kind=kind, form=form)
-    scaled = programs.solve(A * 2.0**exponent, 3, kind=kind, form=form)
+    unit = programs.solve(A, 3, relation=relation, form=form)
+    scaled = programs.solve(A * 2.0**exponent, 3, relation=relation, form=form)
     assert scaled.status is unit.status is Status.OPTIMAL
     np.testing.assert_array_equal(scaled.strategy, unit.strategy)
     assert scaled.certificate.lower == unit.certificate.lower * 2.0**exponent

@@ -3,11 +3,11 @@ import pytest
 from l1_checks import assert_sound, baselines, exact_error
 
 from pmldesign.workloads import parse_workload
+from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.search.laplace import solve
 from pmldesign_solvers.search.laplace_noise import AddRemoveL1, Leakage, ReplaceL1
 from pmldesign_solvers.search.plan import PATIENCE
-from pmldesign_solvers.search.solution import L1Status
 
 
 @pytest.mark.parametrize("rule", [AddRemoveL1(1.0), ReplaceL1(1.0)])
@@ -71,7 +71,7 @@ def test_no_time_at_all_still_gives_the_best_start(rule):
     starts = baselines(workload)
     A = workload.to_dense()
     solution = solve(workload, 2, scale=rule, starts=starts, time_limit=0.0)
-    assert solution.status is L1Status.TIME_LIMIT
+    assert solution.status is Status.TIME_LIMIT
     assert_sound(solution, A, rule)
     for R in starts.values():
         assert solution.error <= exact_error(A, R, rule) * (1 + 1e-9)
@@ -87,7 +87,7 @@ def test_interruption_keeps_the_best():
             raise KeyboardInterrupt
 
     solution = solve(workload, 2, scale=AddRemoveL1(1.0), callback=stop)
-    assert solution.status is L1Status.INTERRUPTED
+    assert solution.status is Status.INTERRUPTED
     assert [step.number for step in seen] == [1, 2, 3]
     assert solution.error == seen[-1].error < 26
     assert_sound(solution, workload.to_dense(), AddRemoveL1(1.0))
@@ -107,7 +107,7 @@ def test_interruption_of_a_descent_keeps_its_progress(monkeypatch):
 
     monkeypatch.setattr(type(workload), "gram", interrupting)
     solution = solve(workload, 4, scale=AddRemoveL1(1.0))
-    assert solution.status is L1Status.INTERRUPTED
+    assert solution.status is Status.INTERRUPTED
     followed = [start for start in solution.starts if start.after < start.before]
     assert "tents" in followed[0].name
     assert len(followed) == 2
@@ -137,7 +137,7 @@ def test_a_search_ends_when_nothing_gains():
     starts = {f"start {k}": identity + 0.1 * rng.random((5, 5)) for k in range(40)}
     solution = solve(DenseOperator(identity), 2, scale=AddRemoveL1(1.0), starts=starts, restarts=20)
     assert solution.error == pytest.approx(np.sqrt(10), rel=1e-6)
-    assert solution.status is L1Status.COMPLETED
+    assert solution.status is Status.COMPLETED
     followed = [start for start in solution.starts if start.after < start.before or start.settled]
     assert len(followed) < 2 * PATIENCE + 8
     # every start counts as it stands, though it is not followed

@@ -5,17 +5,17 @@ import pytest
 from scipy.optimize import approx_fprime
 
 from pmldesign.workloads import parse_workload
-from pmldesign_solvers.norm import solve as gamma
 from pmldesign_solvers.norm.options import SolverOptions
+from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.norm.solve import solve_norm
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.search.gaussian_pml import Objective, solve
 from pmldesign_solvers.search.gaussian_scale import GaussianLeakage
-from pmldesign_solvers.search.solution import L1Status
 
 
 def norm_optimal(workload, p):
     """R0 and B of the replace relation."""
-    solution = gamma.solve_norm(workload, p, kind="pairs", options=SolverOptions(rel_gap=1e-8))
+    solution = solve_norm(workload, p, relation="replace", options=SolverOptions(rel_gap=1e-8))
     return solution.strategy, solution.basis
 
 
@@ -59,7 +59,7 @@ def test_single_cells_are_optimal_for_a_histogram(share, p):
     scale = GaussianLeakage(1.0, 1e-4, np.full(n, 0.1), share)
     R, B = skewed(*norm_optimal(workload, p), seed=1)
     M, status = solve(workload, p, basis=B, columns=R, scale=scale)
-    assert status is L1Status.COMPLETED
+    assert status is Status.COMPLETED
     best = error(np.eye(n), np.eye(n), scale, p)
     assert error(np.eye(n), M @ R, scale, p) == pytest.approx(best, rel=1e-4)
     assert error(np.eye(n), R, scale, p) > 1.02 * best
@@ -117,7 +117,7 @@ def test_stopping_keeps_the_best(stop):
     M, status = solve(
         workload, 2, basis=B, columns=R, scale=scale, time_limit=limit, callback=callback
     )
-    assert status is (L1Status.TIME_LIMIT if stop == "time" else L1Status.INTERRUPTED)
+    assert status is (Status.TIME_LIMIT if stop == "time" else Status.INTERRUPTED)
     start, end = (error(workload.to_dense(), one, scale, 2) for one in (R, M @ R))
     if stop == "time":
         np.testing.assert_array_equal(M, np.eye(7))

@@ -8,11 +8,11 @@ from scipy.optimize import differential_evolution
 from pmldesign.privacy.noise import gaussian_moment_root
 from pmldesign.workloads import parse_workload
 from pmldesign_solvers.norm import solve as gamma_solver
+from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.search.laplace import solve
 from pmldesign_solvers.search.laplace_noise import AddRemoveL1, Leakage, ReplaceL1
 from pmldesign_solvers.search.problem import Problem
-from pmldesign_solvers.search.solution import L1Status
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_add_remove(name, bound):
     assert solution.error <= bound * (1 + 1e-9)
     for R in starts.values():
         assert solution.error <= exact_error(A, R, rule) * (1 + 1e-9)
-    assert solution.status is L1Status.COMPLETED
+    assert solution.status is Status.COMPLETED
 
 
 def test_signs_help_the_prefix_sums_of_eight_cells():
@@ -197,7 +197,7 @@ def test_ramps_come_first_under_pml():
 
     rule = Leakage(1.0, np.full(16, 1 / 16))
     solution = solve(parse_workload("prefix:16"), 2, scale=rule, dp_restarts=4, callback=stop)
-    assert solution.status is L1Status.INTERRUPTED
+    assert solution.status is Status.INTERRUPTED
     assert solution.error < 15.1
 
 
@@ -214,6 +214,6 @@ def test_starts_are_not_evaluated_after_the_time_limit(monkeypatch, p):
     starts = {str(k): np.eye(n) + np.eye(n, k=k) / 10 for k in range(1, 30)}
     workload = parse_workload(f"prefix:{n}")
     solution = solve(workload, p, scale=AddRemoveL1(1.0), starts=starts, time_limit=1e-9)
-    assert solution.status is L1Status.TIME_LIMIT
+    assert solution.status is Status.TIME_LIMIT
     assert len(calls) <= 3
     assert solution.error <= Problem(workload, p, public_total=False).unit_error(np.eye(n))

@@ -289,7 +289,9 @@ def test_lower_bound_under_replace(p):
     found = solve(question, p)
     lower = lower_bound(found.problem, found.cell_weights, found.certificate.lower)
     matrix = DenseOperator(written_out(question))
-    exact = solve_norm(matrix, p, kind="pairs", options=SolverOptions(rel_gap=1e-3)).certificate
+    exact = solve_norm(
+        matrix, p, relation="replace", options=SolverOptions(rel_gap=1e-3)
+    ).certificate
     assert 0 < lower <= exact.upper
 
 

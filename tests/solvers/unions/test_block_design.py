@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from small_unions import EXPONENTS, Union, norm, union
 
 from pmldesign.workloads import DenseWorkload, KroneckerWorkload, UnionWorkload, parse_workload
-from pmldesign_solvers.norm import solve as gamma
 from pmldesign_solvers.norm.options import SolverOptions
 from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.norm.solve import solve_norm
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.structure.eigenspaces import common_eigenspaces, distinct_columns, is_even
 from pmldesign_solvers.unions import bounds as product_bounds
@@ -94,7 +94,7 @@ def test_the_upper_bound_holds_for_any_arrays(given_union, p, size):
     found = unions.solve(*one.arguments, p, options=SolverOptions(rel_gap=0.1))
     if not isinstance(found.strategy, BlockDesign):
         return
-    lower = gamma.solve_norm(DenseOperator(one.dense), p).certificate.lower
+    lower = solve_norm(DenseOperator(one.dense), p).certificate.lower
 
     def noisy(matrix):
         return matrix + size * rng.normal(size=matrix.shape) * np.abs(matrix).max()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from small_unions import EXPONENTS, TEXTS, norm, random_unions, union
 
 from pmldesign_solvers.certificate import cells as certificate
-from pmldesign_solvers.norm import solve as gamma
+from pmldesign_solvers.norm.solve import solve_norm
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.norms import dual_norm
 from pmldesign_solvers.unions import descent as basis_descent
@@ -94,7 +94,7 @@ def test_the_bounds_of_the_weights_enclose_the_best_value(given_union, p):
 def test_a_product_alone_has_the_norm_in_the_basis_of_its_design(p):
     # p = inf and 4 too: weights 1 are best where the bases are the factors' optimal strategies
     one = union("prefix:4*histogram:3+prefix:4*histogram:3")
-    found = [gamma.solve_norm(attribute, p).strategy for attribute in one.arguments[2]]
+    found = [solve_norm(attribute, p).strategy for attribute in one.arguments[2]]
     problem = BasisProblem(one.parts, [eigenbasis(R) for R in found], p)
     best = min(point.upper for point in problem.points(1e-6, 500))
     text = "prefix:4*histogram:3+prefix:4*histogram:3"

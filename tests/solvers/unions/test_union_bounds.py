@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from small_unions import EXPONENTS, TEXTS, norm, random_unions, union
 
 from pmldesign_solvers.certificate import cells as certificate
-from pmldesign_solvers.norm import fixed_point as diagonal_scaling
+from pmldesign_solvers.norm import fixed_point
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.norms import dual_norm
 from pmldesign_solvers.unions import bounds as product_bounds
@@ -27,7 +27,7 @@ def problems(one, p, order=None):
 
 def best(problem, steps=200, gap=1e-6):
     upper, lower, point = math.inf, 0.0, None
-    for number, one in enumerate(diagonal_scaling.points(problem)):
+    for number, one in enumerate(fixed_point.points(problem)):
         upper = min(upper, one.upper)
         if one.lower > lower:
             lower, point = one.lower, one

@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_unions import EXPONENTS, TEXTS, norm, random_unions, union
 
-from pmldesign_solvers.norm import solve as gamma
 from pmldesign_solvers.norm.options import SolverOptions
 from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.norm.solve import solve_norm
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.unions import descent as basis_descent
 from pmldesign_solvers.unions import solve as unions
+from pmldesign_solvers.unions import stages
 from pmldesign_solvers.unions.product_basis import Basis
 
 
@@ -87,7 +88,6 @@ def test_ctrl_c_keeps_the_best(calls):
 def test_ctrl_c_in_the_design_for_an_attribute_ends_the_solver(monkeypatch):
     # those designs keep the best so far themselves; before a first strategy there is none
     calls = count(1)
-    solve = gamma.solve_norm
     one = union(TEXTS[0])
 
     def interrupted(operator, p, *, options, **arguments):
@@ -96,9 +96,9 @@ def test_ctrl_c_in_the_design_for_an_attribute_ends_the_solver(monkeypatch):
 
         number = next(calls)
         callback = stop if number == limit else None
-        return solve(operator, p, options=replace(options, callback=callback), **arguments)
+        return solve_norm(operator, p, options=replace(options, callback=callback), **arguments)
 
-    monkeypatch.setattr(gamma, "solve_norm", interrupted)
+    monkeypatch.setattr(stages, "solve_norm", interrupted)
     limit = 1
     with pytest.raises(KeyboardInterrupt):
         unions.solve(*one.arguments, 2.0)
@@ -127,7 +127,7 @@ def test_the_bounds_that_are_reported_only_get_better():
 def test_without_the_descent_it_is_no_better(monkeypatch, p):
     one = union(TEXTS[5])
     found = unions.solve(*one.arguments, p)
-    monkeypatch.setattr(basis_descent, "descend", lambda *_, **__: iter(()))
+    monkeypatch.setattr(unions, "descend", lambda *_, **__: iter(()))
     plain = unions.solve(*one.arguments, p)
     assert found.certificate.upper <= plain.certificate.upper
     assert found.certificate.lower >= plain.certificate.lower
@@ -139,7 +139,7 @@ def test_bad_bases_from_the_descent_are_not_taken(monkeypatch):
     m, n = one.dense.shape
     broken = []
     end = basis_descent.Descended(broken, np.ones(1), np.ones(m), np.ones(n))
-    monkeypatch.setattr(basis_descent, "descend", lambda *_, **__: iter([end]))
+    monkeypatch.setattr(unions, "descend", lambda *_, **__: iter([end]))
     for attribute in one.arguments[2]:
         size = attribute.shape[1]
         broken.append(Basis(np.eye(size)[:1], np.eye(size)[:, :1]))

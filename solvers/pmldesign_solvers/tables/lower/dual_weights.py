@@ -88,8 +88,8 @@ class SectorBound:
 
     def _lowered(self, total: float, frames: Mapping[int, Frame]) -> float:
         problem, traces, off = self.problem, self._plain.copy(), np.zeros(len(self._plain))
-        for i, one in frames.items():
-            for k, root in zip(problem.factors[i], one.roots, strict=True):
+        for i, kept in frames.items():
+            for k, root in zip(problem.factors[i], kept.roots, strict=True):
                 traces[k], off[k] = float(root.values.sum()), root.off
         terms = [
             math.sqrt(c) * math.prod(traces[list(t)]) * float(off[list(t)].sum())
@@ -114,21 +114,21 @@ class SectorBound:
             slopes = (vectors * (weights[:, None] * inverse)[:, None, :]) @ vectors.swapaxes(1, 2)
             by_rest += space.pull_back(slopes, matrices, rest, products)
         by_matrix = products.slopes(matrices)
-        found = {}
-        for i, one in frames.items():
-            found[i] = np.zeros(len(one.r))
+        by_root = {}
+        for i, kept in frames.items():
+            by_root[i] = np.zeros(len(kept.r))
             for number, k in enumerate(self.problem.factors[i]):
                 by_trace = 2 * math.sqrt(rest[k]) * by_rest[k]
                 gram = np.asarray(self.problem.grams[k])
-                found[i] += slope_by_r(one, number, gram, by_matrix[k], by_trace)
-            found[i] -= one.r * (one.r @ found[i])
-        return total, found
+                by_root[i] += slope_by_r(kept, number, gram, by_matrix[k], by_trace)
+            by_root[i] -= kept.r * (kept.r @ by_root[i])
+        return total, by_root
 
     def _numbers(self, frames: Mapping[int, Frame]) -> tuple[list[Array], Array]:
         matrices = [np.ones((1, 1))] * len(self.problem.grams)
         rest = np.full(len(matrices), SMALLEST)
-        for i, one in frames.items():
-            for k, inner, left in zip(self.problem.factors[i], one.inner, one.rest, strict=True):
+        for i, kept in frames.items():
+            for k, inner, left in zip(self.problem.factors[i], kept.inner, kept.rest, strict=True):
                 matrices[k], rest[k] = inner @ inner, max(left**2, SMALLEST)
         return matrices, rest
 
@@ -155,14 +155,14 @@ def improve(
     cells = point.cells
     order = list(cells)
     cuts = np.cumsum([len(cells[i]) for i in order])[:-1]
-    kept = {i: one.columns[:, 1:] for i, one in bound.frames(point).items()}
+    kept = {i: at_start.columns[:, 1:] for i, at_start in bound.frames(point).items()}
 
     def roots(z: Array) -> dict[int, Array]:
-        found = {}
+        unit = {}
         for i, logs in zip(order, np.split(z, cuts), strict=True):
             r = np.exp((logs - logs.max()) / 2)
-            found[i] = r / np.linalg.norm(r)
-        return found
+            unit[i] = r / np.linalg.norm(r)
+        return unit
 
     def minus_log(z: Array) -> tuple[float, Array]:
         r = roots(z)

@@ -68,8 +68,8 @@ def frame(roots: Sequence[Root], r: Array, size: int, directions: Array | None =
     columns = _complete(r, _krylov(roots, r, size) if directions is None else directions)
     inner = [columns.T @ root.times(columns) for root in roots]
     rest = [
-        max(float(root.values.sum() - np.trace(own)), 0.0) if columns.shape[1] < len(r) else 0.0
-        for root, own in zip(roots, inner, strict=True)
+        max(float(root.values.sum() - np.trace(matrix)), 0.0) if columns.shape[1] < len(r) else 0.0
+        for root, matrix in zip(roots, inner, strict=True)
     ]
     return Frame(r, roots, columns, inner, rest)
 
@@ -120,20 +120,20 @@ def _unit_or_zero(x: Array) -> Array:
     return np.asarray(x / size) if size > SMALLEST else np.zeros_like(x)
 
 
-def slope_by_r(one: Frame, number: int, gram: Array, by_square: Array, by_rest: float) -> Array:
+def slope_by_r(kept: Frame, number: int, gram: Array, by_square: Array, by_rest: float) -> Array:
     """Of one factor's numbers, with the span of L but r fixed.
 
     N moves with r by dN N + N dN = d(N^2); L turns so that r stays its first column.
     """
-    root, columns, inner = one.roots[number], one.columns, one.inner[number]
+    root, columns, inner = kept.roots[number], kept.columns, kept.inner[number]
     d = len(inner)
     by_inner = by_square @ inner + inner @ by_square - by_rest * np.eye(d)
     turned = root.vectors.T @ columns
-    middle = by_rest * np.eye(len(one.r)) + turned @ by_inner @ turned.T
+    middle = by_rest * np.eye(len(kept.r)) + turned @ by_inner @ turned.T
     sums = root.values[:, None] + root.values
     quotient = np.where(sums > 0, middle / np.where(sums > 0, sums, 1.0), 0.0)
     z = root.vectors @ quotient @ root.vectors.T
-    slope = 2 * ((z * gram) @ one.r)
+    slope = 2 * ((z * gram) @ kept.r)
     moved = by_inner @ inner
     slope += 2 * columns[:, 1:] @ (moved[0, 1:] - moved[1:, 0])
     y = root.times(columns @ by_inner[:, 0])

@@ -29,13 +29,13 @@ def lower_bound(problem: Tables, cells: Mapping[int, Array], lower: float) -> fl
         lower: at most f.
     """
     weights = {i: w / w.sum() for i, w in cells.items()}
-    known = np.ones(len(problem.grams))
+    shares = np.ones(len(problem.grams))
     for k, gram in enumerate(problem.grams):
         i = problem.attribute[k]
         w = weights.get(i)
-        known[k] = float(w @ gram @ w) if w is not None else float(np.sum(gram)) / problem.sizes[i]
+        shares[k] = float(w @ gram @ w) if w is not None else float(np.sum(gram)) / problem.sizes[i]
     squares = [
-        c * math.prod(known[list(table)].tolist())
+        c * math.prod(shares[list(table)].tolist())
         for c, table in zip(problem.weights.tolist(), problem.tables, strict=True)
     ]
     used = set(problem.attribute)
