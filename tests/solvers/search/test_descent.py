@@ -12,29 +12,29 @@ from pmldesign_solvers.search.plan import PATIENCE
 
 @pytest.mark.parametrize("rule", [AddRemoveL1(1.0), ReplaceL1(1.0)])
 def test_permuted_cells_have_the_same_error(rule):
-    A = np.tril(np.ones((10, 10)))
-    permutation = np.random.default_rng(2).permutation(10)
+    A = np.tril(np.ones((7, 7)))
+    permutation = np.random.default_rng(2).permutation(7)
     errors = [
-        solve(DenseOperator(np.ascontiguousarray(matrix)), 2, scale=rule, restarts=2).error
+        solve(DenseOperator(np.ascontiguousarray(matrix)), 2, scale=rule, restarts=1).error
         for matrix in (A, A[:, permutation])
     ]
     assert errors[1] == pytest.approx(errors[0], rel=1e-4)
 
 
 def test_equal_and_empty_cells_are_merged():
-    A = np.tril(np.ones((4, 4)))
-    wide = np.hstack([A[:, [0, 1, 1, 2, 3, 3]], np.zeros((4, 2))])
-    single = solve(DenseOperator(A), 2, scale=AddRemoveL1(1.0), restarts=2)
-    merged = solve(DenseOperator(wide), 2, scale=AddRemoveL1(1.0), restarts=2)
+    A = np.tril(np.ones((3, 3)))
+    wide = np.hstack([A[:, [0, 1, 1, 2, 2]], np.zeros((3, 2))])
+    single = solve(DenseOperator(A), 2, scale=AddRemoveL1(1.0), restarts=1)
+    merged = solve(DenseOperator(wide), 2, scale=AddRemoveL1(1.0), restarts=1)
     assert merged.error == pytest.approx(single.error, rel=1e-9)
     assert_sound(merged, wide, AddRemoveL1(1.0))
     # where the total is public, a record may move to the empty cells
-    public = solve(DenseOperator(wide), 2, scale=ReplaceL1(1.0), restarts=2)
+    public = solve(DenseOperator(wide), 2, scale=ReplaceL1(1.0), restarts=1)
     assert_sound(public, wide, ReplaceL1(1.0))
-    padded = np.hstack([A, np.zeros((4, 1))])
-    same = solve(DenseOperator(padded), 2, scale=ReplaceL1(1.0), restarts=2)
+    padded = np.hstack([A, np.zeros((3, 1))])
+    same = solve(DenseOperator(padded), 2, scale=ReplaceL1(1.0), restarts=1)
     assert public.error == pytest.approx(same.error, rel=1e-6)
-    leakage = Leakage(1.0, np.full(8, 0.1))
+    leakage = Leakage(1.0, np.full(7, 0.1))
     assert_sound(solve(DenseOperator(wide), 2, scale=leakage, restarts=1), wide, leakage)
 
 
