@@ -27,7 +27,7 @@ from pmldesign.privacy.currencies.curves import PrivacyCurve, curve_of
 from pmldesign.privacy.digits import at_least, shortest
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.privacy.noise import Noise, laplace_exponent
+from pmldesign.privacy.noise import LARGEST_EXPONENT, Noise, laplace_exponent
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import Strategy, StreamStrategy, as_strategy
 from pmldesign.strategies.participation.schema import Participation, as_participation
@@ -273,7 +273,8 @@ def mechanism(
     if p is None:
         p = getattr(given, "p", 2.0)
     relation = Neighbours(neighbours) if guarantee is None else guarantee.neighbours
-    kinds = admissible(guarantee, noise)
+    p = exponent(p)
+    kinds = admissible(guarantee, noise, p)
     measured, schema = as_strategy(strategy, queries), as_participation(participation)
     if schema is not None:
         measured = with_participation(measured, schema)
@@ -281,7 +282,6 @@ def mechanism(
     candidates = tuple(
         calibrated(factorization, guarantee, kind, allow_vacuous=allow_vacuous) for kind in kinds
     )
-    p = exponent(p)
     return replace(smallest_error(candidates, p), p=p)
 
 
@@ -368,8 +368,13 @@ def _error_or_inf(mechanism: Mechanism, p: float) -> float:
         return math.inf
 
 
-def admissible(guarantee: Guarantee | None, noise: NoiseChoice) -> tuple[Noise, ...]:
+def admissible(
+    guarantee: Guarantee | None, noise: NoiseChoice, p: float = 2.0
+) -> tuple[Noise, ...]:
     """The kinds of noise to consider; a single one for the caller's explicit choice.
+
+    At p beyond LARGEST_EXPONENT, where no error of Laplace noise is computed, Gaussian noise alone
+    if it meets the guarantee.
 
     Raises:
         InvalidInputError: there is no such noise.
@@ -379,6 +384,8 @@ def admissible(guarantee: Guarantee | None, noise: NoiseChoice) -> tuple[Noise, 
     if noise != "auto":
         return (Noise(noise),)
     if guarantee is None:
+        return (Noise.GAUSSIAN,)
+    if Noise.GAUSSIAN in guarantee.noises and LARGEST_EXPONENT < p < math.inf:
         return (Noise.GAUSSIAN,)
     return guarantee.noises
 
@@ -393,7 +400,7 @@ def require_feasible(
         InfeasibleError: this noise meets this guarantee at no scale.
         VacuousGuaranteeError: every mechanism satisfies the guarantee.
     """
-    for kind in admissible(guarantee, noise):
+    for kind in admissible(guarantee, noise, p):
         if guarantee is not None:
             require_attainable(guarantee, cells, noise=kind)
         if kind is Noise.LAPLACE:

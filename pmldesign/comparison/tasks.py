@@ -8,6 +8,7 @@ compared is refused in the first.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -85,10 +86,14 @@ class Task:
         rows: Rows = {}
         for index in self.relations()[factorization.neighbours]:
             guarantee = self.guarantees[index]
-            kinds = admissible(guarantee, self.noise)
-            candidates = [calibrated(factorization, guarantee, kind) for kind in kinds]
+            kinds = {p: admissible(guarantee, self.noise, p) for p in values}
+            candidates = {
+                kind: calibrated(factorization, guarantee, kind)
+                for kind in dict.fromkeys(itertools.chain(*kinds.values()))
+            }
             for p in values:
-                rows[index, p] = as_row(name, p, smallest_error(candidates, p))
+                best = smallest_error([candidates[kind] for kind in kinds[p]], p)
+                rows[index, p] = as_row(name, p, best)
         return rows
 
     def known(self, entry: str | Strategy, workload: Workload) -> Rows | LeftOut:

@@ -201,7 +201,7 @@ def improve(
         InvalidInputError, InfeasibleError, VacuousGuaranteeError: as `all_designs`.
     """
     workload, p = factorization.workload, factorization.p
-    kinds = admissible(guarantee, noise)
+    kinds = admissible(guarantee, noise, p)
     repeated = participation_of(factorization.strategy) is not None
     if Noise.GAUSSIAN in kinds and (
         _is_long(factorization) or repeated or options.buffers is not None

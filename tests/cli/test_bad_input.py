@@ -296,7 +296,10 @@ def test_commands(refused, run):
         (["--failure", "slack", "--epsilon", "1", "--alpha", "0.1"], "give --alpha and --delta"),
         (["--p", "20000", "--noise", "laplace"], "at most 10000 or inf for Laplace noise"),
         (["--p", "20000", "--epsilon", "1"], "at most 10000 or inf for Laplace noise"),
-        (["--p", "20000", "--epsilon", "1", "--delta", "0.1"], "or noise 'gaussian'"),
+        (
+            ["--p", "20000", "--epsilon", "1", "--delta", "0.1", "--noise", "laplace"],
+            "or noise 'gaussian'",
+        ),
         (["--streaming", "--neighbours", "replace"], "--streaming is for add-remove"),
         (["--streaming", "--epsilon", "1", "--alpha", "0.1"], "--streaming is for add-remove"),
     ],

@@ -458,3 +458,13 @@ def test_a_program_that_runs_out_of_time_says_so(run, solver):
     result = run("optimize", "prefix:40", *options, "--json")
     assert result.exit_code == 3
     assert json.loads(result.stdout)["status"] == "time_limit"
+
+
+def test_auto_is_gaussian_where_no_error_of_laplace_noise_is_computed(run):
+    asked = ["prefix:4", "--epsilon", 1, "--delta", 1e-6, "--p", 20000]
+    auto, gaussian = run.json("optimize", *asked), run.json("optimize", *asked, "--noise=gaussian")
+    assert auto["noise"]["kind"] == "gaussian"
+    assert auto["noise"] == gaussian["noise"]
+    table = run("compare", *asked, "--strategies", "tree,identity").stdout
+    assert "gaussian" in table
+    assert "laplace" not in table

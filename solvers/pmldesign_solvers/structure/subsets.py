@@ -17,8 +17,10 @@ References:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
@@ -28,6 +30,8 @@ from pmldesign_solvers.operators.operator import Array, Indices
 
 MAX_INCIDENCES = 2**25
 """Pairs of a marginal and one of its subsets; all of them together take about 2 GiB."""
+MAX_REMEMBERED = 2**22
+"""The same of what is remembered for the next call."""
 LARGEST_MARGINAL = 1e100
 """Most cells of one marginal."""
 LARGEST_SPREAD = 1e60
@@ -36,7 +40,7 @@ LARGEST_SPREAD = 1e60
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ResidualSpaces:
-    """The residual spaces of a collection of K marginals.
+    """The residual spaces of a collection of K marginals; nobody may change them.
 
     Attributes:
         residuals: the R sets T, by size and then in lexicographic order.
@@ -68,6 +72,14 @@ def residual_spaces(sizes: Sequence[int], subsets: Sequence[Sequence[int]]) -> R
         ValueError: the marginals have over MAX_INCIDENCES subsets, counted one by one, or one of
             them has more cells than float64 can hold.
     """
+    pairs = sum(1 << len(subset) for subset in subsets)
+    find = _remembered if pairs <= MAX_REMEMBERED else _residual_spaces
+    return find(tuple(sizes), tuple(map(tuple, subsets)))
+
+
+def _residual_spaces(
+    sizes: tuple[int, ...], subsets: tuple[tuple[int, ...], ...]
+) -> ResidualSpaces:
     from scipy import sparse
 
     groups = _by_length([[i for i in subset if sizes[i] > 1] for subset in subsets])
@@ -100,9 +112,13 @@ def residual_spaces(sizes: Sequence[int], subsets: Sequence[Sequence[int]]) -> R
     return ResidualSpaces(
         residuals=tuple(tuple(residual) for level in levels for residual in level.tolist()),
         dimensions=np.concatenate(dimensions),
-        cells=np.array([values[list(subset)].prod() for subset in subsets]),
+        cells=np.array([math.prod([float(sizes[i]) for i in subset]) for subset in subsets]),
         incidence=incidence,
     )
+
+
+_remembered = lru_cache(maxsize=2)(_residual_spaces)
+"""A design, its errors and the rows beside it speak of the same marginals."""
 
 
 def check_range(spaces: ResidualSpaces, weights: Array) -> None:
