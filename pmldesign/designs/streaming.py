@@ -22,7 +22,9 @@ from pmldesign.workloads import (
     Workload,
 )
 from pmldesign.workloads.running import stream_problem
+from pmldesign_solvers.norm.options import DEFAULTS
 from pmldesign_solvers.operators.merge import MergedWorkload
+from pmldesign_solvers.operators.normalised import normalised
 from pmldesign_solvers.operators.operator import column_blocks
 
 
@@ -52,7 +54,7 @@ def require_streaming(workload: Workload, relation: Neighbours, *, full_rank: bo
         return
     factors = workload.factors if isinstance(workload, KroneckerWorkload) else (workload,)
     # the programs may return more measurements than the rank of the workload
-    if full_rank and any(MergedWorkload(factor).rank < factor.shape[1] for factor in factors):
+    if full_rank and any(_rank(factor) < factor.shape[1] for factor in factors):
         raise InvalidInputError(
             f"--streaming needs a workload of rank {workload.shape[1]}, one for each cell, and"
             f" {workload.name!r} has less: add queries that tell all cells apart, or leave it out"
@@ -67,6 +69,11 @@ def require_streaming(workload: Workload, relation: Neighbours, *, full_rank: bo
                 f"{of} needs cell {cell}, which comes later: order the queries of"
                 f" {workload.name!r} by their last cells, or leave it out"
             )
+
+
+def _rank(factor: Workload) -> int:
+    """That of what the solver sees: scaled, without what is below rounding."""
+    return MergedWorkload(normalised(factor, "cells", DEFAULTS.rel_gap).searched).rank
 
 
 def first_early(workload: Workload) -> tuple[int, int] | None:

@@ -25,6 +25,7 @@ GAMMA_PREFIX_16 = {"2": 6.7576147, "4": 3.3847245, "inf": 1.7044802}
 BRIEFLY = ("--search-time", 0.1)
 """Where what is asserted holds for every strategy that a search may return."""
 KEYS = {
+    "if_alpha_is_wrong",
     "workload",
     "queries",
     "cells",

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from pmldesign.designs.best_noise import all_designs
-from pmldesign.designs.streaming import first_early
+from pmldesign.designs.streaming import first_early, require_streaming
 from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.workloads import DenseWorkload, as_workload
 
 
@@ -43,3 +44,12 @@ def test_both_factors_of_what_is_accepted_are_lower_triangular(text):
 def test_others_are_refused_in_python_too(workload, says):
     with pytest.raises(InvalidInputError, match=says):
         all_designs(workload, streaming=True)
+
+
+@pytest.mark.parametrize("scale", [1e-160, 1e160, 1e300])
+def test_rows_of_any_scale_are_judged_like_others(scale):
+    rows = np.array([[1.0, 0, 0], [1, 1, 0], [1, 1, 1]])
+    require_streaming(as_workload(scale * rows), Neighbours.ADD_REMOVE, full_rank=True)
+    rows[1, 2] = scale
+    with pytest.raises(InvalidInputError, match="needs cell 2, which comes later"):
+        require_streaming(as_workload(rows), Neighbours.ADD_REMOVE, full_rank=True)
