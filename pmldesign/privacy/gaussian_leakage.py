@@ -14,7 +14,8 @@ e^eps'_r = e^eps (1 - alpha_r)/(1 - e^eps alpha_r) and the joint convexity of th
 
 with q = alpha + (1 - sum alpha) on the farthest cell; 0 where e^eps alpha_r >= 1. Equality holds
 for two cells and one record. Convexity over the other records gives every number of records.
-Cells with equal columns have the same P_j: they are one cell, whose probability is their sum.
+Cells with equal columns have the same P_j: they are one cell, whose probability is their sum. Of
+three different columns the slack is computed more closely (`few.three_columns`).
 
 Envelope: V = e^leakage(Y). A post-processing Z has V_Z <= E[V | Z], hence for c < e^eps
 
@@ -37,6 +38,7 @@ from scipy.optimize import minimize_scalar
 
 from pmldesign.arguments import finite_matrix, non_negative, positive
 from pmldesign.privacy.analytic_gaussian import LONGEST, gaussian_profile
+from pmldesign.privacy.few.three_columns import slack_of_three
 from pmldesign.privacy.neighbours import column_labels, pairwise_distances
 from pmldesign.privacy.outward import UNIT, factor_above
 from pmldesign.privacy.priors import class_probabilities, free_mass
@@ -122,7 +124,8 @@ def slack_from_distances(distances: Array, least: Array, scale: float, epsilon: 
     Or from those of some columns, its first ones, to all; shape (k', k).
     """
     every = np.arange(len(distances))
-    return float(_bounds(_ratios(distances, scale), least, epsilon, every).max())
+    ratios = _ratios(distances, scale)
+    return float(_closest(_bounds(ratios, least, epsilon, every), ratios, least, epsilon).max())
 
 
 def envelope_from_distances(
@@ -143,7 +146,10 @@ def envelope_from_distances(
 
     def bound(share: float, cells: Indices) -> float:
         """The bound at c about 1 + share (e^eps - 1), summed over some cells r."""
-        parts = _bounds(ratios, least, math.log1p(share * span), cells)
+        at = math.log1p(share * span)
+        parts = _bounds(ratios, least, at, cells)
+        if cells is every:
+            parts = _closest(parts, ratios, least, at)
         # of c = e^log1p(..) as it was rounded, with the error of e^eps - c
         left = (1 - share) - ULPS * UNIT * (1 + epsilon)
         if left <= 0:
@@ -158,6 +164,13 @@ def envelope_from_distances(
     )
     share = 0.0 if bound(0.0, sample) <= inside.fun else float(inside.x)
     return min(bound(share, every), 1.0)
+
+
+def _closest(parts: Array, ratios: Array, least: Array, epsilon: float) -> Array:
+    """The bounds of all cells, lowered where three different columns allow it."""
+    if ratios.shape != (3, 3):
+        return parts
+    return np.asarray(np.minimum(parts, slack_of_three(ratios, least, epsilon)))
 
 
 def _ratios(distances: Array, scale: float) -> Array:

@@ -13,7 +13,9 @@ r"""What noise of a given scale loses, in ball arithmetic, from the definitions.
     PML with envelope, Gaussian     min over c in [1, e^eps) of sum_r bound_r(log c)/(e^eps - c);
                                     every c gives a bound
 
-Cells with equal columns are one cell, whose alpha is their sum.
+Cells with equal columns are one cell, whose alpha is their sum. Of three different columns b_r is
+the smaller one of that and the integral of the positive part of (1 - e^eps p_r) P_r -
+e^eps sum_j p_j P_j, the free mass on one of the other two cells, by quadrature.
 """
 
 from __future__ import annotations
@@ -24,8 +26,9 @@ from typing import Any
 
 import numpy as np
 from flint import arb
+from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, ndtr
 
 from pmldesign.verify.arithmetic.intervals import largest, total
 
@@ -121,6 +124,45 @@ def bounds(ratios: Sequence[Sequence[Any]], alpha: Sequence[Any], epsilon: Any) 
     return result
 
 
+def slack_of_three(ratios: Sequence[Sequence[Any]], alpha: Sequence[Any], epsilon: float) -> Any:
+    """The slack of three different columns about each cell, by quadrature in double precision.
+
+    In the plane of the columns, r at the origin, the integral of the positive part of
+    (1 - e^eps p_r) P_r - e^eps sum_j p_j P_j, the free mass on one of the two others.
+    """
+    t = np.array([[float(value) for value in row] for row in ratios])
+    least, growth = np.array([float(a) for a in alpha]), math.exp(epsilon)
+    free, result = max(0.0, 1 - float(least.sum())), []
+    for r in range(3):
+        i, j = (cell for cell in range(3) if cell != r)
+        kept, values = 1 - growth * least[r], [0.0]
+        for extra in ((free, 0.0), (0.0, free)) if kept > 0 else ():
+            p, q = growth * (least[i] + extra[0]), growth * (least[j] + extra[1])
+            values.append(_plane(t[r, j], t[r, i], t[i, j], (q, p, kept)))
+        result.append(max(values))
+    return np.array(result)
+
+
+def _plane(d: float, far: float, between: float, masses: tuple[float, float, float]) -> float:
+    """That integral for columns at (d, 0) and (x, y)."""
+    near, other, kept = masses
+    x = (d**2 + far**2 - between**2) / (2 * d)
+    y = max(math.sqrt(max(far**2 - x**2, 0.0)), 1e-9)
+
+    def line(s: float) -> float:
+        rest = kept - near * math.exp(d * s - d * d / 2)
+        if rest <= 0:
+            return 0.0
+        third = other * math.exp(x * s - x * x / 2)
+        end = (math.log(rest / third) + y * y / 2) / y
+        inside = rest * float(ndtr(end)) - third * float(ndtr(end - y))
+        return math.exp(-s * s / 2) / math.sqrt(2 * math.pi) * max(inside, 0.0)
+
+    edge = min((math.log(kept / near) + d * d / 2) / d, 12.0 + d)
+    low = -12.0 - abs(x)
+    return float(quad(line, low, max(edge, low), limit=400, epsabs=0.0, epsrel=1e-7)[0])
+
+
 def envelope_bound(ratios: Sequence[Sequence[Any]], alpha: Sequence[Any], epsilon: float) -> Any:
     """The bound of the envelope at the best c that double precision finds."""
     floats = np.array([[float(t) for t in row] for row in ratios])
@@ -136,7 +178,11 @@ def envelope_bound(ratios: Sequence[Sequence[Any]], alpha: Sequence[Any], epsilo
     values = []
     for share in (0.0, float(inside.x)):
         c = 1 + arb(share) * (growth - 1)
-        values.append(total(bounds(ratios, alpha, c.log())) / (growth - c))
+        parts = bounds(ratios, alpha, c.log())
+        if len(parts) == 3:
+            exact = slack_of_three(ratios, alpha, float(c.log()))
+            parts = [a.min(arb(b)) for a, b in zip(parts, exact.tolist(), strict=True)]
+        values.append(total(parts) / (growth - c))
     return values[0].min(values[1]).min(arb(1))
 
 

@@ -29,6 +29,7 @@ from pmldesign.verify.losses import (
     envelope_bound,
     laplace_leakage,
     merged,
+    slack_of_three,
 )
 from pmldesign.verify.losses import bounds as slack_bounds
 from pmldesign.verify.moments import gaussian_error, laplace_error
@@ -39,6 +40,8 @@ BALL_ENTRIES = 2**18
 """Of A and L in ball arithmetic: 0.1 s for a product of 256 x 256."""
 RESIDUAL = 1e4
 """L R may differ from A by so many units of 2^-53 times the condition of R."""
+FEW, WEAKER_FEW = 8, 0.05
+"""Of three columns the loss is bounded on strips, up to a few percent above the exact one."""
 WEAKER_LOSS = 1e-5
 """The loss that a file says is achieved may be above the exact one by this part."""
 
@@ -201,7 +204,9 @@ def check_guarantee(strategy: Dense, checks: Checks, distances: Any, scale: floa
     slack = max(strategy.arithmetic.WEAKEST, strategy.rounding)
     checks.state("guarantee", value <= target * (1 + slack), "the loss at the scale", value)
     if "achieved" in header:
-        checks.at_most("achieved", header["achieved"], value * (1 - slack), weaker=WEAKER_LOSS)
+        few = numbers["kind"] == "pml" and strategy.R.shape[1] <= FEW
+        weaker = WEAKER_FEW if few else WEAKER_LOSS
+        checks.at_most("achieved", header["achieved"], value * (1 - slack), weaker=weaker)
 
 
 def loss_of(
@@ -217,7 +222,11 @@ def loss_of(
     apart, alpha = merged(distances.all("l2"), alpha)
     ratios = [[distance / scale for distance in row] for row in apart]
     if numbers["failure"] == "slack":
-        return largest(slack_bounds(ratios, alpha, epsilon)), numbers["delta"]
+        parts = slack_bounds(ratios, alpha, epsilon)
+        if len(parts) == 3:
+            exact = slack_of_three(ratios, alpha, numbers["epsilon"])
+            parts = [a.min(arb(b)) for a, b in zip(parts, exact.tolist(), strict=True)]
+        return largest(parts), numbers["delta"]
     return envelope_bound(ratios, alpha, numbers["epsilon"]), numbers["delta"]
 
 

@@ -10,7 +10,8 @@ e'_r = e + log((1 - alpha_r)/kept_r),
 
     bound_r(e) = kept_r / (1 - alpha_r) sum_j q_j HS_e'_r(t_jr),
 
-q = alpha and 1 - sum alpha more on the farthest cell. The scale is the root sigma of loss = delta,
+q = alpha and 1 - sum alpha more on the farthest cell (of three different columns the calibration
+computes the slack more closely). The scale is the root sigma of loss = delta,
 
     slack       loss = max_r bound_r(eps)
     envelope    loss = sum_r bound_r(log c) / (e^eps - c),   the best c in [1, e^eps).

@@ -1,0 +1,1 @@
+"""Leakage of strategies with few different columns, closer than in general."""
