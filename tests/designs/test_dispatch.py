@@ -24,6 +24,7 @@ TABLE = [
     ("prefix:1025", {}, "stream"),
     ("prefix:1025", {"neighbours": "replace"}, "one matrix"),
     ("prefix:8", {"buffers": 3}, "stream"),
+    ("all-range:6000", {}, "all ranges"),
     (TablesWorkload([3, 4], [(0,), (1,)]), {}, "tables of plain attributes"),
     (TablesWorkload([as_workload("prefix:3"), 4], [(0, 1)]), {}, "single table"),
     ("marginals:prefix60,prefix50,4,ways=2", {}, "large union of products"),
