@@ -151,10 +151,9 @@ class SearchedDesign:
 
     @property
     def improved(self) -> bool:
-        """Whether it is better than every start."""
-        return min(start.after for start in self.starts) < min(
-            start.before for start in self.starts
-        )
+        """Whether it is better than every start, by more than rounding."""
+        least = min(start.before for start in self.starts)
+        return min(start.after for start in self.starts) < least * (1 - 1e-12)
 
     @property
     def settled(self) -> int:

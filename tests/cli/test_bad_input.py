@@ -21,7 +21,6 @@ def no_solve(monkeypatch):
         raise AssertionError("the solve began before the arguments were checked")
 
     monkeypatch.setattr("pmldesign.designs.one_matrix.solve_norm", refuse)
-    monkeypatch.setattr("pmldesign.designs.large_replace.solve_norm", refuse)
     monkeypatch.setattr(programs, "solve", refuse)
 
 

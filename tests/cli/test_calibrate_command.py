@@ -18,6 +18,7 @@ KEYS = {
     "guarantee",
     "guarantee_numbers",
     "achieved",
+    "if_alpha_is_wrong",
     "privacy",
     "workload",
     "p",

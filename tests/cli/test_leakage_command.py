@@ -129,7 +129,7 @@ def test_a_scale_that_was_calibrated_leaks_what_was_asked_for(run):
     ("arguments", "code", "says"),
     [
         (["prefix:4", "--alpha", "0.1"], 2, "Missing option '--scale'"),
-        (["prefix:4", "--scale", "1"], 2, "give either --alpha"),
+        (["prefix:4", "--scale", "1"], 2, "give one of --alpha"),
         (["prefix:4", "--scale", "0", "--alpha", "0.1"], 2, "scale must be positive"),
         (["prefix:4", "--scale", "-1", "--alpha", "0.1"], 2, "scale must be"),
         (["prefix:4", "--scale", "nan", "--alpha", "0.1"], 2, "scale must be"),
@@ -167,7 +167,7 @@ def test_a_file_of_alpha_is_a_vector(run, tmp_path):
     )
     both = run("leakage", "prefix:4", "--scale", 2, "--alpha", 0.1, "--alpha-file", "least.csv")
     assert both.exit_code == 2
-    assert "give either --alpha" in both.stderr
+    assert "give one of --alpha" in both.stderr
 
 
 def test_several_epsilons_give_a_row_each(run):

@@ -21,11 +21,15 @@ from pmldesign.strategies import (
     Strategy,
     StreamStrategy,
     TablesStrategy,
+    WeightedProductsStrategy,
     WeightedTablesStrategy,
 )
+from pmldesign.strategies.all_ranges import AllRangesStrategy
+from pmldesign.strategies.baselines.long_trees import LongTree
 from pmldesign.strategies.baselines.queries import QueriesStrategy
 from pmldesign.strategies.baselines.regular import CentredStrategy
 from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy
+from pmldesign.strategies.participation.epochs import EpochStrategy
 
 mpmath.mp.dps = 60
 
@@ -99,6 +103,18 @@ def of_weighted(strategy):
     return centred(rows) if strategy.public_total else rows
 
 
+def of_weighted_products(strategy):
+    tables = []
+    for subset, weight in zip(strategy.subsets, strategy.weights.tolist(), strict=True):
+        parts = [
+            real(strategy.designs.get(i, np.eye(n)) if i in subset else np.ones((1, n)))
+            for i, n in enumerate(strategy.sizes)
+        ]
+        tables.append(mpmath.mpf(weight) * kron(parts))
+    rows = np.concatenate(tables)
+    return centred(rows) if strategy.public_total else rows
+
+
 def of_tables(strategy):
     rows = []
     for sector in strategy.sectors:
@@ -163,6 +179,10 @@ EXACT_ROWS = {
     BlockStrategy: of_blocks,
     MarginalsStrategy: of_marginals,
     WeightedTablesStrategy: of_weighted,
+    WeightedProductsStrategy: of_weighted_products,
+    AllRangesStrategy: of_stream,
+    EpochStrategy: lambda s: real(s.matrix),
+    LongTree: lambda s: real(s.matrix),
     TablesStrategy: of_tables,
     StreamStrategy: of_stream,
     ToeplitzStrategy: of_toeplitz,

@@ -12,6 +12,7 @@ import pytest
 from exact_matrices import EXACT_ROWS, distances, exact_rows, exact_sensitivity
 from scipy import linalg
 
+from pmldesign.designs.min_norm import factorize
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.tables import question, solve_tables
 from pmldesign.errors import InvalidInputError
@@ -30,13 +31,17 @@ from pmldesign.strategies import (
     Strategy,
     StreamStrategy,
     TablesStrategy,
+    WeightedProductsStrategy,
     WeightedTablesStrategy,
     haar_wavelet,
     identity,
     tree,
     workload_strategy,
 )
+from pmldesign.strategies.all_ranges import AllRangesStrategy
+from pmldesign.strategies.baselines.long_trees import LongTree
 from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy
+from pmldesign.strategies.participation.strategy import ParticipationStrategy
 from pmldesign.workloads import as_workload
 from pmldesign_solvers.streams.chain import RunningSums
 from pmldesign_solvers.streams.nodes import Nodes
@@ -45,13 +50,16 @@ from pmldesign_solvers.tables.sectors import Sector
 
 EXACT = mpmath.mpf(10) ** -50
 """Relative rounding of the exact values themselves."""
-BOUNDED = {"coupled tables", "long coordinates"}
+BOUNDED = {"coupled tables", "long coordinates", "long ranges"}
 """In l2 a bound, which is the exact value for the levelled columns of a design."""
+OTHER_NEIGHBOURS = {ParticipationStrategy}
+"""Whose sensitivity is over patterns of steps: test_participation.py enumerates them."""
 MODULES = (
     "blocks",
     "kronecker",
     "marginals.strategy",
     "streams",
+    "tables.products",
     "tables.strategy",
     "baselines.toeplitz",
     "tables.weighted",
@@ -154,6 +162,29 @@ def stream(rng):
     return StreamStrategy("stream", sums, u, w, nodes)
 
 
+def long_ranges(rng):
+    n, count = int(rng.integers(2, 12)), int(rng.integers(1, 4))
+    nodes = Nodes(np.sort(weights(rng, count)) ** 0.3, weights(rng, count))
+    return AllRangesStrategy("ranges", rng.uniform(0.5, 2, n), nodes)
+
+
+def epochs(rng):
+    steps = int(rng.integers(5, 13))
+    return factorize(f"prefix:{steps}", participation="3,every=4").strategy.whole
+
+
+def long_tree(rng):
+    branching = int(rng.integers(2, 4))
+    return LongTree("tree", int(rng.integers(5, 20)), 0.9, branching)
+
+
+def weighted_products(rng):
+    designs = {0: rng.standard_normal((4, 3)) * weights(rng, (4, 1)) ** 0.3, 2: np.tri(2)}
+    sets = [(), (0,), (1, 2), (0, 1), (2,), (0, 2)]
+    sizes = (3, 2, 2)
+    return WeightedProductsStrategy("products", sizes, designs, sets, weights(rng, len(sets)))
+
+
 def toeplitz_strategy(rng):
     rate = float(rng.uniform(0.2, 1))
     r = rate ** np.arange(7.0)
@@ -184,6 +215,8 @@ MAKERS = {
     "residuals, public": lambda rng: residuals(rng).without_total(),
     "weighted tables": weighted_tables,
     "weighted tables, public": lambda rng: weighted_tables(rng).without_total(),
+    "weighted products": weighted_products,
+    "weighted products, public": lambda rng: weighted_products(rng).without_total(),
     "coupled tables": coupled_tables,
     "coupled tables, public": lambda rng: coupled_tables(rng).without_total(),
     "separate tables": separate_tables,
@@ -193,6 +226,10 @@ MAKERS = {
     "long separate coordinates": lambda rng: separate_tables(rng, size=30.0),
     "short coordinates": lambda rng: separate_tables(rng, size=0.1),
     "stream": stream,
+    "epochs": epochs,
+    "long ranges": long_ranges,
+    "long tree": long_tree,
+    "long wavelet": lambda rng: LongTree("haar", int(rng.integers(5, 20)), 1.0, 0),
     "toeplitz": toeplitz_strategy,
     "identity and rows": with_rows,
     "queries": queries,
@@ -213,7 +250,7 @@ def subclasses(cls):
 def test_every_strategy_has_an_instance_here():
     rng = np.random.default_rng(0)
     built = {type(make(rng)) for make in MAKERS.values()}
-    assert built == subclasses(Strategy) - {PublicTotal} | {PublicTotal}
+    assert built == subclasses(Strategy) - OTHER_NEIGHBOURS
     assert built == set(EXACT_ROWS)
 
 

@@ -100,7 +100,7 @@ def test_every_example_in_the_table_parses(entry):
         ("window:4,0", "from 1 to 4, got 0"),
         ("prefix:100000000", "from 1 to 16777216, got 100000000"),
         ("prefix:" + "9" * 5000, "up to 19 digits"),
-        ("all-range:6000", "from 1 to 5792, got 6000"),
+        ("all-range:20000000", "from 1 to .*, got 20000000"),
         ("random-range:20000000,4", "queries M .* from 1 to 16777216"),
         ("marginals:ways=1", "takes at least one size"),
         ("marginals:2,3", "either ways=K .* or upto=K .*marginals:2,3,4,ways=2"),
