@@ -14,7 +14,8 @@ tr A X^-1 A^T = tr g(T), g = 1 / (x r(x)), a function of the same form:
 
     tr g(T) = n d + e_0 tr A W A^T + sum_j e_j sum_c <W_c, (G^-1 + z_j^2 W)^-1_cc>.
 
-Rounding is allowed for by ROUNDING units a step, which is not proved; dense matrices agree to 1e-12.
+Rounding is allowed for by ROUNDING units a step, which is not proved; dense matrices agree to
+1e-12.
 """
 
 from __future__ import annotations
