@@ -29,6 +29,11 @@ BLOCK = re.compile(
     r"^```(?P<kind>console|python)\n(?P<body>.*?)^```$(?:\n\n^```text\n(?P<text>.*?)^```$)?",
     re.MULTILINE | re.DOTALL,
 )
+IN_PROCESS = re.compile(
+    r"(?:cat (?P<piped>\S+) \| )?pmldesign (?P<words>[^|<>$;&\n]*?)"
+    r"(?: < (?P<input>\S+))?(?: > (?P<output>\S+))?"
+)
+"""Commands that need no shell: they read and write at most one file each by redirection."""
 COMMAND = re.compile(r"^\$ (?P<line>.*(?:\n> .*)*)\n?(?P<output>(?:(?!\$ ).*\n?)*)", re.MULTILINE)
 
 
@@ -44,16 +49,8 @@ def run_command(line: str, folder: Path) -> str:
 
 
 def _output(line: str, folder: Path) -> str:
-    if line.startswith("pmldesign ") and not set(line) & set("|<>$;&\n"):
-        from pmldesign.cli import main
-
-        with contextlib.chdir(folder):
-            words = shlex.split(line)[1:]
-            result = CliRunner().invoke(main, words, prog_name="pmldesign")
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        # progress goes to stderr, and depends on the machine
-        return result.stdout if result.exit_code == 0 else result.output
+    if match := IN_PROCESS.fullmatch(line):
+        return _in_process(match, folder)
     path = os.pathsep.join(entry for entry in sys.path if entry)
     function = f'pmldesign() {{ {shlex.quote(sys.executable)} -m pmldesign "$@"; }}'
     result = subprocess.run(
@@ -66,6 +63,25 @@ def _output(line: str, folder: Path) -> str:
         check=False,
     )
     return result.stdout
+
+
+def _in_process(line: re.Match[str], folder: Path) -> str:
+    from pmldesign.cli import main
+
+    source, target = line["piped"] or line["input"], line["output"]
+    text = (folder / source).read_bytes() if source else None
+    with contextlib.chdir(folder):
+        words = shlex.split(line["words"])
+        result = CliRunner().invoke(main, words, input=text, prog_name="pmldesign")
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    if target:
+        (folder / target).write_text(result.stdout)
+        return result.stderr
+    if source:
+        return result.output
+    # progress goes to stderr, and depends on the machine
+    return result.stdout if result.exit_code == 0 else result.output
 
 
 def run_python(code: str, names: dict[str, Any], folder: Path) -> str:

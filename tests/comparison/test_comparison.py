@@ -225,7 +225,7 @@ def test_strategies_that_cannot_answer_are_left_out_where_that_is_allowed():
 
 
 def test_several_processes_give_the_same_rows():
-    arguments = (["prefix:5", "prefix:9"], ["least-norm", "tree", "haar"])
+    arguments = (["prefix:2", "prefix:3"], ["least-norm", "tree", "haar"])
     options = {"p": [2, math.inf], "guarantees": [None, PML(1.0, 0.05)]}
     said = []
     one = compare_all(*arguments, **options, announce=said.append)

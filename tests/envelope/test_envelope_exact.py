@@ -249,7 +249,7 @@ def test_delta_outside_the_open_interval_is_refused(delta):
 
 
 @given(channels())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_curve_is_monotone_continuous_and_flat_on_its_plateaus(channel):
     curve = envelope_curve(channel, np.linspace(0.02, 0.98, 5))
     assert (np.diff(curve.upper) <= 1e-8).all()

@@ -118,9 +118,8 @@ def without_scale(factors: tuple[Workload, ...]) -> tuple[float, tuple[Workload,
     """The factors of a product without the weights that all their queries share, and these."""
     scale, plain = 1.0, []
     for factor in factors:
-        weights = factor.query_weights if isinstance(factor, WeightedWorkload) else np.ones(1)
-        if isinstance(factor, WeightedWorkload) and (weights == weights[0]).all():
-            scale *= float(weights[0])
+        if isinstance(factor, WeightedWorkload) and np.ptp(factor.query_weights) == 0:
+            scale *= float(factor.query_weights[0])
             plain.append(factor.workload)
         else:
             plain.append(factor)

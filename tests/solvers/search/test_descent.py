@@ -15,7 +15,7 @@ def test_permuted_cells_have_the_same_error(rule):
     A = np.tril(np.ones((7, 7)))
     permutation = np.random.default_rng(2).permutation(7)
     errors = [
-        solve(DenseOperator(np.ascontiguousarray(matrix)), 2, scale=rule, restarts=1).error
+        solve(DenseOperator(np.ascontiguousarray(matrix)), 2, scale=rule, restarts=0).error
         for matrix in (A, A[:, permutation])
     ]
     assert errors[1] == pytest.approx(errors[0], rel=1e-4)
