@@ -79,7 +79,6 @@ def test_a_strategy_file_keeps_the_guarantee(run):
 
 
 def test_a_release_has_the_noise_of_its_budget(run):
-    pytest.importorskip("opendp")
     Path("counts.csv").write_text("3,1,4,1\n")
     result = run("release", "prefix:4", "counts.csv", "--rho", 0.5, "-o", "out.csv")
     assert result.exit_code == 0, result.stderr

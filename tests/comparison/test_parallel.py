@@ -5,6 +5,7 @@ import os
 import signal
 from functools import partial
 
+import distributed
 import pytest
 
 from pmldesign.comparison import parallel
@@ -27,7 +28,6 @@ def die(marker):
 
 @pytest.fixture(scope="module")
 def cluster():
-    distributed = pytest.importorskip("distributed")
     settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
     with distributed.LocalCluster(**settings, silence_logs=logging.CRITICAL) as local:
         yield local.scheduler_address
@@ -59,9 +59,8 @@ def test_a_worker_that_dies_loses_its_task_only():
     assert sorted(results.values()) == [0, 1, 4, 9, 16, 25]
 
 
+@pytest.mark.parametrize("workers", ["processes", "dask"], indirect=True)
 def test_a_task_whose_worker_died_once_is_done_again(workers, tmp_path):
-    if workers.here:
-        pytest.skip("it would kill the tests")
     tasks = [partial(square, 3), partial(die, tmp_path / "died"), partial(square, 4)]
     assert dict(run(tasks, workers)) == {0: 9, 1: "lived", 2: 16}
 
@@ -83,7 +82,6 @@ def test_what_workers_cannot_be_is_refused(monkeypatch):
 
 
 def test_a_cluster_that_is_not_there_is_said_in_one_line(monkeypatch):
-    pytest.importorskip("distributed")
     monkeypatch.setattr("pmldesign.comparison.parallel.CONNECTION", 0.2)
     with pytest.raises(PmldesignError, match=r"no dask cluster at 'tcp://127.0.0.1:9'"):
         list(run([partial(square, 1)], Workers(backend="dask", address="tcp://127.0.0.1:9")))

@@ -7,9 +7,12 @@ import random
 import signal
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
+import distributed
 import numpy as np
+import polars
 import pytest
 
 import pmldesign as pml
@@ -17,6 +20,8 @@ from pmldesign.comparison import tasks
 from pmldesign.comparison.study import read_study
 from pmldesign.comparison.units import COLUMNS
 
+BACKENDS = ["processes", "dask", *(["ray"] if find_spec("ray") else [])]
+"""Ray is large and no part of the test extra."""
 STUDY = {
     "workloads": ["prefix:{n}", "histogram:5"],
     "n": [3, 6, 7],
@@ -147,12 +152,9 @@ def test_no_norm_is_computed_twice(tmp_path, monkeypatch):
     assert len(asked) == len(set(asked))
 
 
-@pytest.mark.parametrize("backend", ["processes", "dask", "ray"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_rows_do_not_depend_on_who_computes_them(whole, tmp_path, backend):
-    if backend == "ray":
-        pytest.importorskip("ray")
     if backend == "dask":
-        distributed = pytest.importorskip("distributed")
         settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
         with distributed.LocalCluster(**settings, processes=False) as cluster:
             address = cluster.scheduler_address
@@ -163,7 +165,6 @@ def test_rows_do_not_depend_on_who_computes_them(whole, tmp_path, backend):
 
 
 def test_parquet_has_the_same_rows(whole, tmp_path):
-    polars = pytest.importorskip("polars")
     path = tmp_path / "rows.parquet"
     assert pml.sweep(STUDY, path).complete
     frame = polars.read_parquet(path)

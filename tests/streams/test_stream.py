@@ -125,7 +125,6 @@ def test_simulated_variances(designed):
 
 
 def test_exact_noise_has_the_scale_that_was_asked_for():
-    pytest.importorskip("opendp")
     drawn = np.array(DiscreteGaussian().draw(1000.0, 1000), dtype=float)
     assert drawn.std() == pytest.approx(1000, rel=6 / np.sqrt(2000))
     assert abs(drawn.mean()) < 6 * 1000 / np.sqrt(1000)

@@ -1,5 +1,6 @@
 """Running sums in O(n K): recurrences, nodes and both bounds against dense linear algebra."""
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -108,7 +109,6 @@ def test_diagonals_are_those_of_resolvents(n):
 
 
 def test_recurrences_keep_their_digits_where_a_factorisation_has_none():
-    mpmath = pytest.importorskip("mpmath")
     rng = np.random.default_rng(5)
     problem = random_sums(rng, 15, 6.0)
     u, w = 10.0 ** rng.uniform(-6, 6, (2, 15))
