@@ -79,6 +79,17 @@ alpha_sample_options: list[Decorator] = [
         help="Of all limits of --alpha-sample together.",
     ),
 ]
+alpha_file_option = click.option(
+    "--alpha-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="PML: the least probability of each cell, one number a cell.",
+)
+neighbours_option = click.option(
+    "--neighbours",
+    type=click.Choice(["add-remove", "replace"]),
+    help="DP: how neighbours differ; add-remove by default. PML is always replace.",
+)
 
 
 def _guarantee_options(*, several: bool) -> list[Decorator]:
@@ -107,12 +118,7 @@ def _guarantee_options(*, several: bool) -> list[Decorator]:
             metavar=metavar,
             help=f"PML: every cell has at least this probability; in (0, 1/cells].{more}",
         ),
-        click.option(
-            "--alpha-file",
-            type=click.Path(path_type=Path),
-            metavar="FILE",
-            help="PML: the least probability of each cell, one number a cell.",
-        ),
+        alpha_file_option,
         *alpha_sample_options,
         click.option(
             "--failure",
@@ -122,11 +128,7 @@ def _guarantee_options(*, several: bool) -> list[Decorator]:
             help="PML with --delta: an additive slack on every event, or the probability of a "
             "larger leakage after any post-processing.",
         ),
-        click.option(
-            "--neighbours",
-            type=click.Choice(["add-remove", "replace"]),
-            help="DP: how neighbours differ; add-remove by default. PML is always replace.",
-        ),
+        neighbours_option,
         click.option(
             "--noise",
             type=click.Choice(["auto", "gaussian", "laplace"]),

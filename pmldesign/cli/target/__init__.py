@@ -10,9 +10,11 @@ import click
 
 from pmldesign.cli.options import (
     add_options,
+    alpha_file_option,
     build_guarantee,
     json_option,
     load_queries,
+    neighbours_option,
     schema_option,
     weights_option,
 )
@@ -65,12 +67,7 @@ PROMISES: list[Any] = [
     ),
     click.option("--delta", type=float, help="Slack or failure probability, with epsilon."),
     click.option("--alpha", type=float, help="PML: every cell has at least this probability."),
-    click.option(
-        "--alpha-file",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="PML: the least probability of each cell, one number a cell.",
-    ),
+    alpha_file_option,
     click.option(
         "--failure",
         type=click.Choice(["slack", "envelope"]),
@@ -78,11 +75,7 @@ PROMISES: list[Any] = [
         show_default=True,
         help="PML with --delta: what delta means.",
     ),
-    click.option(
-        "--neighbours",
-        type=click.Choice(["add-remove", "replace"]),
-        help="DP: how neighbours differ; add-remove by default. PML is always replace.",
-    ),
+    neighbours_option,
     click.option(
         "--noise",
         type=click.Choice(["auto", "gaussian", "laplace"]),
