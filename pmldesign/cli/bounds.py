@@ -18,11 +18,14 @@ from pmldesign.cli.options import (
     json_option,
     load_queries,
     participation_option,
+    report_option,
     schema_option,
+    table_options,
     weights_option,
+    write_tables,
 )
+from pmldesign.cli.pages.bounds import bounds_page
 from pmldesign.cli.reports.baselines import usual_rows
-from pmldesign.cli.reports.pages import bounds_page, check_report, report_option
 from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.process import interrupted
 from pmldesign.cli.terminal.show import facts, note, print_json, progress, table
@@ -35,13 +38,16 @@ from pmldesign.workloads import Workload
 from pmldesign.workloads.base import count_text
 from pmldesign_solvers.norm.solution import Status
 
+HEADER = ("bound", "kind", "value", "mechanisms")
+
 
 @click.command(name="bounds")
 @click.argument("workload", type=WorkloadName())
 @click.option("--p", type=float, default=2.0, show_default=True, help="Of the error; 2 to inf.")
 @add_options(guarantee_options)
 @add_options(gap_options)
-@add_options([report_option, participation_option, weights_option, schema_option])
+@add_options([report_option, *table_options])
+@add_options([participation_option, weights_option, schema_option])
 @json_option
 def command(
     workload: str,
@@ -50,6 +56,8 @@ def command(
     p: float,
     noise: Any,
     report: Path | None,
+    csv_path: Path | None,
+    latex: Path | None,
     as_json: bool,
     **arguments: Any,
 ) -> None:
@@ -59,7 +67,6 @@ def command(
     products and by + for unions, a .npy, .npz, .csv or .mtx file, or - for standard input. Each
     bound says which mechanisms it speaks of; those that do not apply say why.
     """
-    check_report(report)
     queries = load_queries(workload, schema, note, weights=weights)
     options = design_arguments(arguments)
     guarantee = build_guarantee(**arguments)
@@ -100,11 +107,17 @@ def command(
     documents = [
         {**asdict(bound), "holds": bound.holds, "guarantee_numbers": numbers} for bound in listed
     ]
+    cells = _cells(listed)
+    records = [asdict(bound) | {"holds": bound.holds} for bound in listed]
+    write_tables(csv_path, latex, records, HEADER, cells)
     if as_json:
         print_json(documents)
     else:
         facts(asked)
-        _print(listed)
+        click.echo()
+        table(HEADER, cells, texts=["bound", "mechanisms"])
+        click.echo("\nnot applicable:")
+        facts([(f"  {bound.name}", bound.reason) for bound in listed if not bound.holds])
     if report is not None:
         bounds_page(report, asked, listed, documents)
     if interrupted() or factorization.status is Status.INTERRUPTED:
@@ -129,22 +142,15 @@ def _rounded(kind: Kind, value: float) -> str:
     return at_most(value) if kind is Kind.LOWER else at_least(value)
 
 
-def _print(listed: tuple[Bound, ...]) -> None:
-    """The bounds that hold by the size that is shown, then the reasons of the others."""
+def _cells(listed: tuple[Bound, ...]) -> list[list[str]]:
+    """The bounds that hold by the size that is shown, lower ones first."""
     shown = [
         (bound, _rounded(bound.kind, bound.value)) for bound in listed if bound.value is not None
     ]
     shown.sort(key=lambda pair: float(pair[1]))
-    click.echo()
-    table(
-        ["bound", "kind", "value", "mechanisms"],
-        [
-            [bound.name, kind.value, value, bound.mechanisms]
-            for kind in Kind
-            for bound, value in shown
-            if bound.kind is kind
-        ],
-        texts=["bound", "mechanisms"],
-    )
-    click.echo("\nnot applicable:")
-    facts([(f"  {bound.name}", bound.reason) for bound in listed if not bound.holds])
+    return [
+        [bound.name, kind.value, value, bound.mechanisms]
+        for kind in Kind
+        for bound, value in shown
+        if bound.kind is kind
+    ]

@@ -15,16 +15,11 @@ from pmldesign.cli.options import (
     load_queries,
     load_strategy,
     participation_option,
+    plot_option,
     schema_option,
     strategy_help,
 )
-from pmldesign.cli.reports.privacy import (
-    check_plot,
-    draw_privacy,
-    plot_option,
-    privacy_facts,
-    privacy_json,
-)
+from pmldesign.cli.reports.privacy import draw_privacy, privacy_facts, privacy_json
 from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.show import facts, note, number, print_json
 from pmldesign.errors import InvalidInputError
@@ -59,8 +54,7 @@ from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, count_text
 @click.option(
     "--allow-vacuous", is_flag=True, help="Accept a guarantee that needs no noise at all."
 )
-@add_options([participation_option, schema_option])
-@plot_option
+@add_options([participation_option, schema_option, plot_option("delta against epsilon")])
 @json_option
 def command(
     strategy: str,
@@ -76,7 +70,6 @@ def command(
 ) -> None:
     """Find the noise that STRATEGY needs for a guarantee."""
     measured = _measured(load_strategy(strategy, schema), as_participation(participation))
-    check_plot(plot)
     guarantee = build_guarantee(**guarantee_arguments)
     if guarantee is None:
         raise InvalidInputError("calibrate needs a guarantee; add for example --epsilon 1")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,17 +18,21 @@ from pmldesign.cli.options import (
     load_queries,
     numbers,
     participation_option,
+    plot_option,
+    report_option,
     schema_option,
+    table_options,
     weights_option,
+    write_tables,
 )
-from pmldesign.cli.reports.comparison import heading, rows_table
-from pmldesign.cli.reports.pages import check_report, compare_page, report_option
+from pmldesign.cli.pages.comparison import compare_page
+from pmldesign.cli.reports.comparison import OPTIONAL, cells_of, heading
 from pmldesign.cli.terminal.completion import FILE_ENDINGS, StrategyNames, WorkloadName
-from pmldesign.cli.terminal.show import facts, note, print_json, progress
+from pmldesign.cli.terminal.show import facts, note, print_json, progress, table
 from pmldesign.comparison.comparison import DESIGN, LEAST_NORM, Comparison, compare_all
 from pmldesign.comparison.parallel import Workers
-from pmldesign.errors import FileError, NotConvergedError
-from pmldesign.files import atomic_write, check_writable, read_strategy
+from pmldesign.errors import NotConvergedError
+from pmldesign.files import read_strategy
 from pmldesign.strategies import BASELINES, Strategy
 from pmldesign.workloads import expand_family
 
@@ -68,20 +71,8 @@ USUAL = (DESIGN, "tree", "haar", "identity", "workload")
 )
 @weights_option
 @click.option("--jobs", type=int, default=1, show_default=True, help="Processes (the jobs extra).")
-@click.option(
-    "--csv",
-    "csv_path",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write every column of the rows: .csv.",
-)
-@click.option(
-    "--plot",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Draw the errors: .png, .pdf or .svg (the plot extra).",
-)
-@add_options([report_option, participation_option, schema_option])
+@add_options([*table_options, plot_option("the errors"), report_option])
+@add_options([participation_option, schema_option])
 @json_option
 def command(
     workloads: tuple[str, ...],
@@ -92,6 +83,7 @@ def command(
     weights: Path | None,
     jobs: int,
     csv_path: Path | None,
+    latex: Path | None,
     plot: Path | None,
     report: Path | None,
     as_json: bool,
@@ -105,15 +97,6 @@ def command(
     .npz, .csv or .mtx file, or - for standard input. Without --epsilon errors are those of noise at
     a scale equal to the sensitivity.
     """
-    if csv_path is not None:
-        if csv_path.suffix.lower() != ".csv":
-            raise FileError(f"cannot write {str(csv_path)!r}: rows of a comparison end in .csv")
-        check_writable(csv_path)
-    if plot is not None:
-        from pmldesign.plots import check_plot_path
-
-        check_plot_path(plot)
-    check_report(report)
     values = numbers("--p", exponents, example="2,4,inf")
     options = design_arguments(arguments)
     guarantees = build_guarantees(**arguments)
@@ -136,13 +119,18 @@ def command(
             announce=callback,
             **options,
         )
-    if csv_path is not None:
-        _write_csv(csv_path, shown)
+    rows = [row for comparison in shown for row in comparison.rows]
+    header, cells = cells_of(rows)
+    write_tables(csv_path, latex, [row.to_record() for row in rows], header, cells)
     documents = [_as_json(comparison) for comparison in shown]
     if as_json:
         print_json(documents[0] if len(documents) == 1 else documents)
     else:
-        _show(shown)
+        facts(heading(shown))
+        click.echo()
+        table(header, cells, optional=OPTIONAL)
+        for reason in dict.fromkeys(reason for part in shown for reason in part.left_out):
+            click.echo(f"\nleft out: {reason}")
     if plot is not None:
         from pmldesign.plots import plot_comparisons
 
@@ -150,15 +138,6 @@ def command(
     if report is not None:
         compare_page(report, shown, documents)
     _require_finished(shown)
-
-
-def _show(shown: Sequence[Comparison]) -> None:
-    """The rows of all comparisons as one table, and what is missing."""
-    facts(heading(shown))
-    click.echo()
-    rows_table([row for comparison in shown for row in comparison.rows])
-    for reason in dict.fromkeys(reason for comparison in shown for reason in comparison.left_out):
-        click.echo(f"\nleft out: {reason}")
 
 
 def _strategies(text: str | None) -> list[str | Strategy]:
@@ -178,15 +157,6 @@ def _require_finished(shown: Sequence[Comparison]) -> None:
             design.require_optimal()
     if any(comparison.interrupted for comparison in shown):
         raise NotConvergedError("interrupted: only what was finished is shown; run it again")
-
-
-def _write_csv(path: Path, shown: Sequence[Comparison]) -> None:
-    rows = [row.to_record() for comparison in shown for row in comparison.rows]
-    with atomic_write(path, "w") as handle:
-        columns = list(dict.fromkeys(name for row in rows for name in row))
-        writer = csv.DictWriter(handle, fieldnames=columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 def _as_json(shown: Comparison) -> dict[str, Any]:

@@ -10,8 +10,17 @@ from typing import Any
 import click
 import numpy as np
 
-from pmldesign.cli.reports.pages import check_report, envelope_page, report_option
-from pmldesign.cli.terminal.show import facts, print_json, table
+from pmldesign.cli.options import (
+    add_options,
+    json_option,
+    plot_option,
+    report_option,
+    table_options,
+    write_tables,
+)
+from pmldesign.cli.pages.envelope import envelope_page
+from pmldesign.cli.reports.envelope import cells_of, curves_of, records_of, show
+from pmldesign.cli.terminal.show import print_json
 from pmldesign.envelope import (
     Channel,
     EnvelopeCurve,
@@ -42,11 +51,8 @@ from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
 @click.option(
     "--points", type=click.IntRange(2), default=19, show_default=True, help="Deltas of the curve."
 )
-@click.option(
-    "--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw it: .png, .pdf, .svg."
-)
-@report_option
-@click.option("--json", "as_json", is_flag=True, help="JSON instead of tables.")
+@add_options([plot_option("it"), report_option, *table_options])
+@json_option
 @click.option(
     "-o",
     "--output",
@@ -68,6 +74,8 @@ def command(
     points: int,
     plot: Path | None,
     report: Path | None,
+    csv_path: Path | None,
+    latex: Path | None,
     as_json: bool,
     output: Path | None,
     certificate: Path | None,
@@ -84,8 +92,7 @@ def command(
         raise click.UsageError("--output writes the post-processing at one delta: give --delta")
     if certificate is not None and delta is None:
         raise click.UsageError("--certificate proves the envelope at one delta: give --delta")
-    _check_paths(plot, output, certificate)
-    check_report(report)
+    _check_paths(output, certificate)
     loaded = load_channel(channel, prior)
     document: dict[str, Any] = {
         "channel": channel,
@@ -103,20 +110,20 @@ def command(
             loaded, envelope_curve(loaded, np.arange(1, points + 1) / (points + 1))
         )
     if plot is not None:
-        _plot(document, plot)
+        from pmldesign.plots import plot_envelope
+
+        title = f"PML envelope of {channel}"
+        plot_envelope(title, np.array(document["curve"]["delta"]), curves_of(document), plot)
     if report is not None:
-        envelope_page(report, document, _curves(document))
+        envelope_page(report, document, curves_of(document))
+    write_tables(csv_path, latex, records_of(document), *cells_of(document))
     if as_json:
         print_json(document)
     else:
-        _show(document)
+        show(document)
 
 
-def _check_paths(plot: Path | None, output: Path | None, certificate: Path | None) -> None:
-    if plot is not None:
-        from pmldesign.plots import check_plot_path
-
-        check_plot_path(plot)
+def _check_paths(output: Path | None, certificate: Path | None) -> None:
     if output is not None:
         if output.suffix.lower() != ".csv":
             raise FileError(f"cannot write {str(output)!r}: a post-processing ends in .csv")
@@ -180,57 +187,3 @@ def _curve(channel: Channel, curve: EnvelopeCurve) -> dict[str, Any]:
             for plateau in curve.plateaus
         ],
     }
-
-
-def _plot(report: dict[str, Any], path: Path) -> None:
-    from pmldesign.plots import plot_envelope
-
-    deltas = np.array(report["curve"]["delta"])
-    plot_envelope(f"PML envelope of {report['channel']}", deltas, _curves(report), path)
-
-
-def _curves(report: dict[str, Any]) -> dict[str, Any]:
-    """The curves by the names that a picture has for them."""
-    labels = {
-        "theorem3": "Theorem 3",
-        "cvar": "CVaR bound",
-        "exact": "exact envelope",
-        "binary": "binary envelope",
-    }
-    return {label: np.array(report["curve"][key]) for key, label in labels.items()}
-
-
-def _show(report: dict[str, Any]) -> None:
-    lines = [
-        ("channel", report["channel"]),
-        ("values of the secret", str(report["secrets"])),
-        ("outputs", str(report["outputs"])),
-        ("maximal leakage", _nats(report["maximal_leakage"])),
-        ("largest leakage of an output", _nats(report["largest_leakage"])),
-    ]
-    if "delta" in report:
-        lines += [
-            ("delta", f"{report['delta']:g}"),
-            ("Theorem 3, from above", _nats(report["theorem3"])),
-            ("CVaR bound, from above", _nats(report["cvar"])),
-            ("exact envelope", _nats(report["exact"])),
-            ("quantile, from below", _nats(report["quantile"])),
-            ("binary envelope, from below", _nats(report["binary"])),
-        ]
-    facts(lines)
-    if "curve" not in report:
-        return
-    curve = report["curve"]
-    columns = ("delta", "binary", "exact", "cvar", "theorem3")
-    rows = zip(*(curve[name] for name in columns), strict=True)
-    click.echo()
-    table(columns, [[f"{row[0]:.4g}", *(f"{value:.6f}" for value in row[1:])] for row in rows])
-    click.echo()
-    table(
-        ("constant at", "from delta", "to delta"),
-        [[f"{p[key]:.6f}" for key in ("level", "start", "end")] for p in curve["plateaus"]],
-    )
-
-
-def _nats(value: float) -> str:
-    return f"{value:.6f} nats"

@@ -16,9 +16,12 @@ from pmldesign.cli.options import (
     json_option,
     load_strategy,
     numbers,
+    plot_option,
     read_alpha,
     schema_option,
     strategy_help,
+    table_options,
+    write_tables,
 )
 from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.show import facts, print_json, table
@@ -29,7 +32,7 @@ Alpha = float | tuple[float, ...]
 
 DRAWN = 40
 """Steps of the picture of --alpha-curve."""
-ASKED = ("scale", "alpha", "epsilon")
+ASKED = ("scale", "alpha", "epsilon", "share")
 
 
 @click.command(name="leakage", epilog=strategy_help)
@@ -72,13 +75,7 @@ ASKED = ("scale", "alpha", "epsilon")
     is_flag=True,
     help="What leaks as alpha falls below what is assumed, down to differential privacy.",
 )
-@click.option(
-    "--plot",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="With --alpha-curve: draw it, .png, .pdf or .svg.",
-)
-@add_options([schema_option])
+@add_options([plot_option("the curve of --alpha-curve"), *table_options, schema_option])
 @json_option
 def command(
     strategy: str,
@@ -92,6 +89,8 @@ def command(
     epsilons: str | None,
     alpha_curve: bool,
     plot: Path | None,
+    csv_path: Path | None,
+    latex: Path | None,
     as_json: bool,
 ) -> None:
     """Show the pointwise maximal leakage of noise on what STRATEGY measures.
@@ -107,60 +106,49 @@ def command(
         raise InvalidInputError(
             "Gaussian noise leaks any amount with some probability; give --epsilon to see it"
         )
-    if plot is not None:
-        if not alpha_curve:
-            raise InvalidInputError("--plot draws the curve of --alpha-curve; add it")
-        from pmldesign.plots import check_plot_path
-
-        check_plot_path(plot)
+    if plot is not None and not alpha_curve:
+        raise InvalidInputError("--plot draws the curve of --alpha-curve; add it")
     measured = load_strategy(strategy, schema)
     of: list[Any] = [None] if epsilons is None else numbers("--epsilon", epsilons, example="0.5,1")
     if alpha_curve:
         if len(at) * len(least) * len(of) > 1:
             raise InvalidInputError("--alpha-curve is for one scale, one alpha and one epsilon")
         arguments = {"scale": at[0], "alpha": least[0], "noise": noise, "epsilon": of[0]}
-        _curve(measured, arguments, plot, as_json)
-        return
-    rows = [
-        leakage(measured, scale=scale, alpha=alpha, noise=noise, epsilon=epsilon)
-        for scale, alpha, epsilon in product(at, least, of)
-    ]
-    if as_json:
-        print_json(rows[0] if len(rows) == 1 else rows)
-        return
-    names = list(rows[0])
-    table(names, [[_cell(name, row[name]) for name in names] for row in rows])
-    click.echo()
-    facts(_EXPLAINED[noise])
-
-
-def _curve(strategy: Any, arguments: dict[str, Any], plot: Path | None, as_json: bool) -> None:
-    """The losses at shares of alpha, as a table or JSON, and drawn where that is wanted."""
-    curve = losses_over_alpha(strategy, **arguments)
-    if plot is not None:
-        from pmldesign.plots import plot_alpha_curve
-
-        shares = [1 - step / DRAWN for step in range(DRAWN + 1)]
-        drawn = losses_over_alpha(strategy, **arguments, shares=shares)
-        label = "leakage (nats)"
-        if arguments["epsilon"] is not None:
-            label = f"delta at epsilon {shortest(arguments['epsilon'])}"
-        plot_alpha_curve(f"{strategy.name} if alpha is less", label, drawn, plot)
-    if as_json:
-        print_json(arguments | curve | {"plot": None if plot is None else str(plot)})
-        return
-    names = list(curve)
-    rows = zip(*curve.values(), strict=True)
-    table(names, [[shortest(row[0]), *map(at_least, row[1:])] for row in rows])
-    click.echo()
-    facts(
-        [
-            ("share", "of alpha that holds: 1 is what is assumed, 0 is differential privacy"),
-            *[fact for fact in _EXPLAINED[arguments["noise"]] if fact[0] in curve],
+        curve = losses_over_alpha(measured, **arguments)
+        if plot is not None:
+            _draw(measured, arguments, plot)
+        document: Any = arguments | curve | {"plot": None if plot is None else str(plot)}
+        rows = [dict(zip(curve, row, strict=True)) for row in zip(*curve.values(), strict=True)]
+    else:
+        rows = [
+            leakage(measured, scale=scale, alpha=alpha, noise=noise, epsilon=epsilon)
+            for scale, alpha, epsilon in product(at, least, of)
         ]
-    )
+        document = rows[0] if len(rows) == 1 else rows
+    header = list(rows[0])
+    cells = [[_cell(name, row[name]) for name in header] for row in rows]
+    write_tables(csv_path, latex, [_record(row) for row in rows], header, cells)
+    if as_json:
+        print_json(document)
+        return
+    table(header, cells)
+    click.echo()
+    facts([fact for fact in (_SHARE, *_EXPLAINED[noise]) if fact[0] in header])
 
 
+def _draw(strategy: Any, arguments: dict[str, Any], path: Path) -> None:
+    """The curve of --alpha-curve, at more shares than are printed."""
+    from pmldesign.plots import plot_alpha_curve
+
+    shares = [1 - step / DRAWN for step in range(DRAWN + 1)]
+    drawn = losses_over_alpha(strategy, **arguments, shares=shares)
+    label = "leakage (nats)"
+    if arguments["epsilon"] is not None:
+        label = f"delta at epsilon {shortest(arguments['epsilon'])}"
+    plot_alpha_curve(f"{strategy.name} if alpha is less", label, drawn, path)
+
+
+_SHARE = ("share", "of alpha that holds: 1 is what is assumed, 0 is differential privacy")
 _EXPLAINED = {
     "laplace": [
         ("corollary1", "upper bound for any number of records, exact for one: calibrate with this"),
@@ -184,6 +172,11 @@ def _alphas(alphas: str | None, vector: tuple[float, ...] | None) -> list[Alpha]
     raise InvalidInputError(
         "give one of --alpha, such as 0.01,0.05, --alpha-file and --alpha-sample"
     )
+
+
+def _record(row: dict[str, Any]) -> dict[str, Any]:
+    """A row for a file: an alpha for each cell as the text that is shown."""
+    return {k: _cell(k, value) if isinstance(value, tuple) else value for k, value in row.items()}
 
 
 def _cell(name: str, value: Any) -> str:

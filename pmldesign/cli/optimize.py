@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +21,27 @@ from pmldesign.cli.options import (
     json_option,
     load_queries,
     participation_option,
+    plot_option,
+    report_option,
     schema_option,
+    strategy_option,
+    table_options,
     weights_option,
+    write_tables,
 )
+from pmldesign.cli.pages.design import optimize_page
 from pmldesign.cli.reports.baselines import usual_rows
-from pmldesign.cli.reports.comparison import rows_table
+from pmldesign.cli.reports.comparison import OPTIONAL, cells_of
 from pmldesign.cli.reports.designs import as_json as to_json
 from pmldesign.cli.reports.designs import print_bound, print_design
-from pmldesign.cli.reports.pages import check_report, optimize_page, report_option
-from pmldesign.cli.reports.privacy import check_plot, draw_privacy, plot_option
+from pmldesign.cli.reports.privacy import draw_privacy
 from pmldesign.cli.terminal.completion import WorkloadName
-from pmldesign.cli.terminal.show import note, print_json, progress
+from pmldesign.cli.terminal.show import note, print_json, progress, table
 from pmldesign.comparison.comparison import DESIGN, LEAST_NORM, Row, as_row, best_first, with_ratios
 from pmldesign.designs.best_noise import Optimized, all_designs
 from pmldesign.designs.options import METHODS
 from pmldesign.errors import InvalidInputError, NotConvergedError
-from pmldesign.files import check_strategy_path, write_strategy
+from pmldesign.files import write_strategy
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
@@ -84,19 +90,16 @@ from pmldesign_solvers.norm.solution import Status
 @click.option(
     "--seed", type=int, default=0, show_default=True, help="Of the search's random starts."
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write the strategy: .npz.",
-)
-@add_options([plot_option, report_option, participation_option, weights_option, schema_option])
+@strategy_option
+@add_options([plot_option("delta against epsilon"), report_option, *table_options])
+@add_options([participation_option, weights_option, schema_option])
 @json_option
 def command(
     workload: str,
     plot: Path | None,
     report: Path | None,
+    csv_path: Path | None,
+    latex: Path | None,
     weights: Path | None,
     schema: Path | None,
     p: float,
@@ -114,15 +117,8 @@ def command(
     products and by + for unions, a .npy, .npz, .csv or .mtx file, or - for standard input. Without
     --epsilon errors are those of noise at a scale equal to the sensitivity.
     """
-    if output is not None:
-        check_strategy_path(output)
-    check_plot(plot)
-    check_report(report)
     options = design_arguments(arguments)
-    if given("solver") and options["method"] == "scaling":
-        raise InvalidInputError("--solver is for --method primal or dual; leave it out")
-    if given("max_steps") and options["method"] != "scaling":
-        raise InvalidInputError("--max-steps is for --method scaling; take --time-limit instead")
+    _require_method(options["method"])
     queries = load_queries(workload, schema, note, weights=weights)
     guarantee = build_guarantee(**arguments)
     relation = Neighbours(options["neighbours"]) if guarantee is None else guarantee.neighbours
@@ -163,17 +159,31 @@ def command(
         )
     rows = best_first(with_ratios([*_own_rows(best), *usual]))
     document = to_json(best, bound, rows, output)
+    header, cells = cells_of(rows)
     if as_json:
         print_json(document)
     else:
         click.echo()
-        rows_table(rows)
-    draw_privacy(best.mechanisms[best.best], plot)
-    optimize_page(report, best, document)
+        table(header, cells, optional=OPTIONAL)
+    chosen = best.mechanisms[best.best]
+    draw_privacy(chosen, plot)
+    value = None if bound is None else bound.value
+    records = [replace(row, lower_bound=value).to_record() for row in rows]
+    write_tables(csv_path, latex, records, header, cells)
+    if report is not None:
+        optimize_page(report, chosen, document)
     best.norm_design.require_optimal()
     for searched in (best.gaussian_design, best.laplace_design):
         if searched is not None and searched.status is Status.INTERRUPTED:
             raise NotConvergedError(searched.status.value)
+
+
+def _require_method(method: str) -> None:
+    """Refuse options of the solvers that were not asked for."""
+    if given("solver") and method == "scaling":
+        raise InvalidInputError("--solver is for --method primal or dual; leave it out")
+    if given("max_steps") and method != "scaling":
+        raise InvalidInputError("--max-steps is for --method scaling; take --time-limit instead")
 
 
 def _bound(

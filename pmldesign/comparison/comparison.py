@@ -27,7 +27,7 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy, as_strategy
 from pmldesign.strategies.participation.schema import participation_refusal
 from pmldesign.workloads import Workload, as_workload
-from pmldesign.workloads.display import html_table, latex_text
+from pmldesign.workloads.display import html_table, latex_table
 
 __all__ = [
     "DESIGN",
@@ -87,12 +87,7 @@ class Comparison:
 
     def to_latex(self) -> str:
         """The rows as a LaTeX table (booktabs)."""
-        header, rows = self._table()
-        lines = [" & ".join(map(latex_text, cells)) + r" \\" for cells in (header, *rows)]
-        lines[1:1] = [r"\midrule"]
-        columns = "l" + "r" * (len(header) - 1)
-        start = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
-        return "\n".join([*start, *lines, r"\bottomrule", r"\end{tabular}", ""])
+        return latex_table(*self._table())
 
     def plot(self) -> Any:
         """The errors as a matplotlib figure (the plot extra), as `pmldesign.plot` draws them."""

@@ -60,21 +60,22 @@ def bounds_figure(bounds: Sequence[Bound]) -> Figure | None:
 
 
 @styled
-def errors_figure(errors: Sequence[tuple[str, float]], bound: float | None) -> Figure:
-    """The error of every strategy as a bar; what no mechanism can reach is shaded."""
+def bars_figure(
+    values: Sequence[tuple[str, float]], bound: float | None, label: str, beyond: str
+) -> Figure:
+    """A bar for every name; what lies below a bound is shaded, and called what is beyond it."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.2, 0.9 + 0.3 * len(errors)), layout="constrained")
+    figure = Figure(figsize=(7.2, 0.9 + 0.3 * len(values)), layout="constrained")
     axes = figure.subplots()
-    values = [error for _, error in errors]
-    bars = axes.barh(range(len(errors)), values, color=COLOURS[0])
-    axes.bar_label(bars, [f" {value:.5g}" for value in values])
-    axes.set_yticks(range(len(errors)), [name for name, _ in errors])
+    bars = axes.barh(range(len(values)), [value for _, value in values], color=COLOURS[0])
+    axes.bar_label(bars, [f" {value:.5g}" for _, value in values])
+    axes.set_yticks(range(len(values)), [name for name, _ in values])
     axes.invert_yaxis()
     axes.margins(x=0.15)
     if bound:
         axes.axvspan(0, bound, color=BOUND, alpha=0.35, linewidth=0)
-    axes.set_xlabel("error" + ("; shaded: out of reach of every mechanism" if bound else ""))
+    axes.set_xlabel(label + (f"; shaded: {beyond}" if bound else ""))
     return figure
 
 

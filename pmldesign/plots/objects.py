@@ -10,9 +10,9 @@ from pmldesign.bounds import Bound
 from pmldesign.comparison.comparison import Comparison
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import Mechanism
+from pmldesign.plots.comparisons import comparisons_figure
 from pmldesign.plots.designs import bounds_figure, deviations_figure, strategy_figure
 from pmldesign.plots.page import svg_text
-from pmldesign.plots.pictures import comparisons_figure
 from pmldesign.strategies import Strategy
 
 if TYPE_CHECKING:

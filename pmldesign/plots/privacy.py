@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.files import atomic_write
+from pmldesign.plots.files import save
 from pmldesign.plots.style import styled
 from pmldesign.privacy.currencies.curves import PrivacyCurve
 
@@ -47,5 +47,4 @@ def plot_privacy(curves: Mapping[str, PrivacyCurve], path: Path) -> None:
     axes.set_ylabel(r"$\delta$")
     axes.grid(alpha=0.3)
     axes.legend()
-    with atomic_write(path, "wb") as handle:
-        figure.savefig(handle, format=path.suffix[1:].lower())
+    save(figure, path)

@@ -41,3 +41,11 @@ def latex_text(text: str) -> str:
     signs = {"\\": r"\textbackslash{}", "^": r"\^{}", "~": r"\~{}"}
     signs |= {sign: "\\" + sign for sign in "&%$#_{}"}
     return "".join(signs.get(sign, sign) for sign in text)
+
+
+def latex_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Rows of text as a LaTeX table (booktabs): the first column is text, the others numbers."""
+    first, *others = [" & ".join(map(latex_text, cells)) + r" \\" for cells in (header, *rows)]
+    start = [rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}", r"\toprule"]
+    end = [r"\bottomrule", r"\end{tabular}", ""]
+    return "\n".join([*start, first, r"\midrule", *others, *end])

@@ -15,6 +15,7 @@ COMMANDS = {
     "stream": ("optimize", "prefix:3000", "--rel-gap", "1e-2", *DP, "--noise", "gaussian"),
     "compare": ("compare", "prefix:4..8", "--strategies", "least-norm,tree", *DP),
     "bounds": ("bounds", "prefix:4", *DP),
+    "target": ("target", "prefix:6", "--max-std", "5", "--currency", "rho", "--noise", "gaussian"),
     "envelope": ("envelope", "rr:3,eps=1", "--prior", "uniform", "--delta", "0.1"),
 }
 
@@ -59,7 +60,9 @@ def numbers_of(document):
     if isinstance(document, list):
         return [number for entry in document for number in numbers_of(entry)]
     if "strategies" in document:
-        return [v for row in document["strategies"] for v in row.values() if isinstance(v, float)]
+        budget = document.get(document.get("currency"), {})
+        rows = [budget, *document["strategies"]]
+        return [value for row in rows for value in row.values() if isinstance(value, float)]
     if "holds" in document:
         return [document["value"]] if document["holds"] else []
     return [value for value in document.values() if isinstance(value, float)]

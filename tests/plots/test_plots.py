@@ -6,7 +6,8 @@ import xml.etree.ElementTree as ET
 import pytest
 from matplotlib.axes import Axes
 
-import pmldesign.plots.pictures
+import pmldesign.plots.comparisons
+import pmldesign.plots.files
 from pmldesign.comparison.comparison import compare, compare_all
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.plots import check_plot_path, plot_comparisons
@@ -111,7 +112,7 @@ def test_bars_name_the_guarantee_and_show_the_bound(tmp_path):
 def test_panels_have_one_scale(tmp_path, monkeypatch, names):
     figures = []
     monkeypatch.setattr(
-        pmldesign.plots.pictures, "_save", lambda figure, path: figures.append(figure)
+        pmldesign.plots.comparisons, "save", lambda figure, path: figures.append(figure)
     )
     guarantees = [None] if names[1] == "haar:8" else [PureDP(0.1), PureDP(4.0)]
     many = compare_all(names, ["tree", "identity"], guarantees=guarantees)
@@ -135,7 +136,7 @@ def test_paths_are_checked_before_long_work(tmp_path, monkeypatch):
         check_plot_path(tmp_path / "e.gif")
     with pytest.raises(FileError, match="there is no folder"):
         check_plot_path(tmp_path / "none" / "e.png")
-    monkeypatch.setattr(pmldesign.plots.pictures, "find_spec", lambda _: None)
+    monkeypatch.setattr(pmldesign.plots.files, "find_spec", lambda _: None)
     with pytest.raises(InvalidInputError, match=r"pip install 'pmldesign\[plot\]'"):
         check_plot_path(tmp_path / "e.png")
     assert list(tmp_path.iterdir()) == []

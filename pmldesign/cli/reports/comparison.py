@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pmldesign.cli.terminal.show import number, table
+from pmldesign.cli.terminal.show import number
 from pmldesign.comparison.comparison import Comparison, Row
 from pmldesign.comparison.rows import parameters
 from pmldesign.privacy.digits import shortest
@@ -32,8 +32,8 @@ def heading(shown: Sequence[Comparison]) -> list[tuple[str, str]]:
     return lines
 
 
-def rows_table(rows: Sequence[Row]) -> None:
-    """Print the rows; columns that are the same in all of them are left out."""
+def cells_of(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+    """Header and cells of the table; columns that are the same in all rows are left out."""
     columns: list[Column] = [("strategy", lambda row: row.strategy)]
     if len({row.workload for row in rows}) > 1:
         columns.append(("workload", lambda row: row.workload))
@@ -57,8 +57,7 @@ def rows_table(rows: Sequence[Row]) -> None:
         columns.append(("over-class", lambda row: _ratio(row.over_class_bound)))
     if any(row.lower_bound for row in rows):
         columns.append(("over-any", lambda row: _ratio(row.over_lower_bound)))
-    headers, cells = zip(*columns, strict=True)
-    table(headers, [[cell(row) for cell in cells] for row in rows], optional=OPTIONAL)
+    return [name for name, _ in columns], [[cell(row) for _, cell in columns] for row in rows]
 
 
 def _varies(rows: Sequence[Row], key: str) -> bool:

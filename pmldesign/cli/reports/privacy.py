@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import click
 
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.currencies.curves import DELTAS
 from pmldesign.privacy.digits import at_least, shortest
-
-plot_option: Callable[..., Any] = click.option(
-    "--plot",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Draw delta against epsilon: .png, .pdf or .svg (the plot extra).",
-)
 
 
 def privacy_facts(mechanism: Mechanism) -> list[tuple[str, str]]:
@@ -52,11 +42,3 @@ def draw_privacy(mechanism: Mechanism, path: Path | None) -> None:
     from pmldesign.plots import plot_privacy
 
     plot_privacy({mechanism.strategy.name: mechanism.privacy}, path)
-
-
-def check_plot(path: Path | None) -> None:
-    """Refuse a picture that cannot be drawn, before long work."""
-    if path is not None:
-        from pmldesign.plots import check_plot_path
-
-        check_plot_path(path)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pmldesign.cli.reports.privacy import privacy_facts, privacy_json
-from pmldesign.cli.terminal.show import facts, note, table
+from pmldesign.cli.terminal.show import facts, note
 from pmldesign.designs.cost import require_quick
 from pmldesign.designs.targets.least import LeastBudget
 from pmldesign.errors import PmldesignError
@@ -128,12 +128,9 @@ def print_budget(budget: LeastBudget, output: Path | None) -> None:
     facts(lines)
 
 
-def print_rows(budget: LeastBudget, rows: Sequence[BudgetRow]) -> None:
-    """What the usual strategies need."""
-    table(
-        ["strategy", "noise", budget.name, "ratio"],
-        [
-            [row.name, row.noise.value, at_least(row.budget), f"{row.budget / budget.enough:.4f}"]
-            for row in rows
-        ],
-    )
+def cells_of(budget: LeastBudget, rows: Sequence[BudgetRow]) -> tuple[list[str], list[list[str]]]:
+    """Header and cells of the table: what the usual strategies need."""
+    return ["strategy", "noise", budget.name, "ratio"], [
+        [row.name, row.noise.value, at_least(row.budget), f"{row.budget / budget.enough:.4f}"]
+        for row in rows
+    ]

@@ -1,15 +1,14 @@
-"""Arguments and options that several commands share."""
+"""The options of a guarantee, and the guarantee that they ask for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import fields
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from pmldesign.designs.options import DesignOptions
+from pmldesign.cli.options.arguments import Decorator, given, numbers
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.guarantees import (
     PML,
@@ -22,46 +21,6 @@ from pmldesign.privacy.guarantees import (
     PureDP,
     RenyiDP,
 )
-
-if TYPE_CHECKING:
-    from pmldesign.strategies import Strategy
-    from pmldesign.workloads import Workload
-
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-schema_option = click.option(
-    "--schema",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Attributes of people: WORKLOAD is then written with their names (docs/release.md).",
-)
-participation_option = click.option(
-    "--participation",
-    metavar="K,every=B|K,min-sep=B",
-    help="Streams: a person takes part in up to K steps, exactly or at least B apart.",
-)
-weights_option = click.option(
-    "--weights",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="A weight for each query, which multiplies its error: one number a line, .csv or .npy.",
-)
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-
-gap_options: list[Decorator] = [
-    click.option(
-        "--rel-gap",
-        type=float,
-        default=1e-6,
-        show_default=True,
-        metavar="GAP",
-        help="Stop when upper / lower - 1 is at most this.",
-    ),
-    click.option(
-        "--time-limit", type=float, metavar="SECONDS", help="Stop after this time (each design)."
-    ),
-]
-
 
 alpha_sample_options: list[Decorator] = [
     click.option(
@@ -141,33 +100,6 @@ def _guarantee_options(*, several: bool) -> list[Decorator]:
 
 guarantee_options = _guarantee_options(several=False)
 guarantee_list_options = _guarantee_options(several=True)
-
-
-def add_options(options: list[Decorator]) -> Decorator:
-    """One decorator for several options, in the order of the help."""
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorate
-
-
-def given(option: str) -> bool:
-    """Whether the user gave an option (by the name of its argument), which may have a default."""
-    source = click.get_current_context().get_parameter_source(option)
-    return source not in (None, click.core.ParameterSource.DEFAULT)
-
-
-def design_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Take the options of a design out of the arguments of a command; the rest are a guarantee's.
-
-    The relation of neighbours is left there as well, which a guarantee asks for itself.
-    """
-    names = {field.name for field in fields(DesignOptions)} & set(arguments)
-    taken = {name: arguments.pop(name) for name in names - {"neighbours"}}
-    return {"neighbours": arguments["neighbours"] or "add-remove"} | taken
 
 
 def build_guarantee(
@@ -313,69 +245,3 @@ def build_guarantees(
         for r in listed("--rho", rho, "0.1,0.5")
         for g in listed("--mu", mu, "0.5,1")
     ]
-
-
-strategy_help = (
-    "STRATEGY is a strategy file of `pmldesign optimize`, any matrix as .npy, .npz, .csv or .mtx "
-    "(a row for each measurement), or the name of a workload, whose own queries are measured."
-)
-
-
-def load_strategy(text: str, schema: Path | None = None) -> Strategy:
-    """The strategy in a file, or the queries of a named workload measured themselves.
-
-    Raises:
-        FileError: the file cannot be read.
-        InvalidInputError: it holds no strategy, or the name is not known.
-    """
-    from pmldesign.files import read_strategy
-    from pmldesign.strategies import workload_strategy
-
-    if Path(text).suffix.lower() == ".npz":
-        return read_strategy(text)
-    queries = load_queries(text, schema)
-    return workload_strategy(queries).renamed(queries.name)
-
-
-def load_queries(
-    text: str,
-    schema: Path | None,
-    note: Callable[[str], None] | None = None,
-    *,
-    weights: Path | None = None,
-) -> Workload:
-    """The workload that an argument means: with a schema a file, or names of attributes.
-
-    Raises:
-        FileError: a file cannot be read.
-        InvalidInputError: it is no workload, no schema, or the weights do not fit.
-    """
-    from pmldesign.files import load_workload
-    from pmldesign.files.workloads import is_matrix_path
-
-    if weights is not None:
-        from pmldesign.files import read_prior
-        from pmldesign.workloads.weighting.weigh import weighted
-
-        queries = load_queries(text, schema, note)
-        return weighted(queries, read_prior(weights, name="weights"))
-    if schema is None or is_matrix_path(text):
-        return load_workload(text, note=note)
-    from pmldesign.release.people.queries import parse_queries
-    from pmldesign.release.people.schema import read_schema
-
-    return parse_queries(text, read_schema(schema)).workload
-
-
-def numbers(option: str, text: str, *, example: str) -> list[float]:
-    """Numbers separated by commas.
-
-    Raises:
-        InvalidInputError: something in it is no number.
-    """
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise InvalidInputError(
-            f"{option} must be numbers separated by commas, such as {example}; got {text!r}"
-        ) from None

@@ -1,15 +1,14 @@
-"""Pictures, with matplotlib (the plot extra), which is imported when one is asked for."""
+"""Pictures of comparisons: bars, or lines over what varies."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pmldesign.comparison.comparison import Comparison
-from pmldesign.errors import FileError, InvalidInputError
-from pmldesign.files import atomic_write, check_writable
+from pmldesign.errors import InvalidInputError
+from pmldesign.plots.files import save
 from pmldesign.plots.points import (
     LABELS,
     Point,
@@ -18,42 +17,15 @@ from pmldesign.plots.points import (
     points_of,
     text_of,
 )
-from pmldesign.plots.style import BOUND, COLOURS, styled
-from pmldesign_solvers.operators.operator import Array
+from pmldesign.plots.style import BOUND, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FORMATS = (".png", ".pdf", ".svg")
-ENVELOPE_STYLES: Mapping[str, tuple[str, str]] = {
-    "Theorem 3": (BOUND, ":"),
-    "CVaR bound": (COLOURS[1], "--"),
-    "exact envelope": (COLOURS[0], "-"),
-    "binary envelope": (COLOURS[2], "-."),
-}
-"""Colour and line of each bound on the PML envelope, from above to below."""
-
-
 AXES = ("cells", "epsilon", "alpha", "delta", "p")
 MARKERS = "osD^vP*Xh<>"
 MAX_PANELS = 12
-
-
-def check_plot_path(path: Path) -> None:
-    """Refuse a picture that cannot be drawn or written; called before long work.
-
-    Raises:
-        FileError: another extension, or not writable.
-        InvalidInputError: matplotlib is not installed.
-    """
-    if path.suffix.lower() not in FORMATS:
-        raise FileError(f"cannot write {str(path)!r}: a picture ends in {', '.join(FORMATS)}")
-    check_writable(path)
-    if find_spec("matplotlib") is None:
-        raise InvalidInputError(
-            "pictures need matplotlib; install it with: pip install 'pmldesign[plot]'"
-        )
 
 
 def plot_comparisons(comparisons: Sequence[Comparison], path: Path) -> None:
@@ -72,7 +44,7 @@ def plot_comparisons(comparisons: Sequence[Comparison], path: Path) -> None:
         InvalidInputError: there would be more than MAX_PANELS panels.
         FileError: the file cannot be written.
     """
-    _save(comparisons_figure(comparisons), path)
+    save(comparisons_figure(comparisons), path)
 
 
 @styled
@@ -169,85 +141,3 @@ def _lines(axes: Axes, axis: str, points: Sequence[Point], noises: Mapping[str, 
     axes.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.4)))
     axes.set_xlabel(LABELS[axis])
     axes.set_ylabel("$\\ell_p$ error per query")
-
-
-def plot_alpha_curve(title: str, label: str, curves: Mapping[str, Any], path: Path) -> None:
-    """Draw what a mechanism loses as alpha falls from what was assumed to nothing.
-
-    Args:
-        title: of the picture.
-        label: of the losses.
-        curves: "share" of alpha, and a loss for each of them by name.
-        path: .png, .pdf or .svg; an existing file is replaced at the end.
-
-    Raises:
-        FileError: the file cannot be written.
-    """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 4.4), layout="constrained")
-    axes = figure.subplots()
-    for name, values in curves.items():
-        if name != "share":
-            axes.plot(curves["share"], values, label=name)
-            axes.plot(0.0, values[-1], "o", color=axes.lines[-1].get_color(), clip_on=False)
-    axes.set_xlim(1, 0)
-    axes.set_xlabel("share of alpha that holds; at 0 differential privacy")
-    axes.set_ylabel(label)
-    axes.grid(alpha=0.3)
-    axes.legend()
-    axes.set_title(title)
-    _save(figure, path)
-
-
-def plot_envelope(title: str, deltas: Array, curves: Mapping[str, Array], path: Path) -> None:
-    """Draw bounds on the PML envelope of one channel.
-
-    Args:
-        title: of the picture.
-        deltas: as for draw_envelope.
-        curves: as for draw_envelope.
-        path: .png, .pdf or .svg; an existing file is replaced at the end.
-
-    Raises:
-        FileError: the file cannot be written.
-    """
-    _save(envelope_figure(title, deltas, curves), path)
-
-
-@styled
-def envelope_figure(title: str, deltas: Array, curves: Mapping[str, Array]) -> Figure:
-    """The picture of `plot_envelope`."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 4.4), layout="constrained")
-    axes = figure.subplots()
-    draw_envelope(axes, deltas, curves)
-    axes.set_title(title)
-    return figure
-
-
-def draw_envelope(axes: Axes, deltas: Array, curves: Mapping[str, Array]) -> None:
-    """Draw bounds on the PML envelope over delta into axes.
-
-    Args:
-        axes: where to draw.
-        deltas: shape (d,), increasing.
-        curves: for some keys of ENVELOPE_STYLES, shape (d,), in nats.
-    """
-    for name, (color, line) in ENVELOPE_STYLES.items():
-        if name in curves:
-            width = 2.0 if name == "exact envelope" else 1.4
-            axes.plot(deltas, curves[name], line, color=color, linewidth=width, label=name)
-    axes.set_xlim(0, 1)
-    axes.set_ylim(bottom=0)
-    axes.set_xlabel(r"failure probability $\delta$")
-    axes.set_ylabel("leakage (nats)")
-    axes.grid(alpha=0.3)
-    axes.legend()
-
-
-@styled
-def _save(figure: Figure, path: Path) -> None:
-    with atomic_write(path, "wb") as handle:
-        figure.savefig(handle, format=path.suffix.lower().lstrip("."), dpi=150)

@@ -1,0 +1,63 @@
+"""Arguments and options that several commands share."""
+
+from pmldesign.cli.options.arguments import (
+    add_options,
+    design_arguments,
+    gap_options,
+    given,
+    numbers,
+)
+from pmldesign.cli.options.guarantees import (
+    alpha_file_option,
+    alpha_sample_options,
+    build_guarantee,
+    build_guarantees,
+    guarantee_list_options,
+    guarantee_options,
+    neighbours_option,
+    read_alpha,
+)
+from pmldesign.cli.options.inputs import (
+    load_queries,
+    load_strategy,
+    participation_option,
+    schema_option,
+    strategy_help,
+    weights_option,
+)
+from pmldesign.cli.options.outputs import (
+    json_option,
+    plot_option,
+    report_option,
+    strategy_option,
+    table_options,
+    write_tables,
+)
+
+__all__ = [
+    "add_options",
+    "alpha_file_option",
+    "alpha_sample_options",
+    "build_guarantee",
+    "build_guarantees",
+    "design_arguments",
+    "gap_options",
+    "given",
+    "guarantee_list_options",
+    "guarantee_options",
+    "json_option",
+    "load_queries",
+    "load_strategy",
+    "neighbours_option",
+    "numbers",
+    "participation_option",
+    "plot_option",
+    "read_alpha",
+    "report_option",
+    "schema_option",
+    "strategy_help",
+    "strategy_option",
+    "table_options",
+    "weights_option",
+    "write_tables",
+]

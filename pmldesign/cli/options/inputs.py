@@ -1,0 +1,82 @@
+"""Options and arguments that name what is read: workloads, strategies, schemas, weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from pmldesign.strategies import Strategy
+    from pmldesign.workloads import Workload
+
+schema_option = click.option(
+    "--schema",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Attributes of people: WORKLOAD is then written with their names (docs/release.md).",
+)
+participation_option = click.option(
+    "--participation",
+    metavar="K,every=B|K,min-sep=B",
+    help="Streams: a person takes part in up to K steps, exactly or at least B apart.",
+)
+weights_option = click.option(
+    "--weights",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A weight for each query, which multiplies its error: one number a line, .csv or .npy.",
+)
+
+strategy_help = (
+    "STRATEGY is a strategy file of `pmldesign optimize`, any matrix as .npy, .npz, .csv or .mtx "
+    "(a row for each measurement), or the name of a workload, whose own queries are measured."
+)
+
+
+def load_strategy(text: str, schema: Path | None = None) -> Strategy:
+    """The strategy in a file, or the queries of a named workload measured themselves.
+
+    Raises:
+        FileError: the file cannot be read.
+        InvalidInputError: it holds no strategy, or the name is not known.
+    """
+    from pmldesign.files import read_strategy
+    from pmldesign.strategies import workload_strategy
+
+    if Path(text).suffix.lower() == ".npz":
+        return read_strategy(text)
+    queries = load_queries(text, schema)
+    return workload_strategy(queries).renamed(queries.name)
+
+
+def load_queries(
+    text: str,
+    schema: Path | None,
+    note: Callable[[str], None] | None = None,
+    *,
+    weights: Path | None = None,
+) -> Workload:
+    """The workload that an argument means: with a schema a file, or names of attributes.
+
+    Raises:
+        FileError: a file cannot be read.
+        InvalidInputError: it is no workload, no schema, or the weights do not fit.
+    """
+    from pmldesign.files import load_workload
+    from pmldesign.files.workloads import is_matrix_path
+
+    if weights is not None:
+        from pmldesign.files import read_prior
+        from pmldesign.workloads.weighting.weigh import weighted
+
+        queries = load_queries(text, schema, note)
+        return weighted(queries, read_prior(weights, name="weights"))
+    if schema is None or is_matrix_path(text):
+        return load_workload(text, note=note)
+    from pmldesign.release.people.queries import parse_queries
+    from pmldesign.release.people.schema import read_schema
+
+    return parse_queries(text, read_schema(schema)).workload

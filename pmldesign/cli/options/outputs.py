@@ -1,0 +1,105 @@
+"""Options that name what is written beside what is printed: JSON, pictures, reports, tables.
+
+A file that cannot be written is refused where its option is read, before any work.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pmldesign.cli.options.arguments import Decorator
+from pmldesign.errors import FileError
+from pmldesign.files import atomic_write, check_writable
+from pmldesign.workloads.display import latex_table
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+
+
+def _file(name: str, *names: str, check: Callable[[Path], None], text: str) -> Decorator:
+    """An option whose file is checked when it is read."""
+
+    def checked(_context: Any, _option: Any, path: Path | None) -> Path | None:
+        if path is not None:
+            check(path)
+        return path
+
+    kind = click.Path(path_type=Path)
+    return click.option(name, *names, type=kind, metavar="FILE", callback=checked, help=text)
+
+
+def _check_strategy(path: Path) -> None:
+    from pmldesign.files import check_strategy_path
+
+    check_strategy_path(path)
+
+
+def _check_picture(path: Path) -> None:
+    from pmldesign.plots import check_plot_path
+
+    check_plot_path(path)
+
+
+def _check_page(path: Path) -> None:
+    from pmldesign.plots.page import check_page_path
+
+    check_page_path(path)
+
+
+def _check_ending(ending: str) -> Callable[[Path], None]:
+    def check(path: Path) -> None:
+        if path.suffix.lower() != ending:
+            raise FileError(f"cannot write {str(path)!r}: this table ends in {ending}")
+        check_writable(path)
+
+    return check
+
+
+def plot_option(shown: str) -> Decorator:
+    """--plot FILE of a picture that shows this."""
+    return _file(
+        "--plot", check=_check_picture, text=f"Draw {shown}: .png, .pdf or .svg (the plot extra)."
+    )
+
+
+strategy_option = _file("-o", "--output", check=_check_strategy, text="Write the strategy: .npz.")
+report_option = _file(
+    "--report",
+    check=_check_page,
+    text="Write a page to keep, send or print: .html (the plot extra).",
+)
+table_options = [
+    _file("--csv", "csv_path", check=_check_ending(".csv"), text="Write the table: .csv."),
+    _file("--latex", check=_check_ending(".tex"), text="Write the table for LaTeX: .tex."),
+]
+
+
+def write_tables(
+    csv_path: Path | None,
+    latex: Path | None,
+    records: Sequence[Mapping[str, Any]],
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+) -> None:
+    """Write the files that --csv and --latex ask for.
+
+    Args:
+        csv_path: gets the records with all digits, or None.
+        latex: gets what is shown, or None.
+        records: the rows by column.
+        header: of the table that is shown.
+        rows: its cells, as texts.
+    """
+    if csv_path is not None:
+        with atomic_write(csv_path, "w") as handle:
+            columns = list(dict.fromkeys(name for record in records for name in record))
+            writer = csv.DictWriter(handle, fieldnames=columns, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(records)
+    if latex is not None:
+        with atomic_write(latex, "w") as handle:
+            handle.write(latex_table(header, rows))

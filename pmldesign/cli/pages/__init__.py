@@ -1,0 +1,1 @@
+"""Reports of commands as one HTML file; the numbers are those that --json prints."""

@@ -1,0 +1,53 @@
+"""The report of `pmldesign compare`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pmldesign.cli.pages.parts import command_words, records, workload
+from pmldesign.comparison.comparison import Comparison
+from pmldesign.plots.comparisons import comparisons_figure
+from pmldesign.plots.page import Picture, Section, write_page
+
+
+def compare_page(path: Path, shown: Sequence[Comparison], documents: Sequence[Any]) -> None:
+    """The report of `compare`, from what it prints as JSON."""
+    first = documents[0]
+    names = dict.fromkeys(document["workload"] for document in documents)
+    sections = [
+        Section(
+            "What was asked",
+            facts=[workload(first) if len(names) == 1 else ("workloads", ", ".join(names))],
+        ),
+        Section(
+            "The guarantee",
+            sentences=[
+                *dict.fromkeys(
+                    document["guarantee"] or "None: the scale of the noise is the sensitivity."
+                    for document in documents
+                )
+            ],
+        ),
+        Section(
+            "Errors",
+            pictures=[Picture(comparisons_figure(shown), "The error of each strategy.")],
+        ),
+        Section(
+            "The rows",
+            tables=[records([row for doc in documents for row in doc["strategies"]])],
+            sentences=[reason for doc in documents for reason in doc["left_out"]],
+        ),
+        Section(
+            "What was certified",
+            tables=[records([norm for doc in documents for norm in doc["norms"]])],
+            sentences=[
+                "lower and upper are bounds on the factorization norm that were recomputed from "
+                "the workload and the strategy; no Gaussian mechanism has an error below that of "
+                "the lower one."
+            ],
+        ),
+    ]
+    title = "Strategies for " + ", ".join(names)
+    write_page(path, title, sections, command=command_words())

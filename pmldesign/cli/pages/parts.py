@@ -1,0 +1,125 @@
+"""What the reports of several commands have: records as tables, the guarantee, the certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from pmldesign.mechanisms import Mechanism
+from pmldesign.plots.designs import deviations_figure, strategy_figure
+from pmldesign.plots.page import Cell, Grid, Picture, Section
+from pmldesign.privacy.digits import at_least, at_most
+from pmldesign.workloads.base import count_text
+
+WORST = 10
+"""Queries that are listed by name."""
+MANY_QUERIES = 2**20
+"""Beyond, the errors of queries are not drawn."""
+
+
+def command_words() -> list[str]:
+    """The command line as it was given."""
+    context = click.get_current_context()
+    words = ["pmldesign", context.info_name or ""]
+    options: list[str] = []
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if source is not click.core.ParameterSource.COMMANDLINE:
+            continue
+        value = context.params[parameter.name or ""]
+        if isinstance(parameter, click.Argument):
+            words += map(str, value) if isinstance(value, tuple) else [str(value)]
+        else:
+            options += [parameter.opts[-1]] + ([] if value is True else [str(value)])
+    return words + options
+
+
+def records(rows: Sequence[Mapping[str, Any]]) -> Grid:
+    """A table of dictionaries with the same keys."""
+    header = [*dict.fromkeys(key for row in rows for key in row)]
+    return Grid(header, [[_plain(row.get(key)) for key in header] for row in rows])
+
+
+def _plain(value: Any) -> Cell:
+    return value if value is None or isinstance(value, int | float | str) else str(value)
+
+
+def workload(document: Mapping[str, Any]) -> tuple[str, str]:
+    """Its name and size."""
+    queries, cells = count_text(document["queries"]), count_text(document["cells"])
+    return "workload", f"{document['workload']}: {queries} queries on {cells} cells"
+
+
+def noise(document: Mapping[str, Any]) -> str:
+    """Its kind and scale."""
+    kind, scale = document["noise"]["kind"], document["noise"]["scale"]
+    return f"{kind} of scale {scale:.9g} on every measurement"
+
+
+def guarantee(document: Mapping[str, Any]) -> Section:
+    """In words and numbers."""
+    if document["guarantee"] is None:
+        none = "None was asked for: the scale of the noise is the sensitivity of the strategy."
+        return Section("The guarantee", sentences=[none])
+    numbers = document["guarantee_numbers"]
+    facts = [(key, str(value)) for key, value in numbers.items() if value is not None]
+    return Section("The guarantee", sentences=[document["guarantee"]], facts=facts)
+
+
+def privacy(document: Mapping[str, Any]) -> Section | None:
+    """The other currencies; None where nothing is promised."""
+    numbers = document["privacy"]
+    if not numbers:
+        return None
+    single = [(key, str(n)) for key, n in numbers.items() if n and not isinstance(n, list)]
+    tables = [records(rows) for rows in numbers.values() if isinstance(rows, list)]
+    return Section("The same noise in other currencies", facts=single, tables=tables)
+
+
+def queries(best: Mechanism) -> Section | None:
+    """The standard deviation of every query, and the worst ones by name."""
+    if best.workload.shape[0] > MANY_QUERIES:
+        return None
+    deviations = best.standard_deviations
+    order = deviations.argsort(kind="stable")[::-1][:WORST]
+    rows: list[list[Cell]] = [
+        [best.workload.row_label(int(row)), float(deviations[row])] for row in order
+    ]
+    return Section(
+        "The error of every query",
+        sentences=[f"The {len(rows)} queries with the largest errors:"],
+        tables=[Grid(("query", "standard deviation"), rows)],
+        pictures=[Picture(deviations_figure({"design": deviations}), "All queries.")],
+    )
+
+
+def measured(best: Mechanism, noise_text: str) -> Section:
+    """The strategy, as a heat map where it is written out."""
+    figure = strategy_figure(best.strategy)
+    drawn = [Picture(figure, "What is measured: every row is a measurement.")] if figure else []
+    facts = [("strategy", repr(best.strategy)), ("noise", noise_text)]
+    return Section("The strategy", facts=facts, pictures=drawn)
+
+
+def certificate(
+    document: Mapping[str, Any], sentence: str, facts: Sequence[tuple[str, str]]
+) -> Section:
+    """The bounds on the norm, what follows from them, and how to check them again."""
+    norm = document["norm"]
+    bounds = (
+        f"between {at_most(norm['lower'], 12)} and {at_least(norm['upper'], 12)}, "
+        f"gap {norm['gap']:.2e}"
+    )
+    check = "write the strategy with -o FILE.npz, then pmldesign verify FILE.npz"
+    if document["output"]:
+        check = (
+            f"pmldesign verify {document['output']}: recomputes every number in the file from its"
+            " arrays, without the solvers"
+        )
+    return Section(
+        "What was certified",
+        facts=[("norm", bounds), *facts, ("to check it", check)],
+        sentences=[sentence],
+    )

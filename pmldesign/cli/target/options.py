@@ -1,0 +1,154 @@
+"""The options of `pmldesign target`: how accurate, and what is to be least."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pmldesign.cli.options import alpha_file_option, build_guarantee, neighbours_option
+from pmldesign.designs.targets.accuracy import Targets, as_targets, named_targets
+from pmldesign.errors import InvalidInputError
+from pmldesign.files import read_prior
+from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.noise import Noise
+from pmldesign.workloads import Workload
+
+ACCURACIES: list[Any] = [
+    click.option("--max-std", type=float, metavar="C", help="Largest standard deviation."),
+    click.option(
+        "--half-width", type=float, metavar="H", help="Or half-width of intervals at --level."
+    ),
+    click.option(
+        "--level", type=float, default=0.95, show_default=True, help="Of these intervals."
+    ),
+    click.option(
+        "--targets",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Or one number for each query: one number a line, .csv or .npy.",
+    ),
+    click.option(
+        "--table-std",
+        metavar="NAME=C,...",
+        help="Or for parts of WORKLOAD by name or number from 1, or queries by their labels; "
+        "--max-std for the others.",
+    ),
+]
+PROMISES: list[Any] = [
+    click.option(
+        "--currency",
+        type=click.Choice(["epsilon", "rho", "mu"]),
+        default="epsilon",
+        show_default=True,
+        help="What is to be least: of DP or PML, zCDP, Gaussian DP.",
+    ),
+    click.option("--delta", type=float, help="Slack or failure probability, with epsilon."),
+    click.option("--alpha", type=float, help="PML: every cell has at least this probability."),
+    alpha_file_option,
+    click.option(
+        "--failure",
+        type=click.Choice(["slack", "envelope"]),
+        default="envelope",
+        show_default=True,
+        help="PML with --delta: what delta means.",
+    ),
+    neighbours_option,
+    click.option(
+        "--noise",
+        type=click.Choice(["auto", "gaussian", "laplace"]),
+        default="auto",
+        show_default=True,
+        help="auto takes the noise that needs less.",
+    ),
+]
+
+
+def promise(*, currency: str, delta: float | None, **others: Any) -> Guarantee:
+    """The guarantee whose budget is looked for; the one that it has here does not count."""
+    if currency != "epsilon" and delta is not None:
+        raise InvalidInputError(f"--delta is for --currency epsilon, not {currency}; leave it out")
+    budgets: dict[str, Any] = {"epsilon": None, "rho": None, "mu": None, currency: 1e-6}
+    unused: dict[str, Any] = {"renyi": None, "alpha_sample": None, "confidence": 0.99}
+    guarantee = build_guarantee(delta=delta, **budgets, **unused, **others)
+    assert guarantee is not None
+    return guarantee
+
+
+def accuracy(
+    queries: Workload,
+    text: str,
+    max_std: float | None,
+    half_width: float | None,
+    targets: Path | None,
+    table_std: str | None,
+) -> Targets:
+    """What the options ask for: standard deviations, or half-widths.
+
+    Raises:
+        InvalidInputError: none, or several that do not go together.
+    """
+    number = max_std if half_width is None else half_width
+    if max_std is not None and half_width is not None:
+        raise InvalidInputError("give either --max-std or --half-width, not both")
+    if targets is not None:
+        if number is not None or table_std is not None:
+            raise InvalidInputError("--targets has a number for each query; leave the others out")
+        return as_targets(read_prior(targets, name="targets"), queries)
+    if table_std is not None:
+        if half_width is not None:
+            raise InvalidInputError("--table-std goes with --max-std; leave --half-width out")
+        return as_targets(named_targets(queries, _named(table_std, text), max_std), queries)
+    if number is None:
+        raise InvalidInputError(
+            "say how accurate the answers are to be: --max-std 5, --half-width 10, --targets FILE"
+            " or --table-std"
+        )
+    return as_targets(number, queries)
+
+
+def _named(text: str, workload: str) -> Mapping[str, float]:
+    """Numbers by name: "A=20,B=5"; a name may have commas and signs of equality itself."""
+    named: dict[str, float] = {}
+    rest = ""
+    for part in text.split(","):
+        piece = f"{rest},{part}" if rest else part
+        name, equals, number = piece.rpartition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            rest = piece
+            continue
+        if rest == "" and equals and name.strip() and _begins_part(piece, text, workload):
+            rest = piece
+            continue
+        named[name.strip()] = value
+        rest = ""
+    if rest or "" in named or not named:
+        raise InvalidInputError(
+            f"--table-std is written as NAME=20,NAME=5, got {text[:60]!r}; a part may be called by"
+            " its number from 1"
+        )
+    return named
+
+
+def _begins_part(piece: str, text: str, workload: str) -> bool:
+    """Whether what looks like NAME=C is the beginning of a longer name of a part."""
+    parts = [part.strip() for part in workload.split("+")]
+    longer = [part for part in parts if part.startswith(piece.strip()) and f"{part}=" in text]
+    return bool(longer) and piece.rpartition("=")[0].strip() not in parts
+
+
+def gaussian(guarantee: Guarantee, noise: Any) -> Any:
+    """Gaussian noise, for which a half-width is a standard deviation.
+
+    Raises:
+        InvalidInputError: another noise, or none that the guarantee admits.
+    """
+    if noise == "laplace" or not guarantee.admits(Noise.GAUSSIAN):
+        raise InvalidInputError(
+            "--half-width is for Gaussian noise; add --delta 1e-6, or take --max-std"
+        )
+    return "gaussian"

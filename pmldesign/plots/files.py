@@ -1,0 +1,43 @@
+"""Pictures as files: .png, .pdf or .svg, written whole or not at all."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pmldesign.errors import FileError, InvalidInputError
+from pmldesign.files import atomic_write, check_writable
+from pmldesign.plots.style import styled
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMATS = (".png", ".pdf", ".svg")
+
+
+def check_plot_path(path: Path) -> None:
+    """Refuse a picture that cannot be drawn or written; called before long work.
+
+    Raises:
+        FileError: another extension, or not writable.
+        InvalidInputError: matplotlib is not installed.
+    """
+    if path.suffix.lower() not in FORMATS:
+        raise FileError(f"cannot write {str(path)!r}: a picture ends in {', '.join(FORMATS)}")
+    check_writable(path)
+    if find_spec("matplotlib") is None:
+        raise InvalidInputError(
+            "pictures need matplotlib; install it with: pip install 'pmldesign[plot]'"
+        )
+
+
+@styled
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure; an existing file is replaced at the end.
+
+    Raises:
+        FileError: the file cannot be written.
+    """
+    with atomic_write(path, "wb") as handle:
+        figure.savefig(handle, format=path.suffix.lower().lstrip("."), dpi=150)
