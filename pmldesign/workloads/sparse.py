@@ -38,11 +38,10 @@ class SparseWorkload(Workload):
         label: Callable[[int], str] | None = None,
     ) -> None:
         check_matrix(matrix.shape, matrix.dtype)
-        if matrix.format in ("csr", "csc", "bsr"):
-            try:  # indices out of range would be read as addresses
-                matrix.check_format(full_check=True)
-            except ValueError as error:
-                raise InvalidInputError(f"the sparse workload is inconsistent: {error}") from None
+        try:
+            _check_indices(matrix)
+        except ValueError as error:
+            raise InvalidInputError(f"the sparse workload is inconsistent: {error}") from None
         with np.errstate(over="ignore", invalid="ignore"):  # what float64 lacks is refused below
             kept = sparse.csr_array(matrix, dtype=np.float64, copy=True)
             kept.sum_duplicates()
@@ -139,3 +138,15 @@ def _distinct(matrix: Any) -> tuple[Indices, Indices]:
         matrix.indices[low:high].tobytes() + matrix.data[low:high].tobytes() for low, high in bounds
     ]
     return first_seen(keys, b"")
+
+
+def _check_indices(matrix: Any) -> None:
+    """ValueError where indices are out of range: scipy would use them as addresses."""
+    if matrix.format == "coo":
+        sparse.coo_array((matrix.data, matrix.coords), shape=matrix.shape)
+    elif matrix.format == "dia":
+        sparse.dia_array((matrix.data, matrix.offsets), shape=matrix.shape)
+    elif matrix.format in ("csr", "csc", "bsr"):
+        if np.any(np.diff(matrix.indptr) < 0):  # unseen by scipy where the last entry is 0
+            raise ValueError("indptr must not decrease")
+        matrix.check_format(full_check=True)

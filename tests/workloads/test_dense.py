@@ -89,9 +89,27 @@ def test_wrong_ranges_are_refused(starts, stops, cells, words):
         RangeWorkload(starts, stops, cells)
 
 
-def test_sparse_indices_out_of_range_are_refused():
-    matrix = sparse.csr_array(np.eye(3))
-    matrix.indices[0] = 10**6
+@pytest.mark.parametrize(
+    ("form", "name", "position", "value"),
+    [
+        ("csr", "indices", 0, 10**6),
+        ("csc", "indices", 0, -1),
+        ("csr", "indptr", -1, 0),
+        ("csc", "indptr", 1, 2**31 - 1),
+        ("bsr", "indptr", -1, 0),
+        ("coo", "row", 0, 10**6),
+    ],
+)
+def test_sparse_indices_out_of_range_are_refused(form, name, position, value):
+    matrix = sparse.csr_array(np.eye(3)).asformat(form)
+    getattr(matrix, name)[position] = value
+    with pytest.raises(InvalidInputError, match="inconsistent"):
+        SparseWorkload(matrix)
+
+
+def test_diagonals_without_offsets_are_refused():
+    matrix = sparse.dia_array(np.tri(3))
+    matrix.offsets = matrix.offsets[:-1]
     with pytest.raises(InvalidInputError, match="inconsistent"):
         SparseWorkload(matrix)
 
