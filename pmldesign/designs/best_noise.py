@@ -9,7 +9,6 @@ asks much of Gaussian noise, many queries ask much of Laplace noise.
 from __future__ import annotations
 
 import inspect
-import time
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -136,13 +135,8 @@ def all_designs(
     if streaming:
         require_streaming(workload, asked.neighbours, full_rank=asked.method == "scaling")
     require_feasible(guarantee, workload.shape[1], noise=noise, p=p)
-    start = time.perf_counter()
-    factorization = solve(workload, p, asked)
-    if asked.time_limit is not None:
-        left = max(asked.time_limit - (time.perf_counter() - start), LEAST_TIME)
-        search_time = left if search_time is None else min(search_time, left)
     return improve(
-        factorization,
+        solve(workload, p, asked),
         asked,
         guarantee=guarantee,
         noise=noise,
@@ -194,13 +188,17 @@ def improve(
         noise: "gaussian", "laplace", or "auto" for all that can meet the guarantee.
         streaming: make the strategy lower triangular, and search for no other.
         search_time: in seconds, for the searches that a guarantee asks for: at most half of it for
-            Gaussian noise under PML, the rest for Laplace noise; None for no limit.
+            Gaussian noise under PML, the rest for Laplace noise; None for what the options' limit
+            leaves.
         seed: of the search under Laplace noise.
 
     Raises:
         InvalidInputError, InfeasibleError, VacuousGuaranteeError: as `all_designs`.
     """
     workload, p = factorization.workload, factorization.p
+    if options.time_limit is not None:
+        left = max(options.time_limit - factorization.seconds, LEAST_TIME)
+        search_time = left if search_time is None else min(search_time, left)
     kinds = admissible(guarantee, noise, p)
     repeated = participation_of(factorization.strategy) is not None
     if Noise.GAUSSIAN in kinds and (

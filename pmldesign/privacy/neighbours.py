@@ -27,8 +27,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
+import scipy  # whose parts load when used; spatial takes long
 from numpy.typing import ArrayLike
-from scipy.spatial.distance import cdist
 
 from pmldesign.arguments import finite_matrix
 from pmldesign.errors import InvalidInputError
@@ -248,7 +248,11 @@ def distance_blocks(strategy_matrix: ArrayLike, *, norm: Norm) -> Iterator[tuple
     for start in range(0, len(columns), step):
         stop = min(start + step, len(columns))
         # differences are formed entry by entry: no cancellation, unlike a Gram matrix
-        yield start, stop, cdist(columns[start:stop], columns[start:], metric)
+        yield (
+            start,
+            stop,
+            scipy.spatial.distance.cdist(columns[start:stop], columns[start:], metric),
+        )
 
 
 def _l1_diameter(scaled: Array) -> float:

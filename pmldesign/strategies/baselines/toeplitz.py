@@ -17,7 +17,8 @@ import math
 from functools import cached_property
 
 import numpy as np
-from scipy import linalg, signal
+import scipy  # whose parts load when used; signal takes long
+from scipy import linalg
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours, Norm
@@ -152,7 +153,7 @@ def poles_root(workload: Workload, buffers: int) -> ToeplitzStrategy:
 def _from_coefficients(name: str, coefficients: Array, rate: float) -> ToeplitzStrategy:
     """With the answers l: the running sums of the coefficients of the inverse."""
     inverse = reciprocal(coefficients)
-    answers = signal.lfilter([1.0], [1.0, -rate], inverse)
+    answers = scipy.signal.lfilter([1.0], [1.0, -rate], inverse)
     return ToeplitzStrategy(name, coefficients, np.asarray(answers), rate)
 
 

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from scipy import optimize, signal
+import scipy  # whose parts load when used; signal takes long
+from scipy import optimize
 from scipy.special import expit
 
 from pmldesign_solvers.operators.operator import Array, Indices
@@ -161,10 +162,10 @@ def _largest(
         by_impulse[: n - column] += entries[column:]
     # log kappa = (log d - log N) / 2, N = sum_t rho_t^2 c_{t-j}^2
     squares, c = point.rows**2, point.impulse
-    sizes = signal.fftconvolve(squares[::-1], c**2)[:n][::-1]
+    sizes = scipy.signal.fftconvolve(squares[::-1], c**2)[:n][::-1]
     by_sizes = -0.5 * by_columns / sizes
-    by_rows += 2.0 * squares * signal.fftconvolve(by_sizes, c**2)[:n]
-    by_impulse += 2.0 * c * signal.fftconvolve(by_sizes[::-1], squares)[n - 1 :][:n]
+    by_rows += 2.0 * squares * scipy.signal.fftconvolve(by_sizes, c**2)[:n]
+    by_impulse += 2.0 * c * scipy.signal.fftconvolve(by_sizes[::-1], squares)[n - 1 :][:n]
     return float(np.log(top * value)), (by_rows, 0.5 * by_columns, by_impulse)
 
 

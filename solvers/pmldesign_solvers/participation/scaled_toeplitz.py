@@ -15,7 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg, signal
+import scipy  # whose parts load when used; signal takes long
+from scipy import linalg
 
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.chain import RunningSums
@@ -53,7 +54,7 @@ def scaled(sums: RunningSums, rows: Array, norms: Array, impulse: Array) -> Scal
     logs = np.concatenate([[0.0], np.cumsum(np.log(sums.rates))])
     # A = diag(q e^logs) (running sums) diag(h e^-logs)
     before, after = steps * np.exp(-logs), queries * np.exp(logs)
-    sizes = signal.fftconvolve(rows[::-1] ** 2, impulse**2)[:n][::-1]  # N
+    sizes = scipy.signal.fftconvolve(rows[::-1] ** 2, impulse**2)[:n][::-1]  # N
     roots = np.sqrt(sizes / norms)  # 1 / kappa
     inverse = reciprocal(impulse)
     toeplitz = np.tril(linalg.toeplitz(inverse))
@@ -69,11 +70,11 @@ def scaled(sums: RunningSums, rows: Array, norms: Array, impulse: Array) -> Scal
     by_inverse = _diagonal_sums(answers * roots[:, None])
     by_sizes = by_roots * roots / (2.0 * sizes)
     by_norms = -0.5 * by_roots * roots
-    squares = signal.fftconvolve(by_sizes, impulse**2)[:n]
+    squares = scipy.signal.fftconvolve(by_sizes, impulse**2)[:n]
     by_rows = by_rows + 2.0 * rows**2 * squares
-    twice = signal.fftconvolve(inverse, inverse)[:n]
-    by_impulse = -signal.fftconvolve(by_inverse[::-1], twice)[:n][::-1]
-    by_impulse += 2.0 * impulse * signal.fftconvolve(by_sizes[::-1], rows**2)[n - 1 :][:n]
+    twice = scipy.signal.fftconvolve(inverse, inverse)[:n]
+    by_impulse = -scipy.signal.fftconvolve(by_inverse[::-1], twice)[:n][::-1]
+    by_impulse += 2.0 * impulse * scipy.signal.fftconvolve(by_sizes[::-1], rows**2)[n - 1 :][:n]
     return Scaled(rows, impulse, 1.0 / roots, error, (by_rows, by_norms, by_impulse))
 
 
@@ -83,9 +84,9 @@ def reciprocal(impulse: Array) -> Array:
     inverse = np.array([1.0 / impulse[0]])
     while inverse.size < n:
         size = min(2 * inverse.size, n)
-        rest = -signal.fftconvolve(impulse[:size], inverse)[:size]
+        rest = -scipy.signal.fftconvolve(impulse[:size], inverse)[:size]
         rest[0] += 2.0
-        inverse = signal.fftconvolve(inverse, rest)[:size]
+        inverse = scipy.signal.fftconvolve(inverse, rest)[:size]
     return inverse
 
 
