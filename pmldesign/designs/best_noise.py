@@ -196,9 +196,7 @@ def improve(
         InvalidInputError, InfeasibleError, VacuousGuaranteeError: as `all_designs`.
     """
     workload, p = factorization.workload, factorization.p
-    if options.time_limit is not None:
-        left = max(options.time_limit - factorization.seconds, LEAST_TIME)
-        search_time = left if search_time is None else min(search_time, left)
+    search_time = _time_for_searches(factorization, options, search_time)
     kinds = admissible(guarantee, noise, p)
     repeated = participation_of(factorization.strategy) is not None
     if Noise.GAUSSIAN in kinds and (
@@ -258,6 +256,16 @@ def improve(
     designs = Optimized(factorization, polished, searched, guarantee, ())
     others = (design.mechanism for design in designs.designs if isinstance(design, SearchedDesign))
     return replace(designs, mechanisms=(first, *others))
+
+
+def _time_for_searches(
+    factorization: Design, options: DesignOptions, search_time: float | None
+) -> float | None:
+    """In seconds, at most what the options' limit leaves; None for no limit."""
+    if options.time_limit is None:
+        return search_time
+    left = max(options.time_limit - factorization.seconds, LEAST_TIME)
+    return left if search_time is None else min(search_time, left)
 
 
 def _is_long(factorization: Design) -> bool:

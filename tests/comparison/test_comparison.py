@@ -10,6 +10,7 @@ import pmldesign.comparison.parallel
 import pmldesign.comparison.tasks
 from pmldesign.bounds import all_bounds
 from pmldesign.comparison.comparison import compare, compare_all
+from pmldesign.designs import best_noise
 from pmldesign.designs.dispatch import solve
 from pmldesign.errors import InvalidInputError, VacuousGuaranteeError
 from pmldesign.mechanisms import mechanism
@@ -249,6 +250,19 @@ def test_jobs_are_checked(monkeypatch):
     with pytest.raises(InvalidInputError, match=r"pip install 'pmldesign\[jobs\]'"):
         compare_all(["prefix:4"], ["tree"], jobs=2)
     assert compare_all(["prefix:4"], ["tree"], jobs=1)[0].rows
+
+
+def test_the_limit_of_time_covers_the_searches_of_a_design(monkeypatch):
+    limits = []
+    search = best_noise.laplace_design
+
+    def recorded(*arguments, time_limit, **options):
+        limits.append(time_limit)
+        return search(*arguments, time_limit=time_limit, **options)
+
+    monkeypatch.setattr(best_noise, "laplace_design", recorded)
+    compare("prefix:3", ["design"], guarantee=PureDP(1.0), search_time=20.0, time_limit=0.1)
+    assert 0 < limits[0] <= 0.1
 
 
 def test_an_interrupted_design_is_the_last():
