@@ -199,9 +199,8 @@ def improve(
     search_time = _time_for_searches(factorization, options, search_time)
     kinds = admissible(guarantee, noise, p)
     repeated = participation_of(factorization.strategy) is not None
-    if Noise.GAUSSIAN in kinds and (
-        _is_long(factorization) or repeated or options.buffers is not None
-    ):
+    streamed = _is_long(factorization) or repeated or options.buffers is not None
+    if Noise.GAUSSIAN in kinds and streamed:
         kinds = (Noise.GAUSSIAN,)  # a search would take matrices, and hours
     interrupted = factorization.status is Status.INTERRUPTED
     polished = searched = None
@@ -238,18 +237,14 @@ def improve(
             kinds = (Noise.GAUSSIAN,)
     if streaming:
         factorization = replace(factorization, strategy=factorization.strategy.streaming())
-    own_noise: NoiseChoice = noise
-    if (
-        noise == "auto"
-        and Noise.GAUSSIAN in kinds
-        and ((polished or searched) is not None or Noise.LAPLACE not in kinds)
-    ):
-        own_noise = "gaussian"
+    better = polished or searched
+    if noise == "auto" and Noise.GAUSSIAN in kinds and (better or Noise.LAPLACE not in kinds):
+        noise = "gaussian"
     first = mechanism(
         factorization.strategy,
         workload,
         guarantee=guarantee,
-        noise=own_noise,
+        noise=noise,
         p=p,
         neighbours=factorization.neighbours,
     )
