@@ -29,9 +29,9 @@ from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import LARGEST_EXPONENT, Noise, laplace_exponent
 from pmldesign.privacy.priors import OnPriors
-from pmldesign.strategies import Strategy, StreamStrategy, as_strategy
+from pmldesign.strategies import Strategy, as_strategy
 from pmldesign.strategies.participation.schema import Participation, as_participation
-from pmldesign.strategies.participation.strategy import participation_of, with_participation
+from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads import Workload, as_workload
 from pmldesign.workloads.display import Displayed, Facts
 from pmldesign.workloads.public_total import CentredWorkload
@@ -41,7 +41,7 @@ from pmldesign_solvers.operators.operator import Array
 if TYPE_CHECKING:
     import pmldesign
     from pmldesign.streams.noise import GridNoise
-    from pmldesign.streams.stream import Stream
+    from pmldesign.streams.stream import Stream, VectorStream
 
 NoiseChoice = Literal["auto", "gaussian", "laplace"]
 
@@ -187,18 +187,37 @@ class Mechanism(Displayed):
                 and floating-point noise, not for publication, where it is not.
 
         Raises:
-            InvalidInputError: no Gaussian noise on a strategy for running sums.
+            InvalidInputError: no Gaussian noise, replace neighbours, no running sums, or a strategy
+                of rank below n.
         """
+        from pmldesign.streams.recurrences import lower_triangular
         from pmldesign.streams.stream import Stream
 
-        strategy = with_participation(self.strategy, None)
-        if not isinstance(strategy, StreamStrategy) or self.noise is not Noise.GAUSSIAN:
+        return Stream(lower_triangular(self.strategy), self._unit(), noise, self.workload)
+
+    def vector_stream(self, width: int, *, seed: int | None = None) -> VectorStream:
+        """The mechanism on line for vectors of `width` numbers, in floating point.
+
+        Args:
+            width: d, numbers of a step.
+            seed: of the noise; None for one from the operating system.
+
+        Raises:
+            InvalidInputError: as `stream`.
+        """
+        from pmldesign.streams.recurrences import lower_triangular
+        from pmldesign.streams.stream import VectorStream
+
+        strategy = lower_triangular(self.strategy)
+        return VectorStream(strategy, self._unit(), width, seed=seed, workload=self.workload)
+
+    def _unit(self) -> float:
+        """Scale of the noise of a stream at sensitivity 1."""
+        if self.noise is not Noise.GAUSSIAN or self.neighbours is Neighbours.REPLACE:
             raise InvalidInputError(
-                "a stream needs Gaussian noise on a strategy for running sums, such as that of"
-                " factorize('prefix:1000', buffers=8)"
+                "a stream needs Gaussian noise and add-remove neighbours; give noise='gaussian'"
             )
-        unit = self.scale / self.sensitivity * (1.0 + 4e-16)
-        return Stream(strategy.normalised(), unit, noise, participation_of(self.strategy))
+        return self.scale / self.sensitivity * (1.0 + 4e-16)
 
     def release(self, data: Any, *, schema: Any = None, **options: Any) -> pmldesign.Release:
         """Answer the queries on data, with exact noise: a table with intervals, and a manifest.

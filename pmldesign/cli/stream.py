@@ -10,13 +10,17 @@ import click
 
 from pmldesign.cli.options import add_options, participation_option
 from pmldesign.errors import InvalidInputError
-from pmldesign.files import read_strategy
+from pmldesign.files import load_workload, read_strategy
+from pmldesign.files.strategies import read_question
 from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale
-from pmldesign.strategies import StreamStrategy
-from pmldesign.strategies.participation.schema import Participation, as_participation
+from pmldesign.strategies import Strategy, StreamStrategy
+from pmldesign.strategies.participation.epochs import EpochStrategy
+from pmldesign.strategies.participation.schema import as_participation
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.streams.journal import Journal
+from pmldesign.streams.recurrences import lower_triangular
 from pmldesign.streams.stream import Stream
+from pmldesign.workloads import Workload
 
 
 @click.command(name="stream")
@@ -30,33 +34,39 @@ from pmldesign.streams.stream import Stream
     help="Go on from this file if it exists, and keep it up to date. It holds raw data.",
 )
 @add_options([participation_option])
+@click.option(
+    "--workload",
+    metavar="WORKLOAD",
+    help="The running sums to answer; by default those that the file was made for.",
+)
 def command(
-    file: Path, epsilon: float, delta: float, state: Path | None, participation: str | None
+    file: Path,
+    epsilon: float,
+    delta: float,
+    state: Path | None,
+    participation: str | None,
+    workload: str | None,
 ) -> None:
     """Release the running sums of the numbers on standard input, a line at a time.
 
-    FILE is a strategy file that `pmldesign optimize` wrote for running sums. Each line holds one
-    number; for each of them a line with the noisy running sum and its standard deviation comes out
-    at once. One record changes one number by at most 1; with --participation, or a file made for
-    several participations, one person changes several, each by at most 1.
+    FILE is a strategy file that `pmldesign optimize` wrote for running sums, or any matrix. Each
+    line holds one number; for each of them a line with the noisy running sum and its standard
+    deviation comes out at once. One record changes one number by at most 1; with --participation,
+    or a file made for several participations, one person changes several, each by at most 1.
     """
     measured = read_strategy(file)
-    strategy = with_participation(measured, None)
     schema = as_participation(participation) or participation_of(measured)
-    if not isinstance(strategy, StreamStrategy):
-        raise InvalidInputError(
-            f"{file.name} holds no stream: write one with `pmldesign optimize prefix:N --buffers K"
-            " -o FILE`"
-        )
-    strategy = strategy.normalised()
+    strategy = lower_triangular(with_participation(measured, schema))
     scale = analytic_gaussian_scale(1.0, epsilon=epsilon, delta=delta)
-    stream = Stream(strategy, scale, participation=schema)
+    stream = Stream(strategy, scale, workload=_question(file, measured, workload))
     if not stream.publishable:
         click.echo("note: floating-point noise, not for publication", err=True)
     journal: Journal | None = None
     if state is not None:
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
-        journal = Journal(stream, state, _identity(digest, epsilon, delta, schema))
+        given = [digest, repr(epsilon), repr(delta), schema, workload]
+        identity = " ".join(str(value) for value in given if value is not None)
+        journal = Journal(stream, state, identity)
         click.echo(f"note: {state} holds raw data, keep it secret", err=True)
     steps: Stream | Journal = stream if journal is None else journal
     try:
@@ -69,9 +79,18 @@ def command(
             journal.close()
 
 
-def _identity(digest: str, epsilon: float, delta: float, schema: Participation | None) -> str:
-    """What a state belongs to."""
-    return f"{digest} {epsilon!r} {delta!r}" + ("" if schema is None else f" {schema}")
+def _question(file: Path, strategy: Strategy, workload: str | None) -> Workload | None:
+    """What the stream answers; None for what the strategy itself knows."""
+    if workload is None:
+        if isinstance(with_participation(strategy, None), StreamStrategy | EpochStrategy):
+            return None
+        workload = read_question(file)
+        if workload is None:
+            raise InvalidInputError(
+                f"{file.name} does not say what it answers; give --workload, such as"
+                f" prefix:{strategy.cells}"
+            )
+    return load_workload(workload)
 
 
 def _number(line: str) -> float:

@@ -147,7 +147,12 @@ class StreamStrategy(Strategy):
         ratios = self._query_ratios(workload)
         if ratios is None:
             return super().variances(workload)
-        return ratios * variances(self.sums, self.u, self.w, self.nodes)
+        return ratios * self.sums_variances
+
+    @cached_property
+    def sums_variances(self) -> Array:
+        """The variances of the running sums that it is made for, shape (n,)."""
+        return variances(self.sums, self.u, self.w, self.nodes)
 
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
         """`variance_norm` of the running sums that the strategy is made for."""

@@ -77,12 +77,14 @@ class DiscreteGaussian:
                 "leaves 64-bit numbers is cut off: take a larger epsilon"
             )
         if scale != self._scale:
-            space = self._dp.atom_domain(T=self._dp.i64), self._dp.absolute_distance(T=self._dp.i64)
+            numbers = self._dp.vector_domain(self._dp.atom_domain(T=self._dp.i64))
+            space = numbers, self._dp.l2_distance(T=float)
             wide = math.nextafter(math.hypot(scale, 2.0), math.inf)
             self._measurement = self._dp.m.make_gaussian(*space, scale=wide)
             self._scale = scale
         assert self._measurement is not None
-        return [int(self._measurement(0)) for _ in range(count)]
+        drawn: list[int] = self._measurement([0] * count)
+        return drawn
 
 
 def grid_noise() -> GridNoise:

@@ -1,37 +1,40 @@
 """The noisy running sums of a stream, a step at a time.
 
 A step encodes y_t = (C x)_t exactly and adds noise on the grid (`encoder`, `noise`). All that
-follows depends on y alone: x^_t = (C^-1 y)_t by K numbers of state, and the answer A x^ by one
-more. Both cost O(K). The error is that of scale A C^-1 z, with the exact standard deviations of the
-strategy.
+follows depends on y alone: x^_t = (C^-1 y)_t by the same state as C x has (`recurrences`), and the
+answer A x^ by one number more. The error is that of scale A C^-1 z, with the exact standard
+deviations of the strategy.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from operator import mul
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.strategies.participation.schema import Participation
+from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.participation.epochs import EpochStrategy
+from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.strategies.streams import StreamStrategy
 from pmldesign.streams.encoder import Encoder
 from pmldesign.streams.noise import GridNoise, grid_noise
+from pmldesign.streams.recurrences import ROWS, Row, recurrence_of
+from pmldesign.workloads.base import Workload
+from pmldesign.workloads.running import stream_problem
 from pmldesign_solvers.operators.operator import Array
-from pmldesign_solvers.streams.certificate import variances
 
-BLOCK = 32
-"""Steps that are decoded together; fewer go one by one."""
-LANES = 512
-"""Blocks whose matrices are made at a time: 10 MB."""
+TOGETHER = 64
+"""Steps from which on they are decoded as arrays; fewer go one by one."""
+AHEAD = 512
+"""Numbers of noise that are drawn at a time."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Answer:
     """What a step releases.
 
@@ -44,43 +47,74 @@ class Answer:
     standard_deviation: float
 
 
+_Decoding = tuple[float, float, float, float, Row]
+"""What a step keeps of the sum, the weights of its input and answer, its deviation, and its row."""
+
+
+class _Sums:
+    """The running sums that a stream answers, with the variances of C^-1 z in them.
+
+    Raises:
+        InvalidInputError: no running sums, or more or fewer steps than the strategy has.
+    """
+
+    def __init__(self, strategy: Strategy, workload: Workload | None) -> None:
+        whole, sums = with_participation(strategy, None), None
+        if workload is not None:
+            sums = stream_problem(workload)
+        elif isinstance(whole, StreamStrategy | EpochStrategy):
+            sums = whole.sums
+        if sums is None or sums.cells != strategy.cells:
+            asked = "no workload" if workload is None else repr(workload.name)
+            raise InvalidInputError(
+                f"a stream answers running sums over {strategy.cells} steps, such as"
+                f" prefix:{strategy.cells} or decay:{strategy.cells},0.99; got {asked}"
+            )
+        self.variances: Array
+        if workload is not None:
+            self.variances = whole.variances(workload)
+        else:
+            assert isinstance(whole, StreamStrategy | EpochStrategy)
+            self.variances = whole.sums_variances
+        self.kept = np.concatenate([[0.0], sums.rates])
+        self.query, self.step = np.sqrt(sums.query_squares), np.sqrt(sums.step_squares)
+
+
 class Stream:
     """Running sums of numbers, one at a time; exact but for the source of the noise.
 
     The state holds raw data: keep it as secret as these.
 
     Args:
-        strategy: of sensitivity 1.
+        strategy: lower triangular, of sensitivity 1, with the participation of a person.
         scale: standard deviation of the noise on C x that the guarantee asks for at sensitivity 1.
         noise: where it comes from; None for `grid_noise()`.
-        participation: how often a person takes part; None for once.
+        workload: running sums; None for those that the strategy is made for.
 
     Raises:
-        InvalidInputError: a strategy that no state of fixed precision can hold.
+        InvalidInputError: a strategy that no state of fixed precision can hold, or no running sums.
     """
 
     def __init__(
         self,
-        strategy: StreamStrategy,
+        strategy: Strategy,
         scale: float,
         noise: GridNoise | None = None,
-        participation: Participation | None = None,
+        workload: Workload | None = None,
     ) -> None:
         if not 0 < scale < math.inf:
             raise InvalidInputError(f"scale must be positive and finite, got {scale}")
         self.strategy = strategy
-        self.encoder = Encoder(strategy, participation)
+        self._sums = _Sums(strategy, workload)
+        self.encoder = Encoder(strategy)
         self.scale = scale * self.encoder.sensitivity
         self.noise = grid_noise() if noise is None else noise
         self._unit = 2.0**self.encoder.grid_exponent
-        sums = strategy.sums
-        self._deviations = self.scale * np.sqrt(
-            variances(sums, strategy.u, strategy.w, strategy.nodes)
-        )
-        self._kept = np.concatenate([[0.0], sums.rates])
-        self._query, self._step = np.sqrt(sums.query_squares), np.sqrt(sums.step_squares)
-        self._state = [0.0] * strategy.buffers
-        self._sum = 0.0
+        self._deviations = self.scale * np.sqrt(self._sums.variances)
+        self._drawn: list[int] = []
+        self._state: list[float] = self.encoder.recurrence.start(1).ravel().tolist()
+        self._total = 0.0
+        self._rows: Iterator[_Decoding] | None = None
 
     @property
     def time(self) -> int:
@@ -98,11 +132,12 @@ class Stream:
         Raises:
             InvalidInputError: the stream is over, or the input is no number.
         """
-        values, deviations = self.steps([value])
-        return Answer(float(values[0]), float(deviations[0]))
+        first = self.time
+        (answer,) = self._one_by_one(self._outputs([value]), first)
+        return answer
 
     def steps(self, values: Sequence[float | int]) -> tuple[Array, Array]:
-        """Several steps at once, several times as fast.
+        """Several steps at once, faster.
 
         Returns:
             The noisy running sums and their standard deviations, a number for each input.
@@ -112,67 +147,54 @@ class Stream:
                 step is taken.
         """
         first = self.time
+        outputs = self._outputs(values)
+        if len(outputs) >= TOGETHER:
+            sums = self._together(outputs, first)
+        else:
+            sums = np.array([answer.value for answer in self._one_by_one(outputs, first)])
+        return sums, self._deviations[first : self.time]
+
+    def _outputs(self, values: Sequence[float | int]) -> list[float]:
+        """The noisy y: all that depends on the data."""
         encoded = self.encoder.encode(values)
-        drawn = self.noise.draw(self.scale / self._unit, len(encoded))
-        outputs = [(y + e) * self._unit for y, e in zip(encoded, drawn, strict=True)]
-        return self._decode(outputs, first), self._deviations[first : self.time]
+        if len(self._drawn) < len(encoded):
+            left = min(AHEAD, self.encoder.recurrence.cells - self.time)
+            count = max(len(encoded) - len(self._drawn), left)
+            drawn = self.noise.draw(self.scale / self._unit, count)
+            self._drawn = drawn[::-1] + self._drawn
+        return [(y + self._drawn.pop()) * self._unit for y in encoded]
 
-    def _decode(self, outputs: list[float], first: int) -> Array:
-        """Noisy sums from y: floating point, as nothing here depends on data any more."""
-        rows = slice(first, first + len(outputs))
-        estimates: list[float] = []
-        whole = len(outputs) - len(outputs) % BLOCK
-        for start in range(0, whole, BLOCK * LANES):
-            stop = min(start + BLOCK * LANES, whole)
-            estimates += self._solve_blocks(outputs[start:stop], first + start)
-        estimates += self._solve(outputs[whole:], first + whole)
-        total, sums = self._sum, []
-        kept, weights = self._kept[rows].tolist(), self._step[rows].tolist()
-        for keep, weight, estimate in zip(kept, weights, estimates, strict=True):
-            total = keep * total + weight * estimate
+    def _one_by_one(self, outputs: list[float], first: int) -> list[Answer]:
+        if self._rows is None:
+            self._rows = self._decoding(first)
+        answers, solve = [], self.encoder.recurrence.solve
+        for y, (keep, weight, query, deviation, row) in zip(outputs, self._rows, strict=False):
+            estimate, self._state = solve(row, self._state, y)
+            self._total = keep * self._total + weight * estimate
+            answers.append(Answer(query * self._total, deviation))
+        return answers
+
+    def _decoding(self, first: int) -> Iterator[_Decoding]:
+        """What decodes step after step, from step `first` on."""
+        sums, rows = self._sums, self.encoder.recurrence.rows(first, whole=False)
+        numbers = (sums.kept, sums.step, sums.query, self._deviations)
+        for start in range(first, sums.kept.size, ROWS):
+            lists = (values[start : start + ROWS].tolist() for values in numbers)
+            yield from zip(*lists, rows, strict=False)
+
+    def _together(self, outputs: list[float], first: int) -> Array:
+        """Noisy sums from y as arrays."""
+        self._rows, part = None, slice(first, first + len(outputs))
+        y, state = np.array(outputs)[:, None], np.array(self._state)[:, None]
+        estimates, state = self.encoder.recurrence.solve_rows(y, first, state)
+        self._state = state.ravel().tolist()
+        terms = self._sums.step[part] * estimates[:, 0]
+        total, sums = self._total, []
+        for keep, term in zip(self._sums.kept[part].tolist(), terms.tolist(), strict=True):
+            total = keep * total + term
             sums.append(total)
-        self._sum = total
-        return np.asarray(self._query[rows] * sums)
-
-    def _solve(self, outputs: list[float], first: int) -> list[float]:
-        """C^-1 y for the next rows, one after the other."""
-        rows, factor, state = slice(first, first + len(outputs)), self.strategy.factor, self._state
-        parts = (factor.diagonal, factor.gains, factor.decays)
-        columns: list[list[Any]] = [part[rows].tolist() for part in parts]
-        last, estimates = 0.0, []
-        for y, diagonal, gains, decays in zip(outputs, *columns, strict=True):
-            state = [decay * (z + last) for decay, z in zip(decays, state, strict=True)]
-            last = (y - sum(map(mul, gains, state))) / diagonal
-            estimates.append(last)
-        self._state = [z + last for z in state]
-        return estimates
-
-    def _solve_blocks(self, outputs: list[float], first: int) -> list[float]:
-        """The same for whole blocks of rows, whose triangular parts of C are made side by side."""
-        rows, factor = slice(first, first + len(outputs)), self.strategy.factor
-        shape = (len(outputs) // BLOCK, BLOCK)
-        decays = factor.decays[rows].reshape(*shape, -1)
-        gains = factor.gains[rows].reshape(*shape, -1)
-        triangles = np.zeros((*shape, BLOCK))
-        # of row i: what is left of the state, and of the inputs before it
-        left, fading = np.ones_like(decays[:, 0]), np.zeros_like(decays)
-        readings = np.empty_like(decays)
-        for i in range(BLOCK):
-            left = left * decays[:, i]
-            readings[:, i] = gains[:, i] * left
-            fading[:, :i] *= decays[:, i, None]
-            triangles[:, i, :i] = (fading[:, :i] @ gains[:, i, :, None])[..., 0]
-            fading[:, i] = 1.0
-        places = np.arange(BLOCK)
-        triangles[:, places, places] = factor.diagonal[rows].reshape(shape)
-        inverses = np.linalg.inv(triangles)
-        state, estimates = np.array(self._state), np.empty(shape)
-        for block, y in enumerate(np.reshape(outputs, shape)):
-            estimates[block] = inverses[block] @ (y - readings[block] @ state)
-            state = left[block] * state + estimates[block] @ fading[block]
-        self._state = state.tolist()
-        flat: list[float] = estimates.ravel().tolist()
-        return flat
+        self._total = total
+        return np.asarray(self._sums.query[part] * sums)
 
     def save(self) -> dict[str, Any]:
         """The state for `resume`, as JSON takes it. It holds raw data."""
@@ -180,40 +202,56 @@ class Stream:
             "time": self.time,
             "encoder": [format(z, "x") for z in self.encoder.state],
             "decoder": [z.hex() for z in self._state],
-            "sum": self._sum.hex(),
+            "sum": self._total.hex(),
         }
 
     def resume(self, state: dict[str, Any]) -> None:
         """Go on from a saved state, which must not be used twice (`journal`)."""
         self.encoder.resume(int(state["time"]), [int(z, 16) for z in state["encoder"]])
         self._state = [float.fromhex(z) for z in state["decoder"]]
-        self._sum = float.fromhex(state["sum"])
+        self._total = float.fromhex(state["sum"])
+        self._rows = None
 
 
 class VectorStream:
     """Running sums of vectors of d values, such as gradients, in floating point.
 
-    The l2 norm of what one record adds to a step is at most 1. A step costs O(K d). Noise and state
-    are floating-point numbers: not for publication.
+    The l2 norm of what a person adds to a step is at most 1. A step costs O(K d) for a state of K
+    numbers, O(w d) for a strategy whose state is the last w inputs. Noise and state are
+    floating-point numbers: not for publication.
 
     Args:
-        strategy: of sensitivity 1.
+        strategy: lower triangular, of sensitivity 1, with the participation of a person.
         scale: standard deviation of the noise on each entry of C x.
         width: d.
         seed: of the noise; None for one from the operating system.
+        workload: running sums; None for those that the strategy is made for.
+
+    Raises:
+        InvalidInputError: as `Stream`.
     """
 
     publishable = False
 
     def __init__(
-        self, strategy: StreamStrategy, scale: float, width: int, *, seed: int | None = None
+        self,
+        strategy: Strategy,
+        scale: float,
+        width: int,
+        *,
+        seed: int | None = None,
+        workload: Workload | None = None,
     ) -> None:
+        if not (isinstance(width, int) and width >= 1):
+            raise InvalidInputError(f"width must be a whole number from 1 on, got {width!r}")
         self.strategy, self.scale, self.time = strategy, scale * strategy.sensitivity, 0
-        self._factor, self._sums = strategy.factor, strategy.sums
+        self.width = width
+        self._sums, self._recurrence = _Sums(strategy, workload), recurrence_of(strategy)
         self._generator = np.random.default_rng(seed)
-        self._state = np.zeros((strategy.buffers, width))
+        self._state = self._recurrence.start(width)
         self._total = np.zeros(width)
-        self._variances = variances(strategy.sums, strategy.u, strategy.w, strategy.nodes)
+        self._errors = np.zeros((0, width))
+        self._deviations = self.scale * np.sqrt(self._sums.variances)
 
     def step(self, vector: ArrayLike) -> tuple[Array, float]:
         """The noisy running sum, shape (d,), and the standard deviation of each of its entries.
@@ -221,21 +259,42 @@ class VectorStream:
         Raises:
             InvalidInputError: the stream is over, or the vector has another length.
         """
-        x, t = np.asarray(vector, dtype=np.float64), self.time
-        if x.shape != self._total.shape or not np.isfinite(x).all():
+        sums, deviations = self.steps(np.asarray(vector, dtype=np.float64)[None])
+        return sums[0], float(deviations[0])
+
+    def steps(self, vectors: ArrayLike) -> tuple[Array, Array]:
+        """Several steps at once: sums of shape (t, d) for vectors of that shape, deviations (t,).
+
+        Raises:
+            InvalidInputError: as `step`; then no step is taken.
+        """
+        x, first = np.asarray(vectors, dtype=np.float64), self.time
+        if x.shape[1:] != (self.width,) or not np.isfinite(x).all():
             raise InvalidInputError(
-                f"a step takes {self._total.size} finite numbers, got an array of shape {x.shape}"
+                f"a step takes {self.width} finite numbers, got an array of shape {x.shape[1:]}"
             )
-        if t >= self.strategy.cells:
+        if first + len(x) > self._recurrence.cells:
             raise InvalidInputError(
-                f"the stream has {t} steps, and all are taken; design a longer one"
+                f"the stream has {self._recurrence.cells} steps, and all are taken; design a"
+                " longer one"
             )
-        draw = self.scale * self._generator.standard_normal(x.size)
-        self._state *= self._factor.decays[t][:, None]
-        error = (draw - self._factor.gains[t] @ self._state) / self._factor.diagonal[t]
-        self._state += error
-        kept = self._sums.rates[t - 1] if t else 0.0
-        self._total = kept * self._total + math.sqrt(self._sums.step_squares[t]) * (x + error)
-        self.time += 1
-        deviation = self.scale * math.sqrt(self._variances[t])
-        return math.sqrt(self._sums.query_squares[t]) * self._total, deviation
+        self.time += len(x)
+        part = slice(first, self.time)
+        terms = self._sums.step[part, None] * (x + self._next_errors(len(x)))
+        for keep, term in zip(self._sums.kept[part].tolist(), terms, strict=True):
+            self._total *= keep
+            self._total += term
+            term[:] = self._total
+        return self._sums.query[part, None] * terms, self._deviations[part]
+
+    def _next_errors(self, count: int) -> Array:
+        """C^-1 z for the next steps: it does not depend on data, and is made ahead."""
+        known = len(self._errors)
+        if known < count:
+            begin = self.time - count + known
+            left = min(AHEAD // self.width, self._recurrence.cells - begin)
+            draws = self._generator.standard_normal((max(count - known, left), self.width))
+            more, self._state = self._recurrence.solve_rows(self.scale * draws, begin, self._state)
+            self._errors = np.concatenate([self._errors, more])
+        errors, self._errors = self._errors[:count], self._errors[count:]
+        return errors

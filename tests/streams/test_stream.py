@@ -17,8 +17,9 @@ from pmldesign.mechanisms import mechanism
 from pmldesign.privacy.guarantees import ApproxDP
 from pmldesign.strategies import StreamStrategy
 from pmldesign.streams import DiscreteGaussian, FloatingGaussian, Stream, VectorStream
-from pmldesign.streams.encoder import COEFFICIENT_BITS, Encoder
+from pmldesign.streams.encoder import Encoder
 from pmldesign.streams.journal import Journal
+from pmldesign.streams.recurrences import COEFFICIENT_BITS
 from pmldesign_solvers.streams.chain import RunningSums
 from pmldesign_solvers.streams.nodes import Nodes
 
@@ -283,7 +284,11 @@ def test_command(designed, tmp_path):
     np.save(other, np.eye(3))
     found = CliRunner().invoke(main, ["stream", str(other), *options[2:]])
     assert found.exit_code == 2
-    assert "holds no stream" in found.output
+    assert "does not say what it answers; give --workload, such as prefix:3" in found.output
+    found = CliRunner().invoke(
+        main, ["stream", str(other), *options[2:6], "--workload", "prefix:3"], input="1\n2\n"
+    )
+    assert found.exit_code == 0, found.output
 
 
 def test_blocks_of_steps_answer_as_single_steps_do():

@@ -124,6 +124,11 @@ class EpochStrategy(Strategy):
         """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise."""
         if not is_same_sums(workload, self.sums):
             return super().variances(workload)
+        return self.sums_variances
+
+    @cached_property
+    def sums_variances(self) -> Array:
+        """The variances of the running sums that it is made for, shape (n,)."""
         reciprocal = self.nodes.reciprocal()
         terms = reciprocal.weights / reciprocal.poles**2
         nodes = Nodes(reciprocal.poles, terms)

@@ -29,6 +29,10 @@ from pmldesign_solvers.streams.nodes import Nodes
 
 CANCELLED = 1e-8
 """A gain below 0 by no more than this part of the row is rounding."""
+CHUNK = 1024
+"""Rows whose products of decays are made at a time: 2 MB with 16 numbers of state."""
+BLOCK, LANES = 16, 512
+"""Rows that are solved together, and blocks whose matrices are made at a time: 3 MB."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,25 +73,73 @@ class Factor:
 
     def multiply(self, x: Array) -> Array:
         """C x, for x of shape (n,) or (n, c)."""
-        values = x.reshape(len(x), -1)
-        product = np.empty_like(values, dtype=np.float64)
-        state = np.zeros((self.gains.shape[1], values.shape[1]))
-        for i, value in enumerate(values):
-            state *= self.decays[i][:, None]
-            product[i] = self.diagonal[i] * value + self.gains[i] @ state
-            state += value
-        return product.reshape(x.shape)
+        return self._whole(x, inverse=False)
 
     def solve(self, y: Array) -> Array:
         """C^-1 y, for y of shape (n,) or (n, c)."""
-        values = y.reshape(len(y), -1)
-        solution = np.empty_like(values, dtype=np.float64)
-        state = np.zeros((self.gains.shape[1], values.shape[1]))
-        for i, value in enumerate(values):
-            state *= self.decays[i][:, None]
-            solution[i] = (value - self.gains[i] @ state) / self.diagonal[i]
-            state += solution[i]
-        return solution.reshape(y.shape)
+        return self._whole(y, inverse=True)
+
+    def solve_rows(self, y: Array, first: int, state: Array) -> tuple[Array, Array]:
+        """Rows of C^-1 y from row `first` on, for y of shape (m, c), and the state behind them.
+
+        Args:
+            y: right-hand sides of these rows.
+            first: number of the first one.
+            state: z + x of the row before, shape (K, c); 0 before row 0.
+        """
+        return self._rows(y, first, state, inverse=True)
+
+    def _whole(self, values: Array, *, inverse: bool) -> Array:
+        columns: Array = np.asarray(values.reshape(len(values), -1), dtype=np.float64)
+        state = np.zeros((self.gains.shape[1], columns.shape[1]))
+        return self._rows(columns, 0, state, inverse=inverse)[0].reshape(values.shape)
+
+    def _rows(
+        self, values: Array, first: int, state: Array, *, inverse: bool
+    ) -> tuple[Array, Array]:
+        """Rows of C x or C^-1 y, block by block."""
+        results, done = np.zeros(values.shape), 0
+        while done < len(values):
+            left = len(values) - done
+            count, size = (min(left // BLOCK, LANES), BLOCK) if left >= BLOCK else (1, left)
+            stop = done + count * size
+            triangles, readings, kept, fading = self._blocks(first + done, count, size)
+            if inverse:
+                triangles = np.asarray(np.linalg.inv(triangles), dtype=np.float64)
+            given = values[done:stop].reshape(count, size, -1)
+            taken = results[done:stop].reshape(count, size, -1)
+            for i, value in enumerate(given):
+                if inverse:
+                    taken[i] = inputs = triangles[i] @ (value - readings[i] @ state)
+                else:
+                    taken[i], inputs = triangles[i] @ value + readings[i] @ state, value
+                state = kept[i][:, None] * state + fading[i].T @ inputs
+            done = stop
+        return results, state
+
+    def _blocks(self, first: int, count: int, size: int) -> tuple[Array, Array, Array, Array]:
+        """Of `count` blocks of `size` rows from row `first` on.
+
+        Returns:
+            The triangle of C within each block, shape (count, size, size); what its rows read from
+            the state before it, (count, size, K); what is left of that state, (count, K); and of
+            the block's inputs, (count, size, K).
+        """
+        rows = slice(first, first + count * size)
+        decays = self.decays[rows].reshape(count, size, -1)
+        gains = self.gains[rows].reshape(count, size, -1)
+        triangles = np.zeros((count, size, size))
+        kept, fading = np.ones_like(decays[:, 0]), np.zeros_like(decays)
+        readings = np.empty_like(decays)
+        for i in range(size):
+            kept = kept * decays[:, i]
+            readings[:, i] = gains[:, i] * kept
+            fading[:, :i] *= decays[:, i, None]
+            triangles[:, i, :i] = (fading[:, :i] @ gains[:, i, :, None])[..., 0]
+            fading[:, i] = 1.0
+        places = np.arange(size)
+        triangles[:, places, places] = self.diagonal[rows].reshape(count, size)
+        return triangles, readings, kept, fading
 
 
 def factor(problem: StreamProblem, u: Array, w: Array, nodes: Nodes) -> Factor:
@@ -99,24 +151,33 @@ def factor(problem: StreamProblem, u: Array, w: Array, nodes: Nodes) -> Factor:
     shares, decays = generators(problem, u, w, nodes)
     n, count = shares.shape
     rows, pivots, squares = np.empty_like(shares), np.empty(n), np.empty(n)
-    ones, explained = np.ones(count), np.zeros((count, count))
-    spare, sums = np.empty_like(explained), np.empty(count)
-    for i in range(n - 1, -1, -1):
-        row, decay = rows[i], decays[i]
-        np.dot(explained, ones, out=sums)
-        np.subtract(shares[i], sums, out=row)
-        if not row.min() >= -CANCELLED * shares[i].max():
-            raise ValueError(f"the strategy has an entry below 0 at step {i}")
-        np.maximum(row, 0.0, out=row)  # what is below is rounding: C >= 0
-        pivot = float(np.dot(ones, row))
-        if not pivot > 0.0:
-            raise ValueError(f"the strategy is singular to working precision at step {i}")
-        pivots[i] = pivot
-        squares[i] = pivot + np.dot(ones, sums)
-        np.multiply(row[:, None], row / pivot, out=spare)
-        explained += spare
-        explained *= decay
-        explained *= decay[:, None]
+    ones, explained, spare = np.ones(count), np.zeros((count, count)), np.empty((count, count))
+    raw, sums = np.empty((2, CHUNK, count))
+    for start in range((n - 1) // CHUNK * CHUNK, -1, -CHUNK):
+        part = slice(start, min(start + CHUNK, n))
+        places = range(part.stop - start - 1, -1, -1)
+        fading = decays[part, :, None] * decays[part, None, :]
+        for i, share, row, fade in zip(
+            places, shares[part][::-1], rows[part][::-1], fading[::-1], strict=True
+        ):
+            explained.dot(ones, out=sums[i])
+            np.subtract(share, sums[i], out=raw[i])
+            np.maximum(raw[i], 0.0, out=row)  # what is below is rounding: C >= 0
+            pivot = float(row.dot(ones))
+            if not pivot > 0.0:
+                raise ValueError(
+                    f"the strategy is singular to working precision at step {start + i}"
+                )
+            pivots[start + i] = pivot
+            np.multiply(row[:, None], row / pivot, out=spare)
+            np.add(spare, explained, out=spare)
+            np.multiply(spare, fade, out=explained)
+        size = part.stop - start
+        short = raw[:size].min(axis=1) < -CANCELLED * shares[part].max(axis=1)
+        if short.any():
+            step = start + int(short.argmax())
+            raise ValueError(f"the strategy has an entry below 0 at step {step}")
+        squares[part] = pivots[part] + sums[:size].sum(axis=1)
     diagonal = np.sqrt(pivots)
     rows /= diagonal[:, None]
     return Factor(diagonal, rows, decays, squares)
