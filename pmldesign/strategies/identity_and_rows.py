@@ -12,6 +12,7 @@ it answers every workload on its cells. (`pmldesign_solvers.search.tents` finds 
 from __future__ import annotations
 
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,6 +41,8 @@ class IdentityAndRows(Strategy):
     Raises:
         InvalidInputError: arguments that are no such arrays.
     """
+
+    regular: ClassVar[bool] = True
 
     def __init__(self, name: str, diagonal: ArrayLike, rows: ArrayLike) -> None:
         self.name = name
@@ -95,19 +98,6 @@ class IdentityAndRows(Strategy):
         back = (measurements[:n].T * self.diagonal).T + self.rows.T @ measurements[n:]
         plain = (back.T / self.diagonal**2).T
         return np.asarray(plain - self._half @ (self._half.T @ back))
-
-    def require_answers(self, workload: Workload) -> None:
-        """Refuse a workload on another number of cells.
-
-        Raises:
-            InvalidInputError: the numbers of cells differ.
-        """
-        cells = workload.shape[1]
-        if cells != self.cells:
-            raise InvalidInputError(
-                f"strategy {self.name!r} measures {self.cells} cells, "
-                f"workload {workload.name!r} has {cells}; both must have the same cells"
-            )
 
     def variances(self, workload: Workload) -> Array:
         """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise.

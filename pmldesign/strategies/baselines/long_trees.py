@@ -20,6 +20,8 @@ O(n) a level. Every cell is counted once a level, so that sensitivities are thos
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from pmldesign.privacy.neighbours import Neighbours, Norm
@@ -40,6 +42,8 @@ class LongTree(Strategy):
         rate: what the running sums keep of each step.
         branching: children of a node; 0 for the Haar wavelet.
     """
+
+    regular: ClassVar[bool] = True
 
     def __init__(self, name: str, cells: int, rate: float, branching: int) -> None:
         self.name, self.rate, self.branching = name, rate, branching
@@ -68,15 +72,6 @@ class LongTree(Strategy):
         if norm == "l1":
             return 2.0 * (levels - 1)
         return root_above(2.0 * (levels - 1) + (0.0 if self.branching else 2.0))
-
-    def require_answers(self, workload: Workload) -> None:
-        """Refuse a workload on other cells; every cell is measured.
-
-        Raises:
-            InvalidInputError: the numbers of cells differ.
-        """
-        if workload.shape[1] != self.cells:
-            super().require_answers(workload)
 
     def variances(self, workload: Workload) -> Array:
         """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,6 +43,8 @@ class RegularStrategy(Strategy):
         invert: computes G^-1, shape (n, n).
         distances: the largest distance of two columns in each norm, where it is known.
     """
+
+    regular: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -77,14 +80,6 @@ class RegularStrategy(Strategy):
     def _inverse_and_rank(self) -> tuple[Array, int]:
         return read_only(self.inverse_gram @ self.matrix.T), self.cells
 
-    def require_answers(self, workload: Workload) -> None:
-        """Refuse a workload on another number of cells.
-
-        Raises:
-            InvalidInputError: the numbers of cells differ.
-        """
-        require_same_cells(self.name, self.cells, workload)
-
     def variances(self, workload: Workload) -> Array:
         """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise.
 
@@ -105,6 +100,8 @@ class CentredStrategy(RegularStrategy):
     Args:
         whole: R.
     """
+
+    regular: ClassVar[bool] = False
 
     def __init__(self, whole: RegularStrategy) -> None:
         self.name = whole.name
@@ -152,7 +149,7 @@ class CentredStrategy(RegularStrategy):
         if isinstance(workload, CentredWorkload):
             require_same_cells(self.name, self.cells, workload)
         else:
-            Strategy.require_answers(self, workload)
+            super().require_answers(workload)
 
     def without_total(self) -> Strategy:
         """The strategy itself."""

@@ -1,0 +1,149 @@
+"""Lower triangular strategies C with C^T C = X = sum_k c_k ((A^T U A)^-1 + s_k^2 W)^-1.
+
+A are running sums or all intervals, for which (A^T U A)^-1 is tridiagonal
+(`pmldesign_solvers.streams`). The strategy is its weights u, w and its K nodes s_k, c_k: C follows
+by a recurrence with K numbers of state, column norms from diagonals of rational functions, in
+O(n K) or O(n K^2). C >= 0, so that columns are at most 2^(1/2) times the longest one apart.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from functools import cached_property
+from typing import ClassVar, Self
+
+import numpy as np
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.neighbours import Neighbours, Norm
+from pmldesign.privacy.outward import raised, root_above
+from pmldesign.strategies.arguments import read_only
+from pmldesign.strategies.base import Strategy
+from pmldesign.workloads.base import WRITTEN_CELLS, check_entries
+from pmldesign_solvers.operators.operator import Array, Indices
+from pmldesign_solvers.streams.certificate import longest_column
+from pmldesign_solvers.streams.chain import StreamProblem
+from pmldesign_solvers.streams.factor import Factor, factor
+from pmldesign_solvers.streams.nodes import Nodes
+
+
+class ChainStrategy(Strategy):
+    """What strategies for running sums and for all intervals share.
+
+    Args:
+        name: how tables and messages call it.
+        problem: A.
+        u: weights of its queries, shape (n,), positive.
+        w: weights of the cells, shape (n,), positive.
+        nodes: s_k and c_k, K of each.
+
+    Raises:
+        InvalidInputError: weights or nodes that are not positive, or of another length.
+    """
+
+    regular: ClassVar[bool] = True
+
+    def __init__(self, name: str, problem: StreamProblem, u: Array, w: Array, nodes: Nodes) -> None:
+        self.name, self.problem, self.nodes = name, problem, nodes
+        self.u, self.w = read_only(np.array(u)), read_only(np.array(w))
+        for label, values, size in (
+            ("u", self.u, problem.cells),
+            ("w", self.w, problem.cells),
+            ("poles", nodes.poles, len(nodes.poles)),
+            ("weights", nodes.weights, len(nodes.poles)),
+        ):
+            if values.shape != (size,) or not (np.isfinite(values) & (values > 0)).all():
+                raise InvalidInputError(
+                    f"strategy {name!r}: {label} must be {size} positive numbers, got an array of"
+                    f" shape {values.shape}"
+                )
+
+    @property
+    def buffers(self) -> int:
+        """K, how many numbers a stream has to keep."""
+        return len(self.nodes.poles)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of measurements and of cells, which are equal."""
+        return self.problem.cells, self.problem.cells
+
+    @cached_property
+    def factor(self) -> Factor:
+        """C by its recurrence; O(n K^2) when it is asked for first."""
+        try:
+            return factor(self.problem, self.u, self.w, self.nodes)
+        except ValueError as error:
+            raise InvalidInputError(f"strategy {self.name!r}: {error}") from None
+
+    @cached_property
+    def matrix(self) -> Array:
+        """C, shape (n, n), where it is not too large to be written out."""
+        check_entries(f"strategy {self.name!r}", self.shape)
+        return read_only(self.factor.multiply(np.eye(self.cells)))
+
+    @cached_property
+    def _inverse_and_rank(self) -> tuple[Array, int]:
+        check_entries(f"the inverse of strategy {self.name!r}", self.shape)
+        return read_only(self.factor.solve(np.eye(self.cells))), self.cells
+
+    def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
+        """Largest distance of the measurements of neighbours, in the l1 or l2 norm, rounded up.
+
+        Under replace with more than WRITTEN_CELLS cells it is a bound: C >= 0.
+        """
+        if neighbours == Neighbours.REPLACE and self.cells <= WRITTEN_CELLS:
+            return super().sensitivity_under(neighbours, norm)
+        if norm == "l1":
+            longest, apart = float(self.factor.column_sums().max()), 2.0
+            longest = raised(longest, self.factor.column_units)
+        else:
+            longest, apart = self._longest, root_above(2.0)
+        return longest if neighbours == Neighbours.ADD_REMOVE else raised(apart * longest, 1)
+
+    @property
+    def entry_units(self) -> float:
+        """Units of 2^-53 that entries of `matrix` are off by at most: sums of K products."""
+        return float(self.cells + self.buffers + 2)
+
+    def column_labels(self) -> Indices:
+        """All columns differ: C is triangular, its diagonal positive."""
+        return np.arange(self.cells)
+
+    @cached_property
+    def _longest(self) -> float:
+        """Largest l2 norm of a column of X^(1/2), and of the recurrence where that is short."""
+        square, rounding = longest_column(self.problem, self.u, self.w, self.nodes)
+        longest = raised(math.sqrt(square * (1.0 + rounding)), 4)
+        return longest if self.cells > WRITTEN_CELLS else max(longest, self.measured_length)
+
+    @cached_property
+    def measured_length(self) -> float:
+        """Largest l2 norm of a column of C as its recurrence gives it, rounded up."""
+        longest = math.sqrt(float(self.factor.squares.max()))
+        return raised(longest, self.factor.column_units)
+
+    def measure(self, x: Array) -> Array:
+        """C x, shape (n,) or (n, c), for a histogram x of shape (n,) or several, (n, c)."""
+        return self.factor.multiply(x)
+
+    def estimate(self, measurements: Array) -> Array:
+        """C^-1 y, shape (n,) or (n, c), for measurements y of the same shape."""
+        return self.factor.solve(measurements)
+
+    @abstractmethod
+    def with_nodes(self, nodes: Nodes) -> Self:
+        """The strategy of the same weights and other nodes."""
+
+    def scaled(self, factor: float) -> Self:
+        """C times a positive number."""
+        return self.with_nodes(Nodes(self.nodes.poles, self.nodes.weights * factor**2))
+
+    def normalised(self) -> Self:
+        """The same strategy scaled to sensitivity 1."""
+        return self.scaled(1.0 / self.sensitivity)
+
+    def streaming(self) -> Strategy:
+        """The strategy itself: it is lower triangular."""
+        return self.renamed(f"{self.name} (streaming)")
