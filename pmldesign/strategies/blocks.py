@@ -208,11 +208,6 @@ class BlockStrategy(Strategy):
         self.require_answers(workload)
         return np.concatenate([self._design.row_norms(part) for part in parts])
 
-    def normalised(self) -> BlockStrategy:
-        """The same strategy scaled to sensitivity 1."""
-        blocks = [Strategy(block.name, block.matrix / self.sensitivity) for block in self.blocks]
-        return BlockStrategy(self.name, self.index, self.bases, self.combinations, blocks)
-
     @cached_property
     def _inverse_and_rank(self) -> tuple[Array, int]:
         check_entries(f"the inverse of strategy {self.name!r}", self.shape)

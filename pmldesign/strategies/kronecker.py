@@ -200,12 +200,6 @@ class ProductStrategy(Strategy):
         ]
         return power_mean(np.array(norms), power)
 
-    def normalised(self) -> ProductStrategy:
-        """The same strategy scaled to sensitivity 1."""
-        first, *others = self.factors
-        scaled = Strategy(first.name, first.matrix / self.sensitivity)
-        return ProductStrategy(self.name, [scaled, *others], weights=self.weights)
-
     def streaming(self) -> Strategy:
         """The lower-triangular strategy, n x n with positive diagonal, of the same Gram matrix.
 

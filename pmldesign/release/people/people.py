@@ -35,11 +35,6 @@ class Batch:
     rows: list[tuple[Any, ...]]
 
 
-def is_people(path: Path) -> bool:
-    """Whether a file of this name can hold people."""
-    return path.suffix.lower() in SCANNERS
-
-
 def batches(
     data: Any, columns: Sequence[str], cuts: Mapping[str, Sequence[float]] | None = None
 ) -> Iterator[Batch]:

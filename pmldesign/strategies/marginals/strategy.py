@@ -257,15 +257,6 @@ class MarginalsStrategy(Strategy):
         sums = spaces.incidence[first:].T @ (spaces.dimensions[first:] / precisions)
         return (workload.weights / spaces.cells) ** 2 * sums, spaces.cells
 
-    def normalised(self) -> MarginalsStrategy:
-        """The same strategy scaled to sensitivity 1."""
-        return MarginalsStrategy(
-            self.name,
-            self.sizes,
-            self.residuals,
-            self.precisions / self.sensitivity / self.sensitivity,
-        )
-
     def _known(self, workload: Workload) -> tuple[MarginalsWorkload | None, bool]:
         """The marginals that are asked for, if it is such, and whether their total is public."""
         public = isinstance(workload, CentredWorkload)

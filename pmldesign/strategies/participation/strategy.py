@@ -100,10 +100,6 @@ class ParticipationStrategy(Strategy):
         """R times a positive number."""
         return ParticipationStrategy(self.whole.scaled(factor), self.participation)
 
-    def normalised(self) -> ParticipationStrategy:
-        """The same strategy scaled to sensitivity 1."""
-        return self.scaled(1.0 / self.sensitivity)
-
     def streaming(self) -> Strategy:
         """The lower-triangular strategy of the same Gram matrix."""
         return ParticipationStrategy(self.whole.streaming(), self.participation)

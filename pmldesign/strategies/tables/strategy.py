@@ -308,10 +308,6 @@ class TablesStrategy(Strategy):
         norms = [scale**2 * spread.norm(self._asked(queries), power) for scale, queries in tables]
         return power_mean(np.maximum(norms, 0.0), power)
 
-    def normalised(self) -> TablesStrategy:
-        """The same strategy scaled to sensitivity 1."""
-        return self.scaled(1 / self.sensitivity)
-
     def scaled(self, factor: float) -> TablesStrategy:
         """The same strategy, every measurement times a factor."""
         sectors = [

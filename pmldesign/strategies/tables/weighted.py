@@ -131,13 +131,6 @@ class WeightedTablesStrategy(Strategy):
             self.name, self.sizes, kept, self.weights[wide], public_total=True
         )
 
-    def normalised(self) -> WeightedTablesStrategy:
-        """The same strategy scaled to sensitivity 1."""
-        weights = self.weights / self.sensitivity
-        return WeightedTablesStrategy(
-            self.name, self.sizes, self.subsets, weights, public_total=self.public_total
-        )
-
     def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
         """Largest distance of the measurements of neighbours, in the l1 or l2 norm, rounded up."""
         if neighbours == Neighbours.ADD_REMOVE:

@@ -91,7 +91,7 @@ def _accelerated(point: Point, anderson: Anderson) -> tuple[Array, Array]:
     x = np.log(np.concatenate([point.w, point.u]))
     masses = np.concatenate([point.next_w, point.next_u])
     goal = np.log(np.maximum(masses, np.finfo(float).tiny))
-    x = anderson.propose(x, goal - x, masses, first_step=2.0)
+    x = anderson.propose(x, goal - x, np.sqrt(masses), first_step=2.0)
     w, u = np.split(x, [len(point.w)])
     return _from_logarithm(u), _from_logarithm(w)
 
@@ -106,10 +106,15 @@ def _from_logarithm(x: Array) -> Array:
 
 
 class Anderson:
-    """Remembers the last steps of a fixed-point iteration and proposes the next point."""
+    """Remembers the last steps of a fixed-point iteration and proposes the next point.
 
-    def __init__(self, memory: int) -> None:
-        self._memory = memory
+    Args:
+        memory: how many steps.
+        cutoff: singular values of D^(1/2) dF below this part of the largest count as zero.
+    """
+
+    def __init__(self, memory: int, cutoff: float = 1e-10) -> None:
+        self._memory, self._cutoff = memory, cutoff
         self._points: list[Array] = []
         self._residuals: list[Array] = []
 
@@ -118,13 +123,15 @@ class Anderson:
         self._points.clear()
         self._residuals.clear()
 
-    def propose(self, point: Array, residual: Array, weights: Array, first_step: float) -> Array:
+    def propose(
+        self, point: Array, residual: Array, roots: Array, first_step: float = 1.0
+    ) -> Array:
         """The next point.
 
         Args:
             point: x, shape (d,).
             residual: g(x) - x, shape (d,).
-            weights: D, shape (d,), non-negative.
+            roots: D^(1/2), shape (d,), non-negative.
             first_step: length of the step, in residuals, while nothing is remembered.
         """
         self._points.append(point)
@@ -134,7 +141,7 @@ class Anderson:
         del self._points[: -self._memory - 1], self._residuals[: -self._memory - 1]
         moves = np.diff(np.array(self._points), axis=0).T
         changes = np.diff(np.array(self._residuals), axis=0).T
-        root = np.sqrt(weights)
-        mixing = np.linalg.lstsq(root[:, None] * changes, root * residual, rcond=1e-10)[0]
+        weighted = roots[:, None] * changes
+        mixing = np.linalg.lstsq(weighted, roots * residual, rcond=self._cutoff)[0]
         following: Array = point + residual - (moves + changes) @ mixing
         return following

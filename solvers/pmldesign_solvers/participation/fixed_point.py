@@ -21,6 +21,7 @@ from itertools import islice
 
 import numpy as np
 
+from pmldesign_solvers.norm.fixed_point import Anderson
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.participation.epochs import Epochs, masked, resolvent_blocks
 from pmldesign_solvers.streams.nodes import Nodes, zolotarev
@@ -29,6 +30,8 @@ STRIDE = 1.2
 """Of a full step; 0.8 and 1.0 take a tenth more steps for 256 steps in 4 and 16 epochs."""
 MEMORY = 8
 """Steps to extrapolate from; 4 take a fifth more."""
+CUTOFF = 1e-8
+"""Of `Anderson`: moves are known to so much, relatively, as r is no exact root."""
 CORRELATION = 0.6
 """Between an epoch and the next at the start."""
 COARSE_STEPS = 12
@@ -64,7 +67,7 @@ class EpochPoint:
 
 def fit(epochs: Epochs, count: int, weights: Array) -> Iterator[EpochPoint]:
     """Steps towards level classes, with so many nodes."""
-    history = _History()
+    anderson = Anderson(MEMORY, CUTOFF)
     while True:
         nodes = zolotarev(*spectrum(epochs, weights), count)
         gram = resolvent_blocks(epochs, weights, nodes)
@@ -76,7 +79,7 @@ def fit(epochs: Epochs, count: int, weights: Array) -> Iterator[EpochPoint]:
         there = _logarithms(epochs, roots**2, image)
         scale = np.sqrt(_diagonal(weights))
         scales = np.concatenate([scale, np.repeat(scale, epochs.members**2)])
-        weights = _weights(epochs, history.next(here, STRIDE * (there - here), scales))
+        weights = _weights(epochs, anderson.propose(here, STRIDE * (there - here), scales))
 
 
 def start(epochs: Epochs, count: int) -> Array:
@@ -140,20 +143,3 @@ def _weights(epochs: Epochs, logarithms: Array) -> Array:
     blocks = (vectors * np.exp(values)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
     scale = omega / omega.sum()
     return masked(epochs, scale[:, None, None] * _correlations(epochs, blocks))
-
-
-class _History:
-    """Anderson's extrapolation."""
-
-    def __init__(self) -> None:
-        self.points: list[Array] = []
-        self.moves: list[Array] = []
-
-    def next(self, x: Array, move: Array, scales: Array) -> Array:
-        self.points = [*self.points, x][-MEMORY - 1 :]
-        self.moves = [*self.moves, move][-MEMORY - 1 :]
-        if len(self.moves) == 1:
-            return x + move
-        turns, ways = np.diff(self.moves, axis=0), np.diff(self.points, axis=0)
-        shares = np.linalg.lstsq((turns * scales).T, move * scales, rcond=1e-8)[0]
-        return np.asarray(x + move - shares @ (ways + turns))

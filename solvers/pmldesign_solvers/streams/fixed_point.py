@@ -24,6 +24,7 @@ from itertools import islice
 
 import numpy as np
 
+from pmldesign_solvers.norm.fixed_point import Anderson
 from pmldesign_solvers.operators.norms import dual_exponent, dual_norm, power_mean
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.chain import Chain, RunningSums, StreamProblem
@@ -39,6 +40,10 @@ SMALLEST = 256
 SMALL = 1e-13
 """Weights are at least this part of their mean; so much is lost of the lower bound at most."""
 COARSE_STEPS = 30
+CUTOFF = 1e-8
+"""Of `Anderson`: moves are known to so much, relatively, as r is no exact root."""
+GROWTH = 3.0
+"""What led to moves so many times the smallest one is forgotten."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +91,7 @@ def fit(
         u: weights to start from, as `Level.u`, not normalised.
         w: weights to start from, as `Level.w`, not normalised.
     """
-    history = _History()
+    anderson, least = Anderson(MEMORY, CUTOFF), math.inf
     exponent, stride = dual_exponent(p), STRIDE[p == 2]
     while True:
         w = _floored(w / w.sum())
@@ -104,7 +109,12 @@ def fit(
             x = np.concatenate([x, np.log(u)])
             move = np.concatenate([move, np.log((a / a.sum()) ** exponent / u)])
             weights = np.concatenate([weights, u ** (0.5 / exponent)])
-        x = history.next(x, stride * move, weights)
+        size = float(np.linalg.norm(weights * move))
+        if size > GROWTH * least:
+            anderson.forget()
+            least = size
+        least = min(least, size)
+        x = anderson.propose(x, stride * move, weights)
         w = np.exp(x[: w.size] - x[: w.size].max())
         if p > 2:
             u = np.exp(x[w.size :] - x[w.size :].max())
@@ -153,25 +163,3 @@ def _refined(weights: Array, cells: int) -> Array:
 
 def _floored(weights: Array) -> Array:
     return np.asarray(np.maximum(weights, SMALL * float(weights.mean())))
-
-
-class _History:
-    """Anderson's extrapolation; forgets what led to larger moves."""
-
-    def __init__(self) -> None:
-        self.points: list[Array] = []
-        self.moves: list[Array] = []
-        self.least = np.inf
-
-    def next(self, x: Array, move: Array, weights: Array) -> Array:
-        size = float(np.linalg.norm(weights * move))
-        if size > 3.0 * self.least:
-            self.points, self.moves, self.least = [], [], size
-        self.least = min(self.least, size)
-        self.points = [*self.points, x][-MEMORY - 1 :]
-        self.moves = [*self.moves, move][-MEMORY - 1 :]
-        if len(self.moves) == 1:
-            return x + move
-        turns, ways = np.diff(self.moves, axis=0), np.diff(self.points, axis=0)
-        shares = np.linalg.lstsq((turns * weights).T, move * weights, rcond=1e-8)[0]
-        return np.asarray(x + move - shares @ (ways + turns))

@@ -194,6 +194,6 @@ def _step(gamma: Array, w: Array) -> tuple[Array, Array]:
 def _accelerated(memory: Anderson, w: Array, goal: Array) -> Array:
     """The next weights, sum 1."""
     x = np.log(w)
-    x = memory.propose(x, np.log(np.maximum(goal, TINY)) - x, goal, first_step=1.0)
+    x = memory.propose(x, np.log(np.maximum(goal, TINY)) - x, np.sqrt(goal))
     moved = np.maximum(np.exp(x - x.max()), LEAST)
     return np.asarray(moved / moved.sum())

@@ -31,8 +31,6 @@ from pmldesign_solvers.tables.sectors import Attributes, Sector, subsets
 
 ETA = 1e-11
 """Relative size of what is added to a variance for the rounding of phi."""
-Key = tuple[Attributes, Attributes]
-"""Q and Sp."""
 BLOCK = 2**22
 """Variances that are formed at once."""
 
