@@ -42,7 +42,9 @@ from pmldesign.strategies.all_ranges import AllRangesStrategy
 from pmldesign.strategies.baselines.long_trees import LongTree
 from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy
 from pmldesign.strategies.chains import ChainStrategy
+from pmldesign.strategies.marginals.counts import CountsStrategy
 from pmldesign.strategies.participation.strategy import ParticipationStrategy
+from pmldesign.strategies.tables.weights import WeightedStrategy
 from pmldesign.workloads import as_workload
 from pmldesign_solvers.streams.chain import RunningSums
 from pmldesign_solvers.streams.nodes import Nodes
@@ -53,8 +55,8 @@ EXACT = mpmath.mpf(10) ** -50
 """Relative rounding of the exact values themselves."""
 BOUNDED = {"coupled tables", "long coordinates"}
 """In l2 a bound, which is the exact value for the levelled columns of a design."""
-SHARED = {ChainStrategy}
-"""A base of others, of which there are no instances."""
+SHARED = {ChainStrategy, CountsStrategy, WeightedStrategy}
+"""Bases of others, of which there are no instances."""
 OTHER_NEIGHBOURS = {ParticipationStrategy}
 """Whose sensitivity is over patterns of steps: test_participation.py enumerates them."""
 MODULES = (

@@ -38,8 +38,8 @@ from pmldesign.strategies.arguments import (
     read_only,
     require_measurements,
 )
-from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.marginals.contrast_basis import contrasts
+from pmldesign.strategies.marginals.counts import CountsStrategy
 from pmldesign.strategies.marginals.distances import MarginalDistances
 from pmldesign.strategies.marginals.residual_transform import (
     residual_contrasts,
@@ -55,7 +55,7 @@ from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.structure.subsets import residual_spaces
 
 
-class MarginalsStrategy(Strategy):
+class MarginalsStrategy(CountsStrategy):
     """Measures the residuals of some sets of attributes, each with a precision of its own.
 
     Args:
@@ -154,22 +154,16 @@ class MarginalsStrategy(Strategy):
     def _distances(self) -> MarginalDistances:
         return MarginalDistances(self.sizes, self.residuals, self.precisions)
 
-    def measure(self, x: Array) -> Array:
-        """R x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""
-        tables = MarginalsWorkload(self.sizes, self.residuals)
-        return self._measure(tables.split(tables.matvec(x)))
+    @cached_property
+    def counts(self) -> MarginalsWorkload:
+        """The tables by each T."""
+        return MarginalsWorkload(self.sizes, self.residuals)
 
-    def measure_records(self, records: ArrayLike) -> Array:
-        """R x, shape (r,), for the histogram x of records, which is never formed.
-
-        Args:
-            records: whole numbers of shape (N, d), the value of each attribute, from 0.
-
-        Raises:
-            InvalidInputError: as `MarginalsWorkload.tables`.
-        """
-        check_entries(f"strategy {self.name!r}", (self.shape[0], 1))
-        return self._measure(MarginalsWorkload(self.sizes, self.residuals).tables(records))
+    def measure_tables(self, tables: Iterable[Array]) -> Array:
+        """R x, shape (r,) or (r, c), from the tables by each T, shape (m_T,) or (m_T, c)."""
+        parts = residual_contrasts(self.sizes, self.residuals, tables)
+        roots = np.sqrt(self.precisions)
+        return np.concatenate([root * part for root, part in zip(roots, parts, strict=True)])
 
     def estimate(self, measurements: Array) -> Array:
         """R^+ y, shape (n,) or (n, c), for y of shape (r,) or (r, c); refused if too large."""
@@ -266,12 +260,6 @@ class MarginalsStrategy(Strategy):
         if isinstance(inner, MarginalsWorkload) and inner.sizes == self.sizes:
             return inner, public
         return None, public
-
-    def _measure(self, tables: Iterable[Array]) -> Array:
-        """R x, shape (r,), from the tables by each T, shape (m_T,) or (m_T, c)."""
-        parts = residual_contrasts(self.sizes, self.residuals, tables)
-        roots = np.sqrt(self.precisions)
-        return np.concatenate([root * part for root, part in zip(roots, parts, strict=True)])
 
     def _tables(
         self, subsets: Sequence[tuple[int, ...]], measurements: Array, *, public: bool = False

@@ -34,15 +34,17 @@ from numpy.typing import ArrayLike
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
 from pmldesign.privacy.outward import raised
-from pmldesign.strategies.arguments import read_only
-from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.arguments import (
+    nothing_but_the_total,
+    read_only,
+    require_measurements,
+)
 from pmldesign.strategies.marginals.contrast_basis import contrasts
 from pmldesign.strategies.tables.design_coordinates import tau_and_coordinates
 from pmldesign.strategies.tables.sectors import SectorMap
 from pmldesign.strategies.tables.strategy import TablesStrategy
+from pmldesign.strategies.tables.weights import WeightedStrategy
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
-from pmldesign.workloads.tables.attributes import attribute_sets, attribute_sizes, positive_weights
-from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.structure.subsets import residual_spaces
@@ -53,7 +55,7 @@ WRITTEN_DISTANCES = 2**30
 """Most differences of entries that are formed for exact distances of columns (a second or two)."""
 
 
-class WeightedProductsStrategy(Strategy):
+class WeightedProductsStrategy(WeightedStrategy):
     """Measures products of the attributes' designs over some sets of attributes.
 
     Args:
@@ -78,13 +80,8 @@ class WeightedProductsStrategy(Strategy):
         *,
         public_total: bool = False,
     ) -> None:
-        self.name = name
-        self.sizes = attribute_sizes(sizes)
-        self.subsets = attribute_sets("table", subsets, len(self.sizes))
-        self.weights = positive_weights("table", weights, len(self.subsets))
+        super().__init__(name, sizes, subsets, weights, public_total=public_total)
         self.designs = {i: read_only(np.array(D, dtype=np.float64)) for i, D in designs.items()}
-        self.public_total = public_total
-        self._inverse = None
         for i, D in self.designs.items():
             if not 0 <= i < len(self.sizes) or D.ndim != 2 or D.shape[1] != self.sizes[i]:
                 raise InvalidInputError(
@@ -101,14 +98,11 @@ class WeightedProductsStrategy(Strategy):
             raise InvalidInputError(f"strategy {name!r}: {error}") from None
         self._levels = {T: self._level(T) for T in residuals if T or not public_total}
         if not self._levels:
-            raise InvalidInputError(
-                f"strategy {name!r} measures nothing but the number of records, which is public "
-                "under replace"
-            )
+            raise nothing_but_the_total(name)
         features = dict.fromkeys(self.designs, 0)
         sectors = [self._sector(T, level) for T, level in self._levels.items()]
         self._coordinates = SectorMap(self.sizes, features, sectors)
-        self._residual = TablesStrategy(name, self.sizes, self._measured, features, sectors)
+        self.residual = TablesStrategy(name, self.sizes, self._measured, features, sectors)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -183,31 +177,15 @@ class WeightedProductsStrategy(Strategy):
             return None
         used = math.prod(self.sizes[i] for i in set().union(*self.subsets))
         distance = self.sensitivity_under(Neighbours.REPLACE, norm)
-        copies = float(self.cells // used)
-        return DistanceProfile(
-            np.array([distance]), np.array([float(used - 1)]), copies, float(used)
+        return DistanceProfile.all_at(distance, used, float(self.cells // used))
+
+    def rows_of_table(self, subset: tuple[int, ...], table: Array) -> Array:
+        """(x)_S D_i times the table by S."""
+        maps = [self.designs[i].__matmul__ if i in self.designs else _same for i in subset]
+        rows = mode_products.apply(
+            maps, [self.sizes[i] for i in subset], table.reshape(len(table), -1)
         )
-
-    def measure(self, x: Array) -> Array:
-        """R x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""
-        counts = MarginalsWorkload(self.sizes, self.subsets)
-        centred = x - x.mean(axis=0) if self.public_total else x
-        return self._of_tables(counts.split(counts.matvec(centred)))
-
-    def measure_records(self, records: ArrayLike) -> Array:
-        """R x, shape (r,), for the histogram x of records, which is never formed.
-
-        Args:
-            records: whole numbers of shape (N, d), the value of each attribute, from 0.
-
-        Raises:
-            InvalidInputError: as `MarginalsWorkload.tables`.
-        """
-        check_entries(f"strategy {self.name!r}", (self.shape[0], 1))
-        tables: Iterable[Array] = MarginalsWorkload(self.sizes, self.subsets).tables(records)
-        if self.public_total:
-            tables = [table - table.mean() for table in tables]
-        return self._of_tables(tables)
+        return rows.reshape(-1, *table.shape[1:])
 
     def answer(self, workload: Workload, measurements: Array) -> Array:
         """L y = A R^+ y, shape (m,), for measurements y of shape (r,).
@@ -216,38 +194,10 @@ class WeightedProductsStrategy(Strategy):
             InvalidInputError: as `require_answers`, or measurements of another shape.
         """
         self.require_answers(workload)
-        if measurements.shape != self.shape[:1]:
-            raise InvalidInputError(
-                f"strategy {self.name!r} takes {self.shape[0]} measurements, got shape "
-                f"{measurements.shape}"
-            )
+        require_measurements(self.name, self.shape[0], measurements)
         blocks = np.split(measurements, np.cumsum(self.table_rows)[:-1])
         parts = {T: self._estimated(T, blocks) / level for T, level in self._levels.items()}
-        return self._residual.answer(workload, self._coordinates.measure(parts).ravel())
-
-    def require_answers(self, workload: Workload) -> None:
-        """Refuse a workload that R does not determine.
-
-        Raises:
-            InvalidInputError: as `TablesStrategy.require_answers`.
-        """
-        self._residual.require_answers(workload)
-
-    def variances(self, workload: Workload) -> Array:
-        """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise.
-
-        Raises:
-            InvalidInputError: as `require_answers`.
-        """
-        return self._residual.variances(workload)
-
-    def norm_by_structure(self, workload: Workload, power: float) -> float | None:
-        """`variance_norm` of tables, one after the other.
-
-        Raises:
-            InvalidInputError: as `require_answers`.
-        """
-        return self._residual.norm_by_structure(workload, power)
+        return self.residual.answer(workload, self._coordinates.measure(parts).ravel())
 
     @property
     def _arrays(self) -> list[Array]:
@@ -266,16 +216,6 @@ class WeightedProductsStrategy(Strategy):
         plain = tuple(i for i in T if i not in self.designs)
         spectators = tuple(i for i in T if i in self.designs)
         return Sector(plain, spectators, ((),), np.array([[level]]))
-
-    def _of_tables(self, tables: Iterable[Array]) -> Array:
-        measured = []
-        for subset, weight, table in zip(self.subsets, self.weights, tables, strict=True):
-            maps = [self.designs[i].__matmul__ if i in self.designs else _same for i in subset]
-            sizes = [self.sizes[i] for i in subset]
-            columns = table.reshape(math.prod(sizes), -1)
-            rows = mode_products.apply(maps, sizes, columns)
-            measured.append(weight * rows.reshape(-1, *table.shape[1:]))
-        return np.concatenate(measured)
 
     def _estimated(self, T: tuple[int, ...], blocks: Sequence[Array]) -> Array:
         """lambda_T times the coordinates of T, one axis for each attribute and one of columns."""

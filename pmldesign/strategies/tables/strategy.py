@@ -22,7 +22,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
@@ -32,7 +31,7 @@ from pmldesign.strategies.arguments import (
     read_only,
     require_measurements,
 )
-from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.marginals.counts import CountsStrategy, without_mean
 from pmldesign.strategies.sensitivity import product_labels
 from pmldesign.strategies.tables.coordinates import Coordinates
 from pmldesign.strategies.tables.distances import farthest, longest_l1
@@ -57,7 +56,7 @@ from pmldesign_solvers.tables.sectors import Sector
 from pmldesign_solvers.tables.variances import Variances
 
 
-class TablesStrategy(Strategy):
+class TablesStrategy(CountsStrategy):
     """Measures combinations of the coordinates of tables.
 
     Args:
@@ -161,12 +160,19 @@ class TablesStrategy(Strategy):
         used = math.prod(self.sizes[i] for i in set().union(*self._sets))
         return DistanceProfile.all_at(distance, used, float(self.cells // used))
 
-    def measure(self, x: Array) -> Array:
-        """R x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""
-        counts = MarginalsWorkload(self.sizes, self._sets)
-        total = x.sum(axis=0)
-        measured = self._measure(counts.split(counts.matvec(x)), np.atleast_1d(total))
-        return measured.reshape(-1, *x.shape[1:])
+    @cached_property
+    def counts(self) -> MarginalsWorkload:
+        """The tables that are measured."""
+        return MarginalsWorkload(self.sizes, self._sets)
+
+    def measure_tables(self, tables: Iterable[Array]) -> Array:
+        """R x, shape (r,) or (r, c), from the tables of `counts`, each of shape (m,) or (m, c)."""
+        parts, columns = {}, ()
+        for subset, table in zip(self._sets, tables, strict=True):
+            cells, columns = table.reshape(len(table), -1), table.shape[1:]
+            kept = without_mean(cells) if self.public else cells
+            parts[subset] = self._coordinates.of_table(subset, kept)
+        return self._measured.measure(parts).reshape(-1, *columns)
 
     @property
     def measured_sets(self) -> tuple[tuple[int, ...], ...]:
@@ -198,19 +204,6 @@ class TablesStrategy(Strategy):
             for subset, table in zip(self._sets, tables, strict=True)
         }
         return self._measured.measure(found, mixers).ravel()
-
-    def measure_records(self, records: ArrayLike) -> Array:
-        """R x, shape (r,), for the histogram x of records, which is never formed.
-
-        Args:
-            records: whole numbers of shape (N, d), the value of each attribute, from 0.
-
-        Raises:
-            InvalidInputError: as `MarginalsWorkload.tables`.
-        """
-        check_entries(f"strategy {self.name!r}", (self.shape[0], 1))
-        counts = MarginalsWorkload(self.sizes, self._sets).tables(records)
-        return self._measure(counts, np.array([float(len(np.asarray(records)))])).ravel()
 
     def estimate(self, measurements: Array) -> Array:
         """A histogram with the coordinates that were measured, shape (n,) or (n, c).
@@ -319,14 +312,6 @@ class TablesStrategy(Strategy):
     @cached_property
     def _farthest(self) -> float:
         return farthest(self.sizes, self.ordered, self.features, self.sectors)
-
-    def _measure(self, tables: Iterable[Array], total: Array) -> Array:
-        parts = {}
-        for subset, table in zip(self._sets, tables, strict=True):
-            cells = table.reshape(-1, len(total))
-            kept = cells - total / len(cells) if self.public else cells
-            parts[subset] = self._coordinates.of_table(subset, kept)
-        return self._measured.measure(parts)
 
     def _spread(self, centred: bool) -> Variances:
         strategy = self.without_total() if centred and not self.public else self

@@ -31,22 +31,21 @@ from pmldesign.strategies.arguments import (
     read_only,
     require_measurements,
 )
-from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.marginals.residual_transform import (
     residual_contrasts,
     tables_of_residuals,
 )
 from pmldesign.strategies.marginals.strategy import MarginalsStrategy
 from pmldesign.strategies.tables.weighted_distances import farthest, length, profile
+from pmldesign.strategies.tables.weights import WeightedStrategy
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.public_total import with_total
-from pmldesign.workloads.tables.attributes import attribute_sets, attribute_sizes, positive_weights
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.structure.subsets import residual_spaces
 
 
-class WeightedTablesStrategy(Strategy):
+class WeightedTablesStrategy(WeightedStrategy):
     """Measures some tables, each with a weight of its own.
 
     Args:
@@ -55,6 +54,9 @@ class WeightedTablesStrategy(Strategy):
         subsets: the attributes of each table, in any order; () is the total.
         weights: theta_S > 0 for each of them.
         public_total: whether what the tables say about the number of records is taken out.
+
+    Attributes:
+        residual_precisions: lambda_T of every residual T that the tables tell.
 
     Raises:
         InvalidInputError: sizes, sets or weights that are none, too many subsets, or a public total
@@ -70,44 +72,35 @@ class WeightedTablesStrategy(Strategy):
         *,
         public_total: bool = False,
     ) -> None:
-        self.name = name
-        self.sizes = attribute_sizes(sizes)
-        self.subsets = attribute_sets("table", subsets, len(self.sizes))
-        self.weights = positive_weights("table", weights, len(self.subsets))
-        self.public_total = public_total
-        self._inverse = None
+        super().__init__(name, sizes, subsets, weights, public_total=public_total)
         try:
             spaces = residual_spaces(self.sizes, self.subsets)
         except ValueError as error:
             raise InvalidInputError(f"strategy {name!r}: {error}") from None
         self._shares, self._incidence = self.weights / spaces.cells, spaces.incidence
         precisions = spaces.incidence @ (self.weights**2 / spaces.cells)
-        residual = MarginalsStrategy(name, self.sizes, spaces.residuals, precisions)
-        self._residual = residual.without_total() if public_total else residual
-        self._workload = MarginalsWorkload(self.sizes, self.subsets)
+        marginals = MarginalsStrategy(name, self.sizes, spaces.residuals, precisions)
+        marginals = marginals.without_total() if public_total else marginals
+        self.residual, precisions = marginals, marginals.precisions.tolist()
+        self.residual_precisions = dict(zip(marginals.residuals, precisions, strict=True))
         if public_total:
             self._incidence = self._incidence[1:]  # the first residual is that of the total
 
     @property
-    def residual_precisions(self) -> dict[tuple[int, ...], float]:
-        """lambda_T of every residual T that the tables tell."""
-        return dict(zip(self._residual.residuals, self._residual.precisions.tolist(), strict=True))
-
-    @property
     def shape(self) -> tuple[int, int]:
         """Number of measurements r and of cells n, as large as they may be."""
-        return self._workload.shape
+        return self.counts.shape
 
     @cached_property
     def matrix(self) -> Array:
         """R, shape (r, n), table by table; refused if too large."""
         check_entries(f"strategy {self.name!r}", self.shape)
-        scale = np.repeat(self.weights, self._workload.marginal_cells)
-        counts = self._workload.to_dense()
+        scale = np.repeat(self.weights, self.counts.marginal_cells)
+        rows = self.counts.to_dense()
         if self.public_total:  # every row of a table over m cells has the mean 1/m
-            cells = np.array(self._workload.marginal_cells)
-            counts = counts - np.repeat(1.0 / cells, cells)[:, None]
-        return read_only(scale[:, None] * counts)
+            cells = np.array(self.counts.marginal_cells)
+            rows = rows - np.repeat(1.0 / cells, cells)[:, None]
+        return read_only(scale[:, None] * rows)
 
     @property
     def entry_units(self) -> float:
@@ -145,40 +138,14 @@ class WeightedTablesStrategy(Strategy):
             return None
         return profile(self.sizes, self.subsets, self.weights, norm)
 
-    def measure(self, x: Array) -> Array:
-        """R x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""
-        centred = x - x.mean(axis=0) if self.public_total else x
-        scale = np.repeat(self.weights, self._workload.marginal_cells)
-        return np.asarray((self._workload.matvec(centred).T * scale).T)
-
-    def measure_records(self, records: ArrayLike) -> Array:
-        """R x, shape (r,), for the histogram x of records, which is never formed.
-
-        Args:
-            records: whole numbers of shape (N, d), the value of each attribute, from 0.
-
-        Raises:
-            InvalidInputError: as `MarginalsWorkload.tables`.
-        """
-        check_entries(f"strategy {self.name!r}", (self.shape[0], 1))
-        tables = self._workload.tables(records)
-        counts = [w * table for w, table in zip(self.weights, tables, strict=True)]
-        if self.public_total:
-            counts = [table - table.mean() for table in counts]
-        return np.concatenate(counts)
+    def rows_of_table(self, subset: tuple[int, ...], table: Array) -> Array:  # noqa: ARG002
+        """The table by S itself: D_S = I."""
+        return table
 
     def estimate(self, measurements: Array) -> Array:
         """R^+ y, shape (n,) or (n, c), for y of shape (r,) or (r, c); refused if too large."""
         check_entries(f"the histogram of strategy {self.name!r}", (self.cells, 1))
         return self._tables([tuple(range(len(self.sizes)))], measurements)[0]
-
-    def require_answers(self, workload: Workload) -> None:
-        """Refuse a workload that R does not determine.
-
-        Raises:
-            InvalidInputError: as `MarginalsStrategy.require_answers`.
-        """
-        self._residual.require_answers(workload)
 
     def answer(self, workload: Workload, measurements: Array) -> Array:
         """L y = A R^+ y, shape (m,), for measurements y of shape (r,).
@@ -194,41 +161,21 @@ class WeightedTablesStrategy(Strategy):
         weighted = [c * table for c, table in zip(inner.weights, tables, strict=True)]
         return np.concatenate(weighted)
 
-    def variances(self, workload: Workload) -> Array:
-        """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise.
-
-        Raises:
-            InvalidInputError: as `require_answers`.
-        """
-        return self._residual.variances(workload)
-
-    def norm_by_structure(self, workload: Workload, power: float) -> float | None:
-        """`variance_norm` of marginals, of which all answers of one have the same variance.
-
-        Raises:
-            InvalidInputError: as `require_answers`.
-        """
-        return self._residual.norm_by_structure(workload, power)
-
     def _tables(self, subsets: Sequence[tuple[int, ...]], measurements: Array) -> list[Array]:
         """The table by each set, from the weighted mean of what the measured tables say."""
         require_measurements(self.name, self.shape[0], measurements)
-        stops = list(accumulate(self._workload.marginal_cells))[:-1]
+        stops = list(accumulate(self.counts.marginal_cells))[:-1]
         measured = np.split(measurements, stops)
-        residuals = self._residual.residuals
         sums: list[Array] = []
-        for T, row in zip(residuals, range(len(residuals)), strict=True):
-            columns = self._incidence.indices[
-                self._incidence.indptr[row] : self._incidence.indptr[row + 1]
-            ]
-            sums.append(
-                np.asarray(sum(self._shares[k] * self._margin(k, T, measured[k]) for k in columns))
-            )
-        contrasts = residual_contrasts(self.sizes, residuals, sums)
+        for row, T in enumerate(self.residual_precisions):
+            tables = self._incidence.indices[slice(*self._incidence.indptr[row : row + 2])]
+            told = sum(self._shares[k] * self._margin(k, T, measured[k]) for k in tables)
+            sums.append(np.asarray(told))
+        contrasts = residual_contrasts(self.sizes, tuple(self.residual_precisions), sums)
         parts = {
             T: contrast / precision
-            for T, contrast, precision in zip(
-                residuals, contrasts, self._residual.precisions, strict=True
+            for (T, precision), contrast in zip(
+                self.residual_precisions.items(), contrasts, strict=True
             )
         }
         return tables_of_residuals(self.sizes, subsets, parts)

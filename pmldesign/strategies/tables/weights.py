@@ -1,0 +1,98 @@
+r"""What strategies share that measure tables, each with a weight.
+
+R stacks theta_S D_S M_S, M_S the table by the attributes S and D_S a product of one matrix for each
+of them. R^T R is that of a strategy of independent residuals, which knows what can be answered, and
+how precisely.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pmldesign.strategies.marginals.counts import CountsStrategy, without_mean
+from pmldesign.strategies.marginals.strategy import MarginalsStrategy
+from pmldesign.strategies.tables.strategy import TablesStrategy
+from pmldesign.workloads.base import Workload
+from pmldesign.workloads.tables.attributes import attribute_sets, attribute_sizes, positive_weights
+from pmldesign.workloads.tables.marginals import MarginalsWorkload
+from pmldesign_solvers.operators.operator import Array
+
+
+class WeightedStrategy(CountsStrategy):
+    """Measures some tables, each with a weight of its own.
+
+    Args:
+        name: how tables and messages call it.
+        sizes: number of values of each attribute.
+        subsets: the attributes of each table, in any order; () is the total.
+        weights: theta_S > 0 for each of them.
+        public_total: whether what the measurements say about the number of records is taken out.
+
+    Raises:
+        InvalidInputError: sizes, sets or weights that are none.
+    """
+
+    residual: MarginalsStrategy | TablesStrategy
+    """The strategy of the same Gram matrix."""
+
+    def __init__(
+        self,
+        name: str,
+        sizes: Sequence[int],
+        subsets: Iterable[Iterable[int]],
+        weights: ArrayLike,
+        *,
+        public_total: bool,
+    ) -> None:
+        self.name = name
+        self.sizes = attribute_sizes(sizes)
+        self.subsets = attribute_sets("table", subsets, len(self.sizes))
+        self.weights = positive_weights("table", weights, len(self.subsets))
+        self.public_total = public_total
+        self._inverse = None  # computed when it is asked for
+
+    @cached_property
+    def counts(self) -> MarginalsWorkload:
+        """The tables by each S."""
+        return MarginalsWorkload(self.sizes, self.subsets)
+
+    @abstractmethod
+    def rows_of_table(self, subset: tuple[int, ...], table: Array) -> Array:
+        """D_S times the table by S, of shape (m,) or (m, c)."""
+
+    def measure_tables(self, tables: Iterable[Array]) -> Array:
+        """R x, shape (r,) or (r, c), from the tables by each S, of shape (m,) or (m, c)."""
+        measured = []
+        for subset, weight, table in zip(self.subsets, self.weights, tables, strict=True):
+            kept = without_mean(table) if self.public_total else table
+            measured.append(weight * self.rows_of_table(subset, kept))
+        return np.concatenate(measured)
+
+    def require_answers(self, workload: Workload) -> None:
+        """Refuse a workload that R does not determine.
+
+        Raises:
+            InvalidInputError: as the strategy of the same Gram matrix.
+        """
+        self.residual.require_answers(workload)
+
+    def variances(self, workload: Workload) -> Array:
+        """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise.
+
+        Raises:
+            InvalidInputError: as `require_answers`.
+        """
+        return self.residual.variances(workload)
+
+    def norm_by_structure(self, workload: Workload, power: float) -> float | None:
+        """`variance_norm`, table by table.
+
+        Raises:
+            InvalidInputError: as `require_answers`.
+        """
+        return self.residual.norm_by_structure(workload, power)
