@@ -37,6 +37,7 @@ from pmldesign.privacy.outward import quotient_above
 from pmldesign.release.people.queries import parse_queries
 from pmldesign.release.people.schema import as_schema
 from pmldesign.strategies import Strategy, as_strategy
+from pmldesign.strategies.known import strategy_beside, with_known
 from pmldesign.strategies.participation.schema import Participation, as_participation
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.workloads import Workload, as_workload
@@ -110,6 +111,7 @@ def calibrate(
     *,
     noise: Noise | str,
     participation: Participation | str | None = None,
+    known: Any = None,
     allow_vacuous: bool = False,
 ) -> Calibration:
     """Smallest scale of the noise on R x that meets the guarantee.
@@ -121,6 +123,8 @@ def calibrate(
         noise: "gaussian" or "laplace".
         participation: how often a person takes part in the steps of a stream, such as
             "16,every=64"; None for what the strategy was made for, or once.
+        known: queries whose answers are public and not protected: "total", or whatever
+            `workload` takes; neighbours are then "replace" and leave the answers as they are.
         allow_vacuous: accept a guarantee that needs no noise at all, and return scale 0.
 
     Raises:
@@ -131,6 +135,7 @@ def calibrate(
     measured, schema = as_strategy(strategy), as_participation(participation)
     if schema is not None:
         measured = with_participation(measured, schema)
+    measured, guarantee = strategy_beside(measured, guarantee, known)
     return calibrate_strategy(measured, guarantee, noise=noise, allow_vacuous=allow_vacuous)
 
 
@@ -252,6 +257,7 @@ def error_bounds(
     guarantee: Guarantee,
     p: float | None = None,
     errors: Mapping[str, float] | None = None,
+    known: Any = None,
     **options: Any,
 ) -> tuple[Bound, ...]:
     """Every known bound on the error of mechanisms that meet a guarantee.
@@ -261,6 +267,8 @@ def error_bounds(
         guarantee: what the mechanisms have to satisfy.
         p: of the l_p^p error, in [2, inf]; None for that of the factorization, or 2.
         errors: exact errors of mechanisms that satisfy it, by name, as further upper bounds.
+        known: queries whose answers are public and not protected: "total", or whatever
+            `workload` takes; neighbours are then "replace" and leave the answers as they are.
         options: of the norm that the bounds start from, as for `factorize`.
 
     Returns:
@@ -270,6 +278,11 @@ def error_bounds(
         InvalidInputError: an argument out of range, or a factorization for another p or relation.
     """
     factorization = workload if isinstance(workload, Design) else None
+    if known is not None:
+        given = _queries(workload) if factorization is None else factorization.workload
+        workload, promise = with_known(given, guarantee, known)
+        assert promise is not None
+        factorization, guarantee = None, promise
     if factorization is None:
         options["neighbours"] = guarantee.neighbours
         factorization = factorize(workload, p=2.0 if p is None else p, **options)
@@ -290,5 +303,5 @@ def error_bounds(
         p=factorization.p,
         guarantee=guarantee,
         errors=errors,
-        repeated=participation_of(factorization.strategy) is not None,
+        norm_alone=participation_of(factorization.strategy) is not None or bool(guarantee.known),
     )

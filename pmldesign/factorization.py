@@ -1,7 +1,8 @@
 """A strategy on a workload: sensitivities, variances, and errors at noise of scale 1.
 
 All of it is the same for every guarantee. Under the replace relation (always for PML) the number of
-records is public, and R and A count without their total (`workloads.public_total`).
+records is public, and R and A count without their total (`workloads.public_total`), or without what
+known answers tell (`workloads.known`).
 """
 
 from __future__ import annotations
@@ -27,10 +28,12 @@ from pmldesign.strategies import (
     WeightedProductsStrategy,
     WeightedTablesStrategy,
 )
+from pmldesign.strategies.known import known_refusal, within_groups
 from pmldesign.strategies.participation.schema import participation_refusal
 from pmldesign.strategies.participation.strategy import participation_of
 from pmldesign.workloads import DenseWorkload, Workload
 from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, check_entries
+from pmldesign.workloads.known.workload import KnownWorkload
 from pmldesign.workloads.public_total import CentredWorkload, centre, with_total
 from pmldesign_solvers.operators.normalised import MODERATE, Exponents
 from pmldesign_solvers.operators.operator import TINY, Array
@@ -169,9 +172,14 @@ def answer(strategy: Strategy, workload: Workload, neighbours: Neighbours) -> Fa
     Raises:
         InvalidInputError: the strategy cannot answer the workload.
     """
-    if neighbours is Neighbours.REPLACE:
-        if participation_of(strategy) is not None:
-            raise participation_refusal()
+    public = isinstance(workload, KnownWorkload) or neighbours is Neighbours.REPLACE
+    if public and participation_of(strategy) is not None:
+        raise participation_refusal()
+    if isinstance(workload, KnownWorkload):
+        if neighbours is not Neighbours.REPLACE:
+            raise known_refusal(workload.known.name)
+        strategy = within_groups(strategy, workload.known)
+    elif public:
         workload, strategy = CentredWorkload(workload), without_total(strategy)
     factorization = Factorization(workload, strategy, neighbours)
     strategy.require_answers(factorization.in_range[0])

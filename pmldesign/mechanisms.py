@@ -30,6 +30,7 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import LARGEST_EXPONENT, Noise, laplace_exponent
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import Strategy, as_strategy
+from pmldesign.strategies.known import with_known
 from pmldesign.strategies.participation.schema import Participation, as_participation
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads import Workload, as_workload
@@ -262,6 +263,7 @@ def mechanism(
     p: float | None = None,
     neighbours: Neighbours | str | None = None,
     participation: Participation | str | None = None,
+    known: Any = None,
     allow_vacuous: bool = False,
 ) -> Mechanism:
     """Put the noise on a strategy that a guarantee asks for.
@@ -278,6 +280,8 @@ def mechanism(
             of the factorization, or "add-remove".
         participation: how often a person takes part in the steps of a stream, such as
             "16,every=64"; None for what the strategy was made for, or once.
+        known: queries whose answers are public and not protected: "total", or whatever
+            `as_workload` takes; neighbours are then "replace" and leave the answers as they are.
         allow_vacuous: accept a guarantee that every mechanism satisfies.
 
     Raises:
@@ -289,6 +293,9 @@ def mechanism(
     queries = answered_workload(given) if workload is None else as_workload(workload)
     if neighbours is None:
         neighbours = getattr(given, "neighbours", Neighbours.ADD_REMOVE)
+    if known is not None:
+        queries, guarantee = with_known(queries, guarantee, known)
+        neighbours = Neighbours.REPLACE
     if p is None:
         p = getattr(given, "p", 2.0)
     relation = Neighbours(neighbours) if guarantee is None else guarantee.neighbours

@@ -23,7 +23,7 @@ LAYERS = [
 ]
 SOLVER_ROOMS = [
     {"participation"},
-    {"search", "oracle", "unions", "tables", "streams"},
+    {"search", "oracle", "unions", "tables", "streams", "groups"},
     {"norm"},
     {"certificate"},
     {"eigen", "structure"},
@@ -34,6 +34,7 @@ MOST_MODULES = 14
 
 ROOMS = set().union(*LAYERS)
 MANY_ARGUMENTS = {
+    "mechanism",
     "release_tables",
     "release",
     "command",

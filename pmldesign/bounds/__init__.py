@@ -43,7 +43,7 @@ def all_bounds(
     p: float,
     guarantee: Guarantee,
     errors: Mapping[str, float] | None = None,
-    repeated: bool = False,
+    norm_alone: bool = False,
 ) -> tuple[Bound, ...]:
     """Every bound on err_p that is known here; those that do not hold say why.
 
@@ -55,8 +55,8 @@ def all_bounds(
         p: in [2, inf]; at inf the error is the largest root mean squared error of a query.
         guarantee: what the mechanisms have to satisfy.
         errors: exact errors of mechanisms that satisfy it, by name, as further upper bounds.
-        repeated: whether the norm is for several participations of a person; only bounds that
-            follow from the norm hold then.
+        norm_alone: whether only bounds that follow from the norm hold: where it is for several
+            participations of a person, or beside known answers.
 
     Returns:
         Lower bounds, then upper bounds.
@@ -78,7 +78,7 @@ def all_bounds(
         norm_lower=norm_lower,
         norm_upper=norm_upper,
     )
-    if repeated:
+    if norm_alone:
         reached = upper_bounds(problem, errors or {})[: len(errors or {}) + 1]
         return (*lower_bounds(problem), *reached)
     return (

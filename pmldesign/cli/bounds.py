@@ -16,6 +16,8 @@ from pmldesign.cli.options import (
     gap_options,
     guarantee_options,
     json_option,
+    known_option,
+    load_known,
     load_queries,
     participation_option,
     report_option,
@@ -34,6 +36,7 @@ from pmldesign.designs.min_norm import Design, factorize
 from pmldesign.errors import InvalidInputError, NotConvergedError
 from pmldesign.privacy.digits import at_least, at_most, shortest
 from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.strategies.known import with_known
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import count_text
 from pmldesign_solvers.norm.solution import Status
@@ -47,11 +50,12 @@ HEADER = ("bound", "kind", "value", "mechanisms")
 @add_options(guarantee_options)
 @add_options(gap_options)
 @add_options([report_option, *table_options])
-@add_options([participation_option, weights_option, schema_option])
+@add_options([participation_option, known_option, weights_option, schema_option])
 @json_option
 def command(
     workload: str,
     weights: Path | None,
+    known: str | None,
     schema: Path | None,
     p: float,
     noise: Any,
@@ -69,7 +73,8 @@ def command(
     """
     queries = load_queries(workload, schema, note, weights=weights)
     options = design_arguments(arguments)
-    guarantee = build_guarantee(**arguments)
+    public = load_known(known, schema, arguments["neighbours"])
+    queries, guarantee = with_known(queries, build_guarantee(**arguments), public)
     if guarantee is None:
         raise InvalidInputError("bounds are for a guarantee; add for example --epsilon 1")
     with progress() as callback:
@@ -100,7 +105,7 @@ def command(
         p=p,
         guarantee=guarantee,
         errors={f"{row.strategy}, {row.noise} noise": row.error for row in [*reached.rows, *usual]},
-        repeated=options["participation"] is not None,
+        norm_alone=options["participation"] is not None or bool(guarantee.known),
     )
     asked = _asked(queries, factorization, p, guarantee)
     numbers = guarantee.to_json()

@@ -12,6 +12,8 @@ from pmldesign.cli.options import (
     build_guarantee,
     guarantee_options,
     json_option,
+    known_option,
+    load_known,
     load_queries,
     load_strategy,
     participation_option,
@@ -54,12 +56,14 @@ from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, count_text
 @click.option(
     "--allow-vacuous", is_flag=True, help="Accept a guarantee that needs no noise at all."
 )
-@add_options([participation_option, schema_option, plot_option("delta against epsilon")])
+@add_options([participation_option, known_option, schema_option])
+@plot_option("delta against epsilon")
 @json_option
 def command(
     strategy: str,
     schema: Path | None,
     participation: str | None,
+    known: str | None,
     workload: str | None,
     plot: Path | None,
     p: float,
@@ -70,6 +74,7 @@ def command(
 ) -> None:
     """Find the noise that STRATEGY needs for a guarantee."""
     measured = _measured(load_strategy(strategy, schema), as_participation(participation))
+    public = load_known(known, schema, guarantee_arguments["neighbours"])
     guarantee = build_guarantee(**guarantee_arguments)
     if guarantee is None:
         raise InvalidInputError("calibrate needs a guarantee; add for example --epsilon 1")
@@ -84,8 +89,15 @@ def command(
         )
     queries = _itself(measured) if workload is None else load_queries(workload, schema, note)
     noisy = mechanism(
-        measured, queries, guarantee=guarantee, noise=noise, p=p, allow_vacuous=allow_vacuous
+        measured,
+        queries,
+        guarantee=guarantee,
+        noise=noise,
+        p=p,
+        known=public,
+        allow_vacuous=allow_vacuous,
     )
+    guarantee = noisy.guarantee or guarantee
     if as_json:
         print_json(_as_json(noisy, guarantee, measured.name, p))
     else:

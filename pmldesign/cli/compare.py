@@ -15,6 +15,8 @@ from pmldesign.cli.options import (
     gap_options,
     guarantee_list_options,
     json_option,
+    known_option,
+    load_known,
     load_queries,
     numbers,
     participation_option,
@@ -72,10 +74,11 @@ USUAL = (DESIGN, "tree", "haar", "identity", "workload")
 @weights_option
 @click.option("--jobs", type=int, default=1, show_default=True, help="Processes (the jobs extra).")
 @add_options([*table_options, plot_option("the errors"), report_option])
-@add_options([participation_option, schema_option])
+@add_options([participation_option, known_option, schema_option])
 @json_option
 def command(
     workloads: tuple[str, ...],
+    known: str | None,
     schema: Path | None,
     exponents: str,
     strategies: str | None,
@@ -99,6 +102,7 @@ def command(
     """
     values = numbers("--p", exponents, example="2,4,inf")
     options = design_arguments(arguments)
+    public = load_known(known, schema, arguments["neighbours"])
     guarantees = build_guarantees(**arguments)
     Workers(jobs)  # refused before files are read
     names: Sequence[str] = workloads
@@ -117,6 +121,7 @@ def command(
             jobs=jobs,
             callback=callback,
             announce=callback,
+            known=public,
             **options,
         )
     rows = [row for comparison in shown for row in comparison.rows]

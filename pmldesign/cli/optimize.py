@@ -19,6 +19,8 @@ from pmldesign.cli.options import (
     given,
     guarantee_options,
     json_option,
+    known_option,
+    load_known,
     load_queries,
     participation_option,
     plot_option,
@@ -45,6 +47,7 @@ from pmldesign.files import write_strategy
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
+from pmldesign.strategies.known import with_known
 from pmldesign_solvers.norm.solution import Status
 
 
@@ -92,7 +95,7 @@ from pmldesign_solvers.norm.solution import Status
 )
 @strategy_option
 @add_options([plot_option("delta against epsilon"), report_option, *table_options])
-@add_options([participation_option, weights_option, schema_option])
+@add_options([participation_option, known_option, weights_option, schema_option])
 @json_option
 def command(
     workload: str,
@@ -101,6 +104,7 @@ def command(
     csv_path: Path | None,
     latex: Path | None,
     weights: Path | None,
+    known: str | None,
     schema: Path | None,
     p: float,
     streaming: bool,
@@ -120,7 +124,10 @@ def command(
     options = design_arguments(arguments)
     _require_method(options["method"])
     queries = load_queries(workload, schema, note, weights=weights)
-    guarantee = build_guarantee(**arguments)
+    public = load_known(known, schema, arguments["neighbours"])
+    queries, guarantee = with_known(queries, build_guarantee(**arguments), public)
+    if public is not None:
+        options["neighbours"] = Neighbours.REPLACE
     relation = Neighbours(options["neighbours"]) if guarantee is None else guarantee.neighbours
     if streaming:
         noise = _streaming_noise(guarantee, relation, noise)

@@ -25,8 +25,9 @@ from pmldesign.mechanisms import NoiseChoice
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy, as_strategy
+from pmldesign.strategies.known import answers_of, beside_known, with_known
 from pmldesign.strategies.participation.schema import participation_refusal
-from pmldesign.workloads import Workload, as_workload
+from pmldesign.workloads import Workload
 from pmldesign.workloads.display import html_table, latex_table
 
 __all__ = [
@@ -129,6 +130,7 @@ def compare(
     guarantee: Guarantee | None = None,
     noise: NoiseChoice = "auto",
     search_time: float | None = None,
+    known: Any = None,
     **options: Any,
 ) -> Comparison:
     """Compare strategies on one workload under one guarantee, or none; see `compare_all`."""
@@ -139,6 +141,7 @@ def compare(
         guarantees=[guarantee],
         noise=noise,
         search_time=search_time,
+        known=known,
         **options,
     )[0]
 
@@ -155,6 +158,7 @@ def compare_all(
     leave_out: bool = False,
     jobs: int = 1,
     announce: Callable[[str], None] | None = None,
+    known: Any = None,
     **options: Any,
 ) -> tuple[Comparison, ...]:
     """Compare strategies on every workload, at every p, under every guarantee.
@@ -173,6 +177,8 @@ def compare_all(
             and say so in `Comparison.left_out`; otherwise they are an error.
         jobs: number of processes; more than one needs joblib (the jobs extra).
         announce: called with a line of text after every piece of work.
+        known: queries whose answers are public and not protected: "total", or whatever
+            `as_workload` takes; neighbours are then "replace" and leave the answers as they are.
         options: of every design made here, as for `factorize`; the callback is for those made in
             this process.
 
@@ -189,6 +195,10 @@ def compare_all(
     asked: list[str | Strategy] = [
         entry if isinstance(entry, str) else as_strategy(entry) for entry in strategies
     ]
+    queries = [with_known(workload, None, known)[0] for workload in workloads]
+    if known is not None and queries:
+        options["neighbours"], name = Neighbours.REPLACE, answers_of(queries[0])
+        guarantees = [promise and beside_known(promise, name) for promise in guarantees]
     limits = DesignOptions(**options)
     workers = Workers(jobs)
     if not workers.here:
@@ -203,7 +213,7 @@ def compare_all(
     )
     if limits.schema is not None and Neighbours.REPLACE in task.relations():
         raise participation_refusal()
-    work = Work(task, [as_workload(workload) for workload in workloads], asked, announce)
+    work = Work(task, queries, asked, announce)
     if not asked or not task.values or not work.workloads or not task.guarantees:
         raise InvalidInputError("nothing to compare: give at least one strategy and one p")
     work.do(workers)

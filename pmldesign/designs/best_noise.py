@@ -29,12 +29,13 @@ from pmldesign.mechanisms import (
     require_feasible,
 )
 from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import StreamStrategy
 from pmldesign.strategies.all_ranges import AllRangesStrategy
+from pmldesign.strategies.known import with_known
 from pmldesign.strategies.participation.strategy import participation_of
-from pmldesign.workloads import as_workload
 from pmldesign.workloads.base import WRITTEN_CELLS
 from pmldesign_solvers.norm.solution import Status
 
@@ -87,6 +88,7 @@ class Optimized:
             norm_upper=self.norm_design.certificate.upper,
             p=self.norm_design.p,
             guarantee=self.guarantee,
+            norm_alone=bool(self.guarantee.known),
         )
         holding = [
             (bound.value, bound)
@@ -108,6 +110,7 @@ def all_designs(
     streaming: bool = False,
     search_time: float | None = None,
     seed: int = 0,
+    known: Any = None,
     **options: Any,
 ) -> Optimized:
     """Design for every noise that the guarantee admits.
@@ -120,6 +123,8 @@ def all_designs(
         streaming: make the strategy lower triangular, and search for no other.
         search_time: as for `improve`.
         seed: of the search under Laplace noise.
+        known: queries whose answers are public and not protected: "total", or whatever
+            `as_workload` takes; neighbours are then "replace" and leave the answers as they are.
         options: of the design of least norm, as for `factorize`; the time limit is for the design
             and the searches together.
 
@@ -128,8 +133,10 @@ def all_designs(
             `mechanism`, and with `streaming` as `require_streaming`; what can be refused is
             refused before the first solve.
     """
-    workload, p = as_workload(workload), exponent(p)
-    asked = DesignOptions(**options)
+    workload, guarantee = with_known(workload, guarantee, known)
+    p, asked = exponent(p), DesignOptions(**options)
+    if known is not None:
+        asked = replace(asked, neighbours=Neighbours.REPLACE)
     if guarantee is not None:
         asked = replace(asked, neighbours=guarantee.neighbours)
     if streaming:

@@ -14,6 +14,7 @@ tables, union of products   as one matrix up to DENSE_CELLS cells, or if its que
                             or a strategy in a product basis
 all ranges, p = 2           beyond 5792 cells in O(n K), without arrays of queries
 running sums, add-remove    beyond STREAM_CELLS steps in O(n K), as a stream with K buffers
+known answers               as one matrix, by pairs of cells within groups (`known`)
 several participations      as fixed epochs, or the best of several forms (`participation`)
 anything else, and          as one matrix
 semidefinite programs
@@ -29,6 +30,7 @@ from typing import Any
 
 import numpy as np
 
+from pmldesign.designs.known import solve_known
 from pmldesign.designs.large_replace import as_pairs, is_total
 from pmldesign.designs.one_matrix import solve_matrix
 from pmldesign.designs.options import DesignOptions
@@ -52,6 +54,7 @@ from pmldesign.workloads import (
     Workload,
 )
 from pmldesign.workloads.base import MAX_ENTRIES
+from pmldesign.workloads.known.workload import KnownWorkload
 from pmldesign.workloads.running import AllRangesWorkload, stream_problem
 from pmldesign_solvers.certificate import product_pairs
 from pmldesign_solvers.certificate.cells import Certificate
@@ -243,6 +246,7 @@ def _product(values: Sequence[float], *, towards: float) -> float:
 
 
 ROUTES = (
+    Route("known answers", lambda workload, _: isinstance(workload, KnownWorkload), solve_known),
     Route(
         "all ranges",
         lambda workload, _: isinstance(workload, AllRangesWorkload),

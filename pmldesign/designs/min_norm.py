@@ -18,18 +18,20 @@ from pmldesign.arguments import exponent
 from pmldesign.designs.dispatch import solve
 from pmldesign.designs.options import DesignOptions, takes_options
 from pmldesign.designs.results import Design
-from pmldesign.workloads import as_workload
+from pmldesign.strategies.known import with_known
 
 __all__ = ["Design", "factorize"]
 
 
 @takes_options
-def factorize(workload: Any, *, p: float = 2.0, **options: Any) -> Design:
+def factorize(workload: Any, *, p: float = 2.0, known: Any = None, **options: Any) -> Design:
     """Design the optimal strategy for a workload under Gaussian noise.
 
     Args:
         workload: a Workload, a name such as "prefix:64", or a matrix of shape (m, n).
         p: in [2, inf]; 2 is the total squared error, inf the largest standard deviation.
+        known: queries whose answers are public and not protected: "total", or whatever
+            `as_workload` takes; neighbours are then "replace" and leave the answers as they are.
         options: neighbours, rel_gap, max_steps, time_limit, method, solver, buffers, callback: the
             attributes of `DesignOptions`.
 
@@ -40,4 +42,7 @@ def factorize(workload: Any, *, p: float = 2.0, **options: Any) -> Design:
         InvalidInputError: an argument out of range, or a workload that is zero or too large.
         NotConvergedError: the convex solver returned no point at all.
     """
-    return solve(as_workload(workload), exponent(p), DesignOptions(**options))
+    queries, _ = with_known(workload, None, known)
+    if known is not None:
+        options["neighbours"] = "replace"
+    return solve(queries, exponent(p), DesignOptions(**options))

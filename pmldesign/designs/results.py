@@ -15,6 +15,7 @@ from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.display import Displayed, Facts
+from pmldesign.workloads.known.workload import KnownWorkload
 from pmldesign.workloads.public_total import CentredWorkload
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.norm.solution import Status
@@ -91,7 +92,8 @@ class Design(Displayed):
 
     def reconstruction(self) -> Array:
         """L = A R^+, shape (m, r): answers are L (R x + noise)."""
-        if self.neighbours is Neighbours.REPLACE:
+        public = self.neighbours is Neighbours.REPLACE
+        if public and not isinstance(self.workload, KnownWorkload):
             return self.strategy.reconstruction(CentredWorkload(self.workload))
         return self.strategy.reconstruction(self.workload)
 

@@ -3,10 +3,11 @@
 A strategy file is .npz: the arrays `strategy` (R), `reconstruction` (L) and a JSON text `header`
 with the format version, p, the neighbouring relation, a fingerprint of the workload and, where the
 strategy was made for a guarantee, the noise, its scale, sensitivity and errors, and the guarantee
-in words and as numbers (`read_guarantee`). `participation` says how often a person takes part,
-where that is not once. A strategy of certified norm also has its dual weights
-`dual_u` and `dual_w`, and both bounds in the header. What is read back is R, and the numbers are
-checked: everything else follows from R and the workload, and is recomputed. `pmldesign.verify`
+in words and as numbers (`read_guarantee`). A strategy beside public answers is written out, with
+their name, `known`, and the group of each cell, `groups`. `participation` says how often a person
+takes part, where that is not once. A strategy of certified norm also has its dual weights `dual_u`
+and `dual_w`, and both bounds in the header. What is read back is R, and the numbers are checked:
+everything else follows from R and the workload, and is recomputed. `pmldesign.verify`
 checks what a file claims. Format 1 had no sizes, versions, errors and digest.
 Any workload file may also be read as a strategy matrix.
 
@@ -86,12 +87,15 @@ from pmldesign.strategies import (
     WeightedTablesStrategy,
 )
 from pmldesign.strategies.all_ranges import AllRangesStrategy
+from pmldesign.strategies.known import KnownStrategy
 from pmldesign.strategies.participation.epochs import EpochStrategy
 from pmldesign.strategies.participation.schema import as_participation
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.verify.digest import KEY, digest_of
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
+from pmldesign.workloads.known.groups import KnownAnswers
+from pmldesign.workloads.known.workload import KnownWorkload
 from pmldesign.workloads.public_total import CentredWorkload
 from pmldesign_solvers.operators.operator import Array
 
@@ -136,6 +140,9 @@ def write_strategy(
     check_strategy_path(path)
     workload = answered_workload(design)
     arrays = _arrays(design, workload)
+    if isinstance(workload, KnownWorkload):
+        arrays["groups"] = workload.known.groups.astype(np.int64)
+        workload = workload.asked
     header = {
         "format": FORMAT,
         "pmldesign": importlib.metadata.version("pmldesign"),
@@ -147,6 +154,8 @@ def write_strategy(
         "cells": workload.shape[1],
         "fingerprint": fingerprint_or_none(workload),
     }
+    if design.strategy.known:
+        header["known"] = design.strategy.known
     schema = participation_of(design.strategy)
     if schema is not None:
         header["participation"] = str(schema)
@@ -261,7 +270,7 @@ def _arrays(design: Design | SearchedDesign | Mechanism, workload: Workload) -> 
         }
     queries = workload.shape[0]
     if queries > cells and queries * rows > WRITTEN_ENTRIES:
-        replace = design.neighbours is Neighbours.REPLACE
+        replace = design.neighbours is Neighbours.REPLACE and not strategy.known
         strategy.require_answers(CentredWorkload(workload) if replace else workload)
         return {"strategy": strategy.matrix, "right_inverse": strategy.pseudo_inverse}
     check_entries("the reconstruction", (queries, rows))
@@ -284,8 +293,10 @@ def _duals(design: Design) -> dict[str, Array]:
     return arrays | {f"dual_w_{i}": w for i, (_, w) in enumerate(pairs)}
 
 
-def _strategy(name: str, arrays: Archive) -> Strategy | None:
+def _strategy(name: str, arrays: Archive, known: str | None) -> Strategy | None:
     """What the arrays of a strategy file stand for; None if they are no strategy."""
+    if known is not None:
+        return _known_strategy(name, arrays, known)
     if "strategy" in arrays:
         strategy = Strategy(name, arrays["strategy"])
         if "right_inverse" in arrays:
@@ -322,6 +333,17 @@ def _strategy(name: str, arrays: Archive) -> Strategy | None:
         sizes = whole_numbers("sizes", arrays["sizes"])
         return MarginalsStrategy(name, sizes, residuals, arrays["precisions"])
     return None
+
+
+def _known_strategy(name: str, arrays: Archive, known: str) -> Strategy:
+    """A strategy beside public answers; ValueError if its groups are none."""
+    whole_numbers("groups", arrays["groups"])
+    groups = arrays["groups"].astype(np.intp)
+    if groups.shape != arrays["strategy"].shape[1:] or groups.min() < 0:
+        raise ValueError("there is no group for each cell")
+    if not np.bincount(groups).all() or groups.max() + 1 == len(groups):
+        raise ValueError("its groups are not numbered from 0 without gaps, or none has two cells")
+    return KnownStrategy(name, arrays["strategy"], KnownAnswers(known, groups))
 
 
 def _numbered(arrays: Archive, name: str) -> list[Array]:
@@ -387,7 +409,8 @@ def _read_own(path: Path) -> Strategy | None:
                 return None
             header = _checked_header(name, arrays)
             _checked_guarantee(name, header)
-            strategy = _strategy(name, arrays)
+            known = header.get("known")
+            strategy = _strategy(name, arrays, None if known is None else str(known))
             schema = as_participation(header.get("participation"))
             return strategy and with_participation(strategy, schema)
         except PmldesignError:

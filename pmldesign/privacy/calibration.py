@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.arguments import finite_matrix, non_negative, positive
-from pmldesign.errors import InfeasibleError
+from pmldesign.errors import InfeasibleError, InvalidInputError
 from pmldesign.privacy.analytic_gaussian import (
     analytic_gaussian_scale,
     classical_gaussian_scale,
@@ -209,6 +209,7 @@ def _calibrate_dp(
     strategy: Measured | ArrayLike, guarantee: Guarantee, noise: Noise
 ) -> Calibration:
     _require_possible(guarantee, noise)
+    _require_same_known(strategy, guarantee)
     sensitivity = _sensitivity(strategy, guarantee.neighbours, noise)
     if isinstance(guarantee, CurrencyGuarantee):
         return _calibrate_currency(sensitivity, guarantee, noise)
@@ -246,6 +247,20 @@ def gaussian_scale(sensitivity: float, squared_ratio: Fraction) -> float:
     while Fraction(scale) ** 2 < square:
         scale = math.nextafter(scale, math.inf)
     return unscaled("the scale of the noise", scale, exponent)
+
+
+def _require_same_known(strategy: Measured | ArrayLike, guarantee: Guarantee) -> None:
+    """Refuse a strategy beside public answers that the guarantee does not speak of, or other ones.
+
+    Raises:
+        InvalidInputError: they differ.
+    """
+    known = strategy.known if is_measured(strategy) else ""
+    if known != guarantee.known:
+        raise InvalidInputError(
+            f"the strategy is for the known answers {known!r}, the guarantee for"
+            f" {guarantee.known!r}; give the workload and the guarantee the same known answers"
+        )
 
 
 def _sensitivity(strategy: Measured | ArrayLike, neighbours: Neighbours, noise: Noise) -> float:

@@ -38,6 +38,7 @@ from pmldesign.privacy.currencies.guarantees import (
     RenyiDP,
     currency_from_json,
 )
+from pmldesign.privacy.currencies.relation import OneRecord
 from pmldesign.privacy.digits import shortest
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
@@ -52,6 +53,7 @@ class _Promise:
         epsilon: float
         neighbours: Neighbours
         pml: ClassVar[bool]
+        known: str
 
         @property
         def delta(self) -> float:
@@ -81,12 +83,14 @@ class _Promise:
             "neighbours": self.neighbours.value,
             "failure": self.failure,
         }
+        if getattr(self, "known", ""):
+            numbers["known"] = self.known
         if isinstance(alpha, SampledAlpha):
             numbers["sample"] = {"records": alpha.records, "confidence": alpha.confidence}
         return numbers
 
 
-class _DP(_Promise):
+class _DP(OneRecord, _Promise):
     """What the guarantees of differential privacy share."""
 
     __slots__ = ()
@@ -94,7 +98,7 @@ class _DP(_Promise):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", parameter("epsilon", self.epsilon))
-        object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
+        self._check_relation()
 
     @property
     def laplace_ratio(self) -> float:
@@ -106,28 +110,30 @@ class _DP(_Promise):
         return Shifts(self.epsilon, self.delta)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class PureDP(_DP):
     """epsilon-differential privacy.
 
     Attributes:
         epsilon: privacy parameter, positive and finite.
         neighbours: neighbouring relation, add-remove by default.
+        known: public answers that neighbours have in common (`OneRecord`).
     """
 
     epsilon: float
     neighbours: Neighbours = Neighbours.ADD_REMOVE
+    known: str = ""
     delta: ClassVar[float] = 0.0
 
     def describe(self, cells: int) -> str:  # noqa: ARG002 - likewise
         """What is promised, in words."""
         return (
             f"No event becomes more than e^{shortest(self.epsilon)} times as likely when "
-            f"{_CHANGE[self.neighbours]}, whatever the data."
+            f"{self.change}, whatever the data."
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ApproxDP(_DP):
     """(epsilon, delta)-differential privacy.
 
@@ -135,11 +141,13 @@ class ApproxDP(_DP):
         epsilon: privacy parameter, positive and finite.
         delta: additive slack, in (0, 1).
         neighbours: neighbouring relation, add-remove by default.
+        known: public answers that neighbours have in common (`OneRecord`).
     """
 
     epsilon: float
     delta: float
     neighbours: Neighbours = Neighbours.ADD_REMOVE
+    known: str = ""
 
     def __post_init__(self) -> None:
         _DP.__post_init__(self)
@@ -149,7 +157,7 @@ class ApproxDP(_DP):
         """What is promised, in words."""
         return (
             f"No event's probability exceeds e^{shortest(self.epsilon)} times what it was, plus "
-            f"{shortest(self.delta)}, when {_CHANGE[self.neighbours]}, whatever the data."
+            f"{shortest(self.delta)}, when {self.change}, whatever the data."
         )
 
 
@@ -250,11 +258,6 @@ __all__ = [
 PMLGuarantee = PML | ApproxPML | EnvelopePML
 Guarantee = PureDP | ApproxDP | PMLGuarantee | CurrencyGuarantee
 
-_CHANGE = {
-    Neighbours.ADD_REMOVE: "one record is added or removed",
-    Neighbours.REPLACE: "one record is replaced (the number of records is public)",
-}
-
 KEYS = ("kind", "epsilon", "delta", "alpha", "neighbours", "failure")
 
 
@@ -267,7 +270,7 @@ def from_json(numbers: Any) -> Guarantee:
     currency = currency_from_json(dict(numbers)) if isinstance(numbers, Mapping) else None
     if currency is not None:
         return currency
-    if not isinstance(numbers, Mapping) or set(numbers) - {"sample"} != set(KEYS):
+    if not isinstance(numbers, Mapping) or set(numbers) - {"sample", "known"} != set(KEYS):
         raise InvalidInputError(f"a guarantee has the keys {', '.join(KEYS)}, got {numbers!r}")
     alpha = numbers["alpha"]
     several = [("alpha", value) for value in (alpha if isinstance(alpha, list) else [alpha])]
@@ -278,7 +281,7 @@ def from_json(numbers: Any) -> Guarantee:
     arguments = {key: numbers[key] for key in KEYS}
     if isinstance(alpha, list) and "sample" in numbers:
         arguments["alpha"] = _sampled(alpha, numbers["sample"])
-    guarantee = _build(**arguments)
+    guarantee = _build(**arguments, known=str(numbers.get("known", "")))
     if guarantee is None or guarantee.to_json() != dict(numbers):
         raise InvalidInputError(f"these numbers are no guarantee: {dict(numbers)!r}")
     return guarantee
@@ -297,11 +300,20 @@ def _sampled(alpha: list[float], sample: Any) -> SampledAlpha:
 
 
 def _build(
-    *, kind: str, epsilon: Any, delta: Any, alpha: Any, neighbours: str, failure: str | None
+    *,
+    kind: str,
+    epsilon: Any,
+    delta: Any,
+    alpha: Any,
+    neighbours: str,
+    failure: str | None,
+    known: str,
 ) -> Guarantee | None:
     if kind == "dp":
         relation = Neighbours(neighbours)
-        return PureDP(epsilon, relation) if delta is None else ApproxDP(epsilon, delta, relation)
+        if delta is None:
+            return PureDP(epsilon, relation, known)
+        return ApproxDP(epsilon, delta, relation, known)
     if kind != "pml" or alpha is None:
         return None
     if delta is None:

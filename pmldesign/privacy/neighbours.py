@@ -110,6 +110,11 @@ class Measured(Protocol):
         ...
 
     @property
+    def known(self) -> str:
+        """What public answers beyond the number of records are called; "" for none."""
+        ...
+
+    @property
     def entry_units(self) -> float:
         """Units of 2^-53 that the entries of `matrix` are off by at most, relative to each."""
         ...

@@ -75,6 +75,7 @@ class OnPriors:
             ...
 
     neighbours: ClassVar[Neighbours] = Neighbours.REPLACE
+    known: ClassVar[str] = ""
     pml: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

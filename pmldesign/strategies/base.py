@@ -112,6 +112,11 @@ class Strategy(Displayed):
         return sensitivity_above(self.matrix, neighbours, norm, entry_units=self.entry_units)
 
     @property
+    def known(self) -> str:
+        """What public answers beyond the number of records are called; "" for none."""
+        return ""
+
+    @property
     def entry_units(self) -> float:
         """Units of 2^-53 that the entries of `matrix` are off by at most, relative to each."""
         return 0.0

@@ -115,9 +115,8 @@ def _check_sentence(header: Mapping[str, Any], checks: Checks) -> None:
     values += [min(alpha), max(alpha)] if isinstance(alpha, list) else [alpha]
     values += list(numbers.get("sample", {}).values())
     allowed = {float(value) for value in values if value is not None}
-    words = re.findall(
-        r"(?<![\w.])\d+(?:\.\d+)?(?:e[-+]?\d+)?", header["guarantee"].replace("e^", " ")
-    )
+    sentence = header["guarantee"].replace(repr(numbers.get("known")), "")
+    words = re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?:e[-+]?\d+)?", sentence.replace("e^", " "))
     other = [word for word in words if float(word) not in allowed]
     reason = f"{other[0]} is no number of it" if other else "its numbers are those of the guarantee"
     if "cells" in header:
@@ -140,4 +139,10 @@ def _dense(
         if duals is not None:
             fits = fits and duals[0].shape == (m,) and duals[1].shape in ((n,), (n, n))
     checks.state("shapes", bool(fits), "of the arrays")
-    return Dense(header, queries, L, R, duals) if fits else None
+    groups = arrays.get("groups")
+    if groups is not None or "known" in header:
+        fits = fits and groups is not None and groups.shape == R.shape[1:]
+        fits = fits and header["neighbours"] == "replace"
+        checks.state("groups", bool(fits), "of cells, within which a record is replaced")
+        checks.unchecked("known", "whether these groups are what the known answers tell apart")
+    return Dense(header, queries, L, R, duals, groups) if fits else None

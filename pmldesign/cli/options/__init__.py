@@ -18,6 +18,8 @@ from pmldesign.cli.options.guarantees import (
     read_alpha,
 )
 from pmldesign.cli.options.inputs import (
+    known_option,
+    load_known,
     load_queries,
     load_strategy,
     participation_option,
@@ -46,6 +48,8 @@ __all__ = [
     "guarantee_list_options",
     "guarantee_options",
     "json_option",
+    "known_option",
+    "load_known",
     "load_queries",
     "load_strategy",
     "neighbours_option",

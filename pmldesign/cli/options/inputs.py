@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from pmldesign.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from pmldesign.strategies import Strategy
@@ -28,6 +30,11 @@ weights_option = click.option(
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="A weight for each query, which multiplies its error: one number a line, .csv or .npy.",
+)
+known_option = click.option(
+    "--known",
+    metavar="WORKLOAD",
+    help="Queries whose answers are public and not protected: total, or a partition of the cells.",
 )
 
 strategy_help = (
@@ -80,3 +87,25 @@ def load_queries(
     from pmldesign.release.people.schema import read_schema
 
     return parse_queries(text, read_schema(schema)).workload
+
+
+def load_known(text: str | None, schema: Path | None, neighbours: str | None) -> Any:
+    """What --known stands for: "total", a workload, or None; with a warning.
+
+    Raises:
+        FileError, InvalidInputError: as `load_queries`; or --neighbours add-remove.
+    """
+    from pmldesign.cli.terminal.show import note
+
+    if text is None:
+        return None
+    if neighbours == "add-remove":
+        raise InvalidInputError(
+            "--known is for records that are replaced, which leaves the known answers as they are;"
+            " leave --neighbours out"
+        )
+    note(
+        f"warning: the answers to {text!r} count as public; neither they nor what they tell about a"
+        " record is protected"
+    )
+    return text if text == "total" else load_queries(text, schema)

@@ -24,7 +24,10 @@ def privacy_facts(mechanism: Mechanism) -> list[tuple[str, str]]:
         "epsilon "
         + ", ".join(pairs if curve.gaussian else [f"{at_least(curve.pure, 4)} at delta 0"]),
     ]
-    return [("privacy", f"{mechanism.neighbours.value} neighbours: " + "; ".join(parts))]
+    relation = f"{mechanism.neighbours.value} neighbours"
+    if mechanism.guarantee.known:
+        relation += f" that {mechanism.guarantee.known!r} counts alike"
+    return [("privacy", f"{relation}: " + "; ".join(parts))]
 
 
 def privacy_json(mechanism: Mechanism) -> dict[str, Any] | None:

@@ -10,6 +10,8 @@ import click
 from pmldesign.cli.options import (
     add_options,
     json_option,
+    known_option,
+    load_known,
     load_queries,
     plot_option,
     report_option,
@@ -56,7 +58,7 @@ from pmldesign.privacy.noise import Noise
 )
 @strategy_option
 @add_options([plot_option("delta against epsilon"), report_option, *table_options])
-@add_options([weights_option, schema_option])
+@add_options([known_option, weights_option, schema_option])
 @json_option
 def command(
     workload: str,
@@ -74,6 +76,7 @@ def command(
     csv_path: Path | None,
     latex: Path | None,
     weights: Path | None,
+    known: str | None,
     schema: Path | None,
     as_json: bool,
     **arguments: Any,
@@ -85,6 +88,7 @@ def command(
     is Laplace noise.
     """
     noise = arguments.pop("noise")
+    public = load_known(known, schema, arguments["neighbours"])
     guarantee = promise(**arguments)
     queries = load_queries(workload, schema, note, weights=weights)
     asked = accuracy(queries, workload, max_std, half_width, targets, table_std)
@@ -100,6 +104,7 @@ def command(
             search_time=search_time,
             budget_gap=rel_gap,
             time_limit=time_limit,
+            known=public,
             callback=callback,
         )
         if output is not None:

@@ -35,6 +35,7 @@ from pmldesign.privacy.guarantees import Guarantee, PureDP
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import IdentityAndRows, Strategy, product_strategy
 from pmldesign.workloads import KroneckerWorkload, RangeWorkload, Workload
+from pmldesign.workloads.known.workload import KnownWorkload
 from pmldesign.workloads.union import tables_asked
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.operator import Array
@@ -105,7 +106,8 @@ class LaplaceSearch:
             if not late:
                 self._compare(promising(candidates, noisy, self.p))
         else:
-            status = Status.UNSEARCHED
+            groups = isinstance(workload, KnownWorkload)
+            status = Status.COMPLETED if groups else Status.UNSEARCHED
             self._compare(candidates)
             self._compare_trees()
         best = min(self.mechanisms, key=lambda candidate: candidate.error(self.p))
@@ -260,6 +262,8 @@ def _strategy(matrix: Array) -> Strategy:
 def _is_searched(workload: Workload, guarantee: Guarantee) -> bool:
     """Whether all entries of a strategy are searched for."""
     cells = workload.shape[1]
+    if isinstance(workload, KnownWorkload):  # the descent knows distances of all pairs alone
+        return False
     if isinstance(workload, STRUCTURED) and tables_asked(workload) is not None:
         return cells <= SEARCHED_TABLES
     if cells <= SEARCHED_CELLS:

@@ -54,9 +54,10 @@ def laplace_design(
         callback: called with every `SearchStep`. Ctrl-C during the search returns the best so far.
 
     Returns:
-        The design, whatever the status. A product or a union of products with more than
-        SEARCHED_CELLS cells, and tables with more than SEARCHED_TABLES, get the best of their
-        starts; ranges with more than SEARCHED_CELLS cells, under add-remove, tents at p = 2.
+        The design, whatever the status. A workload beside known answers, a product or a union of
+        products with more than SEARCHED_CELLS cells, and tables with more than SEARCHED_TABLES, get
+        the best of their starts; ranges with more than SEARCHED_CELLS cells, under add-remove,
+        tents at p = 2.
 
     Raises:
         InvalidInputError: an argument out of range, or a workload that needs no measurement.

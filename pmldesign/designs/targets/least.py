@@ -39,8 +39,10 @@ from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import Strategy
+from pmldesign.strategies.known import with_known
 from pmldesign.workloads import Workload, as_workload
 from pmldesign.workloads.display import Displayed, Facts
+from pmldesign.workloads.known.workload import KnownWorkload
 
 BUDGET_GAP = 1e-5
 """Of the bounds on the budget for Gaussian noise, by default."""
@@ -116,6 +118,7 @@ def least_budget(
     noise: NoiseChoice = "auto",
     search_time: float | None = 20.0,
     budget_gap: float = BUDGET_GAP,
+    known: Any = None,
     **options: Any,
 ) -> LeastBudget:
     """The least budget at which every query meets its target, and the mechanism that does.
@@ -129,6 +132,8 @@ def least_budget(
         noise: "gaussian", "laplace", or "auto" for the one that needs less.
         search_time: in seconds, for the search of a strategy for Laplace noise.
         budget_gap: for Gaussian noise, stop when both bounds on the budget are this close.
+        known: queries whose answers are public and not protected: "total", or whatever
+            `as_workload` takes; neighbours are then "replace" and leave the answers as they are.
         **options: of the design, see `DesignOptions`.
 
     Returns:
@@ -139,9 +144,13 @@ def least_budget(
         InfeasibleError: no noise that is asked for meets such a guarantee.
         VacuousGuaranteeError: only a guarantee that protects nobody would do.
     """
-    queries = as_workload(workload)
-    checked = as_targets(targets, queries)
-    normalised = checked.normalised(queries)
+    plain = as_workload(workload)
+    checked = as_targets(targets, plain)
+    queries, asked = with_known(plain, guarantee, known)
+    assert asked is not None
+    guarantee, normalised = asked, checked.normalised(plain)
+    if isinstance(queries, KnownWorkload):
+        normalised = KnownWorkload(normalised, queries.known)
     relation = guarantee.neighbours
     small = with_budget(guarantee, LEAST_BUDGET)
     require_feasible(small, queries.shape[1], noise=noise, p=math.inf)

@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from pmldesign.arguments import parameter
 from pmldesign.privacy.brackets import private_end
@@ -29,18 +29,16 @@ from pmldesign.privacy.currencies.curves import (
     laplace_renyi,
     laplace_rho,
 )
+from pmldesign.privacy.currencies.relation import OneRecord
 from pmldesign.privacy.digits import shortest
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 
 
-class _Currency:
+class _Currency(OneRecord):
     """What the guarantees in these currencies share."""
 
     __slots__ = ()
-    if TYPE_CHECKING:
-        neighbours: Neighbours
-
     pml: ClassVar[bool] = False
     failure: ClassVar[str | None] = None
     delta: ClassVar[float] = 0.0
@@ -87,20 +85,24 @@ class _Currency:
     def to_json(self) -> dict[str, Any]:
         """The numbers that it is made of (`guarantees.from_json`)."""
         numbers = {name: getattr(self, name) for name in _KINDS[type(self)][1]}
-        return {"kind": _KINDS[type(self)][0], **numbers, "neighbours": self.neighbours.value}
+        relation = {"neighbours": self.neighbours.value}
+        known = {"known": self.known} if self.known else {}
+        return {"kind": _KINDS[type(self)][0], **numbers, **relation, **known}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ZCDP(_Currency):
     """Zero-concentrated differential privacy.
 
     Attributes:
         rho: positive and finite.
         neighbours: neighbouring relation, add-remove by default.
+        known: public answers that neighbours have in common (`OneRecord`).
     """
 
     rho: float
     neighbours: Neighbours = Neighbours.ADD_REMOVE
+    known: str = ""
     unit: ClassVar[str] = "rho"
 
     def __post_init__(self) -> None:
@@ -123,21 +125,23 @@ class ZCDP(_Currency):
         """What is promised, in words."""
         return (
             f"The Renyi divergence of every order a > 1 is at most a times {shortest(self.rho)} "
-            f"when {_CHANGE[self.neighbours]}, whatever the data (zCDP)."
+            f"when {self.change}, whatever the data (zCDP)."
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class GaussianDP(_Currency):
     """Gaussian differential privacy.
 
     Attributes:
         mu: positive and finite.
         neighbours: neighbouring relation, add-remove by default.
+        known: public answers that neighbours have in common (`OneRecord`).
     """
 
     mu: float
     neighbours: Neighbours = Neighbours.ADD_REMOVE
+    known: str = ""
     unit: ClassVar[str] = "mu"
 
     def __post_init__(self) -> None:
@@ -159,12 +163,12 @@ class GaussianDP(_Currency):
     def describe(self, cells: int) -> str:  # noqa: ARG002 - likewise
         """What is promised, in words."""
         return (
-            f"Whether {_CHANGE[self.neighbours]} is as hard to tell as one draw from N(0, 1) from "
+            f"Whether {self.change} is as hard to tell as one draw from N(0, 1) from "
             f"one of N({shortest(self.mu)}, 1), or harder, whatever the data (Gaussian DP)."
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RenyiDP(_Currency):
     """Renyi differential privacy of one order.
 
@@ -172,11 +176,13 @@ class RenyiDP(_Currency):
         order: above 1 and finite.
         epsilon: positive and finite.
         neighbours: neighbouring relation, add-remove by default.
+        known: public answers that neighbours have in common (`OneRecord`).
     """
 
     order: float
     epsilon: float
     neighbours: Neighbours = Neighbours.ADD_REMOVE
+    known: str = ""
     unit: ClassVar[str] = "epsilon"
 
     def __post_init__(self) -> None:
@@ -205,7 +211,7 @@ class RenyiDP(_Currency):
         """What is promised, in words."""
         return (
             f"The Renyi divergence of order {shortest(self.order)} is at most "
-            f"{shortest(self.epsilon)} when {_CHANGE[self.neighbours]}, whatever the data."
+            f"{shortest(self.epsilon)} when {self.change}, whatever the data."
         )
 
 
@@ -218,11 +224,6 @@ _KINDS: dict[type[Any], tuple[str, tuple[str, ...]]] = {
 }
 """How files call each, and the numbers that it has."""
 
-_CHANGE = {
-    Neighbours.ADD_REMOVE: "one record is added or removed",
-    Neighbours.REPLACE: "one record is replaced (the number of records is public)",
-}
-
 
 def currency_from_json(numbers: dict[str, Any]) -> CurrencyGuarantee | None:
     """The guarantee in one of these currencies that `to_json` made the numbers of, if it is such.
@@ -231,14 +232,20 @@ def currency_from_json(numbers: dict[str, Any]) -> CurrencyGuarantee | None:
         InvalidInputError: a number out of range.
     """
     for kind, (name, keys) in _KINDS.items():
-        if numbers.get("kind") == name and set(numbers) == {"kind", "neighbours", *keys}:
+        if numbers.get("kind") == name and set(numbers) - {"known"} == {
+            "kind",
+            "neighbours",
+            *keys,
+        }:
             values = [numbers[key] for key in keys]
             if all(isinstance(v, int | float) and not isinstance(v, bool) for v in values):
-                guarantee: CurrencyGuarantee = kind(*values, Neighbours(numbers["neighbours"]))
+                guarantee: CurrencyGuarantee = kind(
+                    *values, Neighbours(numbers["neighbours"]), str(numbers.get("known", ""))
+                )
                 return guarantee
     return None
 
 
 def _checked(guarantee: Any, name: str) -> None:
     object.__setattr__(guarantee, name, parameter(name, getattr(guarantee, name)))
-    object.__setattr__(guarantee, "neighbours", Neighbours(guarantee.neighbours))
+    guarantee._check_relation()

@@ -152,6 +152,11 @@ def exact_noise(mechanism: Mechanism, *, rows_per_person: int = 1) -> ExactNoise
     if mechanism.calibration is None or mechanism.scale == 0:
         raise InvalidInputError("a release needs a guarantee that asks for noise; give epsilon")
     guarantee = mechanism.calibration.guarantee
+    if guarantee.known:
+        raise InvalidInputError(
+            f"no release is made beside the known answers {guarantee.known!r}; take known answers"
+            " 'total' (neighbours 'replace'), or none"
+        )
     if rows_per_person != 1 and guarantee.pml:
         raise InvalidInputError(
             f"rows_per_person must be 1 under PML, got {rows_per_person}: the rows of one person "

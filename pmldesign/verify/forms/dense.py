@@ -1,6 +1,7 @@
 """A strategy that is written out: A, L, R and the dual weights against what the header claims.
 
 Under replace only vectors that sum to zero count: A and L R are compared on differences of cells.
+Beside public answers these are of cells of one group.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ class Dense:
         L: the reconstruction, shape (m, r); None if nobody knows A and L is A times an inverse.
         R: the strategy, shape (r, n).
         duals: u and w, or None.
+        groups: of cells, within which a record is replaced, shape (n,); None for a single one.
     """
 
     header: Mapping[str, Any]
@@ -63,6 +65,18 @@ class Dense:
     L: Any
     R: Any
     duals: tuple[Any, Any] | None
+    groups: Any = None
+
+    @property
+    def members(self) -> list[Any]:
+        """The cells of each group."""
+        groups = np.zeros(self.R.shape[1]) if self.groups is None else self.groups
+        return [np.flatnonzero(groups == group) for group in np.unique(groups)]
+
+    def moves(self, matrix: Any) -> Any:
+        """Columns less the last one of their group."""
+        parts = [matrix[:, cells[:-1]] - matrix[:, cells[-1:]] for cells in self.members]
+        return np.hstack(parts)
 
     @property
     def replace(self) -> bool:
@@ -120,7 +134,9 @@ class _Distances:
         """The largest distance of neighbours."""
         arithmetic, R = self.strategy.arithmetic, self.strategy.R
         if self.strategy.replace:
-            return largest(value for row in self.all(norm) for value in row)
+            rows = self.all(norm)
+            groups = [cells.tolist() for cells in self.strategy.members]
+            return largest(rows[i][j] for cells in groups for i in cells for j in cells)
         if norm == "l1":
             return largest(arithmetic.absolute_sums(R))
         return root(largest(arithmetic.squares(np.ascontiguousarray(R.T))))
@@ -134,7 +150,7 @@ def _check_product(strategy: Dense, checks: Checks) -> Any:
     A, L, R = strategy.A, strategy.L, strategy.R
     cost = 1.0
     if strategy.replace:  # R and A on e_j - e_n
-        A, R = A[:, :-1] - A[:, -1:], R[:, :-1] - R[:, -1:]
+        A, R = strategy.moves(A), strategy.moves(R)
         cost = math.sqrt(2.0) * (1 + 1e-15)
     rows = strategy.arithmetic.residual_squares(A, L, R)
     values = np.linalg.svd(R, compute_uv=False)
@@ -164,6 +180,9 @@ def _check_norm(
     u, w = strategy.duals
     if min(u.min(), w.min()) < 0 or (w.ndim == 2 and not np.array_equal(w, w.T)):
         checks.state("dual weights", False, "are negative or not symmetric")
+        return
+    if strategy.groups is not None and w[strategy.groups[:, None] != strategy.groups].any():
+        checks.state("dual weights", False, "are of pairs of cells in different groups")
         return
     weight = total(map(arb, w.ravel().tolist())) / (2 if w.ndim == 2 else 1)
     scale = root(dual_norm(u.tolist(), strategy.p) * weight)

@@ -1,0 +1,1 @@
+"""Workloads beside queries whose answers are public."""

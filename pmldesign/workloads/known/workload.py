@@ -1,0 +1,63 @@
+"""A P: a workload on what differs between the cells of a group, all else being known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.workloads import as_workload
+from pmldesign.workloads.base import WRITTEN_CELLS, Workload
+from pmldesign.workloads.dense import DenseWorkload
+from pmldesign.workloads.known.groups import KnownAnswers, known_answers
+
+
+class KnownWorkload(DenseWorkload):
+    """A P, written out.
+
+    Args:
+        asked: A.
+        known: what is public.
+
+    Attributes:
+        asked: A as it was given.
+        known: what is public.
+
+    Raises:
+        InvalidInputError: the numbers of cells differ, or are too large.
+    """
+
+    def __init__(self, asked: Workload, known: KnownAnswers) -> None:
+        cells = asked.shape[1]
+        if cells != len(known.groups):
+            raise InvalidInputError(
+                f"the known answers {known.name!r} are about {len(known.groups)} cells, workload"
+                f" {asked.name!r} about {cells}; both must have the same cells"
+            )
+        if cells > WRITTEN_CELLS:
+            raise InvalidInputError(
+                f"known answers but the total are for at most {WRITTEN_CELLS} cells, workload"
+                f" {asked.name!r} has {cells}; take --known total, or fewer cells"
+            )
+        super().__init__(known.centre(asked.to_dense()), name=asked.name, copy=False)
+        self.asked, self.known = asked, known
+        self.label = asked.row_label
+        plain = asked.unweighted
+        self.unweighted = None if plain is None else KnownWorkload(plain, known)
+
+
+def given_answers(workload: Workload, known: Any) -> Workload:
+    """The workload beside public answers; itself where these are the number of records alone.
+
+    Args:
+        workload: A.
+        known: "total", or what `as_workload` takes: K, on the same cells.
+
+    Raises:
+        InvalidInputError: as `known_answers` and `KnownWorkload`.
+    """
+    if isinstance(known, str) and known == "total":
+        return workload
+    answers = known_answers(as_workload(known))
+    if answers.count == 1 and len(answers.groups) == workload.shape[1]:
+        return workload
+    return KnownWorkload(workload, answers)

@@ -1,0 +1,132 @@
+"""A workload on differences of cells within groups, and both bounds on its norm.
+
+Where the number of records in every group of cells is public, only vectors that sum to zero in each
+group matter, and neighbours differ by e_i - e_j with i and j in one group. As in `reference_cell`,
+but group by group: the columns of a group are those relative to one of its cells, equal ones are a
+single one, and groups whose columns are all equal have none. Queries on known numbers alone become
+zero rows and are left out.
+
+Both bounds are those of `certificate.pairs`. In the lower one the graph of the pairs has no edge
+between groups, so that its Laplacian has a root for each group; the upper one takes the largest
+distance of two columns of one group.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pmldesign_solvers.certificate.cells import Certificate
+from pmldesign_solvers.certificate.factors import factor_sizes
+from pmldesign_solvers.certificate.pairs import laplacian_root
+from pmldesign_solvers.groups.pairs import GroupedPairs
+from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.operators.operator import EPS, Array, Indices
+from pmldesign_solvers.operators.reduce import numerical_rank
+
+NOTHING = "the known answers tell all that it asks for: no query is left to be measured"
+
+
+class GroupedWorkload:
+    """A workload relative to one cell of each group.
+
+    Args:
+        matrix: A, shape (m, n).
+        groups: shape (n,), the number of the group of each cell.
+
+    Attributes:
+        operator: A', shape (m', k).
+        row_copies: shape (m',), 1 for each row.
+        pairs: the difference vectors in these coordinates.
+        rank: of A'.
+
+    Raises:
+        ValueError: the known numbers answer every query.
+    """
+
+    def __init__(self, matrix: Array, groups: Indices) -> None:
+        self._shape = matrix.shape
+        self._members: list[Indices] = []
+        self._class_of: list[Indices] = []
+        columns = []
+        for group in range(int(groups.max()) + 1):
+            members = np.flatnonzero(groups == group)
+            moves = matrix[:, members] - matrix[:, members[-1:]]
+            distinct, class_of = np.unique(moves, axis=1, return_inverse=True)
+            # the class of the reference, whose column is zero, comes last
+            last = int(class_of.ravel()[-1])
+            order = np.append(np.delete(np.arange(distinct.shape[1]), last), last)
+            if len(order) > 1:
+                self._members.append(members)
+                self._class_of.append(np.argsort(order)[class_of.ravel()])
+                columns.append(distinct[:, order[:-1]])
+        if not columns:
+            raise ValueError(NOTHING)
+        relative = np.hstack(columns)
+        self._rows = np.flatnonzero(relative.any(axis=1))
+        self.operator = DenseOperator(np.ascontiguousarray(relative[self._rows]))
+        self.row_copies = np.ones(len(self._rows))
+        self.pairs = GroupedPairs([block.shape[1] for block in columns])
+        self.rank = numerical_rank(self.operator.to_dense())
+
+    def original_factors(self, strategy: Array, basis: Array) -> tuple[Array, Array]:
+        """R and B of all cells, zero sums in each group, scaled to sensitivity 1."""
+        rank, (_, n) = len(strategy), self._shape
+        sensitivity = self.pairs.diameter(strategy)
+        full, shares = np.zeros((rank, n)), np.zeros((n, rank))
+        for columns, members, classes in self._parts():
+            block = np.hstack([strategy[:, columns], np.zeros((rank, 1))])[:, classes]
+            full[:, members] = (block - block.mean(axis=1, keepdims=True)) / sensitivity
+            rows = np.vstack([basis[columns], -basis[columns].sum(axis=0)]) * sensitivity
+            shares[members] = (rows / np.bincount(classes)[:, None])[classes]
+        return full, shares
+
+    def original_weights(self, u: Array, w: Array) -> tuple[Array, Array]:
+        """u, shape (m,), and the symmetric matrix of the pairs' weights, shape (n, n)."""
+        m, n = self._shape
+        rows, weights = np.zeros(m), np.zeros((n, n))
+        rows[self._rows] = u
+        parts = zip(self._parts(), self.pairs.matrices(w), strict=True)
+        for (_, members, classes), matrix in parts:
+            first = members[np.unique(classes, return_index=True)[1]]
+            weights[np.ix_(first, first)] = matrix
+        return rows, weights
+
+    def certify(
+        self, strategy: Array, basis: Array, u: Array, weights: Array, p: float
+    ) -> Certificate:
+        """Both bounds from R, B, u and the weights of pairs on all cells."""
+        return Certificate(lower=self._lower(u, weights), upper=self._upper(strategy, basis, p))
+
+    def _lower(self, u: Array, weights: Array) -> float:
+        """Nuclear norm of diag(u)^(1/2) A times a root of the Laplacian."""
+        scaled = np.sqrt(u[self._rows])[:, None] * self.operator.to_dense()
+        m, n = self._shape
+        total, rounding, products = float(weights.sum()) / 2, 0.0, []
+        for columns, members, classes in self._parts():
+            first = members[np.unique(classes, return_index=True)[1]]
+            own = weights[np.ix_(first, first)] / total
+            block = np.hstack([scaled[:, columns], np.zeros((len(scaled), 1))])
+            centred = block - block.mean(axis=1, keepdims=True)
+            products.append(centred @ laplacian_root(own))
+            sizes = np.linalg.norm(block, axis=0) + np.linalg.norm(centred, axis=0)
+            rounding += 4 * (m + n) * EPS * float(sizes @ np.sqrt(own.sum(axis=1)))
+        values = np.linalg.svd(np.hstack(products), compute_uv=False)
+        lowered = np.maximum(values - rounding, 0.0)
+        return float(lowered.sum() * (1.0 - (m + (n + 3) ** 2) * EPS))
+
+    def _upper(self, strategy: Array, basis: Array, p: float) -> float:
+        """As `pairs.upper_bound_of_pairs`; measuring every coordinate has the sensitivity 2^1/2."""
+        moves, rows = [], []
+        for _, members, classes in self._parts():
+            first = members[np.unique(classes, return_index=True)[1]]
+            moves.append(strategy[:, first[:-1]] - strategy[:, first[-1:]])
+            rows.append(basis[first[:-1]] * np.bincount(classes)[:-1, None])
+        relative = np.hstack(moves)
+        value, rest = factor_sizes(self.operator, relative, np.vstack(rows), p)
+        sensitivity = self.pairs.diameter(relative)
+        m, n = self._shape
+        return float((value * sensitivity + rest * np.sqrt(2.0)) * (1.0 + (m + n) * EPS))
+
+    def _parts(self) -> zip[tuple[slice, Indices, Indices]]:
+        """Coordinates, cells and classes of cells of every group."""
+        return zip(self.pairs.columns, self._members, self._class_of, strict=True)

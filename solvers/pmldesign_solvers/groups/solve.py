@@ -1,0 +1,109 @@
+"""gamma_(p)(A) where the number of records in every group of cells is public.
+
+The interior point method of `norm`, on the pairs of cells of each group. With a single group this
+is the norm for replace neighbours.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+
+from pmldesign_solvers.groups.problem import GroupedWorkload
+from pmldesign_solvers.norm.bounds_loop import CLOSER, Search, final_status, in_units_of
+from pmldesign_solvers.norm.dual_function import DualFunction, Iterate
+from pmldesign_solvers.norm.interior_point import InteriorPoint
+from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
+from pmldesign_solvers.norm.solution import Candidate, Solution, Status
+from pmldesign_solvers.norm.solve import CORRECTIONS, INTERIOR_STEPS, MAX_PAIRS
+from pmldesign_solvers.operators.differences import Differences
+from pmldesign_solvers.operators.merge import right_inverse
+from pmldesign_solvers.operators.norms import dual_norm
+from pmldesign_solvers.operators.operator import Array, Indices
+from pmldesign_solvers.operators.reduce import RowSpaceWorkload, Spreading
+
+
+def solve_groups(
+    matrix: Array, groups: Indices, p: float, *, options: SolverOptions = DEFAULTS
+) -> Solution:
+    """Compute gamma_(p)(A) for neighbours within groups, with the factorization that attains it.
+
+    Args:
+        matrix: A, shape (m, n).
+        groups: shape (n,), the number of the group of each cell, from 0 without gaps.
+        p: in [2, inf].
+        options: when to stop.
+
+    Returns:
+        The best factors and dual weights found, with their true gap, whatever the status; the
+        weights of pairs as a symmetric matrix, shape (n, n).
+
+    Raises:
+        ValueError: the known numbers answer every query, or too many pairs.
+    """
+    start = time.perf_counter()
+    exponent = math.frexp(float(np.abs(matrix).max()))[1]
+    problem = GroupedWorkload(np.ldexp(matrix, -exponent), groups)
+    if problem.pairs.count > MAX_PAIRS:
+        raise ValueError(
+            f"its groups have {problem.pairs.count} pairs of distinct cells, more than the"
+            f" {MAX_PAIRS} that can be weighed; take fewer cells, or more known answers"
+        )
+    candidates = _Candidates(problem, p)
+    callback = in_units_of(exponent, options.callback)
+    search = Search(iter(candidates), replace(options, callback=callback), start)
+    for _ in range(CORRECTIONS):
+        status = search.run(CLOSER)
+        strategy, basis = search.upper.factors()
+        u, w = search.lower.weights()
+        u, w = np.asarray(u / dual_norm(u, p)), np.asarray(w / (w.sum() / 2))
+        certificate = problem.certify(strategy, basis, u, w, p)
+        if certificate.gap <= options.rel_gap or status is not Status.OPTIMAL:
+            break
+        search.correct(certificate)
+    return Solution(
+        strategy=strategy,
+        basis=basis,
+        dual_u=u,
+        dual_w=w,
+        certificate=certificate.times_power_of_two(exponent),
+        status=final_status(status, certificate, options.rel_gap),
+        steps=search.steps,
+        eigendecompositions=candidates.decompositions,
+        seconds=time.perf_counter() - start,
+    )
+
+
+class _Candidates:
+    """What the interior point method offers; in the row space of A where that is smaller."""
+
+    def __init__(self, problem: GroupedWorkload, p: float) -> None:
+        self._problem: Spreading = problem
+        differences: Differences = problem.pairs
+        if problem.rank < problem.operator.shape[1]:
+            reduced = RowSpaceWorkload(problem, differences)
+            self._problem, differences = reduced, reduced.differences
+        self._function = DualFunction(self._problem, differences, p)
+
+    @property
+    def decompositions(self) -> int:
+        """So far."""
+        return self._function.decompositions
+
+    def __iter__(self) -> Iterator[Candidate]:
+        method = InteriorPoint(self._function)
+        return map(self._offer, islice(method.iterates(), INTERIOR_STEPS))
+
+    def _offer(self, iterate: Iterate) -> Candidate:
+        problem = self._problem
+        return Candidate(
+            iterate.lower,
+            iterate.upper,
+            lambda: problem.original_weights(iterate.each, iterate.w),
+            lambda: problem.original_factors(iterate.strategy, right_inverse(iterate.strategy)),
+        )
