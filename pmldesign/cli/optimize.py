@@ -179,6 +179,11 @@ def command(
     write_tables(csv_path, latex, records, header, cells)
     if report is not None:
         optimize_page(report, chosen, document)
+    _require_finished(best)
+
+
+def _require_finished(best: Optimized) -> None:
+    """Refuse to call it a success where a solver or a search stopped early."""
     best.norm_design.require_optimal()
     for searched in (best.gaussian_design, best.laplace_design):
         if searched is not None and searched.status is Status.INTERRUPTED:
