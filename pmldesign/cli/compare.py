@@ -32,7 +32,7 @@ from pmldesign.cli.reports.comparison import OPTIONAL, cells_of, heading
 from pmldesign.cli.terminal.completion import FILE_ENDINGS, StrategyNames, WorkloadName
 from pmldesign.cli.terminal.show import facts, note, print_json, progress, table
 from pmldesign.comparison.comparison import DESIGN, LEAST_NORM, Comparison, compare_all
-from pmldesign.comparison.parallel import Workers
+from pmldesign.comparison.workers import Workers
 from pmldesign.errors import NotConvergedError
 from pmldesign.files import read_strategy
 from pmldesign.strategies import BASELINES, Strategy

@@ -10,8 +10,8 @@ import click
 
 from pmldesign.cli.options import json_option
 from pmldesign.cli.terminal.show import facts, print_json, progress
-from pmldesign.comparison.parallel import NEEDS
 from pmldesign.comparison.sweeping import Sweep, sweep
+from pmldesign.comparison.workers import NEEDS
 from pmldesign.errors import NotConvergedError
 
 

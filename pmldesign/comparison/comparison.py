@@ -15,9 +15,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from pmldesign.arguments import exponent
-from pmldesign.comparison.parallel import Workers
 from pmldesign.comparison.rows import Row, as_row, best_first, with_bounds, with_ratios
 from pmldesign.comparison.tasks import DESIGN, DESIGNED, LEAST_NORM, Task, Work
+from pmldesign.comparison.workers import Workers
 from pmldesign.designs.options import DesignOptions, takes_options
 from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError

@@ -15,90 +15,23 @@ the streams and the shared memory of a command that nobody waits for.
 
 from __future__ import annotations
 
-import operator
 import os
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from enum import Enum
 from functools import partial
-from importlib.util import find_spec
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, TypeVar
 
-from pmldesign.errors import InvalidInputError, PmldesignError
+from pmldesign.comparison.clusters import with_dask, with_ray
+from pmldesign.comparison.workers import LOST, Lost, Workers
+from pmldesign.errors import PmldesignError
 
 T = TypeVar("T")
 
 PATIENCE = 0.5
 """Seconds between two looks at the parent; a look costs microseconds."""
-CONNECTION = 20
-"""Seconds that the scheduler of a cluster has to answer in."""
-
-Backend = Literal["processes", "dask", "ray"]
-NEEDS = {
-    "processes": ("joblib", "jobs"),
-    "dask": ("distributed", "dask"),
-    "ray": ("ray", "ray"),
-}
-"""For every backend the package and the extra that brings it."""
-
-
-class _Lost(Enum):
-    LOST = "the worker died"
-
-
-LOST: Final = _Lost.LOST
-"""What a task yields whose worker died twice."""
-
-
-@dataclass(frozen=True, slots=True)
-class Workers:
-    """Where tasks run.
-
-    Attributes:
-        jobs: how many at a time; None for one. A running cluster of Dask does as many as it can.
-        backend: "processes" of this machine, "dask" or "ray".
-        address: of a running cluster's scheduler; None starts one of `jobs` workers here.
-
-    Raises:
-        InvalidInputError: jobs below 1, an address without a cluster, or a package that is missing.
-    """
-
-    jobs: int | None = None
-    backend: Backend = "processes"
-    address: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.jobs is not None:
-            try:
-                count = operator.index(self.jobs)
-            except TypeError:
-                count = 0
-            if count < 1:
-                raise InvalidInputError(
-                    f"jobs must be a whole number of at least 1, got {self.jobs!r}"
-                )
-            object.__setattr__(self, "jobs", count)
-        if self.backend not in NEEDS:
-            raise InvalidInputError(
-                f"backend must be one of {', '.join(NEEDS)}, got {self.backend!r}"
-            )
-        if self.address is not None and self.backend == "processes":
-            raise InvalidInputError("address is that of a cluster: give backend dask or ray too")
-        package, extra = NEEDS[self.backend]
-        if not self.here and find_spec(package) is None:
-            asked = f"jobs = {self.jobs}" if extra == "jobs" else f"backend {self.backend}"
-            raise InvalidInputError(
-                f"{asked} needs {package}; install it with: pip install 'pmldesign[{extra}]', "
-                "or leave it out"
-            )
-
-    @property
-    def here(self) -> bool:
-        """Whether all is done in this process."""
-        return self.backend == "processes" and (self.jobs or 1) == 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +51,7 @@ class _Pool:
 
 def run(
     tasks: Sequence[Callable[[], T]], workers: Workers
-) -> Generator[tuple[int, T | _Lost], None, None]:
+) -> Generator[tuple[int, T | Lost], None, None]:
     """The results, each with the index of its task, as soon as they are there.
 
     Args:
@@ -135,7 +68,7 @@ def run(
         yield from ((index, task()) for index, task in enumerate(tasks))
         return
     if workers.backend != "processes":
-        yield from (_with_dask if workers.backend == "dask" else _with_ray)(tasks, workers)
+        yield from (with_dask if workers.backend == "dask" else with_ray)(tasks, workers)
         return
     pending = dict(enumerate(tasks))
     with _processes(workers) as pool:
@@ -159,7 +92,7 @@ def run_all(
     """
     with closing(run(tasks, workers)) as results:
         for index, result in results:
-            if isinstance(result, _Lost):
+            if isinstance(result, Lost):
                 raise PmldesignError(
                     "a process that did a part of the work was killed twice, perhaps because memory"
                     " ran out; take fewer jobs"
@@ -183,7 +116,7 @@ def _together(
         yield from results
 
 
-def _alone(task: Callable[[], T], pool: _Pool) -> T | _Lost:
+def _alone(task: Callable[[], T], pool: _Pool) -> T | Lost:
     try:
         with closing(_together({0: task}, pool)) as results:
             return next(results)[1]
@@ -205,82 +138,6 @@ def _processes(workers: Workers) -> Iterator[_Pool]:
     with parallel_config("loky", n_jobs=jobs, initializer=watch):
         # max_nbytes=None: no files in shared memory, which a killed process would leave
         yield _Pool({"max_nbytes": None}, 2 * jobs, (BrokenProcessPool,))
-
-
-def _with_dask(
-    tasks: Sequence[Callable[[], T]], workers: Workers
-) -> Generator[tuple[int, T | _Lost], None, None]:
-    # not through joblib, whose generators wait for ever for a task that Dask gave up (1.6)
-    from distributed import as_completed
-    from distributed.scheduler import KilledWorker
-
-    with _dask(workers) as client:
-        futures = {client.submit(task, pure=False): index for index, task in enumerate(tasks)}
-        for future in as_completed([*futures]):
-            index = futures.pop(future)  # the cluster forgets the result with the last reference
-            try:
-                result = future.result()
-            except KilledWorker:
-                result = LOST
-            yield index, result
-
-
-@contextmanager
-def _dask(workers: Workers) -> Iterator[Any]:
-    """A client of the cluster, and the cluster itself where there is none."""
-    from distributed import Client, LocalCluster
-
-    with ExitStack() as stack:
-        cluster: Any = workers.address
-        if cluster is None:
-            settings = {"threads_per_worker": 1, "dashboard_address": None}
-            cluster = stack.enter_context(LocalCluster(n_workers=workers.jobs or 1, **settings))
-        with _reached(workers):
-            client = Client(cluster, timeout=CONNECTION)
-        yield stack.enter_context(client)
-
-
-def _with_ray(
-    tasks: Sequence[Callable[[], T]], workers: Workers
-) -> Generator[tuple[int, T | _Lost], None, None]:
-    # not through joblib either: its backend of Ray gives results only when all are there (1.6)
-    import ray
-    from ray.exceptions import WorkerCrashedError
-
-    settings: dict[str, Any] = {"address": workers.address or "local", "log_to_driver": False}
-    if workers.address is None:
-        settings |= {"num_cpus": workers.jobs or 1, "include_dashboard": False}
-    with _reached(workers):
-        ray.init(**settings)
-    try:
-        remote = ray.remote(_call)
-        futures = {remote.remote(task): index for index, task in enumerate(tasks)}
-        while futures:
-            (future,), _ = ray.wait([*futures], num_returns=1)
-            index = futures.pop(future)
-            try:
-                result = ray.get(future)
-            except WorkerCrashedError:
-                result = LOST
-            yield index, result
-    finally:
-        ray.shutdown()
-
-
-def _call(task: Callable[[], T]) -> T:
-    return task()
-
-
-@contextmanager
-def _reached(workers: Workers) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, ValueError, RuntimeError) as error:  # a timeout is an OSError
-        text = " ".join(str(error).split())
-        raise PmldesignError(
-            f"no {workers.backend} cluster at {workers.address!r}: {text}; start one, or give the"
-            " address that its scheduler prints"
-        ) from None
 
 
 def _watch(parent: int) -> None:

@@ -5,43 +5,50 @@
     p = [2, 4, inf]
     strategies = ["least-norm", "tree", "mine.npz"]
 
+    weights = ["none", "w.csv"]       # of queries
+    participation = ["once", "16,every=64"]
+
     [[guarantees]]
     epsilon = [0.1, 1]
     delta = 1e-6
 
-Numbers may be lists wherever they are, and lists mean every combination. Files are looked for
-beside the study.
+Values may be lists wherever they are, and lists mean every combination. Files are looked for beside
+the study.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pmldesign.arguments import exponent
+from pmldesign.comparison.promises import guarantees_of
 from pmldesign.comparison.tasks import DESIGNED
-from pmldesign.comparison.units import Settings, Unit
+from pmldesign.comparison.units import Asked, Settings, Unit
+from pmldesign.comparison.values import choice, listed, number, sizes, texts, whole
 from pmldesign.designs.options import DesignOptions
 from pmldesign.errors import FileError, InvalidInputError, PmldesignError
-from pmldesign.files import read_strategy, read_workload
-from pmldesign.privacy.guarantees import Guarantee, from_json
+from pmldesign.files import read_prior, read_strategy, read_workload
+from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import BASELINES, Strategy, baseline
+from pmldesign.strategies.participation.schema import Participation, as_participation
 from pmldesign.workloads import Workload, as_workload, expand_family
+from pmldesign.workloads.weighting.weigh import weighted
 
 KEYS = (
-    "workloads", "n", "p", "strategies", "guarantees", "noise", "neighbours", "search_time"
+    "workloads", "n", "p", "strategies", "guarantees", "noise", "neighbours", "search_time",
+    "weights", "participation",
 )  # fmt: skip
 LIMITS = ("rel_gap", "time_limit", "max_steps", "buffers")
-GUARANTEE_KEYS = ("epsilon", "delta", "alpha", "neighbours", "failure")
+ONCE, UNWEIGHTED = "once", "none"
 MATRICES = (".npy", ".npz", ".csv", ".mtx")
 
 
@@ -50,14 +57,16 @@ class Study:
     """What is to be computed.
 
     Attributes:
-        workloads: names, and workloads of files with their fingerprints.
+        workloads: names, and workloads of files, with or without weights, with what tells them.
+        participations: how often a person takes part; None for once.
         values: the p.
         guarantees: None for a scale equal to the sensitivity.
         strategies: names, and strategies of files with their fingerprints.
         settings: what is the same for all rows.
     """
 
-    workloads: tuple[tuple[str | Workload, str], ...]
+    workloads: tuple[Asked, ...]
+    participations: tuple[Participation | None, ...]
     values: tuple[float, ...]
     guarantees: tuple[Guarantee | None, ...]
     strategies: tuple[tuple[str | Strategy, str], ...]
@@ -66,10 +75,13 @@ class Study:
     @property
     def size(self) -> int:
         """How many rows it has."""
-        return len(self.workloads) * len(self.values) * len(self.guarantees) * len(self.strategies)
+        dimensions = (
+            self.workloads, self.participations, self.values, self.guarantees, self.strategies
+        )  # fmt: skip
+        return math.prod(map(len, dimensions))
 
     def units(self) -> list[Unit]:
-        """The rows that share a norm: those of a workload, a p and a relation of neighbours."""
+        """The rows that share a norm: of a workload, a participation, a p and a relation."""
         by_relation: dict[Neighbours, list[Guarantee | None]] = {}
         for guarantee in self.guarantees:
             relation = (
@@ -77,12 +89,18 @@ class Study:
             )
             by_relation.setdefault(relation, []).append(guarantee)
         units = (
-            Unit(workload, p, tuple(guarantees), self.strategies, self.settings)
-            for workload, guarantees, p in product(
-                self.workloads, by_relation.values(), self.values
+            Unit(workload, p, tuple(guarantees), self.strategies, self._settings(participation))
+            for workload, participation, guarantees, p in product(
+                self.workloads, self.participations, by_relation.values(), self.values
             )
         )
         return [*{unit.key: unit for unit in units}.values()]
+
+    def _settings(self, participation: Participation | None) -> Settings:
+        options = self.settings.options
+        if participation is None:
+            return self.settings
+        return replace(self.settings, options=replace(options, participation=participation))
 
 
 def read_study(source: Mapping[str, Any] | str | os.PathLike[str]) -> Study:
@@ -113,80 +131,32 @@ def _study(table: dict[str, Any], folder: Path) -> Study:
         if key not in allowed:
             raise InvalidInputError(f"unknown key {key!r}; known are {', '.join(allowed)}")
     for key in ("workloads", "strategies"):
-        if not _listed(table.get(key)):
+        if not listed(table.get(key)):
             raise InvalidInputError(f'{key} must be a list of names, such as ["prefix:64"]')
-    sizes = _sizes(table["n"]) if "n" in table else []
-    names = [text for name in _texts("workloads", table) for text in _sized(name, sizes)]
-    families = [text for name in names for text in expand_family(name)]
-    limits: dict[str, Any] = {key: _number(key, table[key]) for key in LIMITS[:2] if key in table}
-    limits |= {key: _whole(key, table[key]) for key in LIMITS[2:] if key in table}
+    numbers = sizes(table["n"]) if "n" in table else []
+    names = [text for name in texts("workloads", table) for text in _sized(name, numbers)]
+    families = dict.fromkeys(text for name in names for text in expand_family(name))
+    weights = dict.fromkeys(texts("weights", table)) or [UNWEIGHTED]
+    often = dict.fromkeys(texts("participation", table)) or [ONCE]
+    limits: dict[str, Any] = {key: number(key, table[key]) for key in LIMITS[:2] if key in table}
+    limits |= {key: whole(key, table[key]) for key in LIMITS[2:] if key in table}
     settings = Settings(
-        noise=_choice("noise", table, ("auto", "gaussian", "laplace")),
-        search_time=_number("search_time", table["search_time"])
-        if "search_time" in table
-        else None,
+        noise=choice("noise", table, ("auto", "gaussian", "laplace")),
+        search_time=number("search_time", table["search_time"]) if "search_time" in table else None,
         options=DesignOptions(
-            neighbours=Neighbours(_choice("neighbours", table, ("add-remove", "replace"))), **limits
+            neighbours=Neighbours(choice("neighbours", table, ("add-remove", "replace"))), **limits
         ),
     )
     return Study(
-        workloads=tuple(_workload(name, folder) for name in dict.fromkeys(families)),
-        values=tuple(dict.fromkeys(exponent(_number("p", p)) for p in _listed(table.get("p", 2)))),
-        guarantees=tuple(_guarantees(table.get("guarantees", []), settings)),
+        workloads=tuple(_workload(*pair, folder) for pair in product(families, weights)),
+        participations=tuple(None if text == ONCE else as_participation(text) for text in often),
+        values=tuple(dict.fromkeys(exponent(number("p", p)) for p in listed(table.get("p", 2)))),
+        guarantees=tuple(guarantees_of(table.get("guarantees"), settings.options.neighbours)),
         strategies=tuple(
-            _strategy(name, folder) for name in dict.fromkeys(_texts("strategies", table))
+            _strategy(name, folder) for name in dict.fromkeys(texts("strategies", table))
         ),
         settings=settings,
     )
-
-
-def _listed(value: Any) -> list[Any]:
-    if value is None:
-        return []
-    return value if isinstance(value, list) else [value]
-
-
-def _texts(key: str, table: Mapping[str, Any]) -> list[str]:
-    for text in _listed(table[key]):
-        if not isinstance(text, str):
-            raise InvalidInputError(f"{key} must be texts, got {text!r}")
-    return _listed(table[key])
-
-
-def _number(key: str, value: Any) -> float:
-    if isinstance(value, str) and value == "inf":
-        return float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidInputError(f"{key} must be a number, got {value!r}")
-    return float(value)
-
-
-def _choice(key: str, table: Mapping[str, Any], allowed: tuple[str, ...]) -> Any:
-    value = table.get(key, allowed[0])
-    if value not in allowed:
-        raise InvalidInputError(f"{key} must be one of {', '.join(allowed)}, got {value!r}")
-    return value
-
-
-def _sizes(value: Any) -> list[int]:
-    """The numbers that stand for {n}: a list, or `count` of them with equal ratios."""
-    if isinstance(value, Mapping):
-        if set(value) != {"from", "to", "count"}:
-            raise InvalidInputError(
-                "n must be whole numbers, or { from = 10, to = 1000, count = 7 }, got the keys "
-                + ", ".join(value)
-            )
-        first, last, count = (_whole(f"{key} of n", value[key]) for key in ("from", "to", "count"))
-        if last < first:
-            raise InvalidInputError(f"n goes from {first} to {last}: from must not be above to")
-        return sorted({round(size) for size in np.geomspace(first, last, count)})
-    return [_whole("n", size) for size in _listed(value)]
-
-
-def _whole(key: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidInputError(f"{key} must be a whole number of at least 1, got {value!r}")
-    return value
 
 
 def _sized(name: str, sizes: list[int]) -> list[str]:
@@ -197,55 +167,24 @@ def _sized(name: str, sizes: list[int]) -> list[str]:
     return [name.replace("{n}", str(size)) for size in sizes]
 
 
-def _guarantees(value: Any, settings: Settings) -> Iterator[Guarantee | None]:
-    tables = _listed(value)
-    if not tables:
-        yield None
-    for table in tables:
-        if not isinstance(table, Mapping):
-            raise InvalidInputError("guarantees are tables: write [[guarantees]] and epsilon = 1")
-        for key in table:
-            if key not in GUARANTEE_KEYS:
-                allowed = ", ".join(GUARANTEE_KEYS)
-                raise InvalidInputError(f"unknown key {key!r} of a guarantee; known are {allowed}")
-        if "epsilon" not in table:
-            raise InvalidInputError("a guarantee needs epsilon; add for example epsilon = 1")
-        columns = [_listed(table[key]) or [None] if key in table else [None] for key in
-                   GUARANTEE_KEYS]  # fmt: skip
-        for values in product(*columns):
-            yield _guarantee(dict(zip(GUARANTEE_KEYS, values, strict=True)), settings)
-
-
-def _guarantee(numbers: dict[str, Any], settings: Settings) -> Guarantee:
-    for key in ("epsilon", "delta", "alpha"):
-        if numbers[key] is not None:
-            numbers[key] = _number(f"{key} of a guarantee", numbers[key])
-    pml = numbers["alpha"] is not None
-    loose = pml and numbers["delta"] is not None
-    if numbers["failure"] is not None and not loose:
-        raise InvalidInputError("failure is for PML with a delta: give alpha and delta too")
-    if pml and numbers["neighbours"] == "add-remove":
-        raise InvalidInputError("PML (alpha) speaks of replace neighbours: leave neighbours out")
-    fallback = "replace" if pml else settings.options.neighbours.value
-    return from_json(
-        numbers
-        | {
-            "kind": "pml" if pml else "dp",
-            "neighbours": numbers["neighbours"] or fallback,
-            "failure": (numbers["failure"] or "envelope") if loose else None,
-        }
-    )
-
-
-def _workload(name: str, folder: Path) -> tuple[str | Workload, str]:
-    """A name, which every worker reads for itself, or the matrix of a file; and what tells it."""
+def _workload(name: str, weights: str, folder: Path) -> Asked:
+    """A workload by its name, or that of its file, and its weights."""
+    label = "" if weights == UNWEIGHTED else weights
     if Path(name).suffix.lower() in MATRICES:
-        return read_workload(folder / name), _digest(folder / name)
-    try:
-        as_workload(name)
-    except PmldesignError as error:
-        raise InvalidInputError(str(error)) from None
-    return name, name
+        value: str | Workload = read_workload(folder / name)
+        told = _digest(folder / name)
+    else:
+        value = told = name  # every worker reads it for itself
+        try:
+            as_workload(name)
+        except PmldesignError as error:
+            raise InvalidInputError(str(error)) from None
+    if not label:
+        return Asked(value, told)
+    queries = as_workload(value)
+    numbers = read_prior(folder / weights, name="weights")
+    digest = _digest(folder / weights)
+    return Asked(weighted(queries, numbers, name=queries.name), f"{told} {digest}", label)
 
 
 def _strategy(name: str, folder: Path) -> tuple[str | Strategy, str]:

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pmldesign.comparison.parallel import LOST, Backend, Workers, run
+from pmldesign.comparison.parallel import run
 from pmldesign.comparison.sheet import Sheet, check_sheet
 from pmldesign.comparison.study import read_study
 from pmldesign.comparison.units import COLUMNS, DONE, STOPPED
+from pmldesign.comparison.workers import LOST, Backend, Workers
 
 
 @dataclass(frozen=True, slots=True)

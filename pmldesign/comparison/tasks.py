@@ -16,8 +16,9 @@ from functools import partial
 from itertools import product
 from typing import Literal
 
-from pmldesign.comparison.parallel import Workers, run_all
+from pmldesign.comparison.parallel import run_all
 from pmldesign.comparison.rows import Row, as_row
+from pmldesign.comparison.workers import Workers
 from pmldesign.designs.best_noise import LEAST_TIME, improve
 from pmldesign.designs.cost import require_quick
 from pmldesign.designs.dispatch import solve

@@ -15,9 +15,9 @@ from importlib.metadata import version
 from typing import Any
 
 from pmldesign.comparison.comparison import assembled
-from pmldesign.comparison.parallel import Workers
 from pmldesign.comparison.rows import Row
 from pmldesign.comparison.tasks import DESIGNED, Task, Work
+from pmldesign.comparison.workers import Workers
 from pmldesign.designs.options import DesignOptions
 from pmldesign.errors import PmldesignError
 from pmldesign.mechanisms import NoiseChoice, require_feasible
@@ -31,26 +31,20 @@ DONE = "done"
 STOPPED = tuple(status.name.lower() for status in Status if status is not Status.OPTIMAL)
 """The status of a row whose norm was not found to the gap that was asked for."""
 
-TEXTS = ("workload", "kind", "failure", "neighbours", "strategy", "noise", "status", "unit")
+TEXTS = (
+    "workload", "weights", "participation", "kind", "failure", "neighbours", "strategy", "noise",
+    "status", "unit",
+)  # fmt: skip
 COUNTS = ("queries", "cells")
-ASKED = ("p", "epsilon", "delta", "alpha")
 NUMBERS = (
-    "sensitivity",
-    "scale",
-    "error",
-    "rmse",
-    "max_std",
-    "ratio",
-    "norm",
-    "lower_bound",
-    "over_lower_bound",
-    "class_bound",
-    "over_class_bound",
-)
+    "sensitivity", "scale", "error", "rmse", "max_std", "ratio", "norm", "lower_bound",
+    "over_lower_bound", "class_bound", "over_class_bound", "unweighted_error", "unweighted_rmse",
+    "unweighted_max_std",
+)  # fmt: skip
 COLUMNS = (
-    "workload", "queries", "cells", "p", "kind", "epsilon", "delta", "alpha", "failure",
-    "neighbours", "strategy", "noise", *NUMBERS, "norm_lower", "norm_upper", "status", "seconds",
-    "unit",
+    "workload", "queries", "cells", "weights", "participation", "p", "kind", "epsilon", "delta",
+    "alpha", "rho", "mu", "order", "failure", "neighbours", "strategy", "noise", *NUMBERS,
+    "norm_lower", "norm_upper", "status", "seconds", "unit",
 )  # fmt: skip
 """Of a row: what was asked, what is the answer, how it went."""
 
@@ -68,11 +62,26 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """A workload of a study.
+
+    Attributes:
+        value: a name, or a workload.
+        told: tells it from others.
+        weights: what its weights are called; empty without.
+    """
+
+    value: str | Workload
+    told: str
+    weights: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Unit:
     """Rows to be computed; calling it does so.
 
     Attributes:
-        workload: a name, or a workload, with the text that tells it from others.
+        workload: what is answered.
         p: of the error.
         guarantees: all of one relation of neighbours.
         strategies: names, or strategies, each with the text that tells it from others.
@@ -80,7 +89,7 @@ class Unit:
         key: says all of this, and the version of pmldesign, in 16 digits.
     """
 
-    workload: tuple[str | Workload, str]
+    workload: Asked
     p: float
     guarantees: tuple[Guarantee | None, ...]
     strategies: tuple[tuple[str | Strategy, str], ...]
@@ -90,7 +99,7 @@ class Unit:
     def __post_init__(self) -> None:
         told = (
             version("pmldesign"),
-            self.workload[1],
+            self.workload.told,
             self.p,
             [None if guarantee is None else guarantee.to_json() for guarantee in self.guarantees],
             [text for _, text in self.strategies],
@@ -121,7 +130,7 @@ class Unit:
         return [row | {"seconds": seconds, "unit": self.key} for row in rows]
 
     def _rows(self) -> list[dict[str, Any]] | None:
-        workload = as_workload(self.workload[0])
+        workload = as_workload(self.workload.value)
         refusals: dict[Guarantee | None, str] = {}
         for guarantee in self.guarantees:
             try:
@@ -182,7 +191,8 @@ class Unit:
         reasons: Sequence[str],
         norms: dict[str, Any],
     ) -> list[dict[str, Any]]:
-        name = self.workload[0] if isinstance(self.workload[0], str) else self.workload[0].name
+        value, schema = self.workload.value, self.settings.options.schema
+        name = value if isinstance(value, str) else value.name
         m, n = (None, None) if workload is None else workload.shape
         promise: dict[str, Any] = {} if guarantee is None else guarantee.to_json()
         if isinstance(promise.get("alpha"), list):
@@ -192,6 +202,7 @@ class Unit:
         return [
             dict.fromkeys(COLUMNS)
             | {"workload": name, "queries": m, "cells": n, "p": self.p}
+            | {"weights": self.workload.weights, "participation": str(schema or "")}
             | promise
             | {"strategy": strategy if isinstance(strategy, str) else strategy.name}
             | ({} if row is None else _numbers(row))

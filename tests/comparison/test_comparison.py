@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import integrate
 
-import pmldesign.comparison.parallel
 import pmldesign.comparison.tasks
+import pmldesign.comparison.workers
 from pmldesign.bounds import all_bounds
 from pmldesign.comparison.comparison import compare, compare_all
 from pmldesign.designs import best_noise
@@ -246,7 +246,7 @@ def test_jobs_are_checked(monkeypatch):
     for jobs in (0, -1, 1.5, "2"):
         with pytest.raises(InvalidInputError, match="jobs must be a whole number of at least 1"):
             compare_all(["prefix:4"], ["tree"], jobs=jobs)
-    monkeypatch.setattr(pmldesign.comparison.parallel, "find_spec", lambda _: None)
+    monkeypatch.setattr(pmldesign.comparison.workers, "find_spec", lambda _: None)
     with pytest.raises(InvalidInputError, match=r"pip install 'pmldesign\[jobs\]'"):
         compare_all(["prefix:4"], ["tree"], jobs=2)
     assert compare_all(["prefix:4"], ["tree"], jobs=1)[0].rows

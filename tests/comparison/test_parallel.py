@@ -9,7 +9,8 @@ import distributed
 import pytest
 
 from pmldesign.comparison import parallel
-from pmldesign.comparison.parallel import LOST, Workers, run, run_all
+from pmldesign.comparison.parallel import run, run_all
+from pmldesign.comparison.workers import LOST, Workers
 from pmldesign.errors import InvalidInputError, PmldesignError
 
 
@@ -76,12 +77,12 @@ def test_what_workers_cannot_be_is_refused(monkeypatch):
         Workers(address="tcp://127.0.0.1:1")
     with pytest.raises(InvalidInputError, match="backend must be one of processes, dask, ray"):
         Workers(backend="slurm")
-    monkeypatch.setattr("pmldesign.comparison.parallel.find_spec", lambda name: None)
+    monkeypatch.setattr("pmldesign.comparison.workers.find_spec", lambda name: None)
     with pytest.raises(InvalidInputError, match=r"needs ray; .*pip install 'pmldesign\[ray\]'"):
         Workers(backend="ray")
 
 
 def test_a_cluster_that_is_not_there_is_said_in_one_line(monkeypatch):
-    monkeypatch.setattr("pmldesign.comparison.parallel.CONNECTION", 0.2)
+    monkeypatch.setattr("pmldesign.comparison.clusters.CONNECTION", 0.2)
     with pytest.raises(PmldesignError, match=r"no dask cluster at 'tcp://127.0.0.1:9'"):
         list(run([partial(square, 1)], Workers(backend="dask", address="tcp://127.0.0.1:9")))

@@ -203,6 +203,65 @@ def test_two_sweeps_into_one_file_are_refused(whole, tmp_path):
     assert pml.sweep(STUDY, path, announce=announce).interrupted
 
 
+def numbers_of(row, names):
+    return [float(row[name]) for name in names]
+
+
+def test_guarantees_in_other_currencies(tmp_path):
+    """On unit sensitivity sigma = 1/mu = 1/sqrt(2 rho) = sqrt(order/(2 epsilon))."""
+    study = {
+        "workloads": "histogram:3",
+        "strategies": "identity",
+        "noise": "gaussian",
+        "guarantees": [{"rho": [0.5, 2]}, {"mu": 0.5}, {"order": [4, 16], "epsilon": 2}],
+    }
+    pml.sweep(study, tmp_path / "rows.csv")
+    table = rows(tmp_path / "rows.csv")
+    assert [row["kind"] for row in table] == ["zcdp", "zcdp", "gaussian-dp", "renyi", "renyi"]
+    assert [row["order"] for row in table] == ["", "", "", "4.0", "16.0"]
+    assert [row["rho"] for row in table] == ["0.5", "2.0", "", "", ""]
+    scales = [float(row["scale"]) for row in table]
+    assert scales == pytest.approx([1, 0.5, 2, 1, 2], rel=1e-5)
+
+
+def test_weights_multiply_errors(tmp_path):
+    np.savetxt(tmp_path / "w.csv", [3.0, 4.0])
+    (tmp_path / "study.toml").write_text(
+        'workloads = "histogram:2"\nweights = ["none", "w.csv"]\nstrategies = "identity"\n'
+    )
+    pml.sweep(tmp_path / "study.toml", tmp_path / "rows.csv")
+    plain, weighty = rows(tmp_path / "rows.csv")
+    assert (plain["workload"], plain["weights"]) == ("histogram:2", "")
+    assert (weighty["workload"], weighty["weights"]) == ("histogram:2", "w.csv")
+    assert float(plain["error"]) == pytest.approx(2**0.5)
+    assert numbers_of(weighty, ["error", "unweighted_error"]) == pytest.approx([5, 2**0.5])
+
+
+def test_weights_that_do_not_fit_are_refused(tmp_path):
+    np.savetxt(tmp_path / "w.csv", [3.0, 4.0])
+    (tmp_path / "study.toml").write_text(
+        'workloads = "histogram:3"\nweights = "w.csv"\nstrategies = "identity"\n'
+    )
+    with pytest.raises(pml.InvalidInputError, match="weights must be"):
+        pml.sweep(tmp_path / "study.toml", tmp_path / "rows.csv")
+
+
+def test_participation_multiplies_what_a_person_can_change(tmp_path):
+    study = {
+        "workloads": "prefix:8",
+        "strategies": "identity",
+        "noise": "gaussian",
+        "participation": ["once", "4,every=2"],
+    }
+    pml.sweep(study, tmp_path / "rows.csv")
+    once, often = rows(tmp_path / "rows.csv")
+    assert (once["participation"], often["participation"]) == ("", "4,every=2")
+    # four measurements of one number each move by 1: twice as far as one
+    assert numbers_of(once, ["sensitivity"]) == [1]
+    assert numbers_of(often, ["sensitivity"]) == pytest.approx([2])
+    assert float(often["error"]) == pytest.approx(2 * float(once["error"]))
+
+
 def test_files_are_looked_for_beside_the_study(tmp_path):
     np.save(tmp_path / "queries.npy", np.tril(np.ones((4, 4))))
     np.savetxt(tmp_path / "mine.csv", np.eye(4), delimiter=",")
@@ -224,7 +283,7 @@ def test_sizes_between_are_spaced_by_equal_ratios():
             "n": {"from": 10, "to": 1000, "count": 3},
         }
     )
-    assert [text for _, text in study.workloads] == ["prefix:10", "prefix:100", "prefix:1000"]
+    assert [asked.told for asked in study.workloads] == ["prefix:10", "prefix:100", "prefix:1000"]
 
 
 @pytest.mark.parametrize(
@@ -240,7 +299,14 @@ def test_sizes_between_are_spaced_by_equal_ratios():
         ({"p": [1]}, "p must be"),
         ({"p": ["two"]}, "p must be a number, got 'two'"),
         ({"noise": "white"}, "noise must be one of auto, gaussian, laplace, got 'white'"),
-        ({"guarantees": [{"delta": 0.1}]}, "a guarantee needs epsilon"),
+        ({"guarantees": [{"delta": 0.1}]}, "a guarantee needs epsilon, rho, mu"),
+        ({"guarantees": [{"rho": 1, "delta": 0.1}]}, "a guarantee of rho does not go with delta"),
+        ({"guarantees": [{"mu": 1, "rho": 0.1}]}, "does not go with"),
+        ({"guarantees": [{"order": 8}]}, "a guarantee of order needs epsilon"),
+        ({"guarantees": [{"rho": [0.1, -1]}]}, "rho must be"),
+        ({"participation": ["twice"]}, "participation must be such as"),
+        ({"participation": "2,every=4", "neighbours": "replace"}, "participation"),
+        ({"weights": "none.csv"}, "cannot read"),
         ({"guarantees": [{"epsilon": 1, "beta": 0.1}]}, "unknown key 'beta' of a guarantee"),
         ({"guarantees": [{"epsilon": 1, "failure": "slack"}]}, "failure is for PML"),
         ({"guarantees": {"epsilon": -1}}, "epsilon must be"),
