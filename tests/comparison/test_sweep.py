@@ -306,7 +306,7 @@ def test_sizes_between_are_spaced_by_equal_ratios():
         ({"guarantees": [{"rho": [0.1, -1]}]}, "rho must be"),
         ({"participation": ["twice"]}, "participation must be such as"),
         ({"participation": "2,every=4", "neighbours": "replace"}, "participation"),
-        ({"weights": "none.csv"}, "cannot read"),
+        ({"weights": [3]}, "weights must be texts, got 3"),
         ({"guarantees": [{"epsilon": 1, "beta": 0.1}]}, "unknown key 'beta' of a guarantee"),
         ({"guarantees": [{"epsilon": 1, "failure": "slack"}]}, "failure is for PML"),
         ({"guarantees": {"epsilon": -1}}, "epsilon must be"),
