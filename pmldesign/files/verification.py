@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pmldesign.errors import InvalidInputError
 from pmldesign.files.workloads import load_workload, read_workload
+from pmldesign.strategies.tables.queries import as_tables_over
 from pmldesign.verify import Verification
+from pmldesign.verify.queries import Queries, Table
 from pmldesign.workloads import (
     KroneckerWorkload,
     MarginalsWorkload,
+    TablesWorkload,
+    UnionWorkload,
     Workload,
     as_workload,
     parse_workload,
 )
+from pmldesign.workloads.tables.workload import asks_counts
 
 LARGEST = 2**24
 """Entries of a workload that is written out to be checked."""
+GRAM_CELLS = 4096
+"""Cells up to which the Gram matrix of a larger workload is."""
 
 
 def verify_file(path: str | Path, *, workload: Any = None) -> Verification:
@@ -61,13 +72,36 @@ def _named_queries(path: str | Path) -> Workload | None:
         return None
 
 
-def _form(queries: Workload) -> Any:
-    """A as a matrix, or what it is made of where that is larger."""
-    from pmldesign.verify.forms.marginals import Tables
-
+def _form(queries: Workload) -> Queries:
+    """A as a matrix, unless that is too large, and the tables that it is made of."""
     m, n = queries.shape
-    if isinstance(queries, MarginalsWorkload):
-        return Tables(queries.sizes, queries.subsets, queries.weights.tolist())
-    if isinstance(queries, KroneckerWorkload) and m * n > LARGEST:
-        return [factor.to_dense() for factor in queries.factors]
-    return queries.to_dense() if m * n <= LARGEST else None
+    matrix = queries.to_dense() if m * n <= LARGEST else None
+    sizes = _sizes(queries)
+    tables = as_tables_over(queries, sizes) if sizes else None
+    if tables is None or any(
+        not asks_counts(factor) and math.prod(factor.shape) > LARGEST
+        for _, factors in tables
+        for factor in factors.values()
+    ):
+        tables = []
+    matrices: dict[int, Any] = {}  # those of a factor that many tables share are one
+    for factor in (factor for _, factors in tables for factor in factors.values()):
+        if id(factor) not in matrices:
+            matrices[id(factor)] = None if asks_counts(factor) else factor.to_dense()
+    made_of = [
+        Table(weight, {i: matrices[id(factor)] for i, factor in factors.items()})
+        for weight, factors in tables
+    ]
+    gram = None
+    if matrix is None and n <= GRAM_CELLS:
+        gram = partial(queries.gram, np.ones(m))
+    return Queries(matrix, sizes, made_of, m, gram)
+
+
+def _sizes(queries: Workload) -> tuple[int, ...]:
+    """The number of values of each attribute; () for a workload that has none."""
+    if isinstance(queries, KroneckerWorkload):
+        return tuple(factor.shape[1] for factor in queries.factors)
+    if isinstance(queries, MarginalsWorkload | TablesWorkload | UnionWorkload):
+        return tuple(queries.sizes)
+    return ()

@@ -1,7 +1,9 @@
 r"""What noise of a given scale loses, in ball arithmetic, from the definitions.
 
     epsilon-DP, Laplace             Delta_1 / b
-    zCDP, Gaussian DP, Renyi        t^2/2, t, order t^2/2 for Gaussian noise, t as next
+    zCDP, Gaussian DP, Renyi of     t^2/2, t, a t^2/2 for Gaussian noise, t as next; of Laplace
+    order a                         noise, t = Delta_1 / b:  t + e^-t - 1, -2 Phi^-1(e^(-t/2)/2),
+                                    log((a e^((a-1)t) + (a-1) e^(-at))/(2a-1))/(a-1)
     (epsilon, delta)-DP, Gaussian   HS_eps(t) = Phi(t/2 - eps/t) - e^eps Phi(-t/2 - eps/t),
                                     t = Delta_2 / sigma
     PML, Laplace                    max_r -log( sum_j alpha_j e^(-D_jr/b) + f e^(-max_j D_jr/b) ),
@@ -28,9 +30,12 @@ import numpy as np
 from flint import arb
 from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
-from scipy.special import log_ndtr, ndtr
+from scipy.special import log_ndtr, ndtr, ndtri_exp
 
 from pmldesign.verify.arithmetic.intervals import largest, total
+
+CLOSE, HALVINGS = 1e-13, 40
+"""Width of the interval of what is inverted in double precision, and how often it is halved."""
 
 
 def normal(x: Any) -> Any:
@@ -47,21 +52,34 @@ def gaussian_profile(ratio: Any, epsilon: Any) -> Any:
 
 
 def dp_loss(numbers: Mapping[str, Any], noise: str, ratio: Any) -> tuple[Any, float] | None:
-    """The loss at sensitivity / scale and what it may be; None for PML and what is not known."""
-    kind = numbers["kind"]
-    if kind == "dp" and noise == "laplace":
+    """The loss at sensitivity / scale and what it may be; None for PML."""
+    kind, laplace = numbers["kind"], noise == "laplace"
+    if kind == "dp" and laplace:
         return ratio, numbers["epsilon"]
     if kind == "dp":
         return gaussian_profile(ratio, arb(numbers["epsilon"])), numbers["delta"]
-    if noise == "laplace":
-        return None
     if kind == "zcdp":
-        return ratio**2 / 2, numbers["rho"]
+        return ratio + (-ratio).expm1() if laplace else ratio**2 / 2, numbers["rho"]
     if kind == "gaussian-dp":
-        return ratio, numbers["mu"]
+        return _laplace_mu(ratio) if laplace else ratio, numbers["mu"]
     if kind == "renyi":
-        return arb(numbers["order"]) * ratio**2 / 2, numbers["epsilon"]
+        a = arb(numbers["order"])
+        moment = (a * ((a - 1) * ratio).exp() + (a - 1) * (-a * ratio).exp()) / (2 * a - 1)
+        return moment.log() / (a - 1) if laplace else a * ratio**2 / 2, numbers["epsilon"]
     return None
+
+
+def _laplace_mu(ratio: Any) -> Any:
+    """The mu of Laplace noise between two that the normal law tells apart."""
+    tail = (-ratio / 2).exp() / 2
+    guess = arb(float(-2 * ndtri_exp(math.log(0.5) - float(ratio) / 2)))
+    low, high = guess * (1 - arb(CLOSE)) - CLOSE, guess * (1 + arb(CLOSE)) + CLOSE
+    if not (bool(normal(-low / 2) >= tail) and bool(normal(-high / 2) <= tail)):
+        raise ValueError("mu of Laplace noise is not computed")
+    for _ in range(HALVINGS):
+        middle = ((low + high) / 2).mid()
+        low, high = (low, middle) if bool(normal(-middle / 2) <= tail) else (middle, high)
+    return low.union(high)
 
 
 def alpha_of(numbers: Mapping[str, Any], cells: int) -> list[Any]:

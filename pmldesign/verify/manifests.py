@@ -14,7 +14,6 @@ Under PML the loss depends on all distances of the strategy, which a manifest do
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
@@ -25,6 +24,7 @@ from pmldesign.verify.arithmetic.intervals import above
 from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
 from pmldesign.verify.losses import dp_loss
 from pmldesign.verify.report import Checks
+from pmldesign.verify.sentences import check_sentence
 
 NAME = "ball arithmetic of 192 bits"
 SHARPER = 1e-2
@@ -95,23 +95,5 @@ def _check_words(content: Mapping[str, Any], checks: Checks) -> None:
     if promise["words"].startswith("none:"):
         checks.state("sentence", False, "the noise is not private")
         return
-    values = [content["cells"], 2, *_flat(promise)]
-    allowed = {float(value) for value in values}
-    words = re.findall(
-        r"(?<![\w.])\d+(?:\.\d+)?(?:e[-+]?\d+)?", promise["words"].replace("e^", " ")
-    )
-    other = [word for word in words if float(word) not in allowed]
-    reason = f"{other[0]} is no number of it" if other else "its numbers are those of the guarantee"
-    checks.state("sentence", not other, reason)
-
-
-def _flat(promise: Mapping[str, Any]) -> list[float]:
-    numbers: list[float] = []
-    for value in promise.values():
-        if isinstance(value, list):
-            numbers += [min(value), max(value)]
-        elif isinstance(value, dict):
-            numbers += value.values()
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            numbers.append(value)
-    return numbers
+    kind, *_ = KINDS.get(promise["kind"], ("pml",))
+    check_sentence(promise["words"], kind, [content["cells"], 2, promise], checks)

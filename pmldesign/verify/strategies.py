@@ -3,80 +3,91 @@
 from __future__ import annotations
 
 import hashlib
-import re
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from flint import arb
+from scipy import linalg
 
 from pmldesign.verify.arithmetic import balls, rounding
+from pmldesign.verify.arithmetic.intervals import dual_norm, root
 from pmldesign.verify.digest import KEY, digest_of
 from pmldesign.verify.forms.dense import Dense, check_dense
-from pmldesign.verify.forms.marginals import Tables, check_marginals
+from pmldesign.verify.forms.marginals import check_marginals
+from pmldesign.verify.forms.marginals import lower_bound as marginals_bound
+from pmldesign.verify.forms.participation import Pattern, epoch_weights
 from pmldesign.verify.forms.products import check_product
 from pmldesign.verify.forms.streams import check_stream
+from pmldesign.verify.forms.streams import lower_bound as stream_bound
+from pmldesign.verify.forms.written import centred, pseudo_inverse, written_out
+from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import Checks
+from pmldesign.verify.sentences import check_sentence
 
 RELATIONS = ("add-remove", "replace")
 COLUMNS = 64
 """Of the workload that are hashed at a time."""
+ANSWERED = 2**26
+"""Most entries of the reconstruction L of a strategy that is written out."""
 
 
 def check_strategy(
-    header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Any, checks: Checks
+    header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Queries | None, checks: Checks
 ) -> str:
     """All checks of a strategy file.
 
     Args:
         header: of the file.
         arrays: of the file.
-        queries: A, shape (m, n); its factors as a list where it is a product that is too large;
-            `Tables` for marginals; None if it is not known.
+        queries: what the strategy is for; None if it is not known.
         checks: to which they are added.
 
     Returns:
         The arithmetic that was used.
     """
     check_digest(header, arrays, checks)
-    dense = queries if isinstance(queries, np.ndarray) else None
-    if dense is not None:
-        _check_workload(header, dense, checks)
-    promised = header.get("guarantee_numbers", {}).get("neighbours", header["neighbours"])
+    if queries is not None and queries.matrix is not None:
+        _check_workload(header, queries.matrix, checks)
+    numbers = header.get("guarantee_numbers", {})
+    promised = numbers.get("neighbours", header["neighbours"])
     if header["neighbours"] not in RELATIONS or promised != header["neighbours"]:
         checks.state("neighbours", False, "are add-remove or replace, and those of the guarantee")
-    if "guarantee_numbers" in header:
-        _check_sentence(header, checks)
-    several = header.get("participation") is not None
-    if "strategy" in arrays and not several:
-        strategy = _dense(header, arrays, dense, checks)
-        if strategy is None:
-            return "none"
-        check_dense(strategy, checks)
-        return str(strategy.arithmetic.NAME)
-    if "participation" not in header:
-        arithmetic = _check_form(header, arrays, queries, checks)
-        if arithmetic is not None:
-            return arithmetic
-    for name in ("lower", "upper", "sensitivity", "guarantee_numbers", "error"):
-        if name in header:
-            checks.unchecked(name, "a strategy of this form is not computed")
-    return "none"
+    if numbers and "cells" in header:
+        words = header["guarantee"].replace(repr(numbers.get("known")), "")
+        check_sentence(words, numbers["kind"], [numbers, header["cells"]], checks)
+    arithmetic = _check_form(header, arrays, queries, checks)
+    if arithmetic is not None:
+        return arithmetic
+    strategy = _dense(header, arrays, queries or Queries(None), checks)
+    if strategy is None:
+        return "none"
+    check_dense(strategy, checks)
+    return str(strategy.arithmetic.NAME)
 
 
 def _check_form(
-    header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Any, checks: Checks
+    header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Queries | None, checks: Checks
 ) -> str | None:
-    """Checks of a strategy that is not written out; None for a form that has none."""
-    add_remove = header["neighbours"] == "add-remove"
-    if "poles" in arrays and add_remove:
-        check_stream(header, arrays, queries if isinstance(queries, np.ndarray) else None, checks)
+    """Checks by the structure of a strategy; None for claims that only its matrix tells."""
+    pml = header.get("guarantee_numbers", {}).get("kind") == "pml"
+    if queries is None or pml or "participation" in header:
+        return None
+    add_remove, gaussian = (
+        header["neighbours"] == "add-remove",
+        header.get("noise", "gaussian") == "gaussian",
+    )
+    if "poles" in arrays and "rates" in arrays and add_remove and gaussian:
+        check_stream(header, arrays, queries.matrix, checks)
         return balls.NAME
-    if "residuals" in arrays and isinstance(queries, Tables):
+    if "residuals" in arrays and queries.plain and gaussian:
         check_marginals(header, arrays, queries, checks)
         return balls.NAME
-    plain = "factor_0" in arrays and "weights" not in arrays
-    if plain and add_remove and isinstance(queries, list):
-        check_product(header, arrays, queries, checks)
+    factors = queries.factors()
+    exact = gaussian or float(header["p"]) in (2.0, math.inf)
+    if "factor_0" in arrays and "weights" not in arrays and factors and add_remove and exact:
+        check_product(header, arrays, factors, checks)
         return rounding.NAME
     return None
 
@@ -107,37 +118,37 @@ def _check_workload(header: Mapping[str, Any], queries: Any, checks: Checks) -> 
     checks.state("workload", same, "hash of shape and entries")
 
 
-def _check_sentence(header: Mapping[str, Any], checks: Checks) -> None:
-    """Whether the numbers in the sentence of the guarantee are those of the guarantee."""
-    numbers = header["guarantee_numbers"]
-    alpha = numbers.get("alpha")
-    values = [numbers["epsilon"], numbers["delta"], header.get("cells")]
-    values += [min(alpha), max(alpha)] if isinstance(alpha, list) else [alpha]
-    values += list(numbers.get("sample", {}).values())
-    allowed = {float(value) for value in values if value is not None}
-    sentence = header["guarantee"].replace(repr(numbers.get("known")), "")
-    words = re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?:e[-+]?\d+)?", sentence.replace("e^", " "))
-    other = [word for word in words if float(word) not in allowed]
-    reason = f"{other[0]} is no number of it" if other else "its numbers are those of the guarantee"
-    if "cells" in header:
-        checks.state("sentence", not other, reason)
-
-
 def _dense(
-    header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Any, checks: Checks
+    header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Queries, checks: Checks
 ) -> Dense | None:
-    """The matrices, if their shapes fit."""
-    R = np.asarray(arrays["strategy"], dtype=np.float64)
+    """The matrices, if there are any and their shapes fit."""
+    replace, pattern = header["neighbours"] == "replace", header.get("participation")
+    R = arrays["strategy"] if "strategy" in arrays else written_out(arrays)
+    if R is None:
+        for name in ("lower", "upper", "sensitivity", "guarantee_numbers", "error"):
+            if name in header:
+                checks.unchecked(name, "the strategy is too large for its matrix")
+        return None
+    R = np.asarray(R, dtype=np.float64)
+    if "strategy" not in arrays and replace:
+        R = centred(R)
+    A, total = _matrix(header, queries)
     L = arrays.get("reconstruction")
-    if "right_inverse" in arrays and queries is not None:
-        L = queries @ arrays["right_inverse"]
+    if A is not None and A.shape[1] == R.shape[1] and A.shape[0] * len(R) <= ANSWERED:
+        if "right_inverse" in arrays:
+            L = A @ arrays["right_inverse"]
+        elif "strategy" not in arrays:
+            L = _reconstruction(A, R, replace=replace)
     duals = (arrays["dual_u"], arrays["dual_w"]) if "dual_u" in arrays else None
     fits = R.ndim == 2 and (L is None or L.shape[1:] == R.shape[:1])
-    if queries is not None:
-        m, n = queries.shape
+    lower = None
+    if A is not None:
+        m, n = A.shape
         fits = fits and R.shape[1] == n and (L is None or L.shape[0] == m)
-        if duals is not None:
-            fits = fits and duals[0].shape == (m,) and duals[1].shape in ((n,), (n, n))
+        lower = _lower(header, arrays, A, queries)
+        if duals is not None and (duals[0].shape != (m,) or duals[1].shape not in ((n,), (n, n))):
+            fits = fits and (lower is not None or "strategy" not in arrays)
+            duals = None
     checks.state("shapes", bool(fits), "of the arrays")
     groups = arrays.get("groups")
     if groups is not None or "known" in header:
@@ -145,4 +156,42 @@ def _dense(
         fits = fits and header["neighbours"] == "replace"
         checks.state("groups", bool(fits), "of cells, within which a record is replaced")
         checks.unchecked("known", "whether these groups are what the known answers tell apart")
-    return Dense(header, queries, L, R, duals, groups) if fits else None
+    if not fits:
+        return None
+    schema = None if pattern is None else Pattern.of(pattern)
+    given = A if L is not None else None
+    written = "strategy" in arrays
+    return Dense(header, given, L, R, duals, schema, lower, written, total, groups)
+
+
+def _matrix(header: Mapping[str, Any], queries: Queries) -> tuple[Any, int | None]:
+    """A, or at p = 2 a square root of A^T A and the number of queries where A has too many."""
+    if queries.matrix is not None or queries.gram is None or float(header["p"]) != 2:
+        return queries.matrix, None
+    gram = queries.gram()
+    values, vectors = linalg.eigh(gram)
+    return np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T, queries.count
+
+
+def _reconstruction(A: Any, R: Any, *, replace: bool) -> Any:
+    """A R^+; under replace on differences of cells, where R may have full rank."""
+    if replace:
+        A, R = A[:, :-1] - A[:, -1:], R[:, :-1] - R[:, -1:]
+    return A @ pseudo_inverse(R)
+
+
+def _lower(header: Mapping[str, Any], arrays: Mapping[str, Any], A: Any, queries: Queries) -> Any:
+    """What dual weights prove that are not those of single queries and cells; None without any."""
+    if "dual_u" not in arrays:
+        return None
+    p, u, w = float(header["p"]), arrays["dual_u"], arrays["dual_w"]
+    if "poles" in arrays and w.ndim == 1 and header["neighbours"] == "add-remove":
+        return stream_bound(arrays, p)
+    if "residuals" in arrays and queries.plain:
+        return marginals_bound(header, arrays, queries)
+    if w.ndim == 3 and "participation" in header:
+        steps = u.size
+        W, omega = epoch_weights(w, steps)
+        proved = rounding.factored_norm(A[:steps, :steps], u, np.linalg.cholesky(W))
+        return proved / root(dual_norm(u.tolist(), p) * arb(omega))
+    return None

@@ -7,7 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pmldesign.errors import FileError, InvalidInputError, PmldesignError
+from pmldesign.verify.queries import Queries
 from pmldesign.verify.reading import read_archive, read_object
 from pmldesign.verify.report import Checks, Verification
 
@@ -23,8 +26,8 @@ def check_file(path: str | Path, queries: Any = None) -> Verification:
     Args:
         path: a strategy file (.npz), the manifest of a release or the certificate of an envelope
             (.json).
-        queries: A, shape (m, n), which a strategy is for, or its form (`check_strategy`); None if
-            nobody knows it.
+        queries: A, shape (m, n), which a strategy is for, or its `Queries`; None if nobody knows
+            it.
 
     Raises:
         FileError: missing, unreadable, or of another kind.
@@ -44,7 +47,8 @@ def check_file(path: str | Path, queries: Any = None) -> Verification:
     else:
         kind, (header, arrays) = "strategy", read_archive(path)
         _require_format(path, header, STRATEGIES)
-        run = partial(check_strategy, header, arrays, queries, checks)
+        asked = queries if isinstance(queries, Queries | None) else Queries(np.asarray(queries))
+        run = partial(check_strategy, header, arrays, asked, checks)
     arithmetic = "none"
     with ctx.workprec(BITS):
         try:

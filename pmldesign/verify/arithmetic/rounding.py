@@ -72,16 +72,21 @@ def absolute_sums(R: Array) -> list[Any]:
 
 def nuclear_norm(A: Array, u: Array, w: Array) -> Any:
     """At least the nuclear norm of diag(u)^(1/2) A F, F F^T = diag(w) or the Laplacian of w."""
-    roots = np.sqrt(u)[:, None]
-    if w.ndim == 1:
-        scaled = roots * A * np.sqrt(w)
-        error = gamma(5) * np.abs(scaled)
-        shrink = 0.0
-    else:
-        relative, factor = roots * (A - A[:, :1]), laplacian_root(w)
-        scaled = relative @ factor
-        error = gamma(len(w) + 6) * (np.abs(relative) @ np.abs(factor))
-        shrink = gamma(2 * len(w) * (len(w) + 4))  # between F F^T and the Laplacian
+    if w.ndim == 2:
+        return factored_norm(A - A[:, :1], u, laplacian_root(w))
+    scaled = np.sqrt(u)[:, None] * A * np.sqrt(w)
+    return _nuclear_norm(scaled, gamma(5) * np.abs(scaled))
+
+
+def factored_norm(A: Array, u: Array, F: Array) -> Any:
+    """At least the nuclear norm of diag(u)^(1/2) A F, F F^T but for its rounding."""
+    relative = np.sqrt(u)[:, None] * A
+    error = gamma(len(F) + 6) * (np.abs(relative) @ np.abs(F))
+    shrink = gamma(2 * len(F) * (len(F) + 4))  # between F F^T and what it is a factor of
+    return _nuclear_norm(relative @ F, error) * (1 - shrink)
+
+
+def _nuclear_norm(scaled: Array, error: Array) -> Any:
     left, _, right = np.linalg.svd(scaled, full_matrices=False)
     polar = left @ right
     inner = np.abs(scaled * polar).sum()
@@ -93,7 +98,7 @@ def nuclear_norm(A: Array, u: Array, w: Array) -> Any:
     rest = np.abs(polar.T @ polar - np.eye(short))
     rest += gamma(long + 2) * (np.abs(polar).T @ np.abs(polar))
     off = float(rest.sum(axis=1).max()) * (1 + gamma(short + 4))
-    return arb(value * (1 - 4 * UNIT) * (1 - shrink)) / (1 + arb(off)).sqrt()
+    return arb(value * (1 - 4 * UNIT)) / (1 + arb(off)).sqrt()
 
 
 def laplacian_root(w: Array) -> Array:

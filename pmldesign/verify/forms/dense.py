@@ -2,6 +2,7 @@
 
 Under replace only vectors that sum to zero count: A and L R are compared on differences of cells.
 Beside public answers these are of cells of one group.
+Of several participations the sensitivity is that of their patterns (`participation`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pmldesign.verify.arithmetic.intervals import (
     root,
     total,
 )
+from pmldesign.verify.forms.participation import Pattern
 from pmldesign.verify.losses import (
     alpha_of,
     dp_loss,
@@ -58,13 +60,22 @@ class Dense:
         R: the strategy, shape (r, n).
         duals: u and w, or None.
         groups: of cells, within which a record is replaced, shape (n,); None for a single one.
+        pattern: the steps that a person may take part in; None for a single cell.
+        lower: what the dual weights of another form prove, a ball; None if they are `duals`.
+        written: whether R was in the file; else it is known to double precision.
+        queries: their number m, where A is not all of them: at p = 2 any A' with
+            A'^T A' = A^T A has the same norm and the same sum of variances.
     """
 
     header: Mapping[str, Any]
     A: Any
     L: Any
     R: Any
-    duals: tuple[Any, Any] | None
+    duals: tuple[Any, Any] | None = None
+    pattern: Pattern | None = None
+    lower: Any = None
+    written: bool = True
+    queries: int | None = None
     groups: Any = None
 
     @property
@@ -98,7 +109,13 @@ class Dense:
         """The module that computes with the matrices."""
         sizes = [array.size for array in (self.A, self.L, self.R) if array is not None]
         small = self.R.shape[1] <= BALL_CELLS and max(sizes) <= BALL_ENTRIES
-        return balls if small else rounding
+        return balls if small and self.written else rounding
+
+    @property
+    def slack(self) -> float:
+        """By how much, relatively, a loss may exceed what is proved."""
+        slack = max(float(self.arithmetic.WEAKEST), self.rounding)
+        return slack if self.written else 100 * slack
 
 
 def check_dense(strategy: Dense, checks: Checks) -> None:
@@ -133,6 +150,9 @@ class _Distances:
     def sensitivity(self, norm: str) -> Any:
         """The largest distance of neighbours."""
         arithmetic, R = self.strategy.arithmetic, self.strategy.R
+        if self.strategy.pattern is not None:
+            value = self.strategy.pattern.sensitivity(R, norm)
+            return arb(value, value * rounding.gamma(4 * len(R)))
         if self.strategy.replace:
             rows = self.all(norm)
             groups = [cells.tolist() for cells in self.strategy.members]
@@ -155,7 +175,7 @@ def _check_product(strategy: Dense, checks: Checks) -> Any:
     rows = strategy.arithmetic.residual_squares(A, L, R)
     values = np.linalg.svd(R, compute_uv=False)
     condition = float(values[0] / values[values > 1e-10 * values[0]][-1])
-    sizes = np.linalg.norm(L, axis=1) * np.linalg.norm(R, 2) + np.linalg.norm(A, axis=1)
+    sizes = np.linalg.norm(L, axis=1) * values[0] + np.linalg.norm(A, axis=1)
     off = np.array([float(root(square).upper()) for square in rows])
     worst = float((off / np.where(sizes > 0, sizes, 1.0)).max())
     allowed = RESIDUAL * rounding.UNIT * condition
@@ -174,8 +194,11 @@ def _check_norm(
     slack = strategy.arithmetic.WEAKEST
     value = power_norm(squares, strategy.p) * distances.sensitivity("l2") + rest
     checks.at_most("upper", header["upper"], above(value) * (1 - slack))
+    if strategy.lower is not None:
+        checks.at_least("lower", header["lower"], below(strategy.lower) * (1 + rounding.WEAKEST))
+        return
     if strategy.duals is None:
-        checks.unchecked("lower", "the file has no dual weights", header["lower"])
+        checks.unchecked("lower", "the file has no dual weights of this form", header["lower"])
         return
     u, w = strategy.duals
     if min(u.min(), w.min()) < 0 or (w.ndim == 2 and not np.array_equal(w, w.T)):
@@ -219,8 +242,7 @@ def check_guarantee(strategy: Dense, checks: Checks, distances: Any, scale: floa
     if loss is None:
         checks.unchecked("guarantee", f"{numbers['kind']} of {header['noise']} noise")
         return
-    value, target = above(loss[0]), loss[1]
-    slack = max(strategy.arithmetic.WEAKEST, strategy.rounding)
+    value, target, slack = above(loss[0]), loss[1], strategy.slack
     checks.state("guarantee", value <= target * (1 + slack), "the loss at the scale", value)
     if "achieved" in header:
         few = numbers["kind"] == "pml" and strategy.R.shape[1] <= FEW
@@ -257,14 +279,14 @@ def _check_errors(strategy: Dense, checks: Checks, squares: Any, scale: float) -
             return laplace_error(squares, strategy.L, factor, exponent)
         return gaussian_error(squares, factor, exponent)
 
-    total_error, mean = error(2), arb(len(squares)).sqrt()
+    total_error, mean = error(2), arb(strategy.queries or len(squares)).sqrt()
     values = {
         "error": error(p),
         "rmse": None if total_error is None else total_error / mean,
-        "max_std": error(math.inf),
+        "max_std": error(math.inf) if strategy.queries is None else None,
     }
     for name, value in values.items():
         if name in header and value is None:
-            checks.unchecked(name, f"Laplace noise at p = {p:g} on many cells", header[name])
+            checks.unchecked(name, "too many queries, or cells for this noise", header[name])
         elif name in header:
             checks.equal(name, header[name], below(value), above(value))

@@ -7,21 +7,29 @@ For sizes n_i, sets T with precisions theta_T and tables S with weights c_S:
                      max_D (2 sum_T theta_T (d_T - e_TD))^(1/2),  cells that differ in D (replace),
                      e_TD = prod_{i in T and D} (-1) prod_{i in T not D} (n_i - 1)
     variance of a cell of table S      c_S^2 / m_S^2 sum_{T in S} d_T / theta_T
-    lower bound      sum_T d_T (sum_{S over T} c_S^2 u_S / m_S)^(1/2) / (sum_S m_S u_S^q)^(1/(2q))
+    lower bound      sum_T d_T (b_T sum_{S over T} c_S^2 u_S / m_S)^(1/2)
+                     / (sum_S m_S u_S^q)^(1/(2q))
+
+with b_T = 1, and under replace b_T = 2 sum_U rho_U (1 - prod_{i in T and U} -1/(n_i - 1)) for
+weights rho_U >= 0, sum 1, of the pairs of cells that differ in U. A file has b_T/2; rho comes from
+a linear program, and what is proved is the bound of that rho.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from itertools import chain, combinations
 from typing import Any
 
+import numpy as np
 from flint import arb
+from scipy.optimize import linprog
 
 from pmldesign.verify.arithmetic.intervals import largest, root, total
 from pmldesign.verify.forms.structured import Computed, check_computed
+from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import Checks
 
 MOST_PAIRS = 10**6
@@ -30,37 +38,28 @@ MOST_ATTRIBUTES = 12
 """Of which all sets are tried under replace."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tables:
-    """Tables of counts by sets of attributes, each with a weight."""
-
-    sizes: Sequence[int]
-    subsets: Sequence[tuple[int, ...]]
-    weights: Sequence[float]
-
-
 def check_marginals(
-    header: Mapping[str, Any], arrays: Mapping[str, Any], tables: Tables, checks: Checks
+    header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Queries, checks: Checks
 ) -> None:
     """All claims of a strategy of residuals."""
-    sizes = [int(size) for size in arrays["sizes"]]
-    rows = [tuple(int(i) for i in row if i >= 0) for row in arrays["residuals"]]
-    theta = {key: arb(float(value)) for key, value in zip(rows, arrays["precisions"], strict=True)}
-    checks.state("sizes", sizes == list(tables.sizes), "those of the workload")
-    if len(theta) * len(tables.subsets) > MOST_PAIRS:
+    sizes, theta = list(queries.sizes), precisions_of(arrays)
+    subsets = [tuple(sorted(table.factors)) for table in queries.tables]
+    same = [int(size) for size in arrays["sizes"]] == sizes
+    checks.state("sizes", same, "those of the workload")
+    if len(theta) * len(subsets) > MOST_PAIRS:
         checks.unchecked("claims", "too many tables")
         return
     replace = header["neighbours"] == "replace"
-    within = {S: _subsets(S, replace) for S in tables.subsets}
-    answered = len(theta) == len(rows) and all(T in theta for sets in within.values() for T in sets)
+    within = {S: _subsets(S, replace) for S in subsets}
+    answered = all(T in theta for sets in within.values() for T in sets)
     checks.state("L R = A", answered, "all residuals of every table are measured")
-    if not answered or sizes != list(tables.sizes):
+    if not answered or not same:
         return
     dimension = {T: arb(math.prod(sizes[i] - 1 for i in T)) for T in theta}
-    cells = [math.prod(sizes[i] for i in S) for S in tables.subsets]
+    cells = [math.prod(sizes[i] for i in S) for S in subsets]
     squares = [
-        arb(c) ** 2 / arb(m) ** 2 * total(dimension[T] / theta[T] for T in within[S])
-        for S, m, c in zip(tables.subsets, cells, tables.weights, strict=True)
+        arb(table.weight) ** 2 / arb(m) ** 2 * total(dimension[T] / theta[T] for T in within[S])
+        for S, m, table in zip(subsets, cells, queries.tables, strict=True)
     ]
 
     def spread(p: float) -> Any:
@@ -74,9 +73,49 @@ def check_marginals(
         sensitivities["l2"] = root(total(theta[T] * dimension[T] for T in theta))
     elif len(sizes) <= MOST_ATTRIBUTES:
         sensitivities["l2"] = root(_farthest(sizes, theta, dimension))
-    lower = None if replace else _lower(arrays, tables, cells, within, dimension, header)
+    lower = lower_bound(header, arrays, queries) if "dual_u" in arrays else None
     computed = Computed(spread, sum(cells), sensitivities, lower)
     check_computed(header, computed, checks)
+
+
+def precisions_of(arrays: Mapping[str, Any]) -> dict[tuple[int, ...], Any]:
+    """theta_T.
+
+    Raises:
+        ValueError: a residual comes twice.
+    """
+    rows = [tuple(int(i) for i in row if i >= 0) for row in arrays["residuals"]]
+    if len(set(rows)) < len(rows):
+        raise ValueError("a residual comes twice")
+    return {T: arb(float(value)) for T, value in zip(rows, arrays["precisions"], strict=True)}
+
+
+def lower_bound(
+    header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Queries
+) -> Any | None:
+    """What dual weights u of the tables, and of pairs under replace, prove."""
+    p, u, sizes = float(header["p"]), arrays["dual_u"], list(queries.sizes)
+    replace = header["neighbours"] == "replace"
+    if u.shape != (len(queries.tables),) or u.min() < 0:
+        return None
+    if replace and len(sizes) > MOST_ATTRIBUTES:
+        return None
+    rows = list(precisions_of(arrays))
+    shares = dict.fromkeys(rows, arb(1))
+    if replace:
+        shares = _shares_of_pairs(sizes, dict(zip(rows, arrays["dual_w"], strict=True)))
+    sums, powers = dict.fromkeys(rows, arb(0)), []
+    q = arb(1) if p == 2 or math.isinf(p) else arb(p) / (arb(p) - 2)
+    for table, weight in zip(queries.tables, u.tolist(), strict=True):
+        S = tuple(sorted(table.factors))
+        m = math.prod(sizes[i] for i in S)
+        for T in _subsets(S, replace):
+            sums[T] += arb(table.weight) ** 2 * weight / m
+        if weight > 0:
+            powers.append(m * arb(weight) ** q)
+    norm = arb(float(u.max())) if p == 2 else total(powers) ** (1 / q)
+    dimension = {T: math.prod(sizes[i] - 1 for i in T) for T in rows}
+    return total(dimension[T] * root(shares[T] * sums[T]) for T in rows) / root(norm)
 
 
 def _subsets(members: tuple[int, ...], replace: bool) -> list[tuple[int, ...]]:
@@ -98,26 +137,35 @@ def _farthest(sizes: Sequence[int], theta: Any, dimension: Any) -> Any:
     return largest(squares)
 
 
-def _lower(
-    arrays: Mapping[str, Any],
-    tables: Tables,
-    cells: Sequence[int],
-    within: Any,
-    dimension: Any,
-    header: Mapping[str, Any],
-) -> Any | None:
-    """The bound of dual weights u, one for each table."""
-    u = arrays.get("dual_u")
-    if u is None or u.shape != (len(cells),) or u.min() < 0:
-        return None
-    p, sums = float(header["p"]), {T: arb(0) for T in dimension}
-    for S, m, c, weight in zip(tables.subsets, cells, tables.weights, u.tolist(), strict=True):
-        for T in within[S]:
-            sums[T] += arb(c) ** 2 * weight / m
-    if p == 2:
-        norm = arb(float(u.max()))
-    else:
-        q = arb(1) if math.isinf(p) else arb(p) / (arb(p) - 2)
-        powers = [m * arb(x) ** q for m, x in zip(cells, u.tolist(), strict=True) if x > 0]
-        norm = total(powers) ** (1 / q)
-    return total(dimension[T] * root(sums[T]) for T in sums) / root(norm)
+def _shares_of_pairs(sizes: Sequence[int], wanted: Mapping[Any, float]) -> dict[Any, Any]:
+    """2 b_T of weights of pairs that come closest to b_T that are wanted."""
+    sets = _subsets(tuple(i for i, size in enumerate(sizes) if size > 1), True)
+    parts = [
+        [1 - _product(Fraction(-1, sizes[i] - 1) for i in set(T) & set(U)) for U in sets]
+        for T in wanted
+    ]
+    goal = np.array(list(wanted.values()))
+    table = np.hstack([-np.array(parts, dtype=np.float64), goal[:, None]])  # b(rho) >= s goal
+    program = linprog(
+        [*[0.0] * len(sets), -1.0],
+        A_ub=table[goal > 0],
+        b_ub=np.zeros(int((goal > 0).sum())),
+        A_eq=[[*[1.0] * len(sets), 0.0]],
+        b_eq=[1.0],
+    )
+    if program.x is None:
+        raise ValueError("the dual weights of pairs are not those of any pairs")
+    rho = [arb(max(value, 0.0)) for value in program.x[:-1].tolist()]
+    mass = total(rho)
+    return {
+        T: 2 * total(r * _ball(part) for r, part in zip(rho, row, strict=True)) / mass
+        for T, row in zip(wanted, parts, strict=True)
+    }
+
+
+def _product(values: Iterable[Fraction]) -> Fraction:
+    return math.prod(values, start=Fraction(1))
+
+
+def _ball(part: Fraction) -> Any:
+    return arb(part.numerator) / part.denominator

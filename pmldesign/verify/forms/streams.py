@@ -22,15 +22,15 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from pmldesign.verify.arithmetic import balls, rounding
 from pmldesign.verify.arithmetic.intervals import dual_norm, largest, power_norm, root, total
+from pmldesign.verify.forms.resolvents import nuclear_norm
 from pmldesign.verify.forms.structured import Computed, check_computed
 from pmldesign.verify.report import Checks
 
 MOST_STEPS = 2 * 10**6
 """Steps times nodes: a microsecond each for about ten operations."""
-DENSE = 2048
-"""Steps of which the lower bound is computed, from the matrix itself."""
+COMPARED = 2048
+"""Steps up to which the workload is compared with the sums of the file entry by entry."""
 HALVINGS = 200
 
 
@@ -50,7 +50,7 @@ def check_stream(
     rates = [arb(value) for value in np.broadcast_to(arrays["rates"], n - 1).tolist()]
     squares = [arb(value) ** 2 for value in arrays["poles"].tolist()]
     weights = [arb(value) for value in arrays["weights_of_poles"].tolist()]
-    if queries is not None and n <= DENSE:
+    if queries is not None and n <= COMPARED:
         same = _is_running_sum(queries, arrays, n)
         checks.state("workload", same, "the running sums of the file")
     columns = [arb(0)] * n
@@ -60,19 +60,21 @@ def check_stream(
         for i, value in enumerate(inverse_diagonal(shifted, beside)):
             columns[i] += weight * value
     variances = _variances((u, w, q, h, rates), squares, weights)
-    lower = None
-    if queries is not None and n <= DENSE and "dual_u" in arrays:
-        dual_u, dual_w = arrays["dual_u"], arrays["dual_w"]
-        room = balls if n <= 256 else rounding
-        if dual_u.shape == dual_w.shape == (n,):
-            scale = root(
-                dual_norm(dual_u.tolist(), float(header["p"])) * total(map(arb, dual_w.tolist()))
-            )
-            lower = room.nuclear_norm(queries, dual_u, dual_w) / scale
-    computed = Computed(
-        lambda p: power_norm(variances, p), n, {"l2": root(largest(columns))}, lower
-    )
+    sensitivities = {"l2": root(largest(columns))}
+    lower = lower_bound(arrays, float(header["p"]))
+    computed = Computed(lambda p: power_norm(variances, p), n, sensitivities, lower)
     check_computed(header, computed, checks)
+
+
+def lower_bound(arrays: Mapping[str, Any], p: float) -> Any:
+    """What dual weights of queries and steps prove; None for those of another form."""
+    if "dual_u" not in arrays or arrays["dual_w"].shape != arrays["w"].shape:
+        return None
+    u, w = arrays["dual_u"], arrays["dual_w"]
+    if min(u.min(), w.min()) < 0:
+        raise ValueError("dual weights are negative")
+    scale = root(dual_norm(u.tolist(), p) * total(map(arb, w.tolist())))
+    return arb(nuclear_norm(arrays, u, w)) / scale
 
 
 def inverse_diagonal(diagonal: Sequence[Any], beside: Sequence[Any]) -> list[Any]:

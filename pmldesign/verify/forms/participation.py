@@ -1,0 +1,137 @@
+r"""What one person can change who takes part in several steps of a stream, and what is least.
+
+Data of neighbours differ in the steps of a pattern, in each by a contribution of norm at most 1.
+With X = R^T R the squared l2 sensitivity is at most the largest sum of abs(X_ij) over a pattern:
+
+    k,every=b     c, c + b, ..., k steps: sums over windows of k members of each class mod b
+    k,min-sep=b   any k steps at least b apart. With f_q(i, j) the largest sum of q entries of row i
+                  of abs(X) in steps from j on that are b apart, at most max_i V_{k-1}(i),
+
+                  V_0(i) = X_ii,
+                  V_q(i) = X_ii + max(0, max_{j >= i+b} 2 X_ij + 2 f_{q-1}(i, j+b) + V_{q-1}(j)),
+
+                  or, with two steps known, max_{i,j} V_{k-2}(i, j),
+                  V_q(i, j) = X_ii + 2 X_ij + max(X_jj, max_{l >= j+b} 2 X_il + 2 f_{q-1}(i, l+b)
+                                                        + V_{q-1}(j, l));
+                  for a Toeplitz matrix with entries r_0 >= r_1 >= ... >= 0 the steps 0, b, 2b, ...
+
+The l1 sensitivity is at most the largest sum of column norms over a pattern.
+
+Lower bound. Let W_c = omega_c Y_c for each class c, Y_c the Gram matrix of unit vectors. Steps of a
+class are a pattern, so that tr X W <= sensitivity^2 sum omega_c, and the norm is at least the
+nuclear norm of diag(u)^(1/2) A F / (norm(u)_q sum omega)^(1/2), F F^T = W, for the first k b steps.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+FORM = re.compile(r"(\d+),(every|min-sep)=(\d+)")
+PAIRS = 4e8
+"""Of n^3 k, up to which two steps are known."""
+CONSTANT = 1e-12
+"""By how much entries of a diagonal that count as equal may differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """Up to k steps, b apart."""
+
+    times: int
+    apart: int
+    fixed: bool
+
+    @classmethod
+    def of(cls, text: str) -> Pattern:
+        """As files have it."""
+        form = FORM.fullmatch(text)
+        if form is None:
+            raise ValueError(f"{text!r} is no participation")
+        return cls(int(form[1]), int(form[3]), form[2] == "every")
+
+    def reach(self, steps: int) -> int:
+        """How many of so many steps."""
+        return min(self.times, -(-steps // self.apart))
+
+    def sensitivity(self, R: Any, norm: str) -> float:
+        """At least the largest distance of neighbours' measurements."""
+        if norm == "l1":
+            return self._largest(np.diag(np.abs(R).sum(axis=0)))
+        if not self.fixed and (entries := toeplitz(R)) is not None:
+            steps = range(0, self.reach(entries.size) * self.apart, self.apart)
+            return float(np.linalg.norm(R[:, steps].sum(axis=1)))
+        return float(np.sqrt(self._largest(np.abs(R.T @ R))))
+
+    def _largest(self, sizes: Any) -> float:
+        """The largest sum over a pattern, or a bound above it."""
+        reach = self.reach(len(sizes))
+        if self.fixed:
+            return max(
+                float(part[e : e + reach, e : e + reach].sum())
+                for part in (sizes[c :: self.apart, c :: self.apart] for c in range(self.apart))
+                for e in range(max(1, len(part) - reach + 1))
+            )
+        if reach > 2 and len(sizes) ** 3 * reach <= PAIRS:
+            return self._two_known(sizes, reach)
+        n, value = len(sizes), sizes.diagonal()
+        later = np.triu(np.ones((n, n), dtype=bool), self.apart)
+        for q in range(1, reach):
+            gains = np.where(later, 2 * sizes + 2 * self._rest(sizes, q - 1) + value, 0.0)
+            value = sizes.diagonal() + gains.max(axis=1)
+        return float(value.max())
+
+    def _two_known(self, sizes: Any, reach: int) -> float:
+        n, b, diagonal = len(sizes), self.apart, sizes.diagonal()
+        pairs = diagonal[:, None] + 2 * sizes
+        value = pairs + diagonal
+        for q in range(1, reach - 1):
+            gains, best = 2 * sizes + 2 * self._rest(sizes, q - 1), np.tile(diagonal, (n, 1))
+            for j in range(b, n - b):
+                further = gains[: j - b + 1, j + b :] + value[j, j + b :]
+                best[: j - b + 1, j] = np.maximum(diagonal[j], further.max(axis=1))
+            value = pairs + best
+        far = value[np.triu(np.ones((n, n), dtype=bool), b)]
+        return float(max(far.max(initial=0.0), diagonal.max()))
+
+    def _rest(self, sizes: Any, count: int) -> Any:
+        """f_q(i, j + b) for all i and j."""
+        n = len(sizes)
+        best = np.zeros((n, n + self.apart))
+        for _ in range(count):
+            taken = np.zeros_like(best)
+            taken[:, :n] = sizes + best[:, self.apart :]
+            best = np.maximum.accumulate(taken[:, ::-1], axis=1)[:, ::-1]
+        return best[:, self.apart :]
+
+
+def toeplitz(R: Any) -> Any:
+    """The entries r_0 >= r_1 >= ... >= 0 of a lower triangular Toeplitz matrix, or None."""
+    entries = R[:, 0]
+    n = len(entries)
+    if R.shape != (n, n) or not (np.diff(entries) <= 0).all() or entries[-1] < 0:
+        return None
+    lags = np.subtract.outer(np.arange(n), np.arange(n))
+    return entries if np.array_equal(R, np.where(lags >= 0, entries[lags], 0.0)) else None
+
+
+def epoch_weights(blocks: Any, steps: int) -> tuple[Any, float]:
+    """W over some steps from its blocks, shape (b, m, m), and sum omega.
+
+    Raises:
+        ValueError: a diagonal is not constant, so that there are no unit vectors.
+    """
+    apart, total = len(blocks), 0.0
+    W = np.zeros((steps, steps))
+    for c, block in enumerate(blocks):
+        members = np.arange(c, steps, apart)
+        part = block[: members.size, : members.size]
+        omega = float(part.diagonal().max(initial=0.0))
+        if (part.diagonal() < omega * (1 - CONSTANT)).any():
+            raise ValueError("dual weights of a class have no constant diagonal")
+        total += omega
+        W[np.ix_(members, members)] = part
+    return W, total

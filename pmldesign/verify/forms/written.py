@@ -1,0 +1,195 @@
+r"""The matrix R of every form of strategy file, from what the file holds, in double precision.
+
+With H_i the contrasts (1, ..., 1, -k, 0, ..., 0) / (k (k + 1))^(1/2), k = 1 ... n_i - 1, [R; S] one
+below the other and (x) the Kronecker product over the attributes in their order:
+
+    product          diag(weights)^(1/2) (x)_i R_i
+    identity, rows   [diag(d); rows]
+    blocks           R_b (x)_j v_j^T for each combination b of columns v_j of the bases
+    residuals        theta_T^(1/2) (x)_{i in T} n_i^(1/2) H_i (x)_{i not in T} 1^T
+    weighted tables  theta_S (x)_{i in S} D_i (x)_{i not in S} 1^T, D_i the identity or a design
+    tables           C^T [(x)_Q (n_i/(n_i - 1))^(1/2) H_i (x)_Sp Z_i (x)_S F_i (x)_others 1^T; ...]
+                     over the sets S of a sector with E = C C^T; [F_i; Z_i] the coordinates, F_i the
+                     features
+    streams          C lower triangular, C^T C = sum_k c_k (N + s_k^2 W)^-1
+
+Under replace a strategy measures R (1 - 1 1^T / n).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from pmldesign.verify.forms.resolvents import gram_of_epochs, gram_of_stream
+
+MOST_CELLS = 2048
+MOST_ENTRIES = 2**23
+"""Of R: a decomposition of 2048 x 2048 takes ten seconds."""
+INDEPENDENT = 1e-10
+"""Part of the largest singular value, or pivot, below which columns count as dependent."""
+Arrays = Mapping[str, Any]
+
+
+def written_out(arrays: Arrays) -> Any:
+    """R, shape (r, n); None where it is too large, or of no form that is listed."""
+    form = next((rows for mark, rows in FORMS.items() if mark in arrays), None)
+    if form is None or cells_of(arrays) > MOST_CELLS:
+        return None
+    blocks, entries = [], 0
+    for block in form(arrays):
+        blocks.append(block)
+        entries += block.size
+        if entries > MOST_ENTRIES:
+            return None
+    return np.vstack(blocks)
+
+
+def cells_of(arrays: Arrays) -> int:
+    """The number n of columns."""
+    if "sizes" in arrays:
+        return math.prod(arrays["sizes"].tolist())
+    if "epochs" in arrays:
+        return int(arrays["epochs"][0])
+    parts = [arrays[name] for name in ("w", "diagonal", "block_0") if name in arrays]
+    parts += [array for name, array in arrays.items() if name.startswith(("factor_", "basis_"))]
+    return math.prod(part.shape[-1] for part in parts)
+
+
+def centred(rows: Any) -> Any:
+    """What is left of R where the total is public."""
+    return rows - rows.mean(axis=1, keepdims=True)
+
+
+def contrasts(size: int) -> Any:
+    """H, shape (n - 1, n)."""
+    k = np.arange(1.0, size)[:, None]
+    rows = np.tri(size - 1, size) - np.eye(size - 1, size, k=1) * k
+    return rows / np.sqrt(k * (k + 1))
+
+
+def members_of(rows: Any) -> list[tuple[int, ...]]:
+    """Sets that are filled up with -1."""
+    return [tuple(int(i) for i in row if i >= 0) for row in rows]
+
+
+def kron(parts: Any) -> Any:
+    """The Kronecker product."""
+    return reduce(np.kron, parts)
+
+
+def over_sizes(sizes: Any, factors: Mapping[int, Any]) -> Any:
+    """The product over all attributes, of a row of ones where there is no factor."""
+    return kron(factors.get(i, np.ones((1, n))) for i, n in enumerate(sizes))
+
+
+def _product(arrays: Arrays) -> Iterator[Any]:
+    count = sum(name.startswith("factor_") for name in arrays)
+    rows = kron(arrays[f"factor_{i}"] for i in range(count))
+    yield rows * np.sqrt(arrays["weights"])[:, None] if "weights" in arrays else rows
+
+
+def _identity_and_rows(arrays: Arrays) -> Iterator[Any]:
+    yield arrays["rows"]
+    yield np.diag(arrays["diagonal"])
+
+
+def _blocks(arrays: Arrays) -> Iterator[Any]:
+    free, numbers = int(arrays["free"]), arrays["combinations"]
+    bases = [arrays[f"basis_{j}"] for j in range(numbers.ndim)]
+    for combination in np.argwhere(numbers >= 0):
+        parts = [basis[:, [c]].T for basis, c in zip(bases, combination, strict=True)]
+        parts.insert(free, arrays[f"block_{numbers[tuple(combination)]}"])
+        yield kron(parts)
+
+
+def _residuals(arrays: Arrays) -> Iterator[Any]:
+    sizes = arrays["sizes"].tolist()
+    for T, theta in zip(members_of(arrays["residuals"]), arrays["precisions"], strict=True):
+        factors = {i: math.sqrt(sizes[i]) * contrasts(sizes[i]) for i in T}
+        yield math.sqrt(theta) * over_sizes(sizes, factors)
+
+
+def _weighted_tables(arrays: Arrays) -> Iterator[Any]:
+    sizes = arrays["sizes"].tolist()
+    designed = arrays.get("designed", np.zeros(0, dtype=int)).tolist()
+    designs = {i: arrays[f"design_{k}"] for k, i in enumerate(designed)}
+    for S, theta in zip(members_of(arrays["tables"]), arrays["weights"], strict=True):
+        factors = {i: designs[i] if i in designs else np.eye(sizes[i]) for i in S}
+        yield theta * over_sizes(sizes, factors)
+
+
+def _tables(arrays: Arrays) -> Iterator[Any]:
+    sizes, sets = arrays["sizes"].tolist(), iter(members_of(arrays["sets"]))
+    order = arrays["ordered"].tolist()
+    features = dict(zip(order, arrays["features"].tolist(), strict=True))
+    coordinates = {i: arrays[f"coordinates_{k}"] for k, i in enumerate(order)}
+    start = 0
+    for plain, spectators, count in zip(
+        members_of(arrays["sector_plain"]),
+        members_of(arrays["sector_spectators"]),
+        arrays["sector_sets"].tolist(),
+        strict=True,
+    ):
+        stacked = []
+        for S in [next(sets) for _ in range(count)]:
+            factors = {i: math.sqrt(n / (n - 1)) * contrasts(n) for i, n in _sized(sizes, plain)}
+            factors |= {i: coordinates[i][features[i] :] for i in spectators}
+            factors |= {i: coordinates[i][: features[i]] for i in S}
+            rows = over_sizes(sizes, factors)
+            used = sorted(factors)
+            shape = [len(factors[i]) for i in used]
+            axes = [used.index(i) for i in S] + [used.index(i) for i in used if i not in S]
+            cube = rows.reshape(*shape, -1).transpose(*axes, len(used))
+            stacked.append(cube.reshape(math.prod(features[i] for i in S), -1))
+        rows = np.vstack(stacked)
+        size = len(rows)
+        E = arrays["entries"][start : start + size**2].reshape(size, size)
+        start += size**2
+        yield (np.linalg.cholesky(E).T @ rows).reshape(-1, math.prod(sizes))
+
+
+def _sized(sizes: Any, members: Any) -> list[tuple[int, int]]:
+    return [(i, sizes[i]) for i in members]
+
+
+def _lower_factor(gram: Any) -> Any:
+    """C lower triangular with C^T C = X."""
+    return linalg.cholesky(gram[::-1, ::-1])[::-1, ::-1]
+
+
+def _stream(arrays: Arrays) -> Iterator[Any]:
+    yield _lower_factor(gram_of_stream(arrays))
+
+
+def _epochs(arrays: Arrays) -> Iterator[Any]:
+    yield _lower_factor(gram_of_epochs(arrays))
+
+
+FORMS = {
+    "epochs": _epochs,
+    "poles": _stream,
+    "factor_0": _product,
+    "diagonal": _identity_and_rows,
+    "block_0": _blocks,
+    "sector_plain": _tables,
+    "tables": _weighted_tables,
+    "residuals": _residuals,
+}
+"""By an array that tells which form a file has."""
+
+
+def pseudo_inverse(R: Any) -> Any:
+    """R^+, by orthogonal columns where they are independent."""
+    rows, columns = R.shape
+    if rows >= columns:
+        Q, U = np.linalg.qr(R)
+        sizes = np.abs(U.diagonal())
+        if sizes.min() > INDEPENDENT * sizes.max():
+            return linalg.solve_triangular(U, Q.T)
+    return np.linalg.pinv(R, rcond=INDEPENDENT)

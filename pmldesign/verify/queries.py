@@ -1,0 +1,60 @@
+"""What a strategy is for: a matrix A, or the tables that it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Factors = Mapping[int, Any]
+"""For attributes of a table the queries on their values, shape (m_i, n_i); None for each value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A product of queries, weight times the product of A_i, summed over all other attributes."""
+
+    weight: float
+    factors: Factors
+
+    def factor(self, attribute: int, size: int) -> Any:
+        """A_i, the identity, or a row of ones."""
+        if attribute not in self.factors:
+            return np.ones((1, size))
+        matrix = self.factors[attribute]
+        return np.eye(size) if matrix is None else matrix
+
+
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """A.
+
+    Attributes:
+        matrix: A itself, shape (m, n); None where it is too large.
+        sizes: the number of values of each attribute.
+        tables: what A is made of, one below the other; none where it is no such workload.
+        count: the number m of queries.
+        gram: makes A^T A, shape (n, n), where A is too large and that is not.
+    """
+
+    matrix: Any
+    sizes: Sequence[int] = ()
+    tables: Sequence[Table] = ()
+    count: int | None = None
+    gram: Callable[[], Any] | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether A is made of tables of counts."""
+        factors = [factor for table in self.tables for factor in table.factors.values()]
+        return bool(self.tables) and all(factor is None for factor in factors)
+
+    def factors(self) -> list[Any] | None:
+        """The factors of a single product; None for any other workload."""
+        if len(self.tables) != 1:
+            return None
+        table = self.tables[0]
+        factors = [table.factor(i, size) for i, size in enumerate(self.sizes)]
+        return [table.weight * factors[0], *factors[1:]]

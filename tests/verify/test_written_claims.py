@@ -1,0 +1,184 @@
+"""`verify` on every other form of file, from the matrix that it stands for."""
+
+import json
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+import pmldesign as pml
+from pmldesign.designs.options import DesignOptions
+from pmldesign.designs.tables import question, solve_tables
+from pmldesign.strategies import BlockStrategy, IdentityAndRows, ProductStrategy, Strategy
+from pmldesign.verify.digest import KEY, digest_of
+from pmldesign.verify.forms import resolvents
+from pmldesign.verify.forms.participation import Pattern
+from pmldesign.verify.forms.written import centred, written_out
+from pmldesign.verify.reading import read_archive
+
+DP, REPLACE = pml.ApproxDP(1, 1e-6), pml.ApproxDP(1, 1e-6, "replace")
+TABLES = "marginals:prefix5,2,prefix3,ways=2"
+
+
+def designed(name, **options):
+    return lambda: pml.factorize(name, **options)
+
+
+def tables(**options):
+    queries = pml.workload(TABLES)
+    return lambda: solve_tables(queries, question(queries), 2.0, DesignOptions(**options))
+
+
+def blocks():
+    rng = np.random.default_rng(0)
+    basis = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    parts = [Strategy("a", np.tri(4)), Strategy("b", rng.standard_normal((5, 4)))]
+    return BlockStrategy("blocks", 1, [basis, np.eye(2)], [[0, 1], [1, 0], [1, 1]], parts)
+
+
+def products():
+    factors = [Strategy("a", np.tri(5)), Strategy("b", np.eye(4) + 0.3)]
+    return ProductStrategy("product", factors, weights=np.linspace(1, 2, 20))
+
+
+def rows():
+    return IdentityAndRows(
+        "rows", np.linspace(0.5, 1, 8), [[0.1] * 8, [0, 0, 0, 0.4, 0.4, 0, 0, 0]]
+    )
+
+
+CASES = {
+    "tables": (tables(max_steps=20), DP),
+    "tables replace": (tables(max_steps=20, neighbours="replace"), REPLACE),
+    "stream": (designed("prefix:20", buffers=4, participation="3,min-sep=6"), DP),
+    "epochs": (designed("prefix:20", buffers=4, participation="4,every=5"), DP),
+    "marginals replace": (designed("marginals:3,4,2,ways=2", neighbours="replace"), REPLACE),
+    "marginals laplace": (designed("marginals:3,4,2,ways=2"), pml.PureDP(1)),
+    "blocks": (blocks, DP),
+    "products": (products, DP),
+    "rows": (rows, pml.PureDP(1)),
+}
+QUERIES = {
+    "blocks": "prefix:3*histogram:4*total:2+histogram:3*prefix:4*prefix:2",
+    "products": "prefix:5*prefix:4",
+    "rows": "prefix:8",
+}
+
+
+def write(path, name):
+    make, guarantee = CASES[name]
+    strategy = make()
+    if isinstance(strategy, pml.Design):
+        noisy = pml.mechanism(strategy, guarantee=guarantee)
+        pml.write_strategy(path, strategy, mechanism=noisy)
+    else:
+        noisy = pml.mechanism(strategy, QUERIES[name.split()[0]], guarantee=guarantee)
+        pml.write_strategy(path, noisy)
+    return noisy
+
+
+@pytest.fixture(scope="module", params=CASES)
+def honest(request, tmp_path_factory):
+    path = tmp_path_factory.mktemp("written") / "strategy.npz"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pmldesign.files.strategies.WRITTEN_ENTRIES", 50)
+        noisy = write(path, request.param)
+    return path, *read_archive(path), noisy
+
+
+def test_they_hold_and_nothing_is_left_out(honest):
+    path, header, arrays, _ = honest
+    assert "strategy" not in arrays
+    result = pml.verify_file(path)
+    assert result.holds, result.failures
+    unchecked = {check.name for check in result.unchecked}
+    assert unchecked <= ({"lower"} if "sector_plain" in arrays else set())
+    assert {"sensitivity", "guarantee", "error"} <= {check.name for check in result.checks}
+    if "lower" in header:
+        assert {"lower", "upper"} <= {check.name for check in result.checks}
+
+
+def test_the_matrix_is_that_of_the_strategy(honest):
+    _, header, arrays, noisy = honest
+    R, other = written_out(arrays), noisy.strategy.matrix
+    if header["neighbours"] == "replace":
+        R = centred(R)
+    gram = other.T @ other
+    assert np.allclose(R.T @ R, gram, rtol=0, atol=1e-9 * np.abs(gram).max())
+
+
+def test_altered_entries_are_found(honest):
+    path, header, arrays, _ = honest
+    other, rng = path.with_name("altered.npz"), np.random.default_rng(5)
+    for name, array in arrays.items():
+        if name.startswith("dual") or array.dtype.kind != "f":
+            continue
+        changed = array.copy()
+        changed.reshape(-1)[rng.integers(array.size)] *= 1.1
+        entries = {**arrays, name: changed}
+        forged = {**header, KEY: digest_of({**header}, entries)}
+        np.savez(other, header=np.array(json.dumps(forged)), **entries)
+        same = not array.any() or np.array_equal(array, changed)
+        assert same or not pml.verify_file(other).holds, name
+
+
+CURRENCIES = [pml.ZCDP(0.1), pml.GaussianDP(0.4), pml.RenyiDP(8, 0.5)]
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+@pytest.mark.parametrize("guarantee", CURRENCIES, ids=lambda entry: type(entry).__name__)
+def test_currencies(tmp_path, guarantee, noise):
+    path = tmp_path / "strategy.npz"
+    noisy = pml.mechanism("identity", "prefix:6", guarantee=guarantee, noise=noise)
+    pml.write_strategy(path, noisy)
+    result = pml.verify_file(path)
+    assert result.holds, result.failures
+    assert not result.unchecked
+    header, arrays = read_archive(path)
+    less = {**header, "scale": header["scale"] * 0.999}
+    less[KEY] = digest_of(less, arrays)
+    np.savez(path, header=np.array(json.dumps(less)), **arrays)
+    assert "guarantee" in {check.name for check in pml.verify_file(path).failures}
+
+
+def largest_pattern(R, pattern, norm):
+    """By going through all patterns."""
+    gram, norms, best = np.abs(R.T @ R), np.abs(R).sum(axis=0), 0.0
+    for count in range(1, pattern.times + 1):
+        for steps in combinations(range(R.shape[1]), count):
+            apart = np.diff(steps)
+            if (apart != pattern.apart).any() if pattern.fixed else (apart < pattern.apart).any():
+                continue
+            step = list(steps)
+            value = gram[np.ix_(step, step)].sum() if norm == "l2" else norms[step].sum()
+            best = max(best, value)
+    return np.sqrt(best) if norm == "l2" else best
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_sensitivities_of_patterns(fixed):
+    rng = np.random.default_rng(7)
+    for number in range(40):
+        n, pattern = int(rng.integers(3, 9)), Pattern(*rng.integers(1, 4, 2).tolist(), fixed)
+        R = np.tri(n) if number % 4 == 0 else rng.standard_normal((n, n))
+        for norm in ("l1", "l2"):
+            exact = largest_pattern(R, pattern, norm)
+            assert exact * (1 - 1e-12) <= pattern.sensitivity(R, norm) <= exact * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("n", [1, 2, 9])
+def test_nuclear_norms_of_chains(n):
+    rng = np.random.default_rng(n)
+    rates, q, h = rng.random(n - 1) + 0.2, rng.random(n) + 0.1, rng.random(n) + 0.1
+    A = np.array(
+        [[q[t] * h[s] * np.prod(rates[s:t]) if s <= t else 0.0 for s in range(n)] for t in range(n)]
+    )
+    u, w = rng.random(n), rng.random(n)
+    arrays = {"rates": rates, "query_weights": q, "step_weights": h}
+    ranges = np.array([[i <= k <= j for k in range(n)] for i in range(n) for j in range(i, n)])
+    for proved, matrix in (
+        (resolvents.nuclear_norm(arrays, u, w), np.sqrt(u)[:, None] * A * np.sqrt(w)),
+        (resolvents.nuclear_norm({}, np.ones(1), w), ranges * np.sqrt(w)),
+    ):
+        exact = np.linalg.norm(matrix, "nuc")
+        assert exact * (1 - 1e-10) < proved < exact * (1 + 1e-13)
