@@ -11,29 +11,10 @@ everything else follows from R and the workload, and is recomputed. `pmldesign.v
 checks what a file claims. Format 1 had no sizes, versions, errors and digest.
 Any workload file may also be read as a strategy matrix.
 
-Where R or L would have more than WRITTEN_ENTRIES entries, a strategy with structure is written as
-what it is made of instead, and so is every strategy of tables or of residuals of marginals:
-
-    product     `factor_0`, `factor_1` ... and, if they are not all 1, `weights`:
-                R = diag(weights)^(1/2) (factor_0 x factor_1 x ...); dual weights too may be those
-                of the factors, `dual_u_0`, `dual_w_0` ...
-    blocks      `free` (the number of the attribute that they are about), `block_0`, `block_1` ...,
-                `basis_0`, `basis_1` ... (orthonormal, of the other attributes in their order) and
-                `combinations` (the block of every combination of their columns, -1 for none)
-    tall        for more queries than cells, if L would have more entries than that:
-                `strategy` and `right_inverse` (R^+, n x r) in place of `reconstruction`, with
-                R R^+ R = R, which is checked when it is read; L = A R^+
-    stream      `poles` and `weights_of_poles` of the nodes, `u` and `w`, and the running sums that
-                they are for: `rates`, `query_weights`, `step_weights`, a single number for equal
-                ones; whatever its size
-    epochs      for people who take part in fixed epochs: as stream, with `epochs` (k and b) and
-                `epoch_weights`, one matrix for each class of steps, in place of `u` and `w`
-    all ranges  as stream, without `u` and the running sums
-    rows        `diagonal` and `rows`: R = [diag(diagonal); rows]
-    marginals   `sizes`, `residuals` (one row for each set of attributes, -1 where it has fewer
-                members than the largest) and `precisions`
-    tables      as in `files.tables_strategies`
-    weighted    `sizes`, `tables` (rows as those of `residuals`) and `weights`
+Strategies with structure are written as what they are made of (`files.structures`): those for
+streams and for tables always, others where R or L would have more than WRITTEN_ENTRIES entries. For more queries than cells, if L would have more entries than that, `strategy` and
+`right_inverse` (R^+, n x r) take the place of `reconstruction`, with R R^+ R = R, which is checked
+when it is read; L = A R^+.
 """
 
 from __future__ import annotations
@@ -42,53 +23,26 @@ import contextlib
 import importlib.metadata
 import json
 import math
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pmldesign.designs.min_norm import Design
 from pmldesign.designs.results import SearchedDesign
 from pmldesign.errors import FileError, InvalidInputError, PmldesignError
-from pmldesign.files.arrays import Archive, whole_numbers
+from pmldesign.files.arrays import Archive
 from pmldesign.files.atomic import PathName, atomic_write, check_writable
 from pmldesign.files.fingerprints import fingerprint_or_none
 from pmldesign.files.messages import file_name, reason
-from pmldesign.files.streams import (
-    all_ranges_arrays,
-    epoch_arrays,
-    read_all_ranges,
-    read_epochs,
-    read_stream,
-    stream_arrays,
-)
-from pmldesign.files.tables_strategies import (
-    products_arrays,
-    products_strategy,
-    tables_arrays,
-    tables_strategy,
-)
+from pmldesign.files.structures import read_structure, structure_arrays
 from pmldesign.files.workloads import opened, read_workload
 from pmldesign.mechanisms import Mechanism, answered_workload
 from pmldesign.privacy.guarantees import Guarantee, from_json
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.strategies import (
-    BlockStrategy,
-    IdentityAndRows,
-    MarginalsStrategy,
-    ProductStrategy,
-    Strategy,
-    StreamStrategy,
-    TablesStrategy,
-    WeightedProductsStrategy,
-    WeightedTablesStrategy,
-)
-from pmldesign.strategies.all_ranges import AllRangesStrategy
+from pmldesign.strategies import Strategy
 from pmldesign.strategies.known import KnownStrategy
-from pmldesign.strategies.participation.epochs import EpochStrategy
 from pmldesign.strategies.participation.schema import as_participation
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.verify.digest import KEY, digest_of
@@ -232,56 +186,18 @@ def _header(path: PathName) -> dict[str, Any]:
 def _arrays(design: Design | SearchedDesign | Mechanism, workload: Workload) -> dict[str, Any]:
     """R and L, or what R is made of."""
     strategy = with_participation(design.strategy, None)
-    if isinstance(strategy, AllRangesStrategy):
-        return all_ranges_arrays(strategy)
-    if isinstance(strategy, EpochStrategy):
-        return epoch_arrays(strategy)
-    if isinstance(strategy, MarginalsStrategy):
-        return {
-            "sizes": np.array(strategy.sizes, dtype=np.int64),
-            "residuals": _padded(strategy.residuals),
-            "precisions": strategy.precisions,
-        }
-    if isinstance(strategy, StreamStrategy):
-        return stream_arrays(strategy)
-    if isinstance(strategy, TablesStrategy):
-        return tables_arrays(strategy)
-    if isinstance(strategy, WeightedProductsStrategy):
-        return products_arrays(strategy)
-    if isinstance(strategy, WeightedTablesStrategy):
-        return {
-            "sizes": np.array(strategy.sizes, dtype=np.int64),
-            "tables": _padded(strategy.subsets),
-            "weights": strategy.weights,
-        }
     rows, cells = strategy.shape
-    largest = rows * max(workload.shape[0], cells)
-    if isinstance(strategy, ProductStrategy) and largest > WRITTEN_ENTRIES:
-        factors = {f"factor_{i}": part.matrix for i, part in enumerate(strategy.factors)}
-        return factors if strategy.weights is None else {**factors, "weights": strategy.weights}
-    if isinstance(strategy, IdentityAndRows) and largest > WRITTEN_ENTRIES:
-        return {"diagonal": strategy.diagonal, "rows": strategy.rows}
-    if isinstance(strategy, BlockStrategy) and largest > WRITTEN_ENTRIES:
-        return {
-            "free": np.array(strategy.index, dtype=np.int64),
-            "combinations": strategy.combinations.astype(np.int64),
-            **{f"basis_{i}": basis for i, basis in enumerate(strategy.bases)},
-            **{f"block_{i}": part.matrix for i, part in enumerate(strategy.blocks)},
-        }
     queries = workload.shape[0]
+    large = rows * max(queries, cells) > WRITTEN_ENTRIES
+    parts = structure_arrays(strategy, large=large)
+    if parts is not None:
+        return parts
     if queries > cells and queries * rows > WRITTEN_ENTRIES:
         replace = design.neighbours is Neighbours.REPLACE and not strategy.known
         strategy.require_answers(CentredWorkload(workload) if replace else workload)
         return {"strategy": strategy.matrix, "right_inverse": strategy.pseudo_inverse}
     check_entries("the reconstruction", (queries, rows))
     return {"strategy": strategy.matrix, "reconstruction": design.reconstruction()}
-
-
-def _padded(sets: Sequence[tuple[int, ...]]) -> NDArray[np.int64]:
-    """A row for each set of attributes, filled up with -1."""
-    width = max(map(len, sets))
-    rows = [[*members, *[-1] * (width - len(members))] for members in sets]
-    return np.array(rows, dtype=np.int64).reshape(len(rows), width)
 
 
 def _duals(design: Design) -> dict[str, Array]:
@@ -295,65 +211,13 @@ def _duals(design: Design) -> dict[str, Array]:
 
 def _strategy(name: str, arrays: Archive, known: str | None) -> Strategy | None:
     """What the arrays of a strategy file stand for; None if they are no strategy."""
-    if known is not None:
-        return _known_strategy(name, arrays, known)
-    if "strategy" in arrays:
-        strategy = Strategy(name, arrays["strategy"])
-        if "right_inverse" in arrays:
-            _check_inverse(strategy, arrays["right_inverse"])
-        return strategy
-    if "epochs" in arrays:
-        return read_epochs(name, arrays)
-    if "poles" in arrays and "u" not in arrays:
-        return read_all_ranges(name, arrays)
-    if "poles" in arrays:
-        return read_stream(name, arrays)
-    if factors := _numbered(arrays, "factor"):
-        parts = [Strategy(name, factor) for factor in factors]
-        return ProductStrategy(name, parts, weights=arrays.optional("weights"))
-    if "diagonal" in arrays:
-        return IdentityAndRows(name, arrays["diagonal"], arrays["rows"])
-    if blocks := _numbered(arrays, "block"):
-        parts = [Strategy(name, block) for block in blocks]
-        (free,) = whole_numbers("free", arrays["free"])
-        bases = _numbered(arrays, "basis")
-        return BlockStrategy(name, free, bases, arrays["combinations"], parts)
-    if "sector_plain" in arrays:
-        return tables_strategy(name, arrays)
-    if "designed" in arrays:
-        return products_strategy(name, arrays)
-    if "tables" in arrays:
-        sizes = whole_numbers("sizes", arrays["sizes"])
-        whole_numbers("tables", arrays["tables"])
-        subsets = [row[row >= 0].tolist() for row in arrays["tables"]]
-        return WeightedTablesStrategy(name, sizes, subsets, arrays["weights"])
-    if "residuals" in arrays:
-        whole_numbers("residuals", arrays["residuals"])
-        residuals = [row[row >= 0].tolist() for row in arrays["residuals"]]
-        sizes = whole_numbers("sizes", arrays["sizes"])
-        return MarginalsStrategy(name, sizes, residuals, arrays["precisions"])
-    return None
-
-
-def _known_strategy(name: str, arrays: Archive, known: str) -> Strategy:
-    """A strategy beside public answers; ValueError if its groups are none."""
-    whole_numbers("groups", arrays["groups"])
-    groups = arrays["groups"].astype(np.intp)
-    if groups.shape != arrays["strategy"].shape[1:] or groups.min() < 0:
-        raise ValueError("there is no group for each cell")
-    if not np.bincount(groups).all() or groups.max() + 1 == len(groups):
-        raise ValueError("its groups are not numbered from 0 without gaps, or none has two cells")
-    return KnownStrategy(name, arrays["strategy"], KnownAnswers(known, groups))
-
-
-def _numbered(arrays: Archive, name: str) -> list[Array]:
-    """The arrays `name_0`, `name_1` ..., none missing."""
-    present = {text for text in arrays.names if re.fullmatch(rf"{name}_[0-9]+", text)}
-    wanted = [f"{name}_{i}" for i in range(len(present))]
-    missing = next((text for text in wanted if text not in present), None)
-    if missing is not None:
-        raise ValueError(f"there is no array {missing!r}, but others of that kind")
-    return [arrays[text] for text in wanted]
+    if "strategy" not in arrays:
+        return read_structure(name, arrays)
+    strategy = Strategy(name, arrays["strategy"])
+    if "right_inverse" in arrays:
+        _check_inverse(strategy, arrays["right_inverse"])
+    return strategy
+from pmldesign.strategies.known import KnownStrategy
 
 
 def _checked_header(name: str, arrays: Archive) -> dict[str, Any]:

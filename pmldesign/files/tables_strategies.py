@@ -1,12 +1,12 @@
 """Strategies for tables as arrays of a file, and back.
 
-`sizes`, `ordered` (attributes with coordinates of their own), `features` (their number for each),
-`coordinates_0`, ... (Y of each), and for the sectors one row each: `sector_plain` and
+All have `sizes`. Residuals of marginals are `residuals` (one row for each set of attributes, filled
+up with -1) and `precisions`; weighted tables are `tables` (rows likewise) and `weights`; weighted
+products have `designed` beside (the attributes with a design of their own) and `design_0`, ... (D of
+each). Sectors are `ordered` (attributes with coordinates of their own), `features` (their number for
+each), `coordinates_0`, ... (Y of each), and one row for each sector: `sector_plain` and
 `sector_spectators` (attributes, filled up with -1) and `sector_sets`, the number of sets; `sets`
 (one row each, filled up with -1) and `entries` (of all E, row by row) one after the other.
-
-Weighted products are `sizes`, `tables` (a row each, filled up with -1), `weights`, `designed` (the
-attributes with a design of their own) and `design_0`, ... (D of each).
 """
 
 from __future__ import annotations
@@ -20,7 +20,12 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.files.arrays import Archive, whole_numbers
-from pmldesign.strategies import TablesStrategy, WeightedProductsStrategy
+from pmldesign.strategies import (
+    MarginalsStrategy,
+    TablesStrategy,
+    WeightedProductsStrategy,
+    WeightedTablesStrategy,
+)
 from pmldesign.workloads.tables.attributes import attribute_sizes
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.tables.measured import Measured
@@ -80,13 +85,53 @@ def tables_strategy(name: str, arrays: Archive) -> TablesStrategy:
     return TablesStrategy(name, sizes, coordinates, features, sectors)
 
 
-def products_arrays(strategy: WeightedProductsStrategy) -> dict[str, Any]:
-    """What weighted products are made of."""
-    designed = sorted(strategy.designs)
+def marginals_arrays(strategy: MarginalsStrategy) -> dict[str, Any]:
+    """What residuals of marginals are made of."""
+    return {
+        "sizes": np.array(strategy.sizes, dtype=np.int64),
+        "residuals": _padded(strategy.residuals),
+        "precisions": strategy.precisions,
+    }
+
+
+def marginals_strategy(name: str, arrays: Archive) -> MarginalsStrategy:
+    """The residuals of marginals that arrays stand for.
+
+    Raises:
+        InvalidInputError: they do not fit together.
+    """
+    sizes = whole_numbers("sizes", arrays["sizes"])
+    whole_numbers("residuals", arrays["residuals"])
+    return MarginalsStrategy(name, sizes, _sets(arrays["residuals"]), arrays["precisions"])
+
+
+def weighted_arrays(
+    strategy: WeightedTablesStrategy | WeightedProductsStrategy,
+) -> dict[str, Any]:
+    """What weighted tables are made of."""
     return {
         "sizes": np.array(strategy.sizes, dtype=np.int64),
         "tables": _padded(strategy.subsets),
         "weights": strategy.weights,
+    }
+
+
+def weighted_strategy(name: str, arrays: Archive) -> WeightedTablesStrategy:
+    """The weighted tables that arrays stand for.
+
+    Raises:
+        InvalidInputError: they do not fit together.
+    """
+    sizes = whole_numbers("sizes", arrays["sizes"])
+    whole_numbers("tables", arrays["tables"])
+    return WeightedTablesStrategy(name, sizes, _sets(arrays["tables"]), arrays["weights"])
+
+
+def products_arrays(strategy: WeightedProductsStrategy) -> dict[str, Any]:
+    """What weighted products are made of."""
+    designed = sorted(strategy.designs)
+    return {
+        **weighted_arrays(strategy),
         "designed": np.array(designed, dtype=np.int64),
         **{f"design_{k}": strategy.designs[i] for k, i in enumerate(designed)},
     }
