@@ -12,9 +12,10 @@ checks what a file claims. Format 1 had no sizes, versions, errors and digest.
 Any workload file may also be read as a strategy matrix.
 
 Strategies with structure are written as what they are made of (`files.structures`): those for
-streams and for tables always, others where R or L would have more than WRITTEN_ENTRIES entries. For more queries than cells, if L would have more entries than that, `strategy` and
-`right_inverse` (R^+, n x r) take the place of `reconstruction`, with R R^+ R = R, which is checked
-when it is read; L = A R^+.
+streams and for tables always, others where R or L would have more than WRITTEN_ENTRIES entries. For
+more queries than cells, if L would have more entries than that, `strategy` and `right_inverse`
+(R^+, n x r) take the place of `reconstruction`; R R^+ R = R is checked when it is read, and L = A
+R^+.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 All have `sizes`. Residuals of marginals are `residuals` (one row for each set of attributes, filled
 up with -1) and `precisions`; weighted tables are `tables` (rows likewise) and `weights`; weighted
-products have `designed` beside (the attributes with a design of their own) and `design_0`, ... (D of
-each). Sectors are `ordered` (attributes with coordinates of their own), `features` (their number for
-each), `coordinates_0`, ... (Y of each), and one row for each sector: `sector_plain` and
+products have `designed` beside (the attributes with a design of their own) and `design_0`, ... (D
+of each). Sectors are `ordered` (attributes with coordinates of their own), `features` (their number
+for each), `coordinates_0`, ... (Y of each), and one row for each sector: `sector_plain` and
 `sector_spectators` (attributes, filled up with -1) and `sector_sets`, the number of sets; `sets`
 (one row each, filled up with -1) and `entries` (of all E, row by row) one after the other.
 """
