@@ -212,13 +212,25 @@ def _duals(design: Design) -> dict[str, Array]:
 
 def _strategy(name: str, arrays: Archive, known: str | None) -> Strategy | None:
     """What the arrays of a strategy file stand for; None if they are no strategy."""
+    if known is not None:
+        return _known_strategy(name, arrays, known)
     if "strategy" not in arrays:
         return read_structure(name, arrays)
     strategy = Strategy(name, arrays["strategy"])
     if "right_inverse" in arrays:
         _check_inverse(strategy, arrays["right_inverse"])
     return strategy
-from pmldesign.strategies.known import KnownStrategy
+
+
+def _known_strategy(name: str, arrays: Archive, known: str) -> Strategy:
+    """A strategy beside public answers; ValueError if its groups are none."""
+    whole_numbers("groups", arrays["groups"])
+    groups = arrays["groups"].astype(np.intp)
+    if groups.shape != arrays["strategy"].shape[1:] or groups.min() < 0:
+        raise ValueError("there is no group for each cell")
+    if not np.bincount(groups).all() or groups.max() + 1 == len(groups):
+        raise ValueError("its groups are not numbered from 0 without gaps, or none has two cells")
+    return KnownStrategy(name, arrays["strategy"], KnownAnswers(known, groups))
 
 
 def _checked_header(name: str, arrays: Archive) -> dict[str, Any]:

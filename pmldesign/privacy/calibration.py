@@ -10,9 +10,6 @@
 Laplace noise for a guarantee with a delta is calibrated to the same epsilon with delta = 0.
 Releasing L (R x + z) leaks no more than R x + z, so only the strategy R counts.
 
-Of a product or of marginals with more than WRITTEN_CELLS cells the loss is that of a profile of
-distances (`DistanceProfile`), never below it, and every alpha_j counts as the smallest one.
-
 Private end: the loss, rounded upwards at the scale that is returned, is at most the target, and so
 it is in exact arithmetic for the entries of R as they are; at scale / (1 + 1e-6) it is above it.
 Matrices of any size are divided by a power of two first, which changes no digit. (Exceptions to the
@@ -27,16 +24,14 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.arguments import finite_matrix, non_negative, positive
 from pmldesign.errors import InfeasibleError, InvalidInputError
+from pmldesign.privacy.alpha.loss import pml_loss
 from pmldesign.privacy.analytic_gaussian import (
     analytic_gaussian_scale,
     classical_gaussian_scale,
@@ -45,27 +40,18 @@ from pmldesign.privacy.analytic_gaussian import (
 from pmldesign.privacy.brackets import private_end
 from pmldesign.privacy.currencies.curves import curve_of
 from pmldesign.privacy.digits import at_least
-from pmldesign.privacy.gaussian_leakage import (
-    distinct_columns,
-    envelope_from_distances,
-    slack_from_distances,
-)
-from pmldesign.privacy.guarantees import CurrencyGuarantee, Guarantee, PMLGuarantee
-from pmldesign.privacy.laplace_leakage import laplace_leakage_from_distances
+from pmldesign.privacy.guarantees import CurrencyGuarantee, Guarantee
 from pmldesign.privacy.neighbours import (
     Measured,
     Neighbours,
-    Norm,
     is_measured,
     l1_sensitivity,
     l2_sensitivity,
-    scaled_distances,
 )
 from pmldesign.privacy.noise import Noise
-from pmldesign.privacy.outward import quotient_above, size, unscaled
+from pmldesign.privacy.outward import quotient_above, unscaled
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.workloads.display import Displayed, Facts
-from pmldesign_solvers.operators.operator import Array
 
 __all__ = [
     "Calibration",
@@ -155,18 +141,6 @@ def calibrate(
     return Calibration(
         noise, unscaled("the scale of the noise", scale, exponent), guarantee, loss(scale)
     )
-
-
-def leakage_at(
-    strategy: Measured | ArrayLike, guarantee: PMLGuarantee, *, noise: Noise | str, scale: float
-) -> float:
-    """The loss of noise of a scale under PML, rounded up: of Laplace noise an epsilon.
-
-    Of Gaussian noise it is a delta, at the epsilon of the guarantee.
-    """
-    measured = strategy if is_measured(strategy) else finite_matrix("strategy", strategy)
-    loss, _, diameter, exponent = pml_loss(measured, guarantee, Noise(noise))
-    return loss(math.ldexp(scale, -exponent)) if diameter > 0 else 0.0
 
 
 def require_attainable(guarantee: Guarantee, cells: int, *, noise: Noise | str) -> None:
@@ -283,46 +257,3 @@ def _require_possible(guarantee: Guarantee, noise: Noise) -> None:
         "noise 'gaussian' meets epsilon-PML below log(1/alpha) at no scale: far outputs give "
         "the cell of a record away; use noise 'laplace', or add a delta"
     )
-
-
-def pml_loss(
-    strategy: Measured | Array, guarantee: PMLGuarantee, noise: Noise
-) -> tuple[Callable[[float], float], float, float, int]:
-    """The loss under PML as a function of the scale, its target, the diameter of R, and e.
-
-    Scales and distances are over 2^e, which makes the distances about 1. With Gaussian noise
-    epsilon-PML has a loss only without noise, where all noise is alike.
-    """
-    epsilon = guarantee.epsilon
-    norm: Norm = "l1" if noise is Noise.LAPLACE or guarantee.delta == 0 else "l2"
-    repeats = 1.0
-    smallest = guarantee.least_probability(strategy.shape[1])
-    profile = strategy.distance_profile(norm) if is_measured(strategy) else None
-    if profile is None:
-        given = strategy.matrix if is_measured(strategy) else strategy
-        matrix = finite_matrix("strategy", given)
-        least = guarantee.class_probabilities(matrix.shape[1])
-        units, labels = 0.0, None
-        if is_measured(strategy):
-            units, labels = strategy.entry_units, strategy.column_labels()
-        if norm == "l2":
-            matrix, least = distinct_columns(matrix, least, labels)
-            labels = np.arange(len(least))
-        distances, exponent = scaled_distances(matrix, norm=norm, entry_units=units, labels=labels)
-    else:
-        distances, least = profile.row(smallest)
-        exponent, repeats = size(float(distances.max())), profile.columns
-        distances = np.ldexp(distances, -exponent)
-    diameter = float(distances.max())
-    if norm == "l1":
-        return (
-            partial(laplace_leakage_from_distances, distances, least),
-            epsilon,
-            diameter,
-            exponent,
-        )
-    if guarantee.failure == "slack":
-        loss = partial(slack_from_distances, distances, least, epsilon=epsilon)
-    else:
-        loss = partial(envelope_from_distances, distances, least, epsilon=epsilon, repeats=repeats)
-    return loss, guarantee.delta, diameter, exponent

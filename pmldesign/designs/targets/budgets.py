@@ -21,7 +21,8 @@ from pmldesign.bounds.bound import Problem
 from pmldesign.bounds.lower import gaussian_class, laplace_class
 from pmldesign.errors import InfeasibleError, PmldesignError, VacuousGuaranteeError
 from pmldesign.factorization import Factorization
-from pmldesign.privacy.calibration import calibrate, leakage_at
+from pmldesign.privacy.alpha.loss import leakage_at
+from pmldesign.privacy.calibration import calibrate
 from pmldesign.privacy.currencies.curves import PrivacyCurve, curve_of
 from pmldesign.privacy.currencies.guarantees import CurrencyGuarantee, RenyiDP
 from pmldesign.privacy.digits import at_least as rounded_up

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from pmldesign.privacy.alpha.loss import pml_loss
 from pmldesign.privacy.alpha.sample import SampledAlpha
 from pmldesign.privacy.analytic_gaussian import gaussian_delta
-from pmldesign.privacy.calibration import pml_loss
 from pmldesign.privacy.digits import at_least, shortest
 from pmldesign.privacy.guarantees import PMLGuarantee
 from pmldesign.privacy.neighbours import Measured, Neighbours
