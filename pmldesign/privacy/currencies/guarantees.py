@@ -15,8 +15,8 @@ order of at least 2 gives epsilon.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -35,7 +35,7 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 
 
-class _Currency(OneRecord):
+class _Currency(OneRecord, ABC):
     """What the guarantees in these currencies share."""
 
     __slots__ = ()
@@ -45,6 +45,8 @@ class _Currency(OneRecord):
     noises: ClassVar[tuple[Noise, ...]] = tuple(Noise)
     unit: ClassVar[str]
     """What the budget is called."""
+    kind: ClassVar[str]
+    """What files call it."""
 
     @property
     def budget(self) -> float:
@@ -52,24 +54,25 @@ class _Currency(OneRecord):
         return float(getattr(self, self.unit))
 
     @property
+    @abstractmethod
     def gaussian_square(self) -> Fraction:
         """Largest square of sensitivity over standard deviation of Gaussian noise."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def divergence(self) -> float | None:
         """Upper bound on the Renyi divergence of order 2; None where it implies none."""
-        raise NotImplementedError
 
-    def _laplace_loss(self) -> Callable[[float], float]:
-        raise NotImplementedError
+    @abstractmethod
+    def laplace_loss(self, ratio: float) -> float:
+        """What Laplace noise spends of the budget at a ratio of sensitivity over scale."""
 
     @property
     def laplace_ratio(self) -> float:
         """Largest sensitivity over scale of Laplace noise, but for a relative 5e-7."""
-        loss = self._laplace_loss()
         start = max(1.0, 1 / self.budget)
-        return math.nextafter(1 / private_end(lambda b: loss(1 / b), self.budget, start=start), 0)
+        scale = private_end(lambda b: self.laplace_loss(1 / b), self.budget, start=start)
+        return math.nextafter(1 / scale, 0)
 
     def admits(self, noise: Noise) -> bool:
         """Whether this noise meets it at some scale: both do."""
@@ -84,10 +87,10 @@ class _Currency(OneRecord):
 
     def to_json(self) -> dict[str, Any]:
         """The numbers that it is made of (`guarantees.from_json`)."""
-        numbers = {name: getattr(self, name) for name in _KINDS[type(self)][1]}
+        numbers = {name: getattr(self, name) for name in _numbers(type(self))}
         relation = {"neighbours": self.neighbours.value}
         known = {"known": self.known} if self.known else {}
-        return {"kind": _KINDS[type(self)][0], **numbers, **relation, **known}
+        return {"kind": self.kind, **numbers, **relation, **known}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -104,6 +107,7 @@ class ZCDP(_Currency):
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     known: str = ""
     unit: ClassVar[str] = "rho"
+    kind: ClassVar[str] = "zcdp"
 
     def __post_init__(self) -> None:
         _checked(self, "rho")
@@ -118,8 +122,9 @@ class ZCDP(_Currency):
         """2 rho."""
         return 2 * self.rho
 
-    def _laplace_loss(self) -> Callable[[float], float]:
-        return laplace_rho
+    def laplace_loss(self, ratio: float) -> float:
+        """Rho of Laplace noise."""
+        return laplace_rho(ratio)
 
     def describe(self, cells: int) -> str:  # noqa: ARG002 - the same question to every guarantee
         """What is promised, in words."""
@@ -143,6 +148,7 @@ class GaussianDP(_Currency):
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     known: str = ""
     unit: ClassVar[str] = "mu"
+    kind: ClassVar[str] = "gaussian-dp"
 
     def __post_init__(self) -> None:
         _checked(self, "mu")
@@ -157,8 +163,9 @@ class GaussianDP(_Currency):
         """mu^2, that of the two Gaussians."""
         return self.mu**2
 
-    def _laplace_loss(self) -> Callable[[float], float]:
-        return laplace_mu
+    def laplace_loss(self, ratio: float) -> float:
+        """Mu of Laplace noise."""
+        return laplace_mu(ratio)
 
     def describe(self, cells: int) -> str:  # noqa: ARG002 - likewise
         """What is promised, in words."""
@@ -184,6 +191,7 @@ class RenyiDP(_Currency):
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     known: str = ""
     unit: ClassVar[str] = "epsilon"
+    kind: ClassVar[str] = "renyi"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "order", checked_order(self.order))
@@ -199,9 +207,9 @@ class RenyiDP(_Currency):
         """Epsilon from order 2 on: the divergence rises with its order."""
         return self.epsilon if self.order >= 2 else None
 
-    def _laplace_loss(self) -> Callable[[float], float]:
-        order = self.order
-        return lambda ratio: laplace_renyi(ratio, order)
+    def laplace_loss(self, ratio: float) -> float:
+        """Its Renyi divergence of this order."""
+        return laplace_renyi(ratio, self.order)
 
     def spent(self, curve: PrivacyCurve) -> float:
         """What noise spends of the budget, rounded up."""
@@ -217,13 +225,6 @@ class RenyiDP(_Currency):
 
 CurrencyGuarantee = ZCDP | GaussianDP | RenyiDP
 
-_KINDS: dict[type[Any], tuple[str, tuple[str, ...]]] = {
-    ZCDP: ("zcdp", ("rho",)),
-    GaussianDP: ("gaussian-dp", ("mu",)),
-    RenyiDP: ("renyi", ("order", "epsilon")),
-}
-"""How files call each, and the numbers that it has."""
-
 
 def currency_from_json(numbers: dict[str, Any]) -> CurrencyGuarantee | None:
     """The guarantee in one of these currencies that `to_json` made the numbers of, if it is such.
@@ -231,19 +232,23 @@ def currency_from_json(numbers: dict[str, Any]) -> CurrencyGuarantee | None:
     Raises:
         InvalidInputError: a number out of range.
     """
-    for kind, (name, keys) in _KINDS.items():
-        if numbers.get("kind") == name and set(numbers) - {"known"} == {
-            "kind",
-            "neighbours",
-            *keys,
-        }:
+    currencies: tuple[type[Any], ...] = (ZCDP, GaussianDP, RenyiDP)
+    for currency in currencies:
+        keys = _numbers(currency)
+        given = set(numbers) - {"kind", "neighbours", "known"}
+        if numbers.get("kind") == currency.kind and "neighbours" in numbers and given == {*keys}:
             values = [numbers[key] for key in keys]
             if all(isinstance(v, int | float) and not isinstance(v, bool) for v in values):
-                guarantee: CurrencyGuarantee = kind(
-                    *values, Neighbours(numbers["neighbours"]), str(numbers.get("known", ""))
-                )
+                relation = Neighbours(numbers["neighbours"])
+                guarantee: CurrencyGuarantee
+                guarantee = currency(*values, relation, str(numbers.get("known", "")))
                 return guarantee
     return None
+
+
+def _numbers(currency: Any) -> list[str]:
+    """The names of the numbers that such a guarantee is made of."""
+    return [field.name for field in fields(currency) if field.name not in ("neighbours", "known")]
 
 
 def _checked(guarantee: Any, name: str) -> None:
