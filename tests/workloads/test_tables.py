@@ -47,6 +47,7 @@ def test_all_operations_are_those_of_the_matrix(tables, random):
     rng = np.random.default_rng(random.randrange(2**32))
     assert matrix.shape == (m, n)
     np.testing.assert_allclose(tables.to_dense(), matrix)
+    np.testing.assert_allclose(tables.row_sizes(), matrix.max(axis=1))
     u, x, y = rng.random(m), rng.normal(size=(n, 2)), rng.normal(size=m)
     np.testing.assert_allclose(tables.gram(u), matrix.T @ (u[:, None] * matrix), atol=1e-12)
     np.testing.assert_allclose(

@@ -26,7 +26,8 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.outward import UNIT, raised
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.tables.measured import Measured
-from pmldesign_solvers.tables.sectors import Attributes, Sector
+from pmldesign_solvers.tables.products import Attributes
+from pmldesign_solvers.tables.sectors import Sector
 
 
 def squared_lengths(ordered: Mapping[int, Measured]) -> dict[int, float]:

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from pmldesign_solvers.operators.operator import Array
-from pmldesign_solvers.tables.sectors import Attributes, Sector
+from pmldesign_solvers.tables.products import Attributes
+from pmldesign_solvers.tables.sectors import Sector
 
 Parts = Mapping[Attributes, Array]
 """The coordinates of each set, one axis for each attribute and one of columns."""

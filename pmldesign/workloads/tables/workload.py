@@ -145,6 +145,16 @@ class TablesWorkload(Workload):
             total += scale**2 * mode_products.outer([squares[i] for i in subset]).reshape(axes)
         return total.ravel()
 
+    def row_sizes(self) -> Array:
+        """Largest absolute entry of every row, shape (m,)."""
+        sizes = [queries.row_sizes() for queries in self.attributes]
+        return np.concatenate(
+            [
+                scale * mode_products.outer([sizes[i] for i in subset])
+                for subset, scale in zip(self.subsets, self.weights.tolist(), strict=True)
+            ]
+        )
+
     def longest_column(self) -> float:
         """Squared norm of a column, or a bound above it, rounded up; any number of cells."""
         longest = [queries.longest_column() for queries in self.attributes]

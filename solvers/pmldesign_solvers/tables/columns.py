@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmldesign_solvers.operators.operator import EPS, Array
-from pmldesign_solvers.tables.sectors import Attributes, Sector
+from pmldesign_solvers.tables.products import Attributes
+from pmldesign_solvers.tables.sectors import Sector
 
 
 def largest_column(sectors: Sequence[Sector], features: Mapping[int, int]) -> float:

@@ -28,6 +28,7 @@ import numpy as np
 
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.tables import sectors
+from pmldesign_solvers.tables.batches import batches
 from pmldesign_solvers.tables.descent import descend
 from pmldesign_solvers.tables.free_vector import FreeVector
 from pmldesign_solvers.tables.layout import Layout
@@ -57,13 +58,11 @@ class _Program:
         self,
         problem: Tables,
         dims: dict[int, int],
-        point: FreeVector,
         attributes: Mapping[int, Measured],
     ) -> None:
         self.dims = dims
-        batches = sectors.batches(problem, point.h, point.t)
         self.layouts: list[Layout] = []
-        for batch in batches:
+        for batch in batches(problem):
             start = self.layouts[-1].columns[-1, -1] + 1 if self.layouts else 0
             self.layouts.append(Layout(problem, dims, batch, int(start)))
         self.size = int(self.layouts[-1].columns[-1, -1]) + 1
@@ -71,7 +70,7 @@ class _Program:
         self.jobs = []
         products = Products()
         layout_of = {id(layout.batch): layout for layout in self.layouts}
-        for space in sectors.spaces(problem, dims, batches):
+        for space in sectors.spaces(problem, dims):
             layout = layout_of[id(space.batch)]
             weights = (space.batch.weights**2)[:, None, None]
             k = weights * space.assemble(matrices, rest, products)
@@ -199,7 +198,7 @@ def solve(
         )
         for i, x in point.grams.items()
     }
-    program = _Program(problem, {i: count + 1 for i, count in features.items()}, point, attributes)
+    program = _Program(problem, {i: count + 1 for i, count in features.items()}, attributes)
     y = np.zeros(program.size)
 
     if any(features.values()):

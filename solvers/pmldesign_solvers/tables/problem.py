@@ -18,6 +18,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
@@ -63,9 +64,19 @@ class Tables:
         )
 
     @cached_property
+    def ordered_factors(self) -> frozenset[int]:
+        """Those of these attributes."""
+        return frozenset(k for i in self.ordered for k in self.factors[i])
+
+    @cached_property
     def subsets(self) -> list[tuple[int, ...]]:
         """The attributes of each table."""
         return [tuple(self.attribute[k] for k in table) for table in self.tables]
+
+    @cached_property
+    def padded_tables(self) -> Indices:
+        """The factors of each table, filled up with the number of factors there are."""
+        return padded(self.tables, len(self.grams))
 
     @cached_property
     def spaces(self) -> ResidualSpaces:
@@ -111,15 +122,13 @@ class ClosedForm:
         spaces = problem.spaces
         pairs = spaces.incidence.tocoo()
         self._rows, self._tables = pairs.row, pairs.col
-        width = max(1, *map(len, spaces.residuals), 0)
         self._factors = len(problem.grams)  # this number stands for no factor
-        of_table = _padded(problem.tables, self._factors)
-        of_attribute = np.full((len(problem.tables), len(problem.sizes)), self._factors, np.int32)
-        for number, (table, subset) in enumerate(zip(problem.tables, problem.subsets, strict=True)):
-            of_attribute[number, list(subset)] = table
-        members = _padded(spaces.residuals, -1)
-        taken = of_attribute[self._tables[:, None], members[self._rows]]
-        self._on_set = np.where(members[self._rows] < 0, self._factors, taken).reshape(-1, width)
+        of_table = problem.padded_tables
+        attribute = np.append(np.array(problem.attribute, dtype=np.intp), len(problem.sizes))
+        of_attribute = np.full((len(of_table), len(problem.sizes) + 1), self._factors, np.int32)
+        of_attribute[np.arange(len(of_table))[:, None], attribute[of_table]] = of_table
+        members = padded(spaces.residuals, len(problem.sizes))  # the last column has no factor
+        self._on_set = of_attribute[self._tables[:, None], members[self._rows]]
         self._of_table = of_table
 
     def __call__(self, h: Array, t: Array, weights: Array) -> Value:
@@ -150,9 +159,10 @@ class ClosedForm:
         return np.asarray(sums[:-1], dtype=np.float64)
 
 
-def _padded(sets: Sequence[Sequence[int]], filler: int) -> Indices:
+def padded(sets: Sequence[Sequence[int]], filler: int) -> Indices:
     """One row for each set, filled up to the longest."""
-    rows = np.full((len(sets), max(1, *(len(members) for members in (*sets, ())))), filler)
-    for row, members in zip(rows, sets, strict=True):
-        row[: len(members)] = members
+    lengths = np.fromiter(map(len, sets), dtype=np.intp, count=len(sets))
+    rows = np.full((len(sets), max(1, int(lengths.max(initial=0)))), filler, dtype=np.intp)
+    members = np.fromiter(chain.from_iterable(sets), dtype=np.intp, count=int(lengths.sum()))
+    rows[np.arange(rows.shape[1]) < lengths[:, None]] = members
     return rows

@@ -9,6 +9,7 @@ import numpy as np
 
 from pmldesign_solvers.operators.operator import Array
 
+Attributes = tuple[int, ...]
 Factors = tuple[int, ...]
 """Numbers of factors."""
 

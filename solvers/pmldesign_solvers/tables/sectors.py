@@ -8,8 +8,8 @@ of it is
     K_{Q,Sp} = sum_{T >= Q, Sp} c_T prod_Q h_k prod_(plain off Q) t_k prod_Sp rho_k (x) H_k,
 
 H_k (d_i x d_i) over the factors k of T on the other ordered attributes and e e^T, e the total,
-where T has none. Sets Q whose coefficients are proportional are one, and those that differ in the
-coefficients only are held as one batch of matrices.
+where T has none. Sets Q of which the same tables are asked are held as one batch of matrices
+(`batches`).
 """
 
 from __future__ import annotations
@@ -22,68 +22,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from pmldesign_solvers.operators.operator import Array, Indices
+from pmldesign_solvers.tables.batches import Batch, batches
 from pmldesign_solvers.tables.problem import Tables
-from pmldesign_solvers.tables.products import Factors, Products
-
-Attributes = tuple[int, ...]
-DIGITS = 12
-"""Binary fractions of coefficients that agree to so many digits are the same."""
-ALIKE = 1e-12
-"""Relative error that this makes in a coefficient, at most."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Batch:
-    """Sets Q of plain attributes of which the same tables of ordered attributes are asked.
-
-    Attributes:
-        tables: the ordered factors of these tables.
-        coefficients: of each Q and table, shape (B, tables), at most 1.
-        weights: shape (B,): sum over the sets Q that are one of their largest coefficient^(1/2).
-        members: of each b the sets Q and their share of the weight.
-    """
-
-    tables: tuple[Factors, ...]
-    coefficients: Array
-    weights: Array
-    members: tuple[dict[Attributes, float], ...]
-
-
-def batches(problem: Tables, h: Array, t: Array) -> list[Batch]:
-    """All sets Q of plain attributes, with the numbers h, t of their factors."""
-    patterns: dict[tuple[Factors, ...], dict[tuple[float, ...], dict[Attributes, float]]] = {}
-    for q, coefficients in _plain_sets(problem, h, t).items():
-        tables = tuple(sorted(coefficients))
-        values = np.array([coefficients[u] for u in tables])
-        top = float(values.max())
-        if top > 0:
-            fractions, powers = np.frexp(values / top)
-            pattern = tuple(np.ldexp(np.round(fractions, DIGITS), powers).tolist())
-            patterns.setdefault(tables, {}).setdefault(pattern, {})[q] = math.sqrt(top)
-    sorted_batches = []
-    for tables, alike in patterns.items():
-        weights = np.array([math.fsum(members.values()) for members in alike.values()])
-        shares = tuple(
-            {q: share / total for q, share in members.items()}
-            for members, total in zip(alike.values(), weights.tolist(), strict=True)
-        )
-        sorted_batches.append(Batch(tables, np.array(list(alike)), weights, shares))
-    return sorted_batches
-
-
-def _plain_sets(problem: Tables, h: Array, t: Array) -> dict[Attributes, dict[Factors, float]]:
-    """For every Q the coefficient of each combination of ordered factors."""
-    ordered = set(problem.ordered)
-    sets: dict[Attributes, dict[Factors, float]] = {}
-    for table, weight in zip(problem.tables, problem.weights.tolist(), strict=True):
-        kept = tuple(k for k in table if problem.attribute[k] in ordered)
-        others = [k for k in table if problem.attribute[k] not in ordered]
-        for q in subsets(others):
-            value = weight * math.prod(float(h[k] if k in q else t[k]) for k in others)
-            if value > 0:
-                sums = sets.setdefault(tuple(problem.attribute[k] for k in q), {})
-                sums[kept] = sums.get(kept, 0.0) + value
-    return sets
+from pmldesign_solvers.tables.products import Attributes, Products
 
 
 def subsets(members: Sequence[int]) -> Iterator[tuple[int, ...]]:
@@ -188,16 +129,15 @@ class Space:
         return by_rest
 
 
-def spaces(problem: Tables, dims: Mapping[int, int], all_batches: Sequence[Batch]) -> list[Space]:
+def spaces(problem: Tables, dims: Mapping[int, int]) -> list[Space]:
     """The spaces of all batches and spectators.
 
     Args:
         problem: what is asked.
         dims: d_i of each ordered attribute; one with d_i = n_i is never a spectator.
-        all_batches: the batches.
     """
     result = []
-    for batch in all_batches:
+    for batch in batches(problem):
         every = {
             s
             for table in batch.tables
@@ -208,10 +148,10 @@ def spaces(problem: Tables, dims: Mapping[int, int], all_batches: Sequence[Batch
     return result
 
 
-def work(problem: Tables, dims: Mapping[int, int], all_batches: Sequence[Batch]) -> float:
+def work(problem: Tables, dims: Mapping[int, int]) -> float:
     """Sum of the cubes of the sizes of all matrices."""
     total = 0.0
-    for batch in all_batches:
+    for batch in batches(problem):
         wanted = {s for t in batch.tables for s in subsets([problem.attribute[k] for k in t])}
         sizes: dict[Attributes, int] = {}
         for s in wanted:

@@ -138,18 +138,24 @@ def _stages(best: _Best, work: _Work, *, coupled: bool) -> Iterator[None]:
         yield
     last: dict[int, int] = {}
     for features, searched, certified in STAGES:
+        directions = work.affordable(searched, SEARCHED)
+        bound = work.bound(directions)
+        best.below(bound.certified(point), point.cells)
+        yield
         count = work.affordable(features, SEARCHED)
         if coupled and any(count.values()) and count != last:
             last = count
             best.above(*work.coupled(count, best))
             yield
-        searching = work.affordable(searched, SEARCHED)
-        if any(searching.values()):
-            if work.small:
-                point = work.improved(work.bound(searching), point, best)
-            for number in range(searched, certified + 1):
-                final = work.affordable(number, EVALUATED)
-                best.below(work.bound(final).certified(point), point.cells)
+        if work.small and any(directions.values()):
+            point = work.improved(bound, point, best)
+            best.below(bound.certified(point), point.cells)
+            yield
+        for number in range(searched + 1, certified + 1):
+            more = work.affordable(number, EVALUATED)
+            if more != directions:
+                directions = more
+                best.below(work.bound(directions).certified(point), point.cells)
                 yield
 
 
@@ -162,7 +168,6 @@ class _Work:
         self.point = self.start = free_vector.best(self.problem, watch=best)
         if not total:
             self.start = free_vector.best(self.problem, total=False, watch=best)
-        self._batches = sectors.batches(self.problem, *self.problem.plain_numbers())
 
     @property
     def small(self) -> bool:
@@ -176,7 +181,7 @@ class _Work:
         for count in range(wanted, 0, -1):
             directions = {i: min(count, self.problem.sizes[i] - 1) for i in self.problem.ordered}
             dims = {i: kept + 1 for i, kept in directions.items()}
-            if sectors.work(self.problem, dims, self._batches) <= limit:
+            if sectors.work(self.problem, dims) <= limit:
                 return directions
         return dict.fromkeys(self.problem.ordered, 0)
 

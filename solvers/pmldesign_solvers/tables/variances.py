@@ -27,7 +27,8 @@ from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import EPS, Array, Operator
 from pmldesign_solvers.tables.measured import Measured
-from pmldesign_solvers.tables.sectors import Attributes, Sector, subsets
+from pmldesign_solvers.tables.products import Attributes
+from pmldesign_solvers.tables.sectors import Sector, subsets
 
 ETA = 1e-11
 """Relative size of what is added to a variance for the rounding of phi."""

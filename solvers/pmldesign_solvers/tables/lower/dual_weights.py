@@ -16,7 +16,7 @@ Any w gives a bound; the best are found by L-BFGS on log w with exact slopes at 
 Rounding. N_k is V S V^T for the computed eigenvectors V and values s^2 of W^(1/2) G_k W^(1/2),
 which are off by delta. Rows are turned by A_k W^(1/2) V S^-1 V^T, of norm at most (1 + e)^(1/2),
 e = delta / min s^2 over the s > 0 that are kept, and what they become differs from N_k by at most
-e N_k. Coefficients that are alike (`sectors`) are off by ALIKE. So the bound is lowered by
+e N_k. Coefficients that are alike (`batches`) are off by ALIKE. So the bound is lowered by
 sum_T c_T^(1/2) prod_T tr N_k times the sum of the e_k, and divided by the norms of the turns.
 """
 
@@ -31,6 +31,7 @@ import numpy as np
 from pmldesign_solvers.certificate.cells import sum_of_roots
 from pmldesign_solvers.operators.operator import EPS, Array
 from pmldesign_solvers.tables import sectors
+from pmldesign_solvers.tables.batches import ALIKE
 from pmldesign_solvers.tables.descent import descend
 from pmldesign_solvers.tables.lower.frames import SMALLEST, Frame, Root, frame, root_of, slope_by_r
 from pmldesign_solvers.tables.problem import Tables
@@ -64,7 +65,7 @@ class SectorBound:
     def __init__(self, problem: Tables, dims: Mapping[int, int]) -> None:
         self.problem, self.dims = problem, dims
         h, t = problem.plain_numbers()
-        self._spaces = sectors.spaces(problem, dims, sectors.batches(problem, h, t))
+        self._spaces = sectors.spaces(problem, dims)
         self._plain = np.sqrt(h) + np.sqrt(t)  # tr N_k of plain factors
 
     def frames(self, point: Point) -> dict[int, Frame]:
@@ -84,20 +85,20 @@ class SectorBound:
                 values = np.linalg.eigvalsh(k)
                 total += weight * sum_of_roots(values, float(np.trace(k)), rounding)
                 count += len(values)
-        return self._lowered(total * (1 - sectors.ALIKE - (count + 100) * EPS), frames)
+        return self._lowered(
+            total * (1 - ALIKE - (count + len(self.problem.tables) + 100) * EPS), frames
+        )
 
     def _lowered(self, total: float, frames: Mapping[int, Frame]) -> float:
         problem, traces, off = self.problem, self._plain.copy(), np.zeros(len(self._plain))
         for i, kept in frames.items():
             for k, root in zip(problem.factors[i], kept.roots, strict=True):
                 traces[k], off[k] = float(root.values.sum()), root.off
-        terms = [
-            math.sqrt(c) * math.prod(traces[list(t)]) * float(off[list(t)].sum())
-            for c, t in zip(problem.weights.tolist(), problem.tables, strict=True)
-        ]
-        width = max(map(len, problem.tables))
-        turns = math.pow(1 + float(off.max(initial=0.0)), width / 2)
-        return max(0.0, float(total - 2 * math.fsum(terms)) / float(turns))
+        traces, off = np.append(traces, 1.0), np.append(off, 0.0)
+        tables = problem.padded_tables
+        terms = np.sqrt(problem.weights) * traces[tables].prod(axis=1) * off[tables].sum(axis=1)
+        turns = math.pow(1 + float(off.max()), tables.shape[1] / 2)
+        return max(0.0, float(total - 2 * terms.sum()) / turns)
 
     def slope(self, frames: Mapping[int, Frame]) -> tuple[float, dict[int, Array]]:
         """The bound, and its slopes by r_i where the kept directions beside r_i stay."""
