@@ -48,8 +48,9 @@ def baselines(
     """
     queries, cells = workload.shape
     few = max(part.shape[1] for part in by_attribute(workload)) <= all_up_to
+    written = cells <= WRITTEN_CELLS or not isinstance(workload, STRUCTURED)
     for name in [entry.name for entry in BASELINES] if few else USUAL:
-        if name == "workload" and cells <= WRITTEN_CELLS and queries * cells > WRITTEN_QUERIES:
+        if name == "workload" and written and queries * cells > WRITTEN_QUERIES:
             continue
         try:
             require_quick(name, workload, guarantee, guarantee.neighbours)

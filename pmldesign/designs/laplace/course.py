@@ -87,35 +87,34 @@ class LaplaceSearch:
         """Candidates, then a descent where that is affordable; the best of all."""
         workload, guarantee = self.workload, self.guarantee
         structured = list(self._structured())
-        candidates = self._in_time(chain(structured, starts, baselines(workload, guarantee)))
-        if _is_searched(workload, guarantee):
+
+        def candidates() -> Iterator[Strategy]:
+            return self._in_time(chain(structured, starts, baselines(workload, guarantee)))
+
+        status, searched = Status.UNSEARCHED, _is_searched(workload, guarantee)
+        if has_order(workload, guarantee):
+            status = self._tents(candidates())
+            others_gain = self._best() is not self.mechanisms[0]
+            searched = searched and others_gain and status is Status.COMPLETED
+        elif not searched:
+            if isinstance(workload, KnownWorkload):
+                status = Status.COMPLETED
+            self._compare(candidates())
+            self._compare_trees()
+        if searched:
             if structured:  # their errors have closed forms, which take no time
                 self._compare(structured)
-            named = list(candidates)
+            named = list(candidates())
             status = self._descend(named)
             # the descent goes by standard deviations, not by err_p
             exact = self.p in (2, math.inf) or is_exact(self.p)
             self._compare(() if exact else self._in_time(named))
             self._compare_trees()
-        elif has_order(workload, guarantee):
-            noisy, start = tents_design(workload, guarantee, self.p, self.deadline)
-            self.mechanisms.append(noisy)
-            self.table.append(start)
-            late = time.perf_counter() > self.deadline
-            status = Status.TIME_LIMIT if late else Status.COMPLETED
-            if not late:
-                self._compare(promising(candidates, noisy, self.p))
-        else:
-            groups = isinstance(workload, KnownWorkload)
-            status = Status.COMPLETED if groups else Status.UNSEARCHED
-            self._compare(candidates)
-            self._compare_trees()
-        best = min(self.mechanisms, key=lambda candidate: candidate.error(self.p))
         return SearchedDesign(
             workload=self.workload,
             p=self.p,
             guarantee=self.guarantee,
-            mechanism=best,
+            mechanism=self._best(),
             status=Status.INTERRUPTED if self.interrupted else status,
             starts=tuple(self.table),
             seconds=time.perf_counter() - begin,
@@ -132,9 +131,22 @@ class LaplaceSearch:
     def _compare_trees(self) -> None:
         """Put noise on trees of every branching that is usual, where they can be better."""
         if time.perf_counter() < self.deadline:
-            best = min(self.mechanisms, key=lambda candidate: candidate.error(self.p))
             few = trees(self.workload, self.guarantee)
-            self._compare(self._in_time(promising(few, best, self.p)))
+            self._compare(self._in_time(promising(few, self._best(), self.p)))
+
+    def _best(self) -> Mechanism:
+        return min(self.mechanisms, key=lambda candidate: candidate.error(self.p))
+
+    def _tents(self, candidates: Iterable[Strategy]) -> Status:
+        """The identity with tents first, then the candidates that may be better."""
+        noisy, start, status = tents_design(
+            self.workload, self.guarantee, self.p, self.deadline, self.callback
+        )
+        self.mechanisms.append(noisy)
+        self.table.append(start)
+        if status is Status.COMPLETED:
+            self._compare(promising(candidates, noisy, self.p))
+        return status
 
     def _structured(self) -> Iterator[Strategy]:
         """Weighted tables, the product of designs for the factors, and weighted products."""

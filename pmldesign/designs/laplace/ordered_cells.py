@@ -1,4 +1,4 @@
-"""Designs for ranges of thousands of cells under Laplace noise and add-remove: tents.
+"""Designs for ranges of many cells under Laplace noise and add-remove: tents.
 
 `pmldesign_solvers.search.tents` finds the identity with tents at p = 2, which is never written out.
 """
@@ -6,17 +6,23 @@
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Callable
+from itertools import count
 
 import numpy as np
 
+from pmldesign.designs.laplace.candidates import scale_rule
 from pmldesign.mechanisms import Mechanism, mechanism
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import IdentityAndRows
 from pmldesign.workloads import RangeWorkload, Workload
+from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.search import tents
 from pmldesign_solvers.search.descent import single_thread
-from pmldesign_solvers.search.solution import Start
+from pmldesign_solvers.search.plan import FOLLOWED
+from pmldesign_solvers.search.solution import SearchStep, Start
 from pmldesign_solvers.search.tent_problem import DenseGram, Gram, SeparableGram
 
 TENT_CELLS = 8192
@@ -24,15 +30,21 @@ TENT_CELLS = 8192
 
 
 def has_order(workload: Workload, guarantee: Guarantee) -> bool:
-    """Whether tents are for a workload of this form and size."""
+    """Whether tents come alone at first, for a workload of this form and size."""
     if not isinstance(workload, RangeWorkload) or guarantee.neighbours is Neighbours.REPLACE:
+        return False
+    if workload.shape[1] <= FOLLOWED:
         return False
     return workload.shape[1] <= TENT_CELLS or workload.separable_gram() is not None
 
 
 def tents_design(
-    workload: Workload, guarantee: Guarantee, p: float, deadline: float
-) -> tuple[Mechanism, Start]:
+    workload: Workload,
+    guarantee: Guarantee,
+    p: float,
+    deadline: float,
+    callback: Callable[[SearchStep], None] | None = None,
+) -> tuple[Mechanism, Start, Status]:
     """The identity with tents for p = 2, its noise and its error at p.
 
     Args:
@@ -40,6 +52,10 @@ def tents_design(
         guarantee: what the noise is to meet.
         p: of the error, in [2, inf].
         deadline: on the clock of `time.perf_counter`; the best so far is returned then.
+        callback: called after every descent, with the error at p = 2.
+
+    Returns:
+        The mechanism; its start, and why the search for it stopped.
     """
     assert isinstance(workload, RangeWorkload)
     parts = workload.separable_gram()
@@ -48,11 +64,19 @@ def tents_design(
         gram = DenseGram(workload.gram(np.ones(workload.shape[0])))
     else:
         gram = SeparableGram(*parts)
+    begin, numbers = time.perf_counter(), count(1)
+    epsilon = scale_rule(guarantee, workload.shape[1]).epsilon
+
+    def report(trace: float) -> None:
+        if callback is not None:
+            error = math.sqrt(2 * trace) / epsilon
+            callback(SearchStep(next(numbers), error, time.perf_counter() - begin))
+
     with single_thread():
-        solution = tents.design(gram, deadline=deadline)
+        solution = tents.design(gram, deadline=deadline, callback=report)
     sums = 1 + solution.rows.sum(axis=0)
     strategy = IdentityAndRows("design", 1 / sums, solution.rows / sums)
     noisy = mechanism(strategy, workload, guarantee=guarantee, noise="laplace", p=p)
     error = noisy.error(p)
     before = error * math.sqrt(solution.before / solution.after)
-    return noisy, Start(solution.name, before, error, solution.settled)
+    return noisy, Start(solution.name, before, error, solution.settled), solution.status

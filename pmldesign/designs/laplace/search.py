@@ -56,7 +56,7 @@ def laplace_design(
     Returns:
         The design, whatever the status. A workload beside known answers, a product or a union of
         products with more than SEARCHED_CELLS cells, and tables with more than SEARCHED_TABLES, get
-        the best of their starts; ranges with more than SEARCHED_CELLS cells, under add-remove,
+        the best of their starts; ranges with more than FOLLOWED cells, under add-remove,
         tents at p = 2.
 
     Raises:

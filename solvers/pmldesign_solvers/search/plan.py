@@ -213,6 +213,8 @@ class Plan:
         error = search.offer_point(objective, solution.rows.ravel())
         before = error * math.sqrt(solution.before / solution.after)
         search.table.append(Start(solution.name, before, error, solution.settled))
+        if solution.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
         if time.perf_counter() > search.deadline:
             raise TimeUpError
         return error

@@ -162,10 +162,10 @@ class Problem:
 
     def fold(self, strategy: Array) -> Array:
         """A strategy on the original cells as one on the merged cells, by averaging."""
-        kept = self.cell_of >= 0
-        folded = np.zeros((self.cells, len(strategy)))
-        np.add.at(folded, self.cell_of[kept], strategy.T[kept])
-        return np.ascontiguousarray((folded / self._sizes[:, None]).T)
+        kept = np.flatnonzero(self.cell_of >= 0)
+        order = kept[np.argsort(self.cell_of[kept], kind="stable")]
+        starts = np.cumsum(self._sizes) - self._sizes
+        return np.asarray(np.add.reduceat(strategy[:, order], starts, axis=1) / self._sizes)
 
     def unfold(self, strategy: Array) -> Array:
         """A strategy on the merged cells as one on the original cells."""

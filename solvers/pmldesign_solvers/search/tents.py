@@ -15,29 +15,28 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
 
+from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.search.descent import TimeUpError
-from pmldesign_solvers.search.starts import HALVED, WHOLE, systems_of_levels
+from pmldesign_solvers.search.starts import HALVED, WHOLE, systems_of_levels, tents_in_levels
 from pmldesign_solvers.search.tent_problem import Gram, TentProblem
 
-REACH, FREE_ROWS = 1.5, 4
-"""Supports reach so many spacings to either side of a knot; levels of few rows are free everywhere.
-Wider supports gained less than 1e-4 on 1024 cells, and take time in proportion."""
-LEVEL_STEPS, PROBE_STEPS, KEPT, SOLVE_STEPS = 8, 20, 0.34, 120
+LEVEL_STEPS, PROBE_STEPS, KEPT, SOLVE_STEPS = 8, 8, 0.5, 120
 """L-BFGS steps for the weights of levels, of the first round of halving (half as many again in
-every other), the part that survives a round, and steps for the last one."""
+every other), the part that survives the weights and every round, and steps for the last one. On
+running sums, ranges and windows of 700 and 1024 cells one of the best three is always kept."""
 FINALISTS = 3
 """How many survive the rounds up to HALVED cells: on 1024 running sums the best comes second then
 (304.58 and 305.16). Beyond, a descent of 400 steps takes seconds."""
 COMPARING = 0.4
 """Part of the time after which the best system of levels so far is taken."""
-REFINED_STEPS = (100, 60)
+REFINED_STEPS = (80, 120)
 """Steps after every refinement: on 1024 cells more gain less than 1e-4."""
 
 
@@ -51,6 +50,7 @@ class Tents:
         levels: number of rows of each level, the finest first.
         candidates: how many systems of levels were compared.
         settled: whether the last descent ended by itself, and not by a limit.
+        status: why the search stopped.
     """
 
     rows: Array
@@ -59,6 +59,7 @@ class Tents:
     levels: tuple[int, ...]
     candidates: int
     settled: bool
+    status: Status
 
     @property
     def name(self) -> str:
@@ -103,49 +104,79 @@ class _Candidate:
                 },
             )
             self.settled = minimum.status == 0
-        except TimeUpError:
+        except (TimeUpError, KeyboardInterrupt):
             self.settled = False
             raise
 
 
-def design(gram: Gram, *, deadline: float = math.inf) -> Tents:
+_Descent = Callable[[_Candidate, int], None]
+"""Descends from a candidate for so many steps."""
+
+
+def design(
+    gram: Gram,
+    *,
+    deadline: float = math.inf,
+    callback: Callable[[float], None] | None = None,
+) -> Tents:
     """The best tents that a search finds.
 
     Args:
         gram: A^T A, the cells in an order in which neighbours are alike.
         deadline: on the clock of `time.perf_counter`; the best so far is returned then.
+        callback: called after every descent with the least f so far. Ctrl-C during a descent
+            returns the best so far.
     """
     n = gram.cells
     blocks = n if n <= WHOLE else max(256, -(-n // 4))
     begin = time.perf_counter()
     halved = begin + (deadline - begin) * COMPARING
     pool = list(_starts(gram, blocks, halved))
-    best, count = min(pool, key=_value), len(pool)
-    before, steps, finalists = best.value, PROBE_STEPS, 1 if n > HALVED else FINALISTS
+    count, before = len(pool), min(map(_value, pool))
+
+    def descend(candidate: _Candidate, steps: int) -> None:
+        candidate.descend(steps, deadline)
+        if callback is not None:
+            callback(min(map(_value, pool)))
+
+    status = Status.COMPLETED
     try:
-        while len(pool) > finalists:
-            pool = pool[:1] if time.perf_counter() > halved else pool
-            for candidate in pool:
-                candidate.descend(steps, deadline)
-                if time.perf_counter() > halved:
-                    pool = [min(pool, key=_value)]
-                    break
-            pool = sorted(pool, key=_value)[: max(finalists, int(len(pool) * KEPT))]
-            steps = steps * 3 // 2
-        for steps in (SOLVE_STEPS, *REFINED_STEPS):
-            for candidate in pool:
-                candidate.descend(steps, deadline)
-            if steps != SOLVE_STEPS or blocks == n:
-                pool = [min(pool, key=_value)]
-            if blocks < n:
-                blocks = 2 * blocks if 2 * blocks < 0.8 * n else n
-                pool = [_refined(candidate, gram, blocks) for candidate in pool]
+        _halve(pool, 1 if n > HALVED else FINALISTS, halved, descend)
+        _refine(pool, gram, blocks, descend)
     except TimeUpError:
-        pass
+        status = Status.TIME_LIMIT
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
     best = min(pool, key=_value)
     widths = np.diff(best.problem.gram.edges)
     rows = np.repeat(best.problem.rows(best.entries), widths, axis=1)
-    return Tents(rows, before, best.value, best.levels, count, best.settled)
+    return Tents(rows, before, best.value, best.levels, count, best.settled, status)
+
+
+def _halve(pool: list[_Candidate], finalists: int, deadline: float, descend: _Descent) -> None:
+    """Leave the best of the pool, or the best so far when time is up."""
+    steps = PROBE_STEPS
+    while len(pool) > finalists:
+        pool[:] = sorted(pool, key=_value)[: max(finalists, int(len(pool) * KEPT))]
+        for candidate in list(pool):
+            if time.perf_counter() > deadline:
+                pool[:] = [min(pool, key=_value)]
+                return
+            descend(candidate, steps)
+        steps = steps * 3 // 2
+
+
+def _refine(pool: list[_Candidate], gram: Gram, blocks: int, descend: _Descent) -> None:
+    """Descend on blocks, and on smaller ones down to single cells, with the best in the end."""
+    n = gram.cells
+    for stage, steps in enumerate((SOLVE_STEPS, *REFINED_STEPS)):
+        for candidate in pool:
+            descend(candidate, steps)
+        if stage or blocks == n:
+            pool[:] = [min(pool, key=_value)]
+        if blocks < n:
+            blocks = 2 * blocks if 2 * blocks < 0.8 * n else n
+            pool[:] = [_refined(candidate, gram, blocks) for candidate in pool]
 
 
 def _value(candidate: _Candidate) -> float:
@@ -160,7 +191,7 @@ def _starts(gram: Gram, blocks: int, deadline: float) -> Iterator[_Candidate]:
     """Every system of levels with fitted weights; at least one whatever the time."""
     on_blocks = gram.on_blocks(_edges(gram.cells, blocks))
     for levels in systems_of_levels(gram.cells):
-        lower, upper, heights = _tents(on_blocks.edges, levels)
+        lower, upper, heights = tents_in_levels(on_blocks.edges, levels)
         problem = TentProblem(on_blocks, lower, upper, levels[0])
         level = np.repeat(np.arange(len(levels)), levels)[problem.row]
         heights = heights / on_blocks.roots[problem.place]
@@ -191,33 +222,6 @@ def _fitted(
     )
     entries = heights * np.exp(minimum.x)[level]
     return _Candidate(levels, problem, entries, problem.evaluate(entries)[0])
-
-
-def _tents(edges: Indices, levels: Sequence[int]) -> tuple[Indices, Indices, Array]:
-    """Supports of the rows of all levels, and Theta on them, row by row."""
-    n, m = int(edges[-1]), len(edges) - 1
-    centres = (edges[:-1] + edges[1:]) / 2
-    lower, upper, heights = [], [], []
-    for count in levels:
-        spacing = n / count
-        for row in range(count):
-            knot = (row + 0.5) * spacing
-            tent = np.maximum(0.0, 1 - np.abs(centres - knot) / spacing)
-            if row == 0:
-                tent[centres < knot] = 1.0
-            if row == count - 1:
-                tent[centres > knot] = 1.0
-            start, stop = 0, m
-            if count > FREE_ROWS:
-                start = int(np.searchsorted(edges, knot - REACH * spacing, "right")) - 1
-                stop = int(np.searchsorted(edges, knot + REACH * spacing))
-                positive = np.flatnonzero(tent)
-                start = max(0, min(start, int(positive[0])))
-                stop = min(m, max(stop, int(positive[-1]) + 1))
-            lower.append(start)
-            upper.append(stop)
-            heights.append(tent[start:stop])
-    return np.array(lower), np.array(upper), np.concatenate(heights)
 
 
 def _refined(candidate: _Candidate, gram: Gram, blocks: int) -> _Candidate:

@@ -5,6 +5,7 @@ import pytest
 
 from pmldesign.workloads import RangeWorkload, parse_workload
 from pmldesign_solvers.search import tents
+from pmldesign_solvers.search.starts import tents_in_levels
 from pmldesign_solvers.search.tent_problem import DenseGram, SeparableGram, TentProblem
 
 
@@ -28,7 +29,7 @@ def trace(G, rows):
 
 def problem(gram, blocks, levels):
     on_blocks = gram.on_blocks(np.arange(blocks + 1) * gram.cells // blocks)
-    lower, upper, heights = tents._tents(on_blocks.edges, levels)
+    lower, upper, heights = tents_in_levels(on_blocks.edges, levels)
     made = TentProblem(on_blocks, lower, upper, levels[0])
     noise = np.random.default_rng(1).uniform(0.2, 1.0, heights.size)
     return made, noise * heights / on_blocks.roots[made.place] + 0.01
@@ -47,9 +48,11 @@ def test_the_value_is_that_of_the_explicit_strategy(n, blocks, levels, separable
 
 
 @pytest.mark.parametrize("banded", [False, True])
-def test_the_gradient_is_the_difference_quotient(monkeypatch, banded):
+@pytest.mark.parametrize("dense_entries", [0, 2**16])
+def test_the_gradient_is_the_difference_quotient(monkeypatch, banded, dense_entries):
     if banded:
         monkeypatch.setattr("pmldesign_solvers.search.tent_problem.BANDED_ROWS", 5)
+    monkeypatch.setattr("pmldesign_solvers.search.tent_problem.DENSE_ENTRIES", dense_entries)
     made, entries = problem(prefix_gram(60), 40, (12, 3))
     assert made._banded == banded
     value, gradient = made.evaluate(entries)
