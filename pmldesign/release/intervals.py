@@ -22,14 +22,14 @@ from scipy.special import ndtri
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.noise import Noise
-from pmldesign.release.laplace_sums import (
+from pmldesign.release.noise.exact import ExactNoise
+from pmldesign.release.rows_by_kind import row_kinds
+from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.search.laplace_sums import (
     condensed_half_widths,
     laplace_half_widths,
     moment_bound,
 )
-from pmldesign.release.noise.exact import ExactNoise
-from pmldesign.release.rows_by_kind import row_kinds
-from pmldesign_solvers.operators.operator import Array
 
 LARGEST_L, MOST_ENTRIES = 2**22, 2**26
 """Entries of L from which kinds of rows are looked for, and that are written out at all."""

@@ -26,7 +26,8 @@ def test_census_beside_equal_noise(run):
 
 
 def test_text_shows_both_bounds(run):
-    text = run("target", "prefix:8", "--half-width", 10, "--delta", 1e-6).stdout
+    words = ("--half-width", 10, "--delta", 1e-6, "--noise", "gaussian")
+    text = run("target", "prefix:8", *words).stdout
     assert "is enough" in text
     assert "for gaussian noise on any strategy; gap" in text
     assert "equal noise" in text
@@ -52,7 +53,11 @@ def test_targets_from_a_file_and_by_part(run):
     assert file["rho"]["enough"] == pytest.approx(parts["rho"]["enough"], rel=1e-5)
     long = "random-range:3,3,seed=1+histogram:3"
     named = run.json("target", long, "--table-std", "random-range:3,3,seed=1=4,2=1", *options)
-    assert named["targets"] == {"smallest": 1, "largest": 4}
+    assert named["targets"] == {"smallest": 1, "largest": 4, "level": None}
+    level = ("--level", 0.6)
+    widths = run.json("target", "prefix:3+histogram:3", "--targets", "c.csv", *level, *options)
+    assert widths["targets"]["level"] == 0.6
+    assert widths["rho"]["enough"] < file["rho"]["enough"]  # 4 is 4.75 standard deviations then
 
 
 def test_pure_laplace(run):
@@ -67,7 +72,7 @@ def test_pure_laplace(run):
         ((), "--max-std 5"),
         (("--max-std", 5, "--half-width", 5), "not both"),
         (("--max-std", -1), "positive"),
-        (("--half-width", 5), "--delta 1e-6"),
+        (("--max-std", 5, "--level", 0.9), "--half-width"),
         (("--half-width", 5, "--delta", 1e-6, "--level", 2), "level"),
         (("--max-std", 5, "--currency", "rho", "--delta", 1e-6), "leave it out"),
         (("--table-std", "5"), "NAME=20"),

@@ -8,7 +8,9 @@ from random_targets import check
 from scipy import stats
 
 import pmldesign as pml
-from pmldesign.designs.targets.accuracy import half_width_as_deviation, named_targets
+from pmldesign.designs.targets.accuracy import Targets, named_targets
+from pmldesign.designs.targets.widths import least_share
+from pmldesign_solvers.search.laplace_sums import laplace_half_widths
 
 DELTA = pml.ApproxDP(1, 1e-6)
 
@@ -107,10 +109,49 @@ def test_leakage():
     assert found.mechanism.max_std <= 8
 
 
-def test_half_widths_are_quantiles():
-    assert half_width_as_deviation(10, 0.95) == pytest.approx(10 / stats.norm.ppf(0.975))
-    with pytest.raises(pml.InvalidInputError):
-        half_width_as_deviation(10, 1.0)
+def tail(weights, h):
+    """P(|V| > h) for a sum of Laplace numbers with distinct weights, by partial fractions."""
+    weights = weights[weights > 1e-9 * weights.max()]
+    others = [np.delete(weights, j) for j in range(len(weights))]
+    shares = [np.prod(1 / (1 - (rest / w) ** 2)) for w, rest in zip(weights, others, strict=True)]
+    return float(np.array(shares) @ np.exp(-h / weights))
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95])
+def test_half_widths_under_laplace_noise_are_quantiles(level):
+    queries = np.random.default_rng(4).standard_normal((4, 3))
+    asked = Targets(np.array([5.0, 6.0, 7.0, 8.0]), level=level)
+    found = pml.least_budget(queries, asked, pml.PureDP(1), search_time=0.2)
+    rows = np.abs(found.mechanism.reconstruction()) * found.mechanism.scale
+    misses = [tail(row, target) for row, target in zip(rows, asked.values, strict=True)]
+    assert max(misses) <= 1 - level
+    assert max(misses) == pytest.approx(1 - level, rel=1e-5)
+    assert 0 < found.at_least <= found.enough
+    assert found.tightest == pytest.approx(1, rel=1e-6)
+
+
+def test_half_widths_under_gaussian_noise_are_multiples_of_standard_deviations():
+    by_width = pml.least_budget(
+        "prefix:6", Targets(10.0, level=0.9), pml.ApproxDP(1, 1e-6), noise="gaussian"
+    )
+    same = 10 / stats.norm.ppf(0.95)
+    by_deviation = pml.least_budget("prefix:6", same, pml.ApproxDP(1, 1e-6), noise="gaussian")
+    assert by_width.enough == pytest.approx(by_deviation.enough, rel=2e-5)
+    assert by_width.mechanism.max_std <= same
+    with pytest.raises(pml.InvalidInputError, match="level"):
+        Targets(10.0, level=1.0)
+
+
+@pytest.mark.parametrize("level", [0.1, 0.5, 0.8, 0.95, 0.999])
+def test_no_sum_of_laplace_numbers_has_narrower_intervals(level):
+    share = least_share(pml.Noise.LAPLACE, level)
+    random = np.random.default_rng(0).exponential(size=(200, 6)) ** 2
+    rows = np.vstack([random, np.ones(6), np.eye(6)[0]])
+    widths = laplace_half_widths(rows, 1 - level)
+    assert (widths >= share * np.sqrt(2 * (rows**2).sum(axis=1))).all()
+    # what the proof asks for holds of other laws as well, such as the uniform and the normal one
+    assert math.sqrt(3) * level >= share
+    assert stats.norm.ppf((1 + level) / 2) >= share
 
 
 @pytest.mark.parametrize(

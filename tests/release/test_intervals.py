@@ -11,15 +11,15 @@ from pmldesign.designs.min_norm import factorize
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy.guarantees import ApproxDP, PureDP
 from pmldesign.release.intervals import half_widths
-from pmldesign.release.laplace_sums import (
-    condensed_half_widths,
-    laplace_half_widths,
-    moment_bound,
-)
 from pmldesign.release.noise.exact import exact_noise
 from pmldesign.release.rows_by_kind import row_kinds
 from pmldesign.strategies import WeightedTablesStrategy, baseline
 from pmldesign.workloads import MarginalsWorkload, parse_workload
+from pmldesign_solvers.search.laplace_sums import (
+    condensed_half_widths,
+    laplace_half_widths,
+    moment_bound,
+)
 
 
 def tail_of_different(weights, h):

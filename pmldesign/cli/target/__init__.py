@@ -23,12 +23,11 @@ from pmldesign.cli.options import (
 )
 from pmldesign.cli.pages.design import target_page
 from pmldesign.cli.reports.privacy import draw_privacy
-from pmldesign.cli.target.options import ACCURACIES, PROMISES, accuracy, gaussian, promise
+from pmldesign.cli.target.options import ACCURACIES, PROMISES, accuracy, promise
 from pmldesign.cli.target.report import as_json as to_json
 from pmldesign.cli.target.report import cells_of, print_budget, usual_budgets
 from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.show import note, print_json, progress, table
-from pmldesign.designs.targets.accuracy import half_width_as_deviation
 from pmldesign.designs.targets.least import BUDGET_GAP, least_budget
 from pmldesign.errors import NotConvergedError
 from pmldesign.files import write_strategy
@@ -91,10 +90,7 @@ def command(
     public = load_known(known, schema, arguments["neighbours"])
     guarantee = promise(**arguments)
     queries = load_queries(workload, schema, note, weights=weights)
-    asked = accuracy(queries, workload, max_std, half_width, targets, table_std)
-    if half_width is not None:
-        noise = gaussian(guarantee, noise)
-        asked = asked.times(half_width_as_deviation(1.0, level))
+    asked = accuracy(queries, workload, max_std, half_width, targets, table_std, level)
     with progress() as callback:
         budget = least_budget(
             queries,

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from pmldesign.cli.options import alpha_file_option, build_guarantee, neighbours_option
+from pmldesign.cli.options import alpha_file_option, build_guarantee, given, neighbours_option
 from pmldesign.designs.targets.accuracy import Targets, as_targets, named_targets
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_prior
 from pmldesign.privacy.guarantees import Guarantee
-from pmldesign.privacy.noise import Noise
 from pmldesign.workloads import Workload
 
 ACCURACIES: list[Any] = [
@@ -22,7 +22,11 @@ ACCURACIES: list[Any] = [
         "--half-width", type=float, metavar="H", help="Or half-width of intervals at --level."
     ),
     click.option(
-        "--level", type=float, default=0.95, show_default=True, help="Of these intervals."
+        "--level",
+        type=float,
+        default=0.95,
+        show_default=True,
+        help="Of these intervals; where it is given, --targets and --table-std are half-widths.",
     ),
     click.option(
         "--targets",
@@ -84,6 +88,7 @@ def accuracy(
     half_width: float | None,
     targets: Path | None,
     table_std: str | None,
+    level: float,
 ) -> Targets:
     """What the options ask for: standard deviations, or half-widths.
 
@@ -93,20 +98,22 @@ def accuracy(
     number = max_std if half_width is None else half_width
     if max_std is not None and half_width is not None:
         raise InvalidInputError("give either --max-std or --half-width, not both")
+    if max_std is not None and given("level"):
+        raise InvalidInputError("--level is of half-widths; take --half-width, not --max-std")
+    of = level if half_width is not None or given("level") else None
     if targets is not None:
         if number is not None or table_std is not None:
             raise InvalidInputError("--targets has a number for each query; leave the others out")
-        return as_targets(read_prior(targets, name="targets"), queries)
+        return as_targets(Targets(read_prior(targets, name="targets"), level=of), queries)
     if table_std is not None:
-        if half_width is not None:
-            raise InvalidInputError("--table-std goes with --max-std; leave --half-width out")
-        return as_targets(named_targets(queries, _named(table_std, text), max_std), queries)
+        named = named_targets(queries, _named(table_std, text), number)
+        return as_targets(replace(named, level=of), queries)
     if number is None:
         raise InvalidInputError(
             "say how accurate the answers are to be: --max-std 5, --half-width 10, --targets FILE"
             " or --table-std"
         )
-    return as_targets(number, queries)
+    return as_targets(Targets(number, level=of), queries)
 
 
 def _named(text: str, workload: str) -> Mapping[str, float]:
@@ -139,16 +146,3 @@ def _begins_part(piece: str, text: str, workload: str) -> bool:
     parts = [part.strip() for part in workload.split("+")]
     longer = [part for part in parts if part.startswith(piece.strip()) and f"{part}=" in text]
     return bool(longer) and piece.rpartition("=")[0].strip() not in parts
-
-
-def gaussian(guarantee: Guarantee, noise: Any) -> Any:
-    """Gaussian noise, for which a half-width is a standard deviation.
-
-    Raises:
-        InvalidInputError: another noise, or none that the guarantee admits.
-    """
-    if noise == "laplace" or not guarantee.admits(Noise.GAUSSIAN):
-        raise InvalidInputError(
-            "--half-width is for Gaussian noise; add --delta 1e-6, or take --max-std"
-        )
-    return "gaussian"

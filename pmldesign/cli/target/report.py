@@ -77,7 +77,11 @@ def as_json(budget: LeastBudget, rows: Sequence[BudgetRow], output: Path | None)
         "workload": budget.workload.name,
         "queries": m,
         "cells": n,
-        "targets": {"smallest": budget.targets.smallest, "largest": budget.targets.largest},
+        "targets": {
+            "smallest": budget.targets.smallest,
+            "largest": budget.targets.largest,
+            "level": budget.targets.level,
+        },
         "currency": budget.name,
         budget.name: {"enough": budget.enough, "at_least": budget.at_least},
         "guarantee": guarantee.describe(n),

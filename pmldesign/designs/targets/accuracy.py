@@ -1,8 +1,7 @@
-"""Targets: the largest standard deviation that each query may have.
+"""Targets: the largest standard deviation, or half-width of an interval, that each query may have.
 
 A mechanism for A meets the targets c if and only if the one for diag(1/c) A has no standard
-deviation above 1. A half-width h of an interval at a level is a standard deviation of h/z under
-Gaussian noise, z the (1 + level)/2 quantile of the normal distribution.
+deviation, or half-width, above 1 (`widths`).
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads import MarginalsWorkload, TablesWorkload, UnionWorkload, Workload
@@ -28,15 +26,33 @@ LARGEST_LABELS = 10**5
 
 @dataclass(frozen=True)
 class Targets:
-    """The largest standard deviation of each query.
+    """The largest standard deviation, or half-width of an interval, of each query.
 
     Attributes:
         values: c, shape (m,), or one number for all; or one for each part.
         by_part: whether there is one for each part of a union, or for each table.
+        level: of the intervals whose half-widths they are, in (0, 1); None for standard deviations.
+
+    Raises:
+        InvalidInputError: a level out of range.
     """
 
     values: Array | float
     by_part: bool = False
+    level: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.level is not None and not 0 < self.level < 1:
+            raise InvalidInputError(
+                f"level must be in (0, 1), got {self.level:g}; take for example 0.95"
+            )
+
+    @property
+    def what(self) -> str:
+        """What is to be small."""
+        if self.level is None:
+            return "standard deviation"
+        return f"half-width at level {self.level:g}"
 
     @property
     def smallest(self) -> float:
@@ -48,22 +64,17 @@ class Targets:
         """The loosest."""
         return float(np.max(self.values))
 
-    def times(self, factor: float) -> Targets:
-        """All of them times a number."""
-        return Targets(self.values * factor, self.by_part)
-
     def describe(self) -> str:
         """In words."""
         if self.smallest == self.largest:
-            return f"standard deviation at most {self.smallest:.6g} for every query"
+            return f"{self.what} at most {self.smallest:.6g} for every query"
         count = "each part" if self.by_part else "each query"
         return (
-            f"standard deviation at most {self.smallest:.6g} to {self.largest:.6g}, a target for"
-            f" {count}"
+            f"{self.what} at most {self.smallest:.6g} to {self.largest:.6g}, a target for {count}"
         )
 
     def normalised(self, workload: Workload) -> Workload:
-        """diag(1/c) A: its standard deviations are to be 1 or less."""
+        """diag(1/c) A: its standard deviations, or half-widths, are to be 1 or less."""
         weights = 1.0 / np.asarray(self.values)
         if self.by_part:
             scaled = weighted_parts(workload, weights.tolist())
@@ -106,17 +117,6 @@ def _of_numbers(value: Any) -> Targets:
     if numbers.ndim > 1:
         raise InvalidInputError(f"targets must be one row of numbers, got shape {numbers.shape}")
     return Targets(float(numbers) if numbers.ndim == 0 else numbers)
-
-
-def half_width_as_deviation(half_width: float, level: float) -> float:
-    """The standard deviation of Gaussian noise whose intervals have this half-width.
-
-    Raises:
-        InvalidInputError: a level outside (0, 1).
-    """
-    if not 0 < level < 1:
-        raise InvalidInputError(f"level must be in (0, 1), got {level:g}; take for example 0.95")
-    return half_width / float(ndtri((1 + level) / 2)) * (1 - 1e-14)
 
 
 def parts_of(workload: Workload) -> Sequence[str]:

@@ -4,9 +4,11 @@ Noise of scale s on a strategy R for B = diag(1/c) A, L R = B, has the largest w
 deviation s v, v = (2)^(1/2) for Laplace noise times the largest row norm of L. It meets the targets
 if s <= 1/v, and is private if s is at least the calibrated scale: the least budget is where these
 meet. With a sensitivity D, t = D v is what the currencies follow from (`currencies.curves`).
+Targets for half-widths have the largest half-width in place of v (`widths`).
 
 No strategy has t below gamma_(inf)(B) for Gaussian noise, or 2^(1/2) gamma_(inf)(B) for Laplace
-noise, whose l1 sensitivity is at least the l2 sensitivity. At a certified lower bound on gamma the
+noise, whose l1 sensitivity is at least the l2 sensitivity; for half-widths times what they are at
+least over standard deviations. At a certified lower bound on gamma the
 budget of t is thus a lower bound for all of them. Under PML it follows from the bounds on the error
 (`bounds`) by bisection.
 """
@@ -19,6 +21,7 @@ from dataclasses import replace
 
 from pmldesign.bounds.bound import Problem
 from pmldesign.bounds.lower import gaussian_class, laplace_class
+from pmldesign.designs.targets.widths import largest_size, least_share
 from pmldesign.errors import InfeasibleError, PmldesignError, VacuousGuaranteeError
 from pmldesign.factorization import Factorization
 from pmldesign.privacy.alpha.loss import leakage_at
@@ -54,13 +57,19 @@ def budget_name(guarantee: Guarantee) -> str:
     return guarantee.unit if isinstance(guarantee, CurrencyGuarantee) else "epsilon"
 
 
-def least_for(factorization: Factorization, guarantee: Guarantee, noise: Noise) -> float:
+def least_for(
+    factorization: Factorization,
+    guarantee: Guarantee,
+    noise: Noise,
+    level: float | None = None,
+) -> float:
     """The least budget at which this strategy for B has no standard deviation above 1.
 
     Args:
         factorization: of B.
         guarantee: of which the budget is looked for; the one that it has does not count.
         noise: Gaussian or Laplace.
+        level: of the intervals whose half-widths are to be at most 1 instead; None for none.
 
     Returns:
         Ten digits, rounded up, whose calibrated scale is small enough.
@@ -68,7 +77,7 @@ def least_for(factorization: Factorization, guarantee: Guarantee, noise: Noise) 
     Raises:
         InfeasibleError: no budget does, or only one that protects nobody.
     """
-    largest = factorization.unit_error(noise, math.inf)
+    largest = largest_size(factorization, noise, level)
     if largest == 0:
         return LEAST_BUDGET
     scale = (1 - SAFETY) / largest
@@ -99,18 +108,21 @@ def budget_of(curve: PrivacyCurve, guarantee: Guarantee) -> float:
     return curve.pure
 
 
-def none_below(norm_lower: float, problem: Problem, noise: Noise) -> float:
+def none_below(
+    norm_lower: float, problem: Problem, noise: Noise, level: float | None = None
+) -> float:
     """A budget below which no noise of this kind on any strategy meets the targets, rounded down.
 
     Args:
         norm_lower: certified lower bound on gamma_(inf)(B) for the neighbours of the guarantee.
         problem: B at p = inf under the guarantee, whose own budget does not count.
         noise: Gaussian or Laplace.
+        level: of intervals, as for `least_for`.
     """
-    guarantee = problem.guarantee
+    guarantee, share = problem.guarantee, least_share(noise, level)
     if isinstance(guarantee, OnPriors):
-        return _none_below_on_priors(problem, guarantee, noise)
-    ratio = norm_lower * (1 if noise is Noise.GAUSSIAN else math.sqrt(2)) * (1 - 1e-14)
+        return _none_below_on_priors(problem, guarantee, noise, share)
+    ratio = norm_lower * share * (1 if noise is Noise.GAUSSIAN else math.sqrt(2)) * (1 - 1e-14)
     if ratio <= 0:
         return 0.0
     curve = PrivacyCurve(noise, ratio)
@@ -163,7 +175,9 @@ def _start_on_priors(
     return _bisect(lambda value: loss(value) <= guarantee.delta, LEAST_BUDGET, most)[1]
 
 
-def _none_below_on_priors(problem: Problem, guarantee: OnPriors, noise: Noise) -> float:
+def _none_below_on_priors(
+    problem: Problem, guarantee: OnPriors, noise: Noise, share: float
+) -> float:
     """The largest epsilon at which the bounds on the error exclude the targets; 0 for none."""
 
     def allowed(value: float) -> bool:
@@ -171,7 +185,7 @@ def _none_below_on_priors(problem: Problem, guarantee: OnPriors, noise: Noise) -
         cells = problem.workload.shape[1]
         own = replace(problem, guarantee=asked, shifts=asked.shifts(cells))
         bound = (gaussian_class if noise is Noise.GAUSSIAN else laplace_class)(own)
-        return bound.value is None or bound.value <= 1
+        return bound.value is None or bound.value * share <= 1
 
     most = -math.log(guarantee.least_probability(problem.workload.shape[1]))
     if allowed(LEAST_BUDGET):

@@ -25,6 +25,7 @@ from pmldesign.designs.targets.budgets import (
     none_below,
     with_budget,
 )
+from pmldesign.designs.targets.widths import largest_size
 from pmldesign.errors import InvalidInputError, PmldesignError
 from pmldesign.factorization import Factorization, answer
 from pmldesign.mechanisms import (
@@ -58,7 +59,7 @@ class LeastBudget(Displayed):
 
     Attributes:
         workload: A.
-        targets: the largest standard deviation of each query.
+        targets: the largest standard deviation, or half-width, of each query.
         name: of the budget: "epsilon", "rho" or "mu".
         enough: the budget of the mechanism, which is private with it and meets every target.
         at_least: no noise of this kind on any strategy does with less.
@@ -91,9 +92,10 @@ class LeastBudget(Displayed):
 
     @property
     def tightest(self) -> float:
-        """Largest standard deviation over its target: at most 1."""
-        return self.mechanism.scale * _on(self.mechanism.strategy, self).unit_error(
-            self.mechanism.noise, math.inf
+        """Largest standard deviation (or half-width) over its target: at most 1."""
+        factorization = _on(self.mechanism.strategy, self)
+        return self.mechanism.scale * largest_size(
+            factorization, self.mechanism.noise, self.targets.level
         )
 
     def budget_of(self, strategy: Strategy, noise: NoiseChoice = "auto") -> tuple[float, Noise]:
@@ -106,7 +108,11 @@ class LeastBudget(Displayed):
         guarantee = self.mechanism.guarantee
         assert guarantee is not None
         factorization = _on(strategy, self)
-        pairs = [(least_for(factorization, guarantee, n), n) for n in admissible(guarantee, noise)]
+        level = self.targets.level
+        pairs = [
+            (least_for(factorization, guarantee, kind, level), kind)
+            for kind in admissible(guarantee, noise)
+        ]
         return min(pairs, key=lambda pair: pair[0])
 
 
@@ -126,7 +132,7 @@ def least_budget(
     Args:
         workload: A, shape (m, n): a Workload, a name such as "prefix:64", or a matrix.
         targets: the largest standard deviation of a query: one number, one for each query, or
-            `Targets`.
+            `Targets`, also of half-widths of intervals: Targets(10, level=0.95).
         guarantee: what is promised; its epsilon, rho or mu is what is looked for, and the one that
             it has does not count. ApproxDP(1, 1e-6) asks for the epsilon at delta 1e-6.
         noise: "gaussian", "laplace", or "auto" for the one that needs less.
@@ -148,20 +154,22 @@ def least_budget(
     checked = as_targets(targets, plain)
     queries, asked = with_known(plain, guarantee, known)
     assert asked is not None
-    guarantee, normalised = asked, checked.normalised(plain)
+    guarantee, normalised, level = asked, checked.normalised(plain), checked.level
     if isinstance(queries, KnownWorkload):
         normalised = KnownWorkload(normalised, queries.known)
     relation = guarantee.neighbours
     small = with_budget(guarantee, LEAST_BUDGET)
     require_feasible(small, queries.shape[1], noise=noise, p=math.inf)
-    design = _certified(normalised, guarantee, budget_gap, {**options, "neighbours": relation})
+    design = _certified(
+        normalised, guarantee, budget_gap, level, {**options, "neighbours": relation}
+    )
     answers: list[tuple[float, Noise, Strategy]] = []
     refusal: PmldesignError | None = None
     for kind in admissible(guarantee, noise):
         try:
             for strategy in _strategies(normalised, guarantee, kind, design, search_time):
                 factorization = answer(strategy, normalised, relation)
-                answers.append((least_for(factorization, guarantee, kind), kind, strategy))
+                answers.append((least_for(factorization, guarantee, kind, level), kind, strategy))
         except PmldesignError as error:
             refusal = error
     if not answers:
@@ -170,7 +178,7 @@ def least_budget(
     noisy = mechanism(
         strategy, queries, guarantee=with_budget(guarantee, enough), noise=kind.value, p=math.inf
     )
-    lower = _lower(normalised, guarantee, design, kind)
+    lower = _lower(normalised, guarantee, design, kind, level)
     name = budget_name(guarantee)
     return LeastBudget(
         queries, checked, name, enough, min(lower, enough), noisy, normalised, design
@@ -178,7 +186,11 @@ def least_budget(
 
 
 def _certified(
-    normalised: Workload, guarantee: Guarantee, budget_gap: float, options: dict[str, Any]
+    normalised: Workload,
+    guarantee: Guarantee,
+    budget_gap: float,
+    level: float | None,
+    options: dict[str, Any],
 ) -> Design:
     """The strategy of least norm, close enough for the gap of the budget."""
     gap = options.pop("rel_gap", 0.7 * budget_gap)
@@ -188,8 +200,9 @@ def _certified(
         if isinstance(guarantee, OnPriors) or not guarantee.admits(Noise.GAUSSIAN):
             break
         relation = guarantee.neighbours
-        enough = least_for(answer(design.strategy, normalised, relation), guarantee, Noise.GAUSSIAN)
-        lower = _lower(normalised, guarantee, design, Noise.GAUSSIAN)
+        factorization = answer(design.strategy, normalised, relation)
+        enough = least_for(factorization, guarantee, Noise.GAUSSIAN, level)
+        lower = _lower(normalised, guarantee, design, Noise.GAUSSIAN, level)
         reached = enough / lower - 1 if lower > 0 else math.inf
         if reached <= budget_gap or gap <= LEAST_GAP or design.certificate.gap > gap:
             break
@@ -197,7 +210,9 @@ def _certified(
     return design
 
 
-def _lower(normalised: Workload, guarantee: Guarantee, design: Design, noise: Noise) -> float:
+def _lower(
+    normalised: Workload, guarantee: Guarantee, design: Design, noise: Noise, level: float | None
+) -> float:
     """What no noise of this kind goes below."""
     certificate = design.certificate
     problem = Problem(
@@ -208,7 +223,7 @@ def _lower(normalised: Workload, guarantee: Guarantee, design: Design, noise: No
         norm_lower=certificate.lower,
         norm_upper=certificate.upper,
     )
-    return none_below(certificate.lower, problem, noise)
+    return none_below(certificate.lower, problem, noise, level)
 
 
 def _strategies(
