@@ -1,23 +1,19 @@
-"""Files: every format there and back, what can be wrong with one, nothing left behind."""
+"""Files of workloads: every format there and back, and what can be wrong with one."""
 
-import errno
 import io
 import os
 import pickle
 import sys
-import tempfile
 import zipfile
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy import io as scipy_io
+from friendly import MATRIX, assert_friendly
 from scipy import sparse
 
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.files import (
-    atomic_write,
-    check_writable,
     load_workload,
     read_strategy,
     read_workload,
@@ -27,7 +23,6 @@ from pmldesign.workloads import DenseWorkload, parse_workload
 from pmldesign.workloads.sparse import SparseWorkload
 
 EXTENSIONS = (".npy", ".npz", ".csv", ".mtx")
-MATRIX = np.array([[0.1, -2.0, 1e-300], [1 / 3, 0.0, 2.0**60], [1.0, 1e17, -0.0]])
 
 
 @pytest.mark.parametrize("extension", [*EXTENSIONS, ".CSV"])
@@ -128,9 +123,11 @@ def zip_of(name, content):
 
 SIGNALLING = np.array([[0x7F800001]], dtype=np.uint32).view(np.float32)
 OBJECTS = np.array([[1, None]])
+
 HUGE_HEADER = npy(np.zeros((1, 1))).replace(
     b"(1, 1), }" + b" " * 22, b"(9999999999, 9999999999), }    "
 )
+
 MTX = b"%%MatrixMarket matrix coordinate real general\n2 2 1\n"
 
 
@@ -204,13 +201,6 @@ def test_sound_files_without_a_workload_are_input_errors(tmp_path, name, content
         read_workload(path)
     assert_friendly(caught.value, exit_code=2)
     assert str(caught.value).startswith(f"{name}: ")
-
-
-def assert_friendly(error, exit_code):
-    assert error.exit_code == exit_code
-    assert "\n" not in str(error)
-    assert error.__cause__ is None
-    assert error.__suppress_context__ or error.__context__ is None
 
 
 def test_sparse_indices_out_of_range_never_reach_scipy(tmp_path):
@@ -293,171 +283,8 @@ def test_bad_standard_input(monkeypatch, data, error, words):
     assert_friendly(caught.value, error.exit_code)
 
 
-@pytest.mark.parametrize("failure", [KeyboardInterrupt, ValueError, SystemExit])
-def test_an_interrupted_write_leaves_everything_as_it_was(tmp_path, failure):
-    path = tmp_path / "a.csv"
-    path.write_text("before")
-
-    def write():
-        with atomic_write(path, "w") as handle:
-            handle.write("half")
-            raise failure
-
-    with pytest.raises(failure):
-        write()
-    assert path.read_text() == "before"
-    assert names_in(tmp_path) == ["a.csv"]
-
-
-def test_a_full_disk_is_a_file_error_and_leaves_nothing(tmp_path, monkeypatch):
-    def full(_descriptor):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(FileError, match="No space left on device") as caught:
-        write_workload(tmp_path / "a.npy", DenseWorkload(MATRIX))
-    assert_friendly(caught.value, exit_code=6)
-    assert names_in(tmp_path) == []
-
-
-def test_the_old_file_is_there_until_the_new_one_is_complete(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_text("old")
-    with atomic_write(path, "w") as handle:
-        handle.write("α\n")
-        assert path.read_text() == "old"
-    assert path.read_bytes() == "α\n".encode()
-
-
-def test_links_and_permissions_survive(tmp_path):
-    target, link = tmp_path / "target.npy", tmp_path / "link.npy"
-    target.write_bytes(b"x")
-    target.chmod(0o640)
-    link.symlink_to(target)
-    write_workload(link, DenseWorkload(MATRIX))
-    assert link.is_symlink()
-    assert target.stat().st_mode & 0o777 == 0o640
-    np.testing.assert_array_equal(read_workload(target).to_dense(), MATRIX)
-
-
-def test_a_new_file_has_the_usual_permissions(tmp_path):
-    (tmp_path / "plain").touch()
-    write_workload(tmp_path / "a.npy", DenseWorkload(MATRIX))
-    modes = {path.stat().st_mode for path in tmp_path.iterdir()}
-    assert len(modes) == 1
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("folder.npy", "it is a folder"),
-        ("missing/a.npy", "there is no folder"),
-        ("null\0byte.npy", "null"),
-    ],
-)
-def test_paths_that_cannot_be_written(tmp_path, name, words):
-    (tmp_path / "folder.npy").mkdir()
-    path = tmp_path / name
-    with pytest.raises(FileError, match=words):
-        check_writable(path)
-    with pytest.raises(FileError, match=words) as caught:
-        write_workload(path, DenseWorkload(MATRIX))
-    assert_friendly(caught.value, exit_code=6)
-    assert names_in(tmp_path) == ["folder.npy"]
-
-
-def test_devices_and_folders_that_take_no_files_are_refused(tmp_path, monkeypatch):
-    with pytest.raises(FileError, match="not a regular file"):
-        check_writable("/dev/null")
-
-    def read_only(**_):
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-
-    monkeypatch.setattr(tempfile, "TemporaryFile", read_only)
-    with pytest.raises(FileError, match="takes no new files: Read-only file system"):
-        check_writable(tmp_path / "a.npy")
-
-
-def test_writing_another_extension_or_too_much_is_refused(tmp_path):
-    with pytest.raises(FileError, match=r"ends in .npy, .npz, .csv, .mtx, not in .json"):
-        write_workload(tmp_path / "a.json", DenseWorkload(MATRIX))
-    with pytest.raises(InvalidInputError, match="prefix:65536 as a matrix has 65536 x 65536"):
-        write_workload(tmp_path / "a.npy", parse_workload("prefix:65536"))
-    assert names_in(tmp_path) == []
-
-
-def test_dense_matrix_market_files_of_others_are_read(tmp_path):
-    scipy_io.mmwrite(tmp_path / "a.mtx", np.array([[2, 1], [1, 2]]), symmetry="symmetric")
-    np.testing.assert_array_equal(read_workload(tmp_path / "a.mtx").to_dense(), [[2, 1], [1, 2]])
-
-
 ARRAY = b"%%MatrixMarket matrix array real general\n"
 SPARSE = b"%%MatrixMarket matrix coordinate real general\n"
-
-
-def market(text):
-    return text.encode() if isinstance(text, str) else text
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("%%MatrixMarket vector array real general\n3\n1\n2\n3\n", "first line must be"),
-        ("%%MatrixMarket matrix coordinate real\n", "first line must be"),
-        ("%%MatrixMarket matrix array text general\n1 1\n1\n", "field 'text'"),
-        ("%%MatrixMarket matrix array pattern general\n1 1\n", "field 'pattern'"),
-        ("%%MatrixMarket matrix array real diagonal\n1 1\n1\n", "symmetry 'diagonal'"),
-        ("%%MatrixMarket matrix array real symmetric\n1 2\n1\n2\n", "1 x 2 is not symmetric"),
-        (SPARSE, "ends before the line with its size"),
-        (SPARSE + b"1 1 1.0\n", "line 2 must be the numbers of rows, columns and entries"),
-        (SPARSE + b"2 2\n1 1 1\n", "line 2 must be"),
-        (SPARSE + b"-2 2 1\n1 1 1\n", "line 2 must be"),
-        (SPARSE + b"2 2 99999999999999999999\n", "line 2 must be"),
-        (SPARSE + b"% why\n2 2 3\n1 1 1\n2 2 1\n", "asks for 3 entries, 2 follow"),
-        (SPARSE + b"2 2 1\n1 1 1\n2 2 1\n", "asks for 1 entries, 2 follow"),
-        (SPARSE + b"2 2 1\n1 1 0,5\n", "line 3, '1 1 0,5', is not 3 decimal numbers"),
-        (SPARSE + b"2 2 1\n1 1 1;7\n", "line 3, '1 1 1;7'"),
-        (SPARSE + b"2 2 1\n1 1 1_0\n", "line 3, '1 1 1_0'"),
-        (SPARSE + b"% why\n\n2 2 2\n1 1 1\n1 1\n", "line 6, '1 1'"),
-        (SPARSE + b"2 2 1\n1 0 1\n", "entry 1 is in column 0 of 2"),
-        (SPARSE + b"2 2 1\n1.5 1 1\n", "entry 1 is in row 1.5 of 2"),
-        (SPARSE + b"2 2 1\nnan 1 1\n", "entry 1 is in row nan of 2"),
-        (SPARSE + b"2 2 1\n1 1 1\n" + b"%" * 100_000, "bytes follow the size line"),
-        (SPARSE.replace(b"general", b"symmetric") + b"2 2 2\n1 2 1\n2 1 1\n", "one triangle"),
-        (ARRAY + b"1 2\n1 2\n", "line 3, '1 2', is not 1 decimal number "),
-        (ARRAY + b"1 2\n0,5\n1\n", "line 3, '0,5'"),
-        (b"%%MatrixMarket matrix\x00", "not text"),
-        (b"%%MatrixMarket" + b"x" * 100_000, "not text"),
-    ],
-)
-def test_damaged_matrix_market_files(tmp_path, content, words):
-    (tmp_path / "a.mtx").write_bytes(market(content))
-    with pytest.raises(FileError, match=words) as caught:
-        read_workload(tmp_path / "a.mtx")
-    assert_friendly(caught.value, exit_code=6)
-
-
-@pytest.mark.parametrize("symmetry", ["general", "symmetric", "skew-symmetric"])
-@pytest.mark.parametrize("form", ["array", "coordinate"])
-@pytest.mark.parametrize("dtype", [float, np.int64])
-def test_matrix_market_files_of_scipy_are_read(tmp_path, symmetry, form, dtype):
-    rng = np.random.default_rng(3)
-    A = np.tril(rng.integers(-9, 9, (5, 5)).astype(dtype))
-    if symmetry != "general":
-        sign = 1 if symmetry == "symmetric" else -1
-        A = np.tril(A, -1) + sign * np.tril(A, -1).T + (A * np.eye(5, dtype=dtype)) * (sign > 0)
-    given = A if form == "array" else sparse.coo_array(A)
-    scipy_io.mmwrite(tmp_path / "a.mtx", given, symmetry=symmetry, comment="by\nhand")
-    np.testing.assert_array_equal(read_workload(tmp_path / "a.mtx").to_dense(), A)
-
-
-def test_patterns_repeated_entries_and_loose_lines(tmp_path):
-    text = "%%matrixmarket MATRIX Coordinate Pattern General\r\n%\n\n 2 3 3 \n1 1\n\n2 3\r\n2 3\n"
-    text = text.replace("%%matrixmarket", "%%MatrixMarket")
-    (tmp_path / "a.mtx").write_text(text)
-    np.testing.assert_array_equal(
-        read_workload(tmp_path / "a.mtx").to_dense(), [[1, 0, 0], [0, 0, 2]]
-    )
 
 
 def sparse_bytes(form, shape, **arrays):

@@ -1,0 +1,13 @@
+"""What tests of files share."""
+
+import numpy as np
+
+MATRIX = np.array([[0.1, -2.0, 1e-300], [1 / 3, 0.0, 2.0**60], [1.0, 1e17, -0.0]])
+
+
+def assert_friendly(error, exit_code):
+    """One line, the right code, and nothing of what went on inside."""
+    assert error.exit_code == exit_code
+    assert "\n" not in str(error)
+    assert error.__cause__ is None
+    assert error.__suppress_context__ or error.__context__ is None
