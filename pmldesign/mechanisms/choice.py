@@ -1,0 +1,187 @@
+"""Which noise a strategy gets, and how much: the mechanism for a guarantee.
+
+Of the kinds of noise that can meet the guarantee, each at the scale that it asks for
+(`privacy.calibration`), the one of smaller error. Without a guarantee the scale is the sensitivity
+itself, so that errors compare strategies: that is 1/2-zCDP for Gaussian noise and 1-DP for Laplace
+noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from pmldesign.arguments import exponent
+from pmldesign.errors import InvalidInputError
+from pmldesign.factorization import Factorization, answer
+from pmldesign.mechanisms.exact_error import Mechanism
+from pmldesign.privacy.calibration import calibrate, require_attainable
+from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy.noise import LARGEST_EXPONENT, Noise, laplace_exponent
+from pmldesign.strategies import Strategy, as_strategy
+from pmldesign.strategies.known import with_known
+from pmldesign.strategies.participation.schema import Participation, as_participation
+from pmldesign.strategies.participation.strategy import with_participation
+from pmldesign.workloads import Workload, as_workload
+from pmldesign.workloads.public_total import CentredWorkload
+
+NoiseChoice = Literal["auto", "gaussian", "laplace"]
+
+
+def mechanism(
+    strategy: Any,
+    workload: Any = None,
+    *,
+    guarantee: Guarantee | None = None,
+    noise: NoiseChoice = "auto",
+    p: float | None = None,
+    neighbours: Neighbours | str | None = None,
+    participation: Participation | str | None = None,
+    known: Any = None,
+    allow_vacuous: bool = False,
+) -> Mechanism:
+    """Put the noise on a strategy that a guarantee asks for.
+
+    Args:
+        strategy: R, shape (r, n): a factorization (what `factorize` gives), a Strategy, the name of
+            a baseline such as "tree", or a matrix.
+        workload: A, shape (m, n), whatever `as_workload` takes; None for that of the factorization.
+        guarantee: what is to be met; None for a scale equal to the sensitivity.
+        noise: "gaussian", "laplace", or "auto" for the one with the smaller error at p among those
+            that can meet the guarantee (Gaussian without a guarantee).
+        p: in [2, inf], for noise "auto"; None for that of the factorization, or 2.
+        neighbours: "add-remove" or "replace", where there is no guarantee to say it; None for that
+            of the factorization, or "add-remove".
+        participation: how often a person takes part in the steps of a stream, such as
+            "16,every=64"; None for what the strategy was made for, or once.
+        known: queries whose answers are public and not protected: "total", or whatever
+            `as_workload` takes; neighbours are then "replace" and leave the answers as they are.
+        allow_vacuous: accept a guarantee that every mechanism satisfies.
+
+    Raises:
+        InvalidInputError: the strategy cannot answer the workload, or an argument out of range.
+        InfeasibleError: this noise meets this guarantee at no scale.
+        VacuousGuaranteeError: the guarantee needs no noise at all, and that is not allowed.
+    """
+    given = None if isinstance(strategy, Strategy) else strategy
+    queries = answered_workload(given) if workload is None else as_workload(workload)
+    if neighbours is None:
+        neighbours = getattr(given, "neighbours", Neighbours.ADD_REMOVE)
+    if known is not None:
+        queries, guarantee = with_known(queries, guarantee, known)
+        neighbours = Neighbours.REPLACE
+    if p is None:
+        p = getattr(given, "p", 2.0)
+    relation = Neighbours(neighbours) if guarantee is None else guarantee.neighbours
+    p = exponent(p)
+    kinds = admissible(guarantee, noise, p)
+    measured, schema = as_strategy(strategy, queries), as_participation(participation)
+    if schema is not None:
+        measured = with_participation(measured, schema)
+    factorization = answer(measured, queries, relation)
+    candidates = tuple(
+        calibrated(factorization, guarantee, kind, allow_vacuous=allow_vacuous) for kind in kinds
+    )
+    return replace(smallest_error(candidates, p), p=p)
+
+
+def answered_workload(factorization: Any) -> Workload:
+    """The workload that a factorization or a mechanism answers, with its total.
+
+    Raises:
+        InvalidInputError: it has none.
+    """
+    workload = getattr(factorization, "workload", None)
+    if not isinstance(workload, Workload):
+        raise InvalidInputError(
+            "a workload is needed beside a strategy: give for example 'prefix:64' after it; only a "
+            "factorization or a mechanism brings its own"
+        )
+    return workload.asked if isinstance(workload, CentredWorkload) else workload
+
+
+def calibrated(
+    factorization: Factorization,
+    guarantee: Guarantee | None,
+    noise: Noise,
+    *,
+    allow_vacuous: bool = False,
+) -> Mechanism:
+    """Noise of one kind at the scale that the guarantee asks for.
+
+    Raises:
+        InvalidInputError, InfeasibleError, VacuousGuaranteeError: as in `mechanism`.
+    """
+    sensitivity = factorization.sensitivity(noise)
+    if guarantee is None:
+        return Mechanism(factorization, noise, sensitivity, sensitivity, None)
+    calibration = calibrate(
+        factorization.strategy, guarantee, noise=noise, allow_vacuous=allow_vacuous
+    )
+    return Mechanism(factorization, noise, sensitivity, calibration.scale, calibration)
+
+
+def smallest_error(mechanisms: Sequence[Mechanism], p: float) -> Mechanism:
+    """The one of smallest error at p, the first of equal ones; those far off are not evaluated.
+
+    A product strategy that is too large to be written out has no error under Laplace noise but at
+    p = 2 and inf; among several mechanisms it is then left out.
+
+    Raises:
+        InvalidInputError: the only mechanism has no error that can be computed.
+    """
+    best = mechanisms[0]
+    for other in mechanisms[1:]:
+        least = other.scale * other.factorization.least_unit_error(other.noise, p)
+        if least < best.error(p) and _error_or_inf(other, p) < best.error(p):
+            best = other
+    return best
+
+
+def _error_or_inf(mechanism: Mechanism, p: float) -> float:
+    try:
+        return mechanism.error(p)
+    except InvalidInputError:
+        return math.inf
+
+
+def admissible(
+    guarantee: Guarantee | None, noise: NoiseChoice, p: float = 2.0
+) -> tuple[Noise, ...]:
+    """The kinds of noise to consider; a single one for the caller's explicit choice.
+
+    At p beyond LARGEST_EXPONENT, where no error of Laplace noise is computed, Gaussian noise alone
+    if it meets the guarantee.
+
+    Raises:
+        InvalidInputError: there is no such noise.
+    """
+    if noise not in ("auto", "gaussian", "laplace"):
+        raise InvalidInputError(f"noise must be auto, gaussian or laplace, got {noise!r}")
+    if noise != "auto":
+        return (Noise(noise),)
+    if guarantee is None:
+        return (Noise.GAUSSIAN,)
+    if Noise.GAUSSIAN in guarantee.noises and LARGEST_EXPONENT < p < math.inf:
+        return (Noise.GAUSSIAN,)
+    return guarantee.noises
+
+
+def require_feasible(
+    guarantee: Guarantee | None, cells: int, *, noise: NoiseChoice, p: float
+) -> None:
+    """Refuse what no strategy can do with this noise; called before long work.
+
+    Raises:
+        InvalidInputError: alpha does not fit the number of cells, or p is too large for the noise.
+        InfeasibleError: this noise meets this guarantee at no scale.
+        VacuousGuaranteeError: every mechanism satisfies the guarantee.
+    """
+    for kind in admissible(guarantee, noise, p):
+        if guarantee is not None:
+            require_attainable(guarantee, cells, noise=kind)
+        if kind is Noise.LAPLACE:
+            laplace_exponent(p)
