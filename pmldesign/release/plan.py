@@ -104,10 +104,9 @@ class Plan:
     def _processed(self, table: Table, queries: Workload, cells: Array, total: int | None) -> Table:
         """The table without negative, or with whole numbers."""
         if self.nonnegative:
-            spreads = table.standard_deviation
-            cells = nonnegative_cells(queries, cells, spreads, total=total)
+            cells = nonnegative_cells(queries, cells, total=total)
         if self.integers:
-            cells = whole_cells(queries, cells, table.standard_deviation, total=total)
+            cells = whole_cells(queries, cells, total=total)
         decimals = 0 if self.integers else table.decimals
         answers, _ = rounded_answers(queries, cells, decimals)
         largest = None

@@ -50,11 +50,38 @@ def test_the_program_is_solved_as_by_an_active_set_method():
     generator = np.random.default_rng(0)
     queries = DenseWorkload(generator.integers(-1, 2, (12, 6)).astype(float))
     for _ in range(5):
-        cells, spreads = generator.normal(0, 3, 6), generator.uniform(0.5, 2, 12)
-        mine = nonnegative_cells(queries, cells, spreads)
-        weighted = queries.to_dense() / spreads[:, None]
-        exact, _ = nnls(weighted, queries.matvec(cells) / spreads)
-        assert np.allclose(mine, exact, atol=1e-3)
+        cells = generator.normal(0, 3, 6)
+        exact, _ = nnls(queries.to_dense(), queries.matvec(cells))
+        assert np.allclose(nonnegative_cells(queries, cells), exact, atol=1e-3)
+
+
+@given(st.integers(0, 10**6))
+def test_no_noise_makes_the_total_error_larger_than_that_of_clamped_answers(seed):
+    generator = np.random.default_rng(seed)
+    queries = DenseWorkload(generator.integers(0, 2, (9, 6)).astype(float))
+    x = generator.poisson(0.7, 6).astype(float)
+    cells = x + generator.normal(0, 10 ** generator.uniform(-1, 2), 6)
+    truth, clamped = queries.matvec(x), np.maximum(queries.matvec(cells), 0)
+    error = np.linalg.norm(queries.matvec(nonnegative_cells(queries, cells)) - truth)
+    # the search for the nearest point ends a little before it
+    assert error <= np.linalg.norm(clamped - truth) * (1 + 1e-3) + 1e-4
+
+
+def test_sums_of_many_rare_cells_stay_where_they_were_released():
+    """Cells that can only move up must not carry their sums along."""
+    queries, generator = (
+        parse_workload("histogram:4*histogram:400+histogram:4*total:400"),
+        (np.random.default_rng(1)),
+    )
+    x = np.where(generator.random(1600) < 0.02, 30.0, 0.0)
+    truth = queries.matvec(x)
+    cells = x + generator.laplace(0, 2, 1600)
+    rows = cells.reshape(4, 400)
+    rows += (x.reshape(4, 400).sum(1) - rows.sum(1))[:, None] / 400  # as if measured by themselves
+    released = queries.matvec(cells)
+    off = queries.matvec(nonnegative_cells(queries, cells)) - truth
+    assert np.abs(off[1600:]).max() < 10
+    assert (off**2).sum() < ((np.maximum(released, 0) - truth) ** 2).sum() / 2
 
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))
@@ -106,7 +133,7 @@ def test_whole_cells_round_every_running_sum_or_every_cell(cells):
     assert np.abs(nearest - cells).max() <= 1
     for histogram, best in (("histogram", nearest), ("prefix", running)):
         queries = parse_workload(f"{histogram}:{len(cells)}")
-        chosen = whole_cells(queries, cells, np.ones(len(cells)))
+        chosen = whole_cells(queries, cells)
         off = np.linalg.norm(queries.matvec(chosen - cells))
         assert off <= np.linalg.norm(queries.matvec(best - cells)) + 1e-6
 
