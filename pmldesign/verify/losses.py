@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,41 @@ def merged(
     return [[distances[i][j] for j in first] for i in first], masses
 
 
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """How far cells are from the first ones.
+
+    Attributes:
+        distances: a row for each of these, its own distance of 0 at its own place.
+        alpha: least probabilities of all cells in a row, those of equal cells together.
+        repeats: how many cells a row stands for.
+    """
+
+    distances: Sequence[Sequence[Any]]
+    alpha: Sequence[Any]
+    repeats: int = 1
+
+
+def pml_loss(numbers: Mapping[str, Any], noise: str, rows: Rows, scale: Any) -> tuple[Any, float]:
+    """The loss under PML, and what it may be."""
+    epsilon = numbers["epsilon"]
+    if noise == "laplace":
+        return laplace_leakage(rows.distances, rows.alpha, scale), epsilon
+    ratios = [[distance / scale for distance in row] for row in rows.distances]
+    if numbers["failure"] != "slack":
+        return envelope_bound(ratios, rows.alpha, epsilon, rows.repeats), numbers["delta"]
+    return largest(exact_bounds(ratios, rows.alpha, arb(epsilon))), numbers["delta"]
+
+
+def exact_bounds(ratios: Sequence[Sequence[Any]], alpha: Sequence[Any], epsilon: Any) -> list[Any]:
+    """`bounds`, or the integrals of three different columns where they are smaller."""
+    parts = bounds(ratios, alpha, epsilon)
+    if len(parts) != 3:
+        return parts
+    exact = slack_of_three(ratios, alpha, float(epsilon))
+    return [a.min(arb(b)) for a, b in zip(parts, exact.tolist(), strict=True)]
+
+
 def free_mass(alpha: Sequence[Any]) -> Any:
     """What alpha leaves free, at least 0."""
     return (1 - total(alpha)).max(arb(0))
@@ -127,10 +163,10 @@ def laplace_leakage(distances: Sequence[Sequence[Any]], alpha: Sequence[Any], sc
 
 
 def bounds(ratios: Sequence[Sequence[Any]], alpha: Sequence[Any], epsilon: Any) -> list[Any]:
-    """bound_r(epsilon) for every cell r."""
+    """bound_r(epsilon) for every row r."""
     free, growth = free_mass(alpha), epsilon.exp()
     result = []
-    for row, a in zip(ratios, alpha, strict=True):
+    for row, a in zip(ratios, alpha, strict=False):
         kept = 1 - growth * a
         if not bool(kept > 0):
             result.append(arb(0))
@@ -181,7 +217,9 @@ def _plane(d: float, far: float, between: float, masses: tuple[float, float, flo
     return float(quad(line, low, max(edge, low), limit=400, epsabs=0.0, epsrel=1e-7)[0])
 
 
-def envelope_bound(ratios: Sequence[Sequence[Any]], alpha: Sequence[Any], epsilon: float) -> Any:
+def envelope_bound(
+    ratios: Sequence[Sequence[Any]], alpha: Sequence[Any], epsilon: float, repeats: int
+) -> Any:
     """The bound of the envelope at the best c that double precision finds."""
     floats = np.array([[float(t) for t in row] for row in ratios])
     least = np.array([float(a) for a in alpha])
@@ -189,26 +227,23 @@ def envelope_bound(ratios: Sequence[Sequence[Any]], alpha: Sequence[Any], epsilo
     def bound(share: float) -> float:
         c = 1 + share * math.expm1(epsilon)
         parts = _bounds_in_floats(floats, least, math.log(c))
-        return float(parts.sum()) / (math.exp(epsilon) - c)
+        return repeats * float(parts.sum()) / (math.exp(epsilon) - c)
 
     inside = minimize_scalar(bound, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-9})
     growth = arb(epsilon).exp()
     values = []
     for share in (0.0, float(inside.x)):
         c = 1 + arb(share) * (growth - 1)
-        parts = bounds(ratios, alpha, c.log())
-        if len(parts) == 3:
-            exact = slack_of_three(ratios, alpha, float(c.log()))
-            parts = [a.min(arb(b)) for a, b in zip(parts, exact.tolist(), strict=True)]
-        values.append(total(parts) / (growth - c))
+        values.append(repeats * total(exact_bounds(ratios, alpha, c.log())) / (growth - c))
     return values[0].min(values[1]).min(arb(1))
 
 
 def _bounds_in_floats(ratios: Any, alpha: Any, epsilon: float) -> Any:
     free = max(0.0, 1 - float(alpha.sum()))
-    kept = np.maximum(1 - math.exp(epsilon) * alpha, 0.0)
+    own = alpha[: len(ratios)]
+    kept = np.maximum(1 - math.exp(epsilon) * own, 0.0)
     active = kept > 0
-    t, a, k = np.maximum(ratios[active], 1e-300), alpha[active, None], kept[active, None]
+    t, a, k = np.maximum(ratios[active], 1e-300), own[active, None], kept[active, None]
     shifted = epsilon + np.log1p(-a) - np.log(k)
     profile = np.exp(log_ndtr(t / 2 - shifted / t))
     profile -= np.exp(np.minimum(shifted + log_ndtr(-t / 2 - shifted / t), 0.0))

@@ -93,9 +93,9 @@ class Checks:
         """An upper bound that is claimed: not below the one proved, nor far above it."""
         self._bound(name, claimed, proved, 1.0, weaker)
 
-    def at_least(self, name: str, claimed: Any, proved: float) -> None:
+    def at_least(self, name: str, claimed: Any, proved: float, *, weaker: float = WEAKER) -> None:
         """A lower bound that is claimed: not above the one proved, nor far below it."""
-        self._bound(name, claimed, proved, -1.0, WEAKER)
+        self._bound(name, claimed, proved, -1.0, weaker)
 
     def equal(self, name: str, claimed: Any, low: float, high: float) -> None:
         """A value that is claimed, and the interval in which it lies."""

@@ -21,9 +21,17 @@ from pmldesign.verify.forms.participation import Pattern, epoch_weights
 from pmldesign.verify.forms.products import check_product
 from pmldesign.verify.forms.streams import check_stream
 from pmldesign.verify.forms.streams import lower_bound as stream_bound
-from pmldesign.verify.forms.written import centred, pseudo_inverse, written_out
+from pmldesign.verify.forms.tables import WEAKER_BLOCKS, check_tables
+from pmldesign.verify.forms.tables import lower_bound as tables_bound
+from pmldesign.verify.forms.written import (
+    MOST_CELLS,
+    cells_of,
+    centred,
+    pseudo_inverse,
+    written_out,
+)
 from pmldesign.verify.queries import Queries
-from pmldesign.verify.report import Checks
+from pmldesign.verify.report import WEAKER, Checks
 from pmldesign.verify.sentences import check_sentence
 
 RELATIONS = ("add-remove", "replace")
@@ -71,22 +79,24 @@ def _check_form(
     header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Queries | None, checks: Checks
 ) -> str | None:
     """Checks by the structure of a strategy; None for claims that only its matrix tells."""
-    pml = header.get("guarantee_numbers", {}).get("kind") == "pml"
-    if queries is None or pml or "participation" in header:
+    if queries is None or "participation" in header or "strategy" in arrays:
         return None
-    add_remove, gaussian = (
-        header["neighbours"] == "add-remove",
-        header.get("noise", "gaussian") == "gaussian",
-    )
-    if "poles" in arrays and "rates" in arrays and add_remove and gaussian:
+    pml = header.get("guarantee_numbers", {}).get("kind") == "pml"
+    gaussian = header.get("noise", "gaussian") == "gaussian"
+    large = cells_of(arrays) > MOST_CELLS
+    plain = not pml and header["neighbours"] == "add-remove"
+    if "rates" in arrays and plain and gaussian:
         check_stream(header, arrays, queries.matrix, checks)
         return balls.NAME
-    if "residuals" in arrays and queries.plain and gaussian:
+    if "residuals" in arrays and queries.plain and (large or (gaussian and not pml)):
         check_marginals(header, arrays, queries, checks)
         return balls.NAME
+    if large and queries.tables and ("sector_plain" in arrays or "tables" in arrays):
+        check_tables(header, arrays, queries, checks)
+        return rounding.NAME
     factors = queries.factors()
     exact = gaussian or float(header["p"]) in (2.0, math.inf)
-    if "factor_0" in arrays and "weights" not in arrays and factors and add_remove and exact:
+    if "factor_0" in arrays and "weights" not in arrays and factors and plain and exact:
         check_product(header, arrays, factors, checks)
         return rounding.NAME
     return None
@@ -158,10 +168,19 @@ def _dense(
         checks.unchecked("known", "whether these groups are what the known answers tell apart")
     if not fits:
         return None
-    schema = None if pattern is None else Pattern.of(pattern)
-    given = A if L is not None else None
-    written = "strategy" in arrays
-    return Dense(header, given, L, R, duals, schema, lower, written, total, groups)
+    return Dense(
+        header,
+        A if L is not None else None,
+        L,
+        R,
+        duals,
+        groups=groups,
+        pattern=None if pattern is None else Pattern.of(pattern),
+        lower=lower,
+        weaker=WEAKER_BLOCKS if "sector_plain" in arrays else WEAKER,
+        written="strategy" in arrays,
+        queries=total,
+    )
 
 
 def _matrix(header: Mapping[str, Any], queries: Queries) -> tuple[Any, int | None]:
@@ -189,6 +208,8 @@ def _lower(header: Mapping[str, Any], arrays: Mapping[str, Any], A: Any, queries
         return stream_bound(arrays, p)
     if "residuals" in arrays and queries.plain:
         return marginals_bound(header, arrays, queries)
+    if "sector_plain" in arrays:
+        return tables_bound(header, arrays, queries)
     if w.ndim == 3 and "participation" in header:
         steps = u.size
         W, omega = epoch_weights(w, steps)

@@ -26,17 +26,9 @@ from pmldesign.verify.arithmetic.intervals import (
     total,
 )
 from pmldesign.verify.forms.participation import Pattern
-from pmldesign.verify.losses import (
-    alpha_of,
-    dp_loss,
-    envelope_bound,
-    laplace_leakage,
-    merged,
-    slack_of_three,
-)
-from pmldesign.verify.losses import bounds as slack_bounds
+from pmldesign.verify.losses import Rows, alpha_of, dp_loss, merged, pml_loss
 from pmldesign.verify.moments import gaussian_error, laplace_error
-from pmldesign.verify.report import Checks, as_number
+from pmldesign.verify.report import WEAKER, Checks, as_number
 
 BALL_CELLS = 256
 BALL_ENTRIES = 2**18
@@ -62,6 +54,7 @@ class Dense:
         groups: of cells, within which a record is replaced, shape (n,); None for a single one.
         pattern: the steps that a person may take part in; None for a single cell.
         lower: what the dual weights of another form prove, a ball; None if they are `duals`.
+        weaker: by how much a claim may be below `lower`.
         written: whether R was in the file; else it is known to double precision.
         queries: their number m, where A is not all of them: at p = 2 any A' with
             A'^T A' = A^T A has the same norm and the same sum of variances.
@@ -74,6 +67,7 @@ class Dense:
     duals: tuple[Any, Any] | None = None
     pattern: Pattern | None = None
     lower: Any = None
+    weaker: float = WEAKER
     written: bool = True
     queries: int | None = None
     groups: Any = None
@@ -195,7 +189,8 @@ def _check_norm(
     value = power_norm(squares, strategy.p) * distances.sensitivity("l2") + rest
     checks.at_most("upper", header["upper"], above(value) * (1 - slack))
     if strategy.lower is not None:
-        checks.at_least("lower", header["lower"], below(strategy.lower) * (1 + rounding.WEAKEST))
+        proved = below(strategy.lower) * (1 + rounding.WEAKEST)
+        checks.at_least("lower", header["lower"], proved, weaker=strategy.weaker)
         return
     if strategy.duals is None:
         checks.unchecked("lower", "the file has no dual weights of this form", header["lower"])
@@ -254,21 +249,13 @@ def loss_of(
     numbers: Mapping[str, Any], noise: str, distances: Any, scale: Any, cells: int
 ) -> tuple[Any, float] | None:
     """The loss of noise of this scale, and what it may be; None where it is not known."""
+    norm = "l1" if noise == "laplace" else "l2"
     if numbers["kind"] != "pml":
-        norm = "l1" if noise == "laplace" else "l2"
         return dp_loss(numbers, noise, distances.sensitivity(norm) / scale)
-    alpha, epsilon = alpha_of(numbers, cells), arb(numbers["epsilon"])
-    if noise == "laplace":
-        return laplace_leakage(distances.all("l1"), alpha, scale), numbers["epsilon"]
-    apart, alpha = merged(distances.all("l2"), alpha)
-    ratios = [[distance / scale for distance in row] for row in apart]
-    if numbers["failure"] == "slack":
-        parts = slack_bounds(ratios, alpha, epsilon)
-        if len(parts) == 3:
-            exact = slack_of_three(ratios, alpha, numbers["epsilon"])
-            parts = [a.min(arb(b)) for a, b in zip(parts, exact.tolist(), strict=True)]
-        return largest(parts), numbers["delta"]
-    return envelope_bound(ratios, alpha, numbers["epsilon"]), numbers["delta"]
+    apart, alpha = distances.all(norm), alpha_of(numbers, cells)
+    if norm == "l2":
+        apart, alpha = merged(apart, alpha)
+    return pml_loss(numbers, noise, Rows(apart, alpha), scale)
 
 
 def _check_errors(strategy: Dense, checks: Checks, squares: Any, scale: float) -> None:

@@ -3,6 +3,8 @@ r"""Strategies that measure residuals of marginals, whatever the number of cells
 For sizes n_i, sets T with precisions theta_T and tables S with weights c_S:
 
     d_T = prod_{i in T} (n_i - 1),   m_S = prod_{i in S} n_i,
+    l1 sensitivity   sum_T theta_T^(1/2) prod_{i in T} n_i^(1/2) sum_{k < n_i} (k (k + 1))^(-1/2)
+                     (add-remove); twice that without the total (replace, a bound)
     l2 sensitivity   (sum_T theta_T d_T)^(1/2)                                     (add-remove)
                      max_D (2 sum_T theta_T (d_T - e_TD))^(1/2),  cells that differ in D (replace),
                      e_TD = prod_{i in T and D} (-1) prod_{i in T not D} (n_i - 1)
@@ -28,7 +30,7 @@ from flint import arb
 from scipy.optimize import linprog
 
 from pmldesign.verify.arithmetic.intervals import largest, root, total
-from pmldesign.verify.forms.structured import Computed, check_computed
+from pmldesign.verify.forms.structured import Computed, Profile, check_computed
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import Checks
 
@@ -68,13 +70,13 @@ def check_marginals(
         power = arb(p) / 2
         return total(m * s**power for m, s in zip(cells, squares, strict=True)) ** (1 / arb(p))
 
-    sensitivities = {}
+    profiles = _profiles(sizes, theta, dimension)
+    sensitivities = {norm: largest(profile.distances) for norm, profile in profiles.items()}
     if not replace:
         sensitivities["l2"] = root(total(theta[T] * dimension[T] for T in theta))
-    elif len(sizes) <= MOST_ATTRIBUTES:
-        sensitivities["l2"] = root(_farthest(sizes, theta, dimension))
+        sensitivities["l1"] = _longest_l1(sizes, theta)
     lower = lower_bound(header, arrays, queries) if "dual_u" in arrays else None
-    computed = Computed(spread, sum(cells), sensitivities, lower)
+    computed = Computed(spread, sum(cells), sensitivities, lower, profiles=profiles)
     check_computed(header, computed, checks)
 
 
@@ -123,18 +125,41 @@ def _subsets(members: tuple[int, ...], replace: bool) -> list[tuple[int, ...]]:
     return list(chain.from_iterable(combinations(members, count) for count in counts))
 
 
-def _farthest(sizes: Sequence[int], theta: Any, dimension: Any) -> Any:
-    """Largest squared distance of two cells."""
-    wide = [i for i, size in enumerate(sizes) if size > 1]
-    squares = []
-    for D in _subsets(tuple(wide), True):
-        different = set(D)
-        terms = []
-        for T, value in theta.items():
-            mixed = math.prod(-1 if i in different else sizes[i] - 1 for i in T)
-            terms.append(2 * value * (dimension[T] - mixed))
-        squares.append(total(terms))
-    return largest(squares)
+def _longest_l1(sizes: Sequence[int], theta: Mapping[Any, Any]) -> Any:
+    """The l1 norm of the column of the first cell, which is the longest."""
+    sums = {n: total(1 / arb(k * (k + 1)).sqrt() for k in range(1, n)) for n in set(sizes)}
+    return total(
+        value.sqrt() * arb(math.prod(sizes[i] for i in T)).sqrt() * _all(sums[sizes[i]] for i in T)
+        for T, value in theta.items()
+    )
+
+
+def _all(values: Iterable[Any]) -> Any:
+    return math.prod(values, start=arb(1))
+
+
+def _profiles(sizes: Sequence[int], theta: Any, dimension: Any) -> dict[str, Profile]:
+    """Distances of cells by the attributes in which they differ; twice the longest in l1."""
+    used = tuple(i for i in sorted(set().union(*theta)) if sizes[i] > 1)
+    columns = math.prod(sizes[i] for i in used)
+    copies = math.prod(sizes) // columns
+    away = 2 * _longest_l1(sizes, {T: value for T, value in theta.items() if T})
+    profiles = {"l1": Profile([away], [columns - 1], copies)}
+    if len(used) <= MOST_ATTRIBUTES:
+        sets = _subsets(used, True)
+        apart = [root(_square(set(D), sizes, theta, dimension)) for D in sets]
+        counts = [math.prod(sizes[i] - 1 for i in D) for D in sets]
+        profiles["l2"] = Profile(apart, counts, copies)
+    return profiles
+
+
+def _square(different: set[int], sizes: Sequence[int], theta: Any, dimension: Any) -> Any:
+    """Squared distance of two cells that differ in these attributes."""
+    terms = []
+    for T, value in theta.items():
+        mixed = math.prod(-1 if i in different else sizes[i] - 1 for i in T)
+        terms.append(2 * value * (dimension[T] - mixed))
+    return total(terms)
 
 
 def _shares_of_pairs(sizes: Sequence[int], wanted: Mapping[Any, float]) -> dict[Any, Any]:

@@ -3,20 +3,41 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from flint import arb
 
 from pmldesign.verify.arithmetic.intervals import above, below
-from pmldesign.verify.losses import dp_loss
+from pmldesign.verify.losses import Rows, dp_loss, pml_loss
 from pmldesign.verify.moments import gaussian_error_of_spread
-from pmldesign.verify.report import Checks, as_number
+from pmldesign.verify.report import WEAKER, Checks, as_number
 
 SLACK = 1e-9
 """By how much a claim may exceed what is proved, relatively: products are not formed exactly."""
 WEAKER_LOSS = 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How far all columns are from any one of them, at most.
+
+    Attributes:
+        distances: of the other columns.
+        counts: how many different columns there are at each distance.
+        copies: how many cells have the same column.
+    """
+
+    distances: Sequence[Any]
+    counts: Sequence[int]
+    copies: int
+
+    def rows(self, alpha: Any) -> Rows:
+        """Of any column, for the least probability of a cell."""
+        counts = [1, *self.counts]
+        masses = [alpha * self.copies * count for count in counts]
+        return Rows([[arb(0), *self.distances]], masses, sum(counts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +50,8 @@ class Computed:
         sensitivities: "l1" and "l2", where they are known.
         lower: lower bound on the norm; None where it is not computed.
         rest: what L R - A adds to the upper bound.
+        profiles: of distances in the l1 and l2 norms, where they are known.
+        weaker: by how much the lower bound that is claimed may be below this one.
     """
 
     spread: Callable[[float], Any]
@@ -36,6 +59,8 @@ class Computed:
     sensitivities: Mapping[str, Any] = field(default_factory=dict)
     lower: Any = None
     rest: Any = 0
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+    weaker: float = WEAKER
 
 
 def check_computed(header: Mapping[str, Any], computed: Computed, checks: Checks) -> None:
@@ -50,27 +75,34 @@ def check_computed(header: Mapping[str, Any], computed: Computed, checks: Checks
         if computed.lower is None:
             checks.unchecked("lower", "dual weights of this form", header["lower"])
         else:
-            checks.at_least("lower", header["lower"], below(computed.lower) * (1 + SLACK))
+            proved = below(computed.lower) * (1 + SLACK)
+            checks.at_least("lower", header["lower"], proved, weaker=computed.weaker)
     if "noise" not in header:
         return
     scale = as_number(header["scale"])
     if scale is None or scale <= 0 or header["noise"] not in ("gaussian", "laplace"):
         checks.state("noise", False, f"{header['noise']!r} of scale {header['scale']!r}")
         return
-    _check_privacy(header, known, scale, checks)
+    _check_privacy(header, computed, scale, checks)
     _check_errors(header, computed, scale, checks)
 
 
 def _check_privacy(
-    header: Mapping[str, Any], known: Mapping[str, Any], scale: float, checks: Checks
+    header: Mapping[str, Any], computed: Computed, scale: float, checks: Checks
 ) -> None:
     norm = "l1" if header["noise"] == "laplace" else "l2"
-    numbers = header["guarantee_numbers"]
+    numbers, known = header["guarantee_numbers"], computed.sensitivities
     loss = None
     if norm in known:
         if "sensitivity" in header:
             checks.at_most("sensitivity", header["sensitivity"], above(known[norm]) * (1 - SLACK))
-        loss = dp_loss(numbers, header["noise"], known[norm] / arb(scale))
+        if numbers["kind"] != "pml":
+            loss = dp_loss(numbers, header["noise"], known[norm] / arb(scale))
+        elif norm in computed.profiles:
+            alpha = numbers["alpha"]
+            least = arb(min(alpha) if isinstance(alpha, list) else alpha)
+            rows = computed.profiles[norm].rows(least)
+            loss = pml_loss(numbers, header["noise"], rows, arb(scale))
     elif "sensitivity" in header:
         checks.unchecked("sensitivity", "of a strategy of this form", header["sensitivity"])
     if loss is None:

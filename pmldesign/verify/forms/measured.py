@@ -1,0 +1,265 @@
+r"""Strategies for tables over a domain of any size, from what they measure of each attribute.
+
+[1^T; Y_i] has the inverse (v_i, Psi_i); the first rows of Y_i are features F_i, the others Z_i. A
+sector measures, with E = C C^T over products of features of sets S of other attributes,
+
+    C^T [(x)_Q Y_i (x)_Sp Z_i (x)_S F_i (x)_others 1^T; ... over S],
+
+Q of plain attributes, Sp of others, so that a query c (x)_T a_i of the table by T has the variance
+
+    c^2 sum over Q, Sp in T of prod_{Q,Sp} |a_i^T Psi_i (Z)|^2 |C^-1 g|^2,
+    g_S = (x)_S a_i^T Psi_i (F) prod_{T without Q, Sp, S} a_i^T v_i,    0 if S is not in T.
+
+A cell has the squared length sum prod_Sp (rho_i - |f_i|^2) (x)_S f_i^T E (x)_S f_i, a polynomial in
+its features f, rho_i the largest squared length of a column of Y_i: at most its constant and the
+sizes of all other coefficients times those of their monomials. Under replace columns are at most
+twice as far apart as they are long without what all have in common; without features, those that
+differ in U are (2 sum_S s_S (1 - prod_{i in S and U} least entry of Y_i^T Y_i))^(1/2) apart.
+
+Weighted products theta_S (x)_S D_i, D_i = 1 for plain attributes, are sectors without features,
+
+    tau_i = 1^T (D_i^T D_i)^-1 1,    Y_i^T Y_i = D_i^T D_i - 1 1^T / tau_i,
+    s_T = sum over S containing T of theta_S^2 prod_{i in S, not in T} 1/tau_i,
+
+whose columns have the norms sum theta_S (l1) and (sum theta_S^2)^(1/2) at most, times the largest
+norms of columns of the D_i, and are twice that apart; 2^(1/2) times in l2 without designs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from pmldesign.verify.queries import Table
+
+MOST_QUERIES = 2**21
+"""Different ones of a table."""
+MOST_ATTRIBUTES = 14
+"""Of which all sets are tried under replace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Numbers of the queries on an attribute: a^T v, a^T Psi (F), |a^T Psi (Z)|^2, how many."""
+
+    total: Any
+    features: Any
+    rest: Any
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """An attribute of n values with Y^T Y = scale (1 - 1 1^T / n)."""
+
+    size: int
+    scale: float
+    features: int = 0
+
+    @property
+    def longest(self) -> float:
+        """The squared length of every column of Y."""
+        return self.scale * (1 - 1 / self.size)
+
+    @property
+    def least(self) -> float:
+        """The least entry of Y^T Y."""
+        return -self.scale / self.size
+
+    def asked(self, queries: Any) -> Asked:
+        """Of queries, or of the counts of all values."""
+        n, none = self.size, np.zeros((0, 1))
+        if queries is None:
+            return Asked(np.array([1 / n]), none, np.array([(1 - 1 / n) / self.scale]), n)
+        sums = queries.sum(axis=1)
+        rest = ((queries - (sums / n)[:, None]) ** 2).sum(axis=1) / self.scale
+        return Asked(sums / n, np.zeros((0, sums.size)), rest)
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """An attribute with coordinates Y of its own, the first ones features."""
+
+    rows: Any
+    inverse: Any
+    features: int = 0
+
+    @classmethod
+    def of(cls, rows: Any, features: int = 0) -> Ordered:
+        """With the inverse of [1^T; Y]."""
+        return cls(rows, np.linalg.inv(np.vstack([np.ones(rows.shape[1]), rows])), features)
+
+    @property
+    def size(self) -> int:
+        """The number of values."""
+        return int(self.rows.shape[1])
+
+    @property
+    def longest(self) -> float:
+        """The largest squared length of a column of Y."""
+        return float((self.rows**2).sum(axis=0).max())
+
+    @property
+    def least(self) -> float:
+        """The least entry of Y^T Y."""
+        return float((self.rows.T @ self.rows).min())
+
+    def asked(self, queries: Any) -> Asked:
+        """Of queries, or of the counts of all values."""
+        image = self.inverse if queries is None else queries @ self.inverse
+        d = self.features
+        return Asked(image[:, 0], image[:, 1 : 1 + d].T, (image[:, 1 + d :] ** 2).sum(axis=1))
+
+
+@dataclass(frozen=True, slots=True)
+class Sector:
+    """Q and Sp together, the sets S, and E."""
+
+    inner: frozenset[int]
+    sets: Sequence[tuple[int, ...]]
+    matrix: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A strategy: its attributes and sectors."""
+
+    attributes: Mapping[int, Plain | Ordered]
+    sectors: Sequence[Sector]
+
+    def variances(self, table: Table) -> tuple[Any, int]:
+        """Variances of the different queries of a table, and how often each comes.
+
+        Raises:
+            ValueError: too many queries.
+        """
+        members = sorted(table.factors)
+        asked = {i: self.attributes[i].asked(table.factors[i]) for i in members}
+        shape = tuple(asked[i].total.size for i in members)
+        if math.prod(shape) > MOST_QUERIES:
+            raise ValueError(f"a table has {math.prod(shape)} different queries")
+        values = np.zeros(shape)
+        for sector in self.sectors:
+            if sector.inner <= set(members):
+                values += self._part(sector, members, asked)
+        times = math.prod(part.times for part in asked.values())
+        return table.weight**2 * values.ravel(), times
+
+    def _part(self, sector: Sector, members: Sequence[int], asked: Mapping[int, Asked]) -> Any:
+        """What a sector adds, an axis for each attribute."""
+        outer = [i for i in members if i not in sector.inner]
+        count = math.prod(asked[i].total.size for i in outer)
+        rows = []
+        for S in sector.sets:
+            parts = [asked[i].features if i in S else asked[i].total[None] for i in outer]
+            width = math.prod(self.attributes[i].features for i in S)
+            image = np.ones((1, 1))
+            for part in parts:  # rows and columns in the order of np.kron
+                image = np.einsum("ab,cd->acbd", image, part).reshape(
+                    image.shape[0] * part.shape[0], -1
+                )
+            rows.append(image if set(S) <= set(outer) else np.zeros((width, count)))
+        C = np.linalg.cholesky(sector.matrix)
+        squares = (linalg.solve_triangular(C, np.vstack(rows), lower=True) ** 2).sum(axis=0)
+        cube = squares.reshape([asked[i].total.size if i in outer else 1 for i in members])
+        for axis, i in enumerate(members):
+            if i in sector.inner:
+                along = [-1 if k == axis else 1 for k in range(cube.ndim)]
+                cube = cube * asked[i].rest.reshape(along)
+        return cube
+
+    def answers(self, members: Sequence[int], *, total: bool) -> bool:
+        """Whether all coordinates of a table are measured; that of the total if it is asked for."""
+        measured = {(sector.inner, S) for sector in self.sectors for S in sector.sets}
+        choices = [list(_choices(self.attributes[i])) for i in members]
+        for kinds in itertools.product(*choices):
+            inner = frozenset(i for i, kind in zip(members, kinds, strict=True) if kind == "rest")
+            S = tuple(i for i, kind in zip(members, kinds, strict=True) if kind == "features")
+            if (inner or S or total) and (inner, S) not in measured:
+                return False
+        return True
+
+    def without_total(self) -> Measured:
+        """What is measured of it where the total is public."""
+        sectors = []
+        for sector in self.sectors:
+            if sector.inner or () not in sector.sets:
+                sectors.append(sector)
+            elif len(sector.sets) > 1:  # its first row is that of the total
+                sectors.append(Sector(sector.inner, sector.sets[1:], sector.matrix[1:, 1:]))
+        return Measured(self.attributes, sectors)
+
+    def longest(self) -> float:
+        """At least the largest l2 norm of a column."""
+        return math.sqrt(self._largest(self.sectors))
+
+    def farthest(self) -> float:
+        """At least the largest l2 distance of two columns."""
+        sectors = self.without_total().sectors
+        if any(attribute.features for attribute in self.attributes.values()):
+            return 2 * math.sqrt(self._largest(sectors))
+        used = sorted(set().union(*(sector.inner for sector in sectors)))
+        if len(used) > MOST_ATTRIBUTES:
+            raise ValueError(f"{len(used)} attributes under replace")
+        s = np.array([float(sector.matrix[0, 0]) for sector in sectors])
+        s *= [math.prod(self.attributes[i].longest for i in sector.inner) for sector in sectors]
+        products = np.ones((s.size, 1))
+        for i in used:
+            least = self.attributes[i].least / self.attributes[i].longest
+            inside = np.array([least if i in sector.inner else 1.0 for sector in sectors])
+            products = np.hstack([products, products * inside[:, None]])
+        return math.sqrt(2 * float((s.sum() - s @ products).max()))
+
+    def _largest(self, sectors: Sequence[Sector]) -> float:
+        """The largest squared length, from the polynomial in the features."""
+        polynomial: dict[tuple[Any, ...], float] = defaultdict(float)
+        for sector in sectors:
+            outer: dict[tuple[Any, ...], float] = {(): 1.0}
+            for i in sector.inner:
+                attribute = self.attributes[i]
+                part: dict[tuple[Any, ...], float] = {(): attribute.longest}
+                part |= {((i, k), (i, k)): -1.0 for k in range(attribute.features)}
+                outer = _times(outer, part)
+            names = [name for S in sector.sets for name in self._names(S)]
+            inner: dict[tuple[Any, ...], float] = defaultdict(float)
+            for (a, first), (b, second) in itertools.product(enumerate(names), repeat=2):
+                inner[tuple(sorted(first + second))] += float(sector.matrix[a, b])
+            for name, value in _times(outer, inner).items():
+                polynomial[name] += value
+        return math.fsum(
+            abs(value) * math.prod(self._top(*place) for place in name)
+            for name, value in polynomial.items()
+        )
+
+    def _names(self, S: tuple[int, ...]) -> Iterator[tuple[tuple[int, int], ...]]:
+        for places in itertools.product(*(range(self.attributes[i].features) for i in S)):
+            yield tuple(zip(S, places, strict=True))
+
+    def _top(self, attribute: int, place: int) -> float:
+        """The largest size of a feature."""
+        measured = self.attributes[attribute]
+        assert isinstance(measured, Ordered)
+        return float(np.abs(measured.rows[place]).max())
+
+
+def _choices(attribute: Plain | Ordered) -> Iterator[str]:
+    yield "total"
+    if attribute.features:
+        yield "features"
+    if attribute.size - 1 > attribute.features:
+        yield "rest"
+
+
+def _times(left: Mapping[Any, float], right: Mapping[Any, float]) -> dict[Any, float]:
+    """The product of two polynomials."""
+    result: dict[Any, float] = defaultdict(float)
+    for (a, x), (b, y) in itertools.product(left.items(), right.items()):
+        result[tuple(sorted(a + b))] += x * y
+    return result

@@ -1,0 +1,309 @@
+r"""Files of strategies for tables and of weighted tables and products; lower bounds for tables.
+
+`measured` has what such strategies measure, in its letters.
+
+Lower bound at p = 2, for weights w_i of cells, sum 1, uniform for plain attributes. Of the queries
+A_k of a table on an attribute let N = (W^(1/2) A_k^T A_k W^(1/2))^(1/2), and let L_i be an
+orthonormal frame that begins with w_i^(1/2). Cutting a matrix into blocks by orthogonal projectors
+on both sides does not raise its nuclear norm, so that
+
+    gamma >= sum over Sp of tr K_Sp^(1/2),
+    K_Sp = sum over T containing Sp of
+           c_T^2 prod_Sp (tr N - tr L^T N L)^2 (x)_{T, not Sp} (L^T N L)^2 (x)_{not T} e e^T,
+
+e the first unit vector.
+
+Any frame gives a bound; L_i spans N^j w^(1/2), j = 0, 1, -1, 2, ..., N the sum over the A_k. Under
+replace, for weights w_i w_j of pairs, (that - norm(A w)) / ((1 - sum w^2)/2)^(1/2) is a bound.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from pmldesign.verify.forms.measured import Measured, Ordered, Plain, Sector
+from pmldesign.verify.forms.structured import Computed, Profile, check_computed
+from pmldesign.verify.forms.written import members_of
+from pmldesign.verify.queries import Queries
+from pmldesign.verify.report import Checks
+
+ROUNDING = 1e-9
+"""Relative, of all numbers here, which are computed in double precision."""
+LISTED = 16
+"""Attributes of which all sets are listed for distances."""
+WEAKER_BLOCKS = 0.05
+"""A lower bound may be that of other frames, or of other weights tried before."""
+MOST_DIRECTIONS, MOST_ROWS = 6, 2000
+"""Of frames beside their first vector, and of K."""
+FAINT = 1e-8
+"""Part of the largest eigenvalue below which N is not inverted."""
+
+
+def check_tables(
+    header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Queries, checks: Checks
+) -> None:
+    """All claims of a strategy for tables, or of weighted tables."""
+    replace = header["neighbours"] == "replace"
+    strategy = measured_of(arrays)
+    same = arrays["sizes"].tolist() == list(queries.sizes)
+    checks.state("sizes", same, "those of the workload")
+    if not same:
+        return
+    members = {tuple(sorted(table.factors)) for table in queries.tables}
+    answered = all(strategy.answers(T, total=not replace) for T in members)
+    checks.state("L R = A", answered, "all coordinates of every table are measured")
+    if not answered:
+        return
+    counted = strategy.without_total() if replace else strategy
+    parts = [counted.variances(table) for table in queries.tables]
+
+    def spread(p: float) -> Any:
+        if math.isinf(p):
+            return _ball(math.sqrt(max(float(values.max()) for values, _ in parts)))
+        powers = [times * float((values ** (p / 2)).sum()) for values, times in parts]
+        return _ball(math.fsum(powers) ** (1 / p))
+
+    lower = lower_bound(header, arrays, queries) if "dual_w" in arrays else None
+    count = sum(values.size * times for values, times in parts)
+    lengths = _weighted_lengths(arrays, replace=replace)
+    if "sector_plain" in arrays:
+        lengths = {"l2": strategy.farthest() if replace else strategy.longest()}
+    sensitivities = {norm: _ball(value) for norm, value in lengths.items()}
+    profiles = _profiles(arrays, sensitivities) if replace else {}
+    computed = Computed(
+        spread, count, sensitivities, lower, profiles=profiles, weaker=WEAKER_BLOCKS
+    )
+    check_computed(header, computed, checks)
+
+
+def _ball(value: float) -> Any:
+    return arb(value, value * ROUNDING / 100)
+
+
+def measured_of(arrays: Mapping[str, Any]) -> Measured:
+    """The attributes and sectors of a file."""
+    sizes = arrays["sizes"].tolist()
+    if "sector_plain" not in arrays:
+        return _weighted(arrays, sizes)
+    order = arrays["ordered"].tolist()
+    attributes: dict[int, Plain | Ordered] = {
+        i: Plain(n, n / (n - 1) if n > 1 else 1.0) for i, n in enumerate(sizes)
+    }
+    for k, i in enumerate(order):
+        attributes[i] = Ordered.of(arrays[f"coordinates_{k}"], int(arrays["features"][k]))
+    sets, start, sectors = iter(members_of(arrays["sets"])), 0, []
+    for plain, spectators, count in zip(
+        members_of(arrays["sector_plain"]),
+        members_of(arrays["sector_spectators"]),
+        arrays["sector_sets"].tolist(),
+        strict=True,
+    ):
+        members = [next(sets) for _ in range(count)]
+        rows = sum(math.prod(attributes[i].features for i in S) for S in members)
+        E = arrays["entries"][start : start + rows**2].reshape(rows, rows)
+        start += rows**2
+        sectors.append(Sector(frozenset(plain + spectators), members, E))
+    return Measured(attributes, sectors)
+
+
+def _weighted(arrays: Mapping[str, Any], sizes: Sequence[int]) -> Measured:
+    """Weighted products as sectors without features."""
+    attributes: dict[int, Plain | Ordered] = {i: Plain(n, 1.0) for i, n in enumerate(sizes)}
+    tau = {i: float(n) for i, n in enumerate(sizes)}
+    for i, D in _designs(arrays).items():
+        gram = D.T @ D
+        tau[i] = float(np.linalg.solve(gram, np.ones(len(gram))).sum())
+        values, vectors = np.linalg.eigh(gram - 1 / tau[i])
+        attributes[i] = Ordered.of(np.sqrt(values[1:])[:, None] * vectors[:, 1:].T)
+    levels: dict[frozenset[int], float] = defaultdict(float)
+    for S, theta in zip(members_of(arrays["tables"]), arrays["weights"].tolist(), strict=True):
+        for count in range(len(S) + 1):
+            for T in itertools.combinations(S, count):
+                rest = math.prod(tau[i] for i in S if i not in T)
+                levels[frozenset(T)] += theta**2 / rest
+    sectors = [Sector(T, [()], np.array([[level]])) for T, level in levels.items()]
+    return Measured(attributes, sectors)
+
+
+def _designs(arrays: Mapping[str, Any]) -> dict[int, Any]:
+    designed = arrays["designed"].tolist() if "designed" in arrays else []
+    return {i: arrays[f"design_{k}"] for k, i in enumerate(designed)}
+
+
+def _weighted_lengths(arrays: Mapping[str, Any], *, replace: bool) -> dict[str, float]:
+    """Sensitivities of weighted products, or bounds above them."""
+    if "weights" not in arrays:
+        return {}
+    designs, sizes, lengths = _designs(arrays), arrays["sizes"].tolist(), {}
+    for norm, order in (("l1", 1), ("l2", 2)):
+        longest = {i: float(np.linalg.norm(D, order, axis=0).max()) for i, D in designs.items()}
+        parts = [
+            theta * math.prod(longest.get(i, 1.0) for i in S)
+            for S, theta in zip(
+                members_of(arrays["tables"]), arrays["weights"].tolist(), strict=True
+            )
+            if not replace or any(sizes[i] > 1 for i in S)
+        ]
+        apart = 1.0
+        if replace:
+            apart = 2.0 if designs or norm == "l1" else math.sqrt(2)
+        lengths[norm] = apart * (math.fsum(parts) if norm == "l1" else math.hypot(*parts))
+    return lengths
+
+
+def _profiles(arrays: Mapping[str, Any], farthest: Mapping[str, Any]) -> dict[str, Profile]:
+    """Of weighted tables by the attributes in which cells differ; else all at the farthest."""
+    sizes = arrays["sizes"].tolist()
+    sets = [set(S) for S in members_of(arrays["tables"])] if "tables" in arrays else []
+    inside = set().union(*sets) if sets else set(range(len(sizes)))
+    used = [i for i in sorted(inside) if sizes[i] > 1]
+    columns = math.prod(sizes[i] for i in used)
+    copies = math.prod(sizes) // columns
+    if not sets or _designs(arrays) or len(used) > LISTED:
+        return {
+            norm: Profile([distance], [columns - 1], copies) for norm, distance in farthest.items()
+        }
+    differing = [
+        D for count in range(1, len(used) + 1) for D in itertools.combinations(used, count)
+    ]
+    counts = [math.prod(sizes[i] - 1 for i in D) for D in differing]
+    profiles = {}
+    for norm, power in (("l1", 1), ("l2", 2)):
+        weights = arrays["weights"] ** power
+        sums = [2 * float(weights[[bool(S & set(D)) for S in sets]].sum()) for D in differing]
+        profiles[norm] = Profile([_ball(value ** (1 / power)) for value in sums], counts, copies)
+    return profiles
+
+
+def lower_bound(header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Queries) -> Any:
+    """What weights of the cells prove, with the fewest directions for the claim; None at p > 2."""
+    if float(header["p"]) != 2 or "lower" not in header:
+        return None
+    order, w = arrays["ordered"].tolist(), arrays["dual_w"]
+    ends = np.cumsum([queries.sizes[i] for i in order])
+    if not order or w.shape != (ends[-1],) or w.min() < 0:
+        return None
+    cells = dict(zip(order, np.split(w, ends[:-1]), strict=True))
+    cells = {i: part / part.sum() for i, part in cells.items()}
+    for i, n in enumerate(queries.sizes):
+        cells.setdefault(i, np.full(n, 1 / n) if i in _used(queries) else np.zeros(0))
+    proved = 0.0
+    for directions in range(MOST_DIRECTIONS + 1):
+        value = _block_bound(queries, cells, directions)
+        if value is None:
+            break
+        if header["neighbours"] == "replace":
+            value = _of_pairs(queries, cells, value)
+        proved = max(proved, value)
+        if proved * (1 + ROUNDING) >= float(header["lower"]):
+            break
+    return _ball(proved)
+
+
+def _used(queries: Queries) -> set[int]:
+    return {i for table in queries.tables for i in table.factors}
+
+
+def _block_bound(queries: Queries, cells: Mapping[int, Any], directions: int) -> float | None:
+    """The sum of tr K_Sp^(1/2); None where K is too large."""
+    roots = _roots(queries, cells)
+    frames = {i: _frame(list(parts.values()), cells[i], directions) for i, parts in roots.items()}
+    inner, rest = {}, {}
+    for i, parts in roots.items():
+        for key, N in parts.items():
+            M = frames[i].T @ N @ frames[i]
+            inner[i, key] = M @ M
+            rest[i, key] = max(float(np.trace(N) - np.trace(M)), 0.0) ** 2
+            if len(M) == len(N):
+                rest[i, key] = 0.0
+    containing: dict[tuple[int, ...], list[Any]] = defaultdict(list)
+    for table in queries.tables:
+        members = sorted(table.factors)
+        for count in range(len(members) + 1):
+            for Sp in itertools.combinations(members, count):
+                containing[Sp].append(table)
+    total = 0.0
+    for Sp, tables in containing.items():
+        K = _matrix(Sp, tables, inner, rest)
+        if K is None:
+            return None
+        total += float(np.sqrt(np.maximum(np.linalg.eigvalsh(K), 0.0)).sum())
+    return total
+
+
+def _matrix(Sp: Any, tables: Any, inner: Any, rest: Any) -> Any:
+    """K_Sp, over the products of directions that some table has."""
+    numbers: dict[tuple[tuple[int, int], ...], int] = {}
+    blocks = []
+    for table in tables:
+        others = [i for i in sorted(table.factors) if i not in Sp]
+        keys = {i: (i, id(table.factors[i])) for i in table.factors}
+        scale = table.weight**2 * math.prod(rest[keys[i]] for i in Sp)
+        matrix = np.array([[scale]])
+        for i in others:
+            matrix = np.kron(matrix, inner[keys[i]])
+        places = []
+        for ks in itertools.product(*(range(len(inner[keys[i]])) for i in others)):
+            name = tuple((i, k) for i, k in zip(others, ks, strict=True) if k)
+            places.append(numbers.setdefault(name, len(numbers)))
+        blocks.append((places, matrix))
+    if len(numbers) > MOST_ROWS:
+        return None
+    K = np.zeros((len(numbers), len(numbers)))
+    for places, matrix in blocks:
+        K[np.ix_(places, places)] += matrix
+    return K
+
+
+def _roots(queries: Queries, cells: Mapping[int, Any]) -> dict[int, dict[int, Any]]:
+    """N of every different set of queries on each attribute."""
+    roots: dict[int, dict[int, Any]] = defaultdict(dict)
+    for table in queries.tables:
+        for i, A in table.factors.items():
+            if id(A) not in roots[i]:
+                r = np.sqrt(cells[i])
+                gram = np.diag(cells[i]) if A is None else r[:, None] * (A.T @ A) * r
+                values, vectors = np.linalg.eigh(gram)
+                values = np.where(values > FAINT * values[-1], values, 0.0)
+                roots[i][id(A)] = (vectors * np.sqrt(values)) @ vectors.T
+    return roots
+
+
+def _frame(roots: Sequence[Any], w: Any, directions: int) -> Any:
+    """L, its first column w^(1/2)."""
+    values, vectors = np.linalg.eigh(np.sum(roots, axis=0))
+    inverse = np.where(values > FAINT * values[-1], 1 / np.maximum(values, 1e-300), 0.0)
+    r = np.sqrt(w) / math.sqrt(float(w.sum()))
+    columns, up, down = [r], vectors.T @ r, vectors.T @ r
+    for number in range(min(directions, len(w) - 1)):
+        if number % 2 == 0:
+            up = up * values
+            up /= np.linalg.norm(up)
+        else:
+            down = down * inverse
+            down /= np.linalg.norm(down)
+        x = vectors @ (up if number % 2 == 0 else down)
+        for _ in range(2):
+            x = x - np.array(columns).T @ (np.array(columns) @ x)
+        size = float(np.linalg.norm(x))
+        if size <= FAINT:
+            break
+        columns.append(x / size)
+    return np.array(columns).T
+
+
+def _of_pairs(queries: Queries, cells: Mapping[int, Any], value: float) -> float:
+    """The bound for differences of cells from that for single ones."""
+    square = 0.0
+    for table in queries.tables:
+        images = [cells[i] if A is None else A @ cells[i] for i, A in table.factors.items()]
+        square += table.weight**2 * math.prod(float(image @ image) for image in images)
+    share = math.prod(float(cells[i] @ cells[i]) for i in _used(queries))
+    return max(0.0, (value - math.sqrt(square)) * math.sqrt(2 / (1 - share)))

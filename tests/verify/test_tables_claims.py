@@ -1,0 +1,149 @@
+"""`verify` on tables by their structure, which must agree with the matrix of the strategy."""
+
+import json
+
+import numpy as np
+import pytest
+
+import pmldesign as pml
+from pmldesign.designs.options import DesignOptions
+from pmldesign.designs.tables import question, solve_tables
+from pmldesign.files.verification import _form
+from pmldesign.strategies import WeightedProductsStrategy, WeightedTablesStrategy
+from pmldesign.verify.digest import KEY, digest_of
+from pmldesign.verify.forms.measured import Plain
+from pmldesign.verify.forms.tables import lower_bound, measured_of
+from pmldesign.verify.forms.written import centred, written_out
+from pmldesign.verify.reading import read_archive
+
+ORDERED, PLAIN = "marginals:prefix5,2,prefix3,ways=2", "marginals:3,4,2,ways=2"
+DP, REPLACE = pml.ApproxDP(1, 1e-6), pml.ApproxDP(1, 1e-6, "replace")
+SETS = [(0, 1), (0, 2), (1, 2)]
+
+
+def tables(neighbours="add-remove"):
+    queries = pml.workload(ORDERED)
+    options = DesignOptions(max_steps=20, neighbours=neighbours)
+    return solve_tables(queries, question(queries), 2.0, options)
+
+
+def weighted():
+    return WeightedTablesStrategy("weighted", (3, 4, 2), SETS, [0.5, 0.3, 0.2])
+
+
+def products():
+    designs = {0: np.vstack([np.eye(5), np.tri(5)[1::2]]) / 3, 2: np.eye(3) + 0.2}
+    return WeightedProductsStrategy("products", (5, 2, 3), designs, SETS, [0.5, 0.3, 0.2])
+
+
+CASES = {
+    "tables": (tables, DP, ORDERED),
+    "tables replace": (lambda: tables("replace"), REPLACE, ORDERED),
+    "weighted": (weighted, pml.PureDP(1), PLAIN),
+    "weighted gaussian": (weighted, DP, PLAIN),
+    "weighted replace": (weighted, pml.PureDP(1, "replace"), PLAIN),
+    "weighted pml": (weighted, pml.PML(1, 0.02), PLAIN),
+    "weighted slack": (weighted, pml.ApproxPML(1, 1e-4, 0.02), PLAIN),
+    "weighted envelope": (weighted, pml.EnvelopePML(1, 1e-4, 0.02), PLAIN),
+    "products": (products, pml.PureDP(1), ORDERED),
+    "marginals": (lambda: pml.factorize(PLAIN), pml.PureDP(1), PLAIN),
+    "marginals slack": (
+        lambda: pml.factorize(PLAIN, neighbours="replace"),
+        pml.ApproxPML(1, 1e-4, 0.02),
+        PLAIN,
+    ),
+}
+SMALL = ("pmldesign.verify.strategies.MOST_CELLS", "pmldesign.verify.forms.written.MOST_CELLS")
+
+
+@pytest.fixture(scope="module", params=CASES)
+def honest(request, tmp_path_factory):
+    path = tmp_path_factory.mktemp("tables") / "strategy.npz"
+    make, guarantee, queries = CASES[request.param]
+    strategy = make()
+    with pytest.MonkeyPatch.context() as patch:
+        for room in ("tables.weighted", "tables.products", "tables.strategy", "marginals.strategy"):
+            patch.setattr(f"pmldesign.strategies.{room}.WRITTEN_CELLS", 1)
+        noisy = pml.mechanism(strategy, queries, guarantee=guarantee)
+        if isinstance(strategy, pml.Design):
+            pml.write_strategy(path, strategy, mechanism=noisy)
+        else:
+            pml.write_strategy(path, noisy)
+    return path, *read_archive(path)
+
+
+@pytest.fixture
+def by_structure(monkeypatch):
+    for name in SMALL:
+        monkeypatch.setattr(name, 1)
+
+
+@pytest.mark.usefixtures("by_structure")
+def test_they_hold_and_nothing_is_left_out(honest):
+    path, _, arrays = honest
+    assert written_out(arrays) is None
+    result = pml.verify_file(path)
+    assert result.holds, result.failures
+    assert not result.unchecked
+    assert {"sensitivity", "guarantee", "error", "rmse"} <= {check.name for check in result.checks}
+
+
+@pytest.mark.usefixtures("by_structure")
+def test_altered_numbers_and_arrays_are_found(honest):
+    path, header, arrays = honest
+    other, rng = path.with_name("altered.npz"), np.random.default_rng(3)
+    for name in ("upper", "scale", "error", "rmse", "max_std", "sensitivity", "achieved"):
+        if name in header:
+            forged = {**header, name: header[name] * (1.01 if name == "rmse" else 0.99)}
+            forged[KEY] = digest_of(forged, arrays)
+            np.savez(other, header=np.array(json.dumps(forged)), **arrays)
+            assert not pml.verify_file(other).holds, name
+    for name, array in arrays.items():
+        if name.startswith("dual") or array.dtype.kind != "f":
+            continue
+        changed = array.copy()
+        changed.reshape(-1)[rng.integers(array.size)] += 0.1 * np.abs(array).max()
+        entries = {**arrays, name: changed}
+        forged = {**header, KEY: digest_of(header, entries)}
+        np.savez(other, header=np.array(json.dumps(forged)), **entries)
+        assert not pml.verify_file(other).holds, name
+
+
+def test_numbers_are_those_of_the_matrix(honest):
+    _, header, arrays = honest
+    if "residuals" in arrays:
+        return
+    strategy, R = measured_of(arrays), written_out(arrays)
+    queries = _form(pml.workload(header["workload"]))
+    A, replace = queries.matrix, header["neighbours"] == "replace"
+    if replace:
+        A, R, strategy = centred(A), centred(R), strategy.without_total()
+    exact = np.sort(((A @ np.linalg.pinv(R)) ** 2).sum(axis=1))
+    parts = [strategy.variances(table) for table in queries.tables]
+    assert np.allclose(np.sort(np.concatenate([np.repeat(v, k) for v, k in parts])), exact)
+    longest = np.linalg.norm(written_out(arrays), axis=0).max()
+    assert longest * (1 - 1e-9) <= measured_of(arrays).longest() <= longest * (1 + 1e-3)
+    R = centred(R)
+    apart = max(np.linalg.norm(R - R[:, [j]], axis=0).max() for j in range(R.shape[1]))
+    assert apart * (1 - 1e-9) <= strategy.farthest()
+    if all(isinstance(part, Plain) for part in strategy.attributes.values()):
+        assert strategy.farthest() <= apart * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+def test_the_bound_of_blocks_is_below_the_nuclear_norm(neighbours):
+    queries = _form(pml.workload(ORDERED))
+    rng = np.random.default_rng(8)
+    for _ in range(5):
+        first, last = rng.random(5), rng.random(3)
+        arrays = {"ordered": np.array([0, 2]), "dual_w": np.concatenate([first, last])}
+        header = {"p": "2.0", "neighbours": neighbours, "lower": 1e9}
+        w = np.kron(np.kron(first / first.sum(), [0.5, 0.5]), last / last.sum())
+        F, scale = np.diag(np.sqrt(w)), 1.0
+        if neighbours == "replace":
+            F, scale = np.diag(w) - np.outer(w, w), (1 - w @ w) / 2
+            values, vectors = np.linalg.eigh(F)
+            F = vectors * np.sqrt(np.maximum(values, 0))
+        exact = np.linalg.norm(queries.matrix @ F, "nuc") / np.sqrt(scale)
+        proved = float(lower_bound(header, arrays, queries))
+        assert 0.8 * exact < proved <= exact * (1 + 1e-12)
