@@ -10,12 +10,8 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.dense import DenseWorkload
 from pmldesign.workloads.kronecker import KroneckerWorkload
-from pmldesign.workloads.parsing import (
-    NamedWorkload,
-    expand_family,
-    named_workloads,
-    parse_workload,
-)
+from pmldesign.workloads.named.table import NamedWorkload, named_workloads
+from pmldesign.workloads.parsing import expand_family, parse_workload
 from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.tables.workload import TablesWorkload

@@ -21,16 +21,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from typing import NoReturn
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads import names as named
 from pmldesign.workloads.base import Workload, count_text
-from pmldesign.workloads.census import census_p12
 from pmldesign.workloads.kronecker import KroneckerWorkload
+from pmldesign.workloads.named.queries import MAX_QUERIES
+from pmldesign.workloads.named.table import NamedWorkload, named_workloads
 from pmldesign.workloads.tables.same import as_tables
 from pmldesign.workloads.union import UnionWorkload, as_marginals
 from pmldesign.workloads.weighting.weigh import weighted
@@ -40,74 +39,6 @@ MAX_PRODUCT_CELLS = 2**24
 
 MAX_SIZES = 10_000
 """Times that one size may be repeated."""
-
-
-@dataclass(frozen=True, slots=True)
-class NamedWorkload:
-    """One row of the table of names.
-
-    Attributes:
-        name: what stands before the colon.
-        arguments: the sizes that follow it, in order; with "..." any number of them.
-        description: one line.
-        example: a text that parse_workload accepts.
-        build: takes the sizes, and the options by keyword.
-        options: what may follow as option=value.
-    """
-
-    name: str
-    arguments: tuple[str, ...]
-    description: str
-    example: str
-    build: Callable[..., Workload]
-    options: tuple[str, ...] = ()
-
-    @property
-    def usage(self) -> str:
-        """How to write it: "random-range:M,N[,seed=...]"."""
-        sizes = ":" + ",".join(self.arguments) if self.arguments else ""
-        return self.name + sizes + "".join(f"[,{option}=...]" for option in self.options)
-
-
-@cache
-def named_workloads() -> tuple[NamedWorkload, ...]:
-    """All names that parse_workload knows, for help texts."""
-    row = NamedWorkload
-    return (
-        row("histogram", ("N",), "the count of each cell", "histogram:10", named.histogram),
-        row("total", ("N",), "the sum of all cells", "total:10", named.total),
-        row("prefix", ("N",), "running sums, one for each cell", "prefix:64", named.prefix),
-        row(
-            "decay",
-            ("N", "RATE"),
-            "running sums of which each step keeps the part RATE",
-            "decay:64,0.9",
-            named.decay,
-        ),
-        row("all-range", ("N",), "the sum of every interval", "all-range:32", named.all_range),
-        row(
-            "random-range",
-            ("M", "N"),
-            "M random intervals of N cells",
-            "random-range:8,8,seed=1",
-            named.random_range,
-            ("seed",),
-        ),
-        row("haar", ("N",), "Haar differences, N a power of two", "haar:8", named.haar),
-        row("parity", ("D", "W"), "parities of W out of D bits", "parity:6,2", named.parity),
-        row(
-            "window", ("N", "W"), "at each time the sum of the last W", "window:64,7", named.window
-        ),
-        row(
-            "marginals",
-            ("N", "..."),
-            "tables by K attributes (ways=K), by 0 to K (upto=K)",
-            "marginals:2,3^4,ways=2",
-            named.all_marginals,
-            ("ways", "upto"),
-        ),
-        row("census-p12", (), "US census counts by sex and age", "census-p12", census_p12),
-    )
 
 
 def parse_workload(text: str) -> Workload:
@@ -143,15 +74,15 @@ def _union(parts: Sequence[Workload], text: str) -> Workload:
     if marginals is not None:
         return marginals
     queries, cells = sum(part.shape[0] for part in parts), parts[0].shape[1]
-    if cells > MAX_PRODUCT_CELLS or queries > named.MAX_QUERIES:
+    if cells > MAX_PRODUCT_CELLS or queries > MAX_QUERIES:
         tables = as_tables(parts)
         if tables is not None:
             return tables
     _check_cells(text, cells)
-    if queries > named.MAX_QUERIES:
+    if queries > MAX_QUERIES:
         raise InvalidInputError(
             f"{_shown(text)} has {count_text(queries)} queries; a union may have up to "
-            f"{named.MAX_QUERIES}, for a vector of answers must fit into memory"
+            f"{MAX_QUERIES}, for a vector of answers must fit into memory"
         )
     return UnionWorkload(parts)
 

@@ -8,7 +8,7 @@ import pytest
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads import MarginalsWorkload, as_workload, parse_workload
-from pmldesign.workloads.names import all_marginals
+from pmldesign.workloads.named.queries import all_marginals
 
 
 def table(sizes, x, subset):

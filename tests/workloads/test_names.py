@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads import names as named
 from pmldesign.workloads import parse_workload
-from pmldesign.workloads.census import GROUP_STARTS, census_p12
+from pmldesign.workloads.named import queries as named
+from pmldesign.workloads.named.census import GROUP_STARTS, census_p12
 
 
 def test_histogram_is_the_identity():

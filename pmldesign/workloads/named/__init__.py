@@ -1,0 +1,1 @@
+"""Workloads that have a name."""

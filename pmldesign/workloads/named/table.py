@@ -1,0 +1,79 @@
+"""The table of named workloads: a new one gets its function in `queries` and its row here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+from pmldesign.workloads.base import Workload
+from pmldesign.workloads.named import queries as named
+from pmldesign.workloads.named.census import census_p12
+
+
+@dataclass(frozen=True, slots=True)
+class NamedWorkload:
+    """One row of the table of names.
+
+    Attributes:
+        name: what stands before the colon.
+        arguments: the sizes that follow it, in order; with "..." any number of them.
+        description: one line.
+        example: a text that parse_workload accepts.
+        build: takes the sizes, and the options by keyword.
+        options: what may follow as option=value.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    description: str
+    example: str
+    build: Callable[..., Workload]
+    options: tuple[str, ...] = ()
+
+    @property
+    def usage(self) -> str:
+        """How to write it: "random-range:M,N[,seed=...]"."""
+        sizes = ":" + ",".join(self.arguments) if self.arguments else ""
+        return self.name + sizes + "".join(f"[,{option}=...]" for option in self.options)
+
+
+@cache
+def named_workloads() -> tuple[NamedWorkload, ...]:
+    """All names that parse_workload knows, for help texts."""
+    row = NamedWorkload
+    return (
+        row("histogram", ("N",), "the count of each cell", "histogram:10", named.histogram),
+        row("total", ("N",), "the sum of all cells", "total:10", named.total),
+        row("prefix", ("N",), "running sums, one for each cell", "prefix:64", named.prefix),
+        row(
+            "decay",
+            ("N", "RATE"),
+            "running sums of which each step keeps the part RATE",
+            "decay:64,0.9",
+            named.decay,
+        ),
+        row("all-range", ("N",), "the sum of every interval", "all-range:32", named.all_range),
+        row(
+            "random-range",
+            ("M", "N"),
+            "M random intervals of N cells",
+            "random-range:8,8,seed=1",
+            named.random_range,
+            ("seed",),
+        ),
+        row("haar", ("N",), "Haar differences, N a power of two", "haar:8", named.haar),
+        row("parity", ("D", "W"), "parities of W out of D bits", "parity:6,2", named.parity),
+        row(
+            "window", ("N", "W"), "at each time the sum of the last W", "window:64,7", named.window
+        ),
+        row(
+            "marginals",
+            ("N", "..."),
+            "tables by K attributes (ways=K), by 0 to K (upto=K)",
+            "marginals:2,3^4,ways=2",
+            named.all_marginals,
+            ("ways", "upto"),
+        ),
+        row("census-p12", (), "US census counts by sex and age", "census-p12", census_p12),
+    )
