@@ -9,6 +9,7 @@ import numpy as np
 from pmldesign.workloads import Workload
 
 FINGERPRINT_COLUMNS = 64
+"""Columns that are written out at a time."""
 FINGERPRINT_ENTRIES = 2**26
 """Largest workload that is hashed: 512 MiB, a second or two."""
 

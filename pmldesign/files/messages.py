@@ -7,6 +7,7 @@ from pathlib import Path
 from pmldesign.errors import printable
 
 LONGEST_REASON = 200
+"""Characters of another library's message: two lines and a half of a terminal."""
 
 
 def file_name(path: Path) -> str:

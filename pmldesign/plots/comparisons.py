@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 AXES = ("cells", "epsilon", "alpha", "delta", "p")
 MARKERS = "osD^vP*Xh<>"
 MAX_PANELS = 12
+"""On one page: smaller ones have no room for their labels."""
 
 
 def plot_comparisons(comparisons: Sequence[Comparison], path: Path) -> None:

@@ -15,6 +15,7 @@ from pmldesign.privacy.currencies.curves import PrivacyCurve
 LEAST = 1e-12
 """delta at the lower edge."""
 POINTS = 400
+"""Of a curve: more than a picture has pixels for each."""
 
 
 @styled

@@ -29,6 +29,7 @@ from pmldesign.privacy.priors import class_probabilities
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array
 
 MOST_SIGNS = 2**24
+"""Sign patterns that are enumerated, those of 24 rows."""
 
 
 def extreme_output_leakage(

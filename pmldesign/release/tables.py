@@ -20,6 +20,7 @@ from pmldesign_solvers.operators.operator import Array
 FINE = 1e-4
 """The rounding moves an answer by at most half of this part of the smallest standard deviation."""
 EXACT = 2.0**52
+"""Sums of whole numbers below are exact in float64, with a bit to spare."""
 NUMBERS = ("estimate", "standard_deviation", "lower", "upper")
 FORMATS = (".csv", ".parquet")
 

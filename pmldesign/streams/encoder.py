@@ -38,6 +38,7 @@ STATE_BITS = 90
 FINENESS = 1e-6
 """Part of the sensitivity that rounding to the grid may add; the scale of the noise pays for it."""
 LARGEST_INPUT = 2**53
+"""Whole numbers up to here are floats without rounding."""
 
 Real = float | int
 

@@ -29,6 +29,7 @@ ALL_SUBSETS = 8
 LARGEST_TABLE = 2**22
 """Cells of a table that is not asked for and may be measured."""
 NEWTON_STEPS = 100
+"""A stop that is not reached: digits double with every step near the solution."""
 
 Subset = tuple[int, ...]
 

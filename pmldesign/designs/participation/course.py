@@ -126,8 +126,8 @@ def _best(
             if bounding and design.certificate.lower > lower.certificate.lower:
                 lower, source = design, f"fixed epochs of {part.cells} steps"
         if not participation.fixed:
-            found, status = searched(sums, participation, options, lower.certificate.lower)
-            strategies |= found
+            candidates, status = searched(sums, participation, options, lower.certificate.lower)
+            strategies |= candidates
     values = {
         name: value(workload, strategy, participation) for name, strategy in strategies.items()
     }

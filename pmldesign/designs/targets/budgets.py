@@ -183,8 +183,8 @@ def _none_below_on_priors(
     def allowed(value: float) -> bool:
         asked = with_budget(problem.guarantee, value)
         cells = problem.workload.shape[1]
-        own = replace(problem, guarantee=asked, shifts=asked.shifts(cells))
-        bound = (gaussian_class if noise is Noise.GAUSSIAN else laplace_class)(own)
+        at_value = replace(problem, guarantee=asked, shifts=asked.shifts(cells))
+        bound = (gaussian_class if noise is Noise.GAUSSIAN else laplace_class)(at_value)
         return bound.value is None or bound.value * share <= 1
 
     most = -math.log(guarantee.least_probability(problem.workload.shape[1]))

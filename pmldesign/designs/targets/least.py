@@ -237,13 +237,13 @@ def _strategies(
     yield design.strategy
     if noise is Noise.GAUSSIAN:
         return
-    found = guarantee
+    promise = guarantee
     if isinstance(guarantee, OnPriors):
         # the best strategy depends on epsilon: search at the one that the first strategy needs
         first = answer(design.strategy, normalised, guarantee.neighbours)
-        found = with_budget(guarantee, least_for(first, guarantee, noise))
+        promise = with_budget(guarantee, least_for(first, guarantee, noise))
     searched = laplace_design(
-        normalised, found, p=math.inf, starts=[design.strategy], time_limit=search_time
+        normalised, promise, p=math.inf, starts=[design.strategy], time_limit=search_time
     )
     yield searched.strategy
 

@@ -88,17 +88,17 @@ def tables_lattice(strategy: TablesStrategy, bits: int) -> Lattice:
     terms = max(map(len, mixings)) * (1 + max(map(len, sets)))
     more = max(largest - top, 0) + terms.bit_length() + 2
     bits = min(bits, MOST_BITS - more)
-    own = bits + more
-    turns = {i: partial(times, _whole(matrix, own, tops[i])) for i, matrix in rows.items()}
-    mixers = [partial(times, _whole(matrix, own, mixed)) for matrix in mixings]
-    exponents = {subset: sum(own - tops[i] for i in subset) for subset in sets}
+    precision = bits + more
+    turns = {i: partial(times, _whole(matrix, precision, tops[i])) for i, matrix in rows.items()}
+    mixers = [partial(times, _whole(matrix, precision, mixed)) for matrix in mixings]
+    exponents = {subset: sum(precision - tops[i] for i in subset) for subset in sets}
     most = max(exponents.values())
     scales = {subset: 1 << most - exponent for subset, exponent in exponents.items()}
 
     def of_tables(tables: Sequence[Integers]) -> Integers:
         whole = [table.astype(object) for table in tables]
         image = strategy.through(whole, turns, scales, mixers)
-        return shifted(image, most + own - mixed + top - bits)
+        return shifted(image, most + precision - mixed + top - bits)
 
     lattice = _of_unit(
         strategy, lambda x: of_tables(table_counts(strategy.sizes, sets, x)), top - bits

@@ -14,6 +14,7 @@ from pmldesign.errors import InvalidInputError
 
 RESERVED = set("*+:,=")
 LONGEST_VALUE = 40
+"""Characters of a value that a message quotes."""
 
 
 @dataclass(frozen=True)

@@ -182,7 +182,9 @@ class TablesStrategy(CountsStrategy):
     def parts(self) -> tuple[dict[int, Array], list[Array]]:
         """Y_i of the attributes that are measured, and C^T of the sectors."""
         used = sorted(set().union(*self._sets))
-        return {i: self._coordinates.rows(i) for i in used}, [mixing(one) for one in self.sectors]
+        return {i: self._coordinates.rows(i) for i in used}, [
+            mixing(sector) for sector in self.sectors
+        ]
 
     def through(
         self,
@@ -199,11 +201,11 @@ class TablesStrategy(CountsStrategy):
             scales: what the coordinates of a set are multiplied by.
             mixers: in the place of C^T.
         """
-        found = {
+        coordinates = {
             subset: self._coordinates.of_table(subset, table, turns).astype(object) * scales[subset]
             for subset, table in zip(self._sets, tables, strict=True)
         }
-        return self._measured.measure(found, mixers).ravel()
+        return self._measured.measure(coordinates, mixers).ravel()
 
     def estimate(self, measurements: Array) -> Array:
         """A histogram with the coordinates that were measured, shape (n,) or (n, c).

@@ -16,7 +16,9 @@ from pmldesign_solvers.operators.operator import Array
 MAX_SIZE = 2**53
 """Values of an attribute: beyond, float64 cannot count them."""
 MAX_SETS = 2**20
+"""Tables of a workload: each is a Python tuple, 100 bytes and more."""
 MAX_CELLS = 10**1000
+"""Of a domain: far above all that is asked for, and still a quick product of Python integers."""
 
 
 def attribute_sizes(sizes: Sequence[int]) -> tuple[int, ...]:

@@ -36,14 +36,16 @@ class GroupedPairs:
     def weighted(self, strategy: Array, weights: Array) -> Array:
         """R W R^T."""
         total = np.zeros((len(strategy), len(strategy)))
-        for part, columns, own in zip(self._parts, self.columns, self._split(weights), strict=True):
-            total += part.weighted(strategy[:, columns], own)
+        for part, columns, share in zip(
+            self._parts, self.columns, self._split(weights), strict=True
+        ):
+            total += part.weighted(strategy[:, columns], share)
         return total
 
     def root(self, weights: Array) -> Array:
         """The Cholesky factors of the blocks."""
         roots = [
-            part.root(own) for part, own in zip(self._parts, self._split(weights), strict=True)
+            part.root(share) for part, share in zip(self._parts, self._split(weights), strict=True)
         ]
         return np.asarray(block_diag(*roots))
 
@@ -65,7 +67,8 @@ class GroupedPairs:
     def matrices(self, weights: Array) -> list[Array]:
         """Weights as a symmetric matrix over the cells of each group, its reference last."""
         return [
-            part.to_matrix(own) for part, own in zip(self._parts, self._split(weights), strict=True)
+            part.to_matrix(share)
+            for part, share in zip(self._parts, self._split(weights), strict=True)
         ]
 
     def diameter(self, strategy: Array) -> float:

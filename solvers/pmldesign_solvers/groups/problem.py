@@ -104,12 +104,12 @@ class GroupedWorkload:
         total, rounding, products = float(weights.sum()) / 2, 0.0, []
         for columns, members, classes in self._parts():
             first = members[np.unique(classes, return_index=True)[1]]
-            own = weights[np.ix_(first, first)] / total
+            shares = weights[np.ix_(first, first)] / total
             block = np.hstack([scaled[:, columns], np.zeros((len(scaled), 1))])
             centred = block - block.mean(axis=1, keepdims=True)
-            products.append(centred @ laplacian_root(own))
+            products.append(centred @ laplacian_root(shares))
             sizes = np.linalg.norm(block, axis=0) + np.linalg.norm(centred, axis=0)
-            rounding += 4 * (m + n) * EPS * float(sizes @ np.sqrt(own.sum(axis=1)))
+            rounding += 4 * (m + n) * EPS * float(sizes @ np.sqrt(shares.sum(axis=1)))
         values = np.linalg.svd(np.hstack(products), compute_uv=False)
         lowered = np.maximum(values - rounding, 0.0)
         return float(lowered.sum() * (1.0 - (m + (n + 3) ** 2) * EPS))

@@ -26,6 +26,7 @@ from pmldesign_solvers.streams.fixed_point import Level, fit, spectrum, start
 from pmldesign_solvers.streams.nodes import Nodes, zolotarev
 
 MOST_BUFFERS = 128
+"""Of which the error is 3e-15 at a condition of 10^30 (`nodes_for`)."""
 CUTS = (1.0, 0.3, 0.1, 0.03)
 """Upper ends of the nodes, in parts of the bound: for running sums of 10^3 cells 0.3 is the best
 of them, of 10^6 cells 0.1 with 12 buffers and 0.03 with 8; others lose up to 4 times as much."""

@@ -174,9 +174,9 @@ class Variances:
             KeyError: the strategy does not determine the table.
         """
         terms: list[tuple[Attributes, Attributes, float]] = [((), (), 1.0)]
-        for one in asked:
-            inside, beyond = one.first_and_last
-            i, ordered = one.attribute, one.attribute in self._dims
+        for query in asked:
+            inside, beyond = query.first_and_last
+            i, ordered = query.attribute, query.attribute in self._dims
             more = []
             if ordered and i in self._left:
                 more = [(q, (*sp, i), beyond * value) for q, sp, value in terms]
