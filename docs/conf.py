@@ -5,11 +5,15 @@ Formulas become MathML, which browsers show without scripts.
 
 from __future__ import annotations
 
+import contextlib
 import re
+import runpy
+import shlex
 from html import escape
 from pathlib import Path
 from typing import Any
 
+from click.testing import CliRunner
 from docutils import nodes
 from latex2mathml.converter import convert
 
@@ -33,23 +37,26 @@ autodoc_typehints = "none"  # docstrings say it in words
 napoleon_use_ivar = True
 nitpicky = False
 
-PICTURE = HERE / "pictures" / "errors.svg"
-"""On the front page; made at every build."""
+PICTURES = HERE / "pictures"
+"""Made at every build by the examples of the gallery; the front page has one of them."""
+EXAMPLES = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def draw(_app: Any) -> None:
-    """The errors of strategies over the number of cells, and what no mechanism can reach."""
-    from pmldesign import ApproxDP, compare_all
-    from pmldesign.plots import plot_comparisons
+    """Run what the gallery says, and draw the studies of examples/lp_error."""
+    from pmldesign.cli import main
 
-    shown = compare_all(
-        [f"prefix:{cells}" for cells in (16, 32, 64, 128, 256)],
-        ["least-norm", "square-root", "tree", "identity"],
-        guarantees=[ApproxDP(1.0, 1e-6)],
-        noise="gaussian",
-    )
-    PICTURE.parent.mkdir(exist_ok=True)
-    plot_comparisons(shown, PICTURE)
+    PICTURES.mkdir(exist_ok=True)
+    names: dict[str, Any] = {}
+    with contextlib.chdir(PICTURES):
+        for kind, body in EXAMPLES.findall((HERE / "gallery.md").read_text()):
+            if kind == "python":
+                exec(body, names)
+            for line in re.findall(r"^\$ pmldesign (.*) > \S+$", body, re.MULTILINE):
+                result = CliRunner().invoke(main, shlex.split(line), prog_name="pmldesign")
+                assert result.exit_code == 0, result.stderr
+    figures = runpy.run_path(str(HERE.parent / "examples" / "lp_error" / "figures.py"))
+    figures["main"](PICTURES)
 
 
 def as_text(_app: Any, what: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:

@@ -32,7 +32,7 @@ CSS = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
   color: #1a1a1a; background: #fff; }
 h1 { font-size: 1.6rem; line-height: 1.2; } h2 { font-size: 1.2rem; margin-top: 2rem; }
-.wide { overflow-x: auto; }
+.wide { overflow-x: auto; margin: 1rem 0; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: .2rem .6rem; border-bottom: 1px solid #ccc; }
 th:first-child, td.text { text-align: left; } thead th { border-bottom: 2px solid #333; }
