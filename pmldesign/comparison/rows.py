@@ -9,6 +9,7 @@ c_p gamma_(p)(A) and sqrt(2) c_p gamma_(p)(A).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 from pmldesign.bounds.bound import Problem
 from pmldesign.bounds.lower import gaussian_class, laplace_class, least_variance
 from pmldesign.mechanisms import Mechanism
+from pmldesign.privacy.currencies.curves import PrivacyCurve, curve_of
 from pmldesign.privacy.guarantees import CurrencyGuarantee, Guarantee
 from pmldesign.privacy.noise import Noise, gaussian_moment_root
 from pmldesign.workloads import Workload
@@ -70,6 +72,13 @@ class Row:
     unweighted_max_std: float | None = None
 
     @property
+    def privacy(self) -> PrivacyCurve | None:
+        """What its noise satisfies in every currency; None without a guarantee."""
+        if self.guarantee is None:
+            return None
+        return curve_of(Noise(self.noise), self.sensitivity, self.scale)
+
+    @property
     def over_lower_bound(self) -> float | None:
         """Error over `lower_bound`; None without one, or if it is 0."""
         return self.error / self.lower_bound if self.lower_bound else None
@@ -114,7 +123,17 @@ class Row:
             "over_lower_bound": self.over_lower_bound,
             "class_bound": self.class_bound,
             "over_class_bound": self.over_class_bound,
+            **self._satisfied(),
         }
+
+    def _satisfied(self) -> dict[str, float | None]:
+        """Epsilon without delta, rho of zCDP and mu of Gaussian DP, rounded up."""
+        curve = self.privacy
+        values = (None,) * 3 if curve is None else (curve.pure, curve.rho, curve.mu)
+        finite = [value if value is not None and value < math.inf else None for value in values]
+        return dict(
+            zip(("satisfied_epsilon", "satisfied_rho", "satisfied_mu"), finite, strict=True)
+        )
 
 
 def parameters(guarantee: Guarantee | None) -> dict[str, float | None]:

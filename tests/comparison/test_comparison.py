@@ -307,3 +307,16 @@ def test_ctrl_c_between_pieces_keeps_what_is_finished(after):
     assert shown.interrupted
     assert {row.p for row in shown.rows} == ({2.0} if after == 3 else {2.0, 4.0})
     assert len(shown.rows) == 3 * (after - 2)
+
+
+def test_rows_say_what_their_noise_satisfies():
+    for guarantee in (pml.ApproxDP(1, 1e-6), pml.ZCDP(0.3), pml.PML(1, 0.1)):
+        table = pml.compare("prefix:6", ["tree", "identity"], guarantee=guarantee)
+        for row, record in zip(table.rows, table.to_records(), strict=True):
+            noisy = pml.mechanism(row.strategy, "prefix:6", guarantee=guarantee, noise=row.noise)
+            assert record["satisfied_rho"] == noisy.privacy.rho
+            assert record["satisfied_mu"] == noisy.privacy.mu
+            pure = None if row.noise == "gaussian" else noisy.privacy.pure
+            assert record["satisfied_epsilon"] == pure
+    plain = pml.compare("prefix:6", ["tree"]).to_records()[0]
+    assert plain["satisfied_rho"] is plain["satisfied_epsilon"] is None

@@ -1,12 +1,17 @@
 """Several releases together."""
 
+import math
+
 import numpy as np
 import pytest
 from dp_accounting import dp_event
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
+from scipy.integrate import quad
+from scipy.stats import norm
 
 import pmldesign as pml
+from pmldesign.privacy.currencies.curves import PrivacyCurve
 
 
 def release(text, guarantee, noise):
@@ -44,11 +49,55 @@ def test_laplace_releases_are_never_below_what_an_accountant_says():
         assert together.delta(epsilon) >= accountant.get_delta(epsilon) - 1e-3
 
 
-def test_what_has_no_closed_form_is_refused():
+def both_densities(x, s, t, epsilon):
+    """(p - e^eps q)_+ over the Gaussian coordinate, for Laplace noise at x."""
+    ratio = math.exp(epsilon + abs(x) - abs(x - t))  # e^eps q/p of the Laplace pair
+    shift = math.log(ratio)
+    mass = norm.cdf(s / 2 - shift / s) - ratio * norm.cdf(-s / 2 - shift / s)
+    return math.exp(-abs(x)) / 2 * mass
+
+
+@pytest.mark.parametrize(("s", "t"), [(0.3, 0.5), (1.0, 1.0), (0.2, 3.0)])
+def test_both_kinds_of_noise_against_integration(s, t):
+    releases = [
+        pml.mechanism("identity", "histogram:3", guarantee=pml.GaussianDP(s), noise="gaussian"),
+        pml.mechanism("identity", "histogram:3", guarantee=pml.PureDP(t), noise="laplace"),
+    ]
+    together = pml.compose(releases)
+    for epsilon in (0.0, 0.4, t, t + s):
+        pieces = [(-40, 0), (0, t), (t, 40 + t)]
+        exact = sum(
+            quad(both_densities, *piece, (s, t, epsilon), epsabs=0, epsrel=1e-10)[0]
+            for piece in pieces
+        )
+        assert exact * (1 - 1e-9) <= together.delta(epsilon) <= exact * (1 + 1e-5)
+    assert together.delta(together.epsilon(1e-5)) <= 1e-5
+    assert together.rho == pytest.approx(sum(noisy.privacy.rho for noisy in releases))
+    assert together.renyi(8) >= sum(noisy.privacy.renyi(8) for noisy in releases)
+    # Gaussian DP of this mu has no smaller delta anywhere
+    dominating = PrivacyCurve(pml.Noise.GAUSSIAN, together.mu)
+    assert all(together.delta(e) <= dominating.delta(e) * (1 + 1e-5) for e in (0.0, 0.5, 2.0))
+
+
+def test_both_kinds_of_noise_in_any_order_and_number():
+    gaussian = [release("prefix:4", pml.GaussianDP(mu), "gaussian") for mu in (0.3, 0.4)]
+    laplace = [release("prefix:4", pml.PureDP(epsilon), "laplace") for epsilon in (0.3, 0.5)]
+    together = pml.compose([gaussian[0], laplace[0], laplace[1], gaussian[1]])
+    assert together.gaussian_part.mu == pytest.approx(0.5)
+    assert together.laplace_part.pure == pytest.approx(0.8)
+    nested = pml.compose([pml.compose([gaussian[0], laplace[0]]), *laplace[1:], *gaussian[1:]])
+    assert nested.delta(1.0) == pytest.approx(together.delta(1.0), rel=1e-9)
+    assert together.to_json()["epsilon"] is None
+
+
+def test_what_does_not_go_together_is_refused():
     gaussian = release("prefix:4", pml.ZCDP(1), "gaussian")
-    laplace = release("prefix:4", pml.ZCDP(1), "laplace")
-    with pytest.raises(pml.InvalidInputError, match="no closed form"):
-        pml.compose([gaussian, laplace])
+    known = pml.mechanism(
+        "tree", "prefix:4", guarantee=pml.ZCDP(1), noise="gaussian", known="histogram:2*total:2"
+    )
+    replaced = pml.mechanism("tree", "prefix:4", guarantee=pml.ZCDP(1, "replace"), noise="gaussian")
+    with pytest.raises(pml.InvalidInputError, match="known answers"):
+        pml.compose([known, replaced])
     with pytest.raises(pml.InvalidInputError, match="nothing"):
         pml.compose([])
     other = pml.mechanism("tree", "prefix:4", guarantee=pml.ZCDP(1, "replace"), noise="gaussian")

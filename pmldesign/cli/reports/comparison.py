@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
+from pmldesign.cli.reports.privacy import currencies
 from pmldesign.cli.terminal.show import number
 from pmldesign.comparison.comparison import Comparison, Row
 from pmldesign.comparison.rows import parameters
@@ -29,7 +31,20 @@ def heading(shown: Sequence[Comparison]) -> list[tuple[str, str]]:
         text = first.guarantee.describe(first.workload.shape[1])
         several = len(names) < len(shown)
         lines.append(("guarantee", f"of the first row: {text}" if several else text))
-    return lines
+    return lines if len(shown) > 1 else lines + _privacy(first)
+
+
+def _privacy(shown: Comparison) -> list[tuple[str, str]]:
+    """What the noise of all rows of one kind satisfies; under PML it differs from row to row."""
+    guarantee = shown.guarantee
+    if guarantee is None or guarantee.pml:
+        return []
+    curves = {row.noise: row.privacy for row in shown.rows}
+    return [
+        (kind, f"noise satisfies {currencies(curve, guarantee)}")
+        for kind, curve in sorted(curves.items())
+        if curve is not None and 0 < curve.ratio < math.inf
+    ]
 
 
 def cells_of(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:

@@ -7,16 +7,25 @@ from pathlib import Path
 from typing import Any
 
 from pmldesign.mechanisms import Mechanism
-from pmldesign.privacy.currencies.curves import DELTAS
+from pmldesign.privacy.currencies.curves import DELTAS, PrivacyCurve
 from pmldesign.privacy.digits import at_least, shortest
+from pmldesign.privacy.guarantees import Guarantee
 
 
 def privacy_facts(mechanism: Mechanism) -> list[tuple[str, str]]:
     """One fact, with numbers that are rounded up; none for noise without a guarantee."""
-    curve = mechanism.privacy
-    if mechanism.guarantee is None or not 0 < curve.ratio < math.inf:
+    guarantee = mechanism.guarantee
+    if guarantee is None or not 0 < mechanism.privacy.ratio < math.inf:
         return []
-    rho, mu = (getattr(mechanism.guarantee, unit, None) for unit in ("rho", "mu"))
+    relation = f"{mechanism.neighbours.value} neighbours"
+    if guarantee.known:
+        relation += f" that {guarantee.known!r} counts alike"
+    return [("privacy", f"{relation}: {currencies(mechanism.privacy, guarantee)}")]
+
+
+def currencies(curve: PrivacyCurve, guarantee: Guarantee) -> str:
+    """What noise satisfies in every currency, in words; its own budget as it was asked for."""
+    rho, mu = (getattr(guarantee, unit, None) for unit in ("rho", "mu"))
     pairs = [f"{at_least(curve.epsilon(d), 4)} at delta {shortest(d)}" for d in DELTAS]
     parts = [
         f"rho {at_least(rho or curve.rho, 4)} (zCDP)",
@@ -24,10 +33,7 @@ def privacy_facts(mechanism: Mechanism) -> list[tuple[str, str]]:
         "epsilon "
         + ", ".join(pairs if curve.gaussian else [f"{at_least(curve.pure, 4)} at delta 0"]),
     ]
-    relation = f"{mechanism.neighbours.value} neighbours"
-    if mechanism.guarantee.known:
-        relation += f" that {mechanism.guarantee.known!r} counts alike"
-    return [("privacy", f"{relation}: " + "; ".join(parts))]
+    return "; ".join(parts)
 
 
 def privacy_json(mechanism: Mechanism) -> dict[str, Any] | None:

@@ -55,6 +55,8 @@ WIDTH = 1e-13
 """Relative, of the bracket of an epsilon that has no closed form."""
 DELTAS = (1e-5, 1e-6, 1e-9)
 """At which reports show epsilon."""
+ORDERS = (2.0, 8.0, 32.0)
+"""Of Renyi privacy, in JSON."""
 
 
 def laplace_rho(ratio: float) -> float:
@@ -170,7 +172,7 @@ class PrivacyCurve:
             "epsilon": None if math.isinf(self.pure) else self.pure,
             "rho": self.rho,
             "mu": self.mu,
-            "renyi": [{"order": order, "epsilon": self.renyi(order)} for order in (2.0, 8.0, 32.0)],
+            "renyi": [{"order": order, "epsilon": self.renyi(order)} for order in ORDERS],
             "curve": [{"delta": delta, "epsilon": self.epsilon(delta)} for delta in DELTAS],
         }
 
