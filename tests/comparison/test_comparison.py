@@ -14,7 +14,7 @@ from pmldesign.designs import best_noise
 from pmldesign.designs.dispatch import solve
 from pmldesign.errors import InvalidInputError, VacuousGuaranteeError
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.guarantees import PML, ApproxDP, EnvelopePML, PureDP
+from pmldesign.privacy.guarantees import PML, ZCDP, ApproxDP, EnvelopePML, PureDP
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.workloads import parse_workload
 
@@ -310,13 +310,13 @@ def test_ctrl_c_between_pieces_keeps_what_is_finished(after):
 
 
 def test_rows_say_what_their_noise_satisfies():
-    for guarantee in (pml.ApproxDP(1, 1e-6), pml.ZCDP(0.3), pml.PML(1, 0.1)):
-        table = pml.compare("prefix:6", ["tree", "identity"], guarantee=guarantee)
+    for guarantee in (ApproxDP(1, 1e-6), ZCDP(0.3), PML(1, 0.1)):
+        table = compare("prefix:6", ["tree", "identity"], guarantee=guarantee)
         for row, record in zip(table.rows, table.to_records(), strict=True):
-            noisy = pml.mechanism(row.strategy, "prefix:6", guarantee=guarantee, noise=row.noise)
+            noisy = mechanism(row.strategy, "prefix:6", guarantee=guarantee, noise=row.noise)
             assert record["satisfied_rho"] == noisy.privacy.rho
             assert record["satisfied_mu"] == noisy.privacy.mu
             pure = None if row.noise == "gaussian" else noisy.privacy.pure
             assert record["satisfied_epsilon"] == pure
-    plain = pml.compare("prefix:6", ["tree"]).to_records()[0]
+    plain = compare("prefix:6", ["tree"]).to_records()[0]
     assert plain["satisfied_rho"] is plain["satisfied_epsilon"] is None
