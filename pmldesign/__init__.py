@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from pmldesign.comparison.comparison import compare_all as compare_all
     from pmldesign.comparison.sweeping import Sweep as Sweep
     from pmldesign.comparison.sweeping import sweep as sweep
-    from pmldesign.designs.best_noise import Optimized as Optimized
     from pmldesign.designs.best_noise import all_designs as all_designs
     from pmldesign.designs.best_noise import optimize as optimize
     from pmldesign.designs.min_norm import Design as Design
     from pmldesign.designs.min_norm import factorize as factorize
     from pmldesign.designs.options import DesignOptions as DesignOptions
+    from pmldesign.designs.results import Optimized as Optimized
     from pmldesign.designs.targets.accuracy import Targets as Targets
     from pmldesign.designs.targets.least import LeastBudget as LeastBudget
     from pmldesign.designs.targets.least import least_budget as least_budget
@@ -122,7 +122,8 @@ _HOMES = {
     "pmldesign.bounds": "Bound",
     "pmldesign.comparison.comparison": "Comparison compare compare_all",
     "pmldesign.comparison.sweeping": "Sweep sweep",
-    "pmldesign.designs.best_noise": "Optimized all_designs optimize",
+    "pmldesign.designs.best_noise": "all_designs optimize",
+    "pmldesign.designs.results": "Optimized",
     "pmldesign.designs.min_norm": "Design factorize",
     "pmldesign.designs.targets.accuracy": "Targets",
     "pmldesign.designs.targets.least": "LeastBudget least_budget",

@@ -40,8 +40,9 @@ from pmldesign.cli.reports.privacy import draw_privacy
 from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.show import note, print_json, progress, table
 from pmldesign.comparison.comparison import DESIGN, LEAST_NORM, Row, as_row, best_first, with_ratios
-from pmldesign.designs.best_noise import Optimized, all_designs
+from pmldesign.designs.best_noise import all_designs
 from pmldesign.designs.options import METHODS
+from pmldesign.designs.results import Optimized
 from pmldesign.errors import InvalidInputError, NotConvergedError
 from pmldesign.files import write_strategy
 from pmldesign.privacy.guarantees import Guarantee

@@ -9,16 +9,15 @@ asks much of Gaussian noise, many queries ask much of Laplace noise.
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from pmldesign.arguments import exponent
-from pmldesign.bounds import Bound, Kind, all_bounds
 from pmldesign.designs.dispatch import solve
 from pmldesign.designs.gaussian_pml_search import gaussian_design
 from pmldesign.designs.laplace.search import laplace_design
 from pmldesign.designs.options import DesignOptions, takes_options
-from pmldesign.designs.results import Design, SearchedDesign
+from pmldesign.designs.results import Design, Optimized, SearchedDesign
 from pmldesign.designs.streaming import require_streaming
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import (
@@ -41,63 +40,6 @@ from pmldesign_solvers.norm.solution import Status
 
 LEAST_TIME = 1e-3
 """Seconds for a search where a limit leaves none: its starts are compared all the same."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Optimized:
-    """Designs for a guarantee, each with its noise.
-
-    Attributes:
-        norm_design: the strategy of least norm, with its certificate.
-        gaussian_design: the strategy found from there for Gaussian noise under PML; None where that
-            was not wanted.
-        laplace_design: the strategy found for Laplace noise; None likewise.
-        guarantee: what the noise meets; None for a scale equal to the sensitivity.
-        mechanisms: of the designs, in this order.
-    """
-
-    norm_design: Design
-    gaussian_design: SearchedDesign | None
-    laplace_design: SearchedDesign | None
-    guarantee: Guarantee | None
-    mechanisms: tuple[Mechanism, ...]
-
-    @property
-    def designs(self) -> tuple[Design | SearchedDesign, ...]:
-        """The designs, that of least norm first; one that gained nothing on it is left out."""
-        kept: list[Design | SearchedDesign] = [self.norm_design]
-        if self.gaussian_design is not None and self.gaussian_design.improved:
-            kept.append(self.gaussian_design)
-        if self.laplace_design is not None:
-            kept.append(self.laplace_design)
-        return tuple(kept)
-
-    @property
-    def best(self) -> int:
-        """Which of the designs has the smallest error."""
-        p = self.norm_design.p
-        return min(range(len(self.mechanisms)), key=lambda index: self.mechanisms[index].error(p))
-
-    def lower_bound(self) -> Bound | None:
-        """The largest lower bound for every mechanism of the guarantee."""
-        if self.guarantee is None:
-            return None
-        listed = all_bounds(
-            self.norm_design.workload,
-            norm_lower=self.norm_design.certificate.lower,
-            norm_upper=self.norm_design.certificate.upper,
-            p=self.norm_design.p,
-            guarantee=self.guarantee,
-            norm_alone=bool(self.guarantee.known),
-        )
-        holding = [
-            (bound.value, bound)
-            for bound in listed
-            if bound.kind is Kind.LOWER
-            and bound.value is not None
-            and bound.mechanisms.startswith("every mechanism, ")
-        ]
-        return max(holding, key=lambda pair: pair[0])[1] if holding else None
 
 
 @takes_options

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pmldesign.bounds import Bound, Kind, all_bounds
 from pmldesign.errors import NotConvergedError
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.digits import at_least, at_most, shortest
@@ -165,3 +166,60 @@ class SearchedDesign:
     def reconstruction(self) -> Array:
         """L = A R^+, shape (m, r): answers are L (R x + noise)."""
         return self.strategy.reconstruction(self.mechanism.workload)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Optimized:
+    """Designs for a guarantee, each with its noise.
+
+    Attributes:
+        norm_design: the strategy of least norm, with its certificate.
+        gaussian_design: the strategy found from there for Gaussian noise under PML; None where that
+            was not wanted.
+        laplace_design: the strategy found for Laplace noise; None likewise.
+        guarantee: what the noise meets; None for a scale equal to the sensitivity.
+        mechanisms: of the designs, in this order.
+    """
+
+    norm_design: Design
+    gaussian_design: SearchedDesign | None
+    laplace_design: SearchedDesign | None
+    guarantee: Guarantee | None
+    mechanisms: tuple[Mechanism, ...]
+
+    @property
+    def designs(self) -> tuple[Design | SearchedDesign, ...]:
+        """The designs, that of least norm first; one that gained nothing on it is left out."""
+        kept: list[Design | SearchedDesign] = [self.norm_design]
+        if self.gaussian_design is not None and self.gaussian_design.improved:
+            kept.append(self.gaussian_design)
+        if self.laplace_design is not None:
+            kept.append(self.laplace_design)
+        return tuple(kept)
+
+    @property
+    def best(self) -> int:
+        """Which of the designs has the smallest error."""
+        p = self.norm_design.p
+        return min(range(len(self.mechanisms)), key=lambda index: self.mechanisms[index].error(p))
+
+    def lower_bound(self) -> Bound | None:
+        """The largest lower bound for every mechanism of the guarantee."""
+        if self.guarantee is None:
+            return None
+        listed = all_bounds(
+            self.norm_design.workload,
+            norm_lower=self.norm_design.certificate.lower,
+            norm_upper=self.norm_design.certificate.upper,
+            p=self.norm_design.p,
+            guarantee=self.guarantee,
+            norm_alone=bool(self.guarantee.known),
+        )
+        holding = [
+            (bound.value, bound)
+            for bound in listed
+            if bound.kind is Kind.LOWER
+            and bound.value is not None
+            and bound.mechanisms.startswith("every mechanism, ")
+        ]
+        return max(holding, key=lambda pair: pair[0])[1] if holding else None

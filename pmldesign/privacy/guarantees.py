@@ -23,13 +23,13 @@ References:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from pmldesign.arguments import parameter, probability
 from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.alpha.guarantees import PML, ApproxPML, EnvelopePML, PMLGuarantee
 from pmldesign.privacy.alpha.sample import SampledAlpha
 from pmldesign.privacy.currencies.guarantees import (
     ZCDP,
@@ -38,59 +38,13 @@ from pmldesign.privacy.currencies.guarantees import (
     RenyiDP,
     currency_from_json,
 )
-from pmldesign.privacy.currencies.relation import OneRecord
+from pmldesign.privacy.currencies.relation import OneRecord, Promise
 from pmldesign.privacy.digits import shortest
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.privacy.noise import Noise
-from pmldesign.privacy.priors import OnPriors, Shifts, checked_alpha
+from pmldesign.privacy.priors import Shifts, checked_alpha
 
 
-class _Promise:
-    """What every guarantee answers."""
-
-    __slots__ = ()
-    if TYPE_CHECKING:
-        epsilon: float
-        neighbours: Neighbours
-        pml: ClassVar[bool]
-        known: str
-
-        @property
-        def delta(self) -> float:
-            """Slack or failure probability; 0 without one."""
-            ...
-
-    failure: ClassVar[str | None] = None
-    """What delta means under PML: "slack" on every event, or "envelope"."""
-
-    def admits(self, noise: Noise) -> bool:
-        """Whether this noise meets it at some scale: Gaussian noise needs a delta."""
-        return noise is Noise.LAPLACE or self.delta > 0
-
-    @property
-    def noises(self) -> tuple[Noise, ...]:
-        """The kinds of noise that it admits."""
-        return tuple(noise for noise in Noise if self.admits(noise))
-
-    def to_json(self) -> dict[str, Any]:
-        """The numbers that it is made of, for JSON and strategy files (`from_json`)."""
-        alpha = getattr(self, "alpha", None)
-        numbers = {
-            "kind": "pml" if self.pml else "dp",
-            "epsilon": self.epsilon,
-            "delta": self.delta or None,
-            "alpha": list(alpha) if isinstance(alpha, tuple) else alpha,
-            "neighbours": self.neighbours.value,
-            "failure": self.failure,
-        }
-        if getattr(self, "known", ""):
-            numbers["known"] = self.known
-        if isinstance(alpha, SampledAlpha):
-            numbers["sample"] = {"records": alpha.records, "confidence": alpha.confidence}
-        return numbers
-
-
-class _DP(OneRecord, _Promise):
+class _DP(OneRecord, Promise):
     """What the guarantees of differential privacy share."""
 
     __slots__ = ()
@@ -161,85 +115,6 @@ class ApproxDP(_DP):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PML(OnPriors, _Promise):
-    """epsilon pointwise maximal leakage on Q_alpha.
-
-    Attributes:
-        epsilon: largest leakage about a record, positive and finite.
-        alpha: least probability of a cell: one number for all cells, or one for each, which
-            `sampled_alpha` takes from a public sample.
-    """
-
-    epsilon: float
-    alpha: float | tuple[float, ...]
-    delta: ClassVar[float] = 0.0
-
-    def describe(self, cells: int) -> str:
-        """What is promised, to whom, and under which assumption."""
-        return (
-            f"No output raises an adversary's expected gain about any record more than "
-            f"e^{shortest(self.epsilon)} times above what it was before, "
-            f"{self.assumption(cells)}."
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class ApproxPML(OnPriors, _Promise):
-    """epsilon-PML on Q_alpha up to an additive slack delta on every event (psi_2 of [SPP]).
-
-    Attributes:
-        epsilon: leakage about a record, positive and finite.
-        delta: additive slack, in (0, 1); not a failure probability.
-        alpha: least probability of a cell: one number for all cells, or one for each, which
-            `sampled_alpha` takes from a public sample.
-    """
-
-    epsilon: float
-    delta: float
-    alpha: float | tuple[float, ...]
-    failure: ClassVar[str | None] = "slack"
-
-    def is_vacuous(self, cells: int) -> bool:
-        """Whether every mechanism satisfies it: delta >= 1 - e^eps min alpha."""
-        least = self.least_probability(cells)
-        return self.epsilon + math.log(least) >= math.log1p(-self.delta)
-
-    def describe(self, cells: int) -> str:
-        """What is promised, to whom, and under which assumption."""
-        return (
-            "Knowing any one record raises no event's probability above "
-            f"e^{shortest(self.epsilon)} times what it was, plus {shortest(self.delta)}, "
-            f"{self.assumption(cells)}."
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class EnvelopePML(OnPriors, _Promise):
-    """epsilon-PML on Q_alpha but for a probability delta, after any post-processing [SPP].
-
-    Attributes:
-        epsilon: leakage about a record, positive and finite.
-        delta: probability of a larger leakage, in (0, 1).
-        alpha: least probability of a cell: one number for all cells, or one for each, which
-            `sampled_alpha` takes from a public sample.
-    """
-
-    epsilon: float
-    delta: float
-    alpha: float | tuple[float, ...]
-    failure: ClassVar[str | None] = "envelope"
-
-    def describe(self, cells: int) -> str:
-        """What is promised, to whom, and under which assumption."""
-        return (
-            f"Except with probability {shortest(self.delta)}, nothing computed from the output "
-            "raises an adversary's expected gain about any one record more than "
-            f"e^{shortest(self.epsilon)} times above what it was before, "
-            f"{self.assumption(cells)}."
-        )
-
-
 __all__ = [
     "PML",
     "ZCDP",
@@ -255,7 +130,6 @@ __all__ = [
     "from_json",
 ]
 
-PMLGuarantee = PML | ApproxPML | EnvelopePML
 Guarantee = PureDP | ApproxDP | PMLGuarantee | CurrencyGuarantee
 
 KEYS = ("kind", "epsilon", "delta", "alpha", "neighbours", "failure")

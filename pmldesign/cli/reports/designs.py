@@ -10,7 +10,7 @@ from pmldesign.bounds import Bound
 from pmldesign.cli.reports.privacy import privacy_facts, privacy_json
 from pmldesign.cli.terminal.show import facts
 from pmldesign.comparison.comparison import Row
-from pmldesign.designs.best_noise import Optimized
+from pmldesign.designs.results import Optimized
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.digits import at_least, at_most, shortest
 from pmldesign.strategies import Strategy, StreamStrategy

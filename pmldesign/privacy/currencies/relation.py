@@ -1,17 +1,64 @@
-"""What changes between neighbours, in the words of every guarantee of differential privacy."""
+"""What guarantees have in common: which noise they admit, and what changes between neighbours."""
 
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.alpha.sample import SampledAlpha
 from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy.noise import Noise
 
 _CHANGE = {
     Neighbours.ADD_REMOVE: "one record is added or removed",
     Neighbours.REPLACE: "one record is replaced (the number of records is public)",
 }
+
+
+class Promise:
+    """What every guarantee answers."""
+
+    __slots__ = ()
+    if TYPE_CHECKING:
+        epsilon: float
+        neighbours: Neighbours
+        pml: ClassVar[bool]
+        known: str
+
+        @property
+        def delta(self) -> float:
+            """Slack or failure probability; 0 without one."""
+            ...
+
+    failure: ClassVar[str | None] = None
+    """What delta means under PML: "slack" on every event, or "envelope"."""
+
+    def admits(self, noise: Noise) -> bool:
+        """Whether this noise meets it at some scale: Gaussian noise needs a delta."""
+        return noise is Noise.LAPLACE or self.delta > 0
+
+    @property
+    def noises(self) -> tuple[Noise, ...]:
+        """The kinds of noise that it admits."""
+        return tuple(noise for noise in Noise if self.admits(noise))
+
+    def to_json(self) -> dict[str, Any]:
+        """The numbers that it is made of, for JSON and strategy files (`from_json`)."""
+        alpha = getattr(self, "alpha", None)
+        numbers = {
+            "kind": "pml" if self.pml else "dp",
+            "epsilon": self.epsilon,
+            "delta": self.delta or None,
+            "alpha": list(alpha) if isinstance(alpha, tuple) else alpha,
+            "neighbours": self.neighbours.value,
+            "failure": self.failure,
+        }
+        if getattr(self, "known", ""):
+            numbers["known"] = self.known
+        if isinstance(alpha, SampledAlpha):
+            numbers["sample"] = {"records": alpha.records, "confidence": alpha.confidence}
+        return numbers
 
 
 class OneRecord:
