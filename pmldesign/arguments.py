@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,21 @@ def finite_matrix(name: str, value: Any) -> Array:
             f"{name} must be finite, got {matrix[row, column]} at row {row}, column {column}"
         )
     return matrix
+
+
+def whole(name: str, value: Any, least: int = 1) -> int:
+    """`value` as a whole number of at least `least`.
+
+    Raises:
+        InvalidInputError: no integer of any type, or below.
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if number < least:
+        raise InvalidInputError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    return number
 
 
 def positive(name: str, value: float) -> float:

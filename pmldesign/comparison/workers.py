@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass
 from enum import Enum
 from importlib.util import find_spec
 from typing import Final, Literal
 
+from pmldesign.arguments import whole
 from pmldesign.errors import InvalidInputError
 
 Backend = Literal["processes", "dask", "ray"]
@@ -48,15 +48,7 @@ class Workers:
 
     def __post_init__(self) -> None:
         if self.jobs is not None:
-            try:
-                count = operator.index(self.jobs)
-            except TypeError:
-                count = 0
-            if count < 1:
-                raise InvalidInputError(
-                    f"jobs must be a whole number of at least 1, got {self.jobs!r}"
-                )
-            object.__setattr__(self, "jobs", count)
+            object.__setattr__(self, "jobs", whole("jobs", self.jobs))
         if self.backend not in NEEDS:
             raise InvalidInputError(
                 f"backend must be one of {', '.join(NEEDS)}, got {self.backend!r}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
@@ -14,21 +13,6 @@ from pmldesign_solvers.operators.operator import Array
 
 LARGEST_ENTRY = 1e100
 """Entries up to this size, and no matrix all below its inverse: squares stay in range."""
-
-
-def require_cells(cells: int) -> int:
-    """The number of cells as an int.
-
-    Raises:
-        InvalidInputError: it is not a whole number of at least 1.
-    """
-    try:
-        count = operator.index(cells)
-    except TypeError:
-        count = 0
-    if count < 1:
-        raise InvalidInputError(f"cells must be a whole number of at least 1, got {cells!r}")
-    return count
 
 
 def require_same_cells(name: str, cells: int, workload: Workload) -> int:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pmldesign.arguments import whole
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.participation.epochs import EpochStrategy
@@ -242,10 +243,8 @@ class VectorStream:
         seed: int | None = None,
         workload: Workload | None = None,
     ) -> None:
-        if not (isinstance(width, int) and width >= 1):
-            raise InvalidInputError(f"width must be a whole number from 1 on, got {width!r}")
         self.strategy, self.scale, self.time = strategy, scale * strategy.sensitivity, 0
-        self.width = width
+        self.width = whole("width", width)
         self._sums, self._recurrence = _Sums(strategy, workload), recurrence_of(strategy)
         self._generator = np.random.default_rng(seed)
         self._state = self._recurrence.start(width)

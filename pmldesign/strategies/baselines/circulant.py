@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pmldesign.strategies.arguments import require_cells
+from pmldesign.arguments import whole
 from pmldesign.strategies.base import Strategy
 from pmldesign.workloads.base import check_entries
 
@@ -42,7 +42,7 @@ def henzinger_upadhyay(cells: int) -> Strategy:
     Raises:
         InvalidInputError: `cells` is not a whole number of at least 1, or too large.
     """
-    n = require_cells(cells)
+    n = whole("cells", cells)
     check_entries("strategy 'henzinger-upadhyay'", (n + 1, n))
     odd = np.arange(1, n, 2)
     # whole multiples of the angle, reduced to one turn before they are multiplied by pi/n

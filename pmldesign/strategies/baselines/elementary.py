@@ -21,8 +21,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import linalg
 
+from pmldesign.arguments import whole
 from pmldesign.privacy.outward import root_above
-from pmldesign.strategies.arguments import require_cells
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.baselines.regular import RegularStrategy
 from pmldesign.strategies.kronecker import ProductStrategy
@@ -38,7 +38,7 @@ def identity(cells: int) -> Strategy:
     Raises:
         InvalidInputError: `cells` is not a whole number of at least 1, or too large.
     """
-    n = require_cells(cells)
+    n = whole("cells", cells)
     check_entries("strategy 'identity'", (n, n))
     return RegularStrategy(
         "identity",
@@ -57,7 +57,7 @@ def square_root(cells: int) -> Strategy:
     Raises:
         InvalidInputError: `cells` is not a whole number of at least 1, or too large.
     """
-    n = require_cells(cells)
+    n = whole("cells", cells)
     check_entries("strategy 'square-root'", (n, n))
     k = np.arange(1, n)
     f = np.concatenate(([1.0], np.cumprod(1.0 - 0.5 / k)))

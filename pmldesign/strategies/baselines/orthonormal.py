@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
-from pmldesign.strategies.arguments import require_cells
+from pmldesign.arguments import whole
 from pmldesign.strategies.base import Strategy
 from pmldesign.workloads.base import check_entries
 
@@ -28,7 +28,7 @@ def fourier(cells: int) -> Strategy:
     Raises:
         InvalidInputError: `cells` is not a whole number of at least 1, or too large.
     """
-    n = require_cells(cells)
+    n = whole("cells", cells)
     check_entries("strategy 'fourier'", (n, n))
     frequencies = np.arange(1, (n + 1) // 2)
     angles = 2 * np.pi / n * (frequencies[:, None] * np.arange(n) % n)
@@ -48,7 +48,7 @@ def hadamard(cells: int) -> Strategy:
     Raises:
         InvalidInputError: `cells` is not a whole number of at least 1, or too large.
     """
-    n = require_cells(cells)
+    n = whole("cells", cells)
     size = 1 << (n - 1).bit_length()
     check_entries("strategy 'hadamard'", (size, size))
     return Strategy("hadamard", linalg.hadamard(size)[:, :n] / np.sqrt(size))

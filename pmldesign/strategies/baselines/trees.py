@@ -40,13 +40,10 @@ References:
 
 from __future__ import annotations
 
-import operator
-
 import numpy as np
 
-from pmldesign.errors import InvalidInputError
+from pmldesign.arguments import whole
 from pmldesign.privacy.outward import root_above
-from pmldesign.strategies.arguments import require_cells
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.baselines.regular import RegularStrategy
 from pmldesign.workloads.base import check_entries
@@ -66,8 +63,8 @@ def tree(cells: int, *, branching: int = 2) -> Strategy:
     Raises:
         InvalidInputError: an argument is no such number, or the tree is too large.
     """
-    cells = require_cells(cells)
-    children = require_branching(branching)
+    cells = whole("cells", cells)
+    children = whole("branching", branching, 2)
     name = "tree" if children == 2 else f"tree:{children}"
     widths = level_widths(cells, children)
     check_entries(f"strategy {name!r}", (sum(-(-cells // width) for width in widths), cells))
@@ -89,7 +86,7 @@ def haar_wavelet(cells: int) -> Strategy:
     Raises:
         InvalidInputError: `cells` is not a whole number of at least 1, or too large.
     """
-    cells = require_cells(cells)
+    cells = whole("cells", cells)
     widths = level_widths(cells, 2)
     rows = 1 + sum(-(-cells // width) for width in widths[1:])
     check_entries("strategy 'haar'", (rows, cells))
@@ -104,23 +101,6 @@ def haar_wavelet(cells: int) -> Strategy:
         invert=lambda: _inverse_haar(cells, widths),
         distances={"l1": 2.0 * depth, "l2": root_above(2.0 * depth + 2) if depth else 0.0},
     )
-
-
-def require_branching(branching: int) -> int:
-    """The number of children of a node as an int.
-
-    Raises:
-        InvalidInputError: it is not a whole number of at least 2.
-    """
-    try:
-        children = operator.index(branching)
-    except TypeError:
-        children = 0
-    if children < 2:
-        raise InvalidInputError(
-            f"branching must be a whole number of at least 2, got {branching!r}"
-        )
-    return children
 
 
 def level_widths(cells: int, branching: int) -> list[int]:

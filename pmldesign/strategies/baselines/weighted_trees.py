@@ -27,9 +27,10 @@ from itertools import pairwise
 import numpy as np
 from scipy import linalg, optimize
 
+from pmldesign.arguments import whole
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.baselines.trees import level_widths, require_branching, tree
+from pmldesign.strategies.baselines.trees import level_widths, tree
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.scaled import near_one
 from pmldesign_solvers.operators.operator import Array
@@ -53,7 +54,7 @@ def weighted_tree(workload: Workload, *, branching: int = 2) -> Strategy:
         InvalidInputError: `branching` is no such number, A is zero, or the tree is too large.
     """
     m, n = workload.shape
-    children = require_branching(branching)
+    children = whole("branching", branching, 2)
     name = "weighted-tree" if children == 2 else f"weighted-tree:{children}"
     widths = level_widths(n, children)
     nodes = [-(-n // width) for width in reversed(widths)]

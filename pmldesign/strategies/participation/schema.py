@@ -9,11 +9,11 @@ most 1. Fewer steps than that are patterns too, as contributions may be 0.
 
 from __future__ import annotations
 
-import operator
 import re
 from dataclasses import dataclass
 from typing import Any
 
+from pmldesign.arguments import whole
 from pmldesign.errors import InvalidInputError
 
 _FORM = re.compile(r"\s*([0-9]{1,9})\s*,\s*(every|min-sep)\s*=\s*([0-9]{1,9})\s*")
@@ -38,14 +38,7 @@ class Participation:
 
     def __post_init__(self) -> None:
         for name in ("times", "apart"):
-            value = getattr(self, name)
-            try:
-                number = operator.index(value)
-            except TypeError:
-                number = 0
-            if number < 1:
-                raise InvalidInputError(f"{name} must be a whole number from 1 on, got {value!r}")
-            object.__setattr__(self, name, number)
+            object.__setattr__(self, name, whole(name, getattr(self, name)))
 
     def __str__(self) -> str:
         return f"{self.times},{'every' if self.fixed else 'min-sep'}={self.apart}"
