@@ -21,7 +21,12 @@ from pmldesign.cli.options import (
     schema_option,
     strategy_help,
 )
-from pmldesign.cli.reports.privacy import draw_privacy, privacy_facts, privacy_json
+from pmldesign.cli.reports.privacy import (
+    draw_privacy,
+    fallback_json,
+    privacy_facts,
+    privacy_json,
+)
 from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.show import facts, note, number, print_json
 from pmldesign.errors import InvalidInputError
@@ -138,7 +143,7 @@ def _as_json(noisy: Mechanism, guarantee: Guarantee, name: str, p: float) -> dic
         "guarantee_numbers": guarantee.to_json(),
         "privacy": privacy_json(noisy),
         "achieved": noisy.calibration.achieved if noisy.calibration else None,
-        "if_alpha_is_wrong": noisy.fallback.to_json() if noisy.fallback else None,
+        "if_alpha_is_wrong": fallback_json(noisy),
         "workload": noisy.workload.name,
         "p": p,
         "error": noisy.error(p),
@@ -179,8 +184,6 @@ def _print(noisy: Mechanism, guarantee: Guarantee, name: str, p: float) -> None:
         lines.append(
             ("achieved", f"{noisy.calibration.loss} {at_least(noisy.calibration.achieved, 9)}")
         )
-    if noisy.fallback is not None:
-        lines.append(("if wrong", noisy.fallback.describe()))
     lines += privacy_facts(noisy)
     lines.append(
         (

@@ -31,7 +31,7 @@ from pmldesign.cli.pages.comparison import compare_page
 from pmldesign.cli.reports.comparison import OPTIONAL, cells_of, heading
 from pmldesign.cli.terminal.completion import FILE_ENDINGS, StrategyNames, WorkloadName
 from pmldesign.cli.terminal.show import facts, note, print_json, progress, table
-from pmldesign.comparison.comparison import DESIGN, LEAST_NORM, Comparison, compare_all
+from pmldesign.comparison.comparison import DESIGN, LEAST_NORM, Comparison, Row, compare_all
 from pmldesign.comparison.workers import Workers
 from pmldesign.errors import NotConvergedError
 from pmldesign.files import read_strategy
@@ -164,6 +164,12 @@ def _require_finished(shown: Sequence[Comparison]) -> None:
         raise NotConvergedError("interrupted: only what was finished is shown; run it again")
 
 
+def _record(row: Row) -> dict[str, Any]:
+    """A row, under PML with what is left if alpha is wrong."""
+    wrong = {} if row.fallback is None else {"if_alpha_is_wrong": row.fallback.to_json()}
+    return {**row.to_record(), **wrong}
+
+
 def _as_json(shown: Comparison) -> dict[str, Any]:
     m, n = shown.workload.shape
     return {
@@ -172,7 +178,7 @@ def _as_json(shown: Comparison) -> dict[str, Any]:
         "cells": n,
         "guarantee": None if shown.guarantee is None else shown.guarantee.describe(n),
         "guarantee_numbers": None if shown.guarantee is None else shown.guarantee.to_json(),
-        "strategies": [row.to_record() for row in shown.rows],
+        "strategies": [_record(row) for row in shown.rows],
         "norms": [
             {
                 "p": p,

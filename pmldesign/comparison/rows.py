@@ -17,6 +17,7 @@ from typing import Any
 from pmldesign.bounds.bound import Problem
 from pmldesign.bounds.lower import gaussian_class, laplace_class, least_variance
 from pmldesign.mechanisms import Mechanism
+from pmldesign.privacy.alpha.fallback import Fallback
 from pmldesign.privacy.currencies.curves import PrivacyCurve, curve_of
 from pmldesign.privacy.guarantees import CurrencyGuarantee, Guarantee
 from pmldesign.privacy.noise import Noise, gaussian_moment_root
@@ -51,6 +52,7 @@ class Row:
         unweighted_error: error of the queries without their weights; None where they have none.
         unweighted_rmse: their root mean squared error.
         unweighted_max_std: their largest standard deviation.
+        fallback: what is left of a guarantee under PML if alpha is wrong; None for others.
     """
 
     strategy: str
@@ -70,6 +72,7 @@ class Row:
     unweighted_error: float | None = None
     unweighted_rmse: float | None = None
     unweighted_max_std: float | None = None
+    fallback: Fallback | None = None
 
     @property
     def privacy(self) -> PrivacyCurve | None:
@@ -174,6 +177,7 @@ def as_row(name: str, p: float, mechanism: Mechanism) -> Row:
         unweighted_error=None if plain is None else plain.error(p),
         unweighted_rmse=None if plain is None else plain.rmse,
         unweighted_max_std=None if plain is None else plain.max_std,
+        fallback=mechanism.fallback,
     )
 
 

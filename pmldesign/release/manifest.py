@@ -16,19 +16,25 @@ from typing import Any
 
 import numpy as np
 
+from pmldesign.privacy.alpha.fallback import fallback_of
+from pmldesign.privacy.neighbours import Norm, pairwise_distances
 from pmldesign.privacy.noise import Noise
+from pmldesign.privacy.priors import OnPriors
 from pmldesign.release.noise.exact import ExactNoise
 from pmldesign.release.noise.integers import Image
-from pmldesign.release.noise.lattice import Lattice
+from pmldesign.release.noise.lattice import ROUNDING, Lattice
 from pmldesign.release.noise.sampler import library_version
 from pmldesign.release.people.schema import Schema
 from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
 from pmldesign.workloads import MarginalsWorkload, Workload
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign.workloads.public_total import with_total
+from pmldesign_solvers.operators.operator import Array
 
 FORMAT = 1
 PROBES = 3
+LISTED_CELLS = 128
+"""Up to which a manifest under PML lists all distances: 150 kB."""
 
 
 def manifest_of(
@@ -74,6 +80,7 @@ def manifest_of(
             "exact": noise.exact,
             "bias_of_an_entry": noise.lattice.bias,
         },
+        **_of_pml(noise),
         "intervals": {"level": level, "simultaneous": simultaneous},
         "post_processing": post_processing,
         "sha256": {
@@ -82,6 +89,37 @@ def manifest_of(
             "schema": None if schema is None else schema.digest,
         },
     }
+
+
+def _of_pml(noise: ExactNoise) -> dict[str, Any]:
+    """What the loss under PML depends on, and what is left if alpha is wrong; nothing under DP.
+
+    Distances are in units, rounded upwards: those of each cell from the ones after it, or of any
+    cell from all others, with how many there are.
+    """
+    guarantee, lattice, kind = noise.guarantee, noise.lattice, noise.mechanism.noise
+    if not isinstance(guarantee, OnPriors):
+        return {}
+    norm: Norm = "l1" if kind is Noise.LAPLACE else "l2"
+    measured, cells = lattice.measured, lattice.measured.cells
+    up = (1 + ROUNDING) * (1 + lattice.distortion) / float(lattice.units.min())
+    wrong = fallback_of(measured, guarantee, kind, noise.continuous / up)
+    content: dict[str, Any] = {"if_alpha_is_wrong": wrong.to_json()}
+    profile = measured.distance_profile(norm)
+    if profile is not None:
+        counts = [round(profile.copies * count) for count in (1, *profile.counts)]
+        distances = _numbers(np.append(0.0, profile.distances) * up)
+        row = {"from_any": distances, "cells": counts, "different": round(profile.columns)}
+        return content | {"distances": {"norm": norm, **row}}
+    if cells > LISTED_CELLS:
+        return content
+    apart = pairwise_distances(measured.matrix, norm=norm) * up
+    rows = [_numbers(apart[cell, cell + 1 :]) for cell in range(cells - 1)]
+    return content | {"distances": {"norm": norm, "to_later_cells": rows}}
+
+
+def _numbers(values: Array) -> str:
+    return " ".join(repr(value) for value in values.tolist())
 
 
 def not_private(content: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,8 @@ Measurements are whole multiples of units; neighbours' measurements differ by at
                                               parameter 2: delta(epsilon) of k Delta_2 / sigma, but
                                               for e^(2e-34) for each measurement
 
-Under PML the loss depends on all distances of the strategy, which a manifest does not have.
+Under PML the loss depends on the distances of measurements of the cells, in units: of all of them
+up to 128 cells, else of any cell from the others. Without alpha the largest distance counts.
 """
 
 from __future__ import annotations
@@ -20,9 +21,16 @@ from typing import Any
 
 from flint import arb
 
-from pmldesign.verify.arithmetic.intervals import above
+from pmldesign.verify.arithmetic.intervals import above, largest
 from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
-from pmldesign.verify.losses import dp_loss
+from pmldesign.verify.losses import (
+    Rows,
+    alpha_of,
+    dp_loss,
+    gaussian_profile,
+    merged,
+    pml_loss,
+)
 from pmldesign.verify.report import Checks
 from pmldesign.verify.sentences import check_sentence
 
@@ -37,6 +45,8 @@ KINDS = {
     "GaussianDP": ("gaussian-dp", "mu"),
     "RenyiDP": ("renyi", "order", "epsilon"),
 }
+SHARPER_BOUND = 0.06
+"""The same under PML with Gaussian noise: of three columns the loss is bounded on strips."""
 
 
 def check_manifest(content: Mapping[str, Any], checks: Checks) -> str:
@@ -56,7 +66,12 @@ def check_manifest(content: Mapping[str, Any], checks: Checks) -> str:
         enough = Fraction(noise["parameter"]) ** 2 >= Fraction(noise["sigma"]) ** 2 + 4
         checks.state("parameter", enough, "its square is at least sigma^2 + 4")
     checks.state("unit", lattice["unit"] > 0 and lattice["bits"] > 0, "of the lattice")
-    _check_guarantee(promise, noise, lattice, checks)
+    if promise["kind"] in KINDS:
+        _check_guarantee(promise, noise, lattice, checks)
+    elif "distances" in content:
+        _check_pml(content, checks)
+    else:
+        checks.unchecked("guarantee", "the manifest has no distances of its many cells")
     for name in ("strategy", "workload", "schema"):
         if content[KEY].get(name) is not None:
             checks.unchecked(f"hash of the {name}", "the manifest does not contain it")
@@ -72,9 +87,6 @@ def _check_guarantee(
     distance = arb(int(Fraction(lattice["sensitivity"])))
     distance = distance.sqrt() if gaussian else distance
     ratio = promise["rows_per_person"] * distance / arb(noise["sigma" if gaussian else "parameter"])
-    if promise["kind"] not in KINDS:
-        checks.unchecked("guarantee", "under PML it depends on the whole strategy")
-        return
     kind, *names = KINDS[promise["kind"]]
     if "delta" not in names and promise.get("delta"):
         checks.state("delta", False, f"{promise['kind']} has none")
@@ -87,6 +99,59 @@ def _check_guarantee(
     checks.state("guarantee", value <= target * (1 + 1e-12), "the loss of the noise", value)
     tight = value >= target * (1 - SHARPER)
     checks.state("scale", tight, "no more noise than the guarantee asks for", value)
+
+
+def _check_pml(content: Mapping[str, Any], checks: Checks) -> None:
+    """The loss on the distances, that at half of alpha, and that without any."""
+    promise, noise = content["guarantee"], content["noise"]
+    gaussian = noise["law"] == "discrete gaussian"
+    if promise["kind"] == "PML" and promise["delta"]:
+        checks.state("delta", False, "PML has none")
+    if content["distances"]["norm"] != ("l2" if gaussian else "l1"):
+        checks.state("distances", False, "are in the norm of the noise")
+        return
+    scale = arb(noise["sigma" if gaussian else "parameter"])
+    failure = "envelope" if promise["kind"] == "EnvelopePML" else "slack"
+    numbers = {**promise, "kind": "pml", "failure": failure}
+    law = "gaussian" if gaussian else "laplace"
+    value, target = _loss_of_share(content, numbers, law, scale, 1.0)
+    checks.state("guarantee", value <= target * (1 + 1e-9), "the loss of the noise", value)
+    sharper = SHARPER_BOUND if gaussian else SHARPER
+    checks.state("scale", value >= target * (1 - sharper), "no more noise than is asked for", value)
+    wrong = content["if_alpha_is_wrong"]
+    half, _ = _loss_of_share(content, numbers, law, scale, 0.5)
+    checks.at_most("half alpha", wrong["half_alpha"], half * (1 - 1e-9), weaker=sharper)
+    farthest = largest(value for row in _rows(content, arb(0)).distances for value in row)
+    ratio = farthest / scale
+    alone = gaussian_profile(ratio, arb(promise["epsilon"])) if gaussian else ratio
+    checks.at_most("without alpha", wrong["dp"], above(alone) * (1 - 1e-9), weaker=1e-3)
+
+
+def _loss_of_share(
+    content: Mapping[str, Any], numbers: Mapping[str, Any], law: str, scale: Any, share: float
+) -> tuple[float, float]:
+    loss, target = pml_loss(numbers, law, _rows(content, arb(share)), scale)
+    return above(loss), target
+
+
+def _rows(content: Mapping[str, Any], share: Any) -> Rows:
+    """The distances of a manifest, for a share of alpha."""
+    listed, promise = content["distances"], content["guarantee"]
+    alpha = [share * least for least in alpha_of(promise, content["cells"])]
+    if "from_any" in listed:
+        least = alpha[0]
+        for value in alpha:
+            least = least.min(value)
+        distances = [arb(float(word)) for word in listed["from_any"].split()]
+        return Rows([distances], [least * count for count in listed["cells"]], listed["different"])
+    cells = content["cells"]
+    apart = [[arb(0)] * cells for _ in range(cells)]
+    for i, row in enumerate(listed["to_later_cells"]):
+        for j, word in enumerate(row.split(), start=i + 1):
+            apart[i][j] = apart[j][i] = arb(float(word))
+    if listed["norm"] == "l2":
+        apart, alpha = merged(apart, alpha)
+    return Rows(apart, alpha)
 
 
 def _check_words(content: Mapping[str, Any], checks: Checks) -> None:

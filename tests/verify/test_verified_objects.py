@@ -2,12 +2,16 @@
 
 import json
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import pmldesign as pml
 from pmldesign.cli import main
 from pmldesign.errors import FileError
+from pmldesign.privacy.neighbours import DistanceProfile
+from pmldesign.release.manifest import as_text
+from pmldesign.strategies import Strategy
 from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
 
 SCHEMA = {"attributes": [{"name": "sex", "keys": ["F", "M"]}, {"name": "b", "keys": [1, 2, 3]}]}
@@ -19,7 +23,14 @@ def run(*words):
     return result
 
 
-@pytest.fixture(scope="module", params=["gaussian", "laplace", "envelope"])
+PML = {
+    "pml": ("laplace", "--alpha", "0.05"),
+    "slack": ("gaussian", "--alpha", "0.05", "--delta", "1e-4", "--failure", "slack"),
+    "vector": ("gaussian", "--alpha-file", "alpha.csv", "--delta", "1e-4"),
+}
+
+
+@pytest.fixture(scope="module", params=["gaussian", "laplace", "envelope", *PML])
 def honest(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     if request.param == "envelope":
@@ -31,9 +42,12 @@ def honest(request, tmp_path_factory):
     people, schema = folder / "people.csv", folder / "schema.json"
     people.write_text("sex,b\nF,1\nM,2\nF,3\n")
     schema.write_text(json.dumps(SCHEMA))
-    words = ("--schema", schema, "--epsilon", 1, "--noise", request.param, "-o", folder / "t.csv")
+    (folder / "alpha.csv").write_text("0.02\n0.05\n0.03\n0.1\n0.01\n0.2\n")
+    noise, *options = PML.get(request.param, (request.param,))
+    options = [str(folder / word) if word == "alpha.csv" else word for word in options]
+    words = ("--schema", schema, "--epsilon", 1, "--noise", noise, "-o", folder / "t.csv")
     delta = ("--delta", 1e-6) if request.param == "gaussian" else ()
-    run("release", "sex*b", people, *words, *delta)
+    run("release", "sex*b", people, *words, *delta, *options)
     path = folder / "t.manifest.json"
     return path, json.loads(path.read_text())
 
@@ -85,10 +99,45 @@ CLAIMS = {
     "largest_leakage": -1e-4,
     "delta": -0.3,
     ("noise", "sigma"): -1e-3,
+    ("if_alpha_is_wrong", "half_alpha"): -1e-3,
+    ("if_alpha_is_wrong", "dp"): -1e-3,
     ("noise", "parameter"): -1e-3,
     ("guarantee", "epsilon"): -1e-3,
     ("guarantee", "delta"): -1e-3,
+    ("guarantee", "alpha"): -1e-2,
 }
+
+
+def test_shorter_distances_are_found(honest):
+    path, content = honest
+    if "distances" not in content:
+        return
+    other = path.with_name("forged.json")
+    rows = content["distances"]["to_later_cells"]
+    rows = [" ".join(repr(1.02 * float(word)) for word in row.split()) for row in rows]
+    forged = {**content, "distances": {**content["distances"], "to_later_cells": rows}}
+    forged[KEY] = {**content[KEY], OBJECT: digest_of_object(forged)}
+    other.write_text(json.dumps(forged))
+    failed = {check.name for check in pml.verify_file(other).failures}
+    assert {"guarantee", "half alpha", "without alpha"} <= failed
+
+
+def test_a_manifest_of_many_cells_has_one_row_of_distances(tmp_path):
+    strategy = pml.mechanism("identity", "marginals:3,4,3,ways=1", guarantee=pml.PML(1, 0.01))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pmldesign.release.manifest.LISTED_CELLS", 8)
+        content = pml.release_tables(strategy, np.ones(36, dtype=int)).manifest
+        assert "distances" not in content
+    profile = DistanceProfile(np.array([2.0]), np.array([35.0]), 1.0, 36.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Strategy, "distance_profile", lambda self, norm: profile)
+        content = pml.release_tables(strategy, np.ones(36, dtype=int)).manifest
+    assert content["distances"]["cells"] == [1, 35]
+    path = tmp_path / "m.json"
+    path.write_text(as_text(content))
+    result = pml.verify_file(path)
+    assert result.holds, result.failures
+    assert "guarantee" in {check.name for check in result.checks}
 
 
 def test_claims_with_a_digest_that_fits_are_computed(honest):

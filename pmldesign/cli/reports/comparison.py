@@ -31,6 +31,9 @@ def heading(shown: Sequence[Comparison]) -> list[tuple[str, str]]:
         text = first.guarantee.describe(first.workload.shape[1])
         several = len(names) < len(shown)
         lines.append(("guarantee", f"of the first row: {text}" if several else text))
+        best = min(first.rows, key=lambda row: row.error)
+        if best.fallback is not None:
+            lines.append(("if wrong", f"{best.strategy}, {best.fallback.describe()}"))
     return lines if len(shown) > 1 else lines + _privacy(first)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pmldesign.bounds import Bound
-from pmldesign.cli.reports.privacy import privacy_facts, privacy_json
+from pmldesign.cli.reports.privacy import fallback_json, privacy_facts, privacy_json
 from pmldesign.cli.terminal.show import facts
 from pmldesign.comparison.comparison import Row
 from pmldesign.designs.results import Optimized
@@ -75,7 +75,7 @@ def as_json(
         "guarantee": None if designs.guarantee is None else designs.guarantee.describe(n),
         "guarantee_numbers": None if designs.guarantee is None else designs.guarantee.to_json(),
         "privacy": privacy_json(best),
-        "if_alpha_is_wrong": best.fallback.to_json() if best.fallback else None,
+        "if_alpha_is_wrong": fallback_json(best),
         "lower_bound": None if lower is None else lower.value,
         "strategies": [row.to_json() for row in rows],
         "output": None if output is None else str(output),
@@ -139,15 +139,10 @@ def print_design(designs: Optimized, output: Path | None) -> None:
             f"{_largest(best)}",
         )
     )
-    lines += [*_unweighted(best, design.p), *privacy_facts(best), *_fallback(best)]
+    lines += [*_unweighted(best, design.p), *privacy_facts(best)]
     if output is not None:
         lines.append(("written", str(output)))
     facts(lines, column=_column(designs))
-
-
-def _fallback(best: Mechanism) -> list[tuple[str, str]]:
-    """What is left if alpha is less than what was assumed."""
-    return [] if best.fallback is None else [("if wrong", best.fallback.describe())]
 
 
 def _unweighted(best: Mechanism, p: float) -> list[tuple[str, str]]:

@@ -13,14 +13,19 @@ from pmldesign.privacy.guarantees import Guarantee
 
 
 def privacy_facts(mechanism: Mechanism) -> list[tuple[str, str]]:
-    """One fact, with numbers that are rounded up; none for noise without a guarantee."""
+    """With numbers that are rounded up; none for noise without a guarantee.
+
+    Under PML also what is left if alpha is wrong.
+    """
     guarantee = mechanism.guarantee
     if guarantee is None or not 0 < mechanism.privacy.ratio < math.inf:
         return []
     relation = f"{mechanism.neighbours.value} neighbours"
     if guarantee.known:
         relation += f" that {guarantee.known!r} counts alike"
-    return [("privacy", f"{relation}: {currencies(mechanism.privacy, guarantee)}")]
+    lines = [("privacy", f"{relation}: {currencies(mechanism.privacy, guarantee)}")]
+    wrong = mechanism.fallback
+    return lines if wrong is None else [*lines, ("if wrong", wrong.describe())]
 
 
 def currencies(curve: PrivacyCurve, guarantee: Guarantee) -> str:
@@ -34,6 +39,11 @@ def currencies(curve: PrivacyCurve, guarantee: Guarantee) -> str:
         + ", ".join(pairs if curve.gaussian else [f"{at_least(curve.pure, 4)} at delta 0"]),
     ]
     return "; ".join(parts)
+
+
+def fallback_json(mechanism: Mechanism) -> dict[str, Any] | None:
+    """What is left if alpha is wrong; None where nothing is assumed."""
+    return mechanism.fallback.to_json() if mechanism.fallback else None
 
 
 def privacy_json(mechanism: Mechanism) -> dict[str, Any] | None:

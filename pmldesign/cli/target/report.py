@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pmldesign.cli.reports.privacy import privacy_facts, privacy_json
+from pmldesign.cli.reports.privacy import fallback_json, privacy_facts, privacy_json
 from pmldesign.cli.terminal.show import facts, note
 from pmldesign.designs.cost import require_quick
 from pmldesign.designs.targets.least import LeastBudget
@@ -100,6 +100,7 @@ def as_json(budget: LeastBudget, rows: Sequence[BudgetRow], output: Path | None)
         "rmse": noisy.rmse,
         "max_std": noisy.max_std,
         "privacy": privacy_json(noisy),
+        "if_alpha_is_wrong": fallback_json(noisy),
         "strategies": [
             {"name": row.name, "noise": row.noise.value, budget.name: row.budget} for row in rows
         ],
