@@ -21,7 +21,7 @@ from pmldesign.workloads.public_total import CentredWorkload
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators import mode_products
-from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.search.solution import Start
 
 
@@ -41,6 +41,8 @@ class Design(Displayed):
         steps: iterations of the solver.
         eigendecompositions: that it took.
         seconds: that it took.
+        dual_steps: for several participations the steps of the patterns that the blocks of `dual_w`
+            are about, shape (N, k), those from n on to be left out; None for other weights.
         forms: what both bounds are from, where a search had several forms; "" otherwise.
     """
 
@@ -55,6 +57,7 @@ class Design(Displayed):
     eigendecompositions: int
     seconds: float
     forms: str = ""
+    dual_steps: Indices | None = None
 
     def _display(self) -> tuple[str, Facts]:
         lower, upper = at_most(self.certificate.lower), at_least(self.certificate.upper)
@@ -87,7 +90,8 @@ class Design(Displayed):
 
         A single 1 for marginals, whose cells weigh the same. For tables those of the values of each
         ordered attribute, one attribute after the other. For replace neighbours a symmetric
-        matrix of weights of pairs of cells. For fixed epochs the blocks W_c, shape (b, m, m).
+        matrix of weights of pairs of cells. For fixed epochs the blocks W_c, shape (b, m, m), for
+        other participations those of `dual_steps`, shape (N, k, k).
         """
         return _outer([w for _, w in self.dual_factors])
 

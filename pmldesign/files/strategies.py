@@ -201,12 +201,13 @@ def _arrays(design: Design | SearchedDesign | Mechanism, workload: Workload) -> 
     return {"strategy": strategy.matrix, "reconstruction": design.reconstruction()}
 
 
-def _duals(design: Design) -> dict[str, Array]:
+def _duals(design: Design) -> dict[str, Any]:
     """U and w, factor by factor where a product has too many queries or cells for vectors."""
     pairs = design.dual_factors
     if len(pairs) == 1 or math.prod(u.size for u, _ in pairs) <= WRITTEN_ENTRIES:
-        return {"dual_u": design.dual_u, "dual_w": design.dual_w}
-    arrays = {f"dual_u_{i}": u for i, (u, _) in enumerate(pairs)}
+        steps = {} if design.dual_steps is None else {"dual_steps": design.dual_steps}
+        return {"dual_u": design.dual_u, "dual_w": design.dual_w, **steps}
+    arrays: dict[str, Any] = {f"dual_u_{i}": u for i, (u, _) in enumerate(pairs)}
     return arrays | {f"dual_w_{i}": w for i, (_, w) in enumerate(pairs)}
 
 

@@ -17,7 +17,7 @@ from pmldesign.verify.digest import KEY, digest_of
 from pmldesign.verify.forms.dense import Dense, check_dense
 from pmldesign.verify.forms.marginals import check_marginals
 from pmldesign.verify.forms.marginals import lower_bound as marginals_bound
-from pmldesign.verify.forms.participation import Pattern, epoch_weights
+from pmldesign.verify.forms.participation import Pattern, dual_factor
 from pmldesign.verify.forms.products import check_product
 from pmldesign.verify.forms.streams import check_stream
 from pmldesign.verify.forms.streams import lower_bound as stream_bound
@@ -211,8 +211,13 @@ def _lower(header: Mapping[str, Any], arrays: Mapping[str, Any], A: Any, queries
     if "sector_plain" in arrays:
         return tables_bound(header, arrays, queries)
     if w.ndim == 3 and "participation" in header:
-        steps = u.size
-        W, omega = epoch_weights(w, steps)
-        proved = rounding.factored_norm(A[:steps, :steps], u, np.linalg.cholesky(W))
+        steps, schema = u.size, Pattern.of(header["participation"])
+        count, width = w.shape[:2]
+        classes = np.arange(count)[:, None] + count * np.arange(width)
+        patterns = arrays.get("dual_steps", classes)
+        if patterns.shape != (count, width) or not schema.allows(patterns):
+            raise ValueError("dual weights are for steps of which a person cannot take part in all")
+        F, omega = dual_factor(w, patterns, steps)
+        proved = rounding.factored_norm(A[:steps, :steps], u, F)
         return proved / root(dual_norm(u.tolist(), p) * arb(omega))
     return None

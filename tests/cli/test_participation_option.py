@@ -27,7 +27,15 @@ def test_optimize_shows_the_norm_of_the_participation_and_writes_it(run):
 def test_min_sep_says_that_its_bounds_do_not_meet(run):
     shown = run.json("optimize", "prefix:24", "--participation", "3,min-sep=8")
     assert shown["status"] == "searched"
-    assert shown["norm"]["lower"] < shown["norm"]["upper"]
+    assert shown["norm"]["lower"] < shown["norm"]["upper"] < 1.1 * shown["norm"]["lower"]
+
+
+def test_fixed_epochs_that_do_not_cover_all_steps_are_solved(run):
+    shown = run.json("optimize", "prefix:40", "--participation", "3,every=8", "-o", "s.npz")
+    assert shown["norm"]["gap"] <= 1e-3
+    verified = run("verify", "s.npz", "--workload", "prefix:40")
+    assert verified.exit_code == 0
+    assert "0 fails, 0 not checked" in verified.stdout
 
 
 def test_compare_and_bounds_measure_everything_alike(run):

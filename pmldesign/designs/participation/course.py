@@ -1,25 +1,35 @@
 """Strategies for people who take part in several steps of running sums (docs/streams.md), p = 2.
 
 fixed epochs, n <= k b     the certified optimum (`pmldesign_solvers.participation.fixed_epochs`)
-everything else            the best of what is known for it: the optimum for fixed epochs that cover
-                           all steps, for min-sep banded strategies and some with a few poles
-                           (`min_sep`), and the best strategy for one participation
+everything else            the best of what is known for it: the strategy that goes with the lower
+                           bound, the optimum for fixed epochs that cover all steps, for min-sep
+                           banded strategies and some with a few poles (`min_sep`), and the best
+                           strategy for one participation
 
-All are measured with the sensitivity of the participation that was asked for. A lower bound for
-fewer steps or participations is one for more of them.
+All are measured with the sensitivity of the participation that was asked for; `bounds` are below.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
+from scipy import linalg
 
 from pmldesign.designs.options import DesignOptions
+from pmldesign.designs.participation.bounds import (
+    LowerBound,
+    epochs_solution,
+    of_epochs,
+    of_once,
+    of_patterns,
+    solvable,
+)
 from pmldesign.designs.participation.min_sep import searched
+from pmldesign.designs.participation.watch import Watch
 from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import Factorization
@@ -34,14 +44,7 @@ from pmldesign.workloads.running import stream_problem
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.operator import Array
-from pmldesign_solvers.participation import fixed_epochs
-from pmldesign_solvers.participation.epochs import Epochs
 from pmldesign_solvers.streams.chain import RunningSums
-
-EPOCH_CELLS = 2**17
-"""Steps up to which fixed epochs are designed: blocks of all classes and nodes fit into memory."""
-MOST_EPOCHS = 128
-"""Likewise: a step takes O(n m^2 K) for m epochs."""
 
 Once = Callable[[Workload, float, DesignOptions], Design]
 """The solver for one participation."""
@@ -72,7 +75,8 @@ def solve_participation(workload: Workload, p: float, options: DesignOptions, on
     sums = stream_problem(workload)
     if options.buffers is None and sums is not None and _exact(sums, participation):
         return _fixed(workload, sums, participation, options)
-    return _best(workload, participation, once(workload, p, plain), options)
+    watch = Watch(options)
+    return _best(workload, participation, once(workload, p, plain), watch)
 
 
 def _exact(sums: RunningSums, participation: Participation) -> bool:
@@ -80,20 +84,15 @@ def _exact(sums: RunningSums, participation: Participation) -> bool:
     return (
         participation.fixed
         and participation.reach(sums.cells) * participation.apart >= sums.cells
-        and _solvable(sums, participation.apart)
+        and solvable(sums.cells, participation.apart)
     )
-
-
-def _solvable(sums: RunningSums, every: int) -> bool:
-    epochs = -(-sums.cells // every)
-    return every >= 2 and 2 <= epochs <= MOST_EPOCHS and sums.cells <= EPOCH_CELLS
 
 
 def _fixed(
     workload: Workload, sums: RunningSums, participation: Participation, options: DesignOptions
 ) -> Design:
     """The certified optimum for fixed epochs."""
-    solution = fixed_epochs.solve(Epochs(sums, participation.apart), options.stopping)
+    solution = epochs_solution(sums, participation.apart, options)
     strategy = EpochStrategy("design", sums, participation, solution.weights, solution.nodes)
     return Design(
         workload=workload,
@@ -109,32 +108,28 @@ def _fixed(
     )
 
 
-def _best(
-    workload: Workload, participation: Participation, single: Design, options: DesignOptions
-) -> Design:
+def _best(workload: Workload, participation: Participation, single: Design, watch: Watch) -> Design:
     """The best of some strategies, with the best of some lower bounds."""
-    begin = time.perf_counter()
-    lower, source = single, "one participation"
+    options = watch.options
     strategies = {"the one for one participation": single.strategy}
-    status, sums = single.status, stream_problem(workload)
-    if sums is not None and options.buffers is None:
-        for part, covering in _coverings(sums, participation):
-            design = _fixed(workload, part, covering, options)
-            if part.cells == sums.cells and participation.fixed:
-                strategies["fixed epochs"] = with_participation(design.strategy, None)
-            bounding = participation.reach(part.cells) == covering.times
-            if bounding and design.certificate.lower > lower.certificate.lower:
-                lower, source = design, f"fixed epochs of {part.cells} steps"
-        if not participation.fixed:
-            candidates, status = searched(sums, participation, options, lower.certificate.lower)
-            strategies |= candidates
+    bounds, sums = [of_once(single)], stream_problem(workload)
+    status = single.status
+    try:
+        for name, strategy in _stages(sums, participation, watch, bounds) if sums else ():
+            if options.buffers is None:
+                strategies[name] = strategy
+            if watch.over:
+                status = Status.TIME_LIMIT
+                break
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
     values = {
         name: value(workload, strategy, participation) for name, strategy in strategies.items()
     }
     best = min(values, key=values.__getitem__)
     strategy = with_participation(strategies[best], participation)
-    bound = lower.certificate.lower
-    certificate = Certificate(bound, max(values[best], bound))
+    lower = max(bounds, key=lambda bound: bound.value)
+    certificate = Certificate(lower.value, max(values[best], lower.value))
     if status is Status.OPTIMAL:
         optimal = certificate.gap <= options.rel_gap
         status = Status.OPTIMAL if optimal else Status.SEARCHED
@@ -142,30 +137,42 @@ def _best(
         single,
         strategy=strategy.normalised(),
         certificate=certificate,
-        dual_factors=lower.dual_factors,
+        dual_factors=lower.dual,
+        dual_steps=lower.steps,
         status=status,
-        seconds=single.seconds + time.perf_counter() - begin,
-        forms=f"upper: {best}; lower: {source}",
+        seconds=watch.seconds,
+        forms=f"upper: {best}; lower: {lower.source}",
     )
 
 
-def _coverings(
-    sums: RunningSums, participation: Participation
-) -> Iterator[tuple[RunningSums, Participation]]:
-    """Fixed epochs over all steps, and over as many as a person can take part in."""
-    apart, times = participation.apart, participation.reach(sums.cells)
-    cells = min(sums.cells, times * apart)
-    if not _solvable(sums, apart):
-        return
-    if participation.fixed and cells < sums.cells:
-        yield sums, Participation(-(-sums.cells // apart), apart, fixed=True)
-    yield _first(sums, cells), Participation(times, apart, fixed=True)
+def _stages(
+    sums: RunningSums, participation: Participation, watch: Watch, bounds: list[LowerBound]
+) -> Iterator[tuple[str, Strategy]]:
+    """Strategies with what they are; lower bounds are added to the list."""
+    n, every = sums.cells, participation.apart
+    weighed = of_patterns(sums, participation, watch)
+    if weighed is not None:
+        bound, gram = weighed
+        bounds.append(bound)
+        with contextlib.suppress(linalg.LinAlgError):  # where it is far from the maximum
+            yield "weights of patterns", _of_gram(gram)
+    else:
+        bounds += of_epochs(sums, participation, watch)
+    if not participation.fixed:
+        yield from searched(sums, participation, watch)
+    elif solvable(n, every):
+        covering = Participation(-(-n // every), every, fixed=True)
+        solution = epochs_solution(sums, every, watch.options)
+        yield (
+            f"fixed epochs, {covering.times} of them",
+            EpochStrategy("design", sums, covering, solution.weights, solution.nodes),
+        )
 
 
-def _first(sums: RunningSums, cells: int) -> RunningSums:
-    """The running sums of the first steps alone."""
-    queries, steps = np.sqrt(sums.query_squares), np.sqrt(sums.step_squares)
-    return RunningSums(sums.rates[: cells - 1], queries[:cells], steps[:cells])
+def _of_gram(gram: Array) -> Strategy:
+    """The lower triangular strategy C with C^T C = X."""
+    upper = linalg.cholesky(gram[::-1, ::-1], check_finite=False)
+    return Strategy("design", np.ascontiguousarray(upper[::-1, ::-1]))
 
 
 def value(workload: Workload, strategy: Strategy, participation: Participation) -> float:

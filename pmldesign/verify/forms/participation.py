@@ -17,9 +17,10 @@ With X = R^T R the squared l2 sensitivity is at most the largest sum of abs(X_ij
 
 The l1 sensitivity is at most the largest sum of column norms over a pattern.
 
-Lower bound. Let W_c = omega_c Y_c for each class c, Y_c the Gram matrix of unit vectors. Steps of a
-class are a pattern, so that tr X W <= sensitivity^2 sum omega_c, and the norm is at least the
-nuclear norm of diag(u)^(1/2) A F / (norm(u)_q sum omega)^(1/2), F F^T = W, for the first k b steps.
+Lower bound. Let W be the sum of F_j F_j^T, each on the steps of a pattern, o_j the largest squared
+row of F_j. Rows of F_j / o_j^(1/2) are contributions of norm at most 1, so that tr X W <=
+sensitivity^2 sum o_j, and the norm is at least the nuclear norm of diag(u)^(1/2) A F /
+(norm(u)_q sum o)^(1/2), F F^T = W: for given patterns, or for the classes of the first k b steps.
 """
 
 from __future__ import annotations
@@ -33,8 +34,6 @@ import numpy as np
 FORM = re.compile(r"(\d+),(every|min-sep)=(\d+)")
 PAIRS = 4e8
 """Of n^3 k, up to which two steps are known."""
-CONSTANT = 1e-12
-"""By how much entries of a diagonal that count as equal may differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +55,12 @@ class Pattern:
     def reach(self, steps: int) -> int:
         """How many of so many steps."""
         return min(self.times, -(-steps // self.apart))
+
+    def allows(self, patterns: Any) -> bool:
+        """Whether a person may take part in all steps of each row."""
+        gaps = np.diff(patterns, axis=1)
+        right = gaps == self.apart if self.fixed else gaps >= self.apart
+        return bool(right.all() and patterns.shape[1] <= self.times and (patterns >= 0).all())
 
     def sensitivity(self, R: Any, norm: str) -> float:
         """At least the largest distance of neighbours' measurements."""
@@ -118,20 +123,17 @@ def toeplitz(R: Any) -> Any:
     return entries if np.array_equal(R, np.where(lags >= 0, entries[lags], 0.0)) else None
 
 
-def epoch_weights(blocks: Any, steps: int) -> tuple[Any, float]:
-    """W over some steps from its blocks, shape (b, m, m), and sum omega.
+def dual_factor(blocks: Any, patterns: Any, steps: int) -> tuple[Any, float]:
+    """F with F F^T the sum of blocks on the steps of their patterns, and what it may add up to.
 
-    Raises:
-        ValueError: a diagonal is not constant, so that there are no unit vectors.
+    Rows of F within a pattern are contributions: tr X F F^T is at most the squared sensitivity
+    times the sum over the patterns of the largest squared row, which is returned.
     """
-    apart, total = len(blocks), 0.0
-    W = np.zeros((steps, steps))
-    for c, block in enumerate(blocks):
-        members = np.arange(c, steps, apart)
-        part = block[: members.size, : members.size]
-        omega = float(part.diagonal().max(initial=0.0))
-        if (part.diagonal() < omega * (1 - CONSTANT)).any():
-            raise ValueError("dual weights of a class have no constant diagonal")
-        total += omega
-        W[np.ix_(members, members)] = part
-    return W, total
+    width, total = blocks.shape[1], 0.0
+    F = np.zeros((steps, len(blocks) * width))
+    for j, (block, members) in enumerate(zip(blocks, patterns, strict=True)):
+        values, vectors = np.linalg.eigh(block)
+        part = (vectors * np.sqrt(np.maximum(values, 0.0)))[members < steps]
+        total += float((part**2).sum(axis=1).max(initial=0.0)) * (1 + width * 2.0**-50)
+        F[members[members < steps], j * width : (j + 1) * width] = part
+    return F, total * (1 + len(blocks) * 2.0**-50)

@@ -1,0 +1,106 @@
+"""Lower bounds on the norm for several participations: fewer patterns than there are, proved.
+
+    up to PATTERN_CELLS steps   weights of many patterns (`pattern_dual` in the solvers)
+    beyond                      fixed epochs of the first k b steps, a part of the patterns and of
+                                the queries; for min-sep also of all steps, n / k apart
+    always                      one participation
+
+A pattern of fewer steps, or of steps farther apart, is one of those that are allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from pmldesign.designs.options import DesignOptions
+from pmldesign.designs.participation.watch import Watch
+from pmldesign.designs.results import Design
+from pmldesign.strategies.participation.schema import Participation
+from pmldesign_solvers.operators.operator import Array, Indices
+from pmldesign_solvers.participation import fixed_epochs, pattern_dual
+from pmldesign_solvers.participation.epochs import Epochs
+from pmldesign_solvers.participation.fixed_epochs import EpochSolution
+from pmldesign_solvers.streams.chain import RunningSums
+
+PATTERN_CELLS = 1024
+"""Steps up to which patterns are weighed: 12 s for 1024, 16 times 64 apart."""
+MANY_CELLS = 512
+STEPS = {False: 40, True: 300}
+"""Of the descent for min-sep and for fixed epochs, up to MANY_CELLS; twice as many gain 1e-4 and
+1e-5 for 365 and 200 steps."""
+FEW_STEPS = 12
+EPOCH_CELLS = 2**17
+"""Steps up to which fixed epochs are designed: blocks of all classes and nodes fit into memory."""
+MOST_EPOCHS = 128
+"""Likewise: a step takes O(n m^2 K) for m epochs."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LowerBound:
+    """A lower bound on the norm.
+
+    Attributes:
+        value: rounded downwards.
+        dual: u and the weights W, in the form of the source.
+        steps: of the patterns that the blocks of W are about, shape (N, k); None for other weights.
+        source: what it is from, in words.
+    """
+
+    value: float
+    dual: tuple[tuple[Array, Array], ...]
+    steps: Indices | None
+    source: str
+
+
+def of_once(design: Design) -> LowerBound:
+    """That of one participation."""
+    return LowerBound(design.certificate.lower, design.dual_factors, None, "one participation")
+
+
+def of_patterns(
+    sums: RunningSums, participation: Participation, watch: Watch
+) -> tuple[LowerBound, Array] | None:
+    """From weights of patterns, with the Gram matrix of their strategy; None for too many steps."""
+    n, fixed = sums.cells, participation.fixed
+    if n > PATTERN_CELLS:
+        return None
+    steps = pattern_dual.patterns(n, participation.reach(n), participation.apart, fixed=fixed)
+    limit = STEPS[fixed] if n <= MANY_CELLS else FEW_STEPS
+    bound = pattern_dual.solve(sums, steps, limit, watch.bounded)
+    dual = ((np.ones(n), bound.blocks),)
+    return LowerBound(bound.lower, dual, bound.steps, f"{len(steps)} patterns"), bound.gram
+
+
+def of_epochs(
+    sums: RunningSums, participation: Participation, watch: Watch
+) -> Iterator[LowerBound]:
+    """From fixed epochs that are a part of the patterns."""
+    times, apart = participation.reach(sums.cells), participation.apart
+    parts = [(min(sums.cells, times * apart), apart)]
+    if not participation.fixed and times * apart < sums.cells:
+        parts.append((sums.cells, -(-sums.cells // times)))
+    for cells, every in parts:
+        if solvable(cells, every):
+            solution = epochs_solution(first_steps(sums, cells), every, watch.options)
+            dual = ((np.ones(cells), solution.dual),)
+            words = f"fixed epochs of {cells} steps, {every} apart"
+            yield LowerBound(solution.certificate.lower, dual, None, words)
+
+
+def solvable(cells: int, every: int) -> bool:
+    """Whether fixed epochs of so many steps are solved."""
+    return every >= 2 and 2 <= -(-cells // every) <= MOST_EPOCHS and cells <= EPOCH_CELLS
+
+
+def epochs_solution(sums: RunningSums, every: int, options: DesignOptions) -> EpochSolution:
+    """The optimum for fixed epochs that cover all steps."""
+    return fixed_epochs.solve(Epochs(sums, every), options.stopping)
+
+
+def first_steps(sums: RunningSums, cells: int) -> RunningSums:
+    """The running sums of the first steps alone."""
+    queries, steps = np.sqrt(sums.query_squares), np.sqrt(sums.step_squares)
+    return RunningSums(sums.rates[: cells - 1], queries[:cells], steps[:cells])
