@@ -161,7 +161,7 @@ def test_files_keep_the_participation(text, tmp_path):
     "text", ["0,every=3", "4,every=0", "4", "4,every", "4,sep=3", "", "-1,every=2"]
 )
 def test_odd_participations_are_refused(text):
-    with pytest.raises(InvalidInputError, match=r"every=64|whole number from 1"):
+    with pytest.raises(InvalidInputError, match=r"every=64|whole number of at least 1"):
         factorize("prefix:12", participation=text)
 
 
