@@ -63,7 +63,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A workload of a study.
+    """A workload that a study asks about.
 
     Attributes:
         value: a name, or a workload.

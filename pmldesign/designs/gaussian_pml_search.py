@@ -93,7 +93,7 @@ def gaussian_design(
 
 
 def _baselines(workload: Workload, guarantee: PMLGuarantee, p: float) -> Iterator[Mechanism]:
-    """The baselines with their noise."""
+    """Every baseline that can be calibrated, with Gaussian noise for the guarantee."""
     for candidate in baselines(workload, guarantee, all_up_to=ALL_BASELINES):
         try:
             noisy = mechanism(candidate, workload, guarantee=guarantee, noise="gaussian", p=p)

@@ -47,7 +47,7 @@ class Heading:
 
     @property
     def width(self) -> int:
-        """Numbers on a line."""
+        """How many numbers a line holds."""
         return 1 if not self.sparse else 2 if self.pattern else 3
 
 

@@ -21,7 +21,7 @@ from pmldesign_solvers.streams.nodes import Nodes
 
 
 def stream_arrays(strategy: StreamStrategy) -> dict[str, Array]:
-    """What the file holds."""
+    """What the file of a strategy for running sums holds."""
     nodes = {"poles": strategy.nodes.poles, "weights_of_poles": strategy.nodes.weights}
     return {**nodes, "u": _shortened(strategy.u), "w": strategy.w, **_sums(strategy.sums)}
 

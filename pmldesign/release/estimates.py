@@ -34,7 +34,7 @@ Attributes = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class HistogramEstimate:
-    """The estimate of a histogram.
+    """The estimate of a histogram, from which queries are answered.
 
     Attributes:
         workload: A, what is asked.
@@ -51,7 +51,7 @@ class HistogramEstimate:
 
     @property
     def size(self) -> float:
-        """Of all numbers together."""
+        """The sum of the absolute values of all cells."""
         return float(np.abs(self.cells).sum())
 
     def answers(self, decimals: int) -> tuple[Array, Array]:
@@ -78,11 +78,11 @@ class TablesEstimate:
 
     @cached_property
     def size(self) -> float:
-        """Of the largest table."""
+        """The largest sum of absolute values of a table."""
         return max(float(np.abs(table).sum()) for table in self.tables.values())
 
     def answers(self, decimals: int) -> tuple[Array, Array]:
-        """As those of a histogram."""
+        """Answers as `HistogramEstimate.answers` gives them."""
         whole = consistent_tables(self.workload.sizes, self.tables, 10.0**decimals)
         rounded = np.concatenate([whole[subset].ravel() for subset in self.workload.subsets])
         cells = self.workload.marginal_cells

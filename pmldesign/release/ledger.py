@@ -45,7 +45,7 @@ class Account:
 
     @property
     def budget(self) -> Budget:
-        """The limits."""
+        """The limits that all releases together keep."""
         return Budget(*(self._head[key] for key in ("epsilon", "delta", "pure")))
 
     def require(self, noise: ExactNoise) -> Cost:

@@ -189,7 +189,7 @@ def require_tables(noise: ExactNoise, *, whole: bool) -> None:
 
 
 def number_of(counts: Integers | TableCounts) -> int:
-    """How many records there are."""
+    """How many records the data hold."""
     return counts.total if isinstance(counts, TableCounts) else int(counts.sum())
 
 

@@ -18,7 +18,7 @@ from pmldesign.release.tables import Table, check_table_path
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """Published numbers.
+    """Published numbers: a table, and the manifest beside it.
 
     Attributes:
         table: a row for each query.

@@ -33,7 +33,7 @@ from pmldesign_solvers.operators.operator import Array
 
 @dataclass(frozen=True, eq=False)
 class RowKinds:
-    """Some consecutive rows of L.
+    """Consecutive rows of L, grouped by kind.
 
     Attributes:
         values: absolute values of the entries of each kind of row, shape (kinds, entries).

@@ -27,7 +27,7 @@ FORMATS = (".csv", ".parquet")
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """What is published.
+    """The table that is published.
 
     Attributes:
         labels: for each attribute the label of every query; {"query": numbers} without a schema.

@@ -224,7 +224,7 @@ class BlockStrategy(Strategy):
 
     @cached_property
     def _members(self) -> list[Indices]:
-        """The combinations of each block."""
+        """For each block the numbers of the combinations that it is used for."""
         flat = self.combinations.ravel()
         return [np.flatnonzero(flat == number) for number in range(len(self.blocks))]
 

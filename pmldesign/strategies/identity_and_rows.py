@@ -77,7 +77,7 @@ class IdentityAndRows(Strategy):
 
     @cached_property
     def _half(self) -> Array:
-        """B, shape (n, k)."""
+        """B = D^-2 Theta^T C^(1/2), shape (n, k)."""
         scaled = self.rows / self.diagonal
         factor = linalg.cholesky(np.eye(len(scaled)) + scaled @ scaled.T, lower=True)
         half = linalg.solve_triangular(factor, scaled, lower=True)

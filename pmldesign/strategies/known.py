@@ -24,7 +24,7 @@ NOTHING = 1e-12
 
 
 class KnownStrategy(Strategy):
-    """R P, written out.
+    """R P, the strategy without what public answers tell, written out.
 
     Args:
         name: as for `Strategy`.

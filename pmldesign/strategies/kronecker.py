@@ -115,7 +115,7 @@ class ProductStrategy(Strategy):
 
     @cached_property
     def _distances(self) -> dict[Norm, float]:
-        """Those that are known already."""
+        """Distances that were computed before, by norm."""
         return {}
 
     @property

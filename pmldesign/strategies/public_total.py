@@ -143,7 +143,7 @@ class PublicTotal(Strategy):
 
     @cached_property
     def _total(self) -> Array:
-        """h, shape (r,)."""
+        """The vector h = (R^+)^T 1, shape (r,)."""
         return self.whole.total_weights()
 
     @cached_property
@@ -153,7 +153,7 @@ class PublicTotal(Strategy):
 
     @cached_property
     def _missed(self) -> Array:
-        """e, shape (n,)."""
+        """The vector e = 1 - R^+ R 1, the part of 1 that R misses, shape (n,)."""
         ones = np.ones(self.whole.cells)
         return np.asarray(ones - self.whole.estimate(self.whole.measure(ones)))
 
@@ -243,7 +243,7 @@ class PublicTotalStrategy(PublicTotal):
 
     @cached_property
     def _missed(self) -> Array:
-        """e, shape (n,)."""
+        """The vector e = 1 - R^+ R 1, the part of 1 that R misses, shape (n,)."""
         return np.asarray(1 - mode_products.outer(self._covered))
 
     @cached_property

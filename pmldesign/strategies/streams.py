@@ -73,7 +73,7 @@ class StreamStrategy(ChainStrategy):
 
     @cached_property
     def _norms(self) -> dict[float, float]:
-        """Those that are known already."""
+        """Norms that were computed before, by power."""
         return {}
 
     def _query_ratios(self, workload: Workload) -> Array | None:

@@ -22,7 +22,7 @@ LARGEST_SCALE = 2.0**56
 
 
 class GridNoise(Protocol):
-    """Draws whole numbers.
+    """A source of noise that draws whole numbers: multiples of a unit.
 
     Attributes:
         publishable: whether the distribution is exact.

@@ -53,7 +53,7 @@ class Recurrence(ABC):
 
     @abstractmethod
     def _some_rows(self, rows: slice, whole: bool) -> Iterator[Row]:
-        """These rows."""
+        """The rows of a slice."""
 
     @abstractmethod
     def start(self, width: int) -> Array:
@@ -102,7 +102,7 @@ class States(Recurrence):
         return zip(*(_listed(part[rows], whole) for part in parts), strict=True)
 
     def start(self, width: int) -> Array:
-        """K zeros."""
+        """The state before the first row: K zeros."""
         return np.zeros((self.memory, width))
 
     def encode(self, row: Row, state: list[int], x: int) -> tuple[int, list[int]]:
@@ -155,7 +155,7 @@ class Window(Recurrence):
             yield row.pop(), row, []
 
     def start(self, width: int) -> Array:
-        """No inputs yet."""
+        """The state before the first row: no inputs yet."""
         return np.zeros((0, width))
 
     def encode(self, row: Row, state: list[int], x: int) -> tuple[int, list[int]]:
@@ -181,11 +181,11 @@ class Window(Recurrence):
         return x, both[len(both) - min(len(both), self.memory) :]
 
     def moved(self) -> float:
-        """An entry moves by 2^-61 at most."""
+        """As `Recurrence.moved`: an entry moves by 2^-61 at most."""
         return float(np.sqrt(self.memory + 1.0)) * 2.0 ** -(COEFFICIENT_BITS + 1)
 
     def drift(self) -> float:
-        """The state is exact."""
+        """One unit: the state is the inputs themselves, which are exact."""
         return 1.0
 
 

@@ -37,7 +37,7 @@ AHEAD = 512
 
 @dataclass(slots=True)
 class Answer:
-    """What a step releases.
+    """What a step releases: a noisy running sum.
 
     Attributes:
         value: the running sum with noise.

@@ -152,7 +152,7 @@ class AllRangesWorkload(Workload):
 
     @property
     def distinct_shape(self) -> tuple[int, int]:
-        """All queries and all cells."""
+        """The shape itself: no two queries are equal, and no two cells."""
         return self.shape
 
     def row_label(self, index: int) -> str:

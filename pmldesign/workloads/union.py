@@ -33,7 +33,7 @@ MAX_MARGINALS = 1000
 
 
 class UnionWorkload(Workload):
-    """The queries of several workloads.
+    """The queries of several workloads, one below the other.
 
     Args:
         parts: at least two workloads on the same number of cells, in the order of the rows; unions

@@ -49,23 +49,23 @@ class Targets:
 
     @property
     def what(self) -> str:
-        """What is to be small."""
+        """Which measure of accuracy the targets bound, in words."""
         if self.level is None:
             return "standard deviation"
         return f"half-width at level {self.level:g}"
 
     @property
     def smallest(self) -> float:
-        """The strictest."""
+        """The smallest target: the strictest one."""
         return float(np.min(self.values))
 
     @property
     def largest(self) -> float:
-        """The loosest."""
+        """The largest target: the loosest one."""
         return float(np.max(self.values))
 
     def describe(self) -> str:
-        """In words."""
+        """The targets in words, for reports."""
         if self.smallest == self.largest:
             return f"{self.what} at most {self.smallest:.6g} for every query"
         count = "each part" if self.by_part else "each query"

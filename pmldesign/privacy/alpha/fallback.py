@@ -50,7 +50,7 @@ class Fallback:
     dp: float
 
     def describe(self) -> str:
-        """Both losses in words."""
+        """The loss as assumed and without the assumption, in words."""
         epsilon = shortest(self.epsilon)
         if self.noise is Noise.LAPLACE:
             half, nothing = f"e^{at_least(self.half)} times", f"{at_least(self.dp)}-DP"

@@ -140,7 +140,7 @@ class PrivacyCurve:
         return -math.expm1(min(0.0, (epsilon - self.ratio) / 2)) * UP
 
     def deltas(self, epsilons: ArrayLike) -> Array:
-        """`delta` at many."""
+        """`delta` at many epsilons, an array of their shape."""
         values = np.asarray(epsilons, dtype=np.float64)
         if self.gaussian:
             return gaussian_profile(self.ratio, values)

@@ -114,12 +114,12 @@ class ZCDP(_Currency):
 
     @property
     def gaussian_square(self) -> Fraction:
-        """2 rho."""
+        """2 rho, as Gaussian noise of t = sensitivity/sigma is t^2/2-zCDP."""
         return 2 * Fraction(self.rho)
 
     @property
     def divergence(self) -> float:
-        """2 rho."""
+        """2 rho, as Gaussian noise of t = sensitivity/sigma is t^2/2-zCDP."""
         return 2 * self.rho
 
     def laplace_loss(self, ratio: float) -> float:
@@ -155,7 +155,7 @@ class GaussianDP(_Currency):
 
     @property
     def gaussian_square(self) -> Fraction:
-        """mu^2."""
+        """mu^2, as Gaussian noise of t = sensitivity/sigma is t-Gaussian DP."""
         return Fraction(self.mu) ** 2
 
     @property
@@ -199,7 +199,7 @@ class RenyiDP(_Currency):
 
     @property
     def gaussian_square(self) -> Fraction:
-        """2 epsilon / order."""
+        """2 epsilon / order, as Gaussian noise loses order t^2/2."""
         return 2 * Fraction(self.epsilon) / Fraction(self.order)
 
     @property

@@ -87,7 +87,7 @@ class MixedCurve:
         return np.where(epsilons < 0, below, above)
 
     def deltas(self, epsilons: Any) -> Array:
-        """`delta` at many."""
+        """`delta` at many epsilons, an array of their shape."""
         return np.array([self.delta(float(epsilon)) for epsilon in epsilons])
 
     def epsilon(self, delta: float) -> float:

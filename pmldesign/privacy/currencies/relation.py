@@ -17,7 +17,7 @@ _CHANGE = {
 
 
 class Promise:
-    """What every guarantee answers."""
+    """What every guarantee of an epsilon answers: noises that can meet it, and its numbers."""
 
     __slots__ = ()
     if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Promise:
 
 
 class OneRecord:
-    """A guarantee about one record.
+    """A guarantee about neighbours that differ in one record.
 
     Attributes:
         neighbours: how neighbouring data sets differ.
@@ -86,7 +86,7 @@ class OneRecord:
 
     @property
     def change(self) -> str:
-        """What happens to one record."""
+        """How neighbours differ, in words."""
         if not self.known:
             return _CHANGE[self.neighbours]
         return (

@@ -81,7 +81,7 @@ class ExactNoise:
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised."""
+        """The guarantee that the noise meets."""
         assert self.mechanism.calibration is not None
         return self.mechanism.calibration.guarantee
 

@@ -32,7 +32,7 @@ than 2^12 roundings of 2^-53 each. It also covers kappa < 1e-20 of the discrete 
 
 @dataclass(frozen=True, eq=False)
 class Lattice:
-    """A strategy of whole numbers.
+    """A strategy as a matrix of whole numbers, on which noise is drawn exactly.
 
     Attributes:
         measured: R' = diag(units) Z, for sensitivities and calibration; without its total under

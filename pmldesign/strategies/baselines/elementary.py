@@ -30,7 +30,7 @@ from pmldesign.workloads.base import check_entries
 
 
 def identity(cells: int) -> Strategy:
-    """Every cell by itself.
+    """The identity: every cell is measured by itself.
 
     Args:
         cells: number of cells n, at least 1.

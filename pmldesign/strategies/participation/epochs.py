@@ -81,7 +81,7 @@ class EpochStrategy(Strategy):
 
     @cached_property
     def _blocks(self) -> Array:
-        """X_cc, shape (b, m, m)."""
+        """The diagonal blocks X_cc of C^T C, one for each class of steps, shape (b, m, m)."""
         return resolvent_blocks(self.epochs, self.weights, self.nodes)
 
     @cached_property

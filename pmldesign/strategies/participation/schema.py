@@ -48,7 +48,7 @@ class Participation:
         return min(self.times, -(-cells // self.apart))
 
     def describe(self) -> str:
-        """In words."""
+        """The participation in words, for reports."""
         how = "exactly" if self.fixed else "at least"
         return f"what one person contributes to up to {self.times} steps, {how} {self.apart} apart"
 
@@ -71,7 +71,7 @@ def as_participation(value: Any) -> Participation | None:
 
 
 def participation_refusal() -> InvalidInputError:
-    """For guarantees of single records."""
+    """The refusal of guarantees that speak of a single record."""
     return InvalidInputError(
         "participations are for differential privacy under add-remove neighbours, where a person"
         " takes part in steps of a stream; leave --alpha and --neighbours out, or --participation"

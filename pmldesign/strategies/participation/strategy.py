@@ -49,7 +49,7 @@ class ParticipationStrategy(Strategy):
         return self.whole.entry_units
 
     def column_labels(self) -> Indices | None:
-        """Those of R."""
+        """Labels of the columns of R."""
         return self.whole.column_labels()
 
     def distance_profile(self, norm: Norm) -> DistanceProfile | None:  # noqa: ARG002
@@ -73,7 +73,7 @@ class ParticipationStrategy(Strategy):
         return self._sensitivities[norm]
 
     def require_answers(self, workload: Workload) -> None:
-        """As R.
+        """Refuse a workload that R does not determine.
 
         Raises:
             InvalidInputError: likewise.
@@ -93,7 +93,7 @@ class ParticipationStrategy(Strategy):
         return self.whole.variances(workload)
 
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
-        """As that of R."""
+        """`variance_norm` where the structure of R tells it."""
         return self.whole.norm_by_structure(workload, power)
 
     def scaled(self, factor: float) -> ParticipationStrategy:

@@ -22,7 +22,7 @@ Attributes = tuple[int, ...]
 
 
 class Coordinates:
-    """Those of all attributes.
+    """The coordinates of all attributes.
 
     Args:
         sizes: number of values of each.

@@ -27,7 +27,7 @@ def attributes_of(sector: Sector, members: Attributes) -> Attributes:
 
 
 class SectorMap:
-    """What all sectors together measure.
+    """The map from coordinates to the measurements of all sectors, and back.
 
     Args:
         sizes: number of values of each attribute.

@@ -181,7 +181,7 @@ class WeightedTablesStrategy(WeightedStrategy):
         return tables_of_residuals(self.sizes, subsets, parts)
 
     def _margin(self, number: int, kept: tuple[int, ...], table: Array) -> Array:
-        """The table by fewer attributes."""
+        """The table over the attributes kept, summed from one over more."""
         subset = self.subsets[number]
         shaped = table.reshape([*(self.sizes[i] for i in subset), *table.shape[1:]])
         left_out = tuple(axis for axis, i in enumerate(subset) if i not in kept)

@@ -12,7 +12,7 @@ from pmldesign.workloads.known.groups import KnownAnswers, known_answers
 
 
 class KnownWorkload(DenseWorkload):
-    """A P, written out.
+    """A P, the queries without what public answers tell, written out.
 
     Args:
         asked: A.

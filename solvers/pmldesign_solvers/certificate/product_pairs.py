@@ -116,7 +116,7 @@ class Spectrum:
     squares: Array
 
     def times(self, other: Spectrum) -> Spectrum:
-        """That of the Kronecker product."""
+        """The eigenvalues of the Kronecker product with another such matrix."""
         product = Spectrum(
             np.multiply.outer(self.values, other.values).ravel(),
             np.multiply.outer(self.counts, other.counts).ravel(),

@@ -92,7 +92,7 @@ class _Candidates:
 
     @property
     def decompositions(self) -> int:
-        """So far."""
+        """Eigendecompositions so far."""
         return self._function.decompositions
 
     def __iter__(self) -> Iterator[Candidate]:

@@ -123,7 +123,7 @@ class Stages(Generic[StrategyT]):
 
     @property
     def seconds(self) -> float:
-        """Since the start."""
+        """Wall-clock time since the start."""
         return time.perf_counter() - self.start
 
     @property
@@ -142,7 +142,7 @@ class Stages(Generic[StrategyT]):
         return self.limit() is None
 
     def limit(self) -> Status | None:
-        """What has been used up."""
+        """The limit of steps or of time that has been reached; None for neither."""
         if self.steps >= self.options.max_steps:
             return Status.ITERATION_LIMIT
         limit = self.options.time_limit

@@ -126,7 +126,7 @@ class Anderson:
     def propose(
         self, point: Array, residual: Array, roots: Array, first_step: float = 1.0
     ) -> Array:
-        """The next point.
+        """The next point of the accelerated iteration.
 
         Args:
             point: x, shape (d,).

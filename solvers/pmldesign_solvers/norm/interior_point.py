@@ -54,7 +54,7 @@ Moved = tuple[Array, Array, Array]
 
 
 class InteriorPoint:
-    """The method on one workload.
+    """The interior-point method on one workload.
 
     Args:
         function: the dual function of the workload.

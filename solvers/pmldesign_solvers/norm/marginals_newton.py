@@ -73,7 +73,7 @@ class Point(Bounds):
 
 
 class Newton:
-    """The method on one collection.
+    """Newton's method on one collection of marginals.
 
     Args:
         spaces: its residual spaces.

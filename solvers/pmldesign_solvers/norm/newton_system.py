@@ -81,7 +81,7 @@ class NewtonSystem:
         self._factor = self._factored() if len(diagonal) <= FACTORED else None
 
     def solve(self, right: Array, tolerance: float, start: Array | None = None) -> Array:
-        """The solution, nearly.
+        """The solution of the system by conjugate gradients, to a tolerance.
 
         The residual is measured with every entry divided by the root of that of the diagonal:
         weights that vanish, whose entries are large, say nothing about the others.

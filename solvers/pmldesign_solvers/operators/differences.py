@@ -35,7 +35,7 @@ class Differences(Protocol):
 
     @property
     def count(self) -> int:
-        """N."""
+        """Number of difference vectors, N."""
         ...
 
     def weighted(self, strategy: Array, weights: Array) -> Array:
@@ -78,7 +78,7 @@ class Cells:
         return np.asarray(np.einsum("ij,ij->j", image, strategy))
 
     def squared_norms(self, strategy: Array) -> Array:
-        """Of the columns."""
+        """Squared norms of the columns of R."""
         return np.asarray(np.einsum("ij,ij->j", strategy, strategy))
 
     def vectors(self) -> Array:

@@ -66,7 +66,7 @@ class ReducedWorkload(Protocol):
 
     @property
     def rank(self) -> int:
-        """Of A."""
+        """Rank of A."""
         ...
 
 

@@ -186,7 +186,7 @@ class Inner:
 
     @cached_property
     def spread(self) -> Array:
-        """Z_c."""
+        """Z_c (see the module), shape (b, m, m)."""
         b, between = self.epochs.every, self.between
         pieces = np.empty_like(self.forward)
         row = self.backward_inverse[1] * between[1]
@@ -203,19 +203,19 @@ class Inner:
 
     @cached_property
     def separator(self) -> Array:
-        """S."""
+        """S (see the module), shape (m, m)."""
         block = np.diag(self.alpha[0] ** 2 + self.beta[0] ** 2) + self.squares * self.blocks[0]
         around = self.between[1][:, None] * self.spread[1] + self.corner @ self.spread[-1]
         return np.asarray(block - around)
 
 
 def masked(epochs: Epochs, blocks: Array) -> Array:
-    """0 in rows and columns of what is beyond the last step."""
+    """The blocks with zeros in rows and columns of members beyond the last step."""
     return np.asarray(blocks * (epochs.real[:, :, None] * epochs.real[:, None, :]))
 
 
 def transposed(matrices: Array) -> Array:
-    """Each of the matrices."""
+    """The transpose of each of the matrices."""
     return np.swapaxes(matrices, -1, -2)
 
 

@@ -43,7 +43,7 @@ FEWEST = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EpochPoint:
-    """One step.
+    """One step of the fixed point.
 
     Attributes:
         weights: W_c, shape (b, m, m).

@@ -196,7 +196,7 @@ def _power_mean(values: Array, temperature: float) -> tuple[float, Array]:
 
 
 def is_exact(p: float) -> bool:
-    """Whether `log_moment` serves this p."""
+    """Whether `log_moment` has the exact moment: p is even and not too large."""
     return p <= LARGEST_EXACT and p % 2 == 0
 
 

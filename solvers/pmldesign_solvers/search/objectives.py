@@ -36,7 +36,7 @@ TINY = 1e-100
 
 @dataclass(frozen=True, slots=True)
 class Smoothing:
-    """How smooth the objective is.
+    """By how much absolute values and maxima are smoothed in a stage of the descent.
 
     Attributes:
         width: mu of the smoothed absolute value and tau of smoothed maxima, positive.

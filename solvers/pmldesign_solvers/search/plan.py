@@ -153,7 +153,7 @@ class Plan:
                 return
 
     def _follow_waiting(self) -> Iterator[float]:
-        """Follow the starts that wait."""
+        """Follow the starts that were put off as less likely."""
         while self.waiting:
             start = self.waiting.pop(0)
             yield self._follow(start.name, start.objective, start.blocks)
@@ -167,7 +167,7 @@ class Plan:
             yield self._follow("perturbation of the best", objective, blocks)
 
     def _starts(self, given: dict[str, Array]) -> Iterator[tuple[str, Objective, Blocks]]:
-        """All but perturbations of the best."""
+        """Names and points of all starts but perturbations of the best."""
         n = self.search.problem.cells
         if self._rows is not None:
             for signed in (False, True)[: 1 + self.signed]:

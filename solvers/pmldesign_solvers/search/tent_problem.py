@@ -94,7 +94,7 @@ Gram = DenseGram | SeparableGram
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockGram:
-    """G' on blocks.
+    """The Gram matrix on blocks of neighbouring cells, G'.
 
     Attributes:
         edges: shape (m + 1,), from 0 to n.

@@ -42,7 +42,7 @@ REFINED_STEPS = (80, 120)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tents:
-    """Rows beside the identity.
+    """What the search found: rows to be measured beside the identity.
 
     Attributes:
         rows: Theta, shape (k, n), not negative; R = [I; Theta] with columns divided by their sums.

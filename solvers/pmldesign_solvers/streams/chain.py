@@ -100,7 +100,7 @@ class RunningSums(StreamProblem):
         return Chain(edges, 0)
 
     def gram_diagonal(self, u: Array) -> Array:
-        """Sums over later queries."""
+        """diag(A^T U A), by sums over later queries."""
         sums = _discounted((u * self.query_squares)[::-1], self.rates[::-1] ** 2)[::-1]
         return np.asarray(self.step_squares * sums)
 
@@ -135,7 +135,7 @@ class AllRanges(StreamProblem):
         return before * before[::-1]
 
     def coarser(self) -> AllRanges:
-        """A quarter of the cells."""
+        """All intervals of a quarter of the cells."""
         return AllRanges(-(-self.cells // 4))
 
 

@@ -180,7 +180,7 @@ def solve(
     steps: int,
     proceed: Callable[[], bool] = lambda: True,
 ) -> Coupled:
-    """The best couplings.
+    """The couplings of least total variance for the coordinates of a point.
 
     Args:
         problem: what is asked.

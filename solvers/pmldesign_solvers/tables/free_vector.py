@@ -54,7 +54,7 @@ SETTLED = 1e-8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FreeVector:
-    """A strategy of this form.
+    """A strategy that predicts totals along a free vector, and how good it is.
 
     Attributes:
         value: F, with s_S and the derivatives.
@@ -151,7 +151,7 @@ class _Free:
 
     @classmethod
     def of(cls, x: Array) -> _Free:
-        """Those of X."""
+        """The inverse of X, and v and tau made of it."""
         inverse = np.linalg.inv(x)
         inverse = (inverse + inverse.T) / 2
         sums = inverse.sum(axis=1)
@@ -172,7 +172,7 @@ class _Numbers:
         self.h = (1 - 1 / self._tau) * self._rest
 
     def slope(self, by_h: float, by_t: float) -> Array:
-        """This factor's part of Gamma."""
+        """The part of Gamma (see the module) that comes from this factor."""
         tau = self._tau
         first = (1 - 1 / tau) * self._moved + self._rest / tau**2
         return np.asarray(by_h * first + by_t / tau * (self._gram - self._moved - self.t))

@@ -31,7 +31,7 @@ SMALLEST = 1e-30
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """What is asked.
+    """The tables that are asked for, each a product of factors over some attributes.
 
     Attributes:
         sizes: n_i.
@@ -65,7 +65,7 @@ class Tables:
 
     @cached_property
     def ordered_factors(self) -> frozenset[int]:
-        """Those of these attributes."""
+        """The factors of the ordered attributes."""
         return frozenset(k for i in self.ordered for k in self.factors[i])
 
     @cached_property
@@ -109,7 +109,7 @@ class Value:
 
 
 class ClosedForm:
-    """F for some tables.
+    """F of given tables, as a function of h and t.
 
     Args:
         problem: what is asked.

@@ -31,11 +31,11 @@ class Products:
         return self._known[factors]
 
     def add(self, factors: Factors, slopes: Array) -> None:
-        """More slopes by their product."""
+        """Add to the derivative by the product of these factors' matrices."""
         self._slopes[factors] = self._slopes.get(factors, 0.0) + slopes
 
     def slopes(self, matrices: Sequence[Array]) -> list[Array]:
-        """By each H_k."""
+        """Derivatives by every H_k, by the chain rule from those by their products."""
         gradients = [np.zeros_like(matrix) for matrix in matrices]
         for factors, slopes in self._slopes.items():
             shape = [len(matrices[k]) for k in factors]

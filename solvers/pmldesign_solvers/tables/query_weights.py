@@ -31,7 +31,7 @@ LEAST = 1e-7
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
-    """What is asked.
+    """The queries of all tables, and the weight of each table.
 
     Attributes:
         sizes: n_i of all attributes.

@@ -28,7 +28,7 @@ from pmldesign_solvers.tables.products import Attributes, Products
 
 
 def subsets(members: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """All of them, by size."""
+    """All subsets of the members, small ones first."""
     return itertools.chain.from_iterable(
         itertools.combinations(members, k) for k in range(len(members) + 1)
     )

@@ -199,7 +199,7 @@ class _Work:
     def improved(
         self, bound: dual_weights.SectorBound, point: dual_weights.Point, best: _Best
     ) -> dual_weights.Point:
-        """Weights with a better bound."""
+        """Weights of cells with a better lower bound, searched from a point on."""
         cells = dual_weights.improve(bound, point, steps=BOUND_STEPS, proceed=best.proceed)
         return self.weights(cells)
 

@@ -51,7 +51,7 @@ class Asked:
 
     @cached_property
     def sums(self) -> Array:
-        """Of all queries, shape (1, numbers)."""
+        """The numbers summed over all queries, shape (1, numbers)."""
         return np.asarray(self.numbers.sum(axis=0, keepdims=True))
 
     @cached_property

@@ -73,7 +73,7 @@ class BasisObjective:
         return np.concatenate([*units, np.log(weights)])
 
     def end(self, vector: Array, beta: float) -> Descended:
-        """What a vector stands for."""
+        """The bases and weights that a vector stands for, and the weights of queries and cells."""
         turns, logarithms = self._split(vector)
         x = np.exp(logarithms)
         bases = [
@@ -174,7 +174,7 @@ def descend(
 
 
 class _StoppedError(Exception):
-    """There is no time left."""
+    """Raised within L-BFGS where the time is up."""
 
 
 def _product(matrices: Sequence[Array], vector: Array) -> Array:

@@ -40,7 +40,7 @@ from pmldesign_solvers.tables.products import Products
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Point:
-    """Weights of cells.
+    """Weights of the cells of every ordered attribute: a point of the dual problem.
 
     Attributes:
         cells: w of each ordered attribute.
@@ -54,7 +54,7 @@ class Point:
 
     @classmethod
     def of(cls, problem: Tables, cells: dict[int, Array]) -> Point:
-        """A decomposition for each factor."""
+        """The point of these weights, with a decomposition for each factor."""
         r = {i: _unit(w) for i, w in cells.items()}
         return cls(cells, r, {i: [root_of(g, r[i]) for g in _grams(problem, i)] for i in r})
 
@@ -69,11 +69,11 @@ class SectorBound:
         self._plain = np.sqrt(h) + np.sqrt(t)  # tr N_k of plain factors
 
     def frames(self, point: Point) -> dict[int, Frame]:
-        """With directions of their own for each ordered attribute."""
+        """For each ordered attribute the directions that the bound keeps."""
         return {i: frame(point.roots[i], r, self.dims[i]) for i, r in point.r.items()}
 
     def certified(self, point: Point) -> float:
-        """The bound, rounded down."""
+        """The lower bound on the norm that these weights prove, rounded down."""
         frames = self.frames(point)
         matrices, rest = self._numbers(frames)
         products = Products()
@@ -135,7 +135,7 @@ class SectorBound:
 
 
 def _grams(problem: Tables, attribute: int) -> list[Array]:
-    """Those of its factors."""
+    """The Gram matrices of the factors of an attribute."""
     return [np.asarray(problem.grams[k]) for k in problem.factors[attribute]]
 
 

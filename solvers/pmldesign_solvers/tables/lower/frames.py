@@ -20,7 +20,7 @@ SMALLEST = 1e-150
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Root:
-    """N of one factor."""
+    """The root N of one factor's weighted Gram matrix, by eigenvalues and vectors."""
 
     values: Array
     vectors: Array
@@ -28,7 +28,7 @@ class Root:
 
     @property
     def matrix(self) -> Array:
-        """N itself."""
+        """N written out."""
         return (self.vectors * self.values) @ self.vectors.T
 
     def times(self, x: Array) -> Array:
