@@ -7,6 +7,9 @@ With Theta of k rows, every d_j > 0 and C = (I + Theta D^-2 Theta^T)^-1 of order
 
 so that measuring, estimating and variances cost O(n k) beside the products with A. R has rank n, so
 it answers every workload on its cells. (`pmldesign_solvers.search.tents` finds such strategies.)
+
+X_jj is at least 1 / (d_j^2 + norm(Theta_j)^2), Theta_j a column, and what it is subtracted from is
+1 / d_j^2: where d_j is small beside Theta_j the difference has lost that many digits.
 """
 
 from __future__ import annotations
@@ -28,6 +31,14 @@ from pmldesign_solvers.operators.operator import Array, column_blocks
 
 GRAM_CELLS = 8192
 """Up to so many cells the Gram matrix of a workload with more queries than cells is formed."""
+LEAST_WEIGHT = 1e-3
+"""Of d_j relative to norm(Theta_j): variances then have ten digits."""
+
+
+def outweigh(diagonal: Array, rows: Array) -> bool:
+    """Whether all d_j are positive, and none is too small beside the rows."""
+    norms = np.linalg.norm(rows, axis=0)
+    return bool(((diagonal > 0) & (diagonal >= LEAST_WEIGHT * norms)).all())
 
 
 class IdentityAndRows(Strategy):
@@ -35,7 +46,7 @@ class IdentityAndRows(Strategy):
 
     Args:
         name: how tables and messages call it.
-        diagonal: d, shape (n,), positive.
+        diagonal: d, shape (n,), positive, at least LEAST_WEIGHT norm(Theta_j).
         rows: Theta, shape (k, n), not all zero. Copied.
 
     Raises:
@@ -53,6 +64,11 @@ class IdentityAndRows(Strategy):
             raise InvalidInputError(
                 f"strategy {name!r} needs a positive weight for each of its "
                 f"{self.rows.shape[1]} cells"
+            )
+        if not outweigh(weights, self.rows):
+            raise InvalidInputError(
+                f"strategy {name!r} has a cell whose weight is less than {LEAST_WEIGHT:g} of the "
+                "norm of its column of the rows, which leaves too few digits; give the whole matrix"
             )
         self.diagonal = read_only(strategy_matrix(name, weights[None, :])[0].copy())
 

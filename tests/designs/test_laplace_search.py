@@ -59,3 +59,12 @@ def test_ctrl_c_during_the_search_for_a_factor():
     assert made.mechanism.error(2) <= plain.error(2) * (1 + 1e-6)
     answers = made.reconstruction() @ made.strategy.matrix
     np.testing.assert_allclose(answers, workload.to_dense(), atol=1e-9)
+
+
+def test_cells_that_are_hardly_measured_alone():
+    """The best strategy measures no cell by itself; its error was printed as 0."""
+    queries = np.array([[4.14, 2.64], [0.375, 0.07], [0.11, 0.12], [0.017, 0.019]])
+    noisy = laplace_design(queries, PureDP(1.0)).mechanism
+    R = noisy.strategy.matrix
+    total = np.trace(np.linalg.solve(R.T @ R, queries.T @ queries))
+    assert noisy.error(2) == pytest.approx(noisy.scale * math.sqrt(2 * total), rel=1e-9)

@@ -1,3 +1,5 @@
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -6,7 +8,7 @@ from hypothesis import strategies as st
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import IdentityAndRows, Strategy
-from pmldesign.workloads import parse_workload
+from pmldesign.workloads import as_workload, parse_workload
 from pmldesign.workloads.public_total import CentredWorkload
 
 
@@ -34,6 +36,23 @@ def test_it_is_the_strategy_of_its_matrix(n, k, seed):
         np.testing.assert_allclose(
             own.variances(centred), plain.variances(centred), rtol=1e-8, atol=1e-12
         )
+
+
+@pytest.mark.parametrize("weight", [1.0, 1.1e-3])
+def test_small_weights_keep_their_digits(weight):
+    """Beside a row of norm 1 in every column; fractions know the variances."""
+    d, theta = [Fraction(weight), Fraction(1, 2)], [Fraction(1), Fraction(1, 3)]
+    a, c, b = d[0] ** 2 + theta[0] ** 2, theta[0] * theta[1], d[1] ** 2 + theta[1] ** 2
+    expected = np.array([b, a, a + b - 2 * c]) / (a * b - c * c)
+    strategy = IdentityAndRows("own", [float(x) for x in d], [[float(x) for x in theta]])
+    variances = strategy.variances(as_workload([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]))
+    np.testing.assert_allclose(variances, expected.astype(float), rtol=1e-9)
+
+
+def test_weights_without_digits_are_refused():
+    # at 1e-9 the variances came out as zero
+    with pytest.raises(InvalidInputError, match="give the whole matrix"):
+        IdentityAndRows("own", [1e-9, 1e-9], [[1.0, 0.6], [0.0, 0.4]])
 
 
 def test_wrong_arguments():

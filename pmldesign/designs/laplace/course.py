@@ -34,6 +34,7 @@ from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.guarantees import Guarantee, PureDP
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import IdentityAndRows, Strategy, product_strategy
+from pmldesign.strategies.identity_and_rows import outweigh
 from pmldesign.workloads import KroneckerWorkload, RangeWorkload, Workload
 from pmldesign.workloads.known.workload import KnownWorkload
 from pmldesign.workloads.union import tables_asked
@@ -265,9 +266,9 @@ class LaplaceSearch:
 def _strategy(matrix: Array) -> Strategy:
     """The design; with its structure where it is the identity with rows."""
     n = matrix.shape[1]
-    top = matrix[:n]
-    if len(matrix) > n and top.diagonal().all() and np.count_nonzero(top) == n:
-        return IdentityAndRows("design", top.diagonal(), matrix[n:])
+    top, rows = matrix[:n], matrix[n:]
+    if len(rows) and np.count_nonzero(top) == n and outweigh(top.diagonal(), rows):
+        return IdentityAndRows("design", top.diagonal(), rows)
     return Strategy("design", matrix)
 
 
