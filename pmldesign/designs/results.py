@@ -6,23 +6,30 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from pmldesign.bounds import Bound, Kind, all_bounds
 from pmldesign.errors import NotConvergedError
+from pmldesign.factorization import answer
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.digits import at_least, at_most, shortest
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy
-from pmldesign.workloads import Workload
+from pmldesign.workloads import MarginalsWorkload, Workload
 from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.display import Displayed, Facts
 from pmldesign.workloads.known.workload import KnownWorkload
 from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign.workloads.weighting.parts import part_queries, parts_of
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.search.solution import Start
+
+MOST_SHARES = 10**5
+"""Queries up to which the shares of parts are computed, from a number for each."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
@@ -94,6 +101,36 @@ class Design(Displayed):
         other participations those of `dual_steps`, shape (N, k, k).
         """
         return _outer([w for _, w in self.dual_factors])
+
+    @property
+    def budget_shares(self) -> dict[str, float] | None:
+        """What part of the budget goes to each part of a union, or each table; sum 1.
+
+        Where the parts were measured apart, with the shares s of rho or of mu^2, the best shares
+        would make s_k the part's share of the sum of (u_i v_i), v the variances and u their
+        weights in the norm, v^(p/2 - 1) or dual_u at p = inf. That is what is returned; where the
+        parts share measurements it says whose errors these are for. None for a single part, more
+        than MOST_SHARES queries, or at p = inf where the weights are not of single queries.
+        """
+        names, sizes = parts_of(self.workload), part_queries(self.workload)
+        if len(names) < 2 or self.workload.shape[0] > MOST_SHARES:
+            return None
+        factorization = answer(self.strategy, self.workload, self.neighbours)
+        spreads = factorization.variances / factorization.variances.max()
+        if math.isinf(self.p):
+            weights = self.dual_u
+            if isinstance(self.workload, MarginalsWorkload):
+                weights = np.repeat(weights, sizes)
+            if weights.shape != spreads.shape:
+                return None
+            values = weights * spreads
+        else:
+            values = spreads ** (self.p / 2)
+        sums = np.add.reduceat(values, np.cumsum([0, *sizes[:-1]])) / values.sum()
+        shares: dict[str, float] = {}
+        for name, share in zip(names, sums.tolist(), strict=True):
+            shares[name] = shares.get(name, 0.0) + share
+        return shares
 
     def reconstruction(self) -> Array:
         """L = A R^+, shape (m, r): answers are L (R x + noise)."""

@@ -8,10 +8,12 @@ from dp_accounting import dp_event
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 from scipy.integrate import quad
+from scipy.linalg import hadamard
 from scipy.stats import norm
 
 import pmldesign as pml
 from pmldesign.privacy.currencies.curves import PrivacyCurve
+from pmldesign.workloads import DenseWorkload, UnionWorkload
 
 
 def release(text, guarantee, noise):
@@ -103,6 +105,24 @@ def test_what_does_not_go_together_is_refused():
     other = pml.mechanism("tree", "prefix:4", guarantee=pml.ZCDP(1, "replace"), noise="gaussian")
     with pytest.raises(pml.InvalidInputError, match="neighbours"):
         pml.compose([gaussian, other])
+
+
+@pytest.mark.parametrize("p", [2.0, 4.0, math.inf])
+def test_parts_that_share_no_measurement_have_shares_in_closed_form(p):
+    """Orthogonal queries of entries 1 and -1: least sum of (c_i^2/s_i)^(p/2) over shares s."""
+    rows, weights = hadamard(4), np.array([1.0, 2.0, 3.0, 5.0])
+    parts = [
+        DenseWorkload(c * row[None], name=f"q{c}") for c, row in zip(weights, rows, strict=True)
+    ]
+    shares = pml.factorize(UnionWorkload(parts), p=p, rel_gap=1e-10).budget_shares
+    expected = weights**2 if math.isinf(p) else weights ** (2 * p / (p + 2))
+    assert list(shares.values()) == pytest.approx(expected / expected.sum(), rel=1e-3)
+
+
+def test_parts_alone_have_no_shares():
+    assert pml.factorize("prefix:8").budget_shares is None
+    marginals = pml.factorize("marginals:3,4,ways=1").budget_shares
+    assert sum(marginals.values()) == pytest.approx(1)
 
 
 def test_joint_design_is_no_worse_than_releases_with_shares_of_the_budget():

@@ -10,15 +10,18 @@ from pmldesign.bounds import Bound
 from pmldesign.cli.reports.privacy import fallback_json, privacy_facts, privacy_json
 from pmldesign.cli.terminal.show import facts
 from pmldesign.comparison.comparison import Row
-from pmldesign.designs.results import Optimized
+from pmldesign.designs.results import Design, Optimized
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.digits import at_least, at_most, shortest
+from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import Strategy, StreamStrategy
 from pmldesign.strategies.all_ranges import AllRangesStrategy
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.workloads.base import count_text
 from pmldesign_solvers.norm.solution import Status
 
+MOST_PARTS = 6
+"""Whose shares are shown."""
 _STOPPED = {
     Status.COMPLETED: "",
     Status.TIME_LIMIT: "; the time limit came first",
@@ -75,6 +78,7 @@ def as_json(
         "guarantee": None if designs.guarantee is None else designs.guarantee.describe(n),
         "guarantee_numbers": None if designs.guarantee is None else designs.guarantee.to_json(),
         "privacy": privacy_json(best),
+        "budget_shares": design.budget_shares if best.noise is Noise.GAUSSIAN else None,
         "if_alpha_is_wrong": fallback_json(best),
         "lower_bound": None if lower is None else lower.value,
         "strategies": [row.to_json() for row in rows],
@@ -108,6 +112,8 @@ def print_design(designs: Optimized, output: Path | None) -> None:
         ),
     ]
     lines += _kind(design.strategy)
+    if designs.mechanisms[designs.best].noise is Noise.GAUSSIAN:
+        lines += shares_facts(design)
     if polished is not None:
         start = polished.starts[0]
         lines.append(
@@ -143,6 +149,13 @@ def print_design(designs: Optimized, output: Path | None) -> None:
     if output is not None:
         lines.append(("written", str(output)))
     facts(lines, column=_column(designs))
+
+
+def shares_facts(design: Design) -> list[tuple[str, str]]:
+    """What part of the budget each of a few parts has."""
+    shares = design.budget_shares or {}
+    parts = ", ".join(f"{name} {100 * share:.1f} %" for name, share in shares.items())
+    return [("shares", f"of the budget: {parts}")] if 1 < len(shares) <= MOST_PARTS else []
 
 
 def _unweighted(best: Mechanism, p: float) -> list[tuple[str, str]]:

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads import MarginalsWorkload, TablesWorkload, UnionWorkload, Workload
+from pmldesign.workloads import Workload
 from pmldesign.workloads.base import count_text
+from pmldesign.workloads.weighting.parts import parts_of
 from pmldesign.workloads.weighting.rows import LARGEST_WEIGHT
 from pmldesign.workloads.weighting.weigh import weighted, weighted_parts
 from pmldesign_solvers.operators.operator import Array
@@ -117,18 +118,6 @@ def _of_numbers(value: Any) -> Targets:
     if numbers.ndim > 1:
         raise InvalidInputError(f"targets must be one row of numbers, got shape {numbers.shape}")
     return Targets(float(numbers) if numbers.ndim == 0 else numbers)
-
-
-def parts_of(workload: Workload) -> Sequence[str]:
-    """What the parts of a union are called, or the tables of marginals: by their attributes."""
-    if isinstance(workload, UnionWorkload):
-        return [part.name for part in workload.parts]
-    if isinstance(workload, MarginalsWorkload | TablesWorkload):
-        names = workload.name.split("+")
-        if len(names) == len(workload.subsets):
-            return [name.strip() for name in names]
-        return ["*".join(map(str, subset)) or "total" for subset in workload.subsets]
-    return [workload.name]
 
 
 def named_targets(workload: Workload, named: Mapping[str, float], default: float | None) -> Targets:
