@@ -78,7 +78,7 @@ def as_json(
         "guarantee": None if designs.guarantee is None else designs.guarantee.describe(n),
         "guarantee_numbers": None if designs.guarantee is None else designs.guarantee.to_json(),
         "privacy": privacy_json(best),
-        "budget_shares": design.budget_shares if best.noise is Noise.GAUSSIAN else None,
+        "budget_shares": shares_json(design, best.noise),
         "if_alpha_is_wrong": fallback_json(best),
         "lower_bound": None if lower is None else lower.value,
         "strategies": [row.to_json() for row in rows],
@@ -111,9 +111,8 @@ def print_design(designs: Optimized, output: Path | None) -> None:
             f" {design.seconds:.2f} s",
         ),
     ]
-    lines += _kind(design.strategy)
-    if designs.mechanisms[designs.best].noise is Noise.GAUSSIAN:
-        lines += shares_facts(design)
+    best = designs.mechanisms[designs.best]
+    lines += [*_kind(design.strategy), *shares_facts(design, best.noise)]
     if polished is not None:
         start = polished.starts[0]
         lines.append(
@@ -136,7 +135,6 @@ def print_design(designs: Optimized, output: Path | None) -> None:
         lines.append(("noise", "scale equal to the sensitivity (give --epsilon to calibrate it)"))
     else:
         lines.append(("guarantee", designs.guarantee.describe(n)))
-    best = designs.mechanisms[designs.best]
     lines.append(
         (
             "design",
@@ -151,9 +149,14 @@ def print_design(designs: Optimized, output: Path | None) -> None:
     facts(lines, column=_column(designs))
 
 
-def shares_facts(design: Design) -> list[tuple[str, str]]:
-    """What part of the budget each of a few parts has."""
-    shares = design.budget_shares or {}
+def shares_json(design: Design, noise: Noise) -> dict[str, float] | None:
+    """What part of the budget each part has under Gaussian noise, if there are several."""
+    return design.budget_shares if noise is Noise.GAUSSIAN else None
+
+
+def shares_facts(design: Design, noise: Noise) -> list[tuple[str, str]]:
+    """The same in words, where the parts are few."""
+    shares = shares_json(design, noise) or {}
     parts = ", ".join(f"{name} {100 * share:.1f} %" for name, share in shares.items())
     return [("shares", f"of the budget: {parts}")] if 1 < len(shares) <= MOST_PARTS else []
 

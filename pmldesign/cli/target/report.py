@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pmldesign.cli.reports.designs import shares_facts
+from pmldesign.cli.reports.designs import shares_facts, shares_json
 from pmldesign.cli.reports.privacy import fallback_json, privacy_facts, privacy_json
 from pmldesign.cli.terminal.show import facts, note
 from pmldesign.designs.cost import require_quick
@@ -102,7 +102,7 @@ def as_json(budget: LeastBudget, rows: Sequence[BudgetRow], output: Path | None)
         "max_std": noisy.max_std,
         "privacy": privacy_json(noisy),
         "if_alpha_is_wrong": fallback_json(noisy),
-        "budget_shares": budget.design.budget_shares if noisy.noise is Noise.GAUSSIAN else None,
+        "budget_shares": shares_json(budget.design, noisy.noise),
         "strategies": [
             {"name": row.name, "noise": row.noise.value, budget.name: row.budget} for row in rows
         ],
@@ -128,7 +128,7 @@ def print_budget(budget: LeastBudget, output: Path | None) -> None:
             f" max std {noisy.max_std:.6g}; the tightest query has"
             f" {100 * budget.tightest:.4f} % of its target",
         ),
-        *(shares_facts(budget.design) if noisy.noise is Noise.GAUSSIAN else []),
+        *shares_facts(budget.design, noisy.noise),
         *privacy_facts(noisy),
     ]
     if output is not None:
