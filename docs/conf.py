@@ -26,7 +26,13 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns: list[str] = []
 html_theme = "sphinx_book_theme"
 html_title = "pmldesign"
-html_theme_options = {"use_download_button": False, "show_toc_level": 2}
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_theme_options = {
+    "use_download_button": False,
+    "show_toc_level": 2,
+    "navbar_persistent": [],  # the search field is in the side bar
+}
 html_math_renderer = "mathml"
 html_copy_source = html_show_sphinx = False
 myst_enable_extensions = ["dollarmath", "amsmath"]

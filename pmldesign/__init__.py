@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from pmldesign.mechanisms import Mechanism as Mechanism
     from pmldesign.mechanisms import compose as compose
     from pmldesign.mechanisms import mechanism as mechanism
+    from pmldesign.plots.notebook import progress as progress
     from pmldesign.plots.objects import plot as plot
     from pmldesign.privacy.alpha.sample import sampled_alpha as sampled_alpha
     from pmldesign.privacy.calibration import Calibration as Calibration
@@ -148,6 +149,7 @@ _HOMES = {
     ),
     "pmldesign.mechanisms": "Mechanism compose mechanism",
     "pmldesign.privacy.alpha.sample": "sampled_alpha",
+    "pmldesign.plots.notebook": "progress",
     "pmldesign.plots.objects": "plot",
     "pmldesign.privacy.calibration": "Calibration",
     "pmldesign.privacy.guarantees": (

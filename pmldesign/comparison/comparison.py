@@ -28,7 +28,7 @@ from pmldesign.strategies import Strategy, as_strategy
 from pmldesign.strategies.known import answers_of, beside_known, with_known
 from pmldesign.strategies.participation.schema import participation_refusal
 from pmldesign.workloads import Workload
-from pmldesign.workloads.display import html_table, latex_table
+from pmldesign.workloads.display import Drawn, html_table, latex_table
 
 __all__ = [
     "DESIGN",
@@ -45,7 +45,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Comparison:
+class Comparison(Drawn):
     """Rows in the order of p, then of the strategies as asked for.
 
     Attributes:
@@ -89,12 +89,6 @@ class Comparison:
     def to_latex(self) -> str:
         """The rows as a LaTeX table (booktabs)."""
         return latex_table(*self._table())
-
-    def plot(self) -> Any:
-        """The errors as a matplotlib figure (the plot extra), as `pmldesign.plot` draws them."""
-        import pmldesign
-
-        return pmldesign.plot(self)
 
     def __repr__(self) -> str:
         best = min(self.rows, key=lambda row: row.error)

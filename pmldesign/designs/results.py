@@ -18,7 +18,7 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import MarginalsWorkload, Workload
 from pmldesign.workloads.base import check_entries
-from pmldesign.workloads.display import Displayed, Facts
+from pmldesign.workloads.display import Displayed, Drawn, Facts
 from pmldesign.workloads.known.workload import KnownWorkload
 from pmldesign.workloads.public_total import CentredWorkload
 from pmldesign.workloads.weighting.parts import part_queries, parts_of
@@ -33,7 +33,7 @@ MOST_SHARES = 10**5
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
-class Design(Displayed):
+class Design(Drawn, Displayed):
     """The best strategy that a solver found for a workload, and how good it is.
 
     Attributes:
@@ -210,7 +210,7 @@ class SearchedDesign:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Optimized:
+class Optimized(Drawn):
     """Designs for a guarantee, each with its noise.
 
     Attributes:

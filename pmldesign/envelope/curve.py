@@ -18,6 +18,7 @@ from pmldesign.envelope.exact import exact_envelope
 from pmldesign.envelope.programs import largest_mass
 from pmldesign.envelope.search import GAP
 from pmldesign.errors import InvalidInputError
+from pmldesign.workloads.display import Drawn
 from pmldesign_solvers.operators.operator import Array
 
 _SHORTEST = 1e-9
@@ -37,7 +38,7 @@ class Plateau:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class EnvelopeCurve:
+class EnvelopeCurve(Drawn):
     """The PML envelope at many deltas.
 
     Attributes:

@@ -26,7 +26,7 @@ from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload
-from pmldesign.workloads.display import Displayed, Facts
+from pmldesign.workloads.display import Displayed, Drawn, Facts
 from pmldesign.workloads.running import AllRangesWorkload
 from pmldesign_solvers.operators.operator import Array
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Mechanism(Displayed):
+class Mechanism(Drawn, Displayed):
     """A strategy with calibrated noise, and its exact error on a workload.
 
     Attributes:

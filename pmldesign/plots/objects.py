@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pmldesign.bounds import Bound
 from pmldesign.comparison.comparison import Comparison
+from pmldesign.designs.results import Optimized
+from pmldesign.designs.targets.least import LeastBudget
+from pmldesign.envelope import EnvelopeCurve
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import Mechanism
+from pmldesign.plots.channels import envelope_figure
 from pmldesign.plots.comparisons import comparisons_figure
 from pmldesign.plots.designs import bounds_figure, deviations_figure, strategy_figure
 from pmldesign.plots.page import svg_text
+from pmldesign.plots.privacy import privacy_figure
+from pmldesign.plots.releases import intervals_figure
+from pmldesign.privacy.currencies.curves import PrivacyCurve
+from pmldesign.release.result import Release
 from pmldesign.strategies import Strategy
 
 if TYPE_CHECKING:
@@ -24,8 +32,9 @@ def plot(shown: Any) -> Figure:
 
     Args:
         shown: a comparison, or several (errors); a strategy or a factorization (heat maps of R and
-            of its Gram matrix); a mechanism (the standard deviation of every query); the bounds of
-            `error_bounds`.
+            of its Gram matrix); a mechanism, `Optimized` or `LeastBudget` (the standard deviation
+            of every query); the bounds of `error_bounds`; `Mechanism.privacy` (delta against
+            epsilon); an envelope curve; a release (estimates and intervals).
 
     Returns:
         A figure, which notebooks show; `savefig` writes it as .pdf, .svg or .png.
@@ -37,7 +46,7 @@ def plot(shown: Any) -> Figure:
     if figure is None:
         raise InvalidInputError(
             f"there is no picture of {type(shown).__name__}: plot takes comparisons, strategies of"
-            " up to 2048 cells, mechanisms and bounds"
+            " up to 2048 cells, mechanisms, bounds, privacy and envelope curves, and releases"
         )
     vars(figure)["_repr_svg_"] = partial(svg_text, figure)  # how a notebook shows it
     return figure
@@ -45,13 +54,29 @@ def plot(shown: Any) -> Figure:
 
 def _figure(shown: Any) -> Figure | None:
     several = isinstance(shown, Sequence) and not isinstance(shown, str) and bool(shown)
-    if isinstance(shown, Comparison):
-        return comparisons_figure([shown])
-    if isinstance(shown, Mechanism):
-        return deviations_figure({shown.strategy.name: shown.standard_deviations})
     if several and all(isinstance(entry, Comparison) for entry in shown):
         return comparisons_figure(shown)
     if several and all(isinstance(entry, Bound) for entry in shown):
         return bounds_figure(shown)
-    strategy = shown if isinstance(shown, Strategy) else getattr(shown, "strategy", None)
+    for kind, draw in PICTURES.items():
+        if isinstance(shown, kind):
+            return draw(shown)
+    strategy = getattr(shown, "strategy", None)
     return strategy_figure(strategy) if isinstance(strategy, Strategy) else None
+
+
+def _deviations(noisy: Mechanism) -> Figure:
+    return deviations_figure({noisy.strategy.name: noisy.standard_deviations})
+
+
+PICTURES: dict[type, Callable[[Any], Figure | None]] = {
+    Comparison: lambda comparison: comparisons_figure([comparison]),
+    Strategy: strategy_figure,
+    Mechanism: _deviations,
+    Optimized: lambda designs: _deviations(designs.mechanisms[designs.best]),
+    LeastBudget: lambda budget: _deviations(budget.mechanism),
+    PrivacyCurve: lambda curve: privacy_figure({"": curve}),
+    EnvelopeCurve: lambda curve: envelope_figure("", curve.deltas, {"exact envelope": curve.upper}),
+    Release: lambda release: intervals_figure(release.table),
+}
+"""The picture of every kind of object that has one."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,13 +13,15 @@ from pmldesign.plots.files import save
 from pmldesign.plots.style import styled
 from pmldesign.privacy.currencies.curves import PrivacyCurve
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 LEAST = 1e-12
 """delta at the lower edge."""
 POINTS = 400
 """Of a curve: more than a picture has pixels for each."""
 
 
-@styled
 def plot_privacy(curves: Mapping[str, PrivacyCurve], path: Path) -> None:
     """Draw the smallest delta at every epsilon, by name.
 
@@ -30,6 +33,12 @@ def plot_privacy(curves: Mapping[str, PrivacyCurve], path: Path) -> None:
         InvalidInputError: no noise, or nothing to protect.
         FileError: the file cannot be written.
     """
+    save(privacy_figure(curves), path)
+
+
+@styled
+def privacy_figure(curves: Mapping[str, PrivacyCurve]) -> Figure:
+    """The picture of `plot_privacy`."""
     from matplotlib.figure import Figure
 
     if not all(0 < curve.ratio < np.inf for curve in curves.values()):
@@ -41,11 +50,11 @@ def plot_privacy(curves: Mapping[str, PrivacyCurve], path: Path) -> None:
     for name, curve in curves.items():
         deltas = curve.deltas(epsilons)
         shown = deltas > 0
-        label = f"{name}, {curve.noise.value} noise"
+        label = f"{name}, {curve.noise.value} noise" if name else f"{curve.noise.value} noise"
         axes.semilogy(epsilons[shown], deltas[shown], label=label)
     axes.set_ylim(LEAST, 1)
     axes.set_xlabel(r"$\varepsilon$")
     axes.set_ylabel(r"$\delta$")
     axes.grid(alpha=0.3)
     axes.legend()
-    save(figure, path)
+    return figure

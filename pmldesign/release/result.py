@@ -14,10 +14,11 @@ from pmldesign.errors import FileError
 from pmldesign.files.atomic import PathName, atomic_write, check_writable, sync_folder
 from pmldesign.release.manifest import as_text
 from pmldesign.release.tables import Table, check_table_path
+from pmldesign.workloads.display import Drawn
 
 
 @dataclass(frozen=True, eq=False)
-class Release:
+class Release(Drawn):
     """Published numbers: a table, and the manifest beside it.
 
     Attributes:

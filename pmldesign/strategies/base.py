@@ -28,7 +28,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm, sensitivity_above
 from pmldesign.strategies.arguments import read_only, require_same_cells, strategy_matrix
 from pmldesign.workloads.base import Workload, check_entries, count_text
-from pmldesign.workloads.display import Displayed, Facts
+from pmldesign.workloads.display import Displayed, Drawn, Facts
 from pmldesign.workloads.public_total import CentredWorkload
 from pmldesign.workloads.scaled import near_one
 from pmldesign_solvers.operators.norms import power_mean
@@ -48,7 +48,7 @@ measurement leaves: 1/sqrt(n) at least for a sum of cells of which one is not me
 """
 
 
-class Strategy(Displayed):
+class Strategy(Drawn, Displayed):
     """A strategy matrix R and what follows from it.
 
     Args:

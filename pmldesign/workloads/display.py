@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from typing import Any
 
 Facts = list[tuple[str, str]]
 """Labels and values."""
@@ -26,6 +27,22 @@ class Displayed:
     def _repr_html_(self) -> str:
         title, facts = self._display()
         return html_table(title, facts)
+
+
+class Drawn:
+    """What has a picture."""
+
+    __slots__ = ()
+
+    def plot(self) -> Any:
+        """The picture as a matplotlib figure (the plot extra), as `pmldesign.plot` draws it.
+
+        Raises:
+            InvalidInputError: it is too large to be drawn.
+        """
+        import pmldesign
+
+        return pmldesign.plot(self)
 
 
 def html_table(title: str, rows: Sequence[Sequence[str]], header: Sequence[str] = ()) -> str:

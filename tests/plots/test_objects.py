@@ -1,5 +1,8 @@
 """Pictures and tables of objects, as notebooks and papers have them."""
 
+import sys
+import types
+
 import numpy as np
 import pytest
 
@@ -65,6 +68,92 @@ def test_a_latex_table_has_a_line_for_each_row(table):
 def test_a_comparison_draws_itself(table):
     names = [label.get_text() for label in table.plot().axes[0].get_yticklabels()]
     assert {name.partition(" ")[0] for name in names} == {"least-norm", "tree", "identity"}
+
+
+def test_the_picture_of_a_budget_is_that_of_its_mechanism():
+    budget = pml.least_budget("histogram:3", 2, pml.ZCDP(1), noise="gaussian")
+    (line,) = budget.plot().axes[0].lines
+    assert np.asarray(line.get_ydata()) == pytest.approx([2, 2, 2], rel=1e-4)
+
+
+def test_delta_of_noise_over_epsilon():
+    noisy = pml.mechanism(np.eye(4), "histogram:4", guarantee=DP, noise="gaussian")
+    (line,) = noisy.privacy.plot().axes[0].lines
+    epsilons, deltas = np.asarray(line.get_data())
+    assert np.interp(1.0, epsilons, np.log(deltas)) == pytest.approx(np.log(1e-6), rel=1e-4)
+
+
+def test_an_envelope_curve_draws_itself():
+    channel = pml.Channel(np.array([[0.75, 0.25], [0.25, 0.75]]), np.array([0.5, 0.5]))
+    (line,) = pml.envelope_curve(channel, [0.25, 0.5]).plot().axes[0].lines
+    # both outputs leak log(0.75/0.5), as long as an outcome of this probability may be hidden
+    assert np.asarray(line.get_ydata())[0] == pytest.approx(np.log(1.5), abs=1e-6)
+
+
+@pytest.mark.parametrize("cells", [4, 80])
+def test_a_release_shows_estimates_within_their_intervals(cells):
+    counts = np.arange(cells) * 10
+    noisy = pml.mechanism("identity", f"histogram:{cells}", guarantee=pml.PureDP(1))
+    release = noisy.release(counts)
+    axes = release.plot().axes[0]
+    (line,) = axes.lines
+    shown = np.asarray(line.get_xdata() if cells == 4 else line.get_ydata())
+    assert np.array_equal(shown, release.table.estimate)
+    (area,) = axes.collections
+    edges = np.concatenate([path.vertices for path in area.get_paths()])[:, 0 if cells == 4 else 1]
+    assert edges.min() == release.table.lower.min()
+    assert edges.max() == release.table.upper.max()
+
+
+def test_everything_optimized_draws_the_best_mechanism():
+    designs = pml.all_designs("prefix:3", guarantee=DP, noise="gaussian")
+    (line,) = designs.plot().axes[0].lines
+    best = designs.mechanisms[designs.best]
+    assert np.array_equal(line.get_ydata(), best.standard_deviations)
+
+
+class Notebook(types.ModuleType):
+    """What is used of IPython in a kernel."""
+
+    kernel = object()
+
+    def __init__(self):
+        super().__init__("IPython")
+        self.display, self.shown = self, []
+
+    def get_ipython(self):
+        return self
+
+    def __call__(self, content, **options):
+        assert options == {"raw": True, "display_id": True}
+        self.shown.append(content["text/plain"])
+        return self
+
+    def update(self, content, **options):
+        self.shown.append(content["text/plain"])
+
+
+def test_progress_in_a_notebook_is_one_line(monkeypatch, capsys):
+    notebook = Notebook()
+    notebook.display = types.SimpleNamespace(display=notebook)
+    monkeypatch.setitem(sys.modules, "IPython", notebook)
+    design = pml.factorize("prefix:16", callback=pml.progress())
+    assert len(notebook.shown) == design.steps
+    assert notebook.shown[-1].startswith(f"step {design.steps}: between ")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_without_a_terminal_there_is_no_progress(capsys):
+    pml.progress()("step 1")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_progress_on_a_terminal_replaces_its_line(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    show = pml.progress()
+    show("step 1")
+    show("step 2")
+    assert capsys.readouterr().err == "\r\033[Kstep 1\r\033[Kstep 2"
 
 
 @pytest.mark.parametrize("shown", [3, "prefix:4", [], None])

@@ -37,9 +37,9 @@ class _Progress:
         if self.status is None:
             from rich.console import Console
 
-            self.status = Console(stderr=True).status(_line(step))
+            self.status = Console(stderr=True).status(str(step))
             self.status.start()
-        self.status.update(_line(step))
+        self.status.update(str(step))
 
     def clear(self) -> None:
         """Remove the line until the next step."""
@@ -185,14 +185,3 @@ def _finite(value: Any) -> Any:
     if isinstance(value, float) and math.isinf(value):
         return "inf"
     return value
-
-
-def _line(step: Step | SearchStep | str) -> str:
-    if isinstance(step, str):
-        return step
-    if isinstance(step, SearchStep):
-        return f"start {step.number}: error {step.error:.8g}, {step.seconds:.1f} s"
-    return (
-        f"step {step.number}: between {step.lower:.8g} and {step.upper:.8g},"
-        f" gap {step.gap:.1e}, {step.seconds:.1f} s"
-    )

@@ -42,7 +42,7 @@ from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.known import with_known
 from pmldesign.workloads import Workload, as_workload
-from pmldesign.workloads.display import Displayed, Facts
+from pmldesign.workloads.display import Displayed, Drawn, Facts
 from pmldesign.workloads.known.workload import KnownWorkload
 
 BUDGET_GAP = 1e-5
@@ -54,7 +54,7 @@ TRIES = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class LeastBudget(Displayed):
+class LeastBudget(Drawn, Displayed):
     """The least budget for some targets, and the mechanism that meets them with it.
 
     Attributes:

@@ -45,6 +45,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.analytic_gaussian import gaussian_delta, gaussian_profile
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import float_above, quotient_above
+from pmldesign.workloads.display import Drawn
 from pmldesign_solvers.operators.operator import Array
 
 UP = 1 + 1e-14
@@ -85,7 +86,7 @@ def laplace_renyi(ratio: float, order: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class PrivacyCurve:
+class PrivacyCurve(Drawn):
     """What noise on a strategy satisfies, whatever it was calibrated to.
 
     Attributes:

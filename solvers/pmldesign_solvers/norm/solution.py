@@ -47,6 +47,12 @@ class Step:
         """Relative gap, upper / lower - 1."""
         return self.upper / self.lower - 1.0
 
+    def __str__(self) -> str:
+        return (
+            f"step {self.number}: between {self.lower:.8g} and {self.upper:.8g},"
+            f" gap {self.gap:.1e}, {self.seconds:.1f} s"
+        )
+
 
 Callback = Callable[[Step], None]
 

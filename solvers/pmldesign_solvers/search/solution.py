@@ -44,6 +44,9 @@ class SearchStep:
     error: float
     seconds: float
 
+    def __str__(self) -> str:
+        return f"start {self.number}: error {self.error:.8g}, {self.seconds:.1f} s"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchSolution:
