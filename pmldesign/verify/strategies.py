@@ -15,6 +15,7 @@ from pmldesign.verify.arithmetic import balls, rounding
 from pmldesign.verify.arithmetic.intervals import dual_norm, root
 from pmldesign.verify.digest import KEY, digest_of
 from pmldesign.verify.forms.dense import Dense, check_dense
+from pmldesign.verify.forms.large import check_blocks, check_identity
 from pmldesign.verify.forms.marginals import check_marginals
 from pmldesign.verify.forms.marginals import lower_bound as marginals_bound
 from pmldesign.verify.forms.participation import Pattern, dual_factor
@@ -93,6 +94,12 @@ def _check_form(
         return balls.NAME
     if large and queries.tables and ("sector_plain" in arrays or "tables" in arrays):
         check_tables(header, arrays, queries, checks)
+        return rounding.NAME
+    if large and plain and "block_0" in arrays and queries.tables:
+        check_blocks(header, arrays, queries, checks)
+        return rounding.NAME
+    if large and plain and "diagonal" in arrays and queries.matrix is not None:
+        check_identity(header, arrays, queries.matrix, checks)
         return rounding.NAME
     factors = queries.factors()
     exact = gaussian or float(header["p"]) in (2.0, math.inf)

@@ -1,29 +1,133 @@
-"""Honest and altered strategy files, each of which is verified.
+"""Honest and altered files of all kinds, each of which is verified.
 
     python tests/robustness/verified.py [--files 1000] [--seed 0]
 
-Prints how many honest files fail and how many altered ones pass; both have to be 0. A file is
-altered in one number of its header or one entry of an array, by a part from 1e-6 to 1 of it. Then
-the same with a digest that fits what was altered: dual weights that prove the same bound, and
+Strategy files with matrices and of every other form, manifests of releases and certificates of
+envelopes. Prints how many honest files fail and how many altered ones pass; both have to be 0. A
+file is altered in one number of its header or one entry of an array, by a part from 1e-6 to 1 of it.
+Then the same with a digest that fits what was altered: dual weights that prove the same bound, and
 bounds weakened by less than the tolerance, are true claims and may pass.
 """
 
 import argparse
 import json
 import tempfile
+from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import numpy as np
+from click.testing import CliRunner
 
 import pmldesign as pml
-from pmldesign.verify.digest import KEY, digest_of
+from pmldesign.cli import main as main_command
+from pmldesign.designs.options import DesignOptions
+from pmldesign.designs.tables import question, solve_tables
+from pmldesign.files import strategies as writer
+from pmldesign.release.manifest import as_text
+from pmldesign.strategies import (
+    BlockStrategy,
+    IdentityAndRows,
+    ProductStrategy,
+    Strategy,
+    WeightedProductsStrategy,
+    WeightedTablesStrategy,
+)
+from pmldesign.verify.digest import KEY, OBJECT, digest_of, digest_of_object
 from pmldesign.verify.reading import read_archive
 
 WORKLOADS = ("prefix:7", "histogram:5", "all-range:5", "prefix:3*total:2+total:3*prefix:2")
 EXPONENTS = (2.0, 3.0, 4.5, np.inf)
+MATRIX, FORM, MANIFEST, ENVELOPE = "matrix", "form", "manifest", "envelope"
+SHARES = {MATRIX: 0.5, FORM: 0.34, MANIFEST: 0.1, ENVELOPE: 0.06}
+PLAIN, ORDERED = "marginals:3,4,2,ways=2", "marginals:prefix5,2,prefix3,ways=2"
+SETS = [(0, 1), (0, 2), (1, 2)]
 
 
-def honest_file(path, rng):
+def tables(neighbours):
+    queries = pml.workload(ORDERED)
+    options = DesignOptions(max_steps=20, neighbours=neighbours)
+    return solve_tables(queries, question(queries), 2.0, options)
+
+
+def blocks():
+    rng = np.random.default_rng(0)
+    basis = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    parts = [Strategy("a", np.tri(4)), Strategy("b", rng.standard_normal((5, 4)))]
+    return BlockStrategy("blocks", 1, [basis, np.eye(2)], [[0, 1], [1, 0], [1, 1]], parts)
+
+
+def weighted_products():
+    designs = {0: np.vstack([np.eye(5), np.tri(5)[1::2]]) / 3, 2: np.eye(3) + 0.2}
+    return WeightedProductsStrategy("products", (5, 2, 3), designs, SETS, [0.5, 0.3, 0.2])
+
+
+def rows():
+    return IdentityAndRows(
+        "rows", np.linspace(0.5, 1, 8), [[0.1] * 8, [0, 0, 0, 0.4, 0.4, 0, 0, 0]]
+    )
+
+
+def product():
+    factors = [Strategy("a", np.tri(5)), Strategy("b", np.eye(4) + 0.3)]
+    return ProductStrategy("product", factors, weights=np.linspace(1, 2, 20))
+
+
+def stream(**options):
+    return lambda: pml.factorize("prefix:20", buffers=4, **options)
+
+
+FORMS = {
+    "tables": (lambda: tables("add-remove"), ORDERED, "add-remove"),
+    "tables replace": (lambda: tables("replace"), ORDERED, "replace"),
+    "marginals": (lambda: pml.factorize(PLAIN, p=3), PLAIN, "add-remove"),
+    "marginals replace": (lambda: pml.factorize(PLAIN, neighbours="replace"), PLAIN, "replace"),
+    "weighted": (
+        lambda: WeightedTablesStrategy("weighted", (3, 4, 2), SETS, [0.5, 0.3, 0.2]),
+        PLAIN,
+        None,
+    ),
+    "weighted products": (weighted_products, ORDERED, None),
+    "blocks": (blocks, "prefix:3*histogram:4*total:2+histogram:3*prefix:4*prefix:2", "add-remove"),
+    "product": (product, "prefix:5*prefix:4", "add-remove"),
+    "plain product": (lambda: pml.factorize("prefix:5*prefix:4", p=3), None, "add-remove"),
+    "rows": (rows, "prefix:8", "add-remove"),
+    "stream": (stream(), None, "add-remove"),
+    "discounted": (lambda: pml.factorize("decay:20,0.9", buffers=4, p=3), None, "add-remove"),
+    "min-sep": (stream(participation="3,min-sep=6"), None, "add-remove"),
+    "epochs": (stream(participation="4,every=5"), None, "add-remove"),
+}
+
+
+@cache
+def form(name):
+    """The strategy or design of a form, made once."""
+    make, queries, _ = FORMS[name]
+    return make(), queries
+
+
+def file_of_form(path, rng):
+    """A file of a strategy that is not written out, with noise or without."""
+    name = str(rng.choice(list(FORMS)))
+    strategy, queries = form(name)
+    neighbours = FORMS[name][2] or str(rng.choice(["add-remove", "replace"]))
+    largest, writer.WRITTEN_ENTRIES = writer.WRITTEN_ENTRIES, 10
+    try:
+        if isinstance(strategy, pml.Design):
+            if rng.random() < 0.3:
+                pml.write_strategy(path, strategy)
+                return
+            noisy = pml.mechanism(strategy, guarantee=random_guarantee(rng, neighbours))
+            pml.write_strategy(path, strategy, mechanism=noisy)
+        else:
+            guarantee = random_guarantee(rng, neighbours)
+            pml.write_strategy(path, pml.mechanism(strategy, queries, guarantee=guarantee))
+    finally:
+        writer.WRITTEN_ENTRIES = largest
+    return
+
+
+def file_of_matrix(path, rng):
     """A strategy file of a random workload, exponent, relation, strategy and guarantee."""
     name = str(rng.choice(WORKLOADS))
     neighbours = str(rng.choice(["add-remove", "replace"]))
@@ -42,49 +146,114 @@ def honest_file(path, rng):
     return pml.workload(queries) if isinstance(queries, np.ndarray) else queries
 
 
-def random_guarantee(rng, neighbours):
-    """One of the five kinds; PML where neighbours are replaced."""
-    epsilon, delta, alpha = rng.uniform(0.3, 1.2), 10 ** rng.uniform(-8, -3), rng.uniform(0.01, 0.1)
-    if neighbours == "add-remove":
-        return pml.PureDP(epsilon) if rng.random() < 0.3 else pml.ApproxDP(epsilon, delta)
-    kinds = (
-        pml.PureDP(epsilon, "replace"),
-        pml.ApproxDP(epsilon, delta, "replace"),
-        pml.PML(epsilon, alpha),
-        pml.ApproxPML(epsilon, delta, alpha),
-        pml.EnvelopePML(epsilon, delta, alpha),
-    )
+def manifest(path, rng):
+    """The manifest of a release of counts."""
+    guarantee = random_guarantee(rng, str(rng.choice(["add-remove", "replace"])))
+    queries = str(rng.choice(["prefix:7", "histogram:5", PLAIN]))
+    currency = isinstance(guarantee, pml.ZCDP | pml.GaussianDP | pml.RenyiDP)
+    noise = "gaussian" if currency else "auto"
+    noisy = pml.mechanism("identity", queries, guarantee=guarantee, noise=noise)
+    counts = rng.integers(0, 9, noisy.workload.shape[1])
+    path.write_text(as_text(pml.release_tables(noisy, counts).manifest))
+
+
+def envelope(path, rng):
+    """The certificate of the envelope of truncated Laplace noise."""
+    prior = ",".join(f"{share:.4f}" for share in rng.dirichlet(np.ones(4)).round(4)[:3])
+    prior += f",{1 - sum(map(float, prior.split(','))):.4f}"
+    channel = f"laplace:4,scale={rng.uniform(0.5, 2):.3f},cells=6"
+    words = ["envelope", channel, "--prior", prior, "--delta", f"{rng.uniform(0.05, 0.4):.3f}"]
+    done = CliRunner().invoke(main_command, [*words, "--certificate", str(path)])
+    assert done.exit_code == 0, done.output
+
+
+MAKERS = {MATRIX: file_of_matrix, FORM: file_of_form, MANIFEST: manifest, ENVELOPE: envelope}
+
+
+def random_guarantee(rng, neighbours, *, with_pml=True):
+    """One of all kinds; PML where neighbours are replaced."""
+    epsilon, delta = float(rng.uniform(0.3, 1.2)), float(10 ** rng.uniform(-8, -3))
+    alpha, order = float(rng.uniform(0.01, 0.03)), float(rng.uniform(1.5, 20))
+    kinds = [
+        pml.PureDP(epsilon, neighbours),
+        pml.ApproxDP(epsilon, delta, neighbours),
+        pml.ZCDP(epsilon / 5, neighbours),
+        pml.GaussianDP(epsilon, neighbours),
+        pml.RenyiDP(order, epsilon, neighbours),
+    ]
+    if neighbours == "replace" and with_pml:
+        kinds += [
+            pml.PML(epsilon, alpha),
+            pml.ApproxPML(epsilon, delta, alpha),
+            pml.EnvelopePML(epsilon, delta, alpha),
+        ]
     return kinds[rng.integers(len(kinds))]
 
 
-def altered(header, arrays, rng):
-    """A copy with one number changed, and what it is called."""
-    header, arrays = json.loads(json.dumps(header)), {k: v.copy() for k, v in arrays.items()}
-    part = 10 ** rng.uniform(-6, 0) * rng.choice([-1, 1])
-    places = [
-        (holder, key)
-        for holder in (header, header.get("guarantee_numbers", {}))
-        for key, value in holder.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
-    ]
-    if rng.random() < 0.4:
-        holder, key = places[rng.integers(len(places))]
-        holder[key] = (
-            holder[key] * (1 + part) if isinstance(holder[key], float) else holder[key] + 1
-        )
-        return header, arrays, key
+def numbers(content):
+    """The places of all numbers in a JSON object, each as the list or object and its key."""
+    items = content.items() if isinstance(content, dict) else enumerate(content)
+    for key, value in items:
+        if isinstance(value, dict | list):
+            yield from numbers(value)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            yield content, key
+
+
+def altered_number(content, rng):
+    """Change a number of a JSON object in its place; what it is called."""
+    places = list(numbers(content))
+    holder, key = places[rng.integers(len(places))]
+    value = holder[key]
+    part = random_part(rng)
+    holder[key] = value + 1 if isinstance(value, int) else value * (1 + part) if value else part
+    return str(key)
+
+
+def random_part(rng):
+    return 10 ** rng.uniform(-6, 0) * rng.choice([-1, 1])
+
+
+def altered_entry(arrays, rng):
+    """Change an entry of an array in its place; the name of the array."""
     name = str(rng.choice(sorted(arrays)))
     flat = arrays[name].reshape(-1)
     place = rng.integers(flat.size)
-    size = abs(flat[place]) or np.abs(flat).max()
-    flat[place] += part * size
-    return header, arrays, name
+    if flat.dtype.kind == "f":
+        flat[place] += random_part(rng) * (abs(flat[place]) or np.abs(flat).max() or 1.0)
+    else:
+        flat[place] += 1
+    return name
 
 
-def write(path, header, arrays, *, renew):
-    """The file with its old digest, or one that fits."""
-    header = {**header, KEY: digest_of(header, arrays)} if renew else header
-    np.savez(path, header=np.array(json.dumps(header)), **arrays)
+class File:
+    """A file that is altered: what is in it, and how it is written."""
+
+    def __init__(self, path):
+        self.path, self.arrays = path, None
+        if path.suffix == ".json":
+            self.content = json.loads(path.read_text())
+        else:
+            self.content, arrays = read_archive(path)
+            self.arrays = {name: array.copy() for name, array in arrays.items()}
+
+    def alter(self, rng):
+        """Change one number; what it is called."""
+        if self.arrays is None or rng.random() < 0.4:
+            return altered_number(self.content, rng)
+        return altered_entry(self.arrays, rng)
+
+    def write(self, *, renew):
+        """With the digest of the file that was, or one that fits."""
+        content = self.content
+        if self.arrays is None:
+            if renew:
+                content[KEY][OBJECT] = digest_of_object(content)
+            self.path.write_text(json.dumps(content))
+            return
+        if renew:
+            content[KEY] = digest_of(content, self.arrays)
+        np.savez(self.path, header=np.array(json.dumps(content)), **self.arrays)
 
 
 def passes(path, queries):
@@ -101,26 +270,31 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     rng = np.random.default_rng(arguments.seed)
-    failed, passed, forged = [], [], []
+    failed, passed, forged, unchecked, kinds = [], [], Counter(), Counter(), Counter()
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "strategy.npz"
         for number in range(arguments.files):
-            queries = honest_file(path, rng)
-            if not passes(path, queries):
+            kind = str(rng.choice(list(SHARES), p=list(SHARES.values())))
+            kinds[kind] += 1
+            strategy = kind in (MATRIX, FORM)
+            path = Path(folder) / ("strategy.npz" if strategy else "object.json")
+            queries = MAKERS[kind](path, rng)
+            honest = pml.verify_file(path, workload=queries)
+            unchecked.update(check.name for check in honest.unchecked)
+            if not honest.holds:
                 failed.append(number)
-                print(number, pml.verify_file(path, workload=queries).failures)
-            header, arrays = read_archive(path)
-            other, entries, name = altered(header, arrays, rng)
-            write(path, other, entries, renew=False)
+                print(number, kind, honest.failures, flush=True)
+            file = File(path)
+            name = file.alter(rng)
+            file.write(renew=False)
             if passes(path, queries):
-                passed.append((number, name))
-            write(path, other, entries, renew=True)
+                passed.append((number, kind, name))
+            file.write(renew=True)
             if passes(path, queries):
-                forged.append(name)
-    names = {name: forged.count(name) for name in sorted(set(forged))}
-    print(f"{arguments.files} honest files, {len(failed)} fail: {failed[:10]}")
+                forged[name] += 1
+    print(f"{arguments.files} honest files, {len(failed)} fail: {failed[:10]}; {dict(kinds)}")
+    print(f"not checked: {dict(unchecked)}")
     print(f"{arguments.files} altered files, {len(passed)} pass: {passed[:10]}")
-    print(f"the same with a digest that fits: {len(forged)} pass: {names}")
+    print(f"the same with a digest that fits: {forged.total()} pass: {dict(forged)}")
     return 1 if failed or passed else 0
 
 

@@ -97,6 +97,29 @@ def test_they_hold_and_nothing_is_left_out(honest):
         assert {"lower", "upper"} <= {check.name for check in result.checks}
 
 
+@pytest.mark.parametrize("name", ["blocks", "rows"])
+def test_large_ones_by_their_structure(tmp_path, monkeypatch, name):
+    path = tmp_path / "strategy.npz"
+    monkeypatch.setattr("pmldesign.files.strategies.WRITTEN_ENTRIES", 50)
+    noisy = write(path, name)
+    monkeypatch.setattr("pmldesign.verify.strategies.MOST_CELLS", 1)
+    monkeypatch.setattr("pmldesign.verify.forms.written.MOST_CELLS", 1)
+    result = pml.verify_file(path)
+    assert result.holds, result.failures
+    assert not result.unchecked
+    values = {check.name: check.computed for check in result.checks}
+    assert values["rmse"] == pytest.approx(noisy.rmse, rel=1e-9)
+    header, arrays = read_archive(path)
+    for entry in ("basis_0", "block_1", "diagonal", "rows"):
+        if entry in arrays:
+            changed = arrays[entry].copy()
+            changed[0] *= 1.2
+            entries = {**arrays, entry: changed}
+            forged = {**header, KEY: digest_of(header, entries)}
+            np.savez(path, header=np.array(json.dumps(forged)), **entries)
+            assert not pml.verify_file(path).holds, entry
+
+
 def test_the_matrix_is_that_of_the_strategy(honest):
     _, header, arrays, noisy = honest
     R, other = written_out(arrays), noisy.strategy.matrix

@@ -63,6 +63,11 @@ class Computed:
     weaker: float = WEAKER
 
 
+def rounded(value: float) -> Any:
+    """The ball around what double precision gives."""
+    return arb(value, abs(value) * SLACK / 100)
+
+
 def check_computed(header: Mapping[str, Any], computed: Computed, checks: Checks) -> None:
     """All claims of the header that can be compared."""
     p, known = float(header["p"]), computed.sensitivities

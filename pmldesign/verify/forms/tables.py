@@ -26,10 +26,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from flint import arb
 
 from pmldesign.verify.forms.measured import Measured, Ordered, Plain, Sector
-from pmldesign.verify.forms.structured import Computed, Profile, check_computed
+from pmldesign.verify.forms.structured import Computed, Profile, check_computed, rounded
 from pmldesign.verify.forms.written import members_of
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import Checks
@@ -66,25 +65,21 @@ def check_tables(
 
     def spread(p: float) -> Any:
         if math.isinf(p):
-            return _ball(math.sqrt(max(float(values.max()) for values, _ in parts)))
+            return rounded(math.sqrt(max(float(values.max()) for values, _ in parts)))
         powers = [times * float((values ** (p / 2)).sum()) for values, times in parts]
-        return _ball(math.fsum(powers) ** (1 / p))
+        return rounded(math.fsum(powers) ** (1 / p))
 
     lower = lower_bound(header, arrays, queries) if "dual_w" in arrays else None
     count = sum(values.size * times for values, times in parts)
     lengths = _weighted_lengths(arrays, replace=replace)
     if "sector_plain" in arrays:
         lengths = {"l2": strategy.farthest() if replace else strategy.longest()}
-    sensitivities = {norm: _ball(value) for norm, value in lengths.items()}
+    sensitivities = {norm: rounded(value) for norm, value in lengths.items()}
     profiles = _profiles(arrays, sensitivities) if replace else {}
     computed = Computed(
         spread, count, sensitivities, lower, profiles=profiles, weaker=WEAKER_BLOCKS
     )
     check_computed(header, computed, checks)
-
-
-def _ball(value: float) -> Any:
-    return arb(value, value * ROUNDING / 100)
 
 
 def measured_of(arrays: Mapping[str, Any]) -> Measured:
@@ -178,7 +173,7 @@ def _profiles(arrays: Mapping[str, Any], farthest: Mapping[str, Any]) -> dict[st
     for norm, power in (("l1", 1), ("l2", 2)):
         weights = arrays["weights"] ** power
         sums = [2 * float(weights[[bool(S & set(D)) for S in sets]].sum()) for D in differing]
-        profiles[norm] = Profile([_ball(value ** (1 / power)) for value in sums], counts, copies)
+        profiles[norm] = Profile([rounded(value ** (1 / power)) for value in sums], counts, copies)
     return profiles
 
 
@@ -204,7 +199,7 @@ def lower_bound(header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Q
         proved = max(proved, value)
         if proved * (1 + ROUNDING) >= float(header["lower"]):
             break
-    return _ball(proved)
+    return rounded(proved)
 
 
 def _used(queries: Queries) -> set[int]:

@@ -1,0 +1,103 @@
+r"""Strategies of blocks, and of an identity with rows, that are too large for their matrices.
+
+Blocks, R = sum_b R_b (x)_j v_{j,b_j}^T over columns of orthonormal bases V_j:
+
+    norm of a column (x, y)      sum_b norm(R_b e_x)^k prod_j |V_j[y_j, b_j]|^k, k = 1 or 2
+    variance of a query (x) a    sum_b |a_i R_b^+|^2 prod_j (a_j^T v_{j,b_j})^2, i the blocks' own
+                                 attribute; answered if what no block measures of it is 0
+
+Identity and rows, R = [diag(d); T]: with C = (1 + T D^-2 T^T)^-1 (Woodbury) the variance of a query
+a is |a D^-1|^2 - |a D^-2 T^T C^(1/2)|^2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pmldesign.verify.forms.structured import Computed, check_computed, rounded
+from pmldesign.verify.forms.written import pseudo_inverse
+from pmldesign.verify.queries import Queries
+from pmldesign.verify.report import Checks
+
+MISSED = 1e-9
+"""Part of a query that may lie outside of what is measured: rounding."""
+
+
+def check_blocks(
+    header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Queries, checks: Checks
+) -> None:
+    """All claims of a strategy of blocks, for a union of products; add-remove neighbours."""
+    free, numbers = int(arrays["free"]), arrays["combinations"]
+    bases = [arrays[f"basis_{j}"] for j in range(numbers.ndim)]
+    blocks = [arrays[f"block_{b}"] for b in range(int(numbers.max()) + 1)]
+    sizes = [len(basis) for basis in bases]
+    sizes.insert(free, blocks[0].shape[1])
+    off = max(float(np.abs(V.T @ V - np.eye(len(V))).max()) for V in bases)
+    checks.state("bases", off < MISSED, "are orthonormal")
+    same = sizes == list(queries.sizes)
+    checks.state("sizes", same, "those of the workload")
+    if not same:
+        return
+    lengths = {}
+    for norm, k in (("l1", 1), ("l2", 2)):
+        sums = np.array([*[(np.abs(R) ** k).sum(axis=0) for R in blocks], 0 * blocks[0][0]])
+        cube = _along(sums[numbers], [np.abs(V) ** k for V in bases])
+        lengths[norm] = rounded(float(cube.max()) ** (1 / k))
+    variances, missed = [], 0.0
+    inverses = [pseudo_inverse(R) for R in blocks]
+    for table in queries.tables:
+        factors = [table.factor(i, n) for i, n in enumerate(sizes)]
+        a = factors.pop(free)
+        shares = [(A @ V) ** 2 for A, V in zip(factors, bases, strict=True)]
+        images = [a @ inverse for inverse in inverses]
+        squares = [(image**2).sum(axis=1) for image in images]
+        parts = np.array([*squares, 0 * squares[0]])
+        variances.append(table.weight**2 * _along(parts[numbers], shares).ravel())
+        rest = [a - image @ R for image, R in zip(images, blocks, strict=True)]
+        outside = np.array([(part**2).sum(axis=1) for part in [*rest, a]])
+        whole = np.array([(a**2).sum(axis=1)] * (len(blocks) + 1))
+        part = _along(outside[numbers], shares) / _along(whole[numbers], shares)
+        missed = max(missed, float(np.sqrt(part.max())))
+    checks.state("L R = A", missed < MISSED, f"but for {missed:.1e} of its rows")
+    check_computed(header, _computed(np.concatenate(variances), lengths), checks)
+
+
+def _along(cube: Any, matrices: Any) -> Any:
+    """A matrix along each of the first axes; the last one comes to the front."""
+    for matrix in matrices:  # the axis in front goes to the end, so that all take their turn
+        cube = np.moveaxis(np.tensordot(matrix, cube, axes=(1, 0)), 0, -1)
+    return cube
+
+
+def check_identity(
+    header: Mapping[str, Any], arrays: Mapping[str, Any], A: Any, checks: Checks
+) -> None:
+    """All claims of an identity with rows; add-remove neighbours."""
+    d, T = arrays["diagonal"], arrays["rows"]
+    fits = d.shape == T.shape[1:] == A.shape[1:] and bool((d > 0).all())
+    checks.state("shapes", fits, "of the arrays, and a positive diagonal")
+    if not fits:
+        return
+    scaled = T / d
+    values, vectors = np.linalg.eigh(np.eye(len(T)) + scaled @ scaled.T)
+    B = (scaled / d).T @ (vectors / np.sqrt(values))
+    squares = ((A / d) ** 2).sum(axis=1) - ((A @ B) ** 2).sum(axis=1)
+    both = np.vstack([d, T])
+    lengths = {
+        "l1": rounded(float(np.abs(both).sum(axis=0).max())),
+        "l2": rounded(float(np.linalg.norm(both, axis=0).max())),
+    }
+    check_computed(header, _computed(squares, lengths), checks)
+
+
+def _computed(squares: Any, lengths: Mapping[str, Any]) -> Computed:
+    def spread(p: float) -> Any:
+        if math.isinf(p):
+            return rounded(math.sqrt(float(squares.max())))
+        return rounded(float((np.maximum(squares, 0.0) ** (p / 2)).sum()) ** (1 / p))
+
+    return Computed(spread, squares.size, lengths)
