@@ -59,8 +59,8 @@ def manifest_of(
         "queries": m,
         "cells": n,
         "guarantee": {
-            "kind": type(guarantee).__name__,
             **promise,
+            "kind": type(guarantee).__name__,
             "neighbours": mechanism.neighbours.value,
             "rows_per_person": noise.rows_per_person,
             "words": _words(noise),

@@ -23,14 +23,15 @@ def run(*words):
     return result
 
 
-PML = {
+KINDS = {
+    "currency": ("gaussian", "--mu", "0.4"),
     "pml": ("laplace", "--alpha", "0.05"),
     "slack": ("gaussian", "--alpha", "0.05", "--delta", "1e-4", "--failure", "slack"),
     "vector": ("gaussian", "--alpha-file", "alpha.csv", "--delta", "1e-4"),
 }
 
 
-@pytest.fixture(scope="module", params=["gaussian", "laplace", "envelope", *PML])
+@pytest.fixture(scope="module", params=["gaussian", "laplace", "envelope", *KINDS])
 def honest(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     if request.param == "envelope":
@@ -43,9 +44,10 @@ def honest(request, tmp_path_factory):
     people.write_text("sex,b\nF,1\nM,2\nF,3\n")
     schema.write_text(json.dumps(SCHEMA))
     (folder / "alpha.csv").write_text("0.02\n0.05\n0.03\n0.1\n0.01\n0.2\n")
-    noise, *options = PML.get(request.param, (request.param,))
+    noise, *options = KINDS.get(request.param, (request.param,))
     options = [str(folder / word) if word == "alpha.csv" else word for word in options]
-    words = ("--schema", schema, "--epsilon", 1, "--noise", noise, "-o", folder / "t.csv")
+    words = ["--schema", schema, "--noise", noise, "-o", folder / "t.csv"]
+    words += [] if "--mu" in options else ["--epsilon", 1]
     delta = ("--delta", 1e-6) if request.param == "gaussian" else ()
     run("release", "sex*b", people, *words, *delta, *options)
     path = folder / "t.manifest.json"

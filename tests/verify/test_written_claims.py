@@ -9,7 +9,13 @@ import pytest
 import pmldesign as pml
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.tables import question, solve_tables
-from pmldesign.strategies import BlockStrategy, IdentityAndRows, ProductStrategy, Strategy
+from pmldesign.strategies import (
+    BlockStrategy,
+    IdentityAndRows,
+    ProductStrategy,
+    Strategy,
+    WeightedProductsStrategy,
+)
 from pmldesign.verify.digest import KEY, digest_of
 from pmldesign.verify.forms import resolvents
 from pmldesign.verify.forms.participation import Pattern
@@ -41,6 +47,12 @@ def products():
     return ProductStrategy("product", factors, weights=np.linspace(1, 2, 20))
 
 
+def weighted():
+    designs = {0: np.vstack([np.eye(5), np.tri(5)[1::2]]) / 3, 2: np.eye(3) + 0.2}
+    sets = [(0, 1), (0, 2), (1, 2)]
+    return WeightedProductsStrategy("weighted", (5, 2, 3), designs, sets, [0.5, 0.3, 0.2])
+
+
 def rows():
     return IdentityAndRows(
         "rows", np.linspace(0.5, 1, 8), [[0.1] * 8, [0, 0, 0, 0.4, 0.4, 0, 0, 0]]
@@ -57,11 +69,14 @@ CASES = {
     "blocks": (blocks, DP),
     "products": (products, DP),
     "rows": (rows, pml.PureDP(1)),
+    "weighted": (weighted, pml.PureDP(1)),
+    "weighted slack": (weighted, pml.ApproxPML(0.5, 1e-6, 0.03)),
 }
 QUERIES = {
     "blocks": "prefix:3*histogram:4*total:2+histogram:3*prefix:4*prefix:2",
     "products": "prefix:5*prefix:4",
     "rows": "prefix:8",
+    "weighted": TABLES,
 }
 
 

@@ -37,6 +37,8 @@ RESIDUAL = 1e4
 """L R may differ from A by so many units of 2^-53 times the condition of R."""
 FEW, WEAKER_FEW = 8, 0.05
 """Of three columns the loss is bounded on strips, up to a few percent above the exact one."""
+SAME = 1e-9
+"""Columns closer than this part of the largest distance count as equal in double precision."""
 WEAKER_STRUCTURE = 1.0
 """A sensitivity that comes from the structure of a strategy may be a bound above the exact one."""
 WEAKER_LOSS = 1e-5
@@ -141,6 +143,8 @@ class _Distances:
             else:
                 squared = arithmetic.distance_squares(R)
                 self._kept[norm] = [[root(value) for value in row] for row in squared]
+            if arithmetic is rounding:
+                self._kept[norm] = _without_rounding(self._kept[norm])
         return self._kept[norm]
 
     def sensitivity(self, norm: str) -> Any:
@@ -156,6 +160,12 @@ class _Distances:
         if norm == "l1":
             return largest(arithmetic.absolute_sums(R))
         return root(largest(arithmetic.squares(np.ascontiguousarray(R.T))))
+
+
+def _without_rounding(distances: list[list[Any]]) -> list[list[Any]]:
+    """Distances, those that may be rounding alone being 0."""
+    far = max(float(value) for row in distances for value in row)
+    return [[value if float(value) > SAME * far else arb(0) for value in row] for row in distances]
 
 
 def _check_product(strategy: Dense, checks: Checks) -> Any:
