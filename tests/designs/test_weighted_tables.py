@@ -4,6 +4,7 @@ import math
 import numpy as np
 import pytest
 
+from pmldesign.designs.laplace import measured
 from pmldesign.designs.laplace.search import laplace_design
 from pmldesign.designs.laplace.tables import weighted_tables
 from pmldesign.files import read_strategy, write_strategy
@@ -30,6 +31,8 @@ def error(strategy, workload, guarantee, p=2.0):
         (REGION.format(5, 3), 9.1931),
         ("marginals:4,5,6,ways=2", math.sqrt(2 * 3 * 120)),  # the identity
         ("marginals:4^6,ways=2", 263.249),  # the queries themselves
+        # 6 of the tables by 6 of 12 attributes contain all 66 by two, each answer of 16 cells
+        ("marginals:2^12,ways=2", math.sqrt(2 * 66 * 4 * 6**2 * 16)),
     ],
 )
 def test_known_errors(name, most):
@@ -56,6 +59,30 @@ def test_domains_of_any_size(guarantee, p):
     own = weighted_tables(workload, guarantee, p)
     queries = error(baseline("workload", workload), workload, guarantee, p)
     assert error(own, workload, guarantee, p) <= queries * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "ways"), [((2,) * 9, 2), ((3, 2, 5, 2, 4, 2), 3), ((7,) * 12, 1)]
+)
+def test_covers_contain_what_is_asked(monkeypatch, sizes, ways):
+    monkeypatch.setattr(measured, "ALL_SUBSETS", 5)
+    asked = list(itertools.combinations(range(len(sizes)), ways))
+    tables = measured.measured_tables(sizes, asked, public=False)
+    assert tables.covers
+    for cover in tables.covers:
+        blocks = [set(tables.tables[k]) for k in cover]
+        assert all(any(block.issuperset(subset) for block in blocks) for subset in asked)
+    spaces = residual_spaces(sizes, [*tables.within, *asked])
+    expected = [[set(T) <= set(S) for S in tables.tables] for T in spaces.residuals]
+    np.testing.assert_array_equal(tables.contains(spaces).toarray(), expected)
+
+
+def test_covers_are_nearly_as_good_as_all_subsets(monkeypatch):
+    workload, guarantee = parse_workload("marginals:3^5,ways=2"), PureDP(1.0)
+    all_subsets = error(weighted_tables(workload, guarantee, 2), workload, guarantee)
+    monkeypatch.setattr(measured, "ALL_SUBSETS", 3)
+    from_covers = error(weighted_tables(workload, guarantee, 2), workload, guarantee)
+    assert from_covers <= all_subsets * 1.02
 
 
 def test_queries_that_count_twice():

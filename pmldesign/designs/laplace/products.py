@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from pmldesign.designs.laplace.tables import measured_tables
+from pmldesign.designs.laplace.measured import MeasuredTables, measured_tables
 from pmldesign.strategies import WeightedProductsStrategy
 from pmldesign.strategies.tables.design_coordinates import tau_and_coordinates
 from pmldesign.strategies.tables.queries import Table, as_tables_over
@@ -92,13 +92,14 @@ def weighted_products(
     designs = {i: design(queries) for i, queries in ordered.items()}
     subsets = [tuple(i for i in queries if sizes[i] > 1) for _, queries in tables]
     measured = measured_tables(sizes, subsets, public=public_total)
-    if len(measured) > MOST_TABLES or not measured:
+    family = measured.tables
+    if len(family) > MOST_TABLES or not family:
         return None
     weights = _problem(sizes, tables, subsets, measured, designs, public_total)
     theta, _ = table_weights.solve(weights, p, seed=seed, deadline=deadline)
     chosen = np.flatnonzero(theta)
     return WeightedProductsStrategy(
-        "weighted-products", sizes, designs, [measured[k] for k in chosen], theta[chosen]
+        "weighted-products", sizes, designs, [family[k] for k in chosen], theta[chosen]
     )
 
 
@@ -106,7 +107,7 @@ def _problem(
     sizes: Sequence[int],
     tables: Sequence[Table],
     subsets: Sequence[tuple[int, ...]],
-    measured: Sequence[tuple[int, ...]],
+    measured: MeasuredTables,
     designs: Mapping[int, Array],
     public_total: bool,
 ) -> Tables:
@@ -116,9 +117,8 @@ def _problem(
     for i, D in designs.items():
         taus[i] = tau_and_coordinates("design", D)[0]
         inverses[i] = np.asarray(np.linalg.inv(D.T @ D), dtype=np.float64)
-    spaces = residual_spaces(sizes, [*measured, *subsets])
-    incidence = spaces.incidence.tocsc()
-    needs = incidence[:, len(measured) :].astype(np.float64)
+    spaces = residual_spaces(sizes, [*measured.within, *subsets])
+    needs = spaces.incidence.tocsc()[:, len(measured.within) :].astype(np.float64)
     numbers: dict[tuple[int, int], tuple[float, float]] = {}
     for U, (_, queries) in enumerate(tables):
         for i, factor in queries.items():
@@ -136,18 +136,19 @@ def _problem(
     if public_total:
         used[0] = False
     kept = [U for U, subset in enumerate(subsets) if subset or not public_total]
-    place = {subset: number for number, subset in enumerate(measured)}
+    place = {subset: number for number, subset in enumerate(measured.tables)}
     return Tables(
-        contains=incidence[:, : len(measured)].tocsr()[used],
+        contains=measured.contains(spaces)[used],
         needs=needs.tocsr()[used][:, kept],
         dimensions=np.ones(int(used.sum())),
-        cells=np.array([math.prod(taus[i] for i in S) for S in measured]),
+        cells=np.array([math.prod(taus[i] for i in S) for S in measured.tables]),
         asked_cells=np.array(
             [math.prod(factor.shape[0] for factor in tables[U][1].values()) for U in kept], float
         ),
         weights=np.array([tables[U][0] ** 2 for U in kept]),
         counts=np.ones(len(kept)),
         asked=np.array([place[subsets[U]] for U in kept]),
+        covers=measured.covers,
     )
 
 

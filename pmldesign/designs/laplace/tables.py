@@ -1,7 +1,7 @@
-r"""Weighted tables for marginals and unions of tables: which tables to measure, and how much.
+"""Weighted tables for marginals and unions of tables: how much of each is measured.
 
-The tables that may be measured are all sets of the attributes asked about where there are few, and
-the asked tables with all their subsets otherwise (`pmldesign_solvers.search.table_weights`).
+Which ones may be measured says `measured`; the search is that of
+`pmldesign_solvers.search.table_weights`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from itertools import chain, combinations
+from itertools import combinations
 
 import numpy as np
 
+from pmldesign.designs.laplace.measured import ALL_SUBSETS, Subset, measured_tables
 from pmldesign.privacy.guarantees import Guarantee, PMLGuarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.priors import OnPriors
@@ -24,14 +25,8 @@ from pmldesign_solvers.search import table_weights
 from pmldesign_solvers.search.table_weights import Scale, Tables, total_scale
 from pmldesign_solvers.structure.subsets import residual_spaces
 
-ALL_SUBSETS = 8
-"""Up to so many attributes all 2^8 tables are looked at; 3^8 pairs of one within another."""
-LARGEST_TABLE = 2**22
-"""Cells of a table that is not asked for and may be measured."""
 NEWTON_STEPS = 100
 """A stop that is not reached: digits double with every step near the solution."""
-
-Subset = tuple[int, ...]
 
 
 def weighted_tables(
@@ -65,25 +60,28 @@ def weighted_tables(
         for subset, weight in zip(part.subsets, part.weights, strict=True)
     )
     queries = list(counts)
-    family = measured_tables(sizes, [subset for subset, _ in queries], public=public)
+    measured = measured_tables(sizes, [subset for subset, _ in queries], public=public)
+    family = measured.tables
     if not family:
         return None
     place = {subset: number for number, subset in enumerate(family)}
-    spaces = residual_spaces(sizes, [*family, *(subset for subset, _ in queries)])
-    needs = spaces.incidence[:, len(family) :]
+    within = measured.within
+    spaces = residual_spaces(sizes, [*within, *(subset for subset, _ in queries)])
+    needs = spaces.incidence[:, len(within) :]
     used = np.asarray(needs.sum(axis=1)).ravel() > 0
     kept = [number for number, subset in enumerate(queries) if subset[0] or not public]
     if public:
         used[0] = False
     tables = Tables(
-        contains=spaces.incidence[used][:, : len(family)],
+        contains=measured.contains(spaces)[used],
         needs=needs[used][:, kept],
         dimensions=spaces.dimensions[used],
-        cells=spaces.cells[: len(family)],
-        asked_cells=spaces.cells[len(family) :][kept],
+        cells=np.array([math.prod(sizes[i] for i in subset) for subset in family], float),
+        asked_cells=spaces.cells[len(within) :][kept],
         weights=np.array([queries[k][1] ** 2 for k in kept]),
         counts=np.array([float(counts[queries[k]]) for k in kept]),
         asked=np.array([place[queries[k][0]] for k in kept]),
+        covers=measured.covers,
     )
     scale: Scale = total_scale
     if isinstance(guarantee, OnPriors):
@@ -93,22 +91,6 @@ def weighted_tables(
     return WeightedTablesStrategy(
         "weighted-tables", sizes, [family[k] for k in chosen.tolist()], theta[chosen]
     )
-
-
-def measured_tables(sizes: Sequence[int], asked: Sequence[Subset], *, public: bool) -> list[Subset]:
-    """The tables that may be measured, without the total where it is public."""
-    attributes = sorted(set().union(*asked))
-    if len(attributes) <= ALL_SUBSETS:
-        sets: list[Subset] = [
-            subset
-            for subset in chain.from_iterable(
-                combinations(attributes, k) for k in range(len(attributes) + 1)
-            )
-            if subset in set(asked) or math.prod(sizes[i] for i in subset) <= LARGEST_TABLE
-        ]
-    else:
-        sets = list(residual_spaces(sizes, asked).residuals)
-    return [subset for subset in sets if subset or not public]
 
 
 def _leakage_scale(

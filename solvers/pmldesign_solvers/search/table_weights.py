@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,6 +61,7 @@ class Tables:
         weights: c_U^2, shape (U,).
         counts: k_U, shape (U,).
         asked: the number of each U among the S, shape (U,).
+        covers: numbers of some S that together contain all U, which are starts.
     """
 
     contains: Any
@@ -71,6 +72,7 @@ class Tables:
     weights: Array
     counts: Array
     asked: Any
+    covers: Sequence[Sequence[int]] = ()
 
     def log_spread(self, theta: Array, power: float) -> tuple[float, Array]:
         """1/2 log of the norm of the variances, and its gradient; inf where T is not measured."""
@@ -144,7 +146,7 @@ def solve(
 
 
 def _starts(tables: Tables, rng: np.random.Generator) -> Iterator[Array]:
-    """The queries themselves, shares that suit tables without overlap, one table above all."""
+    """The queries themselves, shares that suit tables without overlap, covers, one above all."""
     count = len(tables.cells)
     queries = np.zeros(count)
     squares = np.bincount(tables.asked, tables.weights * tables.counts, count)
@@ -157,6 +159,10 @@ def _starts(tables: Tables, rng: np.random.Generator) -> Iterator[Array]:
     widest = np.zeros(count)
     widest[np.argmax(tables.cells)] = 1.0
     yield np.maximum(widest, 1e-6)
+    for cover in tables.covers:
+        weights = np.zeros(count)
+        weights[cover] = 1.0
+        yield weights
     few = count <= FEW_TABLES
     for table in range(count if few else 0):
         weights = np.full(count, 0.05)
