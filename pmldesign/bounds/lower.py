@@ -26,7 +26,7 @@ from pmldesign.bounds.one_dimensional import (
     total_variation_deviation,
 )
 from pmldesign.privacy.calibration import analytic_gaussian_scale
-from pmldesign.privacy.guarantees import CurrencyGuarantee, PureDP
+from pmldesign.privacy.guarantees import ZCDP, CurrencyGuarantee, GaussianDP, PureDP
 from pmldesign.privacy.noise import gaussian_moment_root
 
 ANY_SIZE = "every mechanism, worst case over data of any size"
@@ -176,9 +176,16 @@ def _by_divergence(problem: Problem, guarantee: CurrencyGuarantee) -> tuple[floa
 
 
 def _least_scale(problem: Problem) -> float:
-    """Of Laplace noise on a step of length 1."""
-    if isinstance(problem.guarantee, CurrencyGuarantee):
-        return 1 / problem.guarantee.laplace_ratio / (1 + 1e-6)  # a private end, 5e-7 wide
+    """Of Laplace noise on a step of l2 length 1, in however many measurements.
+
+    Divergences of such noise are concave in the square of the step (`targets.budgets`): one
+    measurement has the least. Gaussian DP of mu has a divergence of order 1 of mu^2/2 at most.
+    """
+    guarantee = problem.guarantee
+    if isinstance(guarantee, GaussianDP):
+        guarantee = ZCDP(guarantee.mu**2 / 2)
+    if isinstance(guarantee, CurrencyGuarantee):
+        return 1 / guarantee.laplace_ratio / (1 + 1e-6)  # a private end, 5e-7 wide
     assert problem.shifts is not None
     return 1 / problem.shifts.epsilon
 

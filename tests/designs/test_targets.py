@@ -10,6 +10,7 @@ from scipy import stats
 import pmldesign as pml
 from pmldesign.designs.targets.accuracy import Targets, named_targets
 from pmldesign.designs.targets.widths import least_share
+from pmldesign.privacy.currencies.curves import PrivacyCurve, laplace_renyi
 from pmldesign_solvers.search.laplace_sums import laplace_half_widths
 
 DELTA = pml.ApproxDP(1, 1e-6)
@@ -107,6 +108,39 @@ def test_leakage():
     found = pml.least_budget("prefix:6", 8.0, gaussian, noise="gaussian")
     assert found.at_least <= found.enough
     assert found.mechanism.max_std <= 8
+
+
+@pytest.mark.parametrize(
+    "guarantee", [pml.ApproxDP(1, 0.1), pml.ApproxDP(1, 0.01), pml.GaussianDP(1)]
+)
+@pytest.mark.parametrize("ratio", [0.1, 0.3, 2.0])
+def test_steps_spread_over_many_measurements_need_no_less_than_the_bound(guarantee, ratio):
+    """A count measured very often with Laplace noise is measured with Gaussian noise."""
+    target = math.sqrt(2) / ratio
+    found = pml.least_budget("histogram:1", target, guarantee, noise="laplace", search_time=0.1)
+    spread = PrivacyCurve(pml.Noise.GAUSSIAN, ratio)
+    reached = spread.epsilon(guarantee.delta) if guarantee.delta else spread.mu
+    assert 0 <= found.at_least <= min(reached, found.enough)
+    if isinstance(guarantee, pml.GaussianDP):
+        listed = pml.error_bounds("histogram:1", guarantee=pml.GaussianDP(ratio))
+        bound = next(bound for bound in listed if bound.name == "Laplace matrix mechanisms")
+        assert bound.value <= target
+
+
+@pytest.mark.parametrize("order", [1.0001, 2.0, 16.0])
+def test_renyi_divergences_of_laplace_noise_are_concave_in_the_square(order):
+    squares = np.linspace(1e-6, 40, 4001)
+    values = [laplace_renyi(math.sqrt(square), order) for square in squares]
+    assert (np.diff(values, 2) <= 1e-9).all()
+
+
+@pytest.mark.parametrize(
+    "guarantee", [pml.EnvelopePML(1, 1e-6, 0.05), pml.ApproxPML(1, 1e-3, 0.05)]
+)
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+def test_leakage_with_a_delta_has_a_bound(guarantee, noise):
+    found = pml.least_budget("prefix:6", 3.0, guarantee, noise=noise, search_time=0.1)
+    assert 0 < found.at_least <= found.enough
 
 
 def tail(weights, h):

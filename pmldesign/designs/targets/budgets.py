@@ -6,11 +6,17 @@ if s <= 1/v, and is private if s is at least the calibrated scale: the least bud
 meet. With a sensitivity D, t = D v is what the currencies follow from (`currencies.curves`).
 Targets for half-widths have the largest half-width in place of v (`widths`).
 
-No strategy has t below gamma_(inf)(B) for Gaussian noise, or 2^(1/2) gamma_(inf)(B) for Laplace
-noise, whose l1 sensitivity is at least the l2 sensitivity; for half-widths times what they are at
-least over standard deviations. At a certified lower bound on gamma the
-budget of t is thus a lower bound for all of them. Under PML it follows from the bounds on the error
-(`bounds`) by bisection.
+No strategy has t below gamma_(inf)(B) for Gaussian noise; for half-widths times what they are at
+least over standard deviations. At a certified lower bound on gamma the budget of t is thus a lower
+bound for all of them.
+
+Under Laplace noise a step has ratios t_1, t_2, ... in the measurements, the root T of the sum of
+whose squares is at least 2^(1/2) gamma_(inf)(B); their sum is no less. The Renyi divergences
+D(t_1) + D(t_2) + ... are at least D(T), D being concave in t^2: the slope of that of order a falls
+over t, a (1 - x)/(a + (a - 1) x) with x = e^-(2a-1)t, which is 0 at t = 0 and concave. So T in one
+measurement bounds epsilon, rho and Renyi epsilons. Gaussian DP of mu has a divergence of order 1 of
+mu^2/2 at most: mu >= (2 rho(T))^(1/2). Many small ratios hide more at a delta than a single one;
+there, and under PML, a budget is excluded by the bounds on the error (`bounds`).
 """
 
 from __future__ import annotations
@@ -20,14 +26,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from pmldesign.bounds.bound import Problem
-from pmldesign.bounds.lower import gaussian_class, laplace_class
+from pmldesign.bounds.lower import gaussian_class, laplace_class, least_variance
 from pmldesign.designs.targets.widths import largest_size, least_share
 from pmldesign.errors import InfeasibleError, PmldesignError, VacuousGuaranteeError
 from pmldesign.factorization import Factorization
 from pmldesign.privacy.alpha.loss import leakage_at
 from pmldesign.privacy.calibration import calibrate
 from pmldesign.privacy.currencies.curves import PrivacyCurve, curve_of
-from pmldesign.privacy.currencies.guarantees import CurrencyGuarantee, RenyiDP
+from pmldesign.privacy.currencies.guarantees import CurrencyGuarantee, GaussianDP, RenyiDP
 from pmldesign.privacy.digits import at_least as rounded_up
 from pmldesign.privacy.digits import at_most as rounded_down
 from pmldesign.privacy.guarantees import PML, ApproxPML, EnvelopePML, Guarantee
@@ -121,11 +127,16 @@ def none_below(
     """
     guarantee, share = problem.guarantee, least_share(noise, level)
     if isinstance(guarantee, OnPriors):
-        return _none_below_on_priors(problem, guarantee, noise, share)
+        most = -math.log(guarantee.least_probability(problem.workload.shape[1]))
+        return _excluded(problem, noise, share, most)
     ratio = norm_lower * share * (1 if noise is Noise.GAUSSIAN else math.sqrt(2)) * (1 - 1e-14)
     if ratio <= 0:
         return 0.0
     curve = PrivacyCurve(noise, ratio)
+    if noise is Noise.LAPLACE and guarantee.delta > 0:
+        return _excluded(problem, noise, share, ratio)
+    if noise is Noise.LAPLACE and isinstance(guarantee, GaussianDP):
+        return float(rounded_down(math.sqrt(2 * curve.rho) * (1 - 1e-12), DIGITS))
     if guarantee.delta > 0:
         return float(rounded_down(_epsilon_below(curve, guarantee.delta), DIGITS))
     return float(rounded_down(budget_of(curve, guarantee) * (1 - 1e-12), DIGITS))
@@ -175,19 +186,25 @@ def _start_on_priors(
     return _bisect(lambda value: loss(value) <= guarantee.delta, LEAST_BUDGET, most)[1]
 
 
-def _none_below_on_priors(
-    problem: Problem, guarantee: OnPriors, noise: Noise, share: float
-) -> float:
-    """The largest epsilon at which the bounds on the error exclude the targets; 0 for none."""
+def _excluded(problem: Problem, noise: Noise, share: float, most: float) -> float:
+    """The largest epsilon up to `most` at which bounds on the error exclude the targets, or 0.
+
+    A delta lets Laplace noise be (epsilon, delta)-private that is not epsilon-private: only the
+    bound for all additive noise holds of it.
+    """
+    cells = problem.workload.shape[1]
+    pure = problem.guarantee.delta == 0
 
     def allowed(value: float) -> bool:
         asked = with_budget(problem.guarantee, value)
-        cells = problem.workload.shape[1]
         at_value = replace(problem, guarantee=asked, shifts=asked.shifts(cells))
-        bound = (gaussian_class if noise is Noise.GAUSSIAN else laplace_class)(at_value)
-        return bound.value is None or bound.value * share <= 1
+        bounds = [least_variance(at_value)]
+        if noise is Noise.GAUSSIAN:
+            bounds.append(gaussian_class(at_value))
+        elif pure:
+            bounds.append(laplace_class(at_value))
+        return all(bound.value is None or bound.value * share <= 1 for bound in bounds)
 
-    most = -math.log(guarantee.least_probability(problem.workload.shape[1]))
     if allowed(LEAST_BUDGET):
         return 0.0
     return float(rounded_down(_bisect(allowed, LEAST_BUDGET, most)[0], DIGITS))
