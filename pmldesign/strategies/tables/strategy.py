@@ -50,7 +50,7 @@ from pmldesign.workloads.tables.workload import asks_counts
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import Array, Indices
-from pmldesign_solvers.tables.columns import largest_column
+from pmldesign_solvers.tables.columns import largest_column, summed
 from pmldesign_solvers.tables.measured import Measured
 from pmldesign_solvers.tables.sectors import Sector
 from pmldesign_solvers.tables.variances import Variances
@@ -128,7 +128,8 @@ class TablesStrategy(CountsStrategy):
         if norm == "l1":
             longest = self._longest_l1
         else:
-            sectors = unit_sectors(self.sectors, self.features, squared_lengths(self.ordered))
+            rho = squared_lengths(self.ordered)
+            sectors = unit_sectors(summed(self.sectors), self.features, rho)
             longest = raised(math.sqrt(largest_column(sectors, self.features)), 4)
         return longest if single else 2 * longest
 
@@ -282,11 +283,7 @@ class TablesStrategy(CountsStrategy):
         self.require_answers(workload)
         check_entries(f"the variances of {workload.name}", (workload.shape[0], 1))
         spread = self._spread(isinstance(workload, CentredWorkload))
-        values = [
-            scale**2 * block
-            for scale, queries in tables
-            for block in spread.blocks(self._asked(queries))
-        ]
+        values = [scale**2 * spread.of_table(self._asked(queries)) for scale, queries in tables]
         return np.maximum(np.concatenate(values), 0.0)
 
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
@@ -300,8 +297,9 @@ class TablesStrategy(CountsStrategy):
             return None
         self.require_answers(workload)
         spread = self._spread(isinstance(workload, CentredWorkload))
-        norms = [scale**2 * spread.norm(self._asked(queries), power) for scale, queries in tables]
-        return power_mean(np.maximum(norms, 0.0), power)
+        norms = spread.norms([self._asked(queries) for _, queries in tables], power)
+        scales = np.array([scale for scale, _ in tables])
+        return power_mean(np.maximum(scales**2 * norms, 0.0), power)
 
     def scaled(self, factor: float) -> TablesStrategy:
         """The same strategy, every measurement times a factor."""

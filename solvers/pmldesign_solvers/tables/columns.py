@@ -50,6 +50,25 @@ def largest_column(sectors: Sequence[Sector], features: Mapping[int, int]) -> fl
     return (constant + rest) * (1 + (sums + 200) * EPS)
 
 
+def summed(sectors: Sequence[Sector]) -> list[Sector]:
+    """One sector for all Q with the same spectators and sets, rounded up.
+
+    The polynomial above is the same for all Q. The sum over B of them is off by at most B u times
+    the sums of |E_xy| <= (E_xx E_yy)^(1/2), a matrix below B k u times its diagonal.
+    """
+    alike: dict[tuple[Attributes, tuple[Attributes, ...]], list[Array]] = {}
+    for sector in sectors:
+        alike.setdefault((sector.spectators, sector.sets), []).append(sector.matrix)
+    sums = []
+    for (spectators, sets), matrices in alike.items():
+        total = np.sum(matrices, axis=0)
+        if len(matrices) > 1:
+            k = len(total)
+            total[np.diag_indices(k)] *= 1 + (len(matrices) + 1) * k * EPS
+        sums.append(Sector((), spectators, sets, total))
+    return sums
+
+
 def _exponents(
     sets: Sequence[Attributes], features: Mapping[int, int], starts: Mapping[int, int], count: int
 ) -> NDArray[np.int8]:

@@ -16,9 +16,10 @@ import numpy as np
 
 from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import EPS, Array
-from pmldesign_solvers.tables.columns import largest_column
+from pmldesign_solvers.tables.columns import largest_column, summed
 from pmldesign_solvers.tables.couplings import Coupled
 from pmldesign_solvers.tables.measured import Measured
+from pmldesign_solvers.tables.problem import padded
 from pmldesign_solvers.tables.sectors import Sector
 from pmldesign_solvers.tables.variances import Asked, Variances
 
@@ -42,21 +43,16 @@ def upper_bound(
         p: in [2, inf].
     """
     variances = Variances(design.sectors, design.features)
-    spread = [
-        scale**2 * variances.norm([asked[k] for k in table], p / 2)
-        for table, scale in zip(tables, scales.tolist(), strict=True)
-    ]
+    spread = scales**2 * variances.norms([[asked[k] for k in table] for table in tables], p / 2)
     off = {i: _off(measured) for i, measured in design.attributes.items()}
-    rest = math.fsum(
-        scale
-        * _product_off([off.get(asked[k].attribute, 0.0) for k in table])
-        * math.prod(norms[k] for k in table)
-        for table, scale in zip(tables, scales.tolist(), strict=True)
-    )
-    square = power_mean(np.array(spread), p / 2) * largest_column(design.sectors, design.features)
-    condition = max(map(_condition, design.sectors))
-    rounding = (200 + 64 * condition + len(tables)) * EPS
-    return math.sqrt(square) * (1 + rounding) + rest
+    numbers = padded(tables, len(asked))
+    logs = np.array([math.log1p(off.get(query.attribute, 0.0)) for query in asked] + [0.0])
+    left = np.expm1(logs[numbers].sum(axis=1)) + 8 * numbers.shape[1] * EPS
+    rest = float(scales @ (left * np.array([*norms, 1.0])[numbers].prod(axis=1)))
+    columns = largest_column(summed(design.sectors), design.features)
+    square = power_mean(spread, p / 2) * columns
+    rounding = (200 + 64 * _condition(design.sectors) + len(tables)) * EPS
+    return math.sqrt(square) * (1 + rounding) + rest * (1 + len(tables) * EPS)
 
 
 def _off(measured: Measured) -> float:
@@ -67,14 +63,17 @@ def _off(measured: Measured) -> float:
     return float(np.linalg.norm(left) + (n + 2) * EPS * np.linalg.norm(reach))
 
 
-def _product_off(parts: Sequence[float]) -> float:
-    return math.expm1(math.fsum(math.log1p(part) for part in parts)) + 8 * len(parts) * EPS
-
-
-def _condition(sector: Sector) -> float:
-    """Size times the condition of E scaled to diagonal 1."""
-    if len(sector.matrix) == 1:
-        return 1.0
-    root = np.sqrt(sector.matrix.diagonal())
-    values = np.linalg.eigvalsh(sector.matrix / np.outer(root, root))
-    return float(len(values) * values[-1] / max(values[0], EPS))
+def _condition(sectors: Sequence[Sector]) -> float:
+    """The largest size times condition of an E scaled to diagonal 1."""
+    by_size: dict[int, list[Array]] = {}
+    for sector in sectors:
+        by_size.setdefault(len(sector.matrix), []).append(sector.matrix)
+    condition = 1.0
+    for size, matrices in by_size.items():
+        if size > 1:
+            e = np.array(matrices)
+            roots = np.sqrt(np.diagonal(e, axis1=1, axis2=2))
+            values = np.linalg.eigvalsh(e / (roots[:, :, None] * roots[:, None, :]))
+            worst = values[:, -1] / np.maximum(values[:, 0], EPS)
+            condition = max(condition, size * float(worst.max()))
+    return condition

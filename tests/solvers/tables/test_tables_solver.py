@@ -1,7 +1,8 @@
 """gamma_(p) of tables that cross attributes, against the dense solver and the matrix itself."""
 
 from functools import reduce
-from itertools import combinations
+from itertools import combinations, product
+from math import prod
 
 import numpy as np
 import pytest
@@ -327,5 +328,40 @@ def test_totals_without_features_are_those_of_the_tensor():
         for ordered in ((), (0,), (1,), (0, 1))
     ]
     spread = Variances(sectors, {0: 0, 1: 0})
-    blocks = np.concatenate(list(spread.blocks(asked)))
-    assert spread.total(asked) == pytest.approx(blocks.sum(), rel=1e-12)
+    values = spread.of_table(asked)
+    expected = [
+        sum(
+            prod(
+                numbers[int(i in sector.plain + sector.spectators)]
+                for i, numbers in enumerate(query)
+            )
+            / sector.matrix[0, 0]
+            for sector in sectors
+        )
+        for query in product(*(one.numbers for one in asked))
+    ]
+    np.testing.assert_allclose(values, expected, rtol=1e-12)
+    for power in (1, 2, np.inf):
+        norm = np.linalg.norm(expected, power)
+        assert spread.norms([asked], power) == pytest.approx([norm], rel=1e-12)
+
+
+def test_tables_alike_are_taken_together():
+    """Tables with as many plain attributes, one of which has a single value, against each alone."""
+    rng = np.random.default_rng(5)
+    ordered = Asked(0, rng.random((5, 2)))
+    plain = [Asked(i, np.tile([1 / m**2, ((m - 1) / m) ** 2], (m, 1))) for i, m in ((1, 1), (2, 3))]
+    plain.append(Asked(3, np.tile([1 / 16, 9 / 16], (4, 1))))
+    sectors = [
+        Sector(q, sp, ((),), rng.random((1, 1)) + 0.1)
+        for q in ((), (2,), (3,), (2, 3))
+        for sp in ((), (0,))
+    ]
+    tables = [[ordered, plain[0]], [ordered, plain[1]], [ordered, plain[2]], [*plain], [ordered]]
+    spread = Variances(sectors, {0: 0})
+    for power in (1, 3, np.inf):
+        norms = [np.linalg.norm(spread.of_table(table), power) for table in tables]
+        np.testing.assert_allclose(spread.norms(tables, power), norms, rtol=1e-12)
+    by_hand = ordered.numbers @ [1 / 9 / sectors[j].matrix[0, 0] for j in (0, 1)]
+    by_hand += ordered.numbers @ [4 / 9 / sectors[j].matrix[0, 0] for j in (2, 3)]
+    np.testing.assert_allclose(spread.of_table(tables[1]), np.repeat(by_hand, 3), rtol=1e-12)
