@@ -20,9 +20,9 @@ import numpy as np
 from pmldesign.strategies.marginals.contrast_basis import largest_column as longest_contrasts
 from pmldesign.strategies.tables.lengths import squared_lengths, unit_sectors
 from pmldesign_solvers.operators.operator import EPS, Array
-from pmldesign_solvers.tables.columns import largest_column
 from pmldesign_solvers.tables.measured import Measured
 from pmldesign_solvers.tables.sectors import Sector
+from pmldesign_solvers.tables.upper.columns import largest_column
 
 MAX_ATTRIBUTES = 14
 """Their 2^14 sets times some hundreds of tables take a second."""

@@ -1,6 +1,6 @@
 r"""How long the coordinates of ordered attributes are, and whether the sectors of tables fit.
 
-Lengths and distances (`table_distances`, `pmldesign_solvers.tables.columns`) are those of
+Lengths and distances (`table_distances`, `pmldesign_solvers.tables.upper.columns`) are those of
 coordinates Y_i of which no column is longer than 1. Of others let rho_i be the largest squared norm
 of a column: Y_i / rho_i^(1/2) with
 
@@ -74,12 +74,14 @@ def check_sectors(
     fits = set(ordered) == set(features) and all(
         _coordinates_fit(sizes, i, entry, features[i]) for i, entry in ordered.items()
     )
+    forms = {(entry.spectators, entry.sets, entry.matrix.shape) for entry in sectors}
     pairs = {(entry.plain, entry.spectators) for entry in sectors}
     if (
         not fits
         or not sectors
         or len(pairs) < len(sectors)
-        or not all(_fits(sizes, features, entry) for entry in sectors)
+        or not all(_is_plain(sizes, features, plain) for plain in {s.plain for s in sectors})
+        or not all(_fits(features, *form) for form in forms)
     ):
         raise InvalidInputError(
             f"strategy {name!r}: its sectors do not fit its attributes; write the file again"
@@ -95,23 +97,30 @@ def _coordinates_fit(sizes: Sequence[int], i: int, measured: Measured, count: in
     )
 
 
-def _fits(sizes: Sequence[int], features: Mapping[int, int], sector: Sector) -> bool:
-    used = sector.plain + sector.spectators
+def _is_plain(sizes: Sequence[int], features: Mapping[int, int], members: Attributes) -> bool:
+    """Whether these are plain attributes, in order."""
+    return _increasing(members) and all(0 <= i < len(sizes) and i not in features for i in members)
+
+
+def _fits(
+    features: Mapping[int, int],
+    spectators: Attributes,
+    sets: tuple[Attributes, ...],
+    shape: tuple[int, ...],
+) -> bool:
+    """Whether spectators, sets and the shape of E go together."""
     inner = all(
         _increasing(s)
         and all(i in features and features[i] > 0 for i in s)
-        and not set(s) & set(used)
-        for s in sector.sets
+        and not set(s) & set(spectators)
+        for s in sets
     )
-    kinds = all(0 <= i < len(sizes) and i not in features for i in sector.plain) and all(
-        i in features for i in sector.spectators
-    )
-    if not (inner and kinds and _increasing(sector.plain) and _increasing(sector.spectators)):
+    if not (inner and _increasing(spectators) and all(i in features for i in spectators)):
         return False
-    if list(sector.sets) != sorted(set(sector.sets), key=lambda s: (len(s), s)):
+    if list(sets) != sorted(set(sets), key=lambda s: (len(s), s)):
         return False
-    size = sum(math.prod(features[i] for i in s) for s in sector.sets)
-    return sector.matrix.shape == (size, size) and size > 0
+    size = sum(math.prod(features[i] for i in s) for s in sets)
+    return shape == (size, size) and size > 0
 
 
 def _increasing(members: Attributes) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.public_total import with_total
@@ -11,15 +12,19 @@ from pmldesign.workloads.tables.workload import TablesWorkload, asks_counts, ask
 from pmldesign.workloads.union import products_over
 from pmldesign.workloads.weighting.rows import without_scale
 from pmldesign_solvers.tables.measured import Measured
-from pmldesign_solvers.tables.variances import Asked, asked, asked_plain
+from pmldesign_solvers.tables.upper.asked import Asked, asked, asked_plain
 
 Table = tuple[float, dict[int, Workload]]
 """A scale, and the queries of each attribute that is not summed over."""
 
 
 def as_tables_over(workload: Workload, sizes: Sequence[int]) -> list[Table] | None:
-    """The workload as tables over attributes of these sizes, if it is such."""
-    inner = with_total(workload)
+    """The workload as tables over attributes of these sizes, if it is such; not to be changed."""
+    return _tables_over(with_total(workload), tuple(sizes))
+
+
+@lru_cache(maxsize=2)
+def _tables_over(inner: Workload, sizes: tuple[int, ...]) -> list[Table] | None:
     if isinstance(inner, MarginalsWorkload) and inner.sizes == sizes:
         inner = TablesWorkload(inner.sizes, inner.subsets, inner.weights)
     if isinstance(inner, TablesWorkload):
@@ -51,21 +56,27 @@ class QueryNumbers:
         self, sizes: Sequence[int], ordered: Mapping[int, Measured], features: Mapping[int, int]
     ) -> None:
         self._sizes, self._ordered, self._features = sizes, ordered, features
+        self._asked: list[Asked] = []
         # the queries are kept so that their ids stay theirs
-        self._known: dict[tuple[int, int], tuple[Workload, Asked]] = {}
+        self._numbers: dict[tuple[int, int], tuple[Workload, int]] = {}
 
-    def __call__(self, queries: Mapping[int, Workload]) -> list[Asked]:
-        """Those of a table."""
-        return [self._of(i, factor) for i, factor in queries.items()]
+    def __call__(self, tables: Sequence[Table]) -> tuple[list[Asked], list[tuple[int, ...]]]:
+        """The factors of tables, and the numbers of those of each table."""
+        numbers = [
+            tuple([self._number(i, factor) for i, factor in queries.items()])
+            for _, queries in tables
+        ]
+        return self._asked, numbers
 
-    def _of(self, attribute: int, queries: Workload) -> Asked:
+    def _number(self, attribute: int, queries: Workload) -> int:
         key = (attribute, id(queries))
-        if key not in self._known:
+        if key not in self._numbers:
             if attribute in self._ordered:
                 basis, features = self._ordered[attribute], self._features[attribute]
                 numbers = asked(attribute, queries, basis, features)
             else:
                 counts = None if asks_counts(queries) else queries
                 numbers = asked_plain(attribute, self._sizes[attribute], counts)
-            self._known[key] = (queries, numbers)
-        return self._known[key][1]
+            self._numbers[key] = (queries, len(self._asked))
+            self._asked.append(numbers)
+        return self._numbers[key][1]

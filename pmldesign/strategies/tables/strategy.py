@@ -8,8 +8,8 @@ Q of plain attributes, Sp of ordered ones, Z_i those rows of Y_i that are no fea
 products of 1 and features of all others (`pmldesign_solvers.tables.couplings`). With E = C C^T a
 sector measures C^T times these coordinates, which need the tables over a few attributes alone. As
 all coordinates are independent, answers are what the estimated coordinates make of them, their
-variances are sums over the sectors (`pmldesign_solvers.tables.variances`), and nothing of the size
-of the domain is formed.
+variances are sums over the sectors (`pmldesign_solvers.tables.upper.variances`), and nothing of
+the size of the domain is formed.
 
 Where the total is public, the coordinate of the empty set is known and not measured, and tables are
 measured without what the total tells of them, N / (their cells).
@@ -50,10 +50,10 @@ from pmldesign.workloads.tables.workload import asks_counts
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import Array, Indices
-from pmldesign_solvers.tables.columns import largest_column, summed
 from pmldesign_solvers.tables.measured import Measured
 from pmldesign_solvers.tables.sectors import Sector
-from pmldesign_solvers.tables.variances import Variances
+from pmldesign_solvers.tables.upper.columns import largest_column, summed
+from pmldesign_solvers.tables.upper.variances import Variances
 
 
 class TablesStrategy(CountsStrategy):
@@ -283,7 +283,11 @@ class TablesStrategy(CountsStrategy):
         self.require_answers(workload)
         check_entries(f"the variances of {workload.name}", (workload.shape[0], 1))
         spread = self._spread(isinstance(workload, CentredWorkload))
-        values = [scale**2 * spread.of_table(self._asked(queries)) for scale, queries in tables]
+        asked, numbers = self._asked(tables)
+        values = [
+            scale**2 * spread.of_table([asked[k] for k in factors])
+            for (scale, _), factors in zip(tables, numbers, strict=True)
+        ]
         return np.maximum(np.concatenate(values), 0.0)
 
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
@@ -297,7 +301,7 @@ class TablesStrategy(CountsStrategy):
             return None
         self.require_answers(workload)
         spread = self._spread(isinstance(workload, CentredWorkload))
-        norms = spread.norms([self._asked(queries) for _, queries in tables], power)
+        norms = spread.norms(*self._asked(tables), power)
         scales = np.array([scale for scale, _ in tables])
         return power_mean(np.maximum(scales**2 * norms, 0.0), power)
 

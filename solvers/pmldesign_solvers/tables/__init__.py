@@ -2,8 +2,10 @@
 
 problem         what is asked, and the closed form that strategies and bounds share
 free_vector     the strategy whose total is predicted along a free vector
+batches         sets of plain attributes of which the same is asked
 sectors         small matrices on the few directions of each attribute that are coupled
 couplings       the strategy improved by couplings that keep the diagonal constant
-dual_weights    lower bounds, certified
+upper           what a strategy is worth, certified
+lower           lower bounds, certified
 solve           all of them in turn, as far as the gap and the time ask for
 """

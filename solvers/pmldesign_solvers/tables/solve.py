@@ -20,13 +20,15 @@ from pmldesign_solvers.norm.bounds_loop import Stages
 from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
 from pmldesign_solvers.norm.solution import Outcome, Status, Step
 from pmldesign_solvers.operators.operator import EPS, Array
-from pmldesign_solvers.tables import couplings, free_vector, sectors, variances
+from pmldesign_solvers.tables import couplings, free_vector, sectors
 from pmldesign_solvers.tables.couplings import Coupled
 from pmldesign_solvers.tables.free_vector import FreeVector, Watch
 from pmldesign_solvers.tables.lower import dual_weights
 from pmldesign_solvers.tables.problem import Tables
 from pmldesign_solvers.tables.query_weights import Question, weighted
-from pmldesign_solvers.tables.upper import upper_bound
+from pmldesign_solvers.tables.upper.asked import asked as asked_ordered
+from pmldesign_solvers.tables.upper.asked import asked_plain
+from pmldesign_solvers.tables.upper.value import upper_bound
 
 SEARCHED, EVALUATED = 4e9, 3e10
 """Most work, in cubes of sizes, of one step of a search (about a second) and of one bound."""
@@ -214,11 +216,11 @@ class _Work:
             n = self.question.sizes[i]
             if i in strategy.attributes:
                 assert operator is not None
-                asked.append(variances.asked(i, operator, strategy.attributes[i], features[i]))
+                asked.append(asked_ordered(i, operator, strategy.attributes[i], features[i]))
                 squares = operator.row_norms(np.eye(n))
             else:
                 squares = np.ones(n) if operator is None else operator.row_norms(np.eye(n))
-                asked.append(variances.asked_plain(i, n, operator))
+                asked.append(asked_plain(i, n, operator))
             norms.append(math.sqrt(float(squares.sum()) * (1 + (len(squares) + 8) * EPS)))
         value = upper_bound(
             strategy, asked, norms, self.question.tables, self.question.scales, self.p

@@ -21,7 +21,8 @@ from pmldesign_solvers.tables.measured import measured
 from pmldesign_solvers.tables.query_weights import Question, weighted
 from pmldesign_solvers.tables.sectors import Sector
 from pmldesign_solvers.tables.solve import solve
-from pmldesign_solvers.tables.variances import Asked, Variances
+from pmldesign_solvers.tables.upper.asked import Asked
+from pmldesign_solvers.tables.upper.variances import Variances
 
 
 def prefix(n):
@@ -343,11 +344,11 @@ def test_totals_without_features_are_those_of_the_tensor():
     np.testing.assert_allclose(values, expected, rtol=1e-12)
     for power in (1, 2, np.inf):
         norm = np.linalg.norm(expected, power)
-        assert spread.norms([asked], power) == pytest.approx([norm], rel=1e-12)
+        assert spread.norms(asked, [(0, 1, 2)], power) == pytest.approx([norm], rel=1e-12)
 
 
 def test_tables_alike_are_taken_together():
-    """Tables with as many plain attributes, one of which has a single value, against each alone."""
+    """Some with an attribute of one value, against each table alone."""
     rng = np.random.default_rng(5)
     ordered = Asked(0, rng.random((5, 2)))
     plain = [Asked(i, np.tile([1 / m**2, ((m - 1) / m) ** 2], (m, 1))) for i, m in ((1, 1), (2, 3))]
@@ -357,11 +358,15 @@ def test_tables_alike_are_taken_together():
         for q in ((), (2,), (3,), (2, 3))
         for sp in ((), (0,))
     ]
-    tables = [[ordered, plain[0]], [ordered, plain[1]], [ordered, plain[2]], [*plain], [ordered]]
+    asked = [*plain, ordered]
+    tables = [(3, 0), (3, 1), (3, 2), (0, 1, 2), (3,), (), (3, 1, 2)]
     spread = Variances(sectors, {0: 0})
     for power in (1, 3, np.inf):
-        norms = [np.linalg.norm(spread.of_table(table), power) for table in tables]
-        np.testing.assert_allclose(spread.norms(tables, power), norms, rtol=1e-12)
+        variances = [spread.of_table([asked[k] for k in table]) for table in tables]
+        norms = [np.linalg.norm(values, power) for values in variances]
+        np.testing.assert_allclose(spread.norms(asked, tables, power), norms, rtol=1e-12)
     by_hand = ordered.numbers @ [1 / 9 / sectors[j].matrix[0, 0] for j in (0, 1)]
     by_hand += ordered.numbers @ [4 / 9 / sectors[j].matrix[0, 0] for j in (2, 3)]
-    np.testing.assert_allclose(spread.of_table(tables[1]), np.repeat(by_hand, 3), rtol=1e-12)
+    np.testing.assert_allclose(
+        spread.of_table([ordered, plain[1]]), np.repeat(by_hand, 3), rtol=1e-12
+    )

@@ -16,12 +16,13 @@ import numpy as np
 
 from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import EPS, Array
-from pmldesign_solvers.tables.columns import largest_column, summed
 from pmldesign_solvers.tables.couplings import Coupled
 from pmldesign_solvers.tables.measured import Measured
 from pmldesign_solvers.tables.problem import padded
 from pmldesign_solvers.tables.sectors import Sector
-from pmldesign_solvers.tables.variances import Asked, Variances
+from pmldesign_solvers.tables.upper.asked import Asked
+from pmldesign_solvers.tables.upper.columns import largest_column, summed
+from pmldesign_solvers.tables.upper.variances import Variances
 
 
 def upper_bound(
@@ -43,7 +44,7 @@ def upper_bound(
         p: in [2, inf].
     """
     variances = Variances(design.sectors, design.features)
-    spread = scales**2 * variances.norms([[asked[k] for k in table] for table in tables], p / 2)
+    spread = scales**2 * variances.norms(asked, tables, p / 2)
     off = {i: _off(measured) for i, measured in design.attributes.items()}
     numbers = padded(tables, len(asked))
     logs = np.array([math.log1p(off.get(query.attribute, 0.0)) for query in asked] + [0.0])

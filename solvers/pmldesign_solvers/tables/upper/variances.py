@@ -10,78 +10,24 @@ which is a tensor of small size, one axis for each ordered attribute of T, appli
 (phi phi^T, kappa) of the queries of each. Sums over all queries need the sums of these numbers
 only. All counts of a plain attribute have the same two numbers, so that tables of the same ordered
 factors and as many such attributes are alike: their tensors are one array.
-
-For certified upper bounds phi is taken to be off by delta: phi phi^T counts as
-(1 + ETA) phi phi^T + (1 + 1/ETA) d diag(delta^2), which is at least as large.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from pmldesign_solvers.operators import mode_products
-from pmldesign_solvers.operators.operator import EPS, TINY, Array, Indices, Operator
-from pmldesign_solvers.tables.measured import Measured
+from pmldesign_solvers.operators.operator import TINY, Array, Indices
+from pmldesign_solvers.tables.problem import padded
 from pmldesign_solvers.tables.products import Attributes
 from pmldesign_solvers.tables.sectors import Sector, subsets
+from pmldesign_solvers.tables.upper.asked import Asked
 
-ETA = 1e-11
-"""Relative size of what is added to a variance for the rounding of phi."""
 BLOCK = 2**18
 """Variances that are formed at once: they fit into the caches of a processor."""
-
-
-@dataclass(frozen=True, eq=False)
-class Asked:
-    """The queries of one factor.
-
-    Attributes:
-        attribute: which one.
-        numbers: shape (m, d^2 + 1): phi phi^T and kappa of each query; of a plain attribute (m, 2),
-            t and h.
-    """
-
-    attribute: int
-    numbers: Array
-
-    @cached_property
-    def sums(self) -> Array:
-        """The numbers summed over all queries, shape (1, numbers)."""
-        return np.asarray(self.numbers.sum(axis=0, keepdims=True))
-
-    @cached_property
-    def alike(self) -> bool:
-        """Whether all queries have the same numbers."""
-        return bool((self.numbers == self.numbers[0]).all())
-
-
-def asked(attribute: int, operator: Operator, basis: Measured, features: int) -> Asked:
-    """The numbers of an ordered attribute's queries, upwards."""
-    n, d = len(basis.inverse), features + 1
-    image = operator.matvec(basis.inverse)
-    sizes = np.sqrt(np.maximum(operator.row_norms(np.eye(n)), 1.0))
-    delta = (n + 8) * EPS * math.sqrt(n) * np.linalg.norm(basis.inverse, axis=0)
-    squares = (1 + 1 / ETA) * np.multiply.outer(sizes**2, delta**2)
-    phi = image[:, :d]
-    pairs = (1 + ETA) * phi[:, :, None] * phi[:, None, :]
-    pairs[:, np.arange(d), np.arange(d)] += d * squares[:, :d]
-    kappa = (1 + ETA) * (image[:, d:] ** 2).sum(axis=1) + squares[:, d:].sum(axis=1)
-    return Asked(attribute, np.column_stack([pairs.reshape(len(phi), -1), kappa]))
-
-
-def asked_plain(attribute: int, size: int, operator: Operator | None) -> Asked:
-    """Those of a plain attribute; None for its counts."""
-    if operator is None:
-        squares, sums = np.ones(size), np.ones(size)
-    else:
-        squares, sums = operator.row_norms(np.eye(size)), operator.matvec(np.ones(size))
-    rest = np.maximum(squares - sums**2 / size, 0.0) * (size - 1) / size
-    return Asked(attribute, np.column_stack([(sums / size) ** 2, rest]) * (1 + 16 * EPS))
 
 
 class Variances:
@@ -130,73 +76,75 @@ class Variances:
             KeyError: the strategy does not determine the table.
         """
         shared = [query for query in asked if not self._is_count(query)]
-        values = mode_products.multiply([q.numbers for q in shared], self._cores([asked]).ravel())
+        counts = [query for query in asked if self._is_count(query)]
+        attributes = np.array([[query.attribute for query in counts]], dtype=np.intp)
+        core = self._cores(shared, attributes, np.array([[q.numbers[0] for q in counts]]))
+        values = mode_products.multiply([query.numbers for query in shared], core.ravel())
         every = [len(query.numbers) for query in asked]
         axes = [1 if self._is_count(query) else len(query.numbers) for query in asked]
         return np.broadcast_to(values.reshape(axes), every).ravel()
 
-    def norms(self, tables: Sequence[Sequence[Asked]], power: float) -> Array:
+    def norms(
+        self, asked: Sequence[Asked], tables: Sequence[tuple[int, ...]], power: float
+    ) -> Array:
         """(sum v^power)^(1/power) over the queries of each table.
+
+        Args:
+            asked: the factors of all tables.
+            tables: the numbers of those of each.
+            power: at least 1.
 
         Raises:
             KeyError: the strategy does not determine a table.
         """
-        alike: dict[tuple[int, ...], list[int]] = {}
-        for number, asked in enumerate(tables):
-            shared = [id(query) for query in asked if not self._is_count(query)]
-            alike.setdefault((len(asked), *shared), []).append(number)
+        nothing = len(asked)
+        factors = padded(tables, nothing)
+        counted = np.array([*map(self._is_count, asked), False])[factors]
+        shared = np.sort(np.where(counted, nothing, factors), axis=1)
+        kinds, kind_of = _distinct(np.column_stack([shared, counted.sum(axis=1)]))
+        attribute = np.array([query.attribute for query in asked], dtype=np.intp)
+        numbers = np.array([query.numbers[0, [0, -1]] for query in asked]).reshape(-1, 2)
+        queries = np.array([len(query.numbers) for query in asked], dtype=np.float64)
         values = np.zeros(len(tables))
-        for numbers in alike.values():
-            values[numbers] = self._norms([tables[number] for number in numbers], power)
+        ends = np.cumsum(np.bincount(kind_of))
+        alike = np.split(np.argsort(kind_of, kind="stable"), ends[:-1])
+        for kind, chosen in zip(kinds.tolist(), alike, strict=True):
+            common = [asked[k] for k in kind[:-1] if k < nothing]
+            common.sort(key=lambda query: query.attribute)
+            counts = factors[chosen][counted[chosen]].reshape(len(chosen), -1)
+            cores = self._cores(common, attribute[counts], numbers[counts])
+            norms = _norms(common, cores.reshape(len(chosen), -1).T, power)
+            values[chosen] = norms * queries[counts].prod(axis=1) ** (1 / power)
         return values
-
-    def _norms(self, tables: Sequence[Sequence[Asked]], power: float) -> Array:
-        """Those of tables that are alike."""
-        cores = self._cores(tables).reshape(len(tables), -1).T
-        shared = [query for query in tables[0] if not self._is_count(query)]
-        counts = [[len(q.numbers) for q in asked if self._is_count(q)] for asked in tables]
-        copies = np.array(counts, dtype=np.float64).reshape(len(tables), -1).prod(axis=1)
-        if power == 1:
-            return np.asarray(
-                copies * mode_products.multiply([query.sums for query in shared], cores)[0]
-            )
-        entries = math.prod(len(query.numbers) for query in shared)
-        width, parts = max(1, BLOCK // entries), []
-        for start in range(0, len(tables), width):
-            columns = np.ascontiguousarray(cores[:, start : start + width])
-            blocks = [
-                _power_means(np.maximum(mode_products.multiply(rows, columns), 0), power)
-                for rows in _blocks([query.numbers for query in shared], entries)
-            ]
-            parts.append(_power_means(np.array(blocks), power))
-        return np.asarray(np.concatenate(parts) * copies ** (1 / power))
 
     def _is_count(self, query: Asked) -> bool:
         """Whether it is a plain attribute that all queries see alike."""
         return query.attribute not in self._dims and query.alike
 
-    def _cores(self, tables: Sequence[Sequence[Asked]]) -> Array:
-        """The small tensors of tables alike: an axis for each factor that is no count."""
-        shared = [query for query in tables[0] if not self._is_count(query)]
+    def _cores(self, shared: Sequence[Asked], attributes: Indices, numbers: Array) -> Array:
+        """The small tensors of tables alike, an axis for each factor that is no count.
+
+        Args:
+            shared: these factors, on increasing attributes.
+            attributes: those that are counted by each table, shape (tables, a).
+            numbers: their t and h, shape (tables, a, 2).
+        """
         ordered = [query.attribute for query in shared if query.attribute in self._dims]
         varied = [  # attributes with one value have no contrasts
             query.attribute
             for query in shared
             if query.attribute not in self._dims and query.numbers[:, 1].any()
         ]
-        counts = [[query for query in asked if self._is_count(query)] for asked in tables]
-        attributes = np.array([[query.attribute for query in row] for row in counts], dtype=np.intp)
-        numbers = np.array([[query.numbers[0] for query in row] for row in counts])
-        numbers = numbers.reshape(len(tables), -1, 2)
-        core = np.zeros((len(tables), *(query.numbers.shape[1] for query in shared)))
-        for choice in subsets(range(numbers.shape[1])):
-            kinds = np.zeros(numbers.shape[1], dtype=np.intp)
-            kinds[list(choice)] = 1
-            scale = numbers[:, np.arange(len(kinds)), kinds].prod(axis=1)
+        numbers = numbers.reshape(*attributes.shape, 2)
+        width = attributes.shape[1]
+        core = np.zeros((len(attributes), *(query.numbers.shape[1] for query in shared)))
+        for choice in subsets(range(width)):
+            inside = np.isin(np.arange(width), choice).astype(np.intp)
+            scale = numbers[:, np.arange(width), inside].prod(axis=1)
             on = scale > 0
             if not on.any():
                 continue
-            members = attributes.reshape(len(tables), -1)[on][:, choice]
+            members = attributes[on][:, choice]
             for sp in subsets(ordered):
                 if not self._left.issuperset(sp):  # all directions of one of them are features
                     continue
@@ -239,6 +187,23 @@ class Variances:
         count = len(dims)
         order = [axis for j in range(1, count + 1) for axis in (j, count + j)]
         return np.asarray(blocks.transpose([0, *order]).reshape([-1, *(d * d for d in dims)]))
+
+
+def _norms(shared: Sequence[Asked], cores: Array, power: float) -> Array:
+    """(sum v^power)^(1/power) of tables, whose tensors are the columns of `cores`."""
+    if power == 1:
+        sums = mode_products.multiply([query.sums for query in shared], cores)
+        return np.asarray(sums[0], dtype=np.float64)
+    entries = math.prod(len(query.numbers) for query in shared)
+    width, norms = max(1, BLOCK // entries), []
+    for start in range(0, cores.shape[1], width):
+        columns = np.ascontiguousarray(cores[:, start : start + width])
+        blocks = [
+            _power_means(np.maximum(mode_products.multiply(rows, columns), 0), power)
+            for rows in _blocks([query.numbers for query in shared], entries)
+        ]
+        norms.append(_power_means(np.array(blocks), power))
+    return np.concatenate(norms)
 
 
 def _blocks(matrices: Sequence[Array], entries: int) -> Iterator[Sequence[Array]]:
