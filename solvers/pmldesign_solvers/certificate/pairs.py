@@ -35,6 +35,10 @@ from pmldesign_solvers.operators.operator import EPS, TINY, Array, Operator
 
 def lower_bound_of_pairs(matrix: Array, u: Array, w: Array) -> float:
     """Nuclear norm of diag(u)^(1/2) A times a root of the Laplacian W."""
+    weighted = np.flatnonzero(w.any(axis=1))  # of cells that are alike only one may be
+    if len(weighted) == 0:
+        return 0.0
+    matrix, w = matrix[:, weighted], w[np.ix_(weighted, weighted)]
     m, n = matrix.shape
     # differences first: what all columns have in common is not to be rounded
     scaled = np.sqrt(u)[:, None] * (matrix - matrix[:, :1])
