@@ -20,6 +20,7 @@ from pmldesign.workloads.public_total import CentredWorkload
 from pmldesign.workloads.scaled import near_one
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.search import laplace
+from pmldesign_solvers.search.laplace import SearchOptions
 from pmldesign_solvers.search.laplace_noise import AddRemoveL1, ReplaceL1
 
 TRIANGLE = np.tril(np.ones((6, 6)))
@@ -165,7 +166,12 @@ def test_the_command_shows_errors_beside_constants(tmp_path):
 def test_searches_do_not_see_the_scale(scale, neighbours):
     rule = AddRemoveL1(1.0) if neighbours == "add-remove" else ReplaceL1(1.0)
     plain, far = (
-        laplace.solve(DenseWorkload(factor * TRIANGLE[:3, :3]), 2.0, scale=rule, restarts=0)
+        laplace.solve(
+            DenseWorkload(factor * TRIANGLE[:3, :3]),
+            2.0,
+            scale=rule,
+            options=SearchOptions(restarts=0),
+        )
         for factor in (1.0, scale)
     )
     assert far.error == pytest.approx(scale * plain.error, rel=1e-12)
@@ -175,8 +181,7 @@ def test_searches_do_not_see_the_scale(scale, neighbours):
         DenseWorkload(scale * TRIANGLE[:2, :2]),
         2.0,
         scale=rule,
-        restarts=0,
-        callback=steps.append,
+        options=SearchOptions(restarts=0, callback=steps.append),
     )
     assert all(0.1 * scale < step.error < 100 * scale for step in steps)
 

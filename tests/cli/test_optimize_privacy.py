@@ -1,15 +1,14 @@
 """pmldesign optimize: the privacy that it states, recomputed from the file that it writes."""
 
 import math
-from functools import partial
 
 import numpy as np
 import pytest
 from dp_accounting import gaussian_mechanism
 from scipy.special import ndtr
 
+from pmldesign.designs.laplace import course
 from pmldesign.files import read_strategy
-from pmldesign_solvers.search import laplace
 
 BRIEFLY = ("--search-time", 0.1)
 """Where what is asserted holds for every strategy that a search may return."""
@@ -117,7 +116,7 @@ def test_neighbours_of_pure_dp(run, neighbours, total):
 @pytest.fixture
 def few_starts(monkeypatch):
     """Searches without random starts."""
-    monkeypatch.setattr(laplace, "solve", partial(laplace.solve, restarts=0))
+    monkeypatch.setattr(course, "RESTARTS", 0)
 
 
 def test_auto_takes_the_noise_of_smaller_error(run, few_starts):

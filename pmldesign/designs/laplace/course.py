@@ -41,6 +41,7 @@ from pmldesign.workloads.union import tables_asked
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.search import laplace as l1_strategies
+from pmldesign_solvers.search.laplace import SearchOptions
 from pmldesign_solvers.search.laplace_noise import (
     AddRemoveL1,
     Leakage,
@@ -230,13 +231,15 @@ class LaplaceSearch:
             self.p,
             scale=rule,
             starts=named,
-            restarts=restarts,
-            dp_restarts=dp_restarts,
             signed=self.signed,
-            seed=self.seed,
-            time_limit=SHORT if self.interrupted else None if math.isinf(limit) else limit,
             ordered=isinstance(asked, RangeWorkload),
-            callback=self.callback,
+            options=SearchOptions(
+                restarts=restarts,
+                dp_restarts=dp_restarts,
+                seed=self.seed,
+                time_limit=SHORT if self.interrupted else None if math.isinf(limit) else limit,
+                callback=self.callback,
+            ),
         )
 
     def _product(self, workload: KroneckerWorkload) -> Strategy:

@@ -29,6 +29,8 @@ from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.oracle.solve import SOLVERS, dual, primal, solver_options
 
 Form = Literal["primal", "dual"]
+MAX_ITERATIONS = 100_000
+"""Of the convex solver: a stop for runs without a limit of time."""
 RIDGES = (1e-12, 1e-9, 1e-7, 1e-5, 1e-3)
 """Multiples of the identity, relative to the largest diagonal entry, tried to make Y invertible."""
 
@@ -42,7 +44,6 @@ def solve(
     solver: str = "SCS",
     rel_gap: float = 1e-4,
     accuracy: float = 1e-7,
-    max_iterations: int = 100_000,
     time_limit: float | None = None,
 ) -> Solution:
     """Compute gamma_(p)(A) by a general convex solver, repaired and certified.
@@ -55,7 +56,6 @@ def solve(
         solver: "SCS" or "CLARABEL".
         rel_gap: the status is OPTIMAL only if the certificate is at least this tight.
         accuracy: absolute and relative tolerance that the solver is asked for.
-        max_iterations: of the solver.
         time_limit: in seconds, passed to the solver; None for none.
 
     Returns:
@@ -77,7 +77,7 @@ def solve(
     size = float(np.abs(problem.matrix).max(initial=0.0))
     if size == 0.0:
         raise ValueError("the workload is zero: every answer is known without measuring anything")
-    options = solver_options(solver, accuracy, max_iterations, time_limit)
+    options = solver_options(solver, accuracy, MAX_ITERATIONS, time_limit)
     build = primal if form == "primal" else dual
     vectors = problem.differences.vectors()
     u, w, gram, raw, iterations = build(problem.matrix / size, vectors, p, solver, options)

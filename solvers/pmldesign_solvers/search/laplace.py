@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -34,6 +35,29 @@ from pmldesign_solvers.search.problem import Problem
 from pmldesign_solvers.search.solution import SearchSolution, SearchStep, Start
 
 
+@dataclass(frozen=True, slots=True)
+class SearchOptions:
+    """How long a search goes on, and from where.
+
+    Attributes:
+        restarts: how many random starts, and how many perturbations of the best.
+        dp_restarts: for `Leakage`, the restarts of a search for `ReplaceL1` whose strategy is one
+            more start, so that the prior is never a loss; None for no such search.
+        seed: of the random starts; the same seed gives the same answer unless time runs out.
+        time_limit: in seconds; None for none.
+        callback: called after every start. Ctrl-C during the search returns the best so far.
+    """
+
+    restarts: int = 12
+    dp_restarts: int | None = None
+    seed: int = 0
+    time_limit: float | None = None
+    callback: Callable[[SearchStep], None] | None = None
+
+
+DEFAULTS = SearchOptions()
+
+
 @single_thread()
 def solve(
     operator: Operator,
@@ -42,12 +66,8 @@ def solve(
     scale: ScaleRule,
     signed: bool = True,
     starts: Mapping[str, Array] | None = None,
-    restarts: int = 12,
-    dp_restarts: int | None = None,
-    seed: int = 0,
-    time_limit: float | None = None,
     ordered: bool = False,
-    callback: Callable[[SearchStep], None] | None = None,
+    options: SearchOptions = DEFAULTS,
 ) -> SearchSolution:
     """Search for the strategy with the smallest error under Laplace noise.
 
@@ -60,14 +80,9 @@ def solve(
         starts: further strategies to begin from, by name, each of shape (r, n). The answer is at
             least as good as every one of them that determines the workload; with more than SMALL
             cells, as those that the time is enough to evaluate, likely ones first.
-        restarts: how many random starts, and how many perturbations of the best.
-        dp_restarts: for `Leakage`, the restarts of a search for `ReplaceL1` whose strategy is one
-            more start, so that the prior is never a loss; None for no such search.
-        seed: of the random starts; the same seed gives the same answer unless time runs out.
-        time_limit: in seconds; None for none.
         ordered: whether the cells come in an order in which neighbours are alike; otherwise such an
             order is looked for.
-        callback: called after every start. Ctrl-C during the search returns the best so far.
+        options: how long it goes on, and from where.
 
     Raises:
         ValueError: p outside [2, inf], a workload that needs no measurement, or a start of the
@@ -76,7 +91,8 @@ def solve(
     if not p >= 2:
         raise ValueError(f"p must be in [2, inf], got {p}")
     begin = time.perf_counter()
-    deadline = math.inf if time_limit is None else begin + time_limit
+    limit = options.time_limit
+    deadline = math.inf if limit is None else begin + limit
     add_remove = isinstance(scale, AddRemoveL1)
     normal = normalised(operator, "add-remove" if add_remove else "replace", LARGEST_GAP)
     operator, unit = normal.searched, 2.0**normal.exponent
@@ -86,7 +102,7 @@ def solve(
     search = Search(problem, rule, deadline)
 
     def for_dp(left: float) -> Array:
-        assert dp_restarts is not None
+        assert options.dp_restarts is not None
         assert isinstance(scale, Leakage)
         solution = solve(
             operator,
@@ -94,22 +110,22 @@ def solve(
             scale=ReplaceL1(scale.epsilon),
             signed=signed,
             starts=given,
-            restarts=dp_restarts,
-            seed=seed,
-            time_limit=left,
             ordered=ordered,
+            options=SearchOptions(options.dp_restarts, seed=options.seed, time_limit=left),
         )
         if solution.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return problem.fold(solution.strategy)
 
-    plan = Plan(operator, search, signed, restarts, seed, None if dp_restarts is None else for_dp)
+    first = None if options.dp_restarts is None else for_dp
+    plan = Plan(operator, search, signed, options.restarts, options.seed, first)
     folded = {name: problem.fold(matrix) for name, matrix in given.items()}
     search.offer(np.eye(problem.cells))
     try:
         for number, _ in enumerate(plan.run(folded), 1):
-            if callback is not None:
-                callback(SearchStep(number, search.best[0] * unit, time.perf_counter() - begin))
+            if options.callback is not None:
+                step = SearchStep(number, search.best[0] * unit, time.perf_counter() - begin)
+                options.callback(step)
         if problem.public_total:
             search.level()
         status = Status.COMPLETED

@@ -5,7 +5,7 @@ from l1_checks import assert_sound, baselines, exact_error
 from pmldesign.workloads import parse_workload
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.dense import DenseOperator
-from pmldesign_solvers.search.laplace import solve
+from pmldesign_solvers.search.laplace import SearchOptions, solve
 from pmldesign_solvers.search.laplace_noise import AddRemoveL1, Leakage, ReplaceL1
 from pmldesign_solvers.search.plan import PATIENCE
 
@@ -15,7 +15,12 @@ def test_permuted_cells_have_the_same_error(rule):
     A = np.tril(np.ones((7, 7)))
     permutation = np.random.default_rng(2).permutation(7)
     errors = [
-        solve(DenseOperator(np.ascontiguousarray(matrix)), 2, scale=rule, restarts=0).error
+        solve(
+            DenseOperator(np.ascontiguousarray(matrix)),
+            2,
+            scale=rule,
+            options=SearchOptions(restarts=0),
+        ).error
         for matrix in (A, A[:, permutation])
     ]
     assert errors[1] == pytest.approx(errors[0], rel=1e-4)
@@ -24,24 +29,36 @@ def test_permuted_cells_have_the_same_error(rule):
 def test_equal_and_empty_cells_are_merged():
     A = np.tril(np.ones((3, 3)))
     wide = np.hstack([A[:, [0, 1, 1, 2, 2]], np.zeros((3, 2))])
-    single = solve(DenseOperator(A), 2, scale=AddRemoveL1(1.0), restarts=1)
-    merged = solve(DenseOperator(wide), 2, scale=AddRemoveL1(1.0), restarts=1)
+    single = solve(DenseOperator(A), 2, scale=AddRemoveL1(1.0), options=SearchOptions(restarts=1))
+    merged = solve(
+        DenseOperator(wide), 2, scale=AddRemoveL1(1.0), options=SearchOptions(restarts=1)
+    )
     assert merged.error == pytest.approx(single.error, rel=1e-9)
     assert_sound(merged, wide, AddRemoveL1(1.0))
     # where the total is public, a record may move to the empty cells
-    public = solve(DenseOperator(wide), 2, scale=ReplaceL1(1.0), restarts=1)
+    public = solve(DenseOperator(wide), 2, scale=ReplaceL1(1.0), options=SearchOptions(restarts=1))
     assert_sound(public, wide, ReplaceL1(1.0))
     padded = np.hstack([A, np.zeros((3, 1))])
-    same = solve(DenseOperator(padded), 2, scale=ReplaceL1(1.0), restarts=1)
+    same = solve(DenseOperator(padded), 2, scale=ReplaceL1(1.0), options=SearchOptions(restarts=1))
     assert public.error == pytest.approx(same.error, rel=1e-6)
     leakage = Leakage(1.0, np.full(7, 0.1))
-    assert_sound(solve(DenseOperator(wide), 2, scale=leakage, restarts=1), wide, leakage)
+    assert_sound(
+        solve(DenseOperator(wide), 2, scale=leakage, options=SearchOptions(restarts=1)),
+        wide,
+        leakage,
+    )
 
 
 def test_fewer_queries_than_cells():
     A = np.array([[1.0, 1, 0, 0, 1], [0, 1, 1, 0, 0]])
     for rule in (AddRemoveL1(1.0), ReplaceL1(1.0)):
-        solution = solve(DenseOperator(A), 2, scale=rule, starts={"workload": A}, restarts=2)
+        solution = solve(
+            DenseOperator(A),
+            2,
+            scale=rule,
+            starts={"workload": A},
+            options=SearchOptions(restarts=2),
+        )
         assert_sound(solution, A, rule)
         assert solution.error <= exact_error(A, A, rule) * (1 + 1e-9)
 
@@ -49,8 +66,8 @@ def test_fewer_queries_than_cells():
 def test_non_negative_strategies_of_a_public_total_are_no_restriction():
     workload = parse_workload("prefix:6")
     A, rule = workload.to_dense(), ReplaceL1(1.0)
-    signed = solve(workload, 2, scale=rule, restarts=1)
-    shifted = solve(workload, 2, scale=rule, signed=False, restarts=1)
+    signed = solve(workload, 2, scale=rule, options=SearchOptions(restarts=1))
+    shifted = solve(workload, 2, scale=rule, signed=False, options=SearchOptions(restarts=1))
     assert shifted.strategy.min() >= 0
     assert shifted.error == signed.error
     centred = shifted.strategy - shifted.strategy.mean(axis=1, keepdims=True)
@@ -60,7 +77,10 @@ def test_non_negative_strategies_of_a_public_total_are_no_restriction():
 
 def test_the_same_seed_gives_the_same_strategy():
     workload = parse_workload("prefix:6")
-    runs = [solve(workload, 2, scale=ReplaceL1(1.0), restarts=2, seed=3) for _ in range(2)]
+    runs = [
+        solve(workload, 2, scale=ReplaceL1(1.0), options=SearchOptions(restarts=2, seed=3))
+        for _ in range(2)
+    ]
     np.testing.assert_array_equal(runs[0].strategy, runs[1].strategy)
     assert runs[0].starts == runs[1].starts
 
@@ -70,7 +90,7 @@ def test_no_time_at_all_still_gives_the_best_start(rule):
     workload = parse_workload("prefix:16")
     starts = baselines(workload)
     A = workload.to_dense()
-    solution = solve(workload, 2, scale=rule, starts=starts, time_limit=0.0)
+    solution = solve(workload, 2, scale=rule, starts=starts, options=SearchOptions(time_limit=0.0))
     assert solution.status is Status.TIME_LIMIT
     assert_sound(solution, A, rule)
     for R in starts.values():
@@ -86,7 +106,7 @@ def test_interruption_keeps_the_best():
         if step.number == 3:
             raise KeyboardInterrupt
 
-    solution = solve(workload, 2, scale=AddRemoveL1(1.0), callback=stop)
+    solution = solve(workload, 2, scale=AddRemoveL1(1.0), options=SearchOptions(callback=stop))
     assert solution.status is Status.INTERRUPTED
     assert [step.number for step in seen] == [1, 2, 3]
     assert solution.error == seen[-1].error < 26
@@ -135,7 +155,13 @@ def test_a_search_ends_when_nothing_gains():
     identity = np.eye(5)
     # the identity is the best possible for a histogram (err_2 >= sqrt(2) gamma_(2) / epsilon)
     starts = {f"start {k}": identity + 0.1 * rng.random((5, 5)) for k in range(40)}
-    solution = solve(DenseOperator(identity), 2, scale=AddRemoveL1(1.0), starts=starts, restarts=20)
+    solution = solve(
+        DenseOperator(identity),
+        2,
+        scale=AddRemoveL1(1.0),
+        starts=starts,
+        options=SearchOptions(restarts=20),
+    )
     assert solution.error == pytest.approx(np.sqrt(10), rel=1e-6)
     assert solution.status is Status.COMPLETED
     followed = [start for start in solution.starts if start.after < start.before or start.settled]

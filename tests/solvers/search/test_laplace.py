@@ -10,7 +10,7 @@ from pmldesign.workloads import parse_workload
 from pmldesign_solvers.norm import solve as gamma_solver
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.dense import DenseOperator
-from pmldesign_solvers.search.laplace import solve
+from pmldesign_solvers.search.laplace import SearchOptions, solve
 from pmldesign_solvers.search.laplace_noise import AddRemoveL1, Leakage, ReplaceL1
 from pmldesign_solvers.search.problem import Problem
 
@@ -24,7 +24,7 @@ def test_add_remove(name, bound):
     workload, rule = parse_workload(name), AddRemoveL1(1.0)
     starts = baselines(workload)
     A = workload.to_dense()
-    solution = solve(workload, 2, scale=rule, starts=starts, restarts=1)
+    solution = solve(workload, 2, scale=rule, starts=starts, options=SearchOptions(restarts=1))
     assert_sound(solution, A, rule)
     assert solution.error <= bound * (1 + 1e-9)
     for R in starts.values():
@@ -34,9 +34,11 @@ def test_add_remove(name, bound):
 
 def test_signs_help_the_prefix_sums_of_eight_cells():
     workload = parse_workload("prefix:8")
-    free = solve(workload, 2, scale=AddRemoveL1(1.0), restarts=2)
+    free = solve(workload, 2, scale=AddRemoveL1(1.0), options=SearchOptions(restarts=2))
     assert free.error < 8.38 < 8.48
-    positive = solve(workload, 2, scale=AddRemoveL1(1.0), signed=False, restarts=2)
+    positive = solve(
+        workload, 2, scale=AddRemoveL1(1.0), signed=False, options=SearchOptions(restarts=2)
+    )
     assert positive.strategy.min() >= 0
     assert free.error < positive.error <= math.sqrt(72) * (1 + 1e-9)
 
@@ -45,7 +47,9 @@ def test_non_negative_strategies():
     workload, rule = parse_workload("prefix:16"), AddRemoveL1(1.0)
     starts = baselines(workload, signed=False)
     A = workload.to_dense()
-    solution = solve(workload, 2, scale=rule, signed=False, starts=starts, restarts=2)
+    solution = solve(
+        workload, 2, scale=rule, signed=False, starts=starts, options=SearchOptions(restarts=2)
+    )
     assert_sound(solution, A, rule)
     assert solution.strategy.min() >= 0
     for R in starts.values():
@@ -66,7 +70,7 @@ def test_public_total(name, rule, bound):
     workload = parse_workload(name)
     starts = baselines(workload)
     A = workload.to_dense()
-    solution = solve(workload, 2, scale=rule, starts=starts, restarts=1)
+    solution = solve(workload, 2, scale=rule, starts=starts, options=SearchOptions(restarts=1))
     assert_sound(solution, A, rule)
     assert solution.error <= bound
     for R in starts.values():
@@ -76,7 +80,12 @@ def test_public_total(name, rule, bound):
 
 def test_rows_that_only_smoothing_kept_are_dropped():
     # on eight cells the best strategy has one cell without a row of its own: seven rows
-    solution = solve(parse_workload("prefix:8"), 2, scale=ReplaceL1(1.0), restarts=4, seed=2)
+    solution = solve(
+        parse_workload("prefix:8"),
+        2,
+        scale=ReplaceL1(1.0),
+        options=SearchOptions(restarts=4, seed=2),
+    )
     assert solution.error < 9.056
     assert solution.strategy.shape == (7, 8)
 
@@ -86,8 +95,10 @@ def test_a_design_for_pml_is_no_worse_than_the_recalibrated_design_for_dp(name):
     workload = parse_workload(name)
     A, n = workload.to_dense(), workload.shape[1]
     rule = Leakage(1.0, np.full(n, 0.8 / n))
-    dp = solve(workload, 2, scale=ReplaceL1(1.0), restarts=2)
-    pml = solve(workload, 2, scale=rule, starts={"dp": dp.strategy}, restarts=2)
+    dp = solve(workload, 2, scale=ReplaceL1(1.0), options=SearchOptions(restarts=2))
+    pml = solve(
+        workload, 2, scale=rule, starts={"dp": dp.strategy}, options=SearchOptions(restarts=2)
+    )
     assert pml.error <= exact_error(A, dp.strategy, rule) * (1 + 1e-9)
     assert pml.error < dp.error
 
@@ -97,8 +108,14 @@ def test_a_census_table_on_its_merged_cells():
     A, n = workload.to_dense(), workload.shape[1]
     starts = baselines(workload)
     dp_rule, rule = ReplaceL1(1.0), Leakage(1.0, np.full(n, 0.5 / n))
-    dp = solve(workload, 2, scale=dp_rule, starts=starts, time_limit=1.0)
-    pml = solve(workload, 2, scale=rule, starts=starts | {"dp": dp.strategy}, time_limit=1.0)
+    dp = solve(workload, 2, scale=dp_rule, starts=starts, options=SearchOptions(time_limit=1.0))
+    pml = solve(
+        workload,
+        2,
+        scale=rule,
+        starts=starts | {"dp": dp.strategy},
+        options=SearchOptions(time_limit=1.0),
+    )
     assert_sound(dp, A, dp_rule)
     assert_sound(pml, A, rule)
     assert pml.error <= exact_error(A, dp.strategy, rule) * (1 + 1e-9)
@@ -111,7 +128,7 @@ def test_a_census_table_on_its_merged_cells():
 def test_errors_for_other_p_and_their_lower_bound(p):
     workload = parse_workload("prefix:6")
     A, rule = workload.to_dense(), AddRemoveL1(0.5)
-    solution = solve(workload, p, scale=rule, restarts=1)
+    solution = solve(workload, p, scale=rule, options=SearchOptions(restarts=1))
     exact = exact_error(A, solution.strategy, rule, p)
     # the l1 sensitivity is at least the l2 one; E |sum l z|^p >= c_p^p (2 sum l^2)^(p/2) (Jensen)
     gamma = gamma_solver.solve_norm(workload, p).certificate.lower
@@ -129,14 +146,14 @@ def test_replace_lower_bound():
     i, j = np.triu_indices(6, 1)
     differences = np.eye(6)[:, i] - np.eye(6)[:, j]
     gamma = gamma_solver.solve_norm(DenseOperator(A @ differences), 2).certificate.lower
-    solution = solve(workload, 2, scale=ReplaceL1(2.0), restarts=2)
+    solution = solve(workload, 2, scale=ReplaceL1(2.0), options=SearchOptions(restarts=2))
     assert solution.error >= math.sqrt(2) * gamma / 2.0
 
 
 def test_the_exact_moment_is_polished():
     workload = parse_workload("prefix:8")
     rule = AddRemoveL1(1.0)
-    solution = solve(workload, 4, scale=rule, restarts=1)
+    solution = solve(workload, 4, scale=rule, options=SearchOptions(restarts=1))
     polish = solution.starts[-1]
     assert polish.name == "polish"
     assert polish.after < polish.before * (1 - 1e-4)
@@ -173,7 +190,7 @@ def global_optimum(A, rule, rows):
     ],
 )
 def test_small_cases_against_a_global_search(A, rule, rows):
-    solution = solve(DenseOperator(A), 2, scale=rule, restarts=6)
+    solution = solve(DenseOperator(A), 2, scale=rule, options=SearchOptions(restarts=6))
     assert_sound(solution, A, rule)
     assert solution.error <= global_optimum(A, rule, rows) * (1 + 1e-5)
 
@@ -182,11 +199,16 @@ def test_two_cells_with_a_public_total_in_closed_form():
     # only e_1 - e_2 is measured: err = (b / D) sqrt(2) norm(A (e_1 - e_2)) with D = eps b for DP
     A = np.array([[1.0, 0.0], [2.0, -1.0], [0.0, 4.0]])
     length = math.sqrt(2) * np.linalg.norm(A[:, 0] - A[:, 1])
-    dp = solve(DenseOperator(A), 2, scale=ReplaceL1(0.7), restarts=1)
+    dp = solve(DenseOperator(A), 2, scale=ReplaceL1(0.7), options=SearchOptions(restarts=1))
     assert dp.error == pytest.approx(length / 0.7, rel=1e-12)
     # a + (1 - a) e^(-D/b) = e^-eps
     ratio = -math.log((math.exp(-0.7) - 0.2) / 0.8)
-    pml = solve(DenseOperator(A), 2, scale=Leakage(0.7, np.array([0.2, 0.2])), restarts=1)
+    pml = solve(
+        DenseOperator(A),
+        2,
+        scale=Leakage(0.7, np.array([0.2, 0.2])),
+        options=SearchOptions(restarts=1),
+    )
     assert pml.error == pytest.approx(length / ratio, rel=1e-12)
 
 
@@ -200,7 +222,9 @@ def test_ramps_come_first_under_pml():
     workload = parse_workload("prefix:16")
     starts = baselines(workload)
     A = workload.to_dense()
-    solution = solve(workload, 2, scale=rule, starts=starts, dp_restarts=4, callback=stop)
+    solution = solve(
+        workload, 2, scale=rule, starts=starts, options=SearchOptions(dp_restarts=4, callback=stop)
+    )
     assert solution.status is Status.INTERRUPTED
     assert solution.error < 15.1
     assert_sound(solution, A, rule)
@@ -221,7 +245,9 @@ def test_starts_are_not_evaluated_after_the_time_limit(monkeypatch, p):
     n = 150
     starts = {str(k): np.eye(n) + np.eye(n, k=k) / 10 for k in range(1, 30)}
     workload = parse_workload(f"prefix:{n}")
-    solution = solve(workload, p, scale=AddRemoveL1(1.0), starts=starts, time_limit=1e-9)
+    solution = solve(
+        workload, p, scale=AddRemoveL1(1.0), starts=starts, options=SearchOptions(time_limit=1e-9)
+    )
     assert solution.status is Status.TIME_LIMIT
     assert len(calls) <= 3
     assert solution.error <= Problem(workload, p, public_total=False).unit_error(np.eye(n))

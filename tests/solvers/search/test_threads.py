@@ -4,6 +4,7 @@ from threadpoolctl import threadpool_info
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.search import laplace as l1_strategies
 from pmldesign_solvers.search.descent import single_thread
+from pmldesign_solvers.search.laplace import SearchOptions
 from pmldesign_solvers.search.laplace_noise import AddRemoveL1
 
 
@@ -24,8 +25,7 @@ def test_a_search_has_one_thread():
         DenseOperator(np.tri(3)),
         2.0,
         scale=AddRemoveL1(1.0),
-        restarts=1,
-        callback=lambda _: seen.append(set(blas_threads())),
+        options=SearchOptions(restarts=1, callback=lambda _: seen.append(set(blas_threads()))),
     )
     assert seen
     assert all(found == {1} for found in seen)
