@@ -91,7 +91,8 @@ def inline(self: Any, node: Any) -> None:
 
 def block(self: Any, node: Any) -> None:
     """A formula by itself."""
-    formula = convert(node.astext(), display="block")
+    text = node.astext().replace("{aligned}", "{align*}")  # the same, and the one that is known
+    formula = convert(text, display="block")
     self.body.append(f'<div style="overflow-x: auto; margin: 1em 0">{formula}</div>')
     raise nodes.SkipNode
 
