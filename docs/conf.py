@@ -49,7 +49,7 @@ EXAMPLES = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOT
 
 
 def draw(_app: Any) -> None:
-    """Run what the gallery says, and draw the studies of examples/lp_error."""
+    """Run what the gallery says, and draw the studies of the examples."""
     from pmldesign.cli import main
 
     PICTURES.mkdir(exist_ok=True)
@@ -61,8 +61,9 @@ def draw(_app: Any) -> None:
             for line in re.findall(r"^\$ pmldesign (.*) > \S+$", body, re.MULTILINE):
                 result = CliRunner().invoke(main, shlex.split(line), prog_name="pmldesign")
                 assert result.exit_code == 0, result.stderr
-    figures = runpy.run_path(str(HERE.parent / "examples" / "lp_error" / "figures.py"))
-    figures["main"](PICTURES)
+    for study in ("lp_error", "streams"):
+        figures = runpy.run_path(str(HERE.parent / "examples" / study / "figures.py"))
+        figures["main"](PICTURES)
 
 
 def as_text(_app: Any, what: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
