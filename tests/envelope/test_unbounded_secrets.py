@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from scipy.stats import norm
 
 import pmldesign as pml
@@ -51,3 +52,33 @@ def test_a_single_event_of_probability_delta_leaks_the_logarithm_of_its_inverse(
         leaks = [np.log(norm.sf((start - x) / NOISE) / delta) for x in (start, start + 3, 100.0)]
         assert leaks == sorted(leaks)
         assert leaks[-1] == pytest.approx(-np.log(delta), abs=1e-12)
+
+
+def exceeded(density, delta, noise):
+    """The probability that an output leaks more than log 1/delta, by the trapezoidal rule."""
+    x = np.linspace(-9, 9, 6001)
+    prior = density(x) / density(x).sum()
+
+    def shortfall(y):
+        return np.log(prior @ norm.pdf((y - x) / noise) / norm.pdf(0.0)) - np.log(delta)
+
+    start = brentq(shortfall, 0.0, 9.0)
+    return 2 * float(prior @ norm.sf((start - x) / noise))
+
+
+@pytest.mark.parametrize(
+    ("noise", "last"), [(0.25, 0.002637), (0.5, 0.18799), (1.0, 0.62937), (2.0, 0.88514)]
+)
+def test_outputs_leak_more_than_that_with_a_smaller_probability_for_small_delta(noise, last):
+    for delta in (last * 0.99, last / 10, last / 1000, last * 1.01):
+        mass = 2 * norm.sf(np.sqrt(-2 * np.log(delta) - np.log(1 + 1 / noise**2)))
+        assert (mass < delta) == (delta < last)
+        found = exceeded(lambda x: np.exp(-(x**2) / 2), delta, noise)
+        assert found == pytest.approx(mass, rel=1e-8)
+
+
+def test_and_so_they_do_about_a_strongly_log_concave_secret():
+    for delta, value in ((0.3, 0.189182), (0.1, 0.0448551), (1e-4, 2.14715e-5)):  # by mpmath
+        found = exceeded(lambda x: np.exp(-(x**2) / 2 - x**4), delta, 0.5)
+        assert found == pytest.approx(value, rel=1e-5)
+        assert found < delta

@@ -4,7 +4,7 @@ N independent records of the population that the secret records come from, x_j o
 x_j is binomial, whatever the other cells do. The limit of cell j is the p at which x_j or more have
 probability beta = (1 - confidence)/k,
 
-x_j is binomial whatever the other cells do. The limit of cell j is the p at which x_j or more have
+    L(x) = the beta quantile of (x, N - x + 1) at beta,
 
 0 for a cell that was never seen [CP]. P(L(x_j) > p_j) <= beta for every p_j, and the union bound
 gives P(L(x_j) <= p_j for all j) >= confidence, for every distribution and every number of records.
