@@ -9,6 +9,7 @@ import click
 
 from pmldesign.cli.options import (
     add_options,
+    at_alpha_option,
     build_guarantee,
     guarantee_options,
     json_option,
@@ -61,7 +62,7 @@ from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, count_text
 @click.option(
     "--allow-vacuous", is_flag=True, help="Accept a guarantee that needs no noise at all."
 )
-@add_options([participation_option, known_option, schema_option])
+@add_options([participation_option, at_alpha_option, known_option, schema_option])
 @plot_option("delta against epsilon")
 @json_option
 def command(

@@ -13,6 +13,7 @@ import click
 from pmldesign.bounds import Bound
 from pmldesign.cli.options import (
     add_options,
+    at_alpha_option,
     build_guarantee,
     design_arguments,
     gap_options,
@@ -25,6 +26,7 @@ from pmldesign.cli.options import (
     participation_option,
     plot_option,
     report_option,
+    require_alpha_fits,
     schema_option,
     strategy_option,
     table_options,
@@ -96,7 +98,7 @@ from pmldesign_solvers.norm.solution import Status
 )
 @strategy_option
 @add_options([plot_option("delta against epsilon"), report_option, *table_options])
-@add_options([participation_option, known_option, weights_option, schema_option])
+@add_options([participation_option, at_alpha_option, known_option, weights_option, schema_option])
 @json_option
 def command(
     workload: str,
@@ -125,6 +127,7 @@ def command(
     options = design_arguments(arguments)
     _require_method(options["method"])
     queries = load_queries(workload, schema, note, weights=weights)
+    require_alpha_fits(queries.shape[1])
     public = load_known(known, schema, arguments["neighbours"])
     queries, guarantee = with_known(queries, build_guarantee(**arguments), public)
     if public is not None:

@@ -88,3 +88,23 @@ def test_a_release_has_the_noise_of_its_budget(run):
     )
     assert refused.exit_code == 2
     assert "gaussian" in refused.stderr
+
+
+def test_leakage_at_a_given_alpha(run):
+    shown = run.json(
+        "calibrate", "prefix:4", "--epsilon", 1, "--at-alpha", 0.1, "--noise", "laplace"
+    )
+    exact = pml.leakage("prefix:4", scale=shown["scale"], alpha=0.1)["corollary1"]
+    assert shown["privacy"]["leakage"] == {"alpha": 0.1, "delta": None, "epsilon": exact}
+    shown = run.json("calibrate", "prefix:4", "--mu", 0.3, "--at-alpha", 0.1, "--noise", "gaussian")
+    leaked = shown["privacy"]["leakage"]
+    at = {"scale": shown["scale"], "alpha": 0.1, "noise": "gaussian"}
+    delta = pml.leakage("prefix:4", epsilon=leaked["epsilon"], **at)["envelope"]
+    assert delta <= leaked["delta"] == 1e-6
+    less = pml.leakage("prefix:4", epsilon=leaked["epsilon"] * (1 - 1e-5), **at)["envelope"]
+    assert less > 1e-6
+    text = run("calibrate", "prefix:4", "--epsilon", 100, "--at-alpha", 0.1).stdout
+    assert "as much as any mechanism leaks" in text
+    refused = run("optimize", "prefix:4", "--epsilon", 1, "--at-alpha", 0.3)
+    assert refused.exit_code == 2
+    assert "(0, 0.25]" in refused.output

@@ -10,12 +10,14 @@ from pmldesign.cli.options.arguments import (
 from pmldesign.cli.options.guarantees import (
     alpha_file_option,
     alpha_sample_options,
+    at_alpha_option,
     build_guarantee,
     build_guarantees,
     guarantee_list_options,
     guarantee_options,
     neighbours_option,
     read_alpha,
+    require_alpha_fits,
 )
 from pmldesign.cli.options.inputs import (
     known_option,
@@ -40,6 +42,7 @@ __all__ = [
     "add_options",
     "alpha_file_option",
     "alpha_sample_options",
+    "at_alpha_option",
     "build_guarantee",
     "build_guarantees",
     "design_arguments",
@@ -58,6 +61,7 @@ __all__ = [
     "plot_option",
     "read_alpha",
     "report_option",
+    "require_alpha_fits",
     "schema_option",
     "strategy_help",
     "strategy_option",

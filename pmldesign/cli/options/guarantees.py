@@ -21,6 +21,7 @@ from pmldesign.privacy.guarantees import (
     PureDP,
     RenyiDP,
 )
+from pmldesign.privacy.priors import least_probability
 
 alpha_sample_options: list[Decorator] = [
     click.option(
@@ -43,6 +44,33 @@ alpha_file_option = click.option(
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="PML: the least probability of each cell, one number a cell.",
+)
+AT_ALPHA = "pmldesign.at_alpha"
+"""Where a command keeps the number of --at-alpha, for its report."""
+
+
+def _keep_alpha(context: click.Context, _: click.Parameter, value: float | None) -> None:
+    context.meta[AT_ALPHA] = value
+
+
+def require_alpha_fits(cells: int) -> None:
+    """Refuse a number of --at-alpha that so many cells cannot have.
+
+    Raises:
+        InvalidInputError: it is above 1/cells, or not positive.
+    """
+    alpha = click.get_current_context().meta.get(AT_ALPHA)
+    if alpha is not None:
+        least_probability(alpha, cells)
+
+
+at_alpha_option = click.option(
+    "--at-alpha",
+    type=float,
+    metavar="A",
+    expose_value=False,
+    callback=_keep_alpha,
+    help="Also report what leaks (PML) if every cell has at least this probability.",
 )
 neighbours_option = click.option(
     "--neighbours",

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import click
+
+from pmldesign.cli.options.guarantees import AT_ALPHA
+from pmldesign.designs.targets.budgets import least_leakage
+from pmldesign.errors import VacuousGuaranteeError
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.currencies.curves import DELTAS, PrivacyCurve
 from pmldesign.privacy.digits import at_least, shortest
-from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.guarantees import PML, EnvelopePML, Guarantee, PMLGuarantee
+from pmldesign.privacy.noise import Noise
 
 
 def privacy_facts(mechanism: Mechanism) -> list[tuple[str, str]]:
@@ -24,7 +32,9 @@ def privacy_facts(mechanism: Mechanism) -> list[tuple[str, str]]:
     if guarantee.known:
         relation += f" that {guarantee.known!r} counts alike"
     lines = [("privacy", f"{relation}: {currencies(mechanism.privacy, guarantee)}")]
-    wrong = mechanism.fallback
+    leaked, wrong = leakage_at_alpha(mechanism), mechanism.fallback
+    if leaked is not None:
+        lines.append(("leakage", _in_words(leaked)))
     return lines if wrong is None else [*lines, ("if wrong", wrong.describe())]
 
 
@@ -51,7 +61,40 @@ def privacy_json(mechanism: Mechanism) -> dict[str, Any] | None:
     curve = mechanism.privacy
     if mechanism.guarantee is None or math.isinf(curve.ratio):
         return None
-    return curve.to_json()
+    leaked = leakage_at_alpha(mechanism)
+    return curve.to_json() | ({} if leaked is None else {"leakage": leaked})
+
+
+@lru_cache(maxsize=1)
+def leakage_at_alpha(mechanism: Mechanism) -> dict[str, Any] | None:
+    """The pointwise maximal leakage that --at-alpha asks for, rounded up; None without it.
+
+    Epsilon is null where it is log(1/alpha), which no mechanism exceeds. Gaussian noise has it but
+    for a probability delta, that of the guarantee, or 1e-6.
+    """
+    alpha = click.get_current_context().meta.get(AT_ALPHA)
+    if alpha is None or mechanism.guarantee is None or mechanism.scale == 0:
+        return None
+    noise, delta = mechanism.noise, 0.0
+    promise: PMLGuarantee = PML(1.0, alpha)
+    if noise is Noise.GAUSSIAN:
+        delta = mechanism.guarantee.delta or DELTAS[1]
+        promise = EnvelopePML(1.0, delta, alpha)
+    epsilon = None
+    with contextlib.suppress(VacuousGuaranteeError):
+        epsilon = least_leakage(mechanism.strategy, promise, noise, mechanism.scale)
+    return {"alpha": alpha, "delta": delta or None, "epsilon": epsilon}
+
+
+def _in_words(leaked: dict[str, Any]) -> str:
+    """What leaks, in words."""
+    alpha = leaked["alpha"]
+    if leaked["epsilon"] is None:
+        text = f"as much as any mechanism leaks, log(1/{alpha:g}) = {-math.log(alpha):.4g}"
+    else:
+        text = f"epsilon {at_least(leaked['epsilon'], 4)} (PML)"
+    but = "" if leaked["delta"] is None else f", but for a probability of {leaked['delta']:g}"
+    return f"if every cell has probability {alpha:g} or more: {text}{but}"
 
 
 def draw_privacy(mechanism: Mechanism, path: Path | None) -> None:

@@ -9,12 +9,14 @@ import click
 
 from pmldesign.cli.options import (
     add_options,
+    at_alpha_option,
     json_option,
     known_option,
     load_known,
     load_queries,
     plot_option,
     report_option,
+    require_alpha_fits,
     schema_option,
     strategy_option,
     table_options,
@@ -57,7 +59,7 @@ from pmldesign.privacy.noise import Noise
 )
 @strategy_option
 @add_options([plot_option("delta against epsilon"), report_option, *table_options])
-@add_options([known_option, weights_option, schema_option])
+@add_options([at_alpha_option, known_option, weights_option, schema_option])
 @json_option
 def command(
     workload: str,
@@ -90,6 +92,7 @@ def command(
     public = load_known(known, schema, arguments["neighbours"])
     guarantee = promise(**arguments)
     queries = load_queries(workload, schema, note, weights=weights)
+    require_alpha_fits(queries.shape[1])
     asked = accuracy(queries, workload, max_std, half_width, targets, table_std, level)
     with progress() as callback:
         budget = least_budget(

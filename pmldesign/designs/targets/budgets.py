@@ -36,9 +36,10 @@ from pmldesign.privacy.currencies.curves import PrivacyCurve, curve_of
 from pmldesign.privacy.currencies.guarantees import CurrencyGuarantee, GaussianDP, RenyiDP
 from pmldesign.privacy.digits import at_least as rounded_up
 from pmldesign.privacy.digits import at_most as rounded_down
-from pmldesign.privacy.guarantees import PML, ApproxPML, EnvelopePML, Guarantee
+from pmldesign.privacy.guarantees import PML, ApproxPML, EnvelopePML, Guarantee, PMLGuarantee
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.priors import OnPriors
+from pmldesign.strategies import Strategy
 
 SAFETY = 1e-9
 """Relative: the scale stays below the one at which a target is reached."""
@@ -91,7 +92,7 @@ def least_for(
     if sensitivity == 0:
         return LEAST_BUDGET
     if isinstance(guarantee, OnPriors):
-        start = _start_on_priors(factorization, guarantee, noise, scale)
+        start = least_leakage(factorization.strategy, guarantee, noise, scale)
     else:
         start = budget_of(curve_of(noise, sensitivity, scale), guarantee)
     start = max(start, LEAST_BUDGET)
@@ -159,10 +160,14 @@ def _scale(factorization: Factorization, guarantee: Guarantee, noise: Noise) -> 
     return calibrate(factorization.strategy, guarantee, noise=noise, allow_vacuous=True).scale
 
 
-def _start_on_priors(
-    factorization: Factorization, guarantee: Guarantee, noise: Noise, scale: float
-) -> float:
+def least_leakage(strategy: Strategy, guarantee: PMLGuarantee, noise: Noise, scale: float) -> float:
     """What noise of a scale leaks: for Gaussian noise the epsilon at the delta asked for.
+
+    Args:
+        strategy: R.
+        guarantee: under PML; its epsilon does not count.
+        noise: Gaussian, which needs a delta, or Laplace.
+        scale: of the noise, positive.
 
     Raises:
         VacuousGuaranteeError: only what every mechanism satisfies would do.
@@ -171,10 +176,9 @@ def _start_on_priors(
     def loss(value: float) -> float:
         asked = with_budget(guarantee, value)
         assert isinstance(asked, PML | ApproxPML | EnvelopePML)
-        return leakage_at(factorization.strategy, asked, noise=noise, scale=scale)
+        return leakage_at(strategy, asked, noise=noise, scale=scale)
 
-    assert isinstance(guarantee, OnPriors)
-    cells = factorization.strategy.cells
+    cells = strategy.cells
     most = -math.log(guarantee.least_probability(cells)) * (1 - 1e-7)
     if noise is Noise.LAPLACE:
         leaked = loss(most)
