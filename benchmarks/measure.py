@@ -80,7 +80,7 @@ def own(operator: Operator, p: float, goals: list[float], limit: float) -> Itera
             return
     tight = solve_norm(operator, p, options=SolverOptions(rel_gap=TIGHTER, time_limit=limit))
     begun = time.process_time()
-    certify(operator, tight.strategy, tight.basis, tight.dual_u, tight.dual_w, p)
+    certify(operator, tight.strategy, tight.right_inverse, tight.dual_u, tight.dual_w, p)
     seconds = time.process_time() - begun
     lower = max(tight.certificate.lower, solution.certificate.lower)
     yield {"lower": lower, "certificate": float(f"{seconds:.3g}")}

@@ -126,7 +126,7 @@ def _descended(
     M, status = gaussian_search.solve(
         workload.without_offsets()[0],
         p,
-        basis=inverse,
+        right_inverse=inverse,
         columns=columns,
         scale=GaussianLeakage(
             guarantee.epsilon,

@@ -26,5 +26,5 @@ def solve_known(workload: KnownWorkload, p: float, options: DesignOptions) -> De
     matrix = known.relative(workload.asked.to_dense())
     with as_invalid_input(workload):
         solution = solve_groups(matrix, known.groups, p, options=options.stopping)
-    strategy = KnownStrategy("design", solution.strategy, known, solution.basis)
+    strategy = KnownStrategy("design", solution.strategy, known, solution.right_inverse)
     return as_design(workload, p, options, strategy, solution)

@@ -44,7 +44,7 @@ def solve_matrix(workload: Workload, p: float, options: DesignOptions) -> Design
             solution = solve_norm(workload, p, relation=options.relation, options=options.stopping)
         else:
             solution = _solve_program(workload, p, options)
-    strategy = Strategy("design", solution.strategy, inverse=solution.basis)
+    strategy = Strategy("design", solution.strategy, inverse=solution.right_inverse)
     return as_design(workload, p, options, strategy, solution)
 
 

@@ -71,7 +71,7 @@ def verdict(A: np.ndarray, p: float, relation: str) -> tuple[str, float]:
         return f"{type(error).__name__}: {error}", np.inf
     bounds = found.certificate
     low = extended.lower(A, found.dual_u, found.dual_w, p)
-    high = extended.upper(A, found.strategy, found.basis, p, relation)
+    high = extended.upper(A, found.strategy, found.right_inverse, p, relation)
     if bounds.lower > low * (1 + extended.SLACK):
         return f"lower bound {bounds.lower} above {low}", bounds.gap
     if bounds.upper < high * (1 - extended.SLACK):

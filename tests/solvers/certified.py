@@ -41,7 +41,7 @@ def assert_certified(result, A, *, p, rel_gap=None):
     """Check a solution against A; with rel_gap also that it is that good and says so."""
     A = np.asarray(A, dtype=float)
     m, n = A.shape
-    R, B, u, w = result.strategy, result.basis, result.dual_u, result.dual_w
+    R, B, u, w = result.strategy, result.right_inverse, result.dual_u, result.dual_w
     bounds = result.certificate
     assert R.shape == (len(R), n)
     assert B.shape == (n, len(R))

@@ -67,7 +67,7 @@ def lower(A, u, w, p):
     return nuclear_norm(np.sqrt(u)[:, None] * A * np.sqrt(w))
 
 
-def upper(A, strategy, basis, p, relation):
+def upper(A, strategy, right_inverse, p, relation):
     """The value of the factorization, and what it misses of A added.
 
     Any L will do: A B in double precision, as a certificate has it, or A B itself.
@@ -76,15 +76,15 @@ def upper(A, strategy, basis, p, relation):
     A = np.ldexp(A, -exponent)
     if relation == "replace":
         # only vectors that sum to zero count, and bases with columns that do
-        rounded = (A[:, :-1] - A[:, -1:]) @ basis[:-1]
+        rounded = (A[:, :-1] - A[:, -1:]) @ right_inverse[:-1]
         A, R = np.asarray(A, dtype=E), np.asarray(strategy, dtype=E)
         A, R = A - A[:, -1:], R - R[:, -1:]
-        exact = A[:, :-1] @ np.asarray(basis[:-1], dtype=E)
+        exact = A[:, :-1] @ np.asarray(right_inverse[:-1], dtype=E)
         sensitivity, more = _norms(differences(R)[0].T).max(), np.sqrt(E(2))
     else:
-        rounded = A @ basis
+        rounded = A @ right_inverse
         A, R = np.asarray(A, dtype=E), np.asarray(strategy, dtype=E)
-        exact = A @ np.asarray(basis, dtype=E)
+        exact = A @ np.asarray(right_inverse, dtype=E)
         sensitivity, more = _norms(R.T).max(), E(1)
     return np.ldexp(E(1), exponent) * min(
         p_norm(_norms(L), p) * sensitivity + more * p_norm(_norms(A - L @ R), p)

@@ -47,7 +47,7 @@ def assert_sound(solution, A, rule, p=2):
     assert solution.scale == pytest.approx(b, rel=2e-6)
     n = A.shape[1]
     public = not isinstance(rule, AddRemoveL1)
-    answered = A @ solution.basis @ solution.strategy
+    answered = A @ solution.right_inverse @ solution.strategy
     target = A @ (np.eye(n) - public / n)
     np.testing.assert_allclose(answered, target, atol=1e-7 * np.abs(A).max())
     assert solution.error <= min([s.before for s in solution.starts] + [math.inf])

@@ -112,7 +112,7 @@ def sum_of_roots(eigenvalues: Array, trace: float, rounding: float) -> float:
 def upper_bound(
     operator: Operator,
     strategy: Array,
-    basis: Array,
+    right_inverse: Array,
     p: float,
     *,
     relation: Relation = "add-remove",
@@ -122,22 +122,22 @@ def upper_bound(
     Args:
         operator: the m x n workload.
         strategy: R, shape (r, n).
-        basis: B, shape (n, r); the reconstruction is L = A B.
+        right_inverse: B, shape (n, r); the reconstruction is L = A B.
         p: in [2, inf].
         relation: of neighbours; under replace A counts on vectors that sum to zero only, and the
             columns of B, which should sum to zero, without their last entries.
     """
     if relation == "replace":
-        return upper_bound_of_pairs(operator, strategy, basis, p)
+        return upper_bound_of_pairs(operator, strategy, right_inverse, p)
     sensitivity = float(np.sqrt(np.einsum("ij,ij->j", strategy, strategy).max() + TINY))
-    value, rest = factor_sizes(operator, strategy, basis, p)
+    value, rest = factor_sizes(operator, strategy, right_inverse, p)
     return (value * sensitivity + rest) * (1.0 + sum(operator.shape) * EPS)
 
 
 def certify(
     operator: Operator,
     strategy: Array,
-    basis: Array,
+    right_inverse: Array,
     u: Array,
     w: Array,
     p: float,
@@ -147,5 +147,5 @@ def certify(
     """Both bounds, from the original workload and the returned arrays alone."""
     return Certificate(
         lower=lower_bound(operator, u, w, p),
-        upper=upper_bound(operator, strategy, basis, p, relation=relation),
+        upper=upper_bound(operator, strategy, right_inverse, p, relation=relation),
     )

@@ -24,26 +24,26 @@ measured: the choice decides how a bound is computed, not whether it holds."""
 
 
 def factor_sizes(
-    operator: Operator, strategy: Array, basis: Array, p: float
+    operator: Operator, strategy: Array, right_inverse: Array, p: float
 ) -> tuple[float, float]:
     """(sum_i norm(X_i)^p)^(1/p) of X = L and of X = A - L R."""
     m, n = operator.shape
     if m < n or m * n <= DIRECT_ENTRIES:
-        return _written_sizes(operator, strategy, basis, p)
-    value = float(np.sqrt(_variance_norm(operator, basis, p)))
+        return _written_sizes(operator, strategy, right_inverse, p)
+    value = float(np.sqrt(_variance_norm(operator, right_inverse, p)))
     size = np.sqrt(np.einsum("ij,ij->j", strategy, strategy).max())
-    residual = np.eye(n) - basis @ strategy
+    residual = np.eye(n) - right_inverse @ strategy
     return value, _size_of_rest(operator, residual, p, NEGLIGIBLE * value * float(size))
 
 
 def _written_sizes(
-    operator: Operator, strategy: Array, basis: Array, p: float
+    operator: Operator, strategy: Array, right_inverse: Array, p: float
 ) -> tuple[float, float]:
     """The same from L and A - L R themselves; what the product L R can be off by is added.
 
     What A B is off by does not matter: L need not be equal to it.
     """
-    reconstruction = operator.matvec(basis)
+    reconstruction = operator.matvec(right_inverse)
     rest = operator.to_dense() - reconstruction @ strategy
     value, left = (
         float(np.sqrt(power_mean(np.einsum("ij,ij->i", rows, rows) + TINY, p / 2)))
@@ -53,7 +53,7 @@ def _written_sizes(
     return value, left + rounding * value
 
 
-def _variance_norm(operator: Operator, basis: Array, p: float) -> float:
+def _variance_norm(operator: Operator, right_inverse: Array, p: float) -> float:
     """norm(diag(A B B^T A^T))_(p/2), rounded up but for its last sums.
 
     At p = 2 that is the sum of the entries of K and B B^T, K = A^T A, which many queries have in
@@ -65,13 +65,17 @@ def _variance_norm(operator: Operator, basis: Array, p: float) -> float:
     if p == 2 and sums_rows(operator):
         equal = np.ones(m)
         gram = operator.gram(equal)
-        reach = float(np.sqrt(gram.diagonal() * np.einsum("ij,ij->i", basis, basis)).sum())
+        reach = float(
+            np.sqrt(gram.diagonal() * np.einsum("ij,ij->i", right_inverse, right_inverse)).sum()
+        )
         rounding = 2.0 * (operator.gram_rounding(equal) + 2 * n * EPS) * reach**2
-        sample = basis @ np.random.default_rng(0).choice((-1.0, 1.0), (basis.shape[1], SAMPLES))
+        sample = right_inverse @ np.random.default_rng(0).choice(
+            (-1.0, 1.0), (right_inverse.shape[1], SAMPLES)
+        )
         if rounding <= ROUNDED * float(np.vdot(gram @ sample, sample)) / SAMPLES:
-            total = np.einsum("ij,ij->i", gram, basis @ basis.T).sum()
+            total = np.einsum("ij,ij->i", gram, right_inverse @ right_inverse.T).sum()
             return float(total) + rounding + m * TINY
-    return power_mean(operator.row_norms(basis) + TINY, p / 2)
+    return power_mean(operator.row_norms(right_inverse) + TINY, p / 2)
 
 
 def sums_rows(operator: Operator) -> bool:

@@ -67,12 +67,14 @@ def laplacian_root(weights: Array) -> Array:
     return root
 
 
-def upper_bound_of_pairs(operator: Operator, strategy: Array, basis: Array, p: float) -> float:
+def upper_bound_of_pairs(
+    operator: Operator, strategy: Array, right_inverse: Array, p: float
+) -> float:
     """Certified upper bound from any factorization, as `cells.upper_bound` has it."""
     m, n = operator.shape
     sensitivity = diameter(strategy) + float(np.sqrt(TINY))
     relative, kept = operator.relative(idle=False)
-    value, rest = factor_sizes(relative, strategy[:, :-1] - strategy[:, -1:], basis[:-1], p)
+    value, rest = factor_sizes(relative, strategy[:, :-1] - strategy[:, -1:], right_inverse[:-1], p)
     if len(kept) < m:
         moves = np.vstack([np.eye(n - 1), -np.ones(n - 1)])
         left_out = np.delete(operator.row_norms(moves), kept)

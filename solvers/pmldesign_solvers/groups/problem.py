@@ -68,7 +68,7 @@ class GroupedWorkload:
         self.pairs = GroupedPairs([block.shape[1] for block in columns])
         self.rank = numerical_rank(self.operator.to_dense())
 
-    def original_factors(self, strategy: Array, basis: Array) -> tuple[Array, Array]:
+    def original_factors(self, strategy: Array, right_inverse: Array) -> tuple[Array, Array]:
         """R and B of all cells, zero sums in each group, scaled to sensitivity 1."""
         rank, (_, n) = len(strategy), self._shape
         sensitivity = self.pairs.diameter(strategy)
@@ -76,7 +76,10 @@ class GroupedWorkload:
         for columns, members, classes in self._parts():
             block = np.hstack([strategy[:, columns], np.zeros((rank, 1))])[:, classes]
             full[:, members] = (block - block.mean(axis=1, keepdims=True)) / sensitivity
-            rows = np.vstack([basis[columns], -basis[columns].sum(axis=0)]) * sensitivity
+            rows = (
+                np.vstack([right_inverse[columns], -right_inverse[columns].sum(axis=0)])
+                * sensitivity
+            )
             shares[members] = (rows / np.bincount(classes)[:, None])[classes]
         return full, shares
 
@@ -92,10 +95,12 @@ class GroupedWorkload:
         return rows, weights
 
     def certify(
-        self, strategy: Array, basis: Array, u: Array, weights: Array, p: float
+        self, strategy: Array, right_inverse: Array, u: Array, weights: Array, p: float
     ) -> Certificate:
         """Both bounds from R, B, u and the weights of pairs on all cells."""
-        return Certificate(lower=self._lower(u, weights), upper=self._upper(strategy, basis, p))
+        return Certificate(
+            lower=self._lower(u, weights), upper=self._upper(strategy, right_inverse, p)
+        )
 
     def _lower(self, u: Array, weights: Array) -> float:
         """Nuclear norm of diag(u)^(1/2) A times a root of the Laplacian."""
@@ -114,13 +119,13 @@ class GroupedWorkload:
         lowered = np.maximum(values - rounding, 0.0)
         return float(lowered.sum() * (1.0 - (m + (n + 3) ** 2) * EPS))
 
-    def _upper(self, strategy: Array, basis: Array, p: float) -> float:
+    def _upper(self, strategy: Array, right_inverse: Array, p: float) -> float:
         """As `pairs.upper_bound_of_pairs`; measuring every coordinate has the sensitivity 2^1/2."""
         moves, rows = [], []
         for _, members, classes in self._parts():
             first = members[np.unique(classes, return_index=True)[1]]
             moves.append(strategy[:, first[:-1]] - strategy[:, first[-1:]])
-            rows.append(basis[first[:-1]] * np.bincount(classes)[:-1, None])
+            rows.append(right_inverse[first[:-1]] * np.bincount(classes)[:-1, None])
         relative = np.hstack(moves)
         value, rest = factor_sizes(self.operator, relative, np.vstack(rows), p)
         sensitivity = self.pairs.diameter(relative)

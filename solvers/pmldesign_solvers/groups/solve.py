@@ -22,7 +22,7 @@ from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
 from pmldesign_solvers.norm.solution import Candidate, Solution, Status
 from pmldesign_solvers.norm.solve import CORRECTIONS, INTERIOR_STEPS, MAX_PAIRS
 from pmldesign_solvers.operators.differences import Differences
-from pmldesign_solvers.operators.merge import right_inverse
+from pmldesign_solvers.operators.merge import right_inverse_of
 from pmldesign_solvers.operators.norms import dual_norm
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.operators.reduce import RowSpaceWorkload, Spreading
@@ -59,16 +59,16 @@ def solve_groups(
     search = Search(iter(candidates), replace(options, callback=callback), start)
     for _ in range(CORRECTIONS):
         status = search.run(CLOSER)
-        strategy, basis = search.upper.factors()
+        strategy, right_inverse = search.upper.factors()
         u, w = search.lower.weights()
         u, w = np.asarray(u / dual_norm(u, p)), np.asarray(w / (w.sum() / 2))
-        certificate = problem.certify(strategy, basis, u, w, p)
+        certificate = problem.certify(strategy, right_inverse, u, w, p)
         if certificate.gap <= options.rel_gap or status is not Status.OPTIMAL:
             break
         search.correct(certificate)
     return Solution(
         strategy=strategy,
-        basis=basis,
+        right_inverse=right_inverse,
         dual_u=u,
         dual_w=w,
         certificate=certificate.times_power_of_two(exponent),
@@ -105,5 +105,5 @@ class _Candidates:
             iterate.lower,
             iterate.upper,
             lambda: problem.original_weights(iterate.each, iterate.w),
-            lambda: problem.original_factors(iterate.strategy, right_inverse(iterate.strategy)),
+            lambda: problem.original_factors(iterate.strategy, right_inverse_of(iterate.strategy)),
         )

@@ -36,7 +36,7 @@ from pmldesign_solvers.eigen import symmetric
 from pmldesign_solvers.eigen.jacobi import JACOBI_ENTRIES, jacobi_svd
 from pmldesign_solvers.norm import look_ahead
 from pmldesign_solvers.norm.fixed_point import Point
-from pmldesign_solvers.operators.merge import MergedWorkload, right_inverse
+from pmldesign_solvers.operators.merge import MergedWorkload, right_inverse_of
 from pmldesign_solvers.operators.norms import dual_exponent, dual_norm, power_mean
 from pmldesign_solvers.operators.operator import DIRECT_ENTRIES, EPS, Array, Operator
 
@@ -194,23 +194,23 @@ class ScalingProblem:
         """R, shape (r, n), and B, shape (n, r), of the original workload, max column norm 1."""
         norms = np.sqrt(self.column_counts * point.w) * point.scale
         vectors = point.vectors
-        basis = np.asarray(norms[:, None] * vectors / np.sqrt(point.values))
+        right_inverse = np.asarray(norms[:, None] * vectors / np.sqrt(point.values))
         if self.transposed:
             # L of the transposed workload, turned round
-            strategy = np.asarray(self.operator.matvec(basis).T)
-            return self._merged.original_factors(strategy, right_inverse(strategy))
+            strategy = np.asarray(self.operator.matvec(right_inverse).T)
+            return self._merged.original_factors(strategy, right_inverse_of(strategy))
         strategy = np.ascontiguousarray((vectors * np.sqrt(point.values) / norms[:, None]).T)
         if len(point.values) == len(norms):
             # B R = diag(norms) Q Q^T diag(norms)^-1 is the identity but for rounding
             closed = _accurate(point.values) and norms.max() <= EVEN * norms.min()
-            inverse = basis if closed else right_inverse(strategy)
+            inverse = right_inverse if closed else right_inverse_of(strategy)
             return self._merged.original_factors(strategy, inverse)
         # the same, made of rows of A: it spans them even where weights vanish, but less closely
         # than the other where small singular values are mostly rounding
-        rows = (self.row_counts * point.u)[:, None] * self.operator.matvec(basis)
+        rows = (self.row_counts * point.u)[:, None] * self.operator.matvec(right_inverse)
         spanned = np.asarray(self.operator.rmatvec(rows).T / point.values[:, None])
         candidates = [
-            self._merged.original_factors(factor, right_inverse(factor))
+            self._merged.original_factors(factor, right_inverse_of(factor))
             for factor in (strategy, spanned)
         ]
         original = self._merged.original

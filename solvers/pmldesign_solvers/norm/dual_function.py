@@ -38,7 +38,7 @@ class Iterate:
         lower, upper: both bounds.
         rows, columns: v, shape (m,), and d, shape (N,).
         values: the diagonal of S.
-        strategy, basis: R, shape (r, k), and B, shape (k, r), with L = A B.
+        strategy, right_inverse: R, shape (r, k), and B, shape (k, r), with L = A B.
     """
 
     u: Array
@@ -50,7 +50,7 @@ class Iterate:
     columns: Array
     values: Array
     strategy: Array
-    basis: Array
+    right_inverse: Array
 
     def scaled(self, a: float, b: float) -> Iterate:
         """The same at weights a u and b w."""
@@ -64,7 +64,7 @@ class Iterate:
             columns=self.columns * ratio**2,
             values=self.values * np.sqrt(a * b),
             strategy=self.strategy * ratio,
-            basis=self.basis / ratio,
+            right_inverse=self.right_inverse / ratio,
         )
 
 
@@ -89,15 +89,15 @@ class DualFunction:
         """Both bounds and the factors at positive weights."""
         root = self.differences.root(w)
         values, vectors = self._decompose(u, root)
-        basis, rank = np.asarray(root @ vectors / np.sqrt(values)), len(values)
+        right_inverse, rank = np.asarray(root @ vectors / np.sqrt(values)), len(values)
         if rank == len(root):
             strategy = np.asarray(np.linalg.solve(root.T, vectors * np.sqrt(values)).T)
         else:
             # the same, made of rows of A so that it spans them even where weights vanish
-            weighted = u[:, None] * self.operator.matvec(basis)
+            weighted = u[:, None] * self.operator.matvec(right_inverse)
             strategy = np.asarray(self.operator.rmatvec(weighted).T / values[:, None])
         columns = self.differences.squared_norms(strategy)
-        rows = self.operator.row_norms(basis)
+        rows = self.operator.row_norms(right_inverse)
         each = u / self.counts
         dual = dual_norm(each, self.p, self.counts) * float(w.sum())
         primal = power_mean(rows, self.p / 2, self.counts) * float(columns.max())
@@ -111,7 +111,7 @@ class DualFunction:
             columns=columns,
             values=values,
             strategy=strategy,
-            basis=basis,
+            right_inverse=right_inverse,
         )
 
     def _decompose(self, u: Array, root: Array) -> tuple[Array, Array]:

@@ -149,7 +149,7 @@ class InteriorPoint:
             self._function.operator,
             self._function.differences,
             here.strategy,
-            here.basis,
+            here.right_inverse,
             here.values,
             added,
             coupled_rows=self._barred_rows,

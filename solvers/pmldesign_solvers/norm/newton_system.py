@@ -54,7 +54,8 @@ class NewtonSystem:
     Args:
         operator: A, shape (m, k).
         differences: the difference vectors v_k.
-        strategy, basis, values: R, shape (r, k), B, shape (k, r), and s, shape (r,), ascending.
+        strategy, right_inverse, values: R, shape (r, k), B, shape (k, r), and s, shape (r,),
+            ascending.
         diagonal: what barriers and powers add; its length says whether x_u is part of it.
         coupled_rows: whether the weights u have a matrix of ones added, as w always have.
     """
@@ -64,19 +65,19 @@ class NewtonSystem:
         operator: Operator,
         differences: Differences,
         strategy: Array,
-        basis: Array,
+        right_inverse: Array,
         values: Array,
         diagonal: Array,
         *,
         coupled_rows: bool,
     ) -> None:
         self._operator, self._differences = operator, differences
-        self._strategy, self._basis, self._values = strategy, basis, values
+        self._strategy, self._right_inverse, self._values = strategy, right_inverse, values
         self._diagonal = diagonal
         self._sums = values[:, None] + values
         self._moves_rows, self._coupled_rows = len(diagonal) > differences.count, coupled_rows
         m, k = operator.shape
-        self._rows = operator.matvec(basis) if self._moves_rows and m <= FEW * k else None
+        self._rows = operator.matvec(right_inverse) if self._moves_rows and m <= FEW * k else None
         self._scale = 1.0 / np.sqrt(self._whole_diagonal())
         self._factor = self._factored() if len(diagonal) <= FACTORED else None
 
@@ -163,7 +164,9 @@ class NewtonSystem:
         """B^T A^T diag(x_u) A B."""
         if self._rows is not None:
             return np.asarray(self._rows.T @ (weights[:, None] * self._rows))
-        return np.asarray(self._basis.T @ self._operator.gram(weights) @ self._basis)
+        return np.asarray(
+            self._right_inverse.T @ self._operator.gram(weights) @ self._right_inverse
+        )
 
     def _forms(self, inner: Array) -> Array:
         """v_k^T R^T X R v_k, then -a_i^T B X B^T a_i, for a symmetric X or the diagonal of one."""
@@ -173,7 +176,9 @@ class NewtonSystem:
         if self._rows is not None:
             rows = np.einsum("ij,ij->i", _times(self._rows, inner), self._rows)
         else:
-            rows = self._operator.row_quadratic(_times(self._basis, inner) @ self._basis.T)
+            rows = self._operator.row_quadratic(
+                _times(self._right_inverse, inner) @ self._right_inverse.T
+            )
         return np.concatenate([forms, -rows])
 
     def _whole_diagonal(self) -> Array:

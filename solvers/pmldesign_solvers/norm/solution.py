@@ -115,11 +115,11 @@ class Solution(Outcome):
 
     Attributes:
         strategy: R, shape (r, n); its sensitivity is 1.
-        basis: B, shape (n, r), so that the reconstruction is L = A B.
+        right_inverse: B, shape (n, r), so that the reconstruction is L = A B.
     """
 
     strategy: Array
-    basis: Array
+    right_inverse: Array
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -27,7 +27,7 @@ from pmldesign_solvers.norm.newton_system import FACTORED
 from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
 from pmldesign_solvers.norm.solution import Candidate, Solution, Status
 from pmldesign_solvers.operators.differences import ONLY_THE_TOTAL, Cells, Differences, Relation
-from pmldesign_solvers.operators.merge import MergedWorkload, right_inverse
+from pmldesign_solvers.operators.merge import MergedWorkload, right_inverse_of
 from pmldesign_solvers.operators.normalised import normalised
 from pmldesign_solvers.operators.norms import dual_norm
 from pmldesign_solvers.operators.operator import Array, Operator
@@ -97,16 +97,16 @@ def solve_norm(
     search = Search(candidates, replace(options, callback=callback), start)
     for _ in range(CORRECTIONS):
         status = search.run(CLOSER)
-        strategy, basis = search.upper.factors()
+        strategy, right_inverse = search.upper.factors()
         u, w = _normalised(*search.lower.weights(), p)
-        certificate = certify(exact, strategy, basis, u, w, p, relation=relation)
+        certificate = certify(exact, strategy, right_inverse, u, w, p, relation=relation)
         certificate = replace(certificate, upper=certificate.upper + normal.allowance(p))
         if certificate.gap <= rel_gap or status is not Status.OPTIMAL:
             break
         search.correct(certificate)
     return Solution(
         strategy=strategy,
-        basis=basis,
+        right_inverse=right_inverse,
         dual_u=u,
         dual_w=w,
         certificate=certificate.times_power_of_two(normal.exponent),
@@ -200,7 +200,7 @@ def _interior(
             iterate.lower,
             iterate.upper,
             lambda: problem.original_weights(iterate.each, iterate.w),
-            lambda: problem.original_factors(iterate.strategy, right_inverse(iterate.strategy)),
+            lambda: problem.original_factors(iterate.strategy, right_inverse_of(iterate.strategy)),
         )
 
     return map(offer, islice(method.iterates(), INTERIOR_STEPS))

@@ -1,7 +1,7 @@
 """A workload without repetitions, and the way back to the original one.
 
 Equal columns are one column to a strategy: its weight is what they have together, and each gets the
-same share of the basis B. Equal rows count one by one: they share every weight u.
+same share of the right inverse B. Equal rows count one by one: they share every weight u.
 """
 
 from __future__ import annotations
@@ -94,14 +94,14 @@ class MergedWorkload:
         columns = np.where(self.column_of >= 0, (w / self.column_copies)[self.column_of], 0.0)
         return self.original_rows(u), columns
 
-    def original_factors(self, strategy: Array, basis: Array) -> tuple[Array, Array]:
+    def original_factors(self, strategy: Array, right_inverse: Array) -> tuple[Array, Array]:
         """R and B of the original workload, scaled to largest column norm 1."""
         sensitivity = np.sqrt(np.einsum("ij,ij->j", strategy, strategy).max())
         if self.shape[1] == len(self.column_of):
-            return strategy / sensitivity, basis * sensitivity
+            return strategy / sensitivity, right_inverse * sensitivity
         kept = self.column_of >= 0
         full = np.where(kept, strategy[:, self.column_of], 0.0) / sensitivity
-        shares = basis / self.column_copies[:, None] * sensitivity
+        shares = right_inverse / self.column_copies[:, None] * sensitivity
         return np.ascontiguousarray(full), np.where(kept[:, None], shares[self.column_of], 0.0)
 
     def fold(self, u: Array, w: Array) -> tuple[Array, Array]:
@@ -131,7 +131,7 @@ def is_definite(gram: Array) -> bool:
     return True
 
 
-def right_inverse(strategy: Array) -> Array:
+def right_inverse_of(strategy: Array) -> Array:
     """R^+, for R of full row rank.
 
     Not in closed form: that keeps the rounding which vanishing weights have raised.

@@ -6,7 +6,7 @@ Zero columns all are one cell that no query asks about; where there is one, it i
 Queries on the total alone become zero rows and are left out.
 
 Back in the original cells a strategy has columns R'_j and 0 for the reference, minus their mean, so
-that R 1 = 0; the basis has rows B'_j, shared among equal cells, and minus their sum for the
+that R 1 = 0; the right inverse has rows B'_j, shared among equal cells, and minus their sum for the
 reference, so that 1^T B = 0 and A B = A' B'.
 """
 
@@ -55,13 +55,17 @@ class GroundedWorkload:
         self._merged.decompositions += 1
         return numerical_rank(self.operator.to_dense())
 
-    def original_factors(self, strategy: Array, basis: Array) -> tuple[Array, Array]:
+    def original_factors(self, strategy: Array, right_inverse: Array) -> tuple[Array, Array]:
         """R and B of the original workload, R 1 = 0, scaled to sensitivity 1."""
         columns = np.hstack([strategy, np.zeros((len(strategy), 1))])
         sensitivity = diameter(columns)
         full = columns[:, self._groups] / sensitivity
         full -= full.mean(axis=1, keepdims=True)
-        shares = np.vstack([basis, -basis.sum(axis=0)]) / self._sizes[:, None] * sensitivity
+        shares = (
+            np.vstack([right_inverse, -right_inverse.sum(axis=0)])
+            / self._sizes[:, None]
+            * sensitivity
+        )
         return np.ascontiguousarray(full), shares[self._groups]
 
     def original_weights(self, u: Array, w: Array) -> tuple[Array, Array]:

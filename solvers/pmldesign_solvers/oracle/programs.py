@@ -23,7 +23,7 @@ from pmldesign_solvers.norm.dual_function import DualFunction
 from pmldesign_solvers.norm.solution import Solution, Status
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.differences import Cells, Pairs, Relation, diameter
-from pmldesign_solvers.operators.merge import FLOOR, MergedWorkload, right_inverse
+from pmldesign_solvers.operators.merge import FLOOR, MergedWorkload, right_inverse_of
 from pmldesign_solvers.operators.norms import dual_norm
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.oracle.solve import SOLVERS, dual, primal, solver_options
@@ -82,12 +82,12 @@ def solve(
     vectors = problem.differences.vectors()
     u, w, gram, raw, iterations = build(problem.matrix / size, vectors, p, solver, options)
     late = time_limit is not None and time.perf_counter() - start >= time_limit
-    strategy, basis, u, w = _repair(problem, p, u, w, gram)
-    scaled = certify(DenseOperator(matrix), strategy, basis, u, w, p, relation=relation)
+    strategy, right_inverse, u, w = _repair(problem, p, u, w, gram)
+    scaled = certify(DenseOperator(matrix), strategy, right_inverse, u, w, p, relation=relation)
     certificate = Certificate(scaled.lower * scale, scaled.upper * scale)
     return Solution(
         strategy=strategy,
-        basis=basis,
+        right_inverse=right_inverse,
         dual_u=u,
         dual_w=w,
         certificate=certificate,
@@ -123,16 +123,16 @@ class _Coordinates:
     def rank(self) -> int:
         return int(np.linalg.matrix_rank(self.matrix))
 
-    def lift(self, strategy: Array, basis: Array) -> tuple[Array, Array]:
+    def lift(self, strategy: Array, right_inverse: Array) -> tuple[Array, Array]:
         """R and B on all cells, of sensitivity 1."""
         if isinstance(self.differences, Pairs):
             strategy = np.hstack([strategy, np.zeros((len(strategy), 1))])
             strategy -= strategy.mean(axis=1, keepdims=True)
-            basis = np.vstack([basis, -basis.sum(axis=0)])
+            right_inverse = np.vstack([right_inverse, -right_inverse.sum(axis=0)])
             sensitivity = diameter(strategy)
         else:
             sensitivity = float(np.linalg.norm(strategy, axis=0).max())
-        return strategy / sensitivity, basis * sensitivity
+        return strategy / sensitivity, right_inverse * sensitivity
 
 
 def _repair(
@@ -153,7 +153,7 @@ def _repair(
     else:
         u, w = (np.maximum(x, FLOOR * x.max()) for x in (u, w))
         iterate = DualFunction(problem, pairs, p).evaluate(u, w)
-        candidates.append(problem.lift(iterate.strategy, right_inverse(iterate.strategy)))
+        candidates.append(problem.lift(iterate.strategy, right_inverse_of(iterate.strategy)))
         u, w = u / dual_norm(u, p), pairs.to_matrix(w / w.sum())
     if gram is not None and np.trace(gram) > 0:
         ridged = (_from_gram(gram, ridge, unit=pairs is None) for ridge in RIDGES)
@@ -161,10 +161,10 @@ def _repair(
     relation: Relation = "add-remove" if pairs is None else "replace"
     if pairs is not None:
         operator = DenseOperator(np.hstack([problem.matrix, np.zeros((len(problem.matrix), 1))]))
-    strategy, basis = min(
+    strategy, right_inverse = min(
         candidates, key=lambda pair: upper_bound(operator, pair[0], pair[1], p, relation=relation)
     )
-    return strategy, basis, u, w
+    return strategy, right_inverse, u, w
 
 
 def _from_gram(gram: Array, ridge: float, *, unit: bool) -> tuple[Array, Array]:

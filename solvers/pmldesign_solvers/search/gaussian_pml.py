@@ -45,13 +45,13 @@ class Objective:
     Args:
         operator: the workload A, shape (m, n).
         p: in [2, inf].
-        basis: B, shape (n, r), A B R0 = A on differences of cells.
+        right_inverse: B, shape (n, r), A B R0 = A on differences of cells.
         columns: the distinct columns of R0, shape (r, k), R0 of full row rank.
     """
 
-    def __init__(self, operator: Operator, p: float, basis: Array, columns: Array) -> None:
+    def __init__(self, operator: Operator, p: float, right_inverse: Array, columns: Array) -> None:
         self._operator, self._power = operator, p / 2
-        self._basis, self.columns = basis, columns
+        self._right_inverse, self.columns = right_inverse, columns
         self._weights = self._weigh(np.ones(operator.shape[0]))
 
     def evaluate(self, M: Array, scale: GaussianLeakage, width: float) -> tuple[float, Array]:
@@ -76,14 +76,14 @@ class Objective:
         if power == 1:
             return float((self._weights * X).sum()), self._weights
         power = min(power, 1 / width)
-        variances = self._operator.row_quadratic(self._basis @ X @ self._basis.T)
+        variances = self._operator.row_quadratic(self._right_inverse @ X @ self._right_inverse.T)
         variances = np.maximum(variances, 0.0)  # a query of the total alone has rounding only
         trace = power_mean(variances, power)
         return trace, self._weigh((variances / trace) ** (power - 1))
 
     def _weigh(self, weights: Array) -> Array:
         """B^T A^T diag(weights) A B."""
-        return self._basis.T @ self._operator.gram(weights) @ self._basis
+        return self._right_inverse.T @ self._operator.gram(weights) @ self._right_inverse
 
 
 @single_thread()
@@ -91,7 +91,7 @@ def solve(
     operator: Operator,
     p: float,
     *,
-    basis: Array,
+    right_inverse: Array,
     columns: Array,
     scale: GaussianLeakage,
     time_limit: float | None = None,
@@ -102,7 +102,7 @@ def solve(
     Args:
         operator: the workload A, shape (m, n).
         p: in [2, inf].
-        basis: B, shape (n, r), A B R0 = A on differences of cells.
+        right_inverse: B, shape (n, r), A B R0 = A on differences of cells.
         columns: the distinct columns of R0, shape (r, k), R0 of full row rank.
         scale: what is promised, alpha of shape (k,).
         time_limit: in seconds; None for none.
@@ -114,7 +114,7 @@ def solve(
     begin = time.perf_counter()
     deadline = math.inf if time_limit is None else begin + time_limit
     normal = normalised(operator, "replace", LARGEST_GAP)
-    objective, unit = Objective(normal.searched, p, basis, columns), 2.0**normal.exponent
+    objective, unit = Objective(normal.searched, p, right_inverse, columns), 2.0**normal.exponent
     best = reached = np.eye(len(columns))
     lowest, tuned = math.inf, scale
 

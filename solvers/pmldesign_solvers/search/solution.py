@@ -73,7 +73,7 @@ class SearchSolution:
     seconds: float
 
     @property
-    def basis(self) -> Array:
+    def right_inverse(self) -> Array:
         """B, shape (n, r): the reconstruction is L = A B.
 
         Where the total N is public, the answers are A (N/n) 1 + L R' x, R' = R with the mean of

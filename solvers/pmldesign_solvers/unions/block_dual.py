@@ -41,7 +41,7 @@ import numpy as np
 from pmldesign_solvers.certificate.cells import sum_of_roots
 from pmldesign_solvers.norm.fixed_point import Point
 from pmldesign_solvers.operators import mode_products
-from pmldesign_solvers.operators.merge import right_inverse
+from pmldesign_solvers.operators.merge import right_inverse_of
 from pmldesign_solvers.operators.norms import dual_exponent, dual_norm, power_mean
 from pmldesign_solvers.operators.operator import EPS, TINY, Array, Indices
 from pmldesign_solvers.structure.eigenspaces import Eigenspaces, is_even
@@ -179,7 +179,7 @@ class BlockProblem:
             # nothing but what is asked, so that it is inverted accurately where weights vanish
             basis = self._ranges[block]
             inner = matrix @ basis
-            matrices.append((inner @ basis.T, basis @ right_inverse(inner)))
+            matrices.append((inner @ basis.T, basis @ right_inverse_of(inner)))
             columns += self.counts[block] / self._spread * (matrices[-1][0] ** 2).sum(axis=0)
         size = math.sqrt(float(columns.max()))
         return BlockDesign(

@@ -75,7 +75,7 @@ def test_no_strategy_at_all_costs_the_whole_workload(rows, columns, p, seed):
     assert bound == pytest.approx(direct, rel=1e-14)
 
 
-def test_a_basis_that_misses_a_query_pays_for_it():
+def test_a_right_inverse_that_misses_a_query_pays_for_it():
     # R = B = diag(1, 0) answers the first query only; the second costs norm(e_2) = 1 on its own
     half = np.diag([1.0, 0.0])
     for p, norm in ((2, 2**0.5), (4, 2**0.25), (np.inf, 1.0)):
@@ -198,10 +198,10 @@ def test_sums_of_variances_from_the_gram_matrix_are_rounded_up(monkeypatch, name
     entries = np.random.default_rng(3).standard_normal((1500, 50))
     operator = DenseOperator(entries) if name == "random" else parse_workload(name)
     solution = solve_norm(operator, 2.0, options=SolverOptions(rel_gap=1e-3))
-    basis = solution.basis.astype(np.longdouble)
+    right_inverse = solution.right_inverse.astype(np.longdouble)
     exact = 0.0
     for rows in np.array_split(operator.to_dense(), 20):
-        exact += float(((rows @ basis) ** 2).sum())
+        exact += float(((rows @ right_inverse) ** 2).sum())
     sensitivity = np.linalg.norm(solution.strategy, axis=0).max()
     assert np.sqrt(exact) * sensitivity <= solution.certificate.upper
     assert solution.certificate.upper == pytest.approx(np.sqrt(exact) * sensitivity, rel=1e-7)

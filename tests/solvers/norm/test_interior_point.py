@@ -14,7 +14,7 @@ from pmldesign_solvers.norm.newton_system import NewtonSystem
 from pmldesign_solvers.norm.solve import solve_norm
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.differences import Cells
-from pmldesign_solvers.operators.merge import MergedWorkload, right_inverse
+from pmldesign_solvers.operators.merge import MergedWorkload, right_inverse_of
 from pmldesign_solvers.operators.reduce import RowSpaceWorkload
 from pmldesign_solvers.operators.reference_cell import GroundedWorkload
 
@@ -71,7 +71,7 @@ def test_squared_norms_are_the_gradient_of_twice_the_dual(relation, shape):
 
 def newton(function, here, added, **options):
     problem = function.operator, function.differences
-    return NewtonSystem(*problem, here.strategy, here.basis, here.values, added, **options)
+    return NewtonSystem(*problem, here.strategy, here.right_inverse, here.values, added, **options)
 
 
 @pytest.mark.parametrize("relation", COORDINATES)
@@ -112,7 +112,7 @@ def test_the_sum_over_poles_is_the_diagonal_of_the_system(
     w = np.geomspace(smallest, 1.0, len(w))
     here = function.evaluate(u, w)
     # minus the Hessian is B B^T, B_k,(a, b) = F_ka F_kb / sqrt(s_a + s_b), F the rows R v_k and L_i
-    images = (here.strategy @ V).T, function.operator.matvec(here.basis)
+    images = (here.strategy @ V).T, function.operator.matvec(here.right_inverse)
     s = here.values[:, None] + here.values
     exact = np.concatenate([np.einsum("ka,kb,ab->k", F**2, F**2, 1 / s) for F in images])
     added = np.ones(len(w) + len(u))
@@ -135,7 +135,7 @@ def test_bounds_of_every_iterate_are_valid(relation, p):
         each_copy = np.repeat(one.each, copies.astype(int))
         dual = np.linalg.norm(each_copy, ord=q) * one.w.sum()
         assert one.lower == pytest.approx(nuclear(A, V, one.u, one.w) / math.sqrt(dual), rel=1e-9)
-        L = A @ right_inverse(one.strategy)
+        L = A @ right_inverse_of(one.strategy)
         np.testing.assert_allclose(L @ one.strategy, A, atol=1e-8)
         norms = np.repeat(np.linalg.norm(L, axis=1), copies.astype(int))
         value = np.linalg.norm(norms, ord=p) * np.linalg.norm(one.strategy @ V, axis=0).max()

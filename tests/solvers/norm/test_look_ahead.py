@@ -79,7 +79,7 @@ def test_wrong_expectations_cost_no_correctness(seed, spread):
     for gap in (1e-2, 1e-5):
         solution = solve_norm(DenseOperator(A), 2, options=SolverOptions(rel_gap=gap))
         assert solution.certificate.gap <= gap
-        R, L = solution.strategy, A @ solution.basis
+        R, L = solution.strategy, A @ solution.right_inverse
         np.testing.assert_allclose(L @ R, A, atol=1e-9 * np.abs(A).max())
         value = np.linalg.norm(L) * np.linalg.norm(R, axis=0).max()
         assert value <= solution.certificate.upper * (1 + 1e-12)

@@ -47,7 +47,7 @@ def assert_certified(result, A, p, *, rel_gap=None):
     """Both bounds from A and the arrays of the solution alone, in plain numpy."""
     A = np.asarray(A, dtype=float)
     m, n = A.shape
-    R, B, u, w = result.strategy, result.basis, result.dual_u, result.dual_w
+    R, B, u, w = result.strategy, result.right_inverse, result.dual_u, result.dual_w
     bounds, V = result.certificate, differences(n)
     size = 100 * (m + n) * EPS
 

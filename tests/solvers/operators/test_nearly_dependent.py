@@ -27,7 +27,7 @@ def test_designs_for_cells_are_good(name, p):
     A = WORKLOADS[name]
     solution = solve_norm(DenseOperator(A), p)
     assert solution.certificate.gap <= 2e-3
-    R, L = solution.strategy, A @ solution.basis
+    R, L = solution.strategy, A @ solution.right_inverse
     np.testing.assert_allclose(L @ R, A, atol=1e-9 * np.abs(A).max())
     value = factorization_value(R, L, p)
     assert value <= solution.certificate.upper * (1 + 1e-12)
@@ -42,7 +42,7 @@ def test_designs_for_pairs_are_good(name, p):
     A = WORKLOADS[name]
     solution = solve_norm(DenseOperator(A), p, relation="replace")
     assert solution.certificate.gap <= 2e-2
-    R, L = solution.strategy, A @ solution.basis
+    R, L = solution.strategy, A @ solution.right_inverse
     moves = A - A.mean(axis=1, keepdims=True)
     np.testing.assert_allclose(L @ R, moves, atol=1e-9 * np.abs(A).max())
     diameter = np.linalg.norm(R[:, :, None] - R[:, None, :], axis=0).max()

@@ -17,7 +17,7 @@ from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.norm.solve import CRAWL, solve_norm
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.differences import Cells
-from pmldesign_solvers.operators.merge import MergedWorkload, right_inverse
+from pmldesign_solvers.operators.merge import MergedWorkload, right_inverse_of
 from pmldesign_solvers.operators.reduce import Projected, RowSpaceWorkload
 from pmldesign_solvers.oracle import programs
 
@@ -94,7 +94,7 @@ def test_iterates_are_points_of_the_original_workload(p, deficient):
     for one in itertools.islice(InteriorPoint(function).iterates(), 8):
         u, w = problem.original_weights(one.each, one.w)
         assert dual_value(A, u, w, p) == pytest.approx(one.lower, rel=1e-9)
-        R, B = problem.original_factors(one.strategy, right_inverse(one.strategy))
+        R, B = problem.original_factors(one.strategy, right_inverse_of(one.strategy))
         np.testing.assert_allclose(A @ B @ R, A, atol=1e-9)
         assert np.linalg.norm(R, axis=0).max() == pytest.approx(1.0)
         assert factorization_value(R, A @ B, p) == pytest.approx(one.upper, rel=1e-7)

@@ -16,7 +16,7 @@ from pmldesign_solvers.search.gaussian_scale import GaussianLeakage
 def norm_optimal(workload, p):
     """R0 and B of the replace relation."""
     solution = solve_norm(workload, p, relation="replace", options=SolverOptions(rel_gap=1e-8))
-    return solution.strategy, solution.basis
+    return solution.strategy, solution.right_inverse
 
 
 def error(A, R, scale, p):
@@ -58,7 +58,7 @@ def test_single_cells_are_optimal_for_a_histogram(share, p):
     workload, n = parse_workload("histogram:6"), 6
     scale = GaussianLeakage(1.0, 1e-4, np.full(n, 0.1), share)
     R, B = skewed(*norm_optimal(workload, p), seed=1)
-    M, status = solve(workload, p, basis=B, columns=R, scale=scale)
+    M, status = solve(workload, p, right_inverse=B, columns=R, scale=scale)
     assert status is Status.COMPLETED
     best = error(np.eye(n), np.eye(n), scale, p)
     assert error(np.eye(n), M @ R, scale, p) == pytest.approx(best, rel=1e-4)
@@ -75,7 +75,7 @@ def test_every_start_ends_at_the_same_error(name, share):
     given = norm_optimal(workload, 2)
     found = []
     for R, B in (given, skewed(*given, seed=2), skewed(*given, seed=3)):
-        M, _ = solve(workload, 2, basis=B, columns=R, scale=scale)
+        M, _ = solve(workload, 2, right_inverse=B, columns=R, scale=scale)
         found.append(error(A, M @ R, scale, 2))
     assert max(found) <= min(found) * (1 + 1e-4)
     assert max(found) < 0.999 * error(A, given[0], scale, 2)
@@ -87,7 +87,7 @@ def test_a_workload_of_small_rank_with_equal_columns():
     columns, cells = np.unique(R, axis=1, return_inverse=True)
     alpha = np.bincount(cells.ravel(), weights=np.full(5, 0.19))
     scale = GaussianLeakage(0.5, 1e-6, alpha)
-    M, _ = solve(DenseOperator(A), 2, basis=B, columns=columns, scale=scale)
+    M, _ = solve(DenseOperator(A), 2, right_inverse=B, columns=columns, scale=scale)
     np.testing.assert_allclose(
         A @ B @ np.linalg.inv(M) @ M @ R, A - A.mean(axis=1, keepdims=True), atol=1e-9
     )
@@ -115,7 +115,7 @@ def test_stopping_keeps_the_best(stop):
 
     limit = 1e-9 if stop == "time" else None
     M, status = solve(
-        workload, 2, basis=B, columns=R, scale=scale, time_limit=limit, callback=callback
+        workload, 2, right_inverse=B, columns=R, scale=scale, time_limit=limit, callback=callback
     )
     assert status is (Status.TIME_LIMIT if stop == "time" else Status.INTERRUPTED)
     start, end = (error(workload.to_dense(), one, scale, 2) for one in (R, M @ R))
@@ -130,5 +130,7 @@ def test_the_same_every_time():
     workload = parse_workload("haar:8")
     R, B = norm_optimal(workload, 2)
     scale = GaussianLeakage(1.0, 1e-6, np.full(8, 1 / 8), 0.0)
-    first, second = (solve(workload, 2, basis=B, columns=R, scale=scale)[0] for _ in range(2))
+    first, second = (
+        solve(workload, 2, right_inverse=B, columns=R, scale=scale)[0] for _ in range(2)
+    )
     np.testing.assert_array_equal(first, second)
