@@ -22,7 +22,8 @@ from numpy.typing import ArrayLike
 from scipy import linalg
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.neighbours import Neighbours, Norm, sensitivity_above
+from pmldesign.privacy.neighbours import Neighbours, Norm, distance_blocks, sensitivity_above
+from pmldesign.privacy.outward import is_whole, raised
 from pmldesign.strategies.arguments import read_only, strategy_matrix
 from pmldesign.strategies.base import Strategy
 from pmldesign.workloads.base import Workload, check_entries
@@ -31,6 +32,8 @@ from pmldesign_solvers.operators.operator import Array, column_blocks
 
 GRAM_CELLS = 8192
 """Up to so many cells the Gram matrix of a workload with more queries than cells is formed."""
+IN_RANGE = 1e100
+"""Entries up to this, and not below its inverse, are added without leaving float64."""
 LEAST_WEIGHT = 1e-3
 """Of d_j relative to norm(Theta_j): variances then have ten digits."""
 
@@ -86,10 +89,25 @@ class IdentityAndRows(Strategy):
 
     def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
         """Largest distance of the measurements of neighbours, in the l1 or l2 norm, rounded up."""
-        if neighbours == Neighbours.REPLACE:
+        both = np.vstack([self.diagonal, self.rows])
+        if neighbours == Neighbours.ADD_REMOVE:
+            # the norms of its columns are those of R, of which each has a single entry of d
+            return sensitivity_above(both, neighbours, norm)
+        sizes = np.abs(both[both != 0])
+        if norm == "l2" or sizes.min() < 1 / IN_RANGE or sizes.max() > IN_RANGE:
             return super().sensitivity_under(neighbours, norm)
-        # the norms of its columns are those of R, of which each has a single entry of d
-        return sensitivity_above(np.vstack([self.diagonal, self.rows]), neighbours, norm)
+        return self._l1_diameter
+
+    @cached_property
+    def _l1_diameter(self) -> float:
+        """Largest d_i + d_j + norm(Theta_i - Theta_j)_1, rounded up."""
+        largest = 0.0
+        for start, stop, distances in distance_blocks(self.rows, norm="l1"):
+            distances += self.diagonal[start:stop, None] + self.diagonal[start:]
+            np.fill_diagonal(distances, 0.0)
+            largest = max(largest, float(distances.max()))
+        exact = is_whole(np.vstack([self.diagonal, self.rows]), raised(largest, len(self.rows) + 3))
+        return largest if exact else raised(largest, len(self.rows) + 3)
 
     @cached_property
     def _half(self) -> Array:

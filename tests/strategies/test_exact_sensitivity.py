@@ -198,7 +198,9 @@ def toeplitz_strategy(rng):
 
 def with_rows(rng):
     n = 6
-    return IdentityAndRows("rows", weights(rng, n), rng.standard_normal((2, n)) * weights(rng, n))
+    diagonal = weights(rng, n)  # which must not vanish beside the rows
+    rows = rng.standard_normal((2, n)) * diagonal * 10.0 ** rng.uniform(-6, 2, n)
+    return IdentityAndRows("rows", diagonal, rows)
 
 
 def queries(rng):

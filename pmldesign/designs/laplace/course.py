@@ -48,6 +48,8 @@ from pmldesign_solvers.search.laplace_noise import (
     ScaleRule,
     is_exact,
 )
+from pmldesign_solvers.search.plan import FOLLOWED
+from pmldesign_solvers.search.problem import SMALL
 from pmldesign_solvers.search.solution import SearchSolution, SearchStep, Start
 
 DP_RESTARTS = 4
@@ -93,8 +95,8 @@ class LaplaceSearch:
         def candidates() -> Iterator[Strategy]:
             return self._in_time(chain(structured, starts, baselines(workload, guarantee)))
 
-        status, searched = Status.UNSEARCHED, _is_searched(workload, guarantee)
-        if has_order(workload, guarantee):
+        status, searched = Status.UNSEARCHED, _is_searched(workload)
+        if has_order(workload):
             status = self._tents(candidates())
             others_gain = self._best() is not self.mechanisms[0]
             searched = searched and others_gain and status is Status.COMPLETED
@@ -172,8 +174,18 @@ class LaplaceSearch:
             )
             if products is not None:
                 yield products
+            if public and isinstance(self.workload, RangeWorkload):
+                yield from self._public_tents()
         except KeyboardInterrupt:
             self.interrupted = True
+
+    def _public_tents(self) -> Iterator[Strategy]:
+        """Tents as a start where the total is public; fewer cells have better ones from ramps."""
+        if SMALL < self.workload.shape[1] <= FOLLOWED:
+            end = time.perf_counter() + self._left(4)
+            noisy, _, status = tents_design(self.workload, self.guarantee, self.p, end)
+            self.interrupted = status is Status.INTERRUPTED
+            yield Strategy("tents", noisy.strategy.matrix)
 
     def _compare(self, candidates: Iterable[Strategy]) -> None:
         """Put noise on candidates as they are.
@@ -251,7 +263,7 @@ class LaplaceSearch:
     def _attribute_design(self, queries: Workload) -> Array:
         """The strategy found for the queries of an attribute, whose longest column has length 1."""
         if queries not in self.designs:
-            share = 8 if _is_searched(self.workload, self.guarantee) else 4
+            share = 8 if _is_searched(self.workload) else 4
             limit = self._left(share)
             named = {start.name: start.matrix for start in baselines(queries, PureDP(1.0))}
             solution = self._solve(AddRemoveL1(1.0), named, limit, workload=queries)
@@ -275,7 +287,7 @@ def _strategy(matrix: Array) -> Strategy:
     return Strategy("design", matrix)
 
 
-def _is_searched(workload: Workload, guarantee: Guarantee) -> bool:
+def _is_searched(workload: Workload) -> bool:
     """Whether all entries of a strategy are searched for."""
     cells = workload.shape[1]
     if isinstance(workload, KnownWorkload):  # the descent knows distances of all pairs alone
@@ -284,4 +296,4 @@ def _is_searched(workload: Workload, guarantee: Guarantee) -> bool:
         return cells <= SEARCHED_TABLES
     if cells <= SEARCHED_CELLS:
         return True
-    return not isinstance(workload, STRUCTURED) and not has_order(workload, guarantee)
+    return not isinstance(workload, STRUCTURED) and not has_order(workload)

@@ -1,4 +1,4 @@
-"""Designs for ranges of many cells under Laplace noise and add-remove: tents.
+"""Designs for ranges of many cells under Laplace noise: tents.
 
 `pmldesign_solvers.search.tents` finds the identity with tents at p = 2, which is never written out.
 """
@@ -15,7 +15,6 @@ import numpy as np
 from pmldesign.designs.laplace.candidates import scale_rule
 from pmldesign.mechanisms import Mechanism, mechanism
 from pmldesign.privacy.guarantees import Guarantee
-from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import IdentityAndRows
 from pmldesign.workloads import RangeWorkload, Workload
 from pmldesign_solvers.norm.solution import Status
@@ -29,11 +28,9 @@ TENT_CELLS = 8192
 """Largest number of cells for tents whose Gram matrix is formed (0.5 GiB)."""
 
 
-def has_order(workload: Workload, guarantee: Guarantee) -> bool:
+def has_order(workload: Workload) -> bool:
     """Whether tents come alone at first, for a workload of this form and size."""
-    if not isinstance(workload, RangeWorkload) or guarantee.neighbours is Neighbours.REPLACE:
-        return False
-    if workload.shape[1] <= FOLLOWED:
+    if not isinstance(workload, RangeWorkload) or workload.shape[1] <= FOLLOWED:
         return False
     return workload.shape[1] <= TENT_CELLS or workload.separable_gram() is not None
 
@@ -45,7 +42,7 @@ def tents_design(
     deadline: float,
     callback: Callable[[SearchStep], None] | None = None,
 ) -> tuple[Mechanism, Start, Status]:
-    """The identity with tents for p = 2, its noise and its error at p.
+    """The identity with tents for p = 2 under add-remove, its noise and its error at p.
 
     Args:
         workload: ranges, see `has_order`.
