@@ -34,6 +34,7 @@ from pmldesign_solvers.norm.solution import Bounds, Status
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.participation.epochs import Epochs, resolvent_blocks
 from pmldesign_solvers.participation.fixed_point import EpochPoint, fit, spectrum, start
+from pmldesign_solvers.streams.clock import Clock
 from pmldesign_solvers.streams.nodes import EPS, Nodes, zolotarev
 from pmldesign_solvers.streams.solve import nodes_for
 
@@ -83,10 +84,11 @@ def solve(epochs: Epochs, options: SolverOptions) -> EpochSolution:
         options: when to stop.
     """
     begin = time.perf_counter()
-    search = Search(_candidates(epochs, options.rel_gap), options, begin)
+    clock = Clock(begin, options.time_limit)
+    search = Search(_candidates(epochs, options.rel_gap, clock), options, begin)
     closer = CLOSER
     for _ in range(CORRECTIONS):
-        status = search.run(closer)
+        status = Status.INTERRUPTED if clock.interrupted else search.run(closer)
         dual, point = search.lower.point, search.upper.point
         lower = lower_bound(epochs, dual.weights)
         certificate = Certificate(lower, upper_bound(epochs, point))
@@ -107,10 +109,10 @@ def solve(epochs: Epochs, options: SolverOptions) -> EpochSolution:
     )
 
 
-def _candidates(epochs: Epochs, rel_gap: float) -> Iterator[_Candidate]:
+def _candidates(epochs: Epochs, rel_gap: float, clock: Clock) -> Iterator[_Candidate]:
     error = math.sqrt(4.0 * SHARE * rel_gap)
     guess = nodes_for(float(epochs.sums.cells) ** 2 + 1e3, error)
-    weights = start(epochs, guess)
+    weights = start(epochs, guess, clock)
     smallest, largest = spectrum(epochs, weights)
     count = nodes_for(largest / smallest, error)
     for point in fit(epochs, count, weights):

@@ -24,6 +24,7 @@ import numpy as np
 from pmldesign_solvers.norm.fixed_point import Anderson
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.participation.epochs import Epochs, masked, resolvent_blocks
+from pmldesign_solvers.streams.clock import Clock
 from pmldesign_solvers.streams.nodes import Nodes, zolotarev
 
 STRIDE = 1.2
@@ -82,18 +83,21 @@ def fit(epochs: Epochs, count: int, weights: Array) -> Iterator[EpochPoint]:
         weights = _weights(epochs, anderson.propose(here, STRIDE * (there - here), scales))
 
 
-def start(epochs: Epochs, count: int) -> Array:
+def start(epochs: Epochs, count: int, clock: Clock) -> Array:
     """Weights to start from, of coarser steps where there are such."""
     if epochs.every < FEWEST or epochs.every % 4 or not epochs.sums.smooth:
         places = np.arange(epochs.members)
         block = CORRELATION ** np.abs(np.subtract.outer(places, places))
         return masked(epochs, np.tile(block / epochs.every, (epochs.every, 1, 1)))
     coarse = Epochs(epochs.sums.coarser(), epochs.every // 4)
-    weights = start(coarse, count)
-    for point in islice(fit(coarse, count, weights), COARSE_STEPS):
-        weights = point.weights
-        if point.slope <= COARSE_SLOPE:
-            break
+    weights = start(coarse, count, clock)
+    try:
+        for point in islice(fit(coarse, count, weights), COARSE_STEPS):
+            weights = point.weights
+            if point.slope <= COARSE_SLOPE or clock.over:
+                break
+    except KeyboardInterrupt:
+        clock.interrupted = True
     rough = _logarithms(coarse, _diagonal(weights), weights)
     tables = np.concatenate(
         [rough[: coarse.every, None], rough[coarse.every :].reshape(coarse.every, -1)], axis=1

@@ -3,6 +3,7 @@
 chain         the alternating path of rows and columns behind a bidiagonal inverse
 diagonals     diagonals of rational functions on it, by recurrences without subtraction
 nodes         rational functions close to x^(-1/2)
+clock         when coarse levels end
 fixed_point   the weights of the dual, from coarse chains to fine ones
 certificate   both bounds, quadrature and rounding included
 """

@@ -28,6 +28,7 @@ from pmldesign_solvers.norm.fixed_point import Anderson
 from pmldesign_solvers.operators.norms import dual_exponent, dual_norm, power_mean
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.chain import Chain, RunningSums, StreamProblem
+from pmldesign_solvers.streams.clock import Clock
 from pmldesign_solvers.streams.diagonals import diagonals
 from pmldesign_solvers.streams.nodes import Nodes, zolotarev
 
@@ -139,16 +140,22 @@ def _level(
     return Level(u, w, nodes, value, level), b, a
 
 
-def start(problem: StreamProblem, p: float, buffers: int, close: float) -> tuple[Array, Array]:
+def start(
+    problem: StreamProblem, p: float, buffers: int, close: float, clock: Clock
+) -> tuple[Array, Array]:
     """Weights u and w to start from, of coarser workloads where there are such."""
     if problem.cells < SMALLEST or not problem.smooth:
         return np.ones(problem.cells), np.ones(problem.cells)
     coarse = problem.coarser()
-    u, w = start(coarse, p, buffers, close)
-    for level in islice(fit(coarse, p, buffers, 1.0, u, w), COARSE_STEPS):
-        if level.slope <= close:
-            break
-    return _refined(level.u, problem.cells), _refined(level.w, problem.cells)
+    u, w = start(coarse, p, buffers, close, clock)
+    try:
+        for level in islice(fit(coarse, p, buffers, 1.0, u, w), COARSE_STEPS):
+            u, w = level.u, level.w
+            if level.slope <= close or clock.over:
+                break
+    except KeyboardInterrupt:
+        clock.interrupted = True
+    return _refined(u, problem.cells), _refined(w, problem.cells)
 
 
 def _refined(weights: Array, cells: int) -> Array:

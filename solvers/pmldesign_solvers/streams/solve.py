@@ -22,6 +22,7 @@ from pmldesign_solvers.norm.solution import Bounds, Outcome, Status
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.certificate import certify
 from pmldesign_solvers.streams.chain import StreamProblem
+from pmldesign_solvers.streams.clock import Clock
 from pmldesign_solvers.streams.fixed_point import Level, fit, spectrum, start
 from pmldesign_solvers.streams.nodes import Nodes, zolotarev
 
@@ -81,9 +82,10 @@ def solve(
         options: when to stop.
     """
     begin, rel_gap = time.perf_counter(), options.rel_gap
-    search = Search(_candidates(problem, p, rel_gap), options, begin)
+    clock = Clock(begin, options.time_limit)
+    search = Search(_candidates(problem, p, rel_gap, clock), options, begin)
     for _ in range(CORRECTIONS):
-        status = search.run(CLOSER)
+        status = Status.INTERRUPTED if clock.interrupted else search.run(CLOSER)
         dual, point = search.lower.point, search.upper.point
         certificate = _certificate(problem, p, dual, point, rel_gap)
         if certificate.gap <= rel_gap or status is not Status.OPTIMAL:
@@ -120,9 +122,12 @@ def loss(condition: float, count: int) -> float:
     return 0.25 * error**2
 
 
-def _candidates(problem: StreamProblem, p: float, rel_gap: float) -> Iterator[_Candidate]:
+def _candidates(
+    problem: StreamProblem, p: float, rel_gap: float, clock: Clock
+) -> Iterator[_Candidate]:
     error = math.sqrt(4.0 * SHARE * rel_gap)
-    u, w = start(problem, p, nodes_for(float(problem.cells) ** 2 + 1e3, error), rel_gap)
+    guess = nodes_for(float(problem.cells) ** 2 + 1e3, error)
+    u, w = start(problem, p, guess, rel_gap, clock)
     condition = _condition(problem, u, w)
     count = nodes_for(condition, error)
     while True:
