@@ -31,6 +31,7 @@ KEYS = {
     "steps",
     "eigendecompositions",
     "seconds",
+    "budget_shares",
     "buffers",
     "descent",
     "search",

@@ -7,6 +7,7 @@ from pmldesign.designs.dispatch import ROUTES, route, solve
 from pmldesign.designs.options import DesignOptions
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads import TablesWorkload, as_workload
+from pmldesign.workloads.known.workload import given_answers
 
 TABLE = [
     ("prefix:8", {}, "one matrix"),
@@ -27,6 +28,12 @@ TABLE = [
     ("all-range:6000", {}, "all ranges"),
     (TablesWorkload([3, 4], [(0,), (1,)]), {}, "tables of plain attributes"),
     (TablesWorkload([as_workload("prefix:3"), 4], [(0, 1)]), {}, "single table"),
+    (
+        given_answers(as_workload("prefix:8"), "histogram:2*total:4"),
+        {"neighbours": "replace"},
+        "known answers",
+    ),
+    (given_answers(as_workload("prefix:1025"), "total"), {}, "stream"),
     ("marginals:prefix60,prefix50,4,ways=2", {}, "large union of products"),
 ]
 
