@@ -6,6 +6,7 @@ from pmldesign.designs.large_replace import as_pairs, lower_of_weights
 from pmldesign.designs.one_matrix import as_design, as_invalid_input
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import Design
+from pmldesign.designs.separate_tables import is_separate
 from pmldesign.designs.tables import question, solve_tables
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies import (
@@ -50,7 +51,9 @@ def solve_union(
     asked = question(workload)
     assert asked is not None
     single = len(asked.ordered) < 2 and workload.shape[1] <= MAX_PRODUCT_CELLS
-    parts = products_over(workload, asked.sizes) if single or not asked.uniform else None
+    apart = options.replace and is_separate(asked)
+    whole = not apart and (single or not asked.uniform)
+    parts = products_over(workload, asked.sizes) if whole else None
     if parts is None:
         return solve_tables(workload, asked, p, options)
     with as_invalid_input(workload):

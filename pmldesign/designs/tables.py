@@ -2,7 +2,8 @@
 
 Under add-remove the solver's strategy and bounds (`pmldesign_solvers.tables`). Under replace the
 strategy without couplings, whose distances are known, without the total, which is public
-(`strategies.tables`); and the lower bound that follows from the dual weights for add-remove.
+(`strategies.tables`); and the lower bound that follows from the dual weights for add-remove. Tables
+over single attributes are exact (`separate_tables`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pmldesign.designs.large_replace import evaluated
 from pmldesign.designs.one_matrix import as_design, as_invalid_input
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import Design
+from pmldesign.designs.separate_tables import is_separate, separate_strategy
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import TablesStrategy
@@ -87,6 +89,12 @@ def _of_parts(sizes: tuple[int, ...], parts: list[tuple[Workload, ...]]) -> Ques
 
 def solve_tables(workload: Workload, asked: Question, p: float, options: DesignOptions) -> Design:
     """The best strategy for some tables, and its bounds."""
+    if options.replace and is_separate(asked):
+        separate = separate_strategy(asked, p, options)
+        if separate is not None:
+            strategy, outcome = separate
+            best = as_design(workload, p, options, strategy, outcome)
+            return _under_replace(workload, best, strategy, best.certificate.lower, p, options)
     with as_invalid_input(workload):
         solution = tables.solve(asked, p, coupled=not options.replace, options=options.stopping)
     design = solution.strategy
@@ -97,20 +105,28 @@ def solve_tables(workload: Workload, asked: Question, p: float, options: DesignO
     if not options.replace:
         return solved
     lower = pairs.lower_bound(solution.problem, solution.cell_weights, solution.certificate.lower)
-    return _under_replace(workload, solved, strategy, lower, p, options)
+    return _under_replace(workload, solved, strategy.without_total(), lower, p, options)
 
 
 def _under_replace(
     workload: Workload,
     design: Design,
-    strategy: TablesStrategy,
+    public: TablesStrategy,
     lower: float,
     p: float,
     options: DesignOptions,
 ) -> Design:
-    """What was found for add-remove neighbours, where the total is public."""
+    """What a design is worth where the total is public.
+
+    Args:
+        workload: what is asked.
+        design: with its strategy and bounds for add-remove neighbours, or separate ones.
+        public: its strategy without the total.
+        lower: a certified lower bound.
+        p: in [2, inf].
+        options: what was asked for.
+    """
     centred = CentredWorkload(workload)
-    public = strategy.without_total()
     sensitivity = public.sensitivity_under(Neighbours.REPLACE, "l2")
     power = public.norm_by_structure(centred, p / 2)
     if power is None:

@@ -6,8 +6,10 @@ cells that differ in the attributes U have the squared distance
     2 sum_S s_S (1 - prod_{i in S and U} X0_i[x_i, y_i]),
 
 linear in each entry, so that it is largest where every attribute in U takes its least entry: all
-sets U are tried for up to MAX_ATTRIBUTES attributes. For more attributes every S counts with the
-least that its product can be; with couplings, two columns are at most twice the longest one apart.
+sets U are tried for up to MAX_ATTRIBUTES attributes. Columns that are shorter count as if they were
+of length 1, but where S is a single attribute, which counts with the largest distance of its own.
+For more attributes every S counts with the least that its product can be; with couplings, two
+columns are at most twice the longest one apart.
 """
 
 from __future__ import annotations
@@ -55,14 +57,20 @@ def farthest(
     least = np.array([_least(sizes[i], ordered.get(i), rho.get(i, 1.0)) for i in used])
     s = np.array(list(weights.values()))
     inside = np.array([[i in members for i in used] for members in weights])
+    values = np.where(inside, least, 1.0)
+    for row in np.flatnonzero(inside.sum(axis=1) == 1):
+        place = int(inside[row].argmax())
+        i = used[place]
+        if i in ordered:
+            values[row, place] = max(least[place], _half_distance(ordered[i], rho[i]))
     if len(used) > MAX_ATTRIBUTES:
-        rows = (least[members] for members in inside)
+        rows = (row[members] for row, members in zip(values, inside, strict=True))
         smallest = np.array([min(float(row.min()), float(row.prod())) for row in rows])
         square = 2 * float(s @ (1 - smallest))
     else:
         products = np.ones((len(s), 1))
-        for column, value in zip(inside.T, least.tolist(), strict=True):
-            products = np.hstack([products, products * np.where(column, value, 1.0)[:, None]])
+        for column in values.T:
+            products = np.hstack([products, products * column[:, None]])
         square = 2 * float((s.sum() - s @ products).max())
     # of a small difference of large sums the rounding counts beside it
     square += (len(s) + len(used) + 20) * EPS * float(s.sum())
@@ -102,6 +110,14 @@ def _tops(ordered: Mapping[int, Measured], features: Mapping[int, int], s: Seque
 
 def _longest_plain(size: int) -> float:
     return math.sqrt(size / (size - 1)) * longest_contrasts(size)
+
+
+def _half_distance(ordered: Measured, rho: float) -> float:
+    """1 - d^2 / 2 for the largest distance d of two columns, rounded down."""
+    gram = ordered.rows.T @ ordered.rows
+    lengths = gram.diagonal()
+    square = float((lengths[:, None] + lengths - 2 * gram).max()) / rho
+    return 1 - square / 2 - 4 * (len(gram) + 2) * EPS
 
 
 def _least(size: int, ordered: Measured | None, rho: float) -> float:

@@ -73,6 +73,11 @@ class Plain:
         """The least entry of Y^T Y."""
         return -self.scale / self.size
 
+    @property
+    def farthest(self) -> float:
+        """The squared distance of two columns of Y."""
+        return 2 * self.scale
+
     def asked(self, queries: Any) -> Asked:
         """Of queries, or of the counts of all values."""
         n, none = self.size, np.zeros((0, 1))
@@ -110,6 +115,13 @@ class Ordered:
     def least(self) -> float:
         """The least entry of Y^T Y."""
         return float((self.rows.T @ self.rows).min())
+
+    @property
+    def farthest(self) -> float:
+        """The largest squared distance of two columns of Y."""
+        gram = self.rows.T @ self.rows
+        lengths = gram.diagonal()
+        return float((lengths[:, None] + lengths - 2 * gram).max())
 
     def asked(self, queries: Any) -> Asked:
         """Of queries, or of the counts of all values."""
@@ -212,8 +224,15 @@ class Measured:
         s *= [math.prod(self.attributes[i].longest for i in sector.inner) for sector in sectors]
         products = np.ones((s.size, 1))
         for i in used:
-            least = self.attributes[i].least / self.attributes[i].longest
-            inside = np.array([least if i in sector.inner else 1.0 for sector in sectors])
+            attribute = self.attributes[i]
+            least = attribute.least / attribute.longest
+            alone = 1 - attribute.farthest / attribute.longest / 2  # columns need not be as long
+            inside = np.array(
+                [
+                    1.0 if i not in sector.inner else least if len(sector.inner) > 1 else alone
+                    for sector in sectors
+                ]
+            )
             products = np.hstack([products, products * inside[:, None]])
         return math.sqrt(2 * float((s.sum() - s @ products).max()))
 

@@ -14,7 +14,8 @@ on both sides does not raise its nuclear norm, so that
 e the first unit vector.
 
 Any frame gives a bound; L_i spans N^j w^(1/2), j = 0, 1, -1, 2, ..., N the sum over the A_k. Under
-replace, for weights w_i w_j of pairs, (that - norm(A w)) / ((1 - sum w^2)/2)^(1/2) is a bound.
+replace, for weights w_i w_j of pairs, (that - norm(A w)) / ((1 - sum w^2)/2)^(1/2) is a bound, and
+for tables over single attributes that of `separate`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from pmldesign.verify.forms.measured import Measured, Ordered, Plain, Sector
+from pmldesign.verify.forms.separate import separate_bound
 from pmldesign.verify.forms.structured import Computed, Profile, check_computed, rounded
 from pmldesign.verify.forms.written import members_of
 from pmldesign.verify.queries import Queries
@@ -182,6 +184,9 @@ def lower_bound(header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Q
     if float(header["p"]) != 2 or "lower" not in header:
         return None
     order, w = arrays["ordered"].tolist(), arrays["dual_w"]
+    separate = separate_bound(queries, w) if header["neighbours"] == "replace" else None
+    if separate is not None:
+        return rounded(separate)
     ends = np.cumsum([queries.sizes[i] for i in order])
     if not order or w.shape != (ends[-1],) or w.min() < 0:
         return None

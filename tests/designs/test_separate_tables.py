@@ -1,0 +1,70 @@
+"""Tables over single attributes under replace, against the dense solver and the written matrix."""
+
+import numpy as np
+import pytest
+
+import pmldesign as pml
+from pmldesign.designs.options import DesignOptions
+from pmldesign.designs.separate_tables import is_separate, separate_strategy
+from pmldesign.designs.tables import question, solve_tables
+from pmldesign.strategies.tables.distances import farthest
+from pmldesign.workloads import TablesWorkload, as_workload
+
+REPLACE = DesignOptions(neighbours="replace", rel_gap=1e-6)
+MIXED = TablesWorkload(
+    [as_workload("prefix:5"), as_workload("all-range:3"), 4, as_workload("prefix:2")],
+    [(0,), (1,), (2,), ()],
+    [1.0, 2.5, 0.7, 1.0],
+)
+
+
+@pytest.mark.parametrize("p", [2.0, 4.0, np.inf])
+def test_both_bounds_are_those_of_one_matrix(p):
+    certificate = solve_tables(MIXED, question(MIXED), p, REPLACE).certificate
+    exact = pml.factorize(MIXED, p=p, neighbours="replace", rel_gap=1e-6).certificate
+    assert certificate.lower <= exact.upper
+    assert certificate.upper >= exact.lower
+    assert certificate.gap < 2e-6
+
+
+@pytest.mark.parametrize("p", [2.0, np.inf])
+def test_the_strategy_attains_the_norm_as_a_matrix(p):
+    strategy, outcome = separate_strategy(question(MIXED), p, REPLACE)
+    matrix = strategy.matrix
+    gram = matrix.T @ matrix
+    squares = gram.diagonal()[:, None] + gram.diagonal() - 2 * gram
+    distance = np.sqrt(squares.max())
+    bound = farthest(strategy.sizes, strategy.ordered, strategy.features, strategy.sectors)
+    assert distance <= bound <= distance * (1 + 1e-9)
+    queries = MIXED.to_dense()
+    queries -= queries.mean(axis=1, keepdims=True)
+    answers = queries @ np.linalg.pinv(matrix)
+    np.testing.assert_allclose(answers @ matrix, queries, atol=1e-9)
+    error = np.linalg.norm(np.linalg.norm(answers, axis=1), p)
+    assert error * distance == pytest.approx(outcome.certificate.upper, rel=1e-6)
+
+
+def test_large_tables_take_this_way():
+    design = pml.factorize("prefix:48*total:48+total:48*prefix:48", neighbours="replace")
+    alone = pml.factorize("prefix:48", neighbours="replace").certificate
+    assert design.certificate.upper == pytest.approx(2 * alone.upper, rel=1e-6)
+    design.require_optimal()
+
+
+def test_files_are_verified(tmp_path):
+    design = solve_tables(MIXED, question(MIXED), 2.0, REPLACE)
+    pml.write_strategy(tmp_path / "design.npz", design)
+    report = pml.verify_file(tmp_path / "design.npz", workload=MIXED)
+    assert report.holds, report
+    (lower,) = [check for check in report.checks if check.name.startswith("lower")]
+    assert lower.verdict == "holds", report
+
+
+def test_others_are_not_separate():
+    assert is_separate(question(MIXED))
+    assert not is_separate(question(as_workload("marginals:prefix4,3,ways=2")))
+    twice = as_workload("prefix:4*total:3+all-range:4*total:3")
+    assert not is_separate(question(twice))
+    two_of_three = as_workload(np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]))
+    flat = question(TablesWorkload([two_of_three, 3], [(0,), (1,)]))
+    assert separate_strategy(flat, 2.0, REPLACE) is None
