@@ -42,7 +42,7 @@ from pmldesign.designs.structured import (
     solve_stream,
     solve_union,
 )
-from pmldesign.designs.tables import question
+from pmldesign.designs.tables.course import question
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import product_strategy

@@ -6,8 +6,8 @@ from pmldesign.designs.large_replace import as_pairs, lower_of_weights
 from pmldesign.designs.one_matrix import as_design, as_invalid_input
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import Design
-from pmldesign.designs.separate_tables import is_separate
-from pmldesign.designs.tables import question, solve_tables
+from pmldesign.designs.tables.course import question, solve_tables
+from pmldesign.designs.tables.separate import is_separate
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies import (
     BlockStrategy,

@@ -5,8 +5,8 @@ import pytest
 
 import pmldesign as pml
 from pmldesign.designs.options import DesignOptions
-from pmldesign.designs.separate_tables import is_separate, separate_strategy
-from pmldesign.designs.tables import question, solve_tables
+from pmldesign.designs.tables.course import question, solve_tables
+from pmldesign.designs.tables.separate import is_separate, separate_strategy
 from pmldesign.strategies.tables.distances import farthest
 from pmldesign.workloads import TablesWorkload, as_workload
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pmldesign.designs.min_norm import factorize
 from pmldesign.designs.options import DesignOptions
-from pmldesign.designs.tables import question, solve_tables
+from pmldesign.designs.tables.course import question, solve_tables
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy.guarantees import PML, ApproxDP, PureDP
 from pmldesign.privacy.noise import Noise

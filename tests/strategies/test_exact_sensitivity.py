@@ -14,7 +14,7 @@ from scipy import linalg
 
 from pmldesign.designs.min_norm import factorize
 from pmldesign.designs.options import DesignOptions
-from pmldesign.designs.tables import question, solve_tables
+from pmldesign.designs.tables.course import question, solve_tables
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy
 from pmldesign.files.tables_strategies import tables_arrays

@@ -5,7 +5,7 @@ import pytest
 
 from pmldesign.designs.min_norm import factorize
 from pmldesign.designs.options import DesignOptions
-from pmldesign.designs.tables import question, solve_tables
+from pmldesign.designs.tables.course import question, solve_tables
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.factorization import answer
 from pmldesign.files import read_strategy, write_strategy

@@ -8,7 +8,7 @@ import pytest
 
 import pmldesign as pml
 from pmldesign.designs.options import DesignOptions
-from pmldesign.designs.tables import question, solve_tables
+from pmldesign.designs.tables.course import question, solve_tables
 from pmldesign.strategies import (
     BlockStrategy,
     IdentityAndRows,

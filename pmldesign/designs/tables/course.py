@@ -3,7 +3,7 @@
 Under add-remove the solver's strategy and bounds (`pmldesign_solvers.tables`). Under replace the
 strategy without couplings, whose distances are known, without the total, which is public
 (`strategies.tables`); and the lower bound that follows from the dual weights for add-remove. Tables
-over single attributes are exact (`separate_tables`).
+over single attributes are exact (`separate`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pmldesign.designs.large_replace import evaluated
 from pmldesign.designs.one_matrix import as_design, as_invalid_input
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import Design
-from pmldesign.designs.separate_tables import is_separate, separate_strategy
+from pmldesign.designs.tables.separate import is_separate, separate_strategy
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import TablesStrategy

@@ -1,0 +1,1 @@
+"""Designs for tables that cross attributes; those of single attributes are `separate`."""
