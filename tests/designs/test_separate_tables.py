@@ -7,8 +7,11 @@ import pmldesign as pml
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.tables.course import question, solve_tables
 from pmldesign.designs.tables.separate import is_separate, separate_strategy
+from pmldesign.strategies import TablesStrategy
 from pmldesign.strategies.tables.distances import farthest
 from pmldesign.workloads import TablesWorkload, as_workload
+from pmldesign_solvers.tables.measured import Measured
+from pmldesign_solvers.tables.sectors import Sector
 
 REPLACE = DesignOptions(neighbours="replace", rel_gap=1e-6)
 MIXED = TablesWorkload(
@@ -42,6 +45,25 @@ def test_the_strategy_attains_the_norm_as_a_matrix(p):
     np.testing.assert_allclose(answers @ matrix, queries, atol=1e-9)
     error = np.linalg.norm(np.linalg.norm(answers, axis=1), p)
     assert error * distance == pytest.approx(outcome.certificate.upper, rel=1e-6)
+
+
+def test_an_attribute_in_other_tables_counts_as_before():
+    """Where {0, 1} is measured too, the farthest columns of each are not the farthest of both."""
+    rng = np.random.default_rng(3)
+    for _ in range(30):
+        ordered = {}
+        for i, n in enumerate((4, 3)):
+            rows = rng.normal(size=(n - 1, n)) * rng.uniform(0.05, 1, n)
+            rows /= np.sqrt((rows**2).sum(axis=0).max())
+            ordered[i] = Measured(rows, np.linalg.inv(np.vstack([np.ones(n), rows])))
+        sectors = [
+            Sector((), members, ((),), np.array([[rng.uniform(0.01, 1)]]))
+            for members in ((0,), (1,), (0, 1))
+        ]
+        strategy = TablesStrategy("random", (4, 3), ordered, {0: 0, 1: 0}, sectors)
+        gram = strategy.matrix.T @ strategy.matrix
+        squares = gram.diagonal()[:, None] + gram.diagonal() - 2 * gram
+        assert farthest((4, 3), ordered, {0: 0, 1: 0}, sectors) >= np.sqrt(squares.max())
 
 
 def test_large_tables_take_this_way():

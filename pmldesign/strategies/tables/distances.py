@@ -7,9 +7,9 @@ cells that differ in the attributes U have the squared distance
 
 linear in each entry, so that it is largest where every attribute in U takes its least entry: all
 sets U are tried for up to MAX_ATTRIBUTES attributes. Columns that are shorter count as if they were
-of length 1, but where S is a single attribute, which counts with the largest distance of its own.
-For more attributes every S counts with the least that its product can be; with couplings, two
-columns are at most twice the longest one apart.
+of length 1; but an attribute that is in no S but its own counts with the largest distance of its
+columns, whatever the others do. For more attributes every S counts with the least that its product
+can be; with couplings, two columns are at most twice the longest one apart.
 """
 
 from __future__ import annotations
@@ -58,14 +58,13 @@ def farthest(
     s = np.array(list(weights.values()))
     inside = np.array([[i in members for i in used] for members in weights])
     values = np.where(inside, least, 1.0)
-    for row in np.flatnonzero(inside.sum(axis=1) == 1):
-        place = int(inside[row].argmax())
-        i = used[place]
-        if i in ordered:
-            values[row, place] = max(least[place], _half_distance(ordered[i], rho[i]))
+    for place, i in enumerate(used):
+        (rows,) = np.nonzero(inside[:, place])
+        if i in ordered and inside[rows].sum() == 1:  # {i}, and no other S with i
+            values[rows, place] = max(least[place], _half_distance(ordered[i], rho[i]))
     if len(used) > MAX_ATTRIBUTES:
-        rows = (row[members] for row, members in zip(values, inside, strict=True))
-        smallest = np.array([min(float(row.min()), float(row.prod())) for row in rows])
+        entries = (row[members] for row, members in zip(values, inside, strict=True))
+        smallest = np.array([min(float(row.min()), float(row.prod())) for row in entries])
         square = 2 * float(s @ (1 - smallest))
     else:
         products = np.ones((len(s), 1))

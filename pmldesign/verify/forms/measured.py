@@ -226,13 +226,9 @@ class Measured:
         for i in used:
             attribute = self.attributes[i]
             least = attribute.least / attribute.longest
-            alone = 1 - attribute.farthest / attribute.longest / 2  # columns need not be as long
-            inside = np.array(
-                [
-                    1.0 if i not in sector.inner else least if len(sector.inner) > 1 else alone
-                    for sector in sectors
-                ]
-            )
+            if sum(len(sector.inner) for sector in sectors if i in sector.inner) == 1:
+                least = 1 - attribute.farthest / attribute.longest / 2  # no other S has i
+            inside = np.array([least if i in sector.inner else 1.0 for sector in sectors])
             products = np.hstack([products, products * inside[:, None]])
         return math.sqrt(2 * float((s.sum() - s @ products).max()))
 
