@@ -1,5 +1,12 @@
 """Arguments and options that several commands share."""
 
+from pmldesign.cli.options.alpha import (
+    alpha_file_option,
+    alpha_sample_options,
+    at_alpha_option,
+    read_alpha,
+    require_alpha_fits,
+)
 from pmldesign.cli.options.arguments import (
     add_options,
     design_arguments,
@@ -8,16 +15,11 @@ from pmldesign.cli.options.arguments import (
     numbers,
 )
 from pmldesign.cli.options.guarantees import (
-    alpha_file_option,
-    alpha_sample_options,
-    at_alpha_option,
     build_guarantee,
     build_guarantees,
     guarantee_list_options,
     guarantee_options,
     neighbours_option,
-    read_alpha,
-    require_alpha_fits,
 )
 from pmldesign.cli.options.inputs import (
     known_option,

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from pmldesign.cli.options.guarantees import AT_ALPHA
+from pmldesign.cli.options.alpha import AT_ALPHA
 from pmldesign.designs.targets.budgets import least_leakage
 from pmldesign.errors import VacuousGuaranteeError
 from pmldesign.mechanisms import Mechanism
