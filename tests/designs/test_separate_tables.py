@@ -49,21 +49,20 @@ def test_the_strategy_attains_the_norm_as_a_matrix(p):
 
 def test_an_attribute_in_other_tables_counts_as_before():
     """Where {0, 1} is measured too, the farthest columns of each are not the farthest of both."""
-    rng = np.random.default_rng(3)
-    for _ in range(30):
-        ordered = {}
-        for i, n in enumerate((4, 3)):
-            rows = rng.normal(size=(n - 1, n)) * rng.uniform(0.05, 1, n)
-            rows /= np.sqrt((rows**2).sum(axis=0).max())
-            ordered[i] = Measured(rows, np.linalg.inv(np.vstack([np.ones(n), rows])))
-        sectors = [
-            Sector((), members, ((),), np.array([[rng.uniform(0.01, 1)]]))
-            for members in ((0,), (1,), (0, 1))
-        ]
-        strategy = TablesStrategy("random", (4, 3), ordered, {0: 0, 1: 0}, sectors)
-        gram = strategy.matrix.T @ strategy.matrix
-        squares = gram.diagonal()[:, None] + gram.diagonal() - 2 * gram
-        assert farthest((4, 3), ordered, {0: 0, 1: 0}, sectors) >= np.sqrt(squares.max())
+    rng = np.random.default_rng(14686)  # 5 % further apart than each attribute tells
+    ordered = {}
+    for i, n in enumerate((3, 2)):
+        rows = rng.normal(size=(n - 1, n)) * rng.choice([0.1, 0.3, 1], n)
+        rows /= np.sqrt((rows**2).sum(axis=0).max())
+        ordered[i] = Measured(rows, np.linalg.inv(np.vstack([np.ones(n), rows])))
+    sectors = [
+        Sector((), members, ((),), np.array([[weight]]))
+        for members, weight in zip(((0,), (1,), (0, 1)), rng.choice([0.05, 1], 3), strict=True)
+    ]
+    strategy = TablesStrategy("random", (3, 2), ordered, {0: 0, 1: 0}, sectors)
+    gram = strategy.matrix.T @ strategy.matrix
+    squares = gram.diagonal()[:, None] + gram.diagonal() - 2 * gram
+    assert farthest((3, 2), ordered, {0: 0, 1: 0}, sectors) >= np.sqrt(squares.max())
 
 
 def test_large_tables_take_this_way():
