@@ -8,6 +8,7 @@ from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.search.laplace import SearchOptions, solve
 from pmldesign_solvers.search.laplace_noise import AddRemoveL1, Leakage, ReplaceL1
 from pmldesign_solvers.search.plan import PATIENCE
+from pmldesign_solvers.search.problem import Problem
 
 
 @pytest.mark.parametrize("rule", [AddRemoveL1(1.0), ReplaceL1(1.0)])
@@ -116,7 +117,7 @@ def test_interruption_keeps_the_best():
 def test_interruption_of_a_descent_keeps_its_progress(monkeypatch):
     workload = parse_workload("prefix:16")
     calls = 0
-    gram = type(workload).gram
+    gram = Problem.gram
 
     def interrupting(self, weights):
         nonlocal calls
@@ -125,7 +126,7 @@ def test_interruption_of_a_descent_keeps_its_progress(monkeypatch):
             raise KeyboardInterrupt
         return gram(self, weights)
 
-    monkeypatch.setattr(type(workload), "gram", interrupting)
+    monkeypatch.setattr(Problem, "gram", interrupting)
     solution = solve(workload, 4, scale=AddRemoveL1(1.0))
     assert solution.status is Status.INTERRUPTED
     followed = [start for start in solution.starts if start.after < start.before]
