@@ -105,7 +105,7 @@ def load_known(text: str | None, schema: Path | None, neighbours: str | None) ->
             " leave --neighbours out"
         )
     note(
-        f"warning: the answers to {text!r} count as public; neither they nor what they tell about a"
+        f"the answers to {text!r} count as public; neither they nor what they tell about a"
         " record is protected"
     )
     return text if text == "total" else load_queries(text, schema)
