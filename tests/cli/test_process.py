@@ -62,7 +62,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # even if the parent i
 import pmldesign.cli.terminal.show
 from pmldesign.cli.terminal.process import complain
 # a line after every step, without a terminal
-pmldesign.cli.terminal.show._ignore = lambda step: complain(pmldesign.cli.terminal.show._line(step))
+pmldesign.cli.terminal.show._ignore = lambda step: complain(str(step))
 from pmldesign.cli import main
 main(sys.argv[1:])
 """

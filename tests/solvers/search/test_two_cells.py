@@ -11,7 +11,7 @@ from two_cells import least_trace
 
 from pmldesign.workloads import parse_workload
 from pmldesign_solvers.operators.dense import DenseOperator
-from pmldesign_solvers.search.laplace import solve
+from pmldesign_solvers.search.laplace import SearchOptions, solve
 from pmldesign_solvers.search.laplace_noise import AddRemoveL1
 
 GAP = 4e-3
@@ -20,7 +20,7 @@ SKEW, HARDLY_ALONE = [[2, -1], [0.3, 0.1], [0, 1]], [[4.14, 2.64], [0.375, 0.07]
 
 
 def searched_error(A):
-    return solve(DenseOperator(A), 2.0, scale=AddRemoveL1(1.0), restarts=1).error
+    return solve(DenseOperator(A), 2.0, scale=AddRemoveL1(1.0), options=SearchOptions(1)).error
 
 
 @pytest.mark.parametrize("queries", [PREFIX, APART, ALONG, SKEW, HARDLY_ALONE])
