@@ -227,12 +227,12 @@ def test_strategies_that_cannot_answer_are_left_out_where_that_is_allowed():
 
 def test_several_processes_give_the_same_rows():
     arguments = (["prefix:2", "prefix:3"], ["least-norm", "tree", "haar"])
-    options = {"p": [2, math.inf], "guarantees": [None, PML(1.0, 0.05)]}
+    options = {"p": [2], "guarantees": [None, PML(1.0, 0.05)]}
     said = []
     one = compare_all(*arguments, **options, announce=said.append)
     two = compare_all(*arguments, **options, jobs=2)
     assert [c.rows for c in one] == [c.rows for c in two]
-    assert said[3:5] == ["strategy 4 of 4 is done", "design 1 of 8 is done"]
+    assert said[3:5] == ["strategy 4 of 4 is done", "design 1 of 4 is done"]
     for a, b in zip(one, two, strict=True):
         assert a.designs.keys() == b.designs.keys()
         for p in a.designs:

@@ -25,7 +25,7 @@ from pmldesign_solvers.unions.product_basis import Basis
 @pytest.mark.parametrize("text", TEXTS)
 def test_the_bounds_enclose_the_norm(text, p):
     one = union(text)
-    found = unions.solve(*one.arguments, p)
+    found = unions.solve(*one.arguments, p, options=SolverOptions(rel_gap=0.02))
     assert_certified(found, one, p)
     assert found.certificate.lower <= norm(text, p).upper
     assert found.certificate.upper >= norm(text, p).lower
@@ -152,7 +152,7 @@ def test_beyond_dense_size_the_bounds_hold_without_the_matrix(monkeypatch, p):
     monkeypatch.setattr(unions, "DENSE_CELLS", 1)
     text = TEXTS[5]
     one = union(text)
-    found = unions.solve(*one.arguments, p)
+    found = unions.solve(*one.arguments, p, options=SolverOptions(rel_gap=0.02))
     assert_certified(found, one, p)
     assert found.certificate.lower <= norm(text, p).upper
     assert found.certificate.upper >= norm(text, p).lower
