@@ -17,6 +17,7 @@ from pmldesign.cli.options.arguments import (
 from pmldesign.cli.options.guarantees import (
     build_guarantee,
     build_guarantees,
+    failure_option,
     guarantee_list_options,
     guarantee_options,
     neighbours_option,
@@ -48,6 +49,7 @@ __all__ = [
     "build_guarantee",
     "build_guarantees",
     "design_arguments",
+    "failure_option",
     "gap_options",
     "given",
     "guarantee_list_options",

@@ -23,6 +23,14 @@ from pmldesign.privacy.guarantees import (
     RenyiDP,
 )
 
+failure_option = click.option(
+    "--failure",
+    type=click.Choice(["slack", "envelope"]),
+    default="envelope",
+    show_default=True,
+    help="PML with --delta: an additive slack on every event, or the probability of a larger "
+    "leakage after any post-processing.",
+)
 neighbours_option = click.option(
     "--neighbours",
     type=click.Choice(["add-remove", "replace"]),
@@ -58,14 +66,7 @@ def _guarantee_options(*, several: bool) -> list[Decorator]:
         ),
         alpha_file_option,
         *alpha_sample_options,
-        click.option(
-            "--failure",
-            type=click.Choice(["slack", "envelope"]),
-            default="envelope",
-            show_default=True,
-            help="PML with --delta: an additive slack on every event, or the probability of a "
-            "larger leakage after any post-processing.",
-        ),
+        failure_option,
         neighbours_option,
         click.option(
             "--noise",

@@ -9,7 +9,13 @@ from typing import Any
 
 import click
 
-from pmldesign.cli.options import alpha_file_option, build_guarantee, given, neighbours_option
+from pmldesign.cli.options import (
+    alpha_file_option,
+    build_guarantee,
+    failure_option,
+    given,
+    neighbours_option,
+)
 from pmldesign.designs.targets.accuracy import Targets, as_targets, named_targets
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_prior
@@ -52,13 +58,7 @@ PROMISES: list[Any] = [
     click.option("--delta", type=float, help="Slack or failure probability, with epsilon."),
     click.option("--alpha", type=float, help="PML: every cell has at least this probability."),
     alpha_file_option,
-    click.option(
-        "--failure",
-        type=click.Choice(["slack", "envelope"]),
-        default="envelope",
-        show_default=True,
-        help="PML with --delta: what delta means.",
-    ),
+    failure_option,
     neighbours_option,
     click.option(
         "--noise",
