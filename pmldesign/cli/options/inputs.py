@@ -95,7 +95,7 @@ def load_known(text: str | None, schema: Path | None, neighbours: str | None) ->
     Raises:
         FileError, InvalidInputError: as `load_queries`; or --neighbours add-remove.
     """
-    from pmldesign.cli.terminal.show import note
+    from pmldesign.cli.terminal.process import complain
 
     if text is None:
         return None
@@ -104,8 +104,8 @@ def load_known(text: str | None, schema: Path | None, neighbours: str | None) ->
             "--known is for records that are replaced, which leaves the known answers as they are;"
             " leave --neighbours out"
         )
-    note(
-        f"the answers to {text!r} count as public; neither they nor what they tell about a"
+    complain(
+        f"warning: the answers to {text!r} count as public; neither they nor what they tell about a"
         " record is protected"
     )
     return text if text == "total" else load_queries(text, schema)
