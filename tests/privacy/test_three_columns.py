@@ -94,3 +94,9 @@ def test_noise_falls_and_files_hold(tmp_path):
         pml.write_strategy(tmp_path / "s.npz", noisy)
         result = pml.verify_file(tmp_path / "s.npz")
         assert result.holds, result.failures
+
+
+def test_epsilon_beyond_the_range_of_exponentials():
+    triangle = np.array([[0.0, 1.0, 0.3], [0.0, 0.0, 0.8]])
+    for epsilon in (700.0, 1e3, 1e16, 1e308):
+        assert gaussian_slack_delta(triangle, scale=0.5, epsilon=epsilon, alpha=0.05) == 0.0

@@ -36,6 +36,8 @@ REACH = 9.0
 """Standard deviations beyond all columns: what lies farther out has a mass of 1e-19."""
 FARTHEST = 1e3
 """Distances over sigma; beyond it exponentials overflow."""
+LARGEST = 700.0
+"""The slack falls as epsilon grows: of any larger one, whose exponential overflows, it is no more."""
 ROUNDED = 1e-14
 """More than the rounding of differences of probabilities, which are at most 1."""
 FLAT = 1e-12
@@ -55,7 +57,7 @@ def slack_of_three(ratios: Array, least: Array, epsilon: float) -> Array:
     """
     if not 0 < ratios.max() <= FARTHEST:
         return np.where(ratios.max(axis=1) > 0, 1.0, 0.0)
-    growth, free = math.exp(epsilon), free_mass(least)
+    growth, free = math.exp(min(epsilon, LARGEST)), free_mass(least)
     result = np.zeros(3)
     for r in range(3):
         kept = 1.0 - growth * least[r]
