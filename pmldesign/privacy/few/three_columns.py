@@ -37,7 +37,7 @@ REACH = 9.0
 FARTHEST = 1e3
 """Distances over sigma; beyond it exponentials overflow."""
 LARGEST = 700.0
-"""The slack falls as epsilon grows: of any larger one, whose exponential overflows, it is no more."""
+"""The slack falls as epsilon grows; a larger one, whose exponential overflows, has no more."""
 ROUNDED = 1e-14
 """More than the rounding of differences of probabilities, which are at most 1."""
 FLAT = 1e-12
