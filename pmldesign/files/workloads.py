@@ -9,6 +9,7 @@ unpickled, and a file of a few bytes never takes memory for what it only promise
 from __future__ import annotations
 
 import io
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -37,8 +38,8 @@ def load_workload(text: str, *, note: Note | None = None) -> Workload:
 
     Args:
         text: "-" for standard input (.csv unless it starts as one of the other formats), a file,
-            or a name for parse_workload. A file is what contains a path separator or ends in
-            .npy, .npz, .csv or .mtx, and any existing path that does not start with a known name.
+            or a name for parse_workload. A file is what ends in .npy, .npz, .csv or .mtx, and any
+            other path with a separator, or that exists, which does not start with a known name.
         note: called with a line on how a table was read that looks like records of people.
 
     Raises:
@@ -139,14 +140,25 @@ def _looks_like_file(text: str) -> bool:
     if not text:
         return False  # Path("") is the current folder
     path = Path(text)
-    if path.suffix.lower() in _READERS or os.sep in text or (os.altsep or os.sep) in text:
+    if path.suffix.lower() in _READERS:
         return True
-    name = text.partition("*")[0].partition(":")[0].strip()
-    if any(name == entry.name for entry in named_workloads()):
+    names = {entry.name for entry in named_workloads()}
+    weight, star, rest = text.partition("*")
+    head = rest if star and _is_number(weight) else text
+    if head.partition("*")[0].partition(":")[0].strip() in names:
         return False  # a folder of that name must not hide the workload
+    if os.sep in text or (os.altsep or os.sep) in text:
+        return True
     try:
         return path.exists()
     except OSError:  # a text too long for a file name
+        return False
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
         return False
 
 

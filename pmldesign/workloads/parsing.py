@@ -177,7 +177,9 @@ def _parse_factor(text: str) -> Workload:
     options: dict[str, int] = {}
     for argument in (part.strip() for part in tail.split(",")) if colon else ():
         key, equals, value = (part.strip() for part in argument.partition("="))
-        if not equals:
+        if not equals and options and "..." in entry.arguments:  # ways=1,2 is no list of ways
+            _refuse(text, entry, f"sizes come before options, got {_shown(argument)} after them")
+        elif not equals:
             sizes += _sizes(argument, text, entry, len(sizes))
         elif key not in entry.options or key in options:
             allowed = ", ".join(entry.options) or "none"

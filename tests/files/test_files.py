@@ -415,3 +415,12 @@ def test_a_table_of_people_is_noted(tmp_path, text, noted):
         assert notes[0].startswith("a.csv was read as queries: ")
         assert noted in notes[0]
         assert "if its rows are people" in notes[0]
+
+
+@pytest.mark.parametrize(
+    "name", ["marginals:prefix6,window5/2,ways=2", "2*marginals:prefix3,window5/2,upto=2"]
+)
+def test_a_slash_in_a_name_is_no_folder(name):
+    assert load_workload(name).shape == parse_workload(name).shape
+    with pytest.raises(FileError, match=r"ends in \.npy"):
+        load_workload(f"./{name}")

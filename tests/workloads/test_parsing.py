@@ -52,6 +52,11 @@ def test_blanks_are_tolerated(text):
     assert parse_workload("random-range:3,seed=7,4").name == "random-range:3,4,seed=7"
 
 
+def test_a_size_after_an_option_is_no_second_value():
+    with pytest.raises(InvalidInputError, match="sizes come before options, got '2' after them"):
+        parse_workload("marginals:4,3,ways=1,2")
+
+
 def test_products_are_kronecker_products():
     workload = parse_workload("prefix:3*histogram:2*haar:2")
     assert isinstance(workload, KroneckerWorkload)
