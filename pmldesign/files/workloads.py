@@ -9,7 +9,6 @@ unpickled, and a file of a few bytes never takes memory for what it only promise
 from __future__ import annotations
 
 import io
-import math
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -24,7 +23,8 @@ from pmldesign.files.arrays import Archive, read_array, read_sparse, size_of
 from pmldesign.files.atomic import PathName, atomic_write
 from pmldesign.files.messages import file_name, reason
 from pmldesign.files.tables import Table, read_table, write_csv
-from pmldesign.workloads import DenseWorkload, Workload, named_workloads, parse_workload
+from pmldesign.workloads import DenseWorkload, Workload, parse_workload
+from pmldesign.workloads.parsing import starts_with_name
 
 T = TypeVar("T")
 Note = Callable[[str], None]
@@ -142,23 +142,13 @@ def _looks_like_file(text: str) -> bool:
     path = Path(text)
     if path.suffix.lower() in _READERS:
         return True
-    names = {entry.name for entry in named_workloads()}
-    weight, star, rest = text.partition("*")
-    head = rest if star and _is_number(weight) else text
-    if head.partition("*")[0].partition(":")[0].strip() in names:
+    if starts_with_name(text):
         return False  # a folder of that name must not hide the workload
     if os.sep in text or (os.altsep or os.sep) in text:
         return True
     try:
         return path.exists()
     except OSError:  # a text too long for a file name
-        return False
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
         return False
 
 

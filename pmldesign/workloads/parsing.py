@@ -41,6 +41,18 @@ MAX_SIZES = 10_000
 """Times that one size may be repeated."""
 
 
+WEIGHT = re.compile(r"\s*(\d{1,30}\.?\d{0,30}|\.\d{1,30})(e-?\d{1,3})?\s*")
+"""Of a part of a union."""
+
+
+def starts_with_name(text: str) -> bool:
+    """Whether a text begins with a known name, after a weight or not: it is then no path."""
+    head, star, rest = text.partition("*")
+    named = rest if star and WEIGHT.fullmatch(head) else text
+    name = named.partition("*")[0].partition(":")[0].strip()
+    return any(name == entry.name for entry in named_workloads())
+
+
 def parse_workload(text: str) -> Workload:
     """The workload that a text names.
 
@@ -104,13 +116,12 @@ def _weight_of(part: str, text: str) -> tuple[float, str]:
     head, star, rest = part.partition("*")
     if not star or (not head.strip()[:1].isdigit() and not head.strip().startswith(".")):
         return 1.0, part
-    number = re.fullmatch(r"(\d{1,30}\.?\d{0,30}|\.\d{1,30})(e-?\d{1,3})?", head.strip())
-    if number is None:
+    if WEIGHT.fullmatch(head) is None:
         raise InvalidInputError(
             f"{_shown(text)}: the weight {_shown(head.strip())} is no decimal number such as 2, "
             "0.5 or 1e-3"
         )
-    return float(number[0]), rest
+    return float(head), rest
 
 
 def _weighted_union(parts: Sequence[Workload], weights: Sequence[float], text: str) -> Workload:
