@@ -32,6 +32,7 @@ References:
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -162,10 +163,7 @@ class PrivacyCurve(Drawn):
         low, high = 0.0, self.ratio
         while self.delta(high) > delta:
             low, high = high, 2 * high
-        while high - low > WIDTH * high:
-            middle = (low + high) / 2
-            low, high = (low, middle) if self.delta(middle) <= delta else (middle, high)
-        return high
+        return least_epsilon(self.delta, delta, low, high, WIDTH)
 
     def to_json(self) -> dict[str, Any]:
         """The numbers that reports show."""
@@ -176,6 +174,24 @@ class PrivacyCurve(Drawn):
             "renyi": [{"order": order, "epsilon": self.renyi(order)} for order in ORDERS],
             "curve": [{"delta": delta, "epsilon": self.epsilon(delta)} for delta in DELTAS],
         }
+
+
+def least_epsilon(
+    profile: Callable[[float], float], delta: float, low: float, high: float, width: float
+) -> float:
+    """The private end of a bracket of the least epsilon at which a profile is at most delta.
+
+    Args:
+        profile: delta at an epsilon, not increasing; at most delta at high.
+        delta: in (0, 1).
+        low: not above the least epsilon.
+        high: not below it.
+        width: of the bracket, relative to its upper end.
+    """
+    while high - low > width * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if profile(middle) <= delta else (middle, high)
+    return high
 
 
 def curve_of(noise: Noise, sensitivity: float, scale: float) -> PrivacyCurve:

@@ -24,11 +24,13 @@ import numpy as np
 
 from pmldesign.arguments import non_negative, probability
 from pmldesign.privacy.analytic_gaussian import gaussian_profile
-from pmldesign.privacy.currencies.curves import DELTAS, ORDERS, WIDTH, PrivacyCurve
+from pmldesign.privacy.currencies.curves import DELTAS, ORDERS, PrivacyCurve, least_epsilon
 from pmldesign_solvers.operators.operator import Array
 
 STEPS = 4000
 """Of the integral: delta is too large by a relative 1e-6 where both ratios are 1."""
+CLOSE = 1e-10
+"""Relative width of the bracket of an epsilon."""
 UP = 1 + 1e-12
 """Of sums and elementary functions in double precision."""
 
@@ -104,10 +106,7 @@ class MixedCurve:
         low, high = 0.0, self.gaussian_part.epsilon(delta) + self.laplace_part.ratio
         while self.delta(high) > delta:  # the rounding of the sum
             high *= UP
-        while high - low > max(WIDTH, 1e-10) * high:
-            middle = (low + high) / 2
-            low, high = (low, middle) if self.delta(middle) <= delta else (middle, high)
-        return high
+        return least_epsilon(self.delta, delta, low, high, CLOSE)
 
     def to_json(self) -> dict[str, Any]:
         """The numbers that reports show."""
