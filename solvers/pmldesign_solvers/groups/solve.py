@@ -10,20 +10,20 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 
 import numpy as np
 
 from pmldesign_solvers.groups.problem import GroupedWorkload
-from pmldesign_solvers.norm.bounds_loop import CLOSER, Search, final_status, in_units_of
+from pmldesign_solvers.norm.bounds_loop import Search, in_units_of
 from pmldesign_solvers.norm.dual_function import DualFunction, Iterate
 from pmldesign_solvers.norm.interior_point import InteriorPoint
 from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
-from pmldesign_solvers.norm.solution import Candidate, Solution, Status
-from pmldesign_solvers.norm.solve import CORRECTIONS, INTERIOR_STEPS, MAX_PAIRS
+from pmldesign_solvers.norm.solution import Candidate, Solution
+from pmldesign_solvers.norm.solve import INTERIOR_STEPS, MAX_PAIRS, certified_solution
 from pmldesign_solvers.operators.differences import Differences
 from pmldesign_solvers.operators.merge import right_inverse_of
-from pmldesign_solvers.operators.norms import dual_norm
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.operators.reduce import RowSpaceWorkload, Spreading
 
@@ -57,26 +57,9 @@ def solve_groups(
     candidates = _Candidates(problem, p)
     callback = in_units_of(exponent, options.callback)
     search = Search(iter(candidates), replace(options, callback=callback), start)
-    for _ in range(CORRECTIONS):
-        status = search.run(CLOSER)
-        strategy, right_inverse = search.upper.factors()
-        u, w = search.lower.weights()
-        u, w = np.asarray(u / dual_norm(u, p)), np.asarray(w / (w.sum() / 2))
-        certificate = problem.certify(strategy, right_inverse, u, w, p)
-        if certificate.gap <= options.rel_gap or status is not Status.OPTIMAL:
-            break
-        search.correct(certificate)
-    return Solution(
-        strategy=strategy,
-        right_inverse=right_inverse,
-        dual_u=u,
-        dual_w=w,
-        certificate=certificate.times_power_of_two(exponent),
-        status=final_status(status, certificate, options.rel_gap),
-        steps=search.steps,
-        eigendecompositions=candidates.decompositions,
-        seconds=time.perf_counter() - start,
-    )
+    certify = partial(problem.certify, p=p)
+    solution = certified_solution(search, certify, p, exponent, options.rel_gap)
+    return replace(solution, eigendecompositions=candidates.decompositions)
 
 
 class _Candidates:

@@ -45,6 +45,11 @@ class Search(Generic[CandidateT]):
         self._visible_gap, self._visible_step = np.inf, 1
 
     @property
+    def seconds(self) -> float:
+        """Wall-clock time since the start."""
+        return time.perf_counter() - self._start
+
+    @property
     def _gap(self) -> float:
         return self.upper.upper / self.lower.lower - 1.0
 
@@ -53,7 +58,7 @@ class Search(Generic[CandidateT]):
         options = self._options
         try:
             for gap in self.gaps():
-                seconds = time.perf_counter() - self._start
+                seconds = self.seconds
                 if options.callback is not None:
                     options.callback(Step(self.steps, self.lower.lower, self.upper.upper, seconds))
                 if gap <= closer * options.rel_gap:

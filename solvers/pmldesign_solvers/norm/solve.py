@@ -11,13 +11,13 @@ and the certificate is recomputed from those two alone.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 
 import numpy as np
 
-from pmldesign_solvers.certificate.cells import certify
+from pmldesign_solvers.certificate.cells import Certificate, certify
 from pmldesign_solvers.norm import fixed_point, warm_start
 from pmldesign_solvers.norm.bounds_loop import CLOSER, Search, final_status, in_units_of
 from pmldesign_solvers.norm.dense_dual import DensePoint, ScalingProblem
@@ -95,12 +95,39 @@ def solve_norm(
     candidates = _cells(merged, p, rel_gap) if relation == "add-remove" else _pairs(merged, p)
     callback = in_units_of(normal.exponent, options.callback)
     search = Search(candidates, replace(options, callback=callback), start)
+
+    def certified(strategy: Array, right_inverse: Array, u: Array, w: Array) -> Certificate:
+        certificate = certify(exact, strategy, right_inverse, u, w, p, relation=relation)
+        return replace(certificate, upper=certificate.upper + normal.allowance(p))
+
+    solution = certified_solution(search, certified, p, normal.exponent, rel_gap)
+    return replace(solution, eigendecompositions=merged.decompositions + 1)
+
+
+def certified_solution(
+    search: Search[Candidate],
+    certify: Callable[[Array, Array, Array, Array], Certificate],
+    p: float,
+    exponent: int,
+    rel_gap: float,
+) -> Solution:
+    """The result of a search for gamma_(p)(2^-exponent A), on until its certificate has the gap.
+
+    Args:
+        search: of which the best factors and weights are taken.
+        certify: both bounds from R, B, u and w.
+        p: in [2, inf].
+        exponent: of the power of two that was taken out of A.
+        rel_gap: that is wanted.
+
+    Returns:
+        The solution, the number of eigendecompositions left at 0 for the caller.
+    """
     for _ in range(CORRECTIONS):
         status = search.run(CLOSER)
         strategy, right_inverse = search.upper.factors()
         u, w = _normalised(*search.lower.weights(), p)
-        certificate = certify(exact, strategy, right_inverse, u, w, p, relation=relation)
-        certificate = replace(certificate, upper=certificate.upper + normal.allowance(p))
+        certificate = certify(strategy, right_inverse, u, w)
         if certificate.gap <= rel_gap or status is not Status.OPTIMAL:
             break
         search.correct(certificate)
@@ -109,11 +136,11 @@ def solve_norm(
         right_inverse=right_inverse,
         dual_u=u,
         dual_w=w,
-        certificate=certificate.times_power_of_two(normal.exponent),
+        certificate=certificate.times_power_of_two(exponent),
         status=final_status(status, certificate, rel_gap),
         steps=search.steps,
-        eigendecompositions=merged.decompositions + 1,
-        seconds=time.perf_counter() - start,
+        eigendecompositions=0,
+        seconds=search.seconds,
     )
 
 
