@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from html import escape
 from typing import Any
@@ -10,14 +11,14 @@ Facts = list[tuple[str, str]]
 """Labels and values."""
 
 
-class Displayed:
+class Displayed(ABC):
     """What shows itself by a title and a few facts."""
 
     __slots__ = ()
 
+    @abstractmethod
     def _display(self) -> tuple[str, Facts]:
         """The title, and what stands below it."""
-        raise NotImplementedError
 
     def __repr__(self) -> str:
         title, facts = self._display()

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from recorded import Recorded
 from scipy import linalg
 
 from pmldesign.designs.min_norm import factorize
@@ -18,19 +19,6 @@ from pmldesign.streams import FloatingGaussian, Stream
 from pmldesign.streams.encoder import Encoder
 from pmldesign.streams.recurrences import COEFFICIENT_BITS, lower_triangular
 from pmldesign.workloads import as_workload
-
-
-class Recorded:
-    """Noise that is known beforehand."""
-
-    publishable = False
-
-    def __init__(self, numbers):
-        self.numbers = list(numbers)
-
-    def draw(self, scale, count):
-        drawn, self.numbers = self.numbers[:count], self.numbers[count:]
-        return drawn
 
 
 def banded(n, width):

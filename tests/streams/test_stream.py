@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from recorded import Recorded
 
 from pmldesign.cli import main
 from pmldesign.designs.min_norm import factorize
@@ -22,19 +23,6 @@ from pmldesign.streams.journal import Journal
 from pmldesign.streams.recurrences import COEFFICIENT_BITS
 from pmldesign_solvers.streams.chain import RunningSums
 from pmldesign_solvers.streams.nodes import Nodes
-
-
-class Recorded:
-    """Noise that is known beforehand."""
-
-    publishable = False
-
-    def __init__(self, numbers):
-        self.numbers = list(numbers)
-
-    def draw(self, scale, count):
-        drawn, self.numbers = self.numbers[:count], self.numbers[count:]
-        return drawn
 
 
 @pytest.fixture(scope="module")
