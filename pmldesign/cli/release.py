@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,11 @@ from pmldesign.cli.options import (
     add_options,
     build_guarantee,
     guarantee_options,
+    known_option,
+    load_known,
     load_queries,
     schema_option,
+    warn_of_known,
 )
 from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.show import facts, note, number, progress
@@ -20,6 +24,8 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import Mechanism, mechanism, require_feasible
 from pmldesign.privacy.guarantees import CurrencyGuarantee, Guarantee
 from pmldesign.privacy.noise import Noise
+from pmldesign.strategies import Strategy
+from pmldesign.strategies.known import KnownStrategy, with_known
 from pmldesign.workloads import Workload
 
 
@@ -33,7 +39,7 @@ from pmldesign.workloads import Workload
     metavar="FILE",
     help="What is measured: a file of `pmldesign optimize`. Without it the best one is designed.",
 )
-@add_options(guarantee_options)
+@add_options([*guarantee_options, known_option])
 @click.option(
     "--level", type=float, default=0.95, show_default=True, help="Of the intervals, in (0, 1)."
 )
@@ -78,6 +84,7 @@ def command(
     data: Path,
     schema: Path | None,
     strategy: Path | None,
+    known: str | None,
     level: float,
     simultaneous: bool,
     nonnegative: bool,
@@ -97,13 +104,13 @@ def command(
     `pmldesign optimize` answers the workload that it was made for, with its guarantee unless the
     options have another.
     """
-    from pmldesign.files import read_guarantee
+    from pmldesign.files import read_guarantee, read_strategy
     from pmldesign.files.workloads import is_matrix_path
     from pmldesign.release.people.schema import read_schema
     from pmldesign.release.plan import prepare
     from pmldesign.release.publish import carry_out
     from pmldesign.release.quantiles import parse_quantiles
-    from pmldesign.release.result import check_paths
+    from pmldesign.release.result import beside_path, check_paths
 
     queried = [Path(workload)] if is_matrix_path(workload) else []
     check_paths(output, used=[data, *filter(None, [schema, ledger, strategy]), *queried])
@@ -115,12 +122,16 @@ def command(
     if guarantee is None:
         raise InvalidInputError("a release needs a guarantee; add for example --epsilon 1")
     form = None if schema is None else read_schema(schema)
+    measured = None if strategy is None else read_strategy(strategy)
+    public = _public(known, measured, schema, guarantee_arguments["neighbours"])
+    queries, promise = with_known(load_queries(workload, schema, note), guarantee, public)
+    assert promise is not None
+    guarantee = promise
     if form is not None:
         form.require_release(guarantee.neighbours)
-    queries = load_queries(workload, schema, note)
     if noise == "auto" and isinstance(guarantee, CurrencyGuarantee):
         noise = "gaussian"
-    chosen = _mechanism(queries, strategy, guarantee, noise, search_time)
+    chosen = _mechanism(queries, measured, guarantee, noise, search_time)
     plan = prepare(
         chosen,
         schema=form,
@@ -132,7 +143,8 @@ def command(
     )
     published = carry_out(plan, data, ledger=ledger, budget=budget)
     published.write(output)
-    _report(chosen, plan.noise.noise_scale, guarantee, output)
+    files = [beside_path(output, "known").name] if published.known else []
+    _report(chosen, plan.noise.noise_scale, guarantee, [str(output), *files])
 
 
 def _question(text: str) -> tuple[str, Path | None]:
@@ -145,15 +157,27 @@ def _question(text: str) -> tuple[str, Path | None]:
     return (text, None) if name is None else (name, Path(text))
 
 
+def _public(
+    known: str | None, strategy: Strategy | None, schema: Path | None, neighbours: str | None
+) -> Any:
+    """The answers that --known, or else the strategy file, says are public; with a warning."""
+    if known is None and isinstance(strategy, KnownStrategy):
+        warn_of_known(strategy.known)
+        return strategy.answers
+    return load_known(known, schema, neighbours)
+
+
 def _mechanism(
-    queries: Workload, strategy: Path | None, guarantee: Guarantee, noise: Any, search_time: float
+    queries: Workload,
+    strategy: Strategy | None,
+    guarantee: Guarantee,
+    noise: Any,
+    search_time: float,
 ) -> Mechanism:
     """The strategy of the file, or the best one, with its noise."""
     require_feasible(guarantee, queries.shape[1], noise=noise, p=2.0)
     if strategy is not None:
-        from pmldesign.files import read_strategy
-
-        return mechanism(read_strategy(strategy), queries, guarantee=guarantee, noise=noise)
+        return mechanism(strategy, queries, guarantee=guarantee, noise=noise)
     from pmldesign.designs.best_noise import optimize
 
     with progress() as callback:
@@ -162,7 +186,9 @@ def _mechanism(
         )
 
 
-def _report(chosen: Mechanism, scale: float, guarantee: Guarantee, output: Path) -> None:
+def _report(chosen: Mechanism, scale: float, guarantee: Guarantee, written: Sequence[str]) -> None:
+    from pmldesign.release.result import manifest_path
+
     gaussian = chosen.noise is Noise.GAUSSIAN
     m, n = chosen.workload.shape
     wrong = chosen.fallback
@@ -176,6 +202,6 @@ def _report(chosen: Mechanism, scale: float, guarantee: Guarantee, output: Path)
                 f"discrete {chosen.noise.value}, {'s' if gaussian else 'b'} = {number(scale)}, on "
                 f"{chosen.strategy.shape[0]} measurements",
             ),
-            ("written", f"{output} and {output.with_suffix('.manifest.json').name}"),
+            ("written", f"{', '.join(written)} and {manifest_path(written[0]).name}"),
         ]
     )

@@ -16,16 +16,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, combinations
+from typing import Any
 
 import numpy as np
 
-from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.release.noise.exact import ExactNoise
 from pmldesign.release.noise.integers import Integers
+from pmldesign.release.post_processing import by_group, nearest_whole
+from pmldesign.release.public_counts import PublicCounts
 from pmldesign.workloads import MarginalsWorkload, Workload
 from pmldesign.workloads.base import check_entries
+from pmldesign.workloads.known.workload import as_asked
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
-from pmldesign.workloads.public_total import CentredWorkload, with_total
+from pmldesign.workloads.public_total import CentredWorkload
 from pmldesign.workloads.union import by_attribute
 from pmldesign_solvers.operators.operator import Array
 
@@ -39,10 +42,12 @@ class HistogramEstimate:
     Attributes:
         workload: A, what is asked.
         cells: of x, shape (n,).
+        public: the sums of cells that are public.
     """
 
     workload: Workload
     cells: Array
+    public: PublicCounts | None = None
 
     @property
     def summed(self) -> int:
@@ -56,7 +61,7 @@ class HistogramEstimate:
 
     def answers(self, decimals: int) -> tuple[Array, Array]:
         """Answers with so many digits after the point, and by how much these moved them at most."""
-        return rounded_answers(self.workload, self.cells, decimals)
+        return rounded_answers(self.workload, self.cells, decimals, self.public)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,25 +95,25 @@ class TablesEstimate:
         return rounded / 10.0**decimals, moved
 
 
-def estimated(noise: ExactNoise, measured: Array, total: int) -> HistogramEstimate | TablesEstimate:
-    """What the measurements say, with the number of records where that is public."""
-    asked_for = noise.mechanism.workload
-    public = noise.mechanism.neighbours is Neighbours.REPLACE
-    queries = with_total(asked_for)
+def estimated(
+    noise: ExactNoise, measured: Array, public: PublicCounts | None
+) -> HistogramEstimate | TablesEstimate:
+    """What the measurements say, with the numbers of records that are public."""
+    queries = as_asked(noise.mechanism.workload)
     if queries.shape[1] <= MAX_PRODUCT_CELLS:
         cells = noise.lattice.estimator.estimate(measured)
-        if public:
-            cells = cells - cells.mean() + total / len(cells)
-        return HistogramEstimate(queries, cells)
+        if public is not None:
+            cells = public.completed(cells)
+        return HistogramEstimate(queries, cells, public)
     assert isinstance(queries, MarginalsWorkload)
     closure = all_within(queries.subsets)
     tables = MarginalsWorkload(queries.sizes, closure)
     check_entries("the tables and all sums of them", (tables.shape[0], 1))
-    answers = noise.lattice.estimator.answer(
-        CentredWorkload(tables) if public else tables, measured
-    )
+    asked = tables if public is None else CentredWorkload(tables)
+    answers = noise.lattice.estimator.answer(asked, measured)
     by_subset = dict(zip(closure, tables.split(answers), strict=True))
-    if public:
+    if public is not None:
+        total = public.total
         by_subset = {subset: table + total / len(table) for subset, table in by_subset.items()}
     return TablesEstimate(queries, by_subset)
 
@@ -143,27 +148,43 @@ def consistent_tables(
     return whole
 
 
-def rounded_answers(workload: Workload, cells: Array, decimals: int) -> tuple[Array, Array]:
+def rounded_answers(
+    workload: Workload, cells: Array, decimals: int, public: PublicCounts | None = None
+) -> tuple[Array, Array]:
     """Answers from rounded cells, and by how much the rounding moved them at most.
 
     Args:
         workload: A.
         cells: the estimate of x, shape (n,).
         decimals: digits after the point.
+        public: sums of cells that are not to be rounded away. Whole queries that they answer are
+            then exact, and cells move by a unit instead of half a unit.
     """
     factor, half = 10.0**decimals, 0.5 / 10.0**decimals
-    coefficients = _largest_whole(workload)
+    matrix = _written(workload)
+    coefficients = _largest_whole(workload, matrix)
     if coefficients is None:
         return np.rint(workload.matvec(cells) * factor) / factor, np.full(workload.shape[0], half)
-    sums = np.rint(workload.matvec(np.rint(cells * factor)))
-    return sums / factor, np.full(workload.shape[0], half * coefficients * len(cells))
+    if public is None:
+        sums = np.rint(workload.matvec(np.rint(cells * factor)))
+        return sums / factor, np.full(workload.shape[0], half * coefficients * len(cells))
+    whole = by_group(nearest_whole, cells * factor, public)
+    moved = np.full(workload.shape[0], 2 * half * coefficients * len(cells))
+    if matrix is not None:
+        moved[public.answers(matrix)] = 0.0
+    return np.rint(workload.matvec(whole)) / factor, moved
 
 
-def _largest_whole(workload: Workload) -> float | None:
-    """Largest coefficient, if all are whole; None if they are not, or unknown."""
+def _written(workload: Workload) -> Any:
+    """The matrix, dense or sparse, where it is small or there already; else None."""
     matrix = getattr(workload, "matrix", None)
     if matrix is None and math.prod(workload.shape) <= 2**22:
         matrix = workload.to_dense()
+    return matrix
+
+
+def _largest_whole(workload: Workload, matrix: Any) -> float | None:
+    """Largest coefficient, if all are whole; None if they are not, or unknown."""
     if isinstance(matrix, np.ndarray):
         whole = bool((matrix == np.rint(matrix)).all())
         return float(np.abs(matrix).max()) if whole else None

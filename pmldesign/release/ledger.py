@@ -21,6 +21,7 @@ looks.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -29,10 +30,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+
 from pmldesign.errors import FileError, InfeasibleError, InvalidInputError
 from pmldesign.files.atomic import PathName, sync_folder
 from pmldesign.release.budget import Budget, Cost, budget_text, cost_of, cost_text
 from pmldesign.release.noise.exact import ExactNoise
+from pmldesign.workloads.known.workload import KnownWorkload
 
 FORMAT = 1
 
@@ -130,7 +134,11 @@ def unit_of(noise: ExactNoise) -> str:
     """The unit of privacy, in words."""
     k = noise.rows_per_person
     rows = "1 row a person" if k == 1 else f"{k} rows a person"
-    return f"{noise.mechanism.neighbours.value} neighbours with {rows}"
+    workload, beside = noise.mechanism.workload, ""
+    if isinstance(workload, KnownWorkload):
+        groups = hashlib.sha256(workload.known.groups.astype(np.int64).tobytes()).hexdigest()
+        beside = f" beside the known answers {workload.known.name!r} (groups {groups[:16]})"
+    return f"{noise.mechanism.neighbours.value} neighbours{beside} with {rows}"
 
 
 def _total(releases: list[dict[str, Any]], path: Path) -> Cost:

@@ -27,8 +27,8 @@ from pmldesign.release.noise.sampler import library_version
 from pmldesign.release.people.schema import Schema
 from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
 from pmldesign.workloads import MarginalsWorkload, Workload
+from pmldesign.workloads.known.workload import as_asked
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
-from pmldesign.workloads.public_total import with_total
 from pmldesign_solvers.operators.operator import Array
 
 FORMAT = 1
@@ -156,7 +156,7 @@ def _strategy_digest(lattice: Lattice, cells: int) -> str:
 
 
 def _workload_digest(workload: Workload, cells: int) -> str:
-    queries = with_total(workload)
+    queries = as_asked(workload)
     if cells <= MAX_PRODUCT_CELLS or not isinstance(queries, MarginalsWorkload):
         return _image_digest(workload.matvec, cells)
     return hashlib.sha256(f"{queries.sizes} {queries.subsets}".encode()).hexdigest()

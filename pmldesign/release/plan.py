@@ -29,13 +29,14 @@ from pmldesign.release.post_processing import (
     nonnegative_cells,
     whole_cells,
 )
+from pmldesign.release.public_counts import PublicCounts, counted
 from pmldesign.release.quantiles import Band, bands
 from pmldesign.release.result import Release
 from pmldesign.release.tables import Table, decimals_for
 from pmldesign.workloads import MarginalsWorkload, Workload
 from pmldesign.workloads.base import count_text
+from pmldesign.workloads.known.workload import as_asked
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
-from pmldesign.workloads.public_total import with_total
 from pmldesign_solvers.operators.operator import Array
 
 
@@ -81,12 +82,12 @@ class Plan:
     def publish(self, counts: Integers | TableCounts, sampler: Sampler = draw) -> Release:
         """Draw the noise, and make the table."""
         measured = self.noise.measure(counts, sampler=sampler)
-        content, total = self.manifest if sampler is draw else not_private(self.manifest), None
-        if self.noise.mechanism.neighbours is Neighbours.REPLACE:  # it is public
-            total = number_of(counts)
-            content = {**content, "records": total}
-        estimate = estimated(self.noise, measured, total or 0)
-        queries, spreads = with_total(self.noise.mechanism.workload), deviations(self.noise)
+        content = self.manifest if sampler is draw else not_private(self.manifest)
+        public = self.public_counts(counts)
+        if public is not None:
+            content = {**content, "records": public.total}
+        estimate = estimated(self.noise, measured, public)
+        queries, spreads = as_asked(self.noise.mechanism.workload), deviations(self.noise)
         decimals = decimals_for(estimate.summed, spreads, estimate.size)
         raw, moved = estimate.answers(decimals)
         factor = 10.0**decimals
@@ -98,20 +99,30 @@ class Plan:
             return Release(table, content)
         cells = estimate.cells
         if self.nonnegative or self.integers:
-            table = self._processed(table, queries, cells, total)
-        return Release(table, content, tuple(band.read(cells) for band in self.bands))
+            table = self._processed(table, queries, cells, public)
+        known = () if public is None else tuple(public.rows(self.schema))
+        return Release(table, content, tuple(band.read(cells) for band in self.bands), known)
 
-    def _processed(self, table: Table, queries: Workload, cells: Array, total: int | None) -> Table:
+    def public_counts(self, counts: Integers | TableCounts) -> PublicCounts | None:
+        """The numbers of records in the data that are public."""
+        groups = self.noise.public_groups
+        if isinstance(counts, TableCounts):
+            return PublicCounts(groups, (counts.total,)) if groups else None
+        return counted(groups, counts)
+
+    def _processed(
+        self, table: Table, queries: Workload, cells: Array, public: PublicCounts | None
+    ) -> Table:
         """The table without negative, or with whole numbers."""
         if self.nonnegative:
-            cells = nonnegative_cells(queries, cells, total=total)
+            cells = nonnegative_cells(queries, cells, public=public)
         if self.integers:
-            cells = whole_cells(queries, cells, total=total)
+            cells = whole_cells(queries, cells, public=public)
         decimals = 0 if self.integers else table.decimals
-        answers, _ = rounded_answers(queries, cells, decimals)
+        answers, _ = rounded_answers(queries, cells, decimals, public)
         largest = None
         if self.nonnegative and adds_cells(queries):
-            largest = np.inf if total is None else queries.row_sizes() * total
+            largest = np.inf if public is None else public.largest(queries)
         lower, upper = cut_intervals(
             table.lower,
             table.upper,
@@ -179,7 +190,7 @@ def require_tables(noise: ExactNoise, *, whole: bool) -> None:
             "non-negative and whole numbers and quantiles are of a histogram, and that of "
             f"{cells} cells does not fit into memory; leave attributes out of the schema"
         )
-    queries = with_total(noise.mechanism.workload)
+    queries = as_asked(noise.mechanism.workload)
     plain = isinstance(queries, MarginalsWorkload) and (queries.weights == 1).all()
     if not (plain and noise.lattice.subsets):
         raise InvalidInputError(

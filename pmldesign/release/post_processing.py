@@ -9,7 +9,7 @@ by L-BFGS-B (scipy) from the clamped cells, so that it is never farther than tho
 are among the A x, a convex set, so that its nearest point is no farther from them than max(y, 0)
 is: the squared errors of all answers add up to no more than those of clamped answers, whatever the
 noise was. Weights 1/s_i^2 would not do: many small cells, which can only move up, then outweigh
-their sums. Where the number of records N is public, x is scaled to it.
+their sums. Where sums of cells are public, x is scaled to them, group by group.
 
 Whole: the way whose answers are closest, in the same sense. Either cells are rounded in their order
 so that every running sum is rounded to the nearest whole number; ranges of cells move by at most 1.
@@ -24,35 +24,44 @@ program over all intervals at once would not be valid. Nothing here sees the dat
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.optimize import Bounds, minimize
 
+from pmldesign.release.public_counts import ALL, PublicCounts
 from pmldesign.workloads import MarginalsWorkload, RangeWorkload, Workload
 from pmldesign.workloads.union import UnionWorkload, by_attribute
 from pmldesign_solvers.operators.operator import Array
 
+HEAVY = 10.0
+"""What a public sum weighs beside an answer; the minimum is then scaled to it."""
 STEPS = 1000
 """Of L-BFGS-B; 10^5 cells with sums by row, column and all took 612 and 10 s, without all 146."""
 
 
-def nonnegative_cells(workload: Workload, cells: Array, *, total: int | None = None) -> Array:
+def nonnegative_cells(
+    workload: Workload, cells: Array, *, public: PublicCounts | None = None
+) -> Array:
     """A histogram without negative cells that explains the answers, shape (n,).
 
     Args:
         workload: A, what was released.
         cells: the estimate of x whose answers A x were released.
-        total: N where it is public.
+        public: sums of cells that are public.
     """
     answers = workload.matvec(cells)
     if adds_cells(workload):
         answers = np.maximum(answers, 0.0)
-    heavy = 0.0 if total is None else 10.0
 
     def objective(x: Array) -> tuple[float, Array]:
         off = workload.matvec(x) - answers
-        excess = 0.0 if total is None else float(x.sum()) - total
-        value = 0.5 * float(off @ off) + 0.5 * heavy * excess**2
-        return value, workload.rmatvec(off) + heavy * excess
+        value, slope = 0.5 * float(off @ off), workload.rmatvec(off)
+        if public is None:
+            return value, slope
+        excess = public.excess(x)
+        value += 0.5 * HEAVY * float(excess @ excess)
+        return value, slope + HEAVY * public.in_cells(excess, len(x))
 
     minimum = minimize(
         objective,
@@ -63,17 +72,23 @@ def nonnegative_cells(workload: Workload, cells: Array, *, total: int | None = N
         options={"maxiter": STEPS, "maxfun": 2 * STEPS},
     )
     result = np.maximum(minimum.x, 0.0)
-    if total is not None and result.sum() > 0:
-        result *= total / result.sum()
-    return np.asarray(result)
+    return np.asarray(result if public is None else public.scaled(result))
 
 
-def whole_cells(workload: Workload, cells: Array, *, total: int | None = None) -> Array:
+def whole_cells(workload: Workload, cells: Array, *, public: PublicCounts | None = None) -> Array:
     """Whole numbers close to the cells; arguments as `nonnegative_cells`."""
-    candidates = [running_whole(cells), nearest_whole(cells)]
-    if total is None:
+    candidates = [by_group(method, cells, public) for method in (running_whole, nearest_whole)]
+    if public is None:
         candidates.append(np.rint(cells))
     return min(candidates, key=lambda x: float(np.linalg.norm(workload.matvec(x - cells))))
+
+
+def by_group(method: Callable[[Array], Array], cells: Array, public: PublicCounts | None) -> Array:
+    """What a method makes of all cells, or of those of each group by themselves."""
+    whole = np.empty(len(cells))
+    for group in ALL if public is None else public.groups:
+        whole[group] = method(cells[group])
+    return whole
 
 
 def running_whole(cells: Array) -> Array:

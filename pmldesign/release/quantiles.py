@@ -17,13 +17,12 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import Factorization
-from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.release.intervals import half_widths
 from pmldesign.release.noise.exact import ExactNoise
 from pmldesign.release.people.schema import Schema
 from pmldesign.workloads import DenseWorkload, Workload
 from pmldesign.workloads.base import check_entries
-from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign.workloads.known.workload import without_public
 from pmldesign_solvers.operators.operator import Array
 
 
@@ -104,7 +103,7 @@ def _band(noise: ExactNoise, schema: Schema, name: str, q: float, level: float) 
     ]
     queries: Workload = DenseWorkload(np.array(rows), name=f"quantile {q:g} of {name}", copy=False)
     mechanism = noise.mechanism
-    asked = CentredWorkload(queries) if mechanism.neighbours is Neighbours.REPLACE else queries
+    asked = without_public(queries, mechanism.workload)
     try:
         noise.lattice.estimator.require_answers(asked)
     except InvalidInputError:

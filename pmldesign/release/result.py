@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,14 @@ class Release(Drawn):
         table: a row for each query.
         manifest: what is published beside it.
         quantiles: a row for each that was asked for.
+        known: a row for each group of cells that known answers tell apart, with the exact number
+            of its records.
     """
 
     table: Table
     manifest: dict[str, Any]
     quantiles: tuple[dict[str, str | float], ...] = ()
+    known: tuple[dict[str, str | int], ...] = ()
 
     def to_frame(self) -> Any:
         """The table as a data frame of polars."""
@@ -56,22 +59,30 @@ class Release(Drawn):
             self.table.write_csv(content)
         else:
             self.table.write_parquet(content)
-        text = io.StringIO(newline="")
-        if self.quantiles:
-            writer = csv.DictWriter(text, list(self.quantiles[0]), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(self.quantiles)
         hashes = {**self.manifest["sha256"], "table": _digest(content.getvalue())}
-        if self.quantiles:
-            hashes["quantiles"] = _digest(text.getvalue().encode())
+        beside = {name: _csv_text(rows) for name, rows in self._beside() if rows}
+        hashes |= {name: _digest(text.encode()) for name, text in beside.items()}
         with atomic_write(manifest_path(path), "w") as handle:
             handle.write(as_text({**self.manifest, "sha256": hashes}))
-        if self.quantiles:
-            with atomic_write(quantiles_path(path), "w") as handle:
-                handle.write(text.getvalue())
+        for name, text in beside.items():
+            with atomic_write(beside_path(path, name), "w") as handle:
+                handle.write(text)
         with atomic_write(path, "wb") as handle:
             handle.write(content.getvalue())
         sync_folder(Path(path).resolve().parent)
+
+    def _beside(self) -> Iterator[tuple[str, tuple[Mapping[str, Any], ...]]]:
+        """Smaller tables in files of their own, by what these are called."""
+        yield "quantiles", self.quantiles
+        yield "known", self.known
+
+
+def _csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
 
 
 def _digest(content: bytes) -> str:
@@ -83,9 +94,9 @@ def manifest_path(path: PathName) -> Path:
     return Path(path).with_suffix(".manifest.json")
 
 
-def quantiles_path(path: PathName) -> Path:
-    """Where the quantiles beside a table are."""
-    return Path(path).with_suffix(".quantiles.csv")
+def beside_path(path: PathName, name: str) -> Path:
+    """Where a smaller table beside a table is: "quantiles", or "known"."""
+    return Path(path).with_suffix(f".{name}.csv")
 
 
 def check_paths(path: PathName, *, used: Iterable[PathName] = ()) -> None:
@@ -100,7 +111,8 @@ def check_paths(path: PathName, *, used: Iterable[PathName] = ()) -> None:
     """
     check_table_path(path)
     others = {Path(other).resolve() for other in used}
-    for target in (Path(path), manifest_path(path), quantiles_path(path)):
+    beside = [beside_path(path, name) for name in ("quantiles", "known")]
+    for target in (Path(path), manifest_path(path), *beside):
         if target.resolve() in others:
             raise FileError(f"{str(target)!r} would be replaced by the table; take another name")
         check_writable(target)

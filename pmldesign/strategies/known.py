@@ -17,7 +17,7 @@ from pmldesign.strategies.base import Strategy
 from pmldesign.workloads import DenseWorkload, Workload, as_workload
 from pmldesign.workloads.known.groups import KnownAnswers
 from pmldesign.workloads.known.workload import KnownWorkload, given_answers
-from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.operators.operator import Array, Indices
 
 NOTHING = 1e-12
 """Rows below this part of what they are without known answers are rounding."""
@@ -84,6 +84,11 @@ def within_groups(strategy: Strategy, answers: KnownAnswers) -> Strategy:
             f"strategy {strategy.name!r} measures nothing but the known answers {answers.name!r}"
         )
     return KnownStrategy(strategy.name, matrix[kept], answers)
+
+
+def members_of(strategy: Strategy) -> list[Indices]:
+    """The cells of each group of a strategy beside public answers; nothing for any other."""
+    return strategy.answers.members if isinstance(strategy, KnownStrategy) else []
 
 
 def with_known(

@@ -30,6 +30,7 @@ from pmldesign.cli.options.inputs import (
     participation_option,
     schema_option,
     strategy_help,
+    warn_of_known,
     weights_option,
 )
 from pmldesign.cli.options.outputs import (
@@ -70,6 +71,7 @@ __all__ = [
     "strategy_help",
     "strategy_option",
     "table_options",
+    "warn_of_known",
     "weights_option",
     "write_tables",
 ]

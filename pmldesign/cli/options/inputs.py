@@ -95,8 +95,6 @@ def load_known(text: str | None, schema: Path | None, neighbours: str | None) ->
     Raises:
         FileError, InvalidInputError: as `load_queries`; or --neighbours add-remove.
     """
-    from pmldesign.cli.terminal.process import complain
-
     if text is None:
         return None
     if neighbours == "add-remove":
@@ -104,8 +102,15 @@ def load_known(text: str | None, schema: Path | None, neighbours: str | None) ->
             "--known is for records that are replaced, which leaves the known answers as they are;"
             " leave --neighbours out"
         )
+    warn_of_known(text)
+    return text if text == "total" else load_queries(text, schema)
+
+
+def warn_of_known(name: str) -> None:
+    """Say on standard error that what public answers tell is not protected."""
+    from pmldesign.cli.terminal.process import complain
+
     complain(
-        f"warning: the answers to {text!r} count as public; neither they nor what they tell about a"
+        f"warning: the answers to {name!r} count as public; neither they nor what they tell about a"
         " record is protected"
     )
-    return text if text == "total" else load_queries(text, schema)

@@ -42,7 +42,8 @@ from pmldesign.release.noise.lattice import ROUNDING, Lattice
 from pmldesign.release.noise.sampler import LARGEST_SCALE, Sampler, draw, privacy_map
 from pmldesign.release.noise.whole_strategies import on_lattice
 from pmldesign.release.noise.whole_tables import TableCounts, table_of_ones
-from pmldesign_solvers.operators.operator import Array
+from pmldesign.release.public_counts import counted, public_groups
+from pmldesign_solvers.operators.operator import Array, Indices
 
 SMOOTHING = 4.0
 """r^2 of the discrete Gaussian that rounds the continuous one."""
@@ -102,6 +103,11 @@ class ExactNoise:
         return self.scale * float(self.lattice.units.max())
 
     @property
+    def public_groups(self) -> tuple[Indices | slice, ...]:
+        """Groups of cells with public numbers of records."""
+        return public_groups(self.mechanism.workload, self.mechanism.neighbours)
+
+    @property
     def factorization(self) -> Factorization:
         """The lattice strategy on the workload."""
         mechanism = self.mechanism
@@ -115,28 +121,35 @@ class ExactNoise:
             sampler: another one is for tests alone, and gives no privacy.
 
         Returns:
-            diag(units) (Z x + eta), without the part of a public total; shape (r,).
+            diag(units) (Z x + eta), without the part that is public; shape (r,).
         """
         if isinstance(counts, TableCounts):
             assert self.lattice.of_tables is not None
-            clean, total = self.lattice.of_tables(counts.tables), counts.total
+            clean = self.lattice.of_tables(counts.tables)
         else:
-            whole = np.asarray(counts, dtype=np.int64)
-            clean, total = self.lattice.image(whole), int(whole.sum())
+            counts = np.asarray(counts, dtype=np.int64)
+            clean = self.lattice.image(counts)
         noise = sampler(self.mechanism.noise, self.scale, len(clean))
         noisy = clean.astype(object) + noise.astype(object)
         if self.mechanism.neighbours is Neighbours.REPLACE:
-            cells = self.mechanism.workload.shape[1]
-            noisy = (noisy * cells - self._image_of_ones().astype(object) * total) / cells
+            image, common = self._public_image(counts)
+            noisy = (noisy * common - image) / common
         return np.asarray(noisy.astype(np.float64) * self.lattice.units)
 
-    def _image_of_ones(self) -> Integers:
-        """Z 1, of which N/n is public under replace."""
-        lattice = self.lattice
-        if lattice.of_tables is None:
-            return lattice.image(np.ones(self.mechanism.workload.shape[1], dtype=np.int64))
-        sizes = lattice.sizes
-        return lattice.of_tables([table_of_ones(sizes, subset) for subset in lattice.subsets])
+    def _public_image(self, counts: Integers | TableCounts) -> tuple[Integers, int]:
+        """D Z x0 and D, for the part x0 = sum_g N_g / n_g 1_g of x that is public."""
+        lattice, cells = self.lattice, self.mechanism.workload.shape[1]
+        if isinstance(counts, TableCounts):
+            assert lattice.of_tables is not None
+            tables = [table_of_ones(lattice.sizes, subset) for subset in lattice.subsets]
+            return lattice.of_tables(tables).astype(object) * counts.total, cells
+        public = counted(self.public_groups, counts)
+        assert public is not None
+        if len(public.groups) == 1:
+            ones = np.ones(cells, dtype=np.int64)
+            return lattice.image(ones).astype(object) * public.total, cells
+        shares, common = public.spread_out(cells)
+        return lattice.image(shares).astype(object), common
 
 
 def exact_noise(mechanism: Mechanism, *, rows_per_person: int = 1) -> ExactNoise:
@@ -152,11 +165,6 @@ def exact_noise(mechanism: Mechanism, *, rows_per_person: int = 1) -> ExactNoise
     if mechanism.calibration is None or mechanism.scale == 0:
         raise InvalidInputError("a release needs a guarantee that asks for noise; give epsilon")
     guarantee = mechanism.calibration.guarantee
-    if guarantee.known:
-        raise InvalidInputError(
-            f"no release is made beside the known answers {guarantee.known!r}; take known answers"
-            " 'total' (neighbours 'replace'), or none"
-        )
     if rows_per_person != 1 and guarantee.pml:
         raise InvalidInputError(
             f"rows_per_person must be 1 under PML, got {rows_per_person}: the rows of one person "

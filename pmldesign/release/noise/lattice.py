@@ -23,6 +23,7 @@ from pmldesign.release.noise.integers import (
     largest_square_column,
 )
 from pmldesign.strategies import Strategy
+from pmldesign.strategies.known import members_of
 from pmldesign_solvers.operators.operator import Array
 
 ROUNDING = 2.0**-40
@@ -84,8 +85,9 @@ class Lattice:
             and noise is Noise.LAPLACE
             and 2 * largest_absolute_column(self.matrix) < EXACT_FLOAT
         ):
-            distances = pairwise_distances(self.matrix.astype(np.float64), norm="l1")
-            return int(distances.max()), True
+            whole = self.matrix.astype(np.float64)
+            parts = [whole[:, cells] for cells in members_of(self.measured)] or [whole]
+            return max(int(pairwise_distances(part, norm="l1").max()) for part in parts), True
         norm: Norm = "l1" if noise is Noise.LAPLACE else "l2"
         value = self.measured.sensitivity_under(neighbours, norm)
         value *= (1 + ROUNDING) * (1 + self.distortion) / float(self.units.min())

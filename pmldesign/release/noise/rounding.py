@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from scipy import linalg
@@ -10,7 +11,7 @@ from scipy import linalg
 from pmldesign.errors import InvalidInputError
 from pmldesign.release.noise.integers import Integers, times
 from pmldesign.workloads import Workload
-from pmldesign.workloads.public_total import centre, with_total
+from pmldesign.workloads.known.workload import as_asked
 from pmldesign_solvers.operators.operator import Array
 
 SPAN = 1e-9
@@ -34,9 +35,8 @@ def rounded_matrix(matrix: Array, bits: int) -> tuple[Integers, float, bool]:
 
 def independent_rows(workload: Workload) -> Integers | None:
     """S: independent queries that span all, if queries are whole; None if they are not."""
-    inner = with_total(workload)
     try:
-        queries, spanned = inner.to_dense(), workload.to_dense()
+        queries, spanned = as_asked(workload).to_dense(), workload.to_dense()
     except InvalidInputError:
         return None
     if (queries != np.rint(queries)).any() or np.abs(queries).max() > 2**20:
@@ -48,10 +48,17 @@ def independent_rows(workload: Workload) -> Integers | None:
 
 
 def through_rows(
-    matrix: Array, rows: Integers, bits: int, *, public: bool
+    matrix: Array, rows: Integers, bits: int, project: Callable[[Array], Array]
 ) -> tuple[Integers, float] | None:
-    """Z = round(2^k M) S and 2^-k for R = M S; None if R is not of that form."""
-    span = centre(rows.astype(np.float64)) if public else rows.astype(np.float64)
+    """Z = round(2^k M) S and 2^-k for R = M S P; None if R is not of that form.
+
+    Args:
+        matrix: R, shape (r, n).
+        rows: S.
+        bits: k.
+        project: X -> X P.
+    """
+    span = project(rows.astype(np.float64))
     mixing = np.linalg.lstsq(span.T, matrix.T, rcond=None)[0].T.astype(np.float64)
     missed = np.abs(mixing @ span - matrix).max()
     if missed > SPAN * np.abs(matrix).max():

@@ -22,6 +22,7 @@ the RANK_CUTOFF 1e-10 of the strategies.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -57,12 +58,14 @@ from pmldesign.strategies import (
     TablesStrategy,
     WeightedTablesStrategy,
 )
+from pmldesign.strategies.known import KnownStrategy
 from pmldesign.strategies.participation.strategy import participation_of
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import WRITTEN_CELLS
 from pmldesign.workloads.public_total import CentredWorkload, centre, with_total
 from pmldesign.workloads.union import by_attribute
 from pmldesign_solvers.operators import mode_products
+from pmldesign_solvers.operators.operator import Array
 
 BITS_OF_EXACT = 30
 """A factor whose entries, times a power of two, are whole numbers of so many bits is not
@@ -104,31 +107,44 @@ def on_lattice(strategy: Strategy, workload: Workload, bits: int) -> Lattice:
             return _biased(strategy, bits)
         public = PublicTotalStrategy(whole.measured)
         return replace(whole, measured=public, estimator=public, matrix=None, factors=())
-    if type(strategy) is not Strategy:
+    if type(strategy) not in (Strategy, KnownStrategy):
         return _biased(strategy, bits)
     return _dense(strategy, workload, bits)
 
 
 def _dense(strategy: Strategy, workload: Workload, bits: int, *, strip: bool = False) -> Lattice:
-    matrix, public = strategy.matrix, isinstance(workload, CentredWorkload)
+    matrix, (project, lost) = strategy.matrix, _projection(strategy, workload)
     rounded, unit, exact = rounded_matrix(matrix, BITS_OF_EXACT if strip else bits)
     if strip:
         common = int(np.gcd.reduce(rounded, axis=None))
         power = common & -common
         rounded, unit = rounded // power, unit * power
-    full = strategy.rank == strategy.cells - public
+    full = strategy.rank == strategy.cells - lost
     if not (exact or full):
         rows = independent_rows(workload)
-        through = None if rows is None else through_rows(matrix, rows, bits, public=public)
+        through = None if rows is None else through_rows(matrix, rows, bits, project)
         if through is None:
             return _biased(strategy, bits)
         rounded, unit = through
-    floats = rounded * unit
-    measured = Strategy(strategy.name, centre(floats) if public else floats)
+    measured = _alike(strategy, project(rounded * unit))
     if measured.rank != strategy.rank:
         return _biased(strategy, bits)
     units = np.full(len(rounded), unit)
     return Lattice(measured, measured, units, partial(times, rounded), rounded)
+
+
+def _projection(strategy: Strategy, workload: Workload) -> tuple[Callable[[Array], Array], int]:
+    """X -> X P, and how many dimensions P takes away."""
+    if isinstance(strategy, KnownStrategy):
+        return strategy.answers.centre, strategy.answers.count
+    return (centre, 1) if isinstance(workload, CentredWorkload) else (np.asarray, 0)
+
+
+def _alike(strategy: Strategy, matrix: Array) -> Strategy:
+    """A matrix for the same neighbours as a strategy."""
+    if isinstance(strategy, KnownStrategy):
+        return KnownStrategy(strategy.name, matrix, strategy.answers)
+    return Strategy(strategy.name, matrix)
 
 
 def _identity_and_rows(strategy: IdentityAndRows, bits: int) -> Lattice:
@@ -156,7 +172,7 @@ def _biased(strategy: Strategy, bits: int) -> Lattice:
     rows, distortion = len(rounded), 0.0
     measured = strategy
     if strategy.distance_profile("l2") is None:
-        measured = Strategy(strategy.name, rounded * unit)
+        measured = _alike(strategy, rounded * unit)
     else:  # every distance counts as the largest: unit is what two rounded columns add to it
         sizes: dict[Norm, float] = {"l1": rows, "l2": math.sqrt(rows)}
         ratios = [

@@ -9,6 +9,7 @@ from pmldesign.workloads import as_workload
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload
 from pmldesign.workloads.dense import DenseWorkload
 from pmldesign.workloads.known.groups import KnownAnswers, known_answers
+from pmldesign.workloads.public_total import CentredWorkload
 
 
 class KnownWorkload(DenseWorkload):
@@ -45,19 +46,31 @@ class KnownWorkload(DenseWorkload):
         self.unweighted = None if plain is None else KnownWorkload(plain, known)
 
 
+def as_asked(workload: Workload) -> Workload:
+    """A as it was given, for A P; any other workload itself."""
+    return workload.asked if isinstance(workload, CentredWorkload | KnownWorkload) else workload
+
+
+def without_public(queries: Workload, workload: Workload) -> Workload:
+    """Queries on the cells of a workload, without what is public beside that."""
+    if isinstance(workload, KnownWorkload):
+        return KnownWorkload(queries, workload.known)
+    return CentredWorkload(queries) if isinstance(workload, CentredWorkload) else queries
+
+
 def given_answers(workload: Workload, known: Any) -> Workload:
     """The workload beside public answers; itself where these are the number of records alone.
 
     Args:
         workload: A.
-        known: "total", or what `as_workload` takes: K, on the same cells.
+        known: "total", or what `as_workload` takes: K, on the same cells; or their groups.
 
     Raises:
         InvalidInputError: as `known_answers` and `KnownWorkload`.
     """
     if isinstance(known, str) and known == "total":
         return workload
-    answers = known_answers(as_workload(known))
+    answers = known if isinstance(known, KnownAnswers) else known_answers(as_workload(known))
     if answers.count == 1 and len(answers.groups) == workload.shape[1]:
         return workload
     return KnownWorkload(workload, answers)
