@@ -121,7 +121,7 @@ class ChainStrategy(Strategy):
     @cached_property
     def measured_length(self) -> float:
         """Largest l2 norm of a column of C as its recurrence gives it, rounded up."""
-        longest = math.sqrt(float(self.factor.squares.max()))
+        longest = math.sqrt(float(self.factor.column_squares().max()))
         return raised(longest, self.factor.column_units)
 
     def measure(self, x: Array) -> Array:

@@ -21,18 +21,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
 
-from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.operators.operator import Array, Indices
+from pmldesign_solvers.streams.blocks import LANES, SIZE, Blocks, backwards, blocks
 from pmldesign_solvers.streams.chain import StreamProblem
 from pmldesign_solvers.streams.diagonals import sides
 from pmldesign_solvers.streams.nodes import Nodes
 
 CANCELLED = 1e-8
 """A gain below 0 by no more than this part of the row is rounding."""
-CHUNK = 1024
-"""Rows whose products of decays are made at a time: 2 MB with 16 numbers of state."""
-BLOCK, LANES = 16, 512
-"""Rows that are solved together, and blocks whose matrices are made at a time: 3 MB."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,32 +42,53 @@ class Factor:
         diagonal: C_ii, shape (n,).
         gains: g_i, shape (n, K).
         decays: lambda(i), shape (n, K); those of the first row are 0.
-        squares: squared norms of the columns, shape (n,): C_ii^2 + 1^T P 1, sums of positive
-            numbers, within `column_units` of those of the matrix C that the rest describes.
     """
 
     diagonal: Array
     gains: Array
     decays: Array
-    squares: Array
 
     @property
     def column_units(self) -> int:
-        """Roundings, of 2^-53 each, of `squares` and `column_sums` at most.
+        """Roundings, of 2^-53 each, of `column_squares` and `column_sums` at most.
 
-        A product of gains and a step of P take three, each sum of K numbers K.
+        Of positive numbers: `kept` has a rounding for each row, twice in a square, a block adds one
+        for its sum; in its own block a column has sums of SIZE and K numbers, twice.
         """
         n, count = self.gains.shape
-        return int(4 * n + 2 * count + 16)
+        return int(4 * n + 4 * count + 8 * SIZE)
+
+    def column_squares(self) -> Array:
+        """sum_i C_ij^2, shape (n,): squared l2 norms of the columns.
+
+        Later blocks see a column as F_j, and add to P = sum of R^T R, faded.
+        """
+        squares = np.empty(len(self.diagonal))
+        later = np.zeros((self.gains.shape[1],) * 2)
+        for rows, part in backwards(self.diagonal, self.gains, self.decays):
+            behind = np.empty((len(part.kept), *later.shape))
+            added = part.readings.swapaxes(1, 2) @ part.readings
+            fade = part.kept[:, :, None] * part.kept[:, None, :]
+            for block in range(len(behind) - 1, -1, -1):
+                behind[block] = later
+                later = fade[block] * later + added[block]
+            explained = ((part.fading @ behind) * part.fading).sum(axis=2)
+            squares[rows] = ((part.triangles**2).sum(axis=1) + explained).ravel()[
+                : rows.stop - rows.start
+            ]
+        return squares
 
     def column_sums(self) -> Array:
         """sum_i C_ij, shape (n,): l1 norms of the columns, as C >= 0."""
-        sums = self.diagonal.copy()
-        state = np.zeros(self.gains.shape[1])
-        for i in range(len(sums) - 1, -1, -1):
-            sums[i] += state.sum()
-            state += self.gains[i]
-            state *= self.decays[i]
+        sums = np.empty(len(self.diagonal))
+        later = np.zeros(self.gains.shape[1])
+        for rows, part in backwards(self.diagonal, self.gains, self.decays):
+            behind, added = np.empty_like(part.kept), part.readings.sum(axis=1)
+            for block in range(len(behind) - 1, -1, -1):
+                behind[block] = later
+                later = part.kept[block] * later + added[block]
+            explained = (part.fading @ behind[:, :, None])[..., 0]
+            sums[rows] = (part.triangles.sum(axis=1) + explained).ravel()[: rows.stop - rows.start]
         return sums
 
     def multiply(self, x: Array) -> Array:
@@ -101,86 +121,93 @@ class Factor:
         results, done = np.zeros(values.shape), 0
         while done < len(values):
             left = len(values) - done
-            count, size = (min(left // BLOCK, LANES), BLOCK) if left >= BLOCK else (1, left)
+            count, size = (min(left // SIZE, LANES), SIZE) if left >= SIZE else (1, left)
             stop = done + count * size
-            triangles, readings, kept, fading = self._blocks(first + done, count, size)
+            rows = slice(first + done, first + stop)
+            part = blocks(self.diagonal[rows], self.gains[rows], self.decays[rows], size)
+            triangles = part.triangles
             if inverse:
                 triangles = np.asarray(np.linalg.inv(triangles), dtype=np.float64)
             given = values[done:stop].reshape(count, size, -1)
             taken = results[done:stop].reshape(count, size, -1)
             for i, value in enumerate(given):
                 if inverse:
-                    taken[i] = inputs = triangles[i] @ (value - readings[i] @ state)
+                    taken[i] = inputs = triangles[i] @ (value - part.readings[i] @ state)
                 else:
-                    taken[i], inputs = triangles[i] @ value + readings[i] @ state, value
-                state = kept[i][:, None] * state + fading[i].T @ inputs
+                    taken[i], inputs = triangles[i] @ value + part.readings[i] @ state, value
+                state = part.kept[i][:, None] * state + part.fading[i].T @ inputs
             done = stop
         return results, state
-
-    def _blocks(self, first: int, count: int, size: int) -> tuple[Array, Array, Array, Array]:
-        """Of `count` blocks of `size` rows from row `first` on.
-
-        Returns:
-            The triangle of C within each block, shape (count, size, size); what its rows read from
-            the state before it, (count, size, K); what is left of that state, (count, K); and of
-            the block's inputs, (count, size, K).
-        """
-        rows = slice(first, first + count * size)
-        decays = self.decays[rows].reshape(count, size, -1)
-        gains = self.gains[rows].reshape(count, size, -1)
-        triangles = np.zeros((count, size, size))
-        kept, fading = np.ones_like(decays[:, 0]), np.zeros_like(decays)
-        readings = np.empty_like(decays)
-        for i in range(size):
-            kept = kept * decays[:, i]
-            readings[:, i] = gains[:, i] * kept
-            fading[:, :i] *= decays[:, i, None]
-            triangles[:, i, :i] = (fading[:, :i] @ gains[:, i, :, None])[..., 0]
-            fading[:, i] = 1.0
-        places = np.arange(size)
-        triangles[:, places, places] = self.diagonal[rows].reshape(count, size)
-        return triangles, readings, kept, fading
 
 
 def factor(problem: StreamProblem, u: Array, w: Array, nodes: Nodes) -> Factor:
     """C for weights and nodes, in O(n K^2).
+
+    P goes from block to block by a Cholesky factorization each; then the rows of all blocks follow
+    side by side.
 
     Raises:
         ValueError: X is singular to working precision.
     """
     shares, decays = generators(problem, u, w, nodes)
     n, count = shares.shape
-    rows, pivots, squares = np.empty_like(shares), np.empty(n), np.empty(n)
-    ones, explained, spare = np.ones(count), np.zeros((count, count)), np.empty((count, count))
-    raw, sums = np.empty((2, CHUNK, count))
-    for start in range((n - 1) // CHUNK * CHUNK, -1, -CHUNK):
-        part = slice(start, min(start + CHUNK, n))
-        places = range(part.stop - start - 1, -1, -1)
-        fading = decays[part, :, None] * decays[part, None, :]
-        for i, share, row, fade in zip(
-            places, shares[part][::-1], rows[part][::-1], fading[::-1], strict=True
-        ):
-            explained.dot(ones, out=sums[i])
-            np.subtract(share, sums[i], out=raw[i])
-            np.maximum(raw[i], 0.0, out=row)  # what is below is rounding: C >= 0
-            pivot = float(row.dot(ones))
-            if not pivot > 0.0:
-                raise ValueError(
-                    f"the strategy is singular to working precision at step {start + i}"
-                )
-            pivots[start + i] = pivot
-            np.multiply(row[:, None], row / pivot, out=spare)
-            np.add(spare, explained, out=spare)
-            np.multiply(spare, fade, out=explained)
-        size = part.stop - start
-        short = raw[:size].min(axis=1) < -CANCELLED * shares[part].max(axis=1)
-        if short.any():
-            step = start + int(short.argmax())
-            raise ValueError(f"the strategy has an entry below 0 at step {step}")
-        squares[part] = pivots[part] + sums[:size].sum(axis=1)
+    gains, pivots = np.empty_like(shares), np.empty(n)
+    explained = np.zeros((count, count))
+    for rows, part in backwards(shares.sum(axis=1), shares, decays):
+        size = rows.stop - rows.start
+        more = -size % SIZE
+        given, fade = (
+            np.pad(values[rows], [(0, more), (0, 0)]).reshape(-1, SIZE, count)
+            for values in (shares, decays)
+        )
+        given.reshape(-1, count)[size:] = 1.0  # no row is singular
+        behind, explained = _explained(part, explained, rows.start)
+        for i in range(SIZE - 1, -1, -1):
+            raw = given[:, i] - behind.sum(axis=2)
+            row = np.maximum(raw, 0.0)  # what is below is rounding: C >= 0
+            pivot = row.sum(axis=1)
+            places = rows.start + i + SIZE * np.arange(len(row))
+            _require(pivot > 0.0, places, "is singular to working precision at")
+            short = raw.min(axis=1) < -CANCELLED * given[:, i].max(axis=1)
+            _require(~short, places, "has an entry below 0 at")
+            inside = places < n
+            gains[places[inside]], pivots[places[inside]] = row[inside], pivot[inside]
+            behind += row[:, :, None] * (row / pivot[:, None])[:, None, :]
+            behind *= fade[:, i, :, None] * fade[:, i, None, :]
     diagonal = np.sqrt(pivots)
-    rows /= diagonal[:, None]
-    return Factor(diagonal, rows, decays, squares)
+    gains /= diagonal[:, None]
+    return Factor(diagonal, gains, decays)
+
+
+def _explained(part: Blocks, explained: Array, first: int) -> tuple[Array, Array]:
+    """P behind each block, shape (count, K, K), and P before the first one.
+
+    With X of a block in `part.triangles`, its rows from last to first: L L^T = X - F P F^T, and the
+    block explains G^T G of earlier columns, L G = R - (F P) kept.
+    """
+    behind = np.empty((len(part.kept), *explained.shape))
+    grams = np.ascontiguousarray(part.triangles[:, ::-1, ::-1].swapaxes(1, 2))
+    fading, readings = (
+        np.ascontiguousarray(values[:, ::-1]) for values in (part.fading, part.readings)
+    )
+    fade = part.kept[:, :, None] * part.kept[:, None, :]
+    for block in range(len(behind) - 1, -1, -1):
+        behind[block] = explained
+        seen = fading[block] @ explained
+        root, failed = linalg.lapack.dpotrf(
+            grams[block] - seen @ fading[block].T, lower=True, clean=False
+        )
+        if failed:
+            step = first + (block + 1) * SIZE - failed
+            raise ValueError(f"the strategy is singular to working precision at step {step}")
+        rows, _ = linalg.lapack.dtrtrs(root, readings[block] - seen * part.kept[block], lower=True)
+        explained = fade[block] * explained + rows.T @ rows
+    return behind, explained
+
+
+def _require(holds: NDArray[np.bool_], places: Indices, what: str) -> None:
+    if not holds.all():
+        raise ValueError(f"the strategy {what} step {places[int((~holds).argmax())]}")
 
 
 def generators(problem: StreamProblem, u: Array, w: Array, nodes: Nodes) -> tuple[Array, Array]:
