@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from typing import Any
 
 from pmldesign.arguments import exponent
@@ -28,7 +27,7 @@ from pmldesign.strategies import Strategy, as_strategy
 from pmldesign.strategies.known import answers_of, beside_known, with_known
 from pmldesign.strategies.participation.schema import participation_refusal
 from pmldesign.workloads import Workload
-from pmldesign.workloads.display import Drawn, html_table, latex_table
+from pmldesign.workloads.display import Drawn, data_frame, html_table, latex_table
 
 __all__ = [
     "DESIGN",
@@ -74,17 +73,7 @@ class Comparison(Drawn):
         Raises:
             InvalidInputError: neither is installed.
         """
-        if find_spec("pandas") is not None:
-            import pandas
-
-            return pandas.DataFrame(self.to_records())
-        if find_spec("polars") is not None:
-            import polars
-
-            return polars.DataFrame(self.to_records(), infer_schema_length=None)
-        raise InvalidInputError(
-            "a data frame needs pandas or polars; install one, or take to_records()"
-        )
+        return data_frame(self.to_records())
 
     def to_latex(self) -> str:
         """The rows as a LaTeX table (booktabs)."""

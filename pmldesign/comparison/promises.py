@@ -2,16 +2,21 @@
 
 epsilon [delta] [alpha [failure]]     differential privacy, or PML
 rho | mu | order and epsilon          zCDP, Gaussian DP, Renyi DP
+
+An alpha is a number, or the name of a file with one for each cell.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from pmldesign.comparison.values import listed, number
 from pmldesign.errors import InvalidInputError
+from pmldesign.files import read_prior
 from pmldesign.privacy.guarantees import Guarantee, from_json
 from pmldesign.privacy.neighbours import Neighbours
 
@@ -21,19 +26,34 @@ CURRENCIES = {"rho": "zcdp", "mu": "gaussian-dp", "order": "renyi"}
 """The number that makes a guarantee one of another currency, and what that is called in JSON."""
 
 
-def guarantees_of(value: Any, relation: Neighbours) -> Iterator[Guarantee | None]:
-    """The guarantees that tables ask for; None alone where there are none.
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """A guarantee that a study asks for.
+
+    Attributes:
+        guarantee: None for a scale equal to the sensitivity.
+        alpha_file: what the file of its alpha is called; empty without.
+    """
+
+    guarantee: Guarantee | None
+    alpha_file: str = ""
+
+
+def demands_of(value: Any, relation: Neighbours, folder: Path) -> Iterator[Demand]:
+    """The guarantees that tables ask for; none of any kind where there are no tables.
 
     Args:
         value: a table, or a list of tables.
         relation: of those that do not say it, but for PML.
+        folder: where the files of alpha are looked for.
 
     Raises:
+        FileError: a file that cannot be read.
         InvalidInputError: a key that is not known, or numbers that are no guarantee.
     """
     tables = listed(value)
     if not tables:
-        yield None
+        yield Demand(None)
     for table in tables:
         if not isinstance(table, Mapping):
             raise InvalidInputError("guarantees are tables: write [[guarantees]] and epsilon = 1")
@@ -44,11 +64,20 @@ def guarantees_of(value: Any, relation: Neighbours) -> Iterator[Guarantee | None
                 )
         present = [key for key in KEYS if listed(table.get(key))]
         for values in product(*(listed(table[key]) for key in present)):
-            yield _guarantee(dict(zip(present, values, strict=True)), relation)
+            yield _demand(dict(zip(present, values, strict=True)), relation, folder)
+
+
+def _demand(table: dict[str, Any], relation: Neighbours, folder: Path) -> Demand:
+    alpha = table.get("alpha")
+    if not isinstance(alpha, str):
+        return Demand(_guarantee(table, relation))
+    limits = read_prior(folder / alpha, name="alpha").tolist()
+    return Demand(_guarantee(table | {"alpha": limits}, relation), alpha)
 
 
 def _guarantee(table: dict[str, Any], relation: Neighbours) -> Guarantee:
-    table |= {key: number(f"{key} of a guarantee", table[key]) for key in NUMBERS if key in table}
+    given = [key for key in NUMBERS if key in table and not isinstance(table[key], list)]
+    table |= {key: number(f"{key} of a guarantee", table[key]) for key in given}
     currencies = [key for key in CURRENCIES if key in table]
     if currencies:
         return _currency(currencies, {"neighbours": relation.value} | table)

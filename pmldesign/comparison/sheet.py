@@ -9,9 +9,7 @@ rows are in a CSV file of that name with ".part" added.
 
 from __future__ import annotations
 
-import csv
 import fcntl
-import io
 import os
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
@@ -20,11 +18,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from pmldesign.comparison.units import COLUMNS, COUNTS, TEXTS, Unit
+from pmldesign.comparison.lines import (
+    Line,
+    as_csv,
+    as_line,
+    csv_lines,
+    parquet_lines,
+    write_parquet,
+)
+from pmldesign.comparison.units import COLUMNS, Unit
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.files import atomic_write, check_writable
 
-Line = list[str]
 ENDINGS = (".csv", ".parquet")
 
 
@@ -43,11 +48,10 @@ class Sheet:
     def __init__(self, path: Path, *, restart: bool = False) -> None:
         check_sheet(path)
         self.path = path
-        self.parquet = path.suffix.lower() == ".parquet"
-        self.working = path.with_name(path.name + ".part") if self.parquet else path
+        self.working = _working(path)
         self._handle = self._opened()
         try:
-            lines = [] if restart else self._read()
+            lines = [] if restart else read_lines(path)
             self.units: dict[str, list[Line]] = {
                 key: [*group] for key, group in groupby(lines, key=lambda line: line[-1])
             }
@@ -86,20 +90,20 @@ class Sheet:
 
     def add(self, key: str, records: Sequence[dict[str, Any]]) -> None:
         """Add the rows of a unit, durably."""
-        lines = [[_text(record[name]) for name in COLUMNS] for record in records]
+        lines = [as_line(record) for record in records]
         self.units[key] = lines
-        self._append(_csv(lines))
+        self._append(as_csv(lines).encode())
 
     def finish(self, units: Sequence[Unit]) -> None:
         """Put all rows into the order of the study, under the final name."""
         lines = [line for unit in units for line in self.units.get(unit.key, [])]
-        if self.parquet:
+        if self.working != self.path:
             with atomic_write(self.path, "wb") as handle:
-                _frame(lines).write_parquet(handle)
+                write_parquet(lines, handle)
             self.working.unlink(missing_ok=True)
         else:
             with atomic_write(self.path, "w") as handle:
-                handle.write(_csv([[*COLUMNS], *lines]))
+                handle.write(as_csv([[*COLUMNS], *lines]))
 
     def _opened(self) -> int:
         """The working file, locked; it may be replaced by another process until the lock is had."""
@@ -119,28 +123,19 @@ class Sheet:
                 raise
             raise FileError(f"cannot use {str(self.path)!r}: {error.strerror or error}") from None
 
-    def _read(self) -> list[Line]:
-        text = self.working.read_text(encoding="utf-8", errors="replace")
-        if not text and self.parquet and self.path.exists():
-            return _parquet_lines(self.path)
-        whole = text[: text.rfind("\n") + 1]  # what follows was cut off
-        lines = [*csv.reader(io.StringIO(whole))]
-        if (lines and lines[0] != [*COLUMNS]) or (text and not lines and text != _header(text)):
-            raise FileError(
-                f"{str(self.working)!r} does not hold the rows of a sweep; give another file"
-            )
-        return [line for line in lines[1:] if len(line) == len(COLUMNS)]
-
     def _replace(self, units: Iterable[list[Line]]) -> None:
-        """Write the working file anew; a rename would lose the lock."""
-        text = _csv([[*COLUMNS], *(line for unit in units for line in unit)])
-        if self.working.read_text(encoding="utf-8", errors="replace") != text:
+        """Cut off what follows these units, or write them anew; a rename would lose the lock."""
+        text = as_csv([[*COLUMNS], *(line for unit in units for line in unit)])
+        present = self.working.read_bytes()
+        data = text.encode()
+        if present.startswith(data):
+            os.ftruncate(self._handle, len(data))
+        else:
             os.ftruncate(self._handle, 0)
-            self._append(text)
+            self._append(data)
 
-    def _append(self, text: str) -> None:
+    def _append(self, data: bytes) -> None:
         try:
-            data = text.encode()
             while data:
                 data = data[os.write(self._handle, data) :]
             os.fsync(self._handle)
@@ -148,6 +143,23 @@ class Sheet:
             raise FileError(
                 f"cannot write {str(self.working)!r}: {error.strerror or error}"
             ) from None
+
+
+def read_lines(path: Path) -> list[Line]:
+    """The rows that a sweep has written for this file, also while it is not complete.
+
+    Raises:
+        FileError: it cannot be read, or holds something else.
+    """
+    working = _working(path)
+    try:
+        if working != path and path.exists() and not (working.exists() and working.stat().st_size):
+            return parquet_lines(path)
+        return csv_lines(working)
+    except OSError as error:
+        if isinstance(error, FileError):
+            raise
+        raise FileError(f"cannot read {str(path)!r}: {error.strerror or error}") from None
 
 
 def check_sheet(path: Path) -> None:
@@ -169,50 +181,6 @@ def check_sheet(path: Path) -> None:
     check_writable(path)
 
 
-def _header(text: str) -> str:
-    """As much of the header as the text is long: a first write that was cut off."""
-    return (",".join(COLUMNS) + "\n")[: len(text)]
-
-
-def _csv(lines: Iterable[Sequence[str]]) -> str:
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerows(lines)
-    return buffer.getvalue()
-
-
-def _text(value: Any) -> str:
-    """Numbers with as many digits as tell them apart; nothing for None."""
-    if value is None:
-        return ""
-    return repr(float(value)) if isinstance(value, float) else str(value)
-
-
-def _value(name: str, text: str) -> Any:
-    if not text:
-        return None
-    return text if name in TEXTS else int(text) if name in COUNTS else float(text)
-
-
-def _frame(lines: Sequence[Line]) -> Any:
-    import polars as pl
-
-    kinds = {
-        name: pl.String if name in TEXTS else pl.Int64 if name in COUNTS else pl.Float64
-        for name in COLUMNS
-    }
-    rows = [
-        [_value(name, text) for name, text in zip(COLUMNS, line, strict=True)] for line in lines
-    ]
-    return pl.DataFrame(rows, schema=kinds, orient="row")
-
-
-def _parquet_lines(path: Path) -> list[Line]:
-    import polars as pl
-
-    try:
-        frame = pl.read_parquet(path)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise FileError(f"cannot read {str(path)!r} as Parquet: {error}") from None
-    if frame.columns != [*COLUMNS]:
-        raise FileError(f"{str(path)!r} does not hold the rows of a sweep; give another file")
-    return [[_text(value) for value in row] for row in frame.rows()]
+def _working(path: Path) -> Path:
+    """The CSV file that rows are added to."""
+    return path.with_name(path.name + ".part") if path.suffix.lower() == ".parquet" else path

@@ -12,6 +12,10 @@
     epsilon = [0.1, 1]
     delta = 1e-6
 
+    [[guarantees]]
+    epsilon = 0.5
+    alpha = [0.001, "alpha.csv"]      # one for all cells, or one for each
+
 Values may be lists wherever they are, and lists mean every combination. Files are looked for beside
 the study.
 """
@@ -29,14 +33,13 @@ from pathlib import Path
 from typing import Any
 
 from pmldesign.arguments import exponent
-from pmldesign.comparison.promises import guarantees_of
+from pmldesign.comparison.promises import Demand, demands_of
 from pmldesign.comparison.tasks import DESIGNED
 from pmldesign.comparison.units import Asked, Settings, Unit
 from pmldesign.comparison.values import choice, listed, number, sizes, texts, whole
 from pmldesign.designs.options import DesignOptions
 from pmldesign.errors import FileError, InvalidInputError, PmldesignError
 from pmldesign.files import read_prior, read_strategy, read_workload
-from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import BASELINES, Strategy, baseline
 from pmldesign.strategies.participation.schema import Participation, as_participation
@@ -60,7 +63,7 @@ class Study:
         workloads: names, and workloads of files, with or without weights, with what tells them.
         participations: how often a person takes part; None for once.
         values: the p.
-        guarantees: None for a scale equal to the sensitivity.
+        guarantees: what the noise is calibrated to.
         strategies: names, and strategies of files with their fingerprints.
         settings: what is the same for all rows.
     """
@@ -68,7 +71,7 @@ class Study:
     workloads: tuple[Asked, ...]
     participations: tuple[Participation | None, ...]
     values: tuple[float, ...]
-    guarantees: tuple[Guarantee | None, ...]
+    guarantees: tuple[Demand, ...]
     strategies: tuple[tuple[str | Strategy, str], ...]
     settings: Settings
 
@@ -82,15 +85,17 @@ class Study:
 
     def units(self) -> list[Unit]:
         """The rows that share a norm: of a workload, a participation, a p and a relation."""
-        by_relation: dict[Neighbours, list[Guarantee | None]] = {}
-        for guarantee in self.guarantees:
+        by_relation: dict[Neighbours, list[Demand]] = {}
+        for demand in self.guarantees:
             relation = (
-                self.settings.options.neighbours if guarantee is None else guarantee.neighbours
+                self.settings.options.neighbours
+                if demand.guarantee is None
+                else demand.guarantee.neighbours
             )
-            by_relation.setdefault(relation, []).append(guarantee)
+            by_relation.setdefault(relation, []).append(demand)
         units = (
-            Unit(workload, p, tuple(guarantees), self.strategies, self._settings(participation))
-            for workload, participation, guarantees, p in product(
+            Unit(workload, p, tuple(demands), self.strategies, self._settings(participation))
+            for workload, participation, demands, p in product(
                 self.workloads, self.participations, by_relation.values(), self.values
             )
         )
@@ -151,7 +156,7 @@ def _study(table: dict[str, Any], folder: Path) -> Study:
         workloads=tuple(_workload(*pair, folder) for pair in product(families, weights)),
         participations=tuple(None if text == ONCE else as_participation(text) for text in often),
         values=tuple(dict.fromkeys(exponent(number("p", p)) for p in listed(table.get("p", 2)))),
-        guarantees=tuple(guarantees_of(table.get("guarantees"), settings.options.neighbours)),
+        guarantees=tuple(demands_of(table.get("guarantees"), settings.options.neighbours, folder)),
         strategies=tuple(
             _strategy(name, folder) for name in dict.fromkeys(texts("strategies", table))
         ),

@@ -15,16 +15,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pmldesign.comparison.lines import KINDS, records_of
 from pmldesign.comparison.parallel import run
-from pmldesign.comparison.sheet import Sheet, check_sheet
+from pmldesign.comparison.sheet import Sheet, check_sheet, read_lines
 from pmldesign.comparison.study import read_study
 from pmldesign.comparison.units import COLUMNS, DONE, STOPPED
 from pmldesign.comparison.workers import LOST, Backend, Workers
+from pmldesign.workloads.display import Displayed, Drawn, Facts, data_frame
 
 
-@dataclass(frozen=True, slots=True)
-class Sweep:
-    """How a sweep ended.
+@dataclass(frozen=True, slots=True, repr=False)
+class Sweep(Drawn, Displayed):
+    """How a sweep ended, and its rows.
 
     Attributes:
         path: the file with the rows.
@@ -50,6 +52,29 @@ class Sweep:
     def complete(self) -> bool:
         """Whether the file has every row."""
         return self.present + self.computed == self.rows
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """A dictionary for every row that the file has; None for what does not apply.
+
+        Raises:
+            FileError: the file cannot be read any more.
+        """
+        return [*records_of(read_lines(self.path))]
+
+    def to_frame(self) -> Any:
+        """A data frame of the rows: of pandas if it is installed, else of polars.
+
+        Raises:
+            FileError: the file cannot be read any more.
+            InvalidInputError: neither is installed.
+        """
+        return data_frame(self.to_records(), KINDS)
+
+    def _display(self) -> tuple[str, Facts]:
+        counts = {"refused": self.refused, "stopped early": self.stopped, "lost": self.lost}
+        facts = [(name, str(count)) for name, count in counts.items() if count]
+        done = self.present + self.computed
+        return f"Sweep in {str(self.path)!r}: {done} of {self.rows} rows", facts
 
 
 def sweep(

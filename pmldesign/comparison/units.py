@@ -15,13 +15,13 @@ from importlib.metadata import version
 from typing import Any
 
 from pmldesign.comparison.comparison import assembled
+from pmldesign.comparison.promises import Demand
 from pmldesign.comparison.rows import Row
 from pmldesign.comparison.tasks import DESIGNED, Task, Work
 from pmldesign.comparison.workers import Workers
 from pmldesign.designs.options import DesignOptions
 from pmldesign.errors import PmldesignError
 from pmldesign.mechanisms import NoiseChoice, require_feasible
-from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload, as_workload
 from pmldesign_solvers.norm.solution import Status
@@ -32,8 +32,8 @@ STOPPED = tuple(status.name.lower() for status in Status if status is not Status
 """The status of a row whose norm was not found to the gap that was asked for."""
 
 TEXTS = (
-    "workload", "weights", "participation", "kind", "failure", "neighbours", "strategy", "noise",
-    "status", "unit",
+    "workload", "weights", "participation", "kind", "alpha_file", "failure", "neighbours",
+    "strategy", "noise", "status", "unit",
 )  # fmt: skip
 COUNTS = ("queries", "cells")
 NUMBERS = (
@@ -43,8 +43,8 @@ NUMBERS = (
 )  # fmt: skip
 COLUMNS = (
     "workload", "queries", "cells", "weights", "participation", "p", "kind", "epsilon", "delta",
-    "alpha", "rho", "mu", "order", "failure", "neighbours", "strategy", "noise", *NUMBERS,
-    "norm_lower", "norm_upper", "status", "seconds", "unit",
+    "alpha", "alpha_file", "rho", "mu", "order", "failure", "neighbours", "strategy", "noise",
+    *NUMBERS, "norm_lower", "norm_upper", "status", "seconds", "unit",
 )  # fmt: skip
 """Of a row: what was asked, what is the answer, how it went."""
 
@@ -91,7 +91,7 @@ class Unit:
 
     workload: Asked
     p: float
-    guarantees: tuple[Guarantee | None, ...]
+    guarantees: tuple[Demand, ...]
     strategies: tuple[tuple[str | Strategy, str], ...]
     settings: Settings
     key: str = field(init=False)
@@ -101,7 +101,10 @@ class Unit:
             version("pmldesign"),
             self.workload.told,
             self.p,
-            [None if guarantee is None else guarantee.to_json() for guarantee in self.guarantees],
+            [
+                (demand.guarantee and demand.guarantee.to_json(), demand.alpha_file)
+                for demand in self.guarantees
+            ],
             [text for _, text in self.strategies],
             self.settings,
         )
@@ -131,29 +134,31 @@ class Unit:
 
     def _rows(self) -> list[dict[str, Any]] | None:
         workload = as_workload(self.workload.value)
-        refusals: dict[Guarantee | None, str] = {}
-        for guarantee in self.guarantees:
+        refusals: dict[Demand, str] = {}
+        for demand in self.guarantees:
             try:
-                require_feasible(guarantee, workload.shape[1], noise=self.settings.noise, p=self.p)
+                require_feasible(
+                    demand.guarantee, workload.shape[1], noise=self.settings.noise, p=self.p
+                )
             except PmldesignError as error:
-                refusals[guarantee] = _reason(error)
-        feasible = [guarantee for guarantee in self.guarantees if guarantee not in refusals]
+                refusals[demand] = _reason(error)
+        feasible = [demand for demand in self.guarantees if demand not in refusals]
         work = self._work(workload, feasible) if feasible else None
         if work is not None and work.interrupted:
             return None
         rows: list[dict[str, Any]] = []
-        for guarantee in self.guarantees:
-            if work is None or guarantee in refusals:
-                reasons = [refusals[guarantee]] * len(self.strategies)
-                rows += self._records(guarantee, workload, [None] * len(reasons), reasons, {})
+        for demand in self.guarantees:
+            if work is None or demand in refusals:
+                reasons = [refusals[demand]] * len(self.strategies)
+                rows += self._records(demand, workload, [None] * len(reasons), reasons, {})
             else:
-                rows += self._done(work, feasible.index(guarantee))
+                rows += self._done(work, demand, feasible.index(demand))
         return rows
 
-    def _work(self, workload: Workload, guarantees: Sequence[Guarantee | None]) -> Work:
+    def _work(self, workload: Workload, demands: Sequence[Demand]) -> Work:
         task = Task(
             values=(self.p,),
-            guarantees=tuple(guarantees),
+            guarantees=tuple(demand.guarantee for demand in demands),
             noise=self.settings.noise,
             leave_out="impossible",
             search_time=self.settings.search_time,
@@ -163,7 +168,7 @@ class Unit:
         work.do(Workers())
         return work
 
-    def _done(self, work: Work, index: int) -> list[dict[str, Any]]:
+    def _done(self, work: Work, demand: Demand, index: int) -> list[dict[str, Any]]:
         """The rows of one guarantee, those that could not be computed with the reason."""
         count = len(self.strategies)
         present = [s for s in range(count) if (0, s) not in work.left_out]
@@ -181,11 +186,11 @@ class Unit:
                 for s in present:
                     if work.asked[s] in DESIGNED and design.status is not Status.OPTIMAL:
                         reasons[s] = design.status.name.lower()
-        return self._records(work.task.guarantees[index], work.workloads[0], rows, reasons, norms)
+        return self._records(demand, work.workloads[0], rows, reasons, norms)
 
     def _records(
         self,
-        guarantee: Guarantee | None,
+        demand: Demand,
         workload: Workload | None,
         rows: Sequence[Row | None],
         reasons: Sequence[str],
@@ -194,11 +199,11 @@ class Unit:
         value, schema = self.workload.value, self.settings.options.schema
         name = value if isinstance(value, str) else value.name
         m, n = (None, None) if workload is None else workload.shape
-        promise: dict[str, Any] = {} if guarantee is None else guarantee.to_json()
-        if isinstance(promise.get("alpha"), list):
-            promise["alpha"] = None
-        if guarantee is None:
-            promise["neighbours"] = self.settings.options.neighbours.value
+        promise: dict[str, Any] = {"neighbours": self.settings.options.neighbours.value}
+        if demand.guarantee is not None:
+            promise = demand.guarantee.to_json()
+        if demand.alpha_file:
+            promise |= {"alpha": None, "alpha_file": demand.alpha_file}
         return [
             dict.fromkeys(COLUMNS)
             | {"workload": name, "queries": m, "cells": n, "p": self.p}
@@ -215,8 +220,8 @@ class Unit:
         count = len(self.strategies)
         return [
             record
-            for guarantee in self.guarantees
-            for record in self._records(guarantee, None, [None] * count, [reason] * count, {})
+            for demand in self.guarantees
+            for record in self._records(demand, None, [None] * count, [reason] * count, {})
         ]
 
 

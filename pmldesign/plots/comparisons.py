@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pmldesign.comparison.comparison import Comparison
+from pmldesign.comparison.sweeping import Sweep
 from pmldesign.errors import InvalidInputError
 from pmldesign.plots.files import save
 from pmldesign.plots.points import (
@@ -15,6 +16,7 @@ from pmldesign.plots.points import (
     guarantee_text,
     noises_of,
     points_of,
+    points_of_records,
     text_of,
 )
 from pmldesign.plots.style import BOUND, styled
@@ -22,9 +24,11 @@ from pmldesign.plots.style import BOUND, styled
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogFormatter
 
-AXES = ("cells", "epsilon", "alpha", "delta", "p")
+AXES = ("cells", "epsilon", "rho", "mu", "alpha", "delta", "order", "p")
 MARKERS = "osD^vP*Xh<>"
+LOWER = "lower bound"
 MAX_PANELS = 12
 """On one page: smaller ones have no room for their labels."""
 
@@ -32,10 +36,10 @@ MAX_PANELS = 12
 def plot_comparisons(comparisons: Sequence[Comparison], path: Path) -> None:
     """Draw the error of each strategy: bars, or lines over what varies.
 
-    Lines are over the cells of a family of workloads, else over epsilon, alpha, delta or p, the
-    first of these that varies, and show the error per query, err_p / m^(1/p). What varies besides
-    has a panel for each value, all with one scale. The dashed line is the lower bound for every
-    mechanism. The guarantee stands above, and the noise beside every strategy.
+    Lines are over the cells of families of workloads, else over the first number of AXES that
+    varies, and show the error per query, err_p / m^(1/p). What varies besides has a panel for each
+    value, all with one scale. The dashed line is the lower bound for every mechanism. The guarantee
+    stands above, and the noise beside every strategy.
 
     Args:
         comparisons: what to draw; at least one row.
@@ -55,11 +59,25 @@ def comparisons_figure(comparisons: Sequence[Comparison]) -> Figure:
     Raises:
         InvalidInputError: there would be more than MAX_PANELS panels.
     """
+    return _figure(points_of(comparisons))
+
+
+@styled
+def sweep_figure(sweep: Sweep) -> Figure:
+    """The same of the rows of a sweep.
+
+    Raises:
+        FileError: its file cannot be read any more.
+        InvalidInputError: there would be more than MAX_PANELS panels, or there is no row.
+    """
+    return _figure(points_of_records(sweep.to_records()))
+
+
+def _figure(points: Sequence[Point]) -> Figure:
     from matplotlib.figure import Figure
 
-    points = points_of(comparisons)
     varying = [key for key in points[0].where if len({point.where[key] for point in points}) > 1]
-    axis = next((key for key in AXES if key in varying), None)
+    axis = next((key for key in AXES if key in varying and _is_scale(points, key)), None)
     panels: dict[tuple[Any, ...], list[Point]] = {}
     for point in points:
         key = tuple(point.where[key] for key in varying if key != axis)
@@ -67,7 +85,7 @@ def comparisons_figure(comparisons: Sequence[Comparison]) -> Figure:
     if len(panels) > MAX_PANELS:
         raise InvalidInputError(
             f"the picture would have {len(panels)} panels, at most {MAX_PANELS} can be drawn; "
-            "compare fewer workloads, p or parameters at a time, or write them with --csv"
+            "take fewer workloads, p or parameters at a time, or the table (--csv, to_frame)"
         )
     columns = min(3, len(panels))
     height = -(-len(panels) // columns)
@@ -94,51 +112,75 @@ def comparisons_figure(comparisons: Sequence[Comparison]) -> Figure:
         for axes in figure.axes:
             for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
                 labelled.setdefault(label, handle)
+            _shade(axes)
         figure.legend(labelled.values(), labelled.keys(), loc="outside right center")
     figure.suptitle(guarantee_text(points, varying), fontsize="medium")
     return figure
 
 
+def _is_scale(points: Sequence[Point], key: str) -> bool:
+    """Whether all points have a number there."""
+    return all(isinstance(point.where[key], float | int) for point in points)
+
+
 def _bars(axes: Axes, points: Sequence[Point]) -> None:
-    rows = sorted((point.row for point in points), key=lambda row: row.error, reverse=True)
-    names = [f"{row.strategy} ({row.noise})" for row in rows]
-    bars = axes.barh(names, [row.error for row in rows])
-    axes.bar_label(bars, [f" {row.error:.4g}" for row in rows])
-    bounds = [row.lower_bound for row in rows if row.lower_bound]
+    points = sorted(points, key=lambda point: point.error, reverse=True)
+    names = [f"{point.strategy} ({point.noise})" for point in points]
+    bars = axes.barh(names, [point.error for point in points])
+    axes.bar_label(bars, [f" {point.error:.4g}" for point in points])
+    bounds = [point.lower_bound for point in points if point.lower_bound]
     if bounds:
         label = f"lower bound {bounds[0]:.4g}"
         axes.axvline(bounds[0], linestyle="--", color="0.2", label=label)
         axes.legend(loc="upper right")
     axes.margins(x=0.18)
-    axes.set_xlabel(f"$\\ell_{{{text_of(rows[0].p)}}}$ error")
+    p = text_of(points[0].where["p"])
+    axes.set_xlabel(f"$\\ell_{{{p}}}$ error")
 
 
 def _lines(axes: Axes, axis: str, points: Sequence[Point], noises: Mapping[str, str]) -> None:
-    from matplotlib.ticker import LogFormatter
-
     values = sorted({point.where[axis] for point in points})
     # p is drawn at even steps, as infinity may be among its values
     place = {value: float(i) if axis == "p" else value for i, value in enumerate(values)}
-    names = list(dict.fromkeys(point.row.strategy for point in points))
+    names = list(dict.fromkeys(point.strategy for point in points))
     for name, marker in zip(names, MARKERS * len(names), strict=False):
-        line = sorted((q for q in points if q.row.strategy == name), key=lambda q: q.where[axis])
-        heights = [point.per_query(point.row.error) for point in line]
+        line = sorted((q for q in points if q.strategy == name), key=lambda q: q.where[axis])
+        heights = [point.per_query(point.error) for point in line]
         where = [place[q.where[axis]] for q in line]
         axes.plot(where, heights, marker=marker, label=f"{name} ({noises[name]})")
-    bounds = {q.where[axis]: q.per_query(q.row.lower_bound) for q in points if q.row.lower_bound}
+    bounds = {q.where[axis]: q.per_query(q.lower_bound) for q in points if q.lower_bound}
     if bounds:
         xs = sorted(bounds)
         heights = [bounds[x] for x in xs]
         where = [place[x] for x in xs]
-        axes.plot(where, heights, "--", color=BOUND, label="lower bound")
-        axes.fill_between(where, heights, min(heights) / 2, color=BOUND, alpha=0.15, linewidth=0)
+        axes.plot(where, heights, "--", color=BOUND, label=LOWER)
     if axis != "p":
         axes.set_xscale("log")
     if len(values) <= 12:
         axes.set_xticks([place[value] for value in values], [text_of(value) for value in values])
         axes.set_xticks([], minor=True)
     axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(LogFormatter())
-    axes.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.4)))
+    axes.yaxis.set_major_formatter(_decimals())
+    axes.yaxis.set_minor_formatter(_decimals(minor_thresholds=(2, 0.4)))
     axes.set_xlabel(LABELS[axis])
     axes.set_ylabel("$\\ell_p$ error per query")
+
+
+def _shade(axes: Axes) -> None:
+    """Shade what no mechanism reaches, down to the edge; called when every line is drawn."""
+    bottom = axes.get_ylim()[0]
+    for line in axes.lines:
+        if line.get_label() == LOWER:
+            axes.fill_between(*line.get_data(), bottom, color=BOUND, alpha=0.15, linewidth=0)
+    axes.set_ylim(bottom=bottom)
+
+
+def _decimals(**options: Any) -> LogFormatter:
+    """Labels of a logarithmic axis such as 0.6, not 6e-01."""
+    from matplotlib.ticker import LogFormatter
+
+    class Decimals(LogFormatter):
+        def __call__(self, x: float, pos: int | None = None) -> str:
+            return f"{x:g}" if super().__call__(x, pos) else ""
+
+    return Decimals(**options)

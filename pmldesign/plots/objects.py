@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from pmldesign.bounds import Bound
 from pmldesign.comparison.comparison import Comparison
+from pmldesign.comparison.sweeping import Sweep
 from pmldesign.designs.results import Optimized
 from pmldesign.designs.targets.least import LeastBudget
 from pmldesign.envelope import EnvelopeCurve
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import Mechanism
 from pmldesign.plots.channels import envelope_figure
-from pmldesign.plots.comparisons import comparisons_figure
+from pmldesign.plots.comparisons import comparisons_figure, sweep_figure
 from pmldesign.plots.designs import bounds_figure, deviations_figure, strategy_figure
 from pmldesign.plots.page import svg_text
 from pmldesign.plots.privacy import privacy_figure
@@ -31,10 +32,10 @@ def plot(shown: Any) -> Figure:
     """The picture of an object, with matplotlib (the plot extra).
 
     Args:
-        shown: a comparison, or several (errors); a strategy or a factorization (heat maps of R and
-            of its Gram matrix); a mechanism, `Optimized` or `LeastBudget` (the standard deviation
-            of every query); the bounds of `error_bounds`; `Mechanism.privacy` (delta against
-            epsilon); an envelope curve; a release (estimates and intervals).
+        shown: a comparison, several, or a sweep (errors); a strategy or a factorization (heat maps
+            of R and of its Gram matrix); a mechanism, `Optimized` or `LeastBudget` (the standard
+            deviation of every query); the bounds of `error_bounds`; `Mechanism.privacy` (delta
+            against epsilon); an envelope curve; a release (estimates and intervals).
 
     Returns:
         A figure, which notebooks show; `savefig` writes it as .pdf, .svg or .png.
@@ -45,8 +46,9 @@ def plot(shown: Any) -> Figure:
     figure = _figure(shown)
     if figure is None:
         raise InvalidInputError(
-            f"there is no picture of {type(shown).__name__}: plot takes comparisons, strategies of"
-            " up to 2048 cells, mechanisms, bounds, privacy and envelope curves, and releases"
+            f"there is no picture of {type(shown).__name__}: plot takes comparisons, sweeps,"
+            " strategies of up to 2048 cells, mechanisms, bounds, privacy and envelope curves, and"
+            " releases"
         )
     vars(figure)["_repr_svg_"] = partial(svg_text, figure)  # how a notebook shows it
     return figure
@@ -71,6 +73,7 @@ def _deviations(noisy: Mechanism) -> Figure:
 
 PICTURES: dict[type, Callable[[Any], Figure | None]] = {
     Comparison: lambda comparison: comparisons_figure([comparison]),
+    Sweep: sweep_figure,
     Strategy: strategy_figure,
     Mechanism: _deviations,
     Optimized: lambda designs: _deviations(designs.mechanisms[designs.best]),

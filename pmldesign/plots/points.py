@@ -1,4 +1,4 @@
-"""What a picture of comparisons shows: rows, where they lie, and words about them."""
+"""What a picture of comparisons shows: errors, where they lie, and words about them."""
 
 from __future__ import annotations
 
@@ -8,68 +8,125 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pmldesign.comparison.comparison import Comparison, Row
-from pmldesign.comparison.rows import parameters
-from pmldesign.privacy.guarantees import (
-    PML,
-    ZCDP,
-    ApproxDP,
-    ApproxPML,
-    EnvelopePML,
-    GaussianDP,
-    Guarantee,
-    PureDP,
-    RenyiDP,
-)
+from pmldesign.comparison.comparison import Comparison
+from pmldesign.errors import InvalidInputError
 
+NUMBERS = ("epsilon", "delta", "alpha", "rho", "mu", "order")
+"""Of guarantees."""
 LABELS = {
     "cells": "cells n",
     "epsilon": r"$\varepsilon$",
     "alpha": r"$\alpha$",
     "delta": r"$\delta$",
+    "rho": r"$\rho$",
+    "mu": r"$\mu$",
+    "order": "order",
     "p": "p",
+    "weights": "weights",
+    "participation": "participation",
 }
-KINDS: Mapping[type[Guarantee], str] = {
-    PureDP: "differential privacy",
-    ZCDP: "zCDP",
-    GaussianDP: "Gaussian DP",
-    RenyiDP: "Renyi DP",
-    ApproxDP: "differential privacy",
-    PML: "pointwise maximal leakage",
-    ApproxPML: "pointwise maximal leakage (slack)",
-    EnvelopePML: "pointwise maximal leakage (envelope)",
+KINDS: Mapping[tuple[str, str | None], str] = {
+    ("dp", None): "differential privacy",
+    ("zcdp", None): "zCDP",
+    ("gaussian-dp", None): "Gaussian DP",
+    ("renyi", None): "Renyi DP",
+    ("pml", None): "pointwise maximal leakage",
+    ("pml", "slack"): "pointwise maximal leakage (slack)",
+    ("pml", "envelope"): "pointwise maximal leakage (envelope)",
 }
+"""By the kind of a guarantee and what its delta is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A row, where it lies, and the error of one query at it."""
+    """The error of a strategy with its noise, and where it lies.
+
+    Attributes:
+        where: by the names in LABELS, and the workload.
+        strategy: its name.
+        noise: its kind.
+        error: l_p^p error of all queries.
+        lower_bound: on that of every mechanism; None where none is known.
+        queries: their number.
+        promise: what the guarantee is called; empty without one.
+        neighbours: the relation that it speaks of.
+    """
 
     where: dict[str, Any]
-    row: Row
+    strategy: str
+    noise: str
+    error: float
+    lower_bound: float | None
     queries: int
+    promise: str
+    neighbours: str
 
     def per_query(self, error: float) -> float:
         """An l_p^p error of all queries as that of one."""
-        p = self.row.p
+        p = self.where["p"]
         size = 1.0 if math.isinf(p) else math.pow(self.queries, 1 / p)
         return error / size
 
 
 def points_of(comparisons: Sequence[Comparison]) -> list[Point]:
     """Every row with its coordinates; the members of a family share one name."""
-    sizes = {comparison.workload.name: comparison.workload.shape[1] for comparison in comparisons}
-    patterns = {re.sub(r"\d+", "#", name) for name in sizes}
-    family = len(sizes) > 1 and len(patterns) == 1 and len(set(sizes.values())) == len(sizes)
-    points = []
+    records = []
     for comparison in comparisons:
         m, n = comparison.workload.shape
-        name = comparison.workload.name
-        place = {"workload": _family_name([*sizes]), "cells": n} if family else {"workload": name}
-        for row in comparison.rows:
-            where = {**place, **parameters(comparison.guarantee), "p": row.p}
-            points.append(Point(where, row, m))
-    return points
+        promise = {} if comparison.guarantee is None else comparison.guarantee.to_json()
+        shared = promise | {"workload": comparison.workload.name, "queries": m, "cells": n}
+        records += [
+            row.to_record() | shared | {"strategy": row.strategy} for row in comparison.rows
+        ]
+    return points_of_records(records)
+
+
+def points_of_records(records: Sequence[Mapping[str, Any]]) -> list[Point]:
+    """Every row of a comparison or a sweep that has an error.
+
+    Raises:
+        InvalidInputError: none has one.
+    """
+    done = [record for record in records if record["error"] is not None]
+    if not done:
+        raise InvalidInputError("there is nothing to draw: no row has an error")
+    families = _families({record["workload"]: record["cells"] for record in done})
+    return [_point(record, families) for record in done]
+
+
+def _families(sizes: Mapping[str, int]) -> dict[str, str]:
+    """The name of the family of every workload; empty if one of them is in none.
+
+    A family has several members that differ in a number of their names, and in their cells.
+    """
+    patterns: dict[str, list[str]] = {}
+    for name in sizes:
+        patterns.setdefault(re.sub(r"\d+", "#", name), []).append(name)
+    for names in patterns.values():
+        if len(names) == 1 or len({sizes[name] for name in names}) < len(names):
+            return {}
+    return {name: _family_name(names) for names in patterns.values() for name in names}
+
+
+def _point(record: Mapping[str, Any], families: Mapping[str, str]) -> Point:
+    name = record["workload"]
+    where = {"workload": families.get(name, name)}
+    where |= {"cells": record["cells"]} if families else {}
+    where |= {key: record.get(key) for key in NUMBERS}
+    if record.get("alpha_file") or isinstance(where["alpha"], list):
+        where["alpha"] = record.get("alpha_file") or "one for each cell"
+    where |= {key: record.get(key) or "none" for key in ("weights", "participation")}
+    kind = record.get("kind")
+    return Point(
+        where=where | {"p": record["p"]},
+        strategy=record["strategy"],
+        noise=record["noise"],
+        error=record["error"],
+        lower_bound=record["lower_bound"],
+        queries=record["queries"],
+        promise=KINDS[kind, record.get("failure") or None] if kind else "",
+        neighbours=record.get("neighbours") or "",
+    )
 
 
 def _family_name(names: Sequence[str]) -> str:
@@ -82,30 +139,26 @@ def noises_of(points: Sequence[Point]) -> dict[str, str]:
     """The kinds of noise of every strategy, over all points."""
     kinds: dict[str, dict[str, None]] = {}
     for point in points:
-        kinds.setdefault(point.row.strategy, {})[point.row.noise] = None
+        kinds.setdefault(point.strategy, {})[point.noise] = None
     return {name: " or ".join(of) for name, of in kinds.items()}
 
 
 def guarantee_text(points: Sequence[Point], varying: Sequence[str]) -> str:
     """The kind of the guarantee, and those of its numbers that all panels and points share."""
-    guarantees = [point.row.guarantee for point in points]
-    if all(guarantee is None for guarantee in guarantees):
+    promises = sorted({point.promise for point in points} - {""})
+    if not promises:
         return "no guarantee: noise of scale equal to the sensitivity"
-    kinds = sorted({KINDS[type(guarantee)] for guarantee in guarantees if guarantee is not None})
-    shared = [key for key in ("epsilon", "delta", "alpha") if key not in varying]
     numbers = [
         f"{LABELS[key]} = {text_of(points[0].where[key])}"
-        for key in shared
-        if points[0].where[key] is not None
+        for key in NUMBERS
+        if key not in varying and points[0].where[key] is not None
     ]
-    relations = sorted(
-        {guarantee.neighbours.value for guarantee in guarantees if guarantee is not None}
-    )
-    return ", ".join([" and ".join(kinds), *numbers, f"{' and '.join(relations)} neighbours"])
+    relations = sorted({point.neighbours for point in points if point.promise})
+    return ", ".join([" and ".join(promises), *numbers, f"{' and '.join(relations)} neighbours"])
 
 
-def text_of(value: float | None) -> str:
-    """A number in a picture."""
-    if value is None:
-        return "none"
-    return "\u221e" if math.isinf(value) else f"{value:g}"
+def text_of(value: float | str | None) -> str:
+    """A value in a picture."""
+    if isinstance(value, float | int):
+        return "\u221e" if math.isinf(value) else f"{value:g}"
+    return value or "none"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from importlib.util import find_spec
 from typing import Any
+
+from pmldesign.errors import InvalidInputError
 
 Facts = list[tuple[str, str]]
 """Labels and values."""
@@ -44,6 +47,33 @@ class Drawn:
         import pmldesign
 
         return pmldesign.plot(self)
+
+
+def data_frame(
+    records: Iterable[Mapping[str, Any]], kinds: Mapping[str, type] | None = None
+) -> Any:
+    """A data frame: of pandas if it is installed, else of polars.
+
+    Args:
+        records: the rows; all have the same keys, and None where there is no value.
+        kinds: str, int or float by column; without it the values say it.
+
+    Raises:
+        InvalidInputError: neither is installed.
+    """
+    rows, kinds = [*records], kinds or {}
+    if find_spec("pandas") is not None:
+        import pandas
+
+        names = {int: "Int64", float: "float64"}
+        return pandas.DataFrame(rows, columns=[*kinds] or None).astype(
+            {name: names[kind] for name, kind in kinds.items() if kind in names}
+        )
+    if find_spec("polars") is not None:
+        import polars
+
+        return polars.DataFrame(rows, schema=dict(kinds) or None, infer_schema_length=None)
+    raise InvalidInputError("a data frame needs pandas or polars; install one of them")
 
 
 def html_table(title: str, rows: Sequence[Sequence[str]], header: Sequence[str] = ()) -> str:

@@ -262,6 +262,49 @@ def test_participation_multiplies_what_a_person_can_change(tmp_path):
     assert float(often["error"]) == pytest.approx(2 * float(once["error"]))
 
 
+def test_an_alpha_for_each_cell_comes_from_a_file(tmp_path):
+    np.savetxt(tmp_path / "alpha.csv", [0.2, 0.3, 0.4])
+    (tmp_path / "study.toml").write_text(
+        'workloads = "histogram:{n}"\nn = [3, 4]\nstrategies = "identity"\n'
+        '[[guarantees]]\nepsilon = 0.5\nalpha = [0.1, "alpha.csv"]\n'
+    )
+    pml.sweep(tmp_path / "study.toml", tmp_path / "rows.csv")
+    table = rows(tmp_path / "rows.csv")
+    assert [(row["alpha"], row["alpha_file"]) for row in table] == [
+        ("0.1", ""), ("", "alpha.csv"), ("0.1", ""), ("", "alpha.csv"),
+    ]  # fmt: skip
+    for row, alpha in zip(table, (0.1, (0.2, 0.3, 0.4)), strict=False):
+        # three cells of variance 2 b^2, less the third that the public total takes away
+        scale = pml.mechanism("identity", "histogram:3", guarantee=pml.PML(0.5, alpha)).scale
+        assert numbers_of(row, ["scale", "error"]) == pytest.approx([scale, 2 * scale])
+    assert float(table[1]["scale"]) < float(table[0]["scale"])  # more is assumed
+    assert table[3]["status"] == (
+        "alpha must be one number or one for each of the k = 4 cells, got 3"
+    )
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_sweep_is_a_frame_with_columns_of_one_kind(tmp_path, ending):
+    study = STUDY | {"n": 7, "p": 2, "strategies": ["identity"]}
+    result = pml.sweep(study, tmp_path / f"rows.{ending}")
+    frame = result.to_frame()
+    assert [*frame.columns] == [*COLUMNS]
+    assert frame.schema["mu"] == polars.Float64  # of which no row has one
+    assert frame.rows(named=True) == result.to_records()
+    refused = frame.filter(polars.col("error").is_null())
+    assert refused["status"].str.starts_with("alpha must be").to_list() == [True]
+    assert repr(result) == f"Sweep in {str(result.path)!r}: 6 of 6 rows\n  refused 1"
+
+
+def test_the_frame_of_a_sweep_that_was_interrupted(tmp_path):
+    def announce(text):
+        raise KeyboardInterrupt
+
+    result = pml.sweep(STUDY, tmp_path / "rows.parquet", announce=announce)
+    assert not result.complete
+    assert len(result.to_frame()) == result.computed > 0
+
+
 def test_files_are_looked_for_beside_the_study(tmp_path):
     np.save(tmp_path / "queries.npy", np.tril(np.ones((4, 4))))
     np.savetxt(tmp_path / "mine.csv", np.eye(4), delimiter=",")
@@ -309,12 +352,13 @@ def test_sizes_between_are_spaced_by_equal_ratios():
         ({"weights": [3]}, "weights must be texts, got 3"),
         ({"guarantees": [{"epsilon": 1, "beta": 0.1}]}, "unknown key 'beta' of a guarantee"),
         ({"guarantees": [{"epsilon": 1, "failure": "slack"}]}, "failure is for PML"),
+        ({"guarantees": [{"epsilon": 1, "alpha": "none.csv"}]}, "cannot read 'none.csv'"),
         ({"guarantees": {"epsilon": -1}}, "epsilon must be"),
         ({"rel_gap": "small"}, "rel_gap must be a number"),
     ],
 )
 def test_a_study_that_is_none_is_refused(tmp_path, change, message):
-    with pytest.raises(pml.InvalidInputError, match=message):
+    with pytest.raises(pml.PmldesignError, match=message):
         pml.sweep(STUDY | change, tmp_path / "rows.csv")
     assert not [*tmp_path.iterdir()]
 

@@ -70,6 +70,25 @@ def test_a_comparison_draws_itself(table):
     assert {name.partition(" ")[0] for name in names} == {"least-norm", "tree", "identity"}
 
 
+def test_a_sweep_draws_errors_over_the_cells_of_each_family(tmp_path):
+    study = {"workloads": ["histogram:{n}", "total:{n}"], "n": [4, 9], "strategies": ["identity"]}
+    figure = pml.sweep(study, tmp_path / "rows.csv").plot()
+    heights = {axes.get_title(): [*axes.lines[0].get_ydata()] for axes in figure.axes}
+    assert figure.axes[0].get_xlabel() == "cells n"
+    # errors sqrt(n) of n queries are 1 each; a total is one query of error sqrt(n)
+    assert heights["histogram:n"] == pytest.approx([1, 1])
+    assert heights["total:n"] == pytest.approx([2, 3])
+
+
+@pytest.mark.parametrize("guarantee", [pml.ZCDP, pml.GaussianDP])
+def test_errors_over_a_budget_fall(guarantee):
+    tables = [pml.compare("prefix:3", ["tree"], guarantee=guarantee(b)) for b in (0.5, 2)]
+    axes = pml.plot(tables).axes[0]
+    assert axes.get_xlabel() == (r"$\rho$" if guarantee is pml.ZCDP else r"$\mu$")
+    high, low = np.asarray(axes.lines[0].get_ydata())
+    assert high / low == pytest.approx(2 if guarantee is pml.ZCDP else 4, rel=1e-4)
+
+
 def test_the_picture_of_a_budget_is_that_of_its_mechanism():
     budget = pml.least_budget("histogram:3", 2, pml.ZCDP(1), noise="gaussian")
     (line,) = budget.plot().axes[0].lines
