@@ -108,6 +108,8 @@ if TYPE_CHECKING:
     from pmldesign.release.people.drafts import draft_schema as draft_schema
     from pmldesign.release.people.schema import Schema as Schema
     from pmldesign.release.people.schema import read_schema as read_schema
+    from pmldesign.release.plan import Plan as Plan
+    from pmldesign.release.plan import parse_plan as parse_plan
     from pmldesign.release.publish import release_tables as release_tables
     from pmldesign.release.result import Release as Release
     from pmldesign.strategies import BASELINES as BASELINES
@@ -162,6 +164,7 @@ _HOMES = {
     "pmldesign.release.budget": "Budget",
     "pmldesign.release.people.drafts": "draft_schema",
     "pmldesign.release.people.schema": "Schema read_schema",
+    "pmldesign.release.plan": "Plan parse_plan",
     "pmldesign.release.publish": "release_tables",
     "pmldesign.release.result": "Release",
     "pmldesign.strategies": "BASELINES Strategy baseline",

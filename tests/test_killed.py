@@ -12,7 +12,7 @@ from pmldesign.designs.min_norm import factorize
 from pmldesign.errors import FileError, InfeasibleError
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy.guarantees import PureDP
-from pmldesign.release.plan import prepare
+from pmldesign.release.prepared import prepare
 from pmldesign.release.publish import carry_out
 from pmldesign.streams import FloatingGaussian, Stream
 from pmldesign.streams.journal import Journal

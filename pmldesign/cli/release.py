@@ -64,6 +64,11 @@ from pmldesign.workloads import Workload
     help="With which a new ledger begins; pure is for Laplace noise.",
 )
 @click.option(
+    "--plan",
+    metavar="PLAN",
+    help="The noise of all releases of a new ledger (`pmldesign plan`): they cost less together.",
+)
+@click.option(
     "--search-time",
     type=float,
     default=2.0,
@@ -92,6 +97,7 @@ def command(
     quantiles: tuple[str, ...],
     ledger: Path | None,
     budget: str | None,
+    plan: str | None,
     search_time: float,
     output: Path,
     noise: Any,
@@ -107,7 +113,7 @@ def command(
     from pmldesign.files import read_guarantee, read_strategy
     from pmldesign.files.workloads import is_matrix_path
     from pmldesign.release.people.schema import read_schema
-    from pmldesign.release.plan import prepare
+    from pmldesign.release.prepared import prepare
     from pmldesign.release.publish import carry_out
     from pmldesign.release.quantiles import parse_quantiles
     from pmldesign.release.result import beside_path, check_paths
@@ -132,7 +138,7 @@ def command(
     if noise == "auto" and isinstance(guarantee, CurrencyGuarantee):
         noise = "gaussian"
     chosen = _mechanism(queries, measured, guarantee, noise, search_time)
-    plan = prepare(
+    prepared = prepare(
         chosen,
         schema=form,
         level=level,
@@ -141,10 +147,10 @@ def command(
         integers=integers,
         quantiles=dict(map(parse_quantiles, quantiles)),
     )
-    published = carry_out(plan, data, ledger=ledger, budget=budget)
+    published = carry_out(prepared, data, ledger=ledger, budget=budget, plan=plan)
     published.write(output)
     files = [beside_path(output, "known").name] if published.known else []
-    _report(chosen, plan.noise.noise_scale, guarantee, [str(output), *files])
+    _report(chosen, prepared.noise.noise_scale, guarantee, [str(output), *files])
 
 
 def _question(text: str) -> tuple[str, Path | None]:

@@ -217,7 +217,7 @@ class Mechanism(Drawn, Displayed):
                 without.
             schema: attributes of people: a path, a dictionary, or a `Schema`.
             options: those of `pmldesign.release_tables`: level, simultaneous, nonnegative,
-                integers, quantiles, ledger, budget.
+                integers, quantiles, ledger, budget, plan.
 
         Raises:
             InvalidInputError, InfeasibleError, FileError: as `pmldesign.release_tables`.

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from pmldesign.arguments import positive, probability
-from pmldesign.errors import InvalidInputError
+from pmldesign.errors import InfeasibleError, InvalidInputError
 from pmldesign.privacy.analytic_gaussian import gaussian_delta
 from pmldesign.privacy.noise import Noise
 from pmldesign.release.noise.exact import ExactNoise
 from pmldesign.release.noise.lattice import ROUNDING
+from pmldesign.release.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,12 @@ class Cost:
     Attributes:
         pure: epsilon of Laplace noise.
         squared_ratio: mu^2 of Gaussian noise.
+        planned: its number in the plan, where there is one.
     """
 
     pure: Fraction
     squared_ratio: Fraction
+    planned: int | None = None
 
 
 def parse_budget(text: str) -> Budget:
@@ -76,6 +79,20 @@ def parse_budget(text: str) -> Budget:
     if not 0 <= pure <= epsilon:
         raise InvalidInputError(f"pure of --budget must be from 0 to epsilon, got {pure:g}")
     return Budget(epsilon, delta, pure)
+
+
+def require_within(plan: Plan, budget: Budget) -> None:
+    """Refuse a plan that is more than the budget.
+
+    Raises:
+        InfeasibleError: its epsilon at the delta of the budget, and the budget.
+    """
+    epsilon = plan.epsilon(budget.delta)
+    if not epsilon <= budget.epsilon:
+        raise InfeasibleError(
+            f"the plan {plan.text} has epsilon {epsilon:.6g} at delta {budget.delta:g}, the budget "
+            f"is epsilon {budget.epsilon:g}; plan more noise, or fewer releases"
+        )
 
 
 def cost_of(noise: ExactNoise) -> Cost:

@@ -9,9 +9,11 @@ All together are (epsilon, delta)-differentially private with
 delta_mu the profile of one Gaussian release, also where later releases are chosen after earlier
 ones were seen: the limits on sum epsilon_i ("pure", 0 unless the budget says otherwise) and on mu^2
 are fixed when the ledger begins. kappa of the discrete Gaussian (`exact_noise`) is covered by 2^-40
-of mu.
-Filters by privacy loss distributions are not valid for adaptive choices (arXiv 2602.06756), and
-pointwise maximal leakage does not compose in this way: both are refused.
+of mu. Pointwise maximal leakage does not compose in this way, and is refused.
+
+Instead, the noise of all releases may be fixed in the first line, a plan (`plan`), whose privacy
+losses compose to less; each of its releases is made once, and no other. To choose noise later by
+the losses so far would not be valid (arXiv 2602.06756).
 
 The order, all under a lock: read; refuse; read and check the data; append the cost and flush it to
 the disk; only then draw. A crash after that leaves the budget spent and nothing published. Nothing
@@ -26,6 +28,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import IO, Any
@@ -34,8 +37,16 @@ import numpy as np
 
 from pmldesign.errors import FileError, InfeasibleError, InvalidInputError
 from pmldesign.files.atomic import PathName, sync_folder
-from pmldesign.release.budget import Budget, Cost, budget_text, cost_of, cost_text
+from pmldesign.release.budget import (
+    Budget,
+    Cost,
+    budget_text,
+    cost_of,
+    cost_text,
+    require_within,
+)
 from pmldesign.release.noise.exact import ExactNoise
+from pmldesign.release.plan import Plan, plan_from_json
 from pmldesign.workloads.known.workload import KnownWorkload
 
 FORMAT = 1
@@ -44,8 +55,16 @@ FORMAT = 1
 class Account:
     """An open ledger, locked."""
 
-    def __init__(self, handle: IO[bytes], path: Path, head: dict[str, Any], spent: Cost) -> None:
-        self._handle, self._path, self._head, self._spent = handle, path, head, spent
+    def __init__(
+        self, handle: IO[bytes], path: Path, head: dict[str, Any], releases: list[dict[str, Any]]
+    ) -> None:
+        self._handle, self._path, self._head = handle, path, head
+        try:
+            self.plan = plan_from_json(head["plan"]) if head.get("plan") else None
+            self._spent = _total(releases)
+            self._made = _numbers(releases, self.plan)
+        except (KeyError, TypeError, ValueError, InvalidInputError):
+            raise _damaged(path) from None
 
     @property
     def budget(self) -> Budget:
@@ -53,7 +72,7 @@ class Account:
         return Budget(*(self._head[key] for key in ("epsilon", "delta", "pure")))
 
     def require(self, noise: ExactNoise) -> Cost:
-        """The cost of a release, if the budget has room for it.
+        """The cost of a release, if the budget has room for it, or the plan has foreseen it.
 
         Raises:
             InvalidInputError: the release does not compose, or is about another unit of privacy.
@@ -66,6 +85,8 @@ class Account:
                 f"{unit}; keep a ledger for each"
             )
         cost = cost_of(noise)
+        if self.plan is not None:
+            return replace(cost, planned=self.plan.next_for(noise, self._made))
         total = Cost(self._spent.pure + cost.pure, self._spent.squared_ratio + cost.squared_ratio)
         if not self.budget.allows(total.pure, total.squared_ratio):
             raise InfeasibleError(
@@ -85,22 +106,32 @@ class Account:
             "release": what,
             "pure": str(cost.pure),
             "squared_ratio": str(cost.squared_ratio),
+            **({} if cost.planned is None else {"planned": cost.planned}),
         }
         _append(self._handle, self._path, entry)
 
 
 @contextmanager
 def open_ledger(
-    path: PathName, *, data: PathName, noise: ExactNoise, budget: Budget | None
+    path: PathName,
+    *,
+    data: PathName,
+    noise: ExactNoise,
+    budget: Budget | None,
+    plan: Plan | None = None,
 ) -> Iterator[Account]:
-    """Lock the ledger of a data set; a new one begins with the budget.
+    """Lock the ledger of a data set; a new one begins with the budget, and perhaps a plan.
 
     Raises:
         FileError: it cannot be read or written, or is damaged.
-        InvalidInputError: no budget, or another one than it began with, or other data.
+        InvalidInputError: no budget, or another one or another plan than it began with, or other
+            data.
+        InfeasibleError: the plan is more than the budget.
     """
     path, name = Path(path), str(Path(data).resolve())
     cost_of(noise)
+    if plan is not None and budget is not None:
+        require_within(plan, budget)
     if budget is None and not path.exists():
         raise _no_budget(path)
     try:
@@ -116,16 +147,25 @@ def open_ledger(
             if budget is None:
                 raise _no_budget(path)
             head = {"ledger": FORMAT, "data": name, "unit": unit_of(noise), **vars(budget)}
+            if plan is not None:
+                plan.next_for(noise, ())
+                head["plan"] = plan.to_json()
             _append(handle, path, head)
             entries = [head]
         head, *releases = entries
         if head["data"] != name:
             raise InvalidInputError(f"the ledger {str(path)!r} is about {head['data']!r}")
-        account = Account(handle, path, head, _total(releases, path))
+        account = Account(handle, path, head, releases)
         if budget is not None and budget != account.budget:
             raise InvalidInputError(
                 f"the ledger {str(path)!r} began with {budget_text(account.budget)}; a budget is "
                 "fixed beforehand: leave --budget out"
+            )
+        if plan is not None and plan != account.plan:
+            began = "no plan" if account.plan is None else f"the plan {account.plan.text}"
+            raise InvalidInputError(
+                f"the ledger {str(path)!r} began with {began}; a plan is fixed beforehand: leave "
+                "--plan out, or begin another ledger for other data"
             )
         yield account
 
@@ -141,13 +181,20 @@ def unit_of(noise: ExactNoise) -> str:
     return f"{noise.mechanism.neighbours.value} neighbours{beside} with {rows}"
 
 
-def _total(releases: list[dict[str, Any]], path: Path) -> Cost:
-    try:
-        pure = sum((Fraction(entry["pure"]) for entry in releases), Fraction(0))
-        ratio = sum((Fraction(entry["squared_ratio"]) for entry in releases), Fraction(0))
-    except (KeyError, TypeError, ValueError):
-        raise _damaged(path) from None
+def _total(releases: list[dict[str, Any]]) -> Cost:
+    pure = sum((Fraction(entry["pure"]) for entry in releases), Fraction(0))
+    ratio = sum((Fraction(entry["squared_ratio"]) for entry in releases), Fraction(0))
     return Cost(pure, ratio)
+
+
+def _numbers(releases: list[dict[str, Any]], plan: Plan | None) -> list[int]:
+    """Which of the planned releases were made, each once."""
+    if plan is None:
+        return []
+    numbers = [entry["planned"] for entry in releases]
+    if len(set(numbers)) < len(numbers) or not set(numbers) <= set(range(len(plan.releases))):
+        raise ValueError
+    return numbers
 
 
 def _read(handle: IO[bytes], path: Path) -> list[dict[str, Any]]:

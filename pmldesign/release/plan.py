@@ -1,241 +1,259 @@
-"""A release that is planned: all that does not depend on the data, and what is made of them."""
+r"""Plans: the noise of several releases, fixed before the first, and what they satisfy together.
+
+    plan = term { "+" term },    term = [ count "*" ] noise
+
+    laplace:0.1          Laplace noise of epsilon 0.1
+    gaussian:0.5,1e-7    Gaussian noise calibrated to epsilon 0.5 and delta 1e-7
+    gaussian:mu=0.2      Gaussian noise of a sensitivity of mu standard deviations
+
+Each release is dominated by a pair of distributions: two Gaussians mu apart, or two Laplace
+distributions epsilon scales apart (`privacy.currencies.curves`). All together are dominated by the
+product of the pairs, whatever they ask: also if queries, or which of the planned releases comes
+next, are chosen after earlier answers were seen. Only the noise is fixed [ZDW, Theorem 10]. So
+
+    delta(eps) = E (1 - e^(eps - L))_+,    L the sum of independent privacy losses,
+
+whose distribution the library dp-accounting computes on a grid, rounded towards more loss
+("connect the dots" [DGK]). It convolves by Fourier transforms; ALLOWANCE covers their rounding.
+
+Noise of whole numbers: the discrete Gaussian is e^(+-kappa) of the Gaussian, which 2^-40 of mu and
+the allowance cover (`noise.exact`). The distribution function of the discrete Laplace of scale b is
+that of the continuous one at points x_j with x_j - x_(j-k) <= k + 1/(4 b), so that its trade-off
+function for a shift of k lies above that of the continuous one for k + 1/(4 b).
+
+References:
+    [ZDW] Zhu, Dong and Wang (2022), Optimal accounting of differential privacy via characteristic
+          function.
+    [DGK] Doroshenko, Ghazi, Kamath, Kumar and Manurangsi (2022), Connect the dots.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
-import numpy as np
+from pmldesign.arguments import non_negative, positive, probability
+from pmldesign.errors import InvalidInputError, PmldesignError
+from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale
+from pmldesign.privacy.currencies.curves import PrivacyCurve
+from pmldesign.privacy.noise import Noise
+from pmldesign.release.noise.exact import ExactNoise
+from pmldesign.release.noise.lattice import ROUNDING
 
-from pmldesign.errors import InvalidInputError
-from pmldesign.files.atomic import PathName
-from pmldesign.mechanisms import Mechanism
-from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.release.estimates import TablesEstimate, estimated, rounded_answers
-from pmldesign.release.intervals import deviations, half_widths
-from pmldesign.release.manifest import manifest_of, not_private
-from pmldesign.release.noise.exact import ExactNoise, exact_noise, require_agreement
-from pmldesign.release.noise.integers import Integers
-from pmldesign.release.noise.sampler import Sampler, draw
-from pmldesign.release.noise.whole_tables import TableCounts
-from pmldesign.release.people.histogram import count_people, count_tables, read_histogram
-from pmldesign.release.people.queries import parse_queries
-from pmldesign.release.people.schema import Schema, as_schema
-from pmldesign.release.post_processing import (
-    adds_cells,
-    cut_intervals,
-    nonnegative_cells,
-    whole_cells,
-)
-from pmldesign.release.public_counts import PublicCounts, counted
-from pmldesign.release.quantiles import Band, bands
-from pmldesign.release.result import Release
-from pmldesign.release.tables import Table, decimals_for
-from pmldesign.workloads import MarginalsWorkload, Workload
-from pmldesign.workloads.base import count_text
-from pmldesign.workloads.known.workload import as_asked
-from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
-from pmldesign_solvers.operators.operator import Array
+ALLOWANCE = 1e-13
+"""Of delta: transforms of a million numbers are off by 1e-15 in the tests."""
+LEAST_DELTA = 1e-10
+MOST_RELEASES, MOST_POINTS = 10_000, 2**17
+"""Of a plan, and of the grid of losses: a second."""
+FINE = 1e-3
+"""Step of the grid, in standard deviations of the loss; epsilon is too large by 1e-6 of itself."""
 
 
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """All of a release that does not depend on the data.
+@dataclass(frozen=True)
+class PlannedNoise:
+    """The noise of one release.
 
     Attributes:
-        noise: the mechanism on its lattice.
-        schema: of the people; None for a histogram.
-        widths: half-widths of the intervals, shape (m,).
-        manifest: what is published beside the table.
-        nonnegative: whether cells may not be negative.
-        integers: whether cells are to be whole.
-        bands: quantiles that are asked for.
+        noise: of which kind.
+        ratio: epsilon of Laplace noise, mu of Gaussian noise.
     """
 
-    noise: ExactNoise
-    schema: Schema | None
-    widths: Array
-    manifest: dict[str, Any]
-    nonnegative: bool = False
-    integers: bool = False
-    bands: tuple[Band, ...] = ()
+    noise: Noise
+    ratio: float
 
-    def counts(self, data: Any) -> Integers | TableCounts:
-        """The histogram of the data, or their tables where that is too large; checked.
+    def covers(self, noise: ExactNoise) -> bool:
+        """Whether a release has such noise, or more."""
+        if noise.mechanism.noise is not self.noise:
+            return False
+        if self.noise is Noise.LAPLACE:
+            rounding = 1 / (4 * Fraction(noise.scale) ** 2)
+            return noise.pure_epsilon <= min(Fraction(self.ratio), Fraction(self._above) - rounding)
+        return noise.squared_ratio <= Fraction(self._above) ** 2
+
+    @property
+    def _above(self) -> float:
+        """The ratio that is accounted for, which covers the rounding of calibrations."""
+        return self.ratio * (1 + 8 * ROUNDING)
+
+    def losses(self, step: float) -> Any:
+        """The distribution of its privacy loss on a grid, of dp-accounting."""
+        try:
+            from dp_accounting.pld import privacy_loss_distribution as distributions
+        except ImportError:
+            raise PmldesignError(
+                "plans are added up by dp-accounting; install it with pip install "
+                "'pmldesign[release]'"
+            ) from None
+        of_noise = (
+            distributions.from_laplace_mechanism
+            if self.noise is Noise.LAPLACE
+            else distributions.from_gaussian_mechanism
+        )
+        scale = math.nextafter(1 / (self._above * (1 + 2 * ROUNDING)), 0.0)
+        return of_noise(scale, value_discretization_interval=step, use_connect_dots=True)
+
+    def __str__(self) -> str:
+        ratio = f"{self.ratio:g}"
+        return f"laplace:{ratio}" if self.noise is Noise.LAPLACE else f"gaussian:mu={ratio}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The noise of several releases, fixed beforehand.
+
+    Attributes:
+        releases: the noise of each.
+    """
+
+    releases: tuple[PlannedNoise, ...]
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.releases) <= MOST_RELEASES:
+            raise InvalidInputError(
+                f"a plan has from 1 to {MOST_RELEASES} releases, got {len(self.releases)}"
+            )
+
+    def delta(self, epsilon: float) -> float:
+        """A delta at an epsilon of at least 0, at which all releases together are private."""
+        epsilon = non_negative("epsilon", epsilon)
+        if epsilon >= self.pure:
+            return 0.0
+        return min(1.0, float(self._losses.get_delta_for_epsilon(epsilon)) + ALLOWANCE)
+
+    def epsilon(self, delta: float) -> float:
+        """An epsilon at a delta in [1e-10, 1), or at 0, at which all are private together.
 
         Raises:
-            InvalidInputError, FileError: as `release`.
+            InvalidInputError: delta out of range.
         """
-        cells = self.noise.mechanism.workload.shape[1]
-        counts: Integers | TableCounts
-        if self.schema is None:
-            counts = read_histogram(data, cells)
-        elif cells <= MAX_PRODUCT_CELLS:
-            counts = count_people(data, self.schema)
-        else:
-            counts = count_tables(data, self.schema, self.noise.lattice.subsets)
-        require_whole_people(number_of(counts), self.noise)
-        return counts
-
-    def publish(self, counts: Integers | TableCounts, sampler: Sampler = draw) -> Release:
-        """Draw the noise, and make the table."""
-        measured = self.noise.measure(counts, sampler=sampler)
-        content = self.manifest if sampler is draw else not_private(self.manifest)
-        public = self.public_counts(counts)
-        if public is not None:
-            content = {**content, "records": public.total}
-        estimate = estimated(self.noise, measured, public)
-        queries, spreads = as_asked(self.noise.mechanism.workload), deviations(self.noise)
-        decimals = decimals_for(estimate.summed, spreads, estimate.size)
-        raw, moved = estimate.answers(decimals)
-        factor = 10.0**decimals
-        widths = np.ceil((self.widths + moved) * factor) / factor
-        table = Table(
-            labels_of(queries, self.schema), raw, spreads, raw - widths, raw + widths, decimals
-        )
-        if isinstance(estimate, TablesEstimate):
-            return Release(table, content)
-        cells = estimate.cells
-        if self.nonnegative or self.integers:
-            table = self._processed(table, queries, cells, public)
-        known = () if public is None else tuple(public.rows(self.schema))
-        return Release(table, content, tuple(band.read(cells) for band in self.bands), known)
-
-    def public_counts(self, counts: Integers | TableCounts) -> PublicCounts | None:
-        """The numbers of records in the data that are public."""
-        groups = self.noise.public_groups
-        if isinstance(counts, TableCounts):
-            return PublicCounts(groups, (counts.total,)) if groups else None
-        return counted(groups, counts)
-
-    def _processed(
-        self, table: Table, queries: Workload, cells: Array, public: PublicCounts | None
-    ) -> Table:
-        """The table without negative, or with whole numbers."""
-        if self.nonnegative:
-            cells = nonnegative_cells(queries, cells, public=public)
-        if self.integers:
-            cells = whole_cells(queries, cells, public=public)
-        decimals = 0 if self.integers else table.decimals
-        answers, _ = rounded_answers(queries, cells, decimals, public)
-        largest = None
-        if self.nonnegative and adds_cells(queries):
-            largest = np.inf if public is None else public.largest(queries)
-        lower, upper = cut_intervals(
-            table.lower,
-            table.upper,
-            answers,
-            largest=largest,
-            whole=self.integers,
-        )
-        return replace(table, estimate=answers, lower=lower, upper=upper, decimals=decimals)
-
-
-def prepare(
-    mechanism: Mechanism,
-    *,
-    schema: Schema | Mapping[str, Any] | PathName | None = None,
-    level: float = 0.95,
-    simultaneous: bool = False,
-    nonnegative: bool = False,
-    integers: bool = False,
-    quantiles: Mapping[str, Sequence[float]] | None = None,
-    sampler: Sampler = draw,
-) -> Plan:
-    """Everything before the data are read; arguments and errors as `release`."""
-    form, rows = None if schema is None else as_schema(schema), 1
-    if form is not None:
-        form.require_release(mechanism.neighbours)
-        rows = form.rows_per_person
-        if form.cells != mechanism.workload.shape[1]:
+        if delta == 0:
+            return self.pure
+        if probability("delta", delta) < LEAST_DELTA:
             raise InvalidInputError(
-                f"the schema has {form.cells} cells, the workload "
-                f"{mechanism.workload.shape[1]}; write the workload with names of attributes"
+                f"delta of a plan must be 0 or at least {LEAST_DELTA:g}, got {delta:g}"
             )
-    noise = exact_noise(mechanism, rows_per_person=rows)
-    if mechanism.workload.shape[1] > MAX_PRODUCT_CELLS:
-        require_tables(noise, whole=nonnegative or integers or bool(quantiles))
-    if sampler is draw:
-        require_agreement(noise)
-    widths = half_widths(noise, level, simultaneous=simultaneous)
-    if quantiles and form is None:
-        raise InvalidInputError("quantiles are of attributes: they need a schema")
-    wanted = tuple(bands(noise, form, quantiles, level)) if form is not None and quantiles else ()
-    steps = {"nonnegative": nonnegative, "integers": integers}
-    content = manifest_of(
-        noise,
-        schema=form,
-        level=level,
-        simultaneous=simultaneous,
-        post_processing=[name for name, done in steps.items() if done],
+        return min(self.pure, float(self._losses.get_epsilon_for_delta(delta - ALLOWANCE)))
+
+    @property
+    def pure(self) -> float:
+        """The sum of the epsilons of Laplace noise, to the nearest float; inf with Gaussian."""
+        if any(planned.noise is Noise.GAUSSIAN for planned in self.releases):
+            return math.inf
+        return math.fsum(planned.ratio for planned in self.releases)
+
+    @cached_property
+    def _losses(self) -> Any:
+        """The distribution of the privacy loss of all releases."""
+        pure = [planned for planned in self.releases if planned.noise is Noise.LAPLACE]
+        mus = [planned.ratio for planned in self.releases if planned.noise is Noise.GAUSSIAN]
+        counts = Counter(pure)
+        if mus:  # together one Gaussian release
+            counts[PlannedNoise(Noise.GAUSSIAN, math.hypot(*mus) * (1 + ROUNDING))] = 1
+        deviation = math.hypot(*(planned.ratio for planned in self.releases))
+        width = 2 * math.fsum(planned.ratio for planned in pure) + 20 * deviation
+        step = min([FINE * deviation, *(planned.ratio / 10 for planned in pure)])
+        step = max(step, width / MOST_POINTS)
+        parts = [planned.losses(step).self_compose(count) for planned, count in counts.items()]
+        total = parts[0]
+        for part in parts[1:]:
+            total = total.compose(part)
+        return total
+
+    def next_for(self, noise: ExactNoise, used: Iterable[int]) -> int:
+        """The number of a planned release that was not made, with the most noise that is no more.
+
+        Args:
+            noise: of the release that is asked for.
+            used: the numbers of those that were made.
+
+        Raises:
+            InvalidInputError: there is none.
+        """
+        made = set(used)
+        left = [number for number in range(len(self.releases)) if number not in made]
+        fitting = [number for number in left if self.releases[number].covers(noise)]
+        if fitting:
+            return min(fitting, key=lambda number: self.releases[number].ratio)
+        square = noise.squared_ratio if noise.mechanism.noise is Noise.GAUSSIAN else None
+        ratio = noise.pure_epsilon if square is None else math.sqrt(square)
+        asked = PlannedNoise(noise.mechanism.noise, float(ratio))
+        rest = Plan(tuple(self.releases[number] for number in left)).text if left else "nothing"
+        raise InvalidInputError(
+            f"the plan has no such release: this one has {asked}, left is {rest}; a plan is fixed "
+            "beforehand, and noise that is chosen later needs a budget without a plan"
+        )
+
+    @property
+    def text(self) -> str:
+        """In the words of `parse_plan`, with rounded numbers."""
+        return " + ".join(
+            str(planned) if count == 1 else f"{count}*{planned}"
+            for planned, count in Counter(self.releases).items()
+        )
+
+    def to_json(self) -> list[list[Any]]:
+        """Kinds of noise and ratios."""
+        return [[planned.noise.value, planned.ratio] for planned in self.releases]
+
+
+def without_plan(plan: Plan, delta: float) -> float:
+    """Epsilon of a ledger without a plan for the same releases: mu of one Gaussian, and the sum."""
+    pure = math.fsum(p.ratio for p in plan.releases if p.noise is Noise.LAPLACE)
+    mu = math.hypot(*(p.ratio for p in plan.releases if p.noise is Noise.GAUSSIAN))
+    if mu == 0:
+        return pure
+    return math.inf if delta == 0 else pure + PrivacyCurve(Noise.GAUSSIAN, mu).epsilon(delta)
+
+
+def plan_from_json(content: Sequence[Sequence[Any]]) -> Plan:
+    """The plan that `Plan.to_json` gave; errors are those of damaged content."""
+    pairs = [(Noise(kind), float(ratio)) for kind, ratio in content]
+    return Plan(tuple(PlannedNoise(kind, positive("ratio", ratio)) for kind, ratio in pairs))
+
+
+def parse_plan(text: str) -> Plan:
+    """The plan that "4*laplace:0.1 + 3*gaussian:0.5,1e-7" means.
+
+    Raises:
+        InvalidInputError: something else is written, or out of range.
+    """
+    releases: list[PlannedNoise] = []
+    for term in text.split("+"):
+        count, star, noise = term.rpartition("*")
+        try:
+            many = int(count) if star else 1
+        except ValueError:
+            many = 0
+        if not 1 <= many <= MOST_RELEASES:
+            raise _misread(term)
+        releases += [_parse_noise(noise)] * many
+    return Plan(tuple(releases))
+
+
+def _parse_noise(text: str) -> PlannedNoise:
+    kind, _, values = (piece.strip() for piece in text.partition(":"))
+    key, equals, last = values.rpartition("mu=")
+    try:
+        numbers = [float(value) for value in (last if equals else values).split(",")]
+    except ValueError:
+        raise _misread(text) from None
+    if kind == "laplace" and not equals and len(numbers) == 1:
+        return PlannedNoise(Noise.LAPLACE, positive("epsilon of laplace", numbers[0]))
+    if kind == "gaussian" and equals and not key and len(numbers) == 1:
+        return PlannedNoise(Noise.GAUSSIAN, positive("mu of gaussian", numbers[0]))
+    if kind == "gaussian" and not equals and len(numbers) == 2:
+        sigma = analytic_gaussian_scale(1.0, epsilon=numbers[0], delta=numbers[1])
+        return PlannedNoise(Noise.GAUSSIAN, 1 / sigma)
+    raise _misread(text)
+
+
+def _misread(text: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"a plan is written as 4*laplace:0.1 + 3*gaussian:0.5,1e-7 + gaussian:mu=0.2, got "
+        f"{text.strip()[:60]!r}"
     )
-    return Plan(noise, form, widths, content, nonnegative, integers, wanted)
-
-
-def require_tables(noise: ExactNoise, *, whole: bool) -> None:
-    """Refuse what needs a histogram that would be too large.
-
-    Args:
-        noise: of the release.
-        whole: whether the histogram is asked for.
-
-    Raises:
-        InvalidInputError: it is needed.
-    """
-    cells = count_text(noise.mechanism.workload.shape[1])
-    if whole:
-        raise InvalidInputError(
-            "non-negative and whole numbers and quantiles are of a histogram, and that of "
-            f"{cells} cells does not fit into memory; leave attributes out of the schema"
-        )
-    queries = as_asked(noise.mechanism.workload)
-    plain = isinstance(queries, MarginalsWorkload) and (queries.weights == 1).all()
-    if not (plain and noise.lattice.subsets):
-        raise InvalidInputError(
-            f"a histogram of {cells} cells does not fit into memory; ask for tables of counts, "
-            "such as sex*age + region, or leave attributes out of the schema"
-        )
-
-
-def number_of(counts: Integers | TableCounts) -> int:
-    """How many records the data hold."""
-    return counts.total if isinstance(counts, TableCounts) else int(counts.sum())
-
-
-def require_whole_people(rows: int, noise: ExactNoise) -> None:
-    """Refuse a number of rows that people with k rows each cannot have, where it is public.
-
-    Raises:
-        InvalidInputError: it is no multiple of k.
-    """
-    k = noise.rows_per_person
-    if noise.mechanism.neighbours is Neighbours.REPLACE and rows % k:
-        raise InvalidInputError(
-            f"under replace everybody has exactly {k} rows, and {rows} rows are no "
-            f"multiple of {k}; take add-remove neighbours, for which {k} is the most"
-        )
-
-
-def labels_of(queries: Workload, schema: Schema | None) -> dict[str, list[str]]:
-    """Labels of the attributes, or the numbers of the queries."""
-    if schema is not None:
-        with suppress(InvalidInputError):
-            named = parse_queries(queries.name, schema)
-            if same_queries(named.workload, queries):
-                return named.labels()
-    return {"query": [str(number) for number in range(queries.shape[0])]}
-
-
-def same_queries(first: Workload, second: Workload) -> bool:
-    """Whether two workloads ask the same: the same tables, or the same of three histograms."""
-    if isinstance(first, MarginalsWorkload) and isinstance(second, MarginalsWorkload):
-        return first.sizes == second.sizes and first.subsets == second.subsets
-    if first.shape != second.shape or first.shape[1] > MAX_PRODUCT_CELLS:
-        return False
-    for seed in range(3):
-        x = np.random.default_rng(seed).integers(0, 2**10, first.shape[1]).astype(np.float64)
-        if not np.allclose(first.matvec(x), second.matvec(x), rtol=1e-9, atol=0):
-            return False
-    return True

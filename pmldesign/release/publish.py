@@ -18,7 +18,8 @@ from pmldesign.release.budget import Budget, parse_budget
 from pmldesign.release.ledger import open_ledger
 from pmldesign.release.noise.sampler import Sampler, draw
 from pmldesign.release.people.schema import Schema
-from pmldesign.release.plan import Plan, prepare
+from pmldesign.release.plan import Plan, parse_plan
+from pmldesign.release.prepared import Prepared, prepare
 from pmldesign.release.result import Release
 
 
@@ -34,6 +35,7 @@ def release_tables(
     quantiles: Mapping[str, Sequence[float]] | None = None,
     ledger: PathName | None = None,
     budget: Budget | str | None = None,
+    plan: Plan | str | None = None,
     sampler: Sampler = draw,
 ) -> Release:
     """Answer the queries of a mechanism on data, with exact noise.
@@ -51,6 +53,8 @@ def release_tables(
         quantiles: for names of attributes the q in (0, 1); needs a schema.
         ledger: a file of what releases from these data have cost; data are a path then.
         budget: with which a new ledger begins, such as "epsilon=3,delta=1e-6".
+        plan: the noise of all releases of a new ledger, such as "4*laplace:0.1 + gaussian:0.5,1e-7"
+            (`parse_plan`).
         sampler: another one is for tests alone; the manifest then says that nothing is private.
 
     Raises:
@@ -58,7 +62,7 @@ def release_tables(
         InfeasibleError: the budget has no room.
         FileError: a file cannot be read.
     """
-    plan = prepare(
+    prepared = prepare(
         mechanism,
         schema=schema,
         level=level,
@@ -68,28 +72,31 @@ def release_tables(
         quantiles=quantiles,
         sampler=sampler,
     )
-    return carry_out(plan, data, ledger=ledger, budget=budget, sampler=sampler)
+    return carry_out(prepared, data, ledger=ledger, budget=budget, plan=plan, sampler=sampler)
 
 
 def carry_out(
-    plan: Plan,
+    prepared: Prepared,
     data: Any,
     *,
     ledger: PathName | None = None,
     budget: Budget | str | None = None,
+    plan: Plan | str | None = None,
     sampler: Sampler = draw,
 ) -> Release:
-    """The release that is planned; arguments and errors as `release`."""
+    """The release that is prepared; arguments and errors as `release`."""
     if isinstance(budget, str):
         budget = parse_budget(budget)
+    if isinstance(plan, str):
+        plan = parse_plan(plan)
     if ledger is None:
-        if budget is not None:
-            raise InvalidInputError("a budget needs a ledger; add --ledger FILE")
-        return plan.publish(plan.counts(data), sampler)
+        if budget is not None or plan is not None:
+            raise InvalidInputError("a budget or a plan needs a ledger; add --ledger FILE")
+        return prepared.publish(prepared.counts(data), sampler)
     if not isinstance(data, str | Path):
         raise InvalidInputError("a ledger is kept for a file of data; give its path")
-    with open_ledger(ledger, data=data, noise=plan.noise, budget=budget) as account:
-        cost = account.require(plan.noise)
-        counts = plan.counts(data)
-        account.spend(cost, plan.noise.mechanism.workload.name)
-        return plan.publish(counts, sampler)
+    with open_ledger(ledger, data=data, noise=prepared.noise, budget=budget, plan=plan) as account:
+        cost = account.require(prepared.noise)
+        counts = prepared.counts(data)
+        account.spend(cost, prepared.noise.mechanism.workload.name)
+        return prepared.publish(counts, sampler)

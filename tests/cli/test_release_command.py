@@ -174,3 +174,12 @@ def test_a_budget_is_kept_by_the_command(run, people):
     result = run(*words)
     assert result.exit_code == 5
     assert "no room" in result.stderr
+
+
+def test_the_command_shows_what_a_plan_costs(run):
+    shown = run.json("plan", "200*laplace:0.01")
+    assert shown["releases"] == [{"noise": "laplace", "ratio": 0.01, "count": 200}]
+    assert shown["epsilon"] < 0.6
+    assert shown["epsilon_without_plan"] == pytest.approx(2)
+    assert "epsilon 0.5702" in run("plan", "200*laplace:0.01").stdout
+    assert run("plan", "laplace").exit_code == 2

@@ -13,7 +13,7 @@ from pmldesign.privacy.noise import Noise
 from pmldesign.release.estimates import all_within, consistent_tables
 from pmldesign.release.noise.exact import exact_noise
 from pmldesign.release.noise.whole_strategies import on_lattice
-from pmldesign.release.plan import prepare
+from pmldesign.release.prepared import prepare
 from pmldesign.strategies import IdentityAndRows, MarginalsStrategy, WeightedTablesStrategy
 from pmldesign.workloads import MarginalsWorkload, parse_workload
 

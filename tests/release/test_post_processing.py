@@ -16,7 +16,6 @@ from pmldesign.privacy.guarantees import ApproxDP, PureDP
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.release.people.queries import parse_queries
 from pmldesign.release.people.schema import as_schema
-from pmldesign.release.plan import prepare
 from pmldesign.release.post_processing import (
     adds_cells,
     cut_intervals,
@@ -25,6 +24,7 @@ from pmldesign.release.post_processing import (
     running_whole,
     whole_cells,
 )
+from pmldesign.release.prepared import prepare
 from pmldesign.release.publish import release_tables
 from pmldesign.release.quantiles import parse_quantiles
 from pmldesign.workloads import DenseWorkload, parse_workload

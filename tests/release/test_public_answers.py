@@ -14,7 +14,7 @@ import pmldesign as pml
 from pmldesign.cli import main
 from pmldesign.errors import InvalidInputError
 from pmldesign.release.noise.exact import exact_noise
-from pmldesign.release.plan import prepare
+from pmldesign.release.prepared import prepare
 
 SCHEMA = {
     "attributes": [

@@ -17,7 +17,7 @@ from pmldesign.privacy.guarantees import PML, ApproxDP, PureDP
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.release.people.queries import parse_queries
 from pmldesign.release.people.schema import as_schema
-from pmldesign.release.plan import prepare
+from pmldesign.release.prepared import prepare
 from pmldesign.release.publish import release_tables
 from pmldesign.strategies import baseline
 from pmldesign.workloads import DenseWorkload, parse_workload

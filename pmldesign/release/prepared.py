@@ -1,0 +1,241 @@
+"""A release that is prepared: all that does not depend on the data, and what is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.files.atomic import PathName
+from pmldesign.mechanisms import Mechanism
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.release.estimates import TablesEstimate, estimated, rounded_answers
+from pmldesign.release.intervals import deviations, half_widths
+from pmldesign.release.manifest import manifest_of, not_private
+from pmldesign.release.noise.exact import ExactNoise, exact_noise, require_agreement
+from pmldesign.release.noise.integers import Integers
+from pmldesign.release.noise.sampler import Sampler, draw
+from pmldesign.release.noise.whole_tables import TableCounts
+from pmldesign.release.people.histogram import count_people, count_tables, read_histogram
+from pmldesign.release.people.queries import parse_queries
+from pmldesign.release.people.schema import Schema, as_schema
+from pmldesign.release.post_processing import (
+    adds_cells,
+    cut_intervals,
+    nonnegative_cells,
+    whole_cells,
+)
+from pmldesign.release.public_counts import PublicCounts, counted
+from pmldesign.release.quantiles import Band, bands
+from pmldesign.release.result import Release
+from pmldesign.release.tables import Table, decimals_for
+from pmldesign.workloads import MarginalsWorkload, Workload
+from pmldesign.workloads.base import count_text
+from pmldesign.workloads.known.workload import as_asked
+from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
+from pmldesign_solvers.operators.operator import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """All of a release that does not depend on the data.
+
+    Attributes:
+        noise: the mechanism on its lattice.
+        schema: of the people; None for a histogram.
+        widths: half-widths of the intervals, shape (m,).
+        manifest: what is published beside the table.
+        nonnegative: whether cells may not be negative.
+        integers: whether cells are to be whole.
+        bands: quantiles that are asked for.
+    """
+
+    noise: ExactNoise
+    schema: Schema | None
+    widths: Array
+    manifest: dict[str, Any]
+    nonnegative: bool = False
+    integers: bool = False
+    bands: tuple[Band, ...] = ()
+
+    def counts(self, data: Any) -> Integers | TableCounts:
+        """The histogram of the data, or their tables where that is too large; checked.
+
+        Raises:
+            InvalidInputError, FileError: as `release`.
+        """
+        cells = self.noise.mechanism.workload.shape[1]
+        counts: Integers | TableCounts
+        if self.schema is None:
+            counts = read_histogram(data, cells)
+        elif cells <= MAX_PRODUCT_CELLS:
+            counts = count_people(data, self.schema)
+        else:
+            counts = count_tables(data, self.schema, self.noise.lattice.subsets)
+        require_whole_people(number_of(counts), self.noise)
+        return counts
+
+    def publish(self, counts: Integers | TableCounts, sampler: Sampler = draw) -> Release:
+        """Draw the noise, and make the table."""
+        measured = self.noise.measure(counts, sampler=sampler)
+        content = self.manifest if sampler is draw else not_private(self.manifest)
+        public = self.public_counts(counts)
+        if public is not None:
+            content = {**content, "records": public.total}
+        estimate = estimated(self.noise, measured, public)
+        queries, spreads = as_asked(self.noise.mechanism.workload), deviations(self.noise)
+        decimals = decimals_for(estimate.summed, spreads, estimate.size)
+        raw, moved = estimate.answers(decimals)
+        factor = 10.0**decimals
+        widths = np.ceil((self.widths + moved) * factor) / factor
+        table = Table(
+            labels_of(queries, self.schema), raw, spreads, raw - widths, raw + widths, decimals
+        )
+        if isinstance(estimate, TablesEstimate):
+            return Release(table, content)
+        cells = estimate.cells
+        if self.nonnegative or self.integers:
+            table = self._processed(table, queries, cells, public)
+        known = () if public is None else tuple(public.rows(self.schema))
+        return Release(table, content, tuple(band.read(cells) for band in self.bands), known)
+
+    def public_counts(self, counts: Integers | TableCounts) -> PublicCounts | None:
+        """The numbers of records in the data that are public."""
+        groups = self.noise.public_groups
+        if isinstance(counts, TableCounts):
+            return PublicCounts(groups, (counts.total,)) if groups else None
+        return counted(groups, counts)
+
+    def _processed(
+        self, table: Table, queries: Workload, cells: Array, public: PublicCounts | None
+    ) -> Table:
+        """The table without negative, or with whole numbers."""
+        if self.nonnegative:
+            cells = nonnegative_cells(queries, cells, public=public)
+        if self.integers:
+            cells = whole_cells(queries, cells, public=public)
+        decimals = 0 if self.integers else table.decimals
+        answers, _ = rounded_answers(queries, cells, decimals, public)
+        largest = None
+        if self.nonnegative and adds_cells(queries):
+            largest = np.inf if public is None else public.largest(queries)
+        lower, upper = cut_intervals(
+            table.lower,
+            table.upper,
+            answers,
+            largest=largest,
+            whole=self.integers,
+        )
+        return replace(table, estimate=answers, lower=lower, upper=upper, decimals=decimals)
+
+
+def prepare(
+    mechanism: Mechanism,
+    *,
+    schema: Schema | Mapping[str, Any] | PathName | None = None,
+    level: float = 0.95,
+    simultaneous: bool = False,
+    nonnegative: bool = False,
+    integers: bool = False,
+    quantiles: Mapping[str, Sequence[float]] | None = None,
+    sampler: Sampler = draw,
+) -> Prepared:
+    """Everything before the data are read; arguments and errors as `release`."""
+    form, rows = None if schema is None else as_schema(schema), 1
+    if form is not None:
+        form.require_release(mechanism.neighbours)
+        rows = form.rows_per_person
+        if form.cells != mechanism.workload.shape[1]:
+            raise InvalidInputError(
+                f"the schema has {form.cells} cells, the workload "
+                f"{mechanism.workload.shape[1]}; write the workload with names of attributes"
+            )
+    noise = exact_noise(mechanism, rows_per_person=rows)
+    if mechanism.workload.shape[1] > MAX_PRODUCT_CELLS:
+        require_tables(noise, whole=nonnegative or integers or bool(quantiles))
+    if sampler is draw:
+        require_agreement(noise)
+    widths = half_widths(noise, level, simultaneous=simultaneous)
+    if quantiles and form is None:
+        raise InvalidInputError("quantiles are of attributes: they need a schema")
+    wanted = tuple(bands(noise, form, quantiles, level)) if form is not None and quantiles else ()
+    steps = {"nonnegative": nonnegative, "integers": integers}
+    content = manifest_of(
+        noise,
+        schema=form,
+        level=level,
+        simultaneous=simultaneous,
+        post_processing=[name for name, done in steps.items() if done],
+    )
+    return Prepared(noise, form, widths, content, nonnegative, integers, wanted)
+
+
+def require_tables(noise: ExactNoise, *, whole: bool) -> None:
+    """Refuse what needs a histogram that would be too large.
+
+    Args:
+        noise: of the release.
+        whole: whether the histogram is asked for.
+
+    Raises:
+        InvalidInputError: it is needed.
+    """
+    cells = count_text(noise.mechanism.workload.shape[1])
+    if whole:
+        raise InvalidInputError(
+            "non-negative and whole numbers and quantiles are of a histogram, and that of "
+            f"{cells} cells does not fit into memory; leave attributes out of the schema"
+        )
+    queries = as_asked(noise.mechanism.workload)
+    plain = isinstance(queries, MarginalsWorkload) and (queries.weights == 1).all()
+    if not (plain and noise.lattice.subsets):
+        raise InvalidInputError(
+            f"a histogram of {cells} cells does not fit into memory; ask for tables of counts, "
+            "such as sex*age + region, or leave attributes out of the schema"
+        )
+
+
+def number_of(counts: Integers | TableCounts) -> int:
+    """How many records the data hold."""
+    return counts.total if isinstance(counts, TableCounts) else int(counts.sum())
+
+
+def require_whole_people(rows: int, noise: ExactNoise) -> None:
+    """Refuse a number of rows that people with k rows each cannot have, where it is public.
+
+    Raises:
+        InvalidInputError: it is no multiple of k.
+    """
+    k = noise.rows_per_person
+    if noise.mechanism.neighbours is Neighbours.REPLACE and rows % k:
+        raise InvalidInputError(
+            f"under replace everybody has exactly {k} rows, and {rows} rows are no "
+            f"multiple of {k}; take add-remove neighbours, for which {k} is the most"
+        )
+
+
+def labels_of(queries: Workload, schema: Schema | None) -> dict[str, list[str]]:
+    """Labels of the attributes, or the numbers of the queries."""
+    if schema is not None:
+        with suppress(InvalidInputError):
+            named = parse_queries(queries.name, schema)
+            if same_queries(named.workload, queries):
+                return named.labels()
+    return {"query": [str(number) for number in range(queries.shape[0])]}
+
+
+def same_queries(first: Workload, second: Workload) -> bool:
+    """Whether two workloads ask the same: the same tables, or the same of three histograms."""
+    if isinstance(first, MarginalsWorkload) and isinstance(second, MarginalsWorkload):
+        return first.sizes == second.sizes and first.subsets == second.subsets
+    if first.shape != second.shape or first.shape[1] > MAX_PRODUCT_CELLS:
+        return False
+    for seed in range(3):
+        x = np.random.default_rng(seed).integers(0, 2**10, first.shape[1]).astype(np.float64)
+        if not np.allclose(first.matvec(x), second.matvec(x), rtol=1e-9, atol=0):
+            return False
+    return True
