@@ -104,12 +104,12 @@ if TYPE_CHECKING:
     from pmldesign.privacy.guarantees import RenyiDP as RenyiDP
     from pmldesign.privacy.neighbours import Neighbours as Neighbours
     from pmldesign.privacy.noise import Noise as Noise
-    from pmldesign.release.budget import Budget as Budget
+    from pmldesign.release.costs.budget import Budget as Budget
+    from pmldesign.release.costs.plan import Plan as Plan
+    from pmldesign.release.costs.plan import parse_plan as parse_plan
     from pmldesign.release.people.drafts import draft_schema as draft_schema
     from pmldesign.release.people.schema import Schema as Schema
     from pmldesign.release.people.schema import read_schema as read_schema
-    from pmldesign.release.plan import Plan as Plan
-    from pmldesign.release.plan import parse_plan as parse_plan
     from pmldesign.release.publish import release_tables as release_tables
     from pmldesign.release.result import Release as Release
     from pmldesign.strategies import BASELINES as BASELINES
@@ -161,10 +161,10 @@ _HOMES = {
     ),
     "pmldesign.privacy.neighbours": "Neighbours",
     "pmldesign.privacy.noise": "Noise",
-    "pmldesign.release.budget": "Budget",
+    "pmldesign.release.costs.budget": "Budget",
     "pmldesign.release.people.drafts": "draft_schema",
     "pmldesign.release.people.schema": "Schema read_schema",
-    "pmldesign.release.plan": "Plan parse_plan",
+    "pmldesign.release.costs.plan": "Plan parse_plan",
     "pmldesign.release.publish": "release_tables",
     "pmldesign.release.result": "Release",
     "pmldesign.strategies": "BASELINES Strategy baseline",

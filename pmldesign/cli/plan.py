@@ -29,7 +29,7 @@ def command(plan: str, delta: float, as_json: bool) -> None:
     release --ledger FILE --budget epsilon=E,delta=D --plan PLAN` a ledger holds them to it.
     """
     from pmldesign.privacy.noise import Noise
-    from pmldesign.release.plan import parse_plan, without_plan
+    from pmldesign.release.costs.plan import parse_plan, without_plan
 
     planned = parse_plan(plan)
     together, chosen_later = planned.epsilon(delta), without_plan(planned, delta)

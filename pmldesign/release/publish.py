@@ -14,11 +14,11 @@ from typing import Any
 from pmldesign.errors import InvalidInputError
 from pmldesign.files.atomic import PathName
 from pmldesign.mechanisms import Mechanism
-from pmldesign.release.budget import Budget, parse_budget
-from pmldesign.release.ledger import open_ledger
+from pmldesign.release.costs.budget import Budget, parse_budget
+from pmldesign.release.costs.ledger import open_ledger
+from pmldesign.release.costs.plan import Plan, parse_plan
 from pmldesign.release.noise.sampler import Sampler, draw
 from pmldesign.release.people.schema import Schema
-from pmldesign.release.plan import Plan, parse_plan
 from pmldesign.release.prepared import Prepared, prepare
 from pmldesign.release.result import Release
 

@@ -13,8 +13,8 @@ from pmldesign.errors import FileError, InfeasibleError, InvalidInputError
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy.guarantees import PML, ApproxDP, PureDP
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.release.budget import Budget, cost_of, parse_budget
-from pmldesign.release.ledger import open_ledger
+from pmldesign.release.costs.budget import Budget, cost_of, parse_budget
+from pmldesign.release.costs.ledger import open_ledger
 from pmldesign.release.noise.exact import exact_noise
 from pmldesign.release.publish import release_tables
 from pmldesign.strategies import baseline
@@ -155,7 +155,7 @@ def test_nothing_is_drawn_if_the_entry_cannot_be_written(tmp_path, data, monkeyp
         raise OSError(28, "No space left on device")
 
     drawn = []
-    monkeypatch.setattr("pmldesign.release.ledger.os.fsync", fail)
+    monkeypatch.setattr("pmldesign.release.costs.ledger.os.fsync", fail)
     with pytest.raises(FileError, match="No space left"):
         release_tables(
             made(PureDP(1.0)),

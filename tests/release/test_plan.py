@@ -11,8 +11,8 @@ import pmldesign as pml
 from pmldesign.errors import FileError, InfeasibleError, InvalidInputError
 from pmldesign.privacy.currencies.curves import PrivacyCurve
 from pmldesign.privacy.noise import Noise
-from pmldesign.release.budget import Budget
-from pmldesign.release.plan import PlannedNoise, parse_plan, without_plan
+from pmldesign.release.costs.budget import Budget
+from pmldesign.release.costs.plan import PlannedNoise, parse_plan, without_plan
 from pmldesign.release.publish import release_tables
 from pmldesign.strategies import baseline
 from pmldesign.workloads import parse_workload

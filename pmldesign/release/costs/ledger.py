@@ -37,7 +37,7 @@ import numpy as np
 
 from pmldesign.errors import FileError, InfeasibleError, InvalidInputError
 from pmldesign.files.atomic import PathName, sync_folder
-from pmldesign.release.budget import (
+from pmldesign.release.costs.budget import (
     Budget,
     Cost,
     budget_text,
@@ -45,8 +45,8 @@ from pmldesign.release.budget import (
     cost_text,
     require_within,
 )
+from pmldesign.release.costs.plan import Plan, plan_from_json
 from pmldesign.release.noise.exact import ExactNoise
-from pmldesign.release.plan import Plan, plan_from_json
 from pmldesign.workloads.known.workload import KnownWorkload
 
 FORMAT = 1

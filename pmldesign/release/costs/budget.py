@@ -10,9 +10,9 @@ from pmldesign.arguments import positive, probability
 from pmldesign.errors import InfeasibleError, InvalidInputError
 from pmldesign.privacy.analytic_gaussian import gaussian_delta
 from pmldesign.privacy.noise import Noise
+from pmldesign.release.costs.plan import Plan
 from pmldesign.release.noise.exact import ExactNoise
 from pmldesign.release.noise.lattice import ROUNDING
-from pmldesign.release.plan import Plan
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""What releases cost: budgets, plans, and the ledger that counts."""
