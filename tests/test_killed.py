@@ -18,12 +18,12 @@ from pmldesign.streams import FloatingGaussian, Stream
 from pmldesign.streams.journal import Journal
 
 STREAM = ("streams/journal.py",)
-RELEASE = ("release/ledger.py", "release/publish.py", "release/result.py", "files/atomic.py")
+RELEASE = ("release/costs/ledger.py", "release/publish.py", "release/result.py", "files/atomic.py")
 BUDGET = "epsilon=1"
 
 
 @pytest.fixture(scope="module")
-def plan():
+def prepared():
     return prepare(mechanism("identity", "prefix:4", guarantee=PureDP(1.0)))
 
 
@@ -67,21 +67,23 @@ def watched(work, files, *, kill_at=None):
     return len(lines)
 
 
-def released(plan, folder):
+def released(prepared, folder):
     np.save(folder / "x.npy", np.array([3, 1, 4, 1]))
-    found = carry_out(plan, folder / "x.npy", ledger=folder / "ledger", budget=BUDGET)
+    found = carry_out(prepared, folder / "x.npy", ledger=folder / "ledger", budget=BUDGET)
     found.write(folder / "t.csv")
 
 
-def test_a_release_killed_at_any_line_is_paid_for_or_not_published(plan, tmp_path):
-    count = in_a_child(lambda: watched(lambda: released(plan, tmp_path), RELEASE))
+def test_a_release_killed_at_any_line_is_paid_for_or_not_published(prepared, tmp_path):
+    count = in_a_child(lambda: watched(lambda: released(prepared, tmp_path), RELEASE))
     assert count > 60
     outcomes = set()
     for step in range(1, count + 1, 2):
         folder = tmp_path / str(step)
         folder.mkdir()
         code = in_a_child(
-            lambda at=step, here=folder: watched(lambda: released(plan, here), RELEASE, kill_at=at)
+            lambda at=step, here=folder: watched(
+                lambda: released(prepared, here), RELEASE, kill_at=at
+            )
         )
         assert code == -signal.SIGKILL
         ledger = folder / "ledger"
@@ -94,19 +96,19 @@ def test_a_release_killed_at_any_line_is_paid_for_or_not_published(plan, tmp_pat
         outcomes.add((spent, "t.csv" in written))
         if spent:
             with pytest.raises(InfeasibleError):
-                carry_out(plan, folder / "x.npy", ledger=ledger)
+                carry_out(prepared, folder / "x.npy", ledger=ledger)
     assert outcomes == {(False, False), (True, False), (True, True)}
 
 
-def test_an_entry_of_which_a_part_is_on_the_disk_refuses(plan, tmp_path):
+def test_an_entry_of_which_a_part_is_on_the_disk_refuses(prepared, tmp_path):
     np.save(tmp_path / "x.npy", np.array([3, 1, 4, 1]))
-    carry_out(plan, tmp_path / "x.npy", ledger=tmp_path / "ledger", budget="epsilon=2")
+    carry_out(prepared, tmp_path / "x.npy", ledger=tmp_path / "ledger", budget="epsilon=2")
     content = (tmp_path / "ledger").read_bytes()
     start = content.index(b"\n") + 1
     for end in range(start + 1, len(content)):
         (tmp_path / "ledger").write_bytes(content[:end])
         with pytest.raises(FileError, match="damaged"):
-            carry_out(plan, tmp_path / "x.npy", ledger=tmp_path / "ledger")
+            carry_out(prepared, tmp_path / "x.npy", ledger=tmp_path / "ledger")
 
 
 def answered(strategy, folder, steps):
