@@ -45,9 +45,10 @@ def normal(x: Any) -> Any:
 
 
 def gaussian_profile(ratio: Any, epsilon: Any) -> Any:
-    """HS_epsilon(t), the smallest delta of Gaussians t standard deviations apart."""
-    if ratio.is_zero():
-        return arb(0)
+    """HS_epsilon(t), the smallest delta of Gaussians t standard deviations apart, growing in t."""
+    if not bool(ratio > 0):  # columns that rounding alone may tell apart
+        most = ratio.upper()
+        return arb(0).union(gaussian_profile(most, epsilon)) if bool(most > 0) else arb(0)
     shift = epsilon / ratio
     return normal(ratio / 2 - shift) - epsilon.exp() * normal(-ratio / 2 - shift)
 

@@ -83,7 +83,7 @@ class Checks:
     def state(self, name: str, holds: bool, reason: str, computed: float | None = None) -> None:
         """Something that is or is not so."""
         verdict = Verdict.HOLDS if holds else Verdict.FAILS
-        self.rows.append(Check(name, None, computed, verdict, reason))
+        self.rows.append(Check(name, None, as_number(computed), verdict, reason))
 
     def unchecked(self, name: str, reason: str, claimed: float | None = None) -> None:
         """A claim that is left alone, and why."""
@@ -104,12 +104,14 @@ class Checks:
         holds = value is not None and low - slack <= value <= high + slack
         reason = "" if holds else f"lies in [{low:.12g}, {high:.12g}]"
         verdict = Verdict.HOLDS if holds else Verdict.FAILS
-        self.rows.append(Check(name, value, high, verdict, reason))
+        self.rows.append(Check(name, value, as_number(high), verdict, reason))
 
     def _bound(self, name: str, claimed: Any, proved: float, sign: float, weaker: float) -> None:
         value = as_number(claimed)
         if value is None:
             reason, holds = "is no finite number", False
+        elif not math.isfinite(proved):
+            reason, holds = "cannot be computed from the arrays", False
         elif sign * (value - proved) < 0:
             reason, holds = "claims more than the arrays prove", False
         elif abs(value - proved) > weaker * abs(proved):
@@ -117,7 +119,7 @@ class Checks:
         else:
             reason, holds = "", True
         verdict = Verdict.HOLDS if holds else Verdict.FAILS
-        self.rows.append(Check(name, value, proved, verdict, reason))
+        self.rows.append(Check(name, value, as_number(proved), verdict, reason))
 
 
 def as_number(value: Any) -> float | None:

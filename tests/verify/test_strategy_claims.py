@@ -1,6 +1,7 @@
 """`verify` on strategy files: honest ones pass, altered ones do not."""
 
 import json
+import math
 import subprocess
 import sys
 
@@ -18,6 +19,7 @@ from pmldesign.verify.digest import KEY, digest_of
 from pmldesign.verify.losses import gaussian_profile
 from pmldesign.verify.moments import laplace_moment
 from pmldesign.verify.reading import read_archive
+from pmldesign.verify.report import Checks, Verdict
 
 GUARANTEES = {
     "add-remove": (pml.PureDP(0.7), pml.ApproxDP(1, 1e-6)),
@@ -158,6 +160,34 @@ def test_files_of_the_first_format(honest):
     assert result.holds
     assert [check.name for check in result.unchecked] == ["digest"]
     assert np.array_equal(pml.read_strategy(path).matrix, arrays["strategy"])
+
+
+def test_equal_columns_that_balls_do_not_tell_apart(path):
+    columns = np.array([[1.0, 1.0, 0.0], [1e-17, 1e-17, 1e-40], [3e-30, 3e-30, 1.0]])
+    guarantee = pml.ApproxPML(0.9, 1e-4, 0.05)
+    noisy = pml.mechanism(columns, [[1.0, 1.0, 0.0]], guarantee=guarantee, noise="gaussian")
+    pml.write_strategy(path, noisy)
+    result = pml.verify_file(path)
+    assert result.holds, result.failures
+
+
+def test_the_profile_of_balls_around_zero():
+    with ctx.workprec(192):
+        epsilon, wide = arb(0.5), arb(0, 1e-3)
+        profile = gaussian_profile(wide, epsilon)
+        assert profile.overlaps(gaussian_profile(arb(9e-4), epsilon))
+        assert profile.contains(0)
+        assert gaussian_profile(arb(0), epsilon) == 0
+
+
+def test_nothing_holds_that_cannot_be_computed():
+    checks = Checks()
+    for proved in (math.nan, math.inf, -math.inf):
+        checks.at_most("achieved", 1.0, proved)
+        checks.at_least("lower", 1.0, proved)
+        checks.equal("error", 1.0, proved, proved)
+    assert {check.verdict for check in checks.rows} == {Verdict.FAILS}
+    assert {check.computed for check in checks.rows} == {None}
 
 
 @pytest.mark.parametrize("shape", [(9, 5), (4, 7)])

@@ -52,12 +52,16 @@ def squares(L: Array) -> list[Any]:
 
 
 def distance_squares(R: Array) -> list[list[Any]]:
-    """Squared l2 distances of the columns of R, from their inner products."""
-    transposed = matrix(np.ascontiguousarray(R.T))
+    """Squared l2 distances of the columns of R, from their inner products; 0 for equal columns."""
+    columns = np.ascontiguousarray(R.T)
+    transposed, label = matrix(columns), np.unique(columns, axis=0, return_inverse=True)[1].ravel()
     gram = (transposed * transposed.transpose()).tolist()
     size = len(gram)
     return [
-        [gram[i][i] + gram[j][j] - 2 * gram[i][j] if i != j else arb(0) for j in range(size)]
+        [
+            gram[i][i] + gram[j][j] - 2 * gram[i][j] if label[i] != label[j] else arb(0)
+            for j in range(size)
+        ]
         for i in range(size)
     ]
 
