@@ -23,6 +23,7 @@ from pmldesign.workloads import (
     as_workload,
     parse_workload,
 )
+from pmldesign.workloads.running import stream_problem
 from pmldesign.workloads.tables.workload import asks_counts
 
 LARGEST = 2**24
@@ -95,7 +96,15 @@ def _form(queries: Workload) -> Queries:
     gram = None
     if matrix is None and n <= GRAM_CELLS:
         gram = partial(queries.gram, np.ones(m))
-    return Queries(matrix, sizes, made_of, m, gram)
+    return Queries(matrix, sizes, made_of, m, gram, _sums(queries))
+
+
+def _sums(queries: Workload) -> tuple[Any, Any, Any] | None:
+    """Rates and weights of running sums; None for any other workload."""
+    sums = stream_problem(queries)
+    if sums is None:
+        return None
+    return sums.rates, np.sqrt(sums.query_squares), np.sqrt(sums.step_squares)
 
 
 def _sizes(queries: Workload) -> tuple[int, ...]:

@@ -18,10 +18,7 @@ from pmldesign.verify.forms.dense import Dense, check_dense
 from pmldesign.verify.forms.large import check_blocks, check_identity
 from pmldesign.verify.forms.marginals import check_marginals
 from pmldesign.verify.forms.marginals import lower_bound as marginals_bound
-from pmldesign.verify.forms.participation import Pattern, dual_factor
 from pmldesign.verify.forms.products import check_product
-from pmldesign.verify.forms.streams import check_stream
-from pmldesign.verify.forms.streams import lower_bound as stream_bound
 from pmldesign.verify.forms.tables import WEAKER_BLOCKS, check_tables
 from pmldesign.verify.forms.tables import lower_bound as tables_bound
 from pmldesign.verify.forms.written import (
@@ -34,6 +31,10 @@ from pmldesign.verify.forms.written import (
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import WEAKER, Checks
 from pmldesign.verify.sentences import check_sentence
+from pmldesign.verify.streams.participation import Pattern, dual_factor
+from pmldesign.verify.streams.running_sums import check_stream
+from pmldesign.verify.streams.running_sums import lower_bound as stream_bound
+from pmldesign.verify.streams.several import check_several
 
 RELATIONS = ("add-remove", "replace")
 COLUMNS = 64
@@ -80,14 +81,19 @@ def _check_form(
     header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Queries | None, checks: Checks
 ) -> str | None:
     """Checks by the structure of a strategy; None for claims that only its matrix tells."""
-    if queries is None or "participation" in header or "strategy" in arrays:
+    if queries is None or "strategy" in arrays:
         return None
     pml = header.get("guarantee_numbers", {}).get("kind") == "pml"
     gaussian = header.get("noise", "gaussian") == "gaussian"
     large = cells_of(arrays) > MOST_CELLS
     plain = not pml and header["neighbours"] == "add-remove"
+    if "participation" in header:
+        if not (large and "rates" in arrays and plain and gaussian):
+            return None
+        check_several(header, arrays, queries, checks)
+        return rounding.NAME
     if "rates" in arrays and plain and gaussian:
-        check_stream(header, arrays, queries.matrix, checks)
+        check_stream(header, arrays, queries, checks)
         return balls.NAME
     if "residuals" in arrays and queries.plain and (large or (gaussian and not pml)):
         check_marginals(header, arrays, queries, checks)

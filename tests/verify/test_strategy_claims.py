@@ -15,6 +15,7 @@ from pmldesign.cli import main
 from pmldesign.errors import FileError, VerificationError
 from pmldesign.privacy.analytic_gaussian import gaussian_delta
 from pmldesign.verify.arithmetic import balls, rounding
+from pmldesign.verify.arithmetic.intervals import power_norm
 from pmldesign.verify.digest import KEY, digest_of
 from pmldesign.verify.losses import gaussian_profile
 from pmldesign.verify.moments import laplace_moment
@@ -275,3 +276,19 @@ def test_the_command(honest):
     assert failed.exit_code == VerificationError.exit_code == 7
     assert failed.stderr == "error: altered.npz: what does not hold: upper\n"
     assert run_command(["verify", "missing.npz"]).exit_code == 6
+
+
+def test_what_cannot_be_computed_does_not_hold():
+    checks = Checks()
+    checks.at_most("upper", 1.0, math.nan)
+    checks.at_least("lower", 1.0, math.nan)
+    checks.equal("error", 1.0, math.nan, math.nan)
+    assert {check.verdict for check in checks.rows} == {Verdict.FAILS}
+
+
+@pytest.mark.parametrize("p", [2.0, 3.0, 4.5, np.inf])
+def test_norms_of_balls_around_zero(p):
+    balls = [arb(1e-20, 1e-20), arb(0, 1e-20), arb(0)]
+    norm = power_norm(balls, p)
+    assert math.isfinite(float(norm.upper()))
+    assert (2e-20) ** 0.5 <= float(norm.upper()) <= 3e-10

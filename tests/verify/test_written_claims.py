@@ -17,10 +17,10 @@ from pmldesign.strategies import (
     WeightedProductsStrategy,
 )
 from pmldesign.verify.digest import KEY, digest_of
-from pmldesign.verify.forms import resolvents
-from pmldesign.verify.forms.participation import Pattern
 from pmldesign.verify.forms.written import centred, written_out
 from pmldesign.verify.reading import read_archive
+from pmldesign.verify.streams import epochs, resolvents
+from pmldesign.verify.streams.participation import Pattern
 
 DP, REPLACE = pml.ApproxDP(1, 1e-6), pml.ApproxDP(1, 1e-6, "replace")
 TABLES = "marginals:prefix5,2,prefix3,ways=2"
@@ -133,6 +133,61 @@ def test_large_ones_by_their_structure(tmp_path, monkeypatch, name):
             forged = {**header, KEY: digest_of(header, entries)}
             np.savez(path, header=np.array(json.dumps(forged)), **entries)
             assert not pml.verify_file(path).holds, entry
+
+
+@pytest.mark.parametrize("name", ["prefix:23", "decay:20,0.9"])
+def test_epochs_by_their_blocks(tmp_path, monkeypatch, name):
+    path, n = tmp_path / "strategy.npz", int(name[6:].split(",")[0].removeprefix(":"))
+    best = pml.factorize(name, participation=f"{-(-n // 6)},every=6")
+    noisy = pml.mechanism(best, guarantee=DP)
+    pml.write_strategy(path, best, mechanism=noisy)
+    monkeypatch.setattr("pmldesign.verify.strategies.MOST_CELLS", 1)
+    result = pml.verify_file(path)
+    assert result.holds, result.failures
+    assert not result.unchecked
+    header, arrays = read_archive(path)
+    A, X = pml.workload(name).to_dense(), noisy.strategy.matrix.T @ noisy.strategy.matrix
+    variances = np.einsum("ij,ij->i", A @ np.linalg.inv(X), A)
+    assert np.allclose(epochs.variances(arrays), variances, rtol=1e-9, atol=0)
+    W = np.zeros((n, n))
+    for c, block in enumerate(arrays["dual_w"]):
+        steps = np.arange(c, n, 6)
+        W[np.ix_(steps, steps)] = block[: steps.size, : steps.size]
+    singular = np.sqrt(np.maximum(np.linalg.eigvalsh(A @ W @ A.T), 0)).sum()
+    proved = epochs.nuclear_norm(arrays, np.ones(n), arrays["dual_w"])
+    assert singular * (1 - 1e-9) <= proved <= singular * (1 + 1e-13)
+    for entry in ("rates", "epoch_weights", "poles", "weights_of_poles", "dual_w"):
+        entries = {
+            **arrays,
+            entry: arrays[entry]
+            * np.linspace(1.001, 1.1, arrays[entry].shape[0]).reshape(
+                -1, *[1] * (arrays[entry].ndim - 1)
+            ),
+        }
+        forged = {**header, KEY: digest_of(header, entries)}
+        np.savez(path, header=np.array(json.dumps(forged)), **entries)
+        assert not pml.verify_file(path).holds, entry
+
+
+@pytest.mark.parametrize("pattern", ["3,min-sep=6", "3,every=6"])
+def test_streams_of_several_participations_by_recurrences(tmp_path, monkeypatch, pattern):
+    path = tmp_path / "strategy.npz"
+    best = pml.factorize("prefix:40", buffers=4, participation=pattern)
+    monkeypatch.setattr("pmldesign.strategies.participation.distances.MATRIX_CELLS", 1)
+    noisy = pml.mechanism(best, guarantee=DP)
+    exact = Pattern.of(pattern).sensitivity(best.strategy.whole.matrix, "l2")
+    pml.write_strategy(path, noisy)
+    monkeypatch.setattr("pmldesign.verify.strategies.MOST_CELLS", 1)
+    result = pml.verify_file(path)
+    assert result.holds, result.failures
+    assert not result.unchecked
+    proved = next(check.computed for check in result.checks if check.name == "sensitivity")
+    assert exact * (1 - 1e-8) <= proved <= exact * 1.1
+    header, arrays = read_archive(path)
+    header["participation"] = "4" + pattern[1:]
+    header[KEY] = digest_of(header, arrays)
+    np.savez(path, header=np.array(json.dumps(header)), **arrays)
+    assert not pml.verify_file(path).holds
 
 
 def test_the_matrix_is_that_of_the_strategy(honest):

@@ -41,8 +41,13 @@ def power_norm(squares: Sequence[Any], p: float) -> Any:
     """(sum_i s_i^p)^(1/p) from s_i^2; the largest s_i at p = inf."""
     if math.isinf(p):
         return root(largest(squares))
-    power = arb(p) / 2
-    return total(square.nonnegative_part() ** power for square in squares) ** (1 / arb(p))
+    return power(total(power(square, arb(p) / 2) for square in squares), 1 / arb(p))
+
+
+def power(value: Any, exponent: Any) -> Any:
+    """A power of a ball that may reach below 0 by rounding; of one around 0 all from 0 on."""
+    value = value.nonnegative_part()
+    return value**exponent if bool(value > 0) else arb(value.upper() ** exponent).union(arb(0))
 
 
 def dual_norm(values: Sequence[float], p: float) -> Any:

@@ -25,10 +25,10 @@ from pmldesign.verify.arithmetic.intervals import (
     root,
     total,
 )
-from pmldesign.verify.forms.participation import Pattern
 from pmldesign.verify.losses import Rows, alpha_of, dp_loss, merged, pml_loss
 from pmldesign.verify.moments import gaussian_error, laplace_error
 from pmldesign.verify.report import WEAKER, Checks, as_number
+from pmldesign.verify.streams.participation import Pattern
 
 BALL_CELLS = 256
 BALL_ENTRIES = 2**18

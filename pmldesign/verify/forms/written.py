@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from pmldesign.verify.forms.resolvents import gram_of_epochs, gram_of_stream
+from pmldesign.verify.streams.resolvents import gram_of_epochs, gram_of_stream
 
 MOST_CELLS = 2048
 MOST_ENTRIES = 2**23

@@ -15,7 +15,7 @@ Diagonals of inverses of tridiagonal matrices come from elimination from both en
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -23,9 +23,10 @@ import numpy as np
 from flint import arb
 
 from pmldesign.verify.arithmetic.intervals import dual_norm, largest, power_norm, root, total
-from pmldesign.verify.forms.resolvents import nuclear_norm
 from pmldesign.verify.forms.structured import Computed, check_computed
+from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import Checks
+from pmldesign.verify.streams.resolvents import nuclear_norm
 
 MOST_STEPS = 2 * 10**6
 """Steps times nodes: a microsecond each for about ten operations."""
@@ -35,35 +36,52 @@ HALVINGS = 200
 
 
 def check_stream(
-    header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Any, checks: Checks
+    header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Queries, checks: Checks
 ) -> None:
     """All claims of a strategy for running sums, under add-remove neighbours."""
-    n, nodes = len(arrays["w"]), len(arrays["poles"])
-    if n * nodes > MOST_STEPS:
-        checks.unchecked("claims", f"{n} steps of {nodes} nodes take too long")
+    if too_long(arrays, checks):
         return
-    full = {
-        name: np.broadcast_to(arrays[name], n).tolist()
-        for name in ("u", "w", "query_weights", "step_weights")
-    }
-    u, w, q, h = ([arb(value) for value in values] for values in full.values())
-    rates = [arb(value) for value in np.broadcast_to(arrays["rates"], n - 1).tolist()]
-    squares = [arb(value) ** 2 for value in arrays["poles"].tolist()]
-    weights = [arb(value) for value in arrays["weights_of_poles"].tolist()]
-    if queries is not None and n <= COMPARED:
-        same = _is_running_sum(queries, arrays, n)
-        checks.state("workload", same, "the running sums of the file")
+    check_sums(arrays, queries, checks)
+    n, (u, _, q, h, rates) = len(arrays["w"]), _in_balls(arrays)
     columns = [arb(0)] * n
     inner, beside = _columns_chain(u, q, h, rates)
-    for square, weight in zip(squares, weights, strict=True):
+    w = [arb(value) for value in arrays["w"].tolist()]
+    for square, weight in zip(*_nodes(arrays), strict=True):
         shifted = [a + square * b for a, b in zip(inner, w, strict=True)]
         for i, value in enumerate(inverse_diagonal(shifted, beside)):
             columns[i] += weight * value
-    variances = _variances((u, w, q, h, rates), squares, weights)
     sensitivities = {"l2": root(largest(columns))}
     lower = lower_bound(arrays, float(header["p"]))
-    computed = Computed(lambda p: power_norm(variances, p), n, sensitivities, lower)
-    check_computed(header, computed, checks)
+    check_computed(header, Computed(deviations(arrays), n, sensitivities, lower), checks)
+
+
+def too_long(arrays: Mapping[str, Any], checks: Checks) -> bool:
+    """Whether there are too many steps and nodes, which is then added to the checks."""
+    n, nodes = len(arrays["w"]), len(arrays["poles"])
+    if n * nodes > MOST_STEPS:
+        checks.unchecked("claims", f"{n} steps of {nodes} nodes take too long")
+    return n * nodes > MOST_STEPS
+
+
+def deviations(arrays: Mapping[str, Any]) -> Callable[[float], Any]:
+    """(sum_t s_t^p)^(1/p) for every p, s_t^2 the variance of query t per unit of noise."""
+    variances = _variances(_in_balls(arrays), *_nodes(arrays))
+    return lambda p: power_norm(variances, p)
+
+
+def _in_balls(arrays: Mapping[str, Any]) -> tuple[list[Any], ...]:
+    """u, w, q, h and the rates of each step."""
+    n = len(arrays["w"])
+    names = ("u", "w", "query_weights", "step_weights")
+    values = [np.broadcast_to(arrays[name], n) for name in names]
+    values.append(np.broadcast_to(arrays["rates"], n - 1))
+    return tuple([arb(value) for value in part.tolist()] for part in values)
+
+
+def _nodes(arrays: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+    """s_k^2 and c_k."""
+    squares = [arb(value) ** 2 for value in arrays["poles"].tolist()]
+    return squares, [arb(value) for value in arrays["weights_of_poles"].tolist()]
 
 
 def lower_bound(arrays: Mapping[str, Any], p: float) -> Any:
@@ -118,14 +136,14 @@ def _variances(sums: tuple[Any, ...], squares: Any, weights: Any) -> list[Any]:
     for t in range(count):
         running = (running * rates[t - 1] ** 2 if t else arb(0)) + h[t] ** 2 * w[t]
         result.append(constant / u[t] + origin * q[t] ** 2 * running)
-    for zero, weight in _reciprocal(squares, weights):
+    for zero, weight in reciprocal(squares, weights):
         values = inverse_diagonal([value + zero for value in diagonal], beside)
         for t, value in enumerate(values):
             result[t] += weight * value / u[t]
     return result
 
 
-def _reciprocal(squares: Any, weights: Any) -> list[tuple[Any, Any]]:
+def reciprocal(squares: Any, weights: Any) -> list[tuple[Any, Any]]:
     """The z_j and e_j of 1/(x r(x)), to the precision of the balls."""
     terms = sorted(zip(squares, weights, strict=True), key=lambda pair: float(pair[0]))
     pairs = []
@@ -140,10 +158,27 @@ def _reciprocal(squares: Any, weights: Any) -> list[tuple[Any, Any]]:
     return pairs
 
 
-def _is_running_sum(queries: Any, arrays: Mapping[str, Any], n: int) -> bool:
+def check_sums(arrays: Mapping[str, Any], queries: Queries, checks: Checks) -> None:
+    """Whether the running sums of the file are those of the workload."""
+    n = len(arrays["w"]) if "w" in arrays else int(arrays["epochs"][0])
+    names = ("rates", "query_weights", "step_weights")
+    parts = [np.broadcast_to(arrays[name], n - (name == "rates")) for name in names]
+    if queries.sums is not None:
+        same = all(
+            asked.shape == part.shape and np.allclose(asked, part, rtol=1e-12, atol=0)
+            for asked, part in zip(queries.sums, parts, strict=True)
+        )
+    elif queries.matrix is not None and n <= COMPARED:
+        same = _is_running_sum(queries.matrix, *parts)
+    else:
+        checks.unchecked("sums", "whether those of the file are the workload")
+        return
+    checks.state("sums", same, "those of the file are the workload")
+
+
+def _is_running_sum(queries: Any, rates: Any, q: Any, h: Any) -> bool:
     """Whether A has the entries that the arrays say."""
-    rates = np.broadcast_to(arrays["rates"], n - 1)
-    q, h = (np.broadcast_to(arrays[name], n) for name in ("query_weights", "step_weights"))
+    n = len(q)
     row, same = np.zeros(n), queries.shape == (n, n)
     for t in range(n if same else 0):
         row = row * rates[t - 1] if t else row

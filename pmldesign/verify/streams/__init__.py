@@ -1,0 +1,1 @@
+"""Streams: their recurrences, resolvents, and people who take part several times."""

@@ -1,0 +1,207 @@
+r"""Streams in which a person takes part in steps b apart, from blocks of these steps.
+
+Step t = e b + c is member e of class c; W is block diagonal over the classes. The resolvent
+N + s^2 W, with N = B B^T of `resolvents`, links class c by diagonal matrices to classes c - 1 and
+c + 1 alone, and class b - 1 to class 0 of the next epoch. Class 0 is eliminated last. With
+o_t^2 = a_{t-1}^2 b_{t-1}^2 the link of step t to the one before, H_c without a_c^2 and Y_c the part
+that couples class c to class 0,
+
+    F_c = a_c^2 + H_c,     H_c = s^2 W_c + b_{c-1} [J (1 + J)^-1] b_{c-1},  J = a^-1 H a^-1 of c - 1
+    Y_c = o_c F_{c-1}^-1 Y_{c-1},     Y_1 = -o_1,     and in the last class the links to class 0
+    S   = (N + s^2 W)_00 - sum_c Y_c^T F_c^-1 Y_c
+
+and the blocks of the inverse G are, from the last class to the first one, U_c = -o_{c+1},
+
+    G_00 = S^-1,   G_c0 = -F_c^-1 (U_c G_{c+1,0} + Y_c G_00),
+    G_cc = F_c^-1 - F_c^-1 (U_c G_{c+1,c} + Y_c G_0c),   G_{c,c+1} likewise from column c + 1.
+
+Strategy X = sum_k c_k (N + s_k^2 W)^-1 for running sums A, N = (A^T A)^-1. Its squared sensitivity
+is the largest sum of abs(X_ij) within a pattern. With d, e_j and z_j of 1/(x r(x)) as in
+`running_sums`, G of N + z_j W and B = A^-1,
+
+    variances = d + e_0 diag(A W A^T) + sum_j e_j (1 - diag(B^T G B))/z_j.
+
+Weights W of steps prove that the norm is at least tr (A W A^T)^(1/2) / (sum_c max diag W_c)^(1/2),
+(2/pi) times the integral over s of tr (N + s^2 W)^-1 W.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from pmldesign.verify.streams.resolvents import Chain, chain_of
+from pmldesign.verify.streams.running_sums import reciprocal
+
+STEP, ABOVE, BELOW = 0.4, 34.0, 25.0
+"""Of the integral over log s: an error of 8e-11; what is cut off is positive."""
+STEP_ERROR = 4.01 * math.exp(-(math.pi**2) / STEP)
+BATCH = 2**20
+"""Numbers in the blocks of a class for all s that are taken at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Epochs:
+    """N by classes: squares a^2 and b^2 of each step and the one before, shape (b, m).
+
+    Steps beyond the last one are there to fill the classes; they are linked to no other.
+    """
+
+    after: Any
+    before: Any
+
+    @classmethod
+    def of(cls, chain: Chain, apart: int) -> Epochs:
+        """Of B, for classes of steps that are so far apart."""
+        before = np.concatenate([[0.0], chain.beside**2])
+        return cls(_by_class(chain.inner**2, apart, 1.0), _by_class(before, apart, 0.0))
+
+    @property
+    def links(self) -> Any:
+        """o, of each step to the one before."""
+        ahead = np.vstack([np.concatenate([[0.0], self.after[-1, :-1]]), self.after[:-1]])
+        return np.sqrt(self.before * ahead)
+
+    def resolvents(self, weights: Any, shifts: Any) -> tuple[Any, Any]:
+        """G: its blocks of classes, shape (K, b, m, m), and the entries of t - 1 and t, (K, b, m).
+
+        Args:
+            weights: W_c, shape (b, m, m).
+            shifts: s^2, shape (K,).
+        """
+        count, members = self.after.shape
+        links, shape = self.links, (len(shifts), count, members, members)
+        F_inverse, Y = np.empty(shape), np.zeros(shape)
+        Y[:, 1] = -np.diag(links[1])
+        Y[:, -1] -= np.diag(links[0, 1:], 1)
+        diagonal = np.eye(members)
+        scaled = shifts[:, None, None, None] * weights
+        corner = scaled[:, 0] + np.diag(self.after[0] + self.before[0])
+        rest = np.broadcast_to(np.diag(self.before[1]), shape[:1] + shape[2:])
+        for c in range(1, count):
+            a = np.sqrt(self.after[c])
+            J = (scaled[:, c] + rest) / a[:, None] / a
+            F_inverse[:, c] = np.linalg.inv(diagonal + J) / a[:, None] / a
+            corner = corner - _across(Y[:, c], F_inverse[:, c])
+            if c + 1 < count:
+                b = np.sqrt(self.before[c + 1])
+                rest = b[:, None] * (J @ np.linalg.inv(diagonal + J)) * b
+                Y[:, c + 1] += links[c + 1][:, None] * (F_inverse[:, c] @ Y[:, c])
+        return self._inverse(F_inverse, Y, np.linalg.inv(corner))
+
+    def _inverse(self, F_inverse: Any, Y: Any, corner: Any) -> tuple[Any, Any]:
+        """The blocks from the last class to the first one."""
+        count, links = len(self.after), self.links
+        blocks = np.empty_like(F_inverse)
+        beside = np.zeros((len(corner), *self.after.shape))
+        blocks[:, 0] = corner
+        below: Any = None  # G of the next class with itself, and with class 0
+        to_corner: Any = None
+        for c in range(count - 1, 0, -1):
+            pull = Y[:, c] @ corner
+            own = Y[:, c] @ np.swapaxes(pull, 1, 2)
+            if c + 1 < count:
+                o = links[c + 1][:, None]
+                right = o * below - Y[:, c] @ np.swapaxes(to_corner, 1, 2)
+                beside[:, c + 1] = np.einsum("kij,kji->ki", F_inverse[:, c], right)
+                mixed = o * to_corner @ np.swapaxes(Y[:, c], 1, 2)
+                own = own - mixed - np.swapaxes(mixed, 1, 2) + o * below * links[c + 1]
+                pull = pull - o * to_corner
+            else:
+                last = -F_inverse[:, c] @ pull
+                beside[:, 0, 1:] = np.einsum("kii->ki", last[:, :-1, 1:])
+            below = F_inverse[:, c] + F_inverse[:, c] @ own @ F_inverse[:, c]
+            to_corner = -F_inverse[:, c] @ pull
+            blocks[:, c] = below
+        beside[:, 1] = np.einsum("kii->ki", to_corner)
+        return blocks, beside
+
+    def by_step(self, values: Any, steps: int) -> Any:
+        """Numbers of shape (..., b, m) in the order of the steps, shape (..., n)."""
+        return np.swapaxes(values, -1, -2).reshape(*values.shape[:-2], -1)[..., :steps]
+
+
+def gram_blocks(arrays: Mapping[str, Any]) -> Any:
+    """The blocks of X on each class, shape (b, m, m)."""
+    n, _, apart = arrays["epochs"].tolist()
+    epochs = Epochs.of(chain_of(arrays, n, 1.0), apart)
+    weights = weights_of(arrays["epoch_weights"], n)
+    blocks, _ = epochs.resolvents(weights, arrays["poles"] ** 2)
+    return weights_of(np.einsum("k,kcij->cij", arrays["weights_of_poles"], blocks), n)
+
+
+def variances(arrays: Mapping[str, Any]) -> Any:
+    """The variance of every running sum per unit of noise, shape (n,)."""
+    n, _, apart = arrays["epochs"].tolist()
+    chain, weights = chain_of(arrays, n, 1.0), weights_of(arrays["epoch_weights"], n)
+    epochs = Epochs.of(chain, apart)
+    squares = [arb(pole) ** 2 for pole in arrays["poles"].tolist()]
+    shares = [arb(weight) for weight in arrays["weights_of_poles"].tolist()]
+    origin = 1 / sum(float(c / s) for c, s in zip(shares, squares, strict=True))
+    result = 1 / float(arrays["weights_of_poles"].sum())
+    result = result + origin * _sums_of_weights(arrays, weights, n)
+    zeros, factors = np.array(reciprocal(squares, shares), dtype=float).reshape(-1, 2).T
+    if zeros.size:
+        blocks, beside = epochs.resolvents(weights, zeros)
+        own = epochs.by_step(np.einsum("kcii->kci", blocks), n)
+        image = chain.inner**2 * own
+        image[:, :-1] += chain.beside**2 * own[:, 1:]
+        image[:, :-1] -= 2 * chain.inner[:-1] * chain.beside * epochs.by_step(beside, n)[:, 1:]
+        result = result + (factors / zeros) @ (1 - image)
+    return result
+
+
+def nuclear_norm(arrays: Mapping[str, Any], u: Any, weights: Any) -> float:
+    """At most tr (diag(u) A W A^T)^(1/2), for weights of shape (b, m, m) of the first steps."""
+    n = len(u)
+    names = ("rates", "query_weights", "step_weights")
+    shorter = {name: arrays[name][: n - (name == "rates")] for name in names}
+    weights = weights_of(weights, n)
+    epochs = Epochs.of(chain_of(shorter, n, u), len(weights))
+    largest = 0.5 * math.log(float((u * _sums_of_weights(shorter, weights, n)).sum()))
+    value, y = 0.0, np.arange(-largest - BELOW, -largest + ABOVE, STEP)
+    for part in np.array_split(y, math.ceil(weights[0].size * y.size / BATCH)):
+        blocks, _ = epochs.resolvents(weights, np.exp(2 * part))
+        value += float(np.exp(part) @ np.einsum("kcij,cij->k", blocks, weights))
+    return value * STEP * 2 / math.pi / (1 + STEP_ERROR)
+
+
+def weights_of(blocks: Any, steps: int) -> Any:
+    """Blocks of classes that are 0 beyond the last step."""
+    real = _by_class(np.ones(steps), len(blocks), 0.0)
+    return blocks * real[:, :, None] * real[:, None]
+
+
+def _by_class(values: Any, apart: int, fill: float) -> Any:
+    """Numbers of steps, shape (n,), as (b, m)."""
+    members = -(-values.size // apart)
+    padded = np.full(apart * members, fill)
+    padded[: values.size] = values
+    return padded.reshape(members, apart).T
+
+
+def _across(Y: Any, middle: Any) -> Any:
+    return np.swapaxes(Y, 1, 2) @ middle @ Y
+
+
+def _sums_of_weights(arrays: Mapping[str, Any], weights: Any, n: int) -> Any:
+    """diag(A W A^T), shape (n,): from each step to the next with what the new step adds."""
+    apart = len(weights)
+    q, h = (np.broadcast_to(arrays[name], n) for name in ("query_weights", "step_weights"))
+    rates = np.broadcast_to(arrays["rates"], n - 1)
+    rows = np.zeros(weights.shape[:2])  # of A, for each class as they were at its last step
+    result, value = np.empty(n), 0.0
+    for t in range(n):
+        e, c = divmod(t, apart)
+        rate = rates[t - 1] if t else 0.0
+        rows[c] *= np.prod(rates[max(t - apart, 0) : t]) if e else 0.0
+        added = h[t] * (2 * weights[c, e] @ rows[c] + h[t] * weights[c, e, e])
+        rows[c, e] = h[t]
+        value = rate**2 * value + added
+        result[t] = q[t] ** 2 * value
+    return result

@@ -1,0 +1,116 @@
+r"""Claims of streams for people who take part in several of more steps than a matrix is made for.
+
+Fixed epochs have the blocks of `epochs`. A strategy of `running_sums`, made for one participation,
+has entries X_ij = sum_k Y_k(j) prod_{i <= m < j} l_k(m) of resolvents; where no l exceeds 1 they
+fall with the distance of i and j, so that for steps at least b apart the squared sensitivity is at
+most
+
+    k max_i X_ii + 2 sum_{0 < l < k} (k - l) max_i X_{i, i + l b},
+
+and k^2 max_i X_ii in any case.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from pmldesign.verify.arithmetic.intervals import dual_norm, root
+from pmldesign.verify.forms.structured import Computed, check_computed, rounded
+from pmldesign.verify.queries import Queries
+from pmldesign.verify.report import Checks
+from pmldesign.verify.streams import epochs
+from pmldesign.verify.streams.participation import Pattern
+from pmldesign.verify.streams.resolvents import chain_of
+from pmldesign.verify.streams.running_sums import (
+    check_sums,
+    deviations,
+    lower_bound,
+    too_long,
+)
+
+MOST_NUMBERS = 2**23
+"""Of the blocks of all classes: two minutes."""
+
+
+def check_several(
+    header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Queries, checks: Checks
+) -> None:
+    """All claims of fixed epochs, or of a stream for several participations; Gaussian noise."""
+    pattern, p = Pattern.of(header["participation"]), float(header["p"])
+    check_sums(arrays, queries, checks)
+    spread: Any
+    if "epochs" in arrays:
+        n = int(arrays["epochs"][0])
+        if arrays["epoch_weights"].size > MOST_NUMBERS:
+            checks.unchecked("claims", "the blocks of so many classes take too long")
+            return
+        square = _of_blocks(epochs.gram_blocks(arrays), pattern)
+        squares = epochs.variances(arrays)
+
+        def spread(exponent: float) -> Any:
+            if math.isinf(exponent):
+                return rounded(math.sqrt(float(squares.max())))
+            return rounded(float((squares ** (exponent / 2)).sum()) ** (1 / exponent))
+    else:
+        n = len(arrays["w"])
+        if too_long(arrays, checks):
+            return
+        square, spread = _of_stream(arrays, pattern), deviations(arrays)
+    sensitivities = {} if square is None else {"l2": rounded(math.sqrt(square))}
+    lower = _lower(arrays, pattern, p)
+    check_computed(header, Computed(spread, n, sensitivities, lower), checks)
+
+
+def _of_blocks(blocks: Any, pattern: Pattern) -> float | None:
+    """The largest sum of abs(X_ij) over a pattern; None for one that is no part of a class."""
+    classes, members, _ = blocks.shape
+    if not pattern.fixed or pattern.apart != classes:
+        return None
+    k = min(pattern.times, members)
+    windows = np.lib.stride_tricks.sliding_window_view(np.abs(blocks), (k, k), axis=(1, 2))
+    return float(windows.diagonal(axis1=1, axis2=2).sum(axis=(1, 2)).max())
+
+
+def _of_stream(arrays: Mapping[str, Any], pattern: Pattern) -> float:
+    """At least the largest sum of abs(X_ij) over a pattern."""
+    w, reach = arrays["w"], pattern.reach(len(arrays["w"]))
+    chain = chain_of(arrays, w.size, arrays["u"]).scaled(w)
+    diagonal, pivots = chain.inverse_diagonals(arrays["poles"] ** 2)
+    entries = diagonal * arrays["weights_of_poles"] / w[:, None]
+    falls = (chain.inner[:-1] * chain.beside * np.sqrt(w[1:] / w[:-1]))[:, None] / pivots[:-1]
+    longest = float(entries.sum(axis=1).max())
+    if falls.max(initial=0.0) > 1:
+        return reach**2 * longest
+    with np.errstate(divide="ignore"):
+        logs = np.vstack([np.zeros(falls.shape[1]), np.cumsum(np.log(falls), axis=0)])
+    square = reach * longest
+    for times in range(1, reach):
+        far = times * pattern.apart
+        products = entries[far:] * np.exp(logs[far:] - logs[:-far])
+        square += 2 * (reach - times) * float(products.sum(axis=1).max())
+    return square
+
+
+def _lower(arrays: Mapping[str, Any], pattern: Pattern, p: float) -> Any:
+    """What dual weights prove: of single steps, or of classes of the first ones."""
+    if "dual_w" not in arrays or "dual_steps" in arrays:
+        return None
+    u, w = arrays["dual_u"], arrays["dual_w"]
+    if w.ndim == 1:
+        return lower_bound(arrays, p)
+    count, members = w.shape[:2]
+    if w.size > MOST_NUMBERS or members != -(-u.size // count) or u.min() < 0:
+        return None
+    if not pattern.allows(np.arange(count)[:, None] + count * np.arange(members)):
+        raise ValueError("dual weights are for steps of which a person cannot take part in all")
+    w = epochs.weights_of((w + np.swapaxes(w, 1, 2)) / 2, u.size)
+    size = float(np.einsum("cii->ci", w).max(axis=1).sum())
+    if np.linalg.eigvalsh(w).min() < -1e-12 * size:
+        raise ValueError("dual weights are not positive semidefinite")
+    proved = rounded(epochs.nuclear_norm(arrays, u, w))
+    return proved / root(dual_norm(u.tolist(), p) * arb(size))
