@@ -15,6 +15,7 @@ from pmldesign.files import load_workload, verify_file
 from pmldesign.verify import Verdict, Verification
 
 DIGITS = 10
+"""Of numbers in the table; verdicts compare all digits."""
 
 
 @click.command(name="verify")

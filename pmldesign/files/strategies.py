@@ -56,6 +56,7 @@ from pmldesign_solvers.operators.operator import Array
 
 FORMAT = 2
 READABLE = (1, 2)
+"""Format that is written, and those that are read."""
 INVERSE_TOLERANCE = 1e-6
 """Of R R^+ R - R when a file is read, relative to R: float64 writes it to 1e-9 or better."""
 WRITTEN_ENTRIES = 2**22

@@ -26,6 +26,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign_solvers.operators.operator import Array
 
 UNIT = 2.0**-53
+"""Largest relative error of a rounded operation."""
 DIGITS = 53
 """Whole numbers up to 2^53 are float64."""
 

@@ -43,6 +43,7 @@ ROUNDING = 1e-12
 """By how much the sum of alpha may exceed 1, so that 1/3 + 1/3 + 1/3 and 0.1 * 10 are accepted."""
 
 EPS = 2.0**-52
+"""Between 1 and the next float64: a unit of the roundings of sums."""
 UNSEEN = 1e-300
 """Stands for an alpha of 0, whose logarithm would not be finite."""
 

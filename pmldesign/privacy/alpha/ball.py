@@ -33,6 +33,7 @@ from pmldesign.privacy.outward import factor_above
 from pmldesign_solvers.operators.operator import Array
 
 ROUNDING = 2.0**-52
+"""Between 1 and the next float64."""
 ULPS = 8.0
 """Units in the last place for an exponential, a logarithm, and each term of a sum."""
 

@@ -23,6 +23,7 @@ from pmldesign.privacy.noise import Noise
 from pmldesign.release.noise.integers import Integers
 
 LARGEST_SCALE = 2.0**55
+"""Noise as far out as 256 scales still fits into 64 bits."""
 CHUNK = 2**16
 """Numbers drawn at a time: lists of Python integers need 40 bytes each."""
 

@@ -30,8 +30,7 @@ from pmldesign.verify.moments import gaussian_error, laplace_error
 from pmldesign.verify.report import WEAKER, Checks, as_number
 from pmldesign.verify.streams.participation import Pattern
 
-BALL_CELLS = 256
-BALL_ENTRIES = 2**18
+BALL_CELLS, BALL_ENTRIES = 256, 2**18
 """Of A and L in ball arithmetic: 0.1 s for a product of 256 x 256."""
 RESIDUAL = 1e4
 """L R may differ from A by so many units of 2^-53 times the condition of R."""
