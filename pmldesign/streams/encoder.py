@@ -1,23 +1,19 @@
 """y_t = (C x)_t on a grid: all of a stream that depends on data, in whole numbers.
 
-C is *defined* by multiples of 2^-60 (`recurrences`): the columns of this matrix count, not those
-that were meant. Inputs and state are kept in multiples of 2^-90, rounded down. Where the state is
-the last inputs themselves nothing else is rounded. Where it has K numbers, the gains of a step are
-not negative and add up to at most C_ii, and z is a sum of products of numbers in [0, 1], so that
-each of its entries is off by at most t 2^-90 whatever the data, and (C x)_t by at most
-2^-90 (1 + t K). Then y_t is rounded to the grid. So the outputs of neighbours differ by a vector
-with
+C is *defined* by whole numbers (`whole`): the columns of this matrix count, not those that were
+meant. Inputs are multiples of 2^-40, rounded down, which leaves inputs that differ by at most 1 as
+close. Before y_t is rounded to the grid it is off by at most `drift` whatever the data, and a part
+2^-30 of the grid. So the outputs of neighbours differ by a vector with
 
-    norm <= Delta + 2 n^(1/2) (grid / 2 + 2^-90 (1 + n K)),
+    norm <= Delta + 2 n^(1/2) ((1 / 2 + 2^-30) grid + drift),
 
 Delta the largest distance of C x over neighbours x. The grid is the largest power of two with
 grid n^(1/2) <= 1e-6 Delta. A rounded floating-point state would not be linear in the data to any
 proved degree.
 
-*The columns.* Rounding g and lambda to multiples of 2^-60 moves entry (i, j) of C by at most
-K (1 + n) 2^-60, entries of a matrix by 2^-61, and a column by n^(1/2) times that, for each step
-that a person takes part in; it is added to Delta. The columns of the matrix that a recurrence
-stands for are measured with all their rounding (`StreamStrategy.measured_length`).
+*The columns.* Rounding to whole numbers moves a column by at most `moved`, for each step that a
+person takes part in; it is added to Delta. The columns of the matrix that a recurrence stands for
+are measured with all their rounding (`StreamStrategy.measured_length`).
 
 Adaptive inputs are covered: x_t may depend on all earlier outputs, as the shift (C v)_t of step t
 depends on earlier differences alone, and its squares sum to at most Delta^2 on every path.
@@ -27,14 +23,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import index
+
+import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.strategies.streams import StreamStrategy
-from pmldesign.streams.recurrences import COEFFICIENT_BITS, recurrence_of
+from pmldesign.streams.recurrences import recurrence_of
+from pmldesign.streams.whole import INPUT_BITS, OUTPUT_BITS
+from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.streams.blocks import SIZE
 
-STATE_BITS = 90
 FINENESS = 1e-6
 """Part of the sensitivity that rounding to the grid may add; the scale of the noise pays for it."""
 LARGEST_INPUT = 2**53
@@ -52,7 +53,7 @@ class Encoder:
     Attributes:
         recurrence: the rows of C.
         time: t, the number of steps that were taken.
-        state: in multiples of 2^-90.
+        state: what the rows need to know of earlier inputs, as whole numbers.
         grid_exponent: the grid is 2 to this power.
         sensitivity: an upper bound on the l2 distance of the outputs of neighbours.
     """
@@ -66,49 +67,80 @@ class Encoder:
                 "takes strategies of sensitivity 1: use strategy.normalised()"
             )
         self.grid_exponent = math.floor(math.log2(FINENESS * strategy.sensitivity / math.sqrt(n)))
-        if self.grid_exponent <= -(COEFFICIENT_BITS + STATE_BITS):
+        if self.grid_exponent <= -OUTPUT_BITS:
             raise InvalidInputError(
                 f"strategy {strategy.name!r} has sensitivity {strategy.sensitivity:g}, too little "
                 "for the digits of a stream: use strategy.normalised()"
             )
-        off = 2.0 ** (self.grid_exponent - 1) + self.recurrence.drift() * 2.0**-STATE_BITS
+        off = 2.0**self.grid_exponent * (0.5 + 2.0**-30) + self.recurrence.drift()
         apart = _distance(strategy) + self._rounded(strategy) + 2.0 * math.sqrt(n) * off
         self.sensitivity = apart * (1 + 1e-12)
-        self.resume(0, [])
+        self.time = 0
+        self._rows = self.recurrence.encoder()
+        self._shift = OUTPUT_BITS + self.grid_exponent
+        self._half = 1 << (self._shift - 1)
 
     def _rounded(self, strategy: Strategy) -> float:
         participation = participation_of(strategy)
         reach = 1 if participation is None else participation.reach(strategy.cells)
         return reach * self.recurrence.moved()
 
-    def resume(self, time: int, state: list[int]) -> None:
-        """Go on from a saved state, or from the beginning."""
-        self.time = time
-        self.state = list(state) if time else [0] * len(self.recurrence.start(1))
-        self._rows = self.recurrence.rows(time, whole=True)
+    @property
+    def state(self) -> list[int]:
+        """What the rows need to know of earlier inputs, as whole numbers."""
+        return self._rows.state
 
-    def encode(self, values: Sequence[Real]) -> list[int]:
-        """(C x)_t in grid units for the next inputs x_t, all of which are checked beforehand.
+    def resume(self, time: int, state: list[int]) -> None:
+        """Go on from a saved state; ValueError if it is none for this step."""
+        if not 0 <= time <= self.recurrence.cells:
+            raise ValueError(f"the stream has {self.recurrence.cells} steps, got step {time}")
+        self._rows.resume(time, state)
+        self.time = time
+
+    def take(self, value: Real) -> int:
+        """(C x)_t in grid units for the next input x_t.
 
         Raises:
-            InvalidInputError: the stream is over, or an input is no number of moderate size.
+            InvalidInputError: the stream is over, or the input is no number of moderate size.
         """
-        inputs = [dyadic(value) for value in values]
-        steps = self.recurrence.cells
-        if self.time + len(inputs) > steps:
-            raise InvalidInputError(
-                f"the stream has {steps} steps, of which {self.time} are taken; got"
-                f" {len(inputs)} more: design a longer one"
-            )
-        state, outputs, encode = self.state, [], self.recurrence.encode
-        shift = COEFFICIENT_BITS + STATE_BITS + self.grid_exponent
-        half = 1 << (shift - 1)
-        for x, row in zip(inputs, self._rows, strict=False):
-            y, state = encode(row, state, x)
-            outputs.append((y + half) >> shift)
-        self.state = state
+        x = dyadic(value)
+        if self.time == self.recurrence.cells:
+            self._require_left(1)
+        y = self._rows.take(x)
+        self.time += 1
+        return (y + self._half) >> self._shift
+
+    def encode(self, values: Sequence[Real]) -> list[int]:
+        """The same for several inputs, all of which are checked beforehand."""
+        inputs = _together(values)
+        if inputs is None:
+            return self._one_by_one([dyadic(value) for value in values])
+        self._require_left(len(inputs))
+        begin = min(-self.time % SIZE, len(inputs))
+        stop = len(inputs) - (len(inputs) - begin) % SIZE
+        outputs = self._one_by_one(_listed(inputs[:begin]))
+        rows = self._rows.together(inputs[begin:stop], self.grid_exponent)
+        if rows is None:
+            stop = begin
+        else:
+            outputs += rows
+            self.time += stop - begin
+        return outputs + self._one_by_one(_listed(inputs[stop:]))
+
+    def _one_by_one(self, inputs: list[int]) -> list[int]:
+        self._require_left(len(inputs))
+        take, half, shift = self._rows.take, self._half, self._shift
+        outputs = [(take(x) + half) >> shift for x in inputs]
         self.time += len(inputs)
         return outputs
+
+    def _require_left(self, count: int) -> None:
+        steps = self.recurrence.cells
+        if self.time + count > steps:
+            raise InvalidInputError(
+                f"the stream has {steps} steps, of which {self.time} are taken; got"
+                f" {count} more: design a longer one"
+            )
 
 
 def _distance(strategy: Strategy) -> float:
@@ -125,17 +157,40 @@ def _distance(strategy: Strategy) -> float:
 
 
 def dyadic(value: Real) -> int:
-    """A number as a multiple of 2^-90, rounded down.
+    """A number as a multiple of 2^-40, rounded down.
 
     Raises:
         InvalidInputError: it is no finite number, or larger than LARGEST_INPUT in size.
     """
     try:
-        numerator, denominator = value.as_integer_ratio()
-    except (AttributeError, OverflowError, ValueError):
+        small = -LARGEST_INPUT <= value <= LARGEST_INPUT
+        if isinstance(value, float):
+            return math.floor(value * 2.0**INPUT_BITS) if small else _refuse(value)
+        return index(value) << INPUT_BITS if small else _refuse(value)
+    except (TypeError, ValueError):
         raise InvalidInputError(f"an input of a stream must be a number, got {value!r}") from None
-    if abs(numerator) > LARGEST_INPUT * denominator:
-        raise InvalidInputError(
-            f"an input of a stream must be at most 2^53 in size, got {value!r}; rescale the data"
-        )
-    return (int(numerator) << STATE_BITS) // int(denominator)
+
+
+def _refuse(value: Real) -> int:
+    """Raise what is wrong with a number."""
+    if not math.isfinite(value):
+        raise InvalidInputError(f"an input of a stream must be a finite number, got {value!r}")
+    raise InvalidInputError(
+        f"an input of a stream must be at most 2^53 in size, got {value!r}; rescale the data"
+    )
+
+
+def _together(values: Sequence[Real]) -> Array | None:
+    """Inputs as floating-point whole numbers of 2^-40; None where each must be looked at."""
+    if len(values) < SIZE:
+        return None
+    array = np.asarray(values)
+    if array.ndim != 1 or array.dtype not in (np.float64, np.int64):
+        return None
+    if not (np.abs(array) <= LARGEST_INPUT).all():
+        return None
+    return np.asarray(np.floor(array * 2.0**INPUT_BITS))
+
+
+def _listed(inputs: Array) -> list[int]:
+    return [int(x) for x in inputs.tolist()]

@@ -1,18 +1,15 @@
-"""Rows of a lower triangular strategy C by a state: what a step of a stream does.
+"""What a stream keeps of the past: how it goes through a lower triangular strategy C.
 
     states   C_ij = g_i^T prod_{j < m <= i} diag(lambda(m)) 1 (`streams.factor` in the solvers):
-             K numbers z, faded by lambda(i), then (C x)_i = C_ii x_i + g_i^T z, and x_i is added
+             K numbers, in blocks of rows
     window   C with w diagonals below the main one: the last w inputs themselves
 
-Both ways: `encode` goes from x to C x in whole numbers, `solve` from y to C^-1 y.
+`whole` goes from x to C x in whole numbers, `decoding` from y to C^-1 y in floating point.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from operator import mul
-from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -22,17 +19,19 @@ from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.participation.epochs import EpochStrategy
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.strategies.streams import StreamStrategy
+from pmldesign.streams.decoding import Decoder, StatesDecoder, WindowDecoder, window_rows
+from pmldesign.streams.whole import (
+    COEFFICIENT_BITS,
+    KEPT_BITS,
+    READ_BITS,
+    STATE_BITS,
+    WholeRows,
+    WholeStates,
+    WholeWindow,
+)
 from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.streams.blocks import SIZE, BlockRows
 from pmldesign_solvers.streams.factor import Factor
-
-COEFFICIENT_BITS = 60
-"""C is defined by multiples of 2^-60: two digits of Python's integers, which have 30 bits."""
-ROWS = 1024
-"""Rows whose coefficients are turned into lists at a time."""
-
-Row = tuple[Any, list[Any], list[Any]]
-"""C_ii, what is read from the state, and by what the state fades before: floats, or multiples of
-2^-60 as whole numbers."""
 
 
 class Recurrence(ABC):
@@ -46,38 +45,29 @@ class Recurrence(ABC):
     cells: int
     memory: int
 
-    def rows(self, first: int, *, whole: bool) -> Iterator[Row]:
-        """The rows from number `first` on."""
-        for start in range(first, self.cells, ROWS):
-            yield from self._some_rows(slice(start, min(start + ROWS, self.cells)), whole)
+    @abstractmethod
+    def encoder(self) -> WholeRows:
+        """From x to C x, from the first row on."""
 
     @abstractmethod
-    def _some_rows(self, rows: slice, whole: bool) -> Iterator[Row]:
-        """The rows of a slice."""
+    def decoder(self) -> Decoder:
+        """From y to C^-1 y, from the first row on."""
 
     @abstractmethod
     def start(self, width: int) -> Array:
         """The state before the first row for inputs of shape (width,)."""
 
     @abstractmethod
-    def encode(self, row: Row, state: list[int], x: int) -> tuple[int, list[int]]:
-        """(C x)_i in multiples of 2^-60 of the unit of x, and the state behind it."""
-
-    @abstractmethod
-    def solve(self, row: Row, state: list[float], y: float) -> tuple[float, list[float]]:
-        """(C^-1 y)_i, and the state behind it."""
-
-    @abstractmethod
     def solve_rows(self, y: Array, first: int, state: Array) -> tuple[Array, Array]:
-        """The same for the next rows at once, y of shape (m, c) and a state of c columns."""
+        """Rows of C^-1 y from number `first` on, y of shape (m, c), and the state behind them."""
 
     @abstractmethod
     def moved(self) -> float:
-        """By how much multiples of 2^-60 move a column, at most."""
+        """By how much the whole numbers that define C move a column, at most."""
 
     @abstractmethod
     def drift(self) -> float:
-        """Units of the state that (C x)_i is off by at most, whatever the inputs."""
+        """How far (C x)_i is off at most before it is rounded to the grid, whatever the inputs."""
 
 
 class States(Recurrence):
@@ -96,44 +86,37 @@ class States(Recurrence):
             )
         self.factor = factor
         self.cells, self.memory = factor.gains.shape
+        self._rows = BlockRows(factor.diagonal, factor.gains, factor.decays)
 
-    def _some_rows(self, rows: slice, whole: bool) -> Iterator[Row]:
-        parts = (self.factor.diagonal, self.factor.gains, self.factor.decays)
-        return zip(*(_listed(part[rows], whole) for part in parts), strict=True)
+    def encoder(self) -> WholeRows:
+        """As `Recurrence.encoder`."""
+        return WholeStates(self._rows)
+
+    def decoder(self) -> Decoder:
+        """As `Recurrence.decoder`."""
+        return StatesDecoder(self._rows)
 
     def start(self, width: int) -> Array:
         """The state before the first row: K zeros."""
         return np.zeros((self.memory, width))
 
-    def encode(self, row: Row, state: list[int], x: int) -> tuple[int, list[int]]:
-        """As `Recurrence.encode`."""
-        diagonal, gains, decays = row
-        y, after = diagonal * x, []
-        for gain, decay, z in zip(gains, decays, state, strict=True):  # the fastest of four forms
-            decayed = decay * z >> COEFFICIENT_BITS
-            y += gain * decayed
-            after.append(decayed + x)
-        return y, after
-
-    def solve(self, row: Row, state: list[float], y: float) -> tuple[float, list[float]]:
-        """As `Recurrence.solve`."""
-        diagonal, gains, decays = row
-        state = list(map(mul, decays, state))
-        x = (y - sum(map(mul, gains, state))) / diagonal
-        return x, [z + x for z in state]
-
     def solve_rows(self, y: Array, first: int, state: Array) -> tuple[Array, Array]:
         """As `Recurrence.solve_rows`."""
         return self.factor.solve_rows(y, first, state)
 
+    @property
+    def _blocks(self) -> int:
+        return -(-self.cells // SIZE)
+
     def moved(self) -> float:
-        """An entry moves by K (1 + n) 2^-60 at most: gains and decays are at most 1."""
-        n = self.cells
-        return float(np.sqrt(n)) * self.memory * (1 + n) * 2.0**-COEFFICIENT_BITS
+        """Entries are sums of K products of numbers of at most 1: R, F, and kept for each block."""
+        products = 2.0**-COEFFICIENT_BITS + self._blocks * 2.0 ** -(KEPT_BITS + 1)
+        entry = 2.0 ** -(COEFFICIENT_BITS + 1) + self.memory * products
+        return float(np.sqrt(self.cells)) * entry * (1.0 + 1e-9)
 
     def drift(self) -> float:
-        """Each number of the state is a sum of products of numbers in [0, 1], t roundings."""
-        return 1.0 + self.cells * self.memory
+        """K numbers of z, rounded down once a block, and where they are read."""
+        return self.memory * (2.0**-READ_BITS + self._blocks * 2.0**-STATE_BITS)
 
 
 class Window(Recurrence):
@@ -153,57 +136,37 @@ class Window(Recurrence):
                 " that it cannot go on line; use strategy.streaming()"
             )
 
-    def _some_rows(self, rows: slice, whole: bool) -> Iterator[Row]:
-        for i in range(rows.start, rows.stop):
-            row = _listed(self.matrix[i, max(0, i - self.memory) : i + 1], whole)
-            yield row.pop(), row, []
+    def encoder(self) -> WholeRows:
+        """As `Recurrence.encoder`."""
+        return WholeWindow(self.matrix, self.memory)
+
+    def decoder(self) -> Decoder:
+        """As `Recurrence.decoder`."""
+        return WindowDecoder(self.matrix, self.memory)
 
     def start(self, width: int) -> Array:
         """The state before the first row: no inputs yet."""
         return np.zeros((0, width))
 
-    def encode(self, row: Row, state: list[int], x: int) -> tuple[int, list[int]]:
-        """As `Recurrence.encode`."""
-        diagonal, entries, _ = row
-        return sum(map(mul, entries, state), diagonal * x), self._with(state, x)
-
-    def solve(self, row: Row, state: list[float], y: float) -> tuple[float, list[float]]:
-        """As `Recurrence.solve`."""
-        diagonal, entries, _ = row
-        x = (y - sum(map(mul, entries, state))) / diagonal
-        return x, self._with(state, x)
-
-    def _with(self, state: list[Any], x: Any) -> list[Any]:
-        return [*state, x][-self.memory :] if self.memory else []
-
     def solve_rows(self, y: Array, first: int, state: Array) -> tuple[Array, Array]:
         """As `Recurrence.solve_rows`."""
-        part = slice(first, first + len(y))
-        rest = y - self.matrix[part, first - len(state) : first] @ state
-        x = linalg.solve_triangular(self.matrix[part, part], rest, lower=True, check_finite=False)
+        x = window_rows(self.matrix, y, first, state)
         both = np.concatenate([state, x])
         return x, both[len(both) - min(len(both), self.memory) :]
 
     def moved(self) -> float:
-        """As `Recurrence.moved`: an entry moves by 2^-61 at most."""
-        return float(np.sqrt(self.memory + 1.0)) * 2.0 ** -(COEFFICIENT_BITS + 1)
+        """As `Recurrence.moved`: an entry moves by 2^-53 at most."""
+        return float(np.sqrt(self.memory + 1.0)) * 2.0 ** -(COEFFICIENT_BITS + 1) * (1.0 + 1e-9)
 
     def drift(self) -> float:
-        """One unit: the state is the inputs themselves, which are exact."""
-        return 1.0
+        """Nothing: the state is the inputs themselves."""
+        return 0.0
 
 
 def recurrence_of(strategy: Strategy) -> Recurrence:
     """How a stream goes through a strategy; raises as `States` and `Window`."""
     whole = with_participation(strategy, None)
     return States(whole) if isinstance(whole, StreamStrategy) else Window(whole)
-
-
-def _listed(values: Array, whole: bool) -> list[Any]:
-    if whole:
-        values = np.rint(values * 2.0**COEFFICIENT_BITS).astype(np.int64)
-    listed: list[Any] = values.tolist()
-    return listed
 
 
 def lower_triangular(strategy: Strategy) -> Strategy:

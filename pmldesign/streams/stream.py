@@ -1,8 +1,8 @@
 """The noisy running sums of a stream, a step at a time.
 
-A step encodes y_t = (C x)_t exactly and adds noise on the grid (`encoder`, `noise`). All that
-follows depends on y alone: x^_t = (C^-1 y)_t by the same state as C x has (`recurrences`), and the
-answer A x^ by one number more. The error is that of scale A C^-1 z, with the exact standard
+A step encodes y_t = (C x)_t in whole numbers and adds noise on the grid (`encoder`, `noise`). All
+that follows depends on y alone: x^_t = (C^-1 y)_t (`decoding`), and the answer A x^ by one number
+more. The error is that of scale A C^-1 z, with the exact standard
 deviations of the strategy.
 """
 
@@ -24,13 +24,13 @@ from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.strategies.streams import StreamStrategy
 from pmldesign.streams.encoder import Encoder
 from pmldesign.streams.noise import GridNoise, grid_noise
-from pmldesign.streams.recurrences import ROWS, Row, recurrence_of
+from pmldesign.streams.recurrences import recurrence_of
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.running import stream_problem
 from pmldesign_solvers.operators.operator import Array
 
-TOGETHER = 64
-"""Steps from which on they are decoded as arrays; fewer go one by one."""
+ROWS = 1024
+"""Steps whose numbers are turned into lists at a time."""
 AHEAD = 512
 """Numbers of noise that are drawn at a time."""
 
@@ -48,8 +48,8 @@ class Answer:
     standard_deviation: float
 
 
-_Decoding = tuple[float, float, float, float, Row]
-"""What a step keeps of the sum, the weights of its input and answer, its deviation, and its row."""
+_Weights = tuple[float, float, float, float]
+"""What a step keeps of the sum, the weights of its input and answer, and its deviation."""
 
 
 class _Sums:
@@ -79,6 +79,19 @@ class _Sums:
             self.variances = whole.sums_variances
         self.kept = np.concatenate([[0.0], sums.rates])
         self.query, self.step = np.sqrt(sums.query_squares), np.sqrt(sums.step_squares)
+
+    def added(self, part: slice, terms: Array, total: float | Array) -> Array:
+        """The sums after each step of a part, for terms of shape (m,) or (m, d) and what was."""
+        kept, sums = self.kept[part], np.array(terms)
+        if not kept.size:
+            return sums
+        sums[0] += kept[0] * total
+        if (kept[1:] == 1.0).all():
+            return np.asarray(np.cumsum(sums, axis=0))
+        total = 0.0
+        for t, (keep, term) in enumerate(zip([1.0, *kept[1:].tolist()], sums, strict=True)):
+            sums[t] = total = keep * total + term
+        return sums
 
 
 class Stream:
@@ -113,9 +126,9 @@ class Stream:
         self._unit = 2.0**self.encoder.grid_exponent
         self._deviations = self.scale * np.sqrt(self._sums.variances)
         self._drawn: list[int] = []
-        self._state: list[float] = self.encoder.recurrence.start(1).ravel().tolist()
+        self._decoder = self.encoder.recurrence.decoder()
         self._total = 0.0
-        self._rows: Iterator[_Decoding] | None = None
+        self._weights = self._weights_from(0)
 
     @property
     def time(self) -> int:
@@ -133,9 +146,13 @@ class Stream:
         Raises:
             InvalidInputError: the stream is over, or the input is no number.
         """
-        first = self.time
-        (answer,) = self._one_by_one(self._outputs([value]), first)
-        return answer
+        y = self.encoder.take(value)
+        if not self._drawn:
+            self._draw(1)
+        estimate = self._decoder.take((y + self._drawn.pop()) * self._unit)
+        keep, weight, query, deviation = next(self._weights)
+        self._total = keep * self._total + weight * estimate
+        return Answer(query * self._total, deviation)
 
     def steps(self, values: Sequence[float | int]) -> tuple[Array, Array]:
         """Several steps at once, faster.
@@ -148,70 +165,47 @@ class Stream:
                 step is taken.
         """
         first = self.time
-        outputs = self._outputs(values)
-        if len(outputs) >= TOGETHER:
-            sums = self._together(outputs, first)
-        else:
-            sums = np.array([answer.value for answer in self._one_by_one(outputs, first)])
-        return sums, self._deviations[first : self.time]
-
-    def _outputs(self, values: Sequence[float | int]) -> list[float]:
-        """The noisy y: all that depends on the data."""
         encoded = self.encoder.encode(values)
+        part = slice(first, self.time)
         if len(self._drawn) < len(encoded):
-            left = min(AHEAD, self.encoder.recurrence.cells - self.time)
-            count = max(len(encoded) - len(self._drawn), left)
-            drawn = self.noise.draw(self.scale / self._unit, count)
-            self._drawn = drawn[::-1] + self._drawn
-        return [(y + self._drawn.pop()) * self._unit for y in encoded]
+            self._draw(len(encoded) - len(self._drawn))
+        outputs = [(y + self._drawn.pop()) * self._unit for y in encoded]
+        terms = self._sums.step[part] * self._decoder.together(np.array(outputs))
+        sums = self._sums.added(part, terms, self._total)
+        self._total = float(sums[-1]) if sums.size else self._total
+        self._weights = self._weights_from(self.time)
+        return self._sums.query[part] * sums, self._deviations[part]
 
-    def _one_by_one(self, outputs: list[float], first: int) -> list[Answer]:
-        if self._rows is None:
-            self._rows = self._decoding(first)
-        answers, solve = [], self.encoder.recurrence.solve
-        for y, (keep, weight, query, deviation, row) in zip(outputs, self._rows, strict=False):
-            estimate, self._state = solve(row, self._state, y)
-            self._total = keep * self._total + weight * estimate
-            answers.append(Answer(query * self._total, deviation))
-        return answers
+    def _draw(self, needed: int) -> None:
+        """Draw noise ahead; the last of the list comes first."""
+        left = min(AHEAD, self.encoder.recurrence.cells - self.time)
+        drawn = self.noise.draw(self.scale / self._unit, max(needed, left))
+        self._drawn = drawn[::-1] + self._drawn
 
-    def _decoding(self, first: int) -> Iterator[_Decoding]:
-        """What decodes step after step, from step `first` on."""
-        sums, rows = self._sums, self.encoder.recurrence.rows(first, whole=False)
+    def _weights_from(self, first: int) -> Iterator[_Weights]:
+        """The weights of step after step, from step `first` on."""
+        sums = self._sums
         numbers = (sums.kept, sums.step, sums.query, self._deviations)
         for start in range(first, sums.kept.size, ROWS):
             lists = (values[start : start + ROWS].tolist() for values in numbers)
-            yield from zip(*lists, rows, strict=False)
-
-    def _together(self, outputs: list[float], first: int) -> Array:
-        """Noisy sums from y as arrays."""
-        self._rows, part = None, slice(first, first + len(outputs))
-        y, state = np.array(outputs)[:, None], np.array(self._state)[:, None]
-        estimates, state = self.encoder.recurrence.solve_rows(y, first, state)
-        self._state = state.ravel().tolist()
-        terms = self._sums.step[part] * estimates[:, 0]
-        total, sums = self._total, []
-        for keep, term in zip(self._sums.kept[part].tolist(), terms.tolist(), strict=True):
-            total = keep * total + term
-            sums.append(total)
-        self._total = total
-        return np.asarray(self._sums.query[part] * sums)
+            yield from zip(*lists, strict=True)
 
     def save(self) -> dict[str, Any]:
         """The state for `resume`, as JSON takes it. It holds raw data."""
         return {
             "time": self.time,
             "encoder": [format(z, "x") for z in self.encoder.state],
-            "decoder": [z.hex() for z in self._state],
+            "decoder": [z.hex() for z in self._decoder.state],
             "sum": self._total.hex(),
         }
 
     def resume(self, state: dict[str, Any]) -> None:
         """Go on from a saved state, which must not be used twice (`journal`)."""
-        self.encoder.resume(int(state["time"]), [int(z, 16) for z in state["encoder"]])
-        self._state = [float.fromhex(z) for z in state["decoder"]]
+        time = int(state["time"])
+        self.encoder.resume(time, [int(z, 16) for z in state["encoder"]])
+        self._decoder.resume(time, [float.fromhex(z) for z in state["decoder"]])
         self._total = float.fromhex(state["sum"])
-        self._rows = None
+        self._weights = self._weights_from(time)
 
 
 class VectorStream:
@@ -280,11 +274,9 @@ class VectorStream:
         self.time += len(x)
         part = slice(first, self.time)
         terms = self._sums.step[part, None] * (x + self._next_errors(len(x)))
-        for keep, term in zip(self._sums.kept[part].tolist(), terms, strict=True):
-            self._total *= keep
-            self._total += term
-            term[:] = self._total
-        return self._sums.query[part, None] * terms, self._deviations[part]
+        sums = self._sums.added(part, terms, self._total)
+        self._total = sums[-1] if len(sums) else self._total
+        return self._sums.query[part, None] * sums, self._deviations[part]
 
     def _next_errors(self, count: int) -> Array:
         """C^-1 z for the next steps: it does not depend on data, and is made ahead."""

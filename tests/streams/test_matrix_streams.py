@@ -16,8 +16,9 @@ from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.schema import Participation
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.streams import FloatingGaussian, Stream
-from pmldesign.streams.encoder import Encoder
-from pmldesign.streams.recurrences import COEFFICIENT_BITS, lower_triangular
+from pmldesign.streams.encoder import Encoder, dyadic
+from pmldesign.streams.recurrences import lower_triangular
+from pmldesign.streams.whole import COEFFICIENT_BITS, INPUT_BITS
 from pmldesign.workloads import as_workload
 
 
@@ -64,7 +65,8 @@ def test_outputs_are_the_nearest_points_of_the_grid(noisy):
     grid = Fraction(2) ** encoder.grid_exponent
     for row, y in zip(whole, encoder.encode(inputs.tolist()), strict=True):
         exact = sum(
-            Fraction(c, 2**COEFFICIENT_BITS) * Fraction(x) for c, x in zip(row, inputs, strict=True)
+            Fraction(c * dyadic(x), 2 ** (COEFFICIENT_BITS + INPUT_BITS))
+            for c, x in zip(row, inputs.tolist(), strict=True)
         )
         assert abs(y * grid - exact) <= grid / 2 + Fraction(2) ** -60
 

@@ -125,17 +125,9 @@ class Factor:
             stop = done + count * size
             rows = slice(first + done, first + stop)
             part = blocks(self.diagonal[rows], self.gains[rows], self.decays[rows], size)
-            triangles = part.triangles
-            if inverse:
-                triangles = np.asarray(np.linalg.inv(triangles), dtype=np.float64)
             given = values[done:stop].reshape(count, size, -1)
-            taken = results[done:stop].reshape(count, size, -1)
-            for i, value in enumerate(given):
-                if inverse:
-                    taken[i] = inputs = triangles[i] @ (value - part.readings[i] @ state)
-                else:
-                    taken[i], inputs = triangles[i] @ value + part.readings[i] @ state, value
-                state = part.kept[i][:, None] * state + part.fading[i].T @ inputs
+            taken, state = part.inputs(given, state) if inverse else part.outputs(given, state)
+            results[done:stop] = taken.reshape(stop - done, -1)
             done = stop
         return results, state
 
