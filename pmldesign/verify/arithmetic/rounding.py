@@ -21,6 +21,7 @@ from scipy.spatial.distance import cdist
 Array = NDArray[np.float64]
 
 UNIT = 2.0**-53
+"""Largest relative error of a rounded operation."""
 NAME = "double precision with bounds on its rounding: bounds hold for any order of sums"
 WEAKEST = 1e-9
 """By how much, relatively, a claim may exceed what is proved: bounds on rounding are generous."""

@@ -17,6 +17,7 @@ from pmldesign.verify.report import WEAKER, Checks, as_number
 SLACK = 1e-9
 """By how much a claim may exceed what is proved, relatively: products are not formed exactly."""
 WEAKER_LOSS = 1e-5
+"""The loss that a file says is achieved may be above the exact one by this part."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from pmldesign_solvers.streams.chain import RunningSums
 KNOTS = 7
 """Of log rho at each end of a window; 256 steps, 4 times 64 apart: 5 lose 2e-5, 4 lose 2e-4."""
 MEMORY = 20
+"""Pairs of steps and slopes of L-BFGS. Chosen, not measured."""
 STEPS = 400
 """Of the descent, at most; what is left then is below 1e-4."""
 CLOSE = 1e-8

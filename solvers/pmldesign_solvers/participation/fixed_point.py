@@ -36,6 +36,7 @@ CUTOFF = 1e-8
 CORRELATION = 0.6
 """Between an epoch and the next at the start."""
 COARSE_STEPS = 12
+"""Of the coarser fixed point, at most. Chosen, not measured."""
 COARSE_SLOPE = 3e-3
 """Where coarser weights are good enough: interpolation is off by about so much."""
 FEWEST = 8

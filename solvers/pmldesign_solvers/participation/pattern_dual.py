@@ -42,6 +42,7 @@ CORRELATION = 0.6
 SMALL = 1e-14
 """Eigenvalues are at least this part of the largest one in the gradient."""
 ROUNDING = 16
+"""Units of the machine precision, times the size, behind every eigenvalue."""
 LARGEST = 700.0
 """Logarithm of what is above the diagonal of A, and not used, at most."""
 

@@ -37,6 +37,7 @@ from pmldesign_solvers.operators.operator import Array
 POWERS = (4.0, 32.0, 1e3)
 """Stages of the power p/2 at p = inf; the last one is within 1 % of the maximum of 10^4 tables."""
 STEPS = 300
+"""Of L-BFGS, at most. Chosen, not measured."""
 LITTLE, PUT_IN = 1e-3, (0.01, 0.03, 0.1, 0.3, 1.0)
 """Weight, relative to the largest, below which a table is taken out if that does not cost; weights
 at which tables are put in."""

@@ -30,6 +30,7 @@ from pmldesign_solvers.streams.chain import ROUNDINGS, Chain
 from pmldesign_solvers.streams.nodes import Nodes
 
 UNIT = 2.0**-53
+"""Largest relative error of a rounded operation."""
 LANES = 2**13
 """Numbers that one NumPy operation takes; 2^13 to 2^15 are equally fast, beyond L2 it slows."""
 BLOCKS = 2048

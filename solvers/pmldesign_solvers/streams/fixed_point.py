@@ -41,6 +41,7 @@ SMALLEST = 256
 SMALL = 1e-13
 """Weights are at least this part of their mean; so much is lost of the lower bound at most."""
 COARSE_STEPS = 30
+"""Of the coarser fixed point, at most. Chosen, not measured."""
 CUTOFF = 1e-8
 """Of `Anderson`: moves are known to so much, relatively, as r is no exact root."""
 GROWTH = 3.0

@@ -25,6 +25,7 @@ from pmldesign_solvers.tables.problem import Tables
 FACTOR_GAP = 1e-3
 """Of the weights of a single factor, which are a start."""
 STEPS = 60
+"""Of the fixed point, at most. Chosen, not measured."""
 LEAST = 1e-7
 """Of a weight, as a part of the largest: every query stays in the strategy."""
 

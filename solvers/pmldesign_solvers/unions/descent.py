@@ -35,6 +35,7 @@ from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.unions.product_basis import Basis, Parts
 
 MEMORY = 20
+"""Pairs of steps and slopes of L-BFGS. Chosen, not measured."""
 SHARPNESS = (20.0, 80.0, 640.0)
 """Beta, one descent after the other."""
 

@@ -16,6 +16,7 @@ from pmldesign_solvers.operators.operator import EPS, Array
 KEPT = 1e-8
 """Part of the largest eigenvalue below which a direction is left out."""
 SMALLEST = 1e-150
+"""Its square is still a normal float64."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
