@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,7 @@ from pmldesign.cli.options import (
     known_option,
     load_known,
     load_queries,
+    report_option,
     schema_option,
     warn_of_known,
 )
@@ -27,6 +28,9 @@ from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.known import KnownStrategy, with_known
 from pmldesign.workloads import Workload
+
+if TYPE_CHECKING:
+    from pmldesign.release.result import Release
 
 
 @click.command(name="release")
@@ -84,6 +88,7 @@ from pmldesign.workloads import Workload
     required=True,
     help="Write the table: .csv or .parquet; FILE.manifest.json beside it.",
 )
+@report_option
 def command(
     workload: str,
     data: Path,
@@ -100,6 +105,7 @@ def command(
     plan: str | None,
     search_time: float,
     output: Path,
+    report: Path | None,
     noise: Any,
     **guarantee_arguments: Any,
 ) -> None:
@@ -150,6 +156,7 @@ def command(
     published = carry_out(prepared, data, ledger=ledger, budget=budget, plan=plan)
     published.write(output)
     files = [beside_path(output, "known").name] if published.known else []
+    files += _page(report, published, chosen, output)
     _report(chosen, prepared.noise.noise_scale, guarantee, [str(output), *files])
 
 
@@ -190,6 +197,16 @@ def _mechanism(
         return optimize(
             queries, guarantee=guarantee, noise=noise, search_time=search_time, callback=callback
         )
+
+
+def _page(path: Path | None, published: Release, chosen: Mechanism, output: Path) -> list[str]:
+    """Write the page that --report asks for."""
+    if path is None:
+        return []
+    from pmldesign.cli.pages.release import release_page
+
+    release_page(path, published, chosen, output)
+    return [path.name]
 
 
 def _report(chosen: Mechanism, scale: float, guarantee: Guarantee, written: Sequence[str]) -> None:

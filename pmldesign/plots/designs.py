@@ -52,8 +52,9 @@ def bounds_figure(bounds: Sequence[Bound]) -> Figure | None:
         axes.axvspan(left, max(universal), color=BOUND, alpha=0.2, linewidth=0)
         axes.set_xlim(left=left)
     axes.set_yticks(range(len(shown)), [bound.name for _, bound in shown])
-    axes.set_xlabel(
-        "error: at least (to the right) or at most; shaded: out of reach of every mechanism"
+    figure.supxlabel(
+        "error: at least (to the right) or at most; shaded: out of reach of every mechanism",
+        fontsize="medium",
     )
     axes.grid(axis="x", alpha=0.3)
     return figure
@@ -74,7 +75,7 @@ def bars_figure(
     axes.invert_yaxis()
     axes.margins(x=0.15)
     if bound:
-        axes.axvspan(0, bound, color=BOUND, alpha=0.35, linewidth=0)
+        axes.axvspan(0, bound, color=BOUND, alpha=0.35, linewidth=0, zorder=0)
     axes.set_xlabel(label + (f"; shaded: {beyond}" if bound else ""))
     return figure
 

@@ -25,7 +25,6 @@ from pmldesign.plots.style import one_look
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Cell = str | float | int | None
 VERSIONS = ("pmldesign", "numpy", "scipy", "matplotlib")
 
 CSS = """
@@ -35,16 +34,35 @@ h1 { font-size: 1.6rem; line-height: 1.2; } h2 { font-size: 1.2rem; margin-top: 
 .wide { overflow-x: auto; margin: 1rem 0; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: .2rem .6rem; border-bottom: 1px solid #ccc; }
-th:first-child, td.text { text-align: left; } thead th { border-bottom: 2px solid #333; }
+th.text, td.text { text-align: left; } thead th { border-bottom: 2px solid #333; }
+td.short { white-space: nowrap; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; }
 dt { font-weight: 600; } dd { margin: 0; overflow-wrap: anywhere; }
 pre { background: #f4f4f4; padding: .6rem; white-space: pre-wrap; overflow-wrap: anywhere; }
 figure { margin: 1rem 0; } figcaption { font-size: .9rem; color: #444; }
 svg { max-width: 100%; height: auto; }
 @media (max-width: 30rem) { dl { grid-template-columns: 1fr; } dd { margin-bottom: .5rem; } }
-@media print { body { margin: 0; max-width: none; font-size: 11px; }
-  figure, tr { break-inside: avoid; } h2 { break-after: avoid; } .wide { overflow: visible; } }
+@page broad { size: landscape; }
+@media print { html { font-size: 75%; } body { margin: 0; max-width: none; font-size: 1rem; }
+  figure, tr { break-inside: avoid; } h2 { break-after: avoid; } .wide { overflow: visible; }
+  .broad { page: broad; } .broad table { font-size: .6rem; }
+  .broad th, .broad td { padding: .15rem .3rem; } }
 """
+BROAD = 9
+"""Columns that a page has room for upright; wider tables are printed across, in small letters."""
+SHORT = 24
+"""Letters of a text that is not broken into lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rounded:
+    """A number with the text that shows it, for those that are not rounded to the nearest."""
+
+    value: float
+    text: str
+
+
+Cell = str | float | int | Rounded | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,23 +151,35 @@ def _section(section: Section, number: int, more: str = "") -> str:
         drawing = _svg(picture, f"s{number}p{place}-")
         caption = f"<figcaption>{escape(picture.caption)}</figcaption>"
         parts.append(f"<figure>{drawing}{caption}</figure>")
-    return "<section>\n" + "\n".join([*parts, more]) + "\n</section>\n"
+    broad = any(len(table.header) > BROAD for table in section.tables)
+    start = '<section class="broad">\n' if broad else "<section>\n"
+    return start + "\n".join([*parts, more]) + "\n</section>\n"
 
 
 def _grid(table: Grid) -> str:
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.header)
+    columns = zip(*table.rows, strict=True) if table.rows else [()] * len(table.header)
+    heads = "".join(map(_head, table.header, columns))
     rows = "".join(f"<tr>{''.join(map(_cell, row))}</tr>\n" for row in table.rows)
     return (
-        f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n'
+        f'<div class="wide"><table>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}</tbody>\n'
         "</table></div>"
     )
+
+
+def _head(name: str, column: Sequence[Cell]) -> str:
+    """The head of a column stands as its cells do."""
+    kind = ' class="text"' if any(isinstance(value, str) for value in column) else ""
+    return f'<th scope="col"{kind}>{escape(name.replace("_", " "))}</th>'
 
 
 def _cell(value: Cell) -> str:
     if value is None:
         return "<td>-</td>"
     if isinstance(value, str):
-        return f'<td class="text">{escape(value)}</td>'
+        kind = "text short" if len(value) <= SHORT else "text"
+        return f'<td class="{kind}">{escape(value)}</td>'
+    if isinstance(value, Rounded):
+        return f'<td><data value="{value.value!r}">{value.text}</data></td>'
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
     return f'<td><data value="{value!r}">{text}</data></td>'
 

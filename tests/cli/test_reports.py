@@ -1,5 +1,6 @@
 """--report: one file, valid, that says what --json says."""
 
+import csv
 import json
 import re
 from html.parser import HTMLParser
@@ -106,6 +107,47 @@ def test_what_a_name_holds_is_escaped(run):
     page = Path("report.html").read_text()
     assert "<b>" not in page
     assert "&lt;b&gt;.csv" in page
+
+
+def test_the_report_of_a_release_has_what_was_published(run):
+    Path("people.csv").write_text("sex,age\nF,31\nM,17\nF,64\nM,45\nF,8\n")
+    Path("schema.json").write_text(
+        '{"attributes": [{"name": "sex", "keys": ["F", "M"]}, {"name": "age", "cuts": [0, 9, 99]}]}'
+    )
+    options = ("--schema", "schema.json", "--search-time", "0.05", "-o", "t.csv")
+    shown = run("release", "sex*age", "people.csv", *DP, *options, "--report", "report.html")
+    assert shown.exit_code == 0, shown.stderr
+    assert "t.csv, report.html and t.manifest.json" in shown.stdout
+    page = Page(Path("report.html").read_text(encoding="utf-8"))
+    with Path("t.csv").open(newline="") as handle:
+        rows = [*csv.DictReader(handle)]
+    published = [
+        float(row[key]) for row in rows for key in ("estimate", "standard_deviation", "lower")
+    ]
+    assert len(rows) == 4
+    assert set(published) <= set(page.numbers)
+    said = " ".join(" ".join(page.words).split())
+    manifest = json.loads(Path("t.manifest.json").read_text())
+    assert manifest["guarantee"]["words"] in said
+    assert manifest["sha256"]["workload"] in said
+    assert all(row["estimate"] in said for row in rows)
+
+
+def test_a_broad_table_is_printed_across(run):
+    run(*COMMANDS["compare"], "--report", "report.html")
+    page = Path("report.html").read_text()
+    assert page.count('<section class="broad">') == 1
+    assert ".broad { page: broad; }" in page
+
+
+def test_bounds_in_a_report_are_rounded_outwards(run):
+    shown = run.json(*COMMANDS["bounds"], "--report", "report.html")
+    text = Path("report.html").read_text()
+    values = {bound["value"]: bound["kind"] for bound in shown if bound["holds"]}
+    cells = dict(re.findall(r'<data value="([^"]+)">([^<]+)</data>', text))
+    for value, kind in values.items():
+        rounded = float(cells[repr(value)])
+        assert rounded <= value if kind == "lower" else rounded >= value
 
 
 def test_a_report_that_cannot_be_written_is_refused_first(run):

@@ -101,27 +101,49 @@ def test_a_sweep_that_was_cut_off_anywhere_goes_on(whole, tmp_path, seed):
 KILLED = """
 import os, signal, sys
 import pmldesign as pml
-from test_sweep import STUDY
 def announce(text):
-    if text.startswith(sys.argv[2]):
+    if text.startswith(sys.argv[3]):
         os.kill(os.getpid(), signal.SIGKILL)
-pml.sweep(STUDY, sys.argv[1], announce=announce)
+pml.sweep(sys.argv[1], sys.argv[2], announce=announce)
+"""
+EVERY_COLUMN = """
+workloads = "prefix:4"
+weights = ["none", "w.csv"]
+participation = ["once", "2,every=2"]
+strategies = ["least-norm", "identity"]
+guarantees = [
+    { rho = 0.5 }, { mu = 1 }, { order = 4, epsilon = 1 },
+    { epsilon = 0.5, alpha = [0.1, "alpha.csv"] },
+]
 """
 
 
-def test_a_sweep_that_is_killed_goes_on(whole, tmp_path):
-    path = tmp_path / "rows.csv"
-    places = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+def without_times(path):
+    """The bytes of a file but for the column of times."""
+    place = COLUMNS.index("seconds")
+    with path.open(newline="") as handle:
+        lines = [[*line[:place], *line[place + 1 :]] for line in csv.reader(handle)]
+    return "\n".join(map(repr, lines)).encode()
+
+
+def test_a_sweep_that_is_killed_goes_on(tmp_path):
+    np.savetxt(tmp_path / "w.csv", [1.0, 2.0, 3.0, 4.0])
+    np.savetxt(tmp_path / "alpha.csv", [0.1, 0.1, 0.2, 0.3])
+    study, path = tmp_path / "study.toml", tmp_path / "rows.csv"
+    study.write_text(EVERY_COLUMN)
+    places = os.pathsep.join(sys.path)
     for _ in range(2):
         killed = subprocess.run(
-            [sys.executable, "-c", KILLED, path, "2 of"], env=os.environ | {"PYTHONPATH": places}
+            [sys.executable, "-c", KILLED, study, path, "2 of"],
+            env=os.environ | {"PYTHONPATH": places},
         )
         assert killed.returncode == -signal.SIGKILL
-    present = len(rows(path))
-    assert 0 < present < ROWS
-    result = pml.sweep(STUDY, path)
-    assert (result.present, result.computed) == (present, ROWS - present)
-    assert rows(path) == rows(whole)
+    present, size = len(rows(path)), 2 * 2 * 5 * 2
+    assert 0 < present < size
+    result = pml.sweep(study, path)
+    assert (result.present, result.computed) == (present, size - present)
+    assert pml.sweep(study, tmp_path / "whole.csv").complete
+    assert without_times(path) == without_times(tmp_path / "whole.csv")
 
 
 def test_no_norm_is_computed_twice(tmp_path, monkeypatch):

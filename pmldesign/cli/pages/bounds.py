@@ -9,7 +9,8 @@ from typing import Any
 from pmldesign.bounds import Bound
 from pmldesign.cli.pages.parts import command_words, records
 from pmldesign.plots.designs import bounds_figure
-from pmldesign.plots.page import Picture, Section, write_page
+from pmldesign.plots.page import Picture, Rounded, Section, write_page
+from pmldesign.privacy.digits import at_least, at_most
 
 
 def bounds_page(
@@ -18,13 +19,13 @@ def bounds_page(
     """The report of `bounds`, from what it prints as text and as JSON."""
     picture = bounds_figure(bounds)
     columns = ("name", "kind", "value", "mechanisms", "source")
-    holding = [{key: d[key] for key in columns} for d in documents if d["holds"]]
+    holding = [_rounded({key: d[key] for key in columns}) for d in documents if d["holds"]]
     sections = [
         Section("What was asked", facts=facts),
         Section(
             "How small the error can be",
             pictures=[Picture(picture, "Every bound on the error.")] if picture else [],
-            tables=[records(sorted(holding, key=lambda entry: entry["value"]))],
+            tables=[records(sorted(holding, key=lambda entry: entry["value"].value))],
             sentences=["Lower bounds are rounded down, upper bounds up."],
         ),
         Section(
@@ -37,3 +38,10 @@ def bounds_page(
         ),
     ]
     write_page(path, "Bounds on the error", sections, command=command_words())
+
+
+def _rounded(document: dict[str, Any]) -> dict[str, Any]:
+    """The bound with its number rounded outwards."""
+    value = document["value"]
+    text = at_most(value) if document["kind"] == "lower" else at_least(value)
+    return document | {"value": Rounded(value, text)}

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pmldesign.cli.pages.parts import command_words, records, workload
 from pmldesign.comparison.comparison import Comparison
 from pmldesign.plots.comparisons import comparisons_figure
-from pmldesign.plots.page import Picture, Section, write_page
+from pmldesign.plots.page import Picture, Rounded, Section, write_page
+from pmldesign.privacy.digits import at_least, at_most, shortest
 
 
 def compare_page(path: Path, shown: Sequence[Comparison], documents: Sequence[Any]) -> None:
     """The report of `compare`, from what it prints as JSON."""
     first = documents[0]
     names = dict.fromkeys(document["workload"] for document in documents)
+    rows = [row for comparison in shown for row in comparison.rows]
+    values = sorted({row.p for row in rows})
     sections = [
         Section(
             "What was asked",
-            facts=[workload(first) if len(names) == 1 else ("workloads", ", ".join(names))],
+            facts=[
+                workload(first) if len(names) == 1 else ("workloads", ", ".join(names)),
+                ("strategies", ", ".join(dict.fromkeys(row.strategy for row in rows))),
+                ("error", f"l_p error at p = {', '.join(shortest(p) for p in values)}"),
+            ],
         ),
         Section(
             "The guarantee",
@@ -41,7 +48,7 @@ def compare_page(path: Path, shown: Sequence[Comparison], documents: Sequence[An
         ),
         Section(
             "What was certified",
-            tables=[records([norm for doc in documents for norm in doc["norms"]])],
+            tables=[records([_norm(doc, norm) for doc in documents for norm in doc["norms"]])],
             sentences=[
                 "lower and upper are bounds on the factorization norm that were recomputed from "
                 "the workload and the strategy; no Gaussian mechanism has an error below that of "
@@ -51,3 +58,12 @@ def compare_page(path: Path, shown: Sequence[Comparison], documents: Sequence[An
     ]
     title = "Strategies for " + ", ".join(names)
     write_page(path, title, sections, command=command_words())
+
+
+def _norm(document: Mapping[str, Any], norm: Mapping[str, Any]) -> dict[str, Any]:
+    """Bounds on a norm, rounded outwards, with the workload that they are of."""
+    ends = {
+        "lower": Rounded(norm["lower"], at_most(norm["lower"], 9)),
+        "upper": Rounded(norm["upper"], at_least(norm["upper"], 9)),
+    }
+    return {"workload": document["workload"], **norm, **ends}

@@ -9,7 +9,7 @@ import click
 
 from pmldesign.mechanisms import Mechanism
 from pmldesign.plots.designs import deviations_figure, strategy_figure
-from pmldesign.plots.page import Cell, Grid, Picture, Section
+from pmldesign.plots.page import Cell, Grid, Picture, Rounded, Section
 from pmldesign.privacy.digits import at_least, at_most
 from pmldesign.workloads.base import count_text
 
@@ -37,13 +37,24 @@ def command_words() -> list[str]:
 
 
 def records(rows: Sequence[Mapping[str, Any]]) -> Grid:
-    """A table of dictionaries with the same keys."""
-    header = [*dict.fromkeys(key for row in rows for key in row)]
+    """A table of dictionaries; what none of them has is left out."""
+    rows = [_flat(row) for row in rows]
+    header = [*dict.fromkeys(key for row in rows for key in row if row[key] is not None)]
     return Grid(header, [[_plain(row.get(key)) for key in header] for row in rows])
 
 
+def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row with a column for every entry of a dictionary in it."""
+    flat: dict[str, Any] = {}
+    for key, value in row.items():
+        entries = value if isinstance(value, Mapping) else {"": value}
+        flat |= {f"{key} {name}".strip(): entry for name, entry in entries.items()}
+    return flat
+
+
 def _plain(value: Any) -> Cell:
-    return value if value is None or isinstance(value, int | float | str) else str(value)
+    plain = value is None or isinstance(value, int | float | str | Rounded)
+    return value if plain else str(value)
 
 
 def workload(document: Mapping[str, Any]) -> tuple[str, str]:

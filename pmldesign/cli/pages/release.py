@@ -1,0 +1,93 @@
+"""The report of `pmldesign release`: what was published, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pmldesign.cli.pages.parts import command_words, measured, records
+from pmldesign.mechanisms import Mechanism
+from pmldesign.plots.page import Cell, Grid, Picture, Rounded, Section, write_page
+from pmldesign.plots.releases import intervals_figure
+from pmldesign.release.result import Release, manifest_path
+from pmldesign.release.tables import Table
+
+MOST_ROWS = 1000
+"""Of a table that a page shows; a megabyte of them."""
+
+
+def release_page(path: Path, published: Release, chosen: Mechanism, output: Path) -> None:
+    """The report of `release`, from the table and the manifest that it wrote."""
+    manifest = published.manifest
+    intervals, noise = manifest["intervals"], manifest["noise"]
+    scale = noise["parameter"] * manifest["lattice"]["unit"]
+    together = "all of them together" if intervals["simultaneous"] else "each"
+    sections = [
+        Section(
+            "What was published",
+            facts=[
+                ("workload", manifest["workload"]),
+                ("queries", str(manifest["queries"])),
+                ("intervals", f"hold with probability {intervals['level']:g}, {together}"),
+                ("afterwards", ", ".join(manifest["post_processing"]) or "nothing was changed"),
+            ],
+        ),
+        _guarantee(manifest["guarantee"], chosen),
+        Section(
+            "The table",
+            tables=[_table(published.table)],
+            pictures=[
+                Picture(intervals_figure(published.table), "Every estimate, and its interval.")
+            ],
+            sentences=_cut(len(published.table.estimate), output),
+        ),
+        *_beside("Quantiles", published.quantiles),
+        *_beside("Public answers, without noise", published.known),
+        measured(chosen, f"{noise['law']} of scale {scale:.9g} on every measurement"),
+        Section(
+            "How to check it",
+            facts=[
+                ("manifest", manifest_path(output).name),
+                ("noise drawn by", noise["sampler"]),
+                *((f"sha256 of the {name}", text) for name, text in manifest["sha256"].items()),
+                ("to check it", f"pmldesign verify {manifest_path(output)}"),
+            ],
+            sentences=["The same command draws other noise, and costs the guarantee once more."],
+        ),
+    ]
+    title = f"Private answers to {manifest['workload']}"
+    write_page(path, title, sections, command=command_words())
+
+
+def _guarantee(numbers: Mapping[str, Any], chosen: Mechanism) -> Section:
+    wrong = chosen.fallback
+    facts = [(key, str(n)) for key, n in numbers.items() if key != "words" and n not in (None, "")]
+    facts += [] if wrong is None else [("if wrong", wrong.describe())]
+    return Section("The guarantee", sentences=[numbers["words"]], facts=facts)
+
+
+def _cut(rows: int, output: Path) -> list[str]:
+    if rows <= MOST_ROWS:
+        return []
+    return [f"The first {MOST_ROWS} of {rows} rows; all of them are in {output.name}."]
+
+
+def _table(table: Table) -> Grid:
+    """With as many digits as were published."""
+    columns = table.columns()
+    rows = [
+        [_cell(name, value, table.decimals) for name, value in zip(columns, row, strict=True)]
+        for row in zip(*(values[:MOST_ROWS] for values in columns.values()), strict=True)
+    ]
+    return Grid([*columns], rows)
+
+
+def _cell(name: str, value: Any, decimals: int) -> Cell:
+    if isinstance(value, str) or name == "standard_deviation":
+        return value  # type: ignore[no-any-return]
+    return Rounded(value, f"{value:.{decimals}f}")
+
+
+def _beside(title: str, rows: Sequence[Mapping[str, Any]]) -> list[Section]:
+    return [Section(title, tables=[records(rows[:MOST_ROWS])])] if rows else []
