@@ -32,8 +32,8 @@ from pmldesign_solvers.operators.operator import Array
 
 if TYPE_CHECKING:
     import pmldesign
+    from pmldesign.streams import Stream, VectorStream
     from pmldesign.streams.noise import GridNoise
-    from pmldesign.streams.stream import Stream, VectorStream
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -180,8 +180,8 @@ class Mechanism(Drawn, Displayed):
             InvalidInputError: no Gaussian noise, replace neighbours, no running sums, or a strategy
                 of rank below n.
         """
+        from pmldesign.streams import Stream
         from pmldesign.streams.recurrences import lower_triangular
-        from pmldesign.streams.stream import Stream
 
         return Stream(lower_triangular(self.strategy), self._unit(), noise, self.workload)
 
@@ -195,8 +195,8 @@ class Mechanism(Drawn, Displayed):
         Raises:
             InvalidInputError: as `stream`.
         """
+        from pmldesign.streams import VectorStream
         from pmldesign.streams.recurrences import lower_triangular
-        from pmldesign.streams.stream import VectorStream
 
         strategy = lower_triangular(self.strategy)
         return VectorStream(strategy, self._unit(), width, seed=seed, workload=self.workload)

@@ -1,14 +1,17 @@
 """Running sums released on line, a step at a time (docs/streams.md).
 
 encoder   y_t = (C x)_t + noise on a grid, exactly
-decoder   the noisy sums from y, in floating point
+whole     C x in whole numbers; digits cuts them so that many steps are made at once
+decoding  C^-1 y in floating point
+sums      the answers A C^-1 y
 noise     where the noise comes from
-stream    both together, with standard deviations
+stream    all together, with standard deviations; vectors in floating point
 journal   the saved state, and the log that refuses to use it twice
 """
 
 from pmldesign.streams.noise import DiscreteGaussian, FloatingGaussian, GridNoise, grid_noise
-from pmldesign.streams.stream import Stream, VectorStream
+from pmldesign.streams.stream import Stream
+from pmldesign.streams.vectors import VectorStream
 
 __all__ = [
     "DiscreteGaussian",

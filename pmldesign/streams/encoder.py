@@ -31,8 +31,8 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.strategies.streams import StreamStrategy
+from pmldesign.streams.digits import INPUT_BITS, OUTPUT_BITS
 from pmldesign.streams.recurrences import recurrence_of
-from pmldesign.streams.whole import INPUT_BITS, OUTPUT_BITS
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.blocks import SIZE
 
@@ -103,7 +103,8 @@ class Encoder:
         Raises:
             InvalidInputError: the stream is over, or the input is no number of moderate size.
         """
-        x = dyadic(value)
+        plain = type(value) is int and -LARGEST_INPUT <= value <= LARGEST_INPUT
+        x = value << INPUT_BITS if plain else dyadic(value)  # type: ignore[operator]
         if self.time == self.recurrence.cells:
             self._require_left(1)
         y = self._rows.take(x)

@@ -20,15 +20,8 @@ from pmldesign.strategies.participation.epochs import EpochStrategy
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.strategies.streams import StreamStrategy
 from pmldesign.streams.decoding import Decoder, StatesDecoder, WindowDecoder, window_rows
-from pmldesign.streams.whole import (
-    COEFFICIENT_BITS,
-    KEPT_BITS,
-    READ_BITS,
-    STATE_BITS,
-    WholeRows,
-    WholeStates,
-    WholeWindow,
-)
+from pmldesign.streams.digits import COEFFICIENT_BITS, KEPT_BITS, READ_BITS, STATE_BITS
+from pmldesign.streams.whole import WholeRows, WholeStates, WholeWindow
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.blocks import SIZE, BlockRows
 from pmldesign_solvers.streams.factor import Factor

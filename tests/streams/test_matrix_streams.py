@@ -16,9 +16,9 @@ from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.schema import Participation
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.streams import FloatingGaussian, Stream
+from pmldesign.streams.digits import COEFFICIENT_BITS, INPUT_BITS
 from pmldesign.streams.encoder import Encoder, dyadic
 from pmldesign.streams.recurrences import lower_triangular
-from pmldesign.streams.whole import COEFFICIENT_BITS, INPUT_BITS
 from pmldesign.workloads import as_workload
 
 

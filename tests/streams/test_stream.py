@@ -18,9 +18,9 @@ from pmldesign.mechanisms import mechanism
 from pmldesign.privacy.guarantees import ApproxDP
 from pmldesign.strategies import StreamStrategy
 from pmldesign.streams import DiscreteGaussian, FloatingGaussian, Stream, VectorStream
+from pmldesign.streams.digits import COEFFICIENT_BITS, INPUT_BITS, KEPT_BITS
 from pmldesign.streams.encoder import Encoder, dyadic
 from pmldesign.streams.journal import Journal
-from pmldesign.streams.whole import COEFFICIENT_BITS, INPUT_BITS, KEPT_BITS
 from pmldesign_solvers.streams.blocks import SIZE, BlockRows
 from pmldesign_solvers.streams.chain import RunningSums
 from pmldesign_solvers.streams.nodes import Nodes
