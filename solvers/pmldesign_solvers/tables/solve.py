@@ -4,14 +4,15 @@ The strategy with a free vector comes first, with the closed form of the lower b
 and sectors in turn, with more and more features and directions, as far as the gap and the time ask
 for and the work allows. The bounds do not meet in general.
 
-At p > 2 both speak of the problem at p = 2 whose queries have dual weights (`query_weights`).
+At p > 2 both speak of the problem at p = 2 whose queries have dual weights (`query_weights`); at
+p = inf a strategy whose largest variances are even is better (`even_weights`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -20,14 +21,14 @@ from pmldesign_solvers.norm.bounds_loop import Stages
 from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
 from pmldesign_solvers.norm.solution import Outcome, Status, Step
 from pmldesign_solvers.operators.operator import EPS, Array
-from pmldesign_solvers.tables import couplings, free_vector, sectors
+from pmldesign_solvers.tables import couplings, even_weights, free_vector, sectors
 from pmldesign_solvers.tables.couplings import Coupled
 from pmldesign_solvers.tables.free_vector import FreeVector, Watch
 from pmldesign_solvers.tables.lower import dual_weights
 from pmldesign_solvers.tables.problem import Tables
 from pmldesign_solvers.tables.query_weights import Question, weighted
+from pmldesign_solvers.tables.upper.asked import Asked, asked_plain
 from pmldesign_solvers.tables.upper.asked import asked as asked_ordered
-from pmldesign_solvers.tables.upper.asked import asked_plain
 from pmldesign_solvers.tables.upper.value import upper_bound
 
 SEARCHED, EVALUATED = 4e9, 3e10
@@ -127,7 +128,10 @@ def solve(
 def _stages(best: _Best, work: _Work, *, coupled: bool) -> Iterator[None]:
     """Better and better bounds, the cheap ones first."""
     cells = work.point.cells
-    best.above(*work.coupled(dict.fromkeys(cells, 0), best))
+    value, strategy = work.coupled(dict.fromkeys(cells, 0), best)
+    best.above(value, strategy)
+    if math.isinf(work.p):
+        best.above(*work.even(strategy, best))
     point = work.weights(cells)
     bound = work.bound(0)
     best.below(bound.certified(point), cells)
@@ -210,19 +214,39 @@ class _Work:
         strategy = couplings.solve(
             self.problem, self.start, features, steps=COUPLING_STEPS, proceed=best.proceed
         )
-        asked, norms = [], []
-        for k, i in enumerate(self.question.attribute):
-            operator = self.question.factors[k]
+        return self._value(strategy, self._asked(strategy)), strategy
+
+    def even(self, strategy: Coupled, best: _Best) -> tuple[float, Coupled]:
+        """A strategy without couplings, with the best weights of sets where p is inf."""
+        asked, sets = self._asked(strategy), self.problem.spaces.residuals
+        rows = even_weights.variance_rows(
+            [even_weights.extreme_queries(queries.numbers) for queries in asked],
+            self.question.attribute,
+            self.question.tables,
+            self.question.scales,
+            {s: place for place, s in enumerate(sets)},
+        )
+        weights = even_weights.even_weights(rows, best.proceed)
+        sectors = even_weights.as_sectors(sets, weights, strategy.attributes)
+        strategy = replace(strategy, sectors=sectors)
+        return self._value(strategy, asked), strategy
+
+    def _asked(self, strategy: Coupled) -> list[Asked]:
+        """The numbers of all factors' queries."""
+        return [
+            asked_ordered(i, operator, strategy.attributes[i], strategy.features[i])
+            if i in strategy.attributes and operator is not None
+            else asked_plain(i, self.question.sizes[i], operator)
+            for i, operator in zip(self.question.attribute, self.question.factors, strict=True)
+        ]
+
+    def _value(self, strategy: Coupled, asked: list[Asked]) -> float:
+        """Certified upper bound on the norm."""
+        norms = []
+        for i, operator in zip(self.question.attribute, self.question.factors, strict=True):
             n = self.question.sizes[i]
-            if i in strategy.attributes:
-                assert operator is not None
-                asked.append(asked_ordered(i, operator, strategy.attributes[i], features[i]))
-                squares = operator.row_norms(np.eye(n))
-            else:
-                squares = np.ones(n) if operator is None else operator.row_norms(np.eye(n))
-                asked.append(asked_plain(i, n, operator))
+            squares = np.ones(n) if operator is None else operator.row_norms(np.eye(n))
             norms.append(math.sqrt(float(squares.sum()) * (1 + (len(squares) + 8) * EPS)))
-        value = upper_bound(
+        return upper_bound(
             strategy, asked, norms, self.question.tables, self.question.scales, self.p
         )
-        return value, strategy
