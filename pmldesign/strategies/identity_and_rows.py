@@ -28,7 +28,7 @@ from pmldesign.strategies.arguments import read_only, strategy_matrix
 from pmldesign.strategies.base import Strategy
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.public_total import CentredWorkload
-from pmldesign_solvers.operators.operator import Array, column_blocks
+from pmldesign_solvers.operators.operator import Array
 
 GRAM_CELLS = 8192
 """Up to so many cells the Gram matrix of a workload with more queries than cells is formed."""
@@ -122,6 +122,16 @@ class IdentityAndRows(Strategy):
         inverse = self.estimate(np.eye(self.shape[0]))
         return read_only(inverse), self.cells
 
+    @property
+    def sizes(self) -> tuple[int]:
+        """Cells of the one attribute."""
+        return (self.cells,)
+
+    def total_weights(self) -> Array:
+        """(R^+)^T 1, shape (r,)."""
+        squares = self.diagonal**-2
+        return self.measure(squares - self._half @ self._half.sum(axis=0))
+
     def measure(self, x: Array) -> Array:
         """R x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""
         return np.concatenate([(x.T * self.diagonal).T, self.rows @ x])
@@ -140,12 +150,7 @@ class IdentityAndRows(Strategy):
             InvalidInputError: as `require_answers`.
         """
         self.require_answers(workload)
-        n = self.cells
-        plain = np.zeros(workload.shape[0])
-        for columns in column_blocks(n, n):
-            part = np.zeros((n, columns.stop - columns.start))
-            np.fill_diagonal(part[columns], 1 / self.diagonal[columns])
-            plain += workload.row_norms(part)
+        plain = workload.weighted_squares(self.diagonal**-2)
         return np.maximum(plain - workload.row_norms(self._half), 0.0)
 
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:

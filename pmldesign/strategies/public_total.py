@@ -27,6 +27,7 @@ from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
 from pmldesign.strategies.arguments import centring_units, read_only
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.blocks import BlockStrategy
+from pmldesign.strategies.identity_and_rows import IdentityAndRows
 from pmldesign.strategies.kronecker import ProductStrategy
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.public_total import centre, with_total
@@ -49,7 +50,7 @@ class PublicTotal(Strategy):
         whole: R.
     """
 
-    def __init__(self, whole: ProductStrategy | BlockStrategy) -> None:
+    def __init__(self, whole: ProductStrategy | BlockStrategy | IdentityAndRows) -> None:
         self.name = whole.name
         self.whole = whole
         self._inverse = None

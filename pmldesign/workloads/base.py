@@ -94,6 +94,16 @@ class Workload(Displayed, ABC):
             total += np.einsum("ij,ij->i", image, image)
         return total
 
+    def weighted_squares(self, weights: Array) -> Array:
+        """diag(A diag(w) A^T), shape (m,), for weights w >= 0 of shape (n,)."""
+        n = self.shape[1]
+        total = np.zeros(self.shape[0])
+        for columns in column_blocks(n, n):
+            half = np.zeros((n, columns.stop - columns.start))
+            np.fill_diagonal(half[columns], np.sqrt(weights[columns]))
+            total += self.row_norms(half)
+        return total
+
     @abstractmethod
     def matvec(self, x: Array) -> Array:
         """A x, for x of shape (n,) or (n, c)."""

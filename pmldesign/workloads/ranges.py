@@ -155,6 +155,15 @@ class RangeWorkload(Workload):
         values = norms_between(sums, self.starts, self.stops)
         return np.asarray((np.sqrt(values) + off[self.starts] + off[self.stops]) ** 2)
 
+    def weighted_squares(self, weights: Array) -> Array:
+        """diag(A diag(w) A^T) = A w, shape (m,), for weights w >= 0 of shape (n,), rounded up."""
+        sums = np.zeros(self.cells + 1, dtype=np.longdouble)
+        np.cumsum(weights, out=sums[1:])
+        ends = sums[self.stops]
+        rounding = self.cells * np.finfo(np.longdouble).eps * ends
+        values: Array = (ends - sums[self.starts] + rounding).astype(np.float64)
+        return values * (1 + EPS)
+
     def matvec(self, x: Array) -> Array:
         """A x, for x of shape (n,) or (n, c)."""
         sums = np.zeros((self.cells + 1, *x.shape[1:]))

@@ -110,6 +110,10 @@ class UnionWorkload(Workload):
         """diag(A H H^T A^T), shape (m,), for H of shape (n, c)."""
         return np.concatenate([part.row_norms(half) for part in self.parts])
 
+    def weighted_squares(self, weights: Array) -> Array:
+        """diag(A diag(w) A^T), shape (m,), for weights w >= 0 of shape (n,)."""
+        return np.concatenate([part.weighted_squares(weights) for part in self.parts])
+
     def matvec(self, x: Array) -> Array:
         """A x, for x of shape (n,) or (n, c)."""
         return np.concatenate([part.matvec(x) for part in self.parts])

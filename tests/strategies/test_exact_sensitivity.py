@@ -248,6 +248,7 @@ MAKERS = {
     "queries, public": lambda rng: queries(rng).without_total(),
     "product, public": lambda rng: PublicTotalStrategy(product(rng)),
     "blocks, public": lambda rng: PublicTotal(of_blocks(rng)),
+    "identity and rows, public": lambda rng: PublicTotal(with_rows(rng)),
 }
 
 

@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pmldesign.errors import InvalidInputError
+from pmldesign.factorization import DENSE_ROWS, without_total
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.strategies import IdentityAndRows, Strategy
+from pmldesign.strategies import IdentityAndRows, PublicTotal, Strategy
 from pmldesign.workloads import as_workload, parse_workload
-from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign.workloads.public_total import CentredWorkload, centre
 
 
 @settings(max_examples=25, deadline=None)
@@ -62,3 +63,34 @@ def test_wrong_arguments():
         IdentityAndRows("bad", [1.0, 0.0], [[1.0, 2.0]])
     with pytest.raises(InvalidInputError, match="must have the same cells"):
         IdentityAndRows("own", [1.0, 1.0], [[1.0, 2.0]]).variances(parse_workload("prefix:3"))
+
+
+@pytest.mark.parametrize("name", ["all-range:6", "2*prefix:6+histogram:6", "prefix:2*prefix:3"])
+def test_weighted_squares_are_those_of_the_matrix(name):
+    workload = parse_workload(name)
+    weights = np.array([1e-6, 2.0, 0.0, 3.0, 1e5, 0.5])
+    for asked in (workload, CentredWorkload(workload)):
+        expected = asked.to_dense() ** 2 @ weights
+        size = np.abs(expected).max()
+        np.testing.assert_allclose(asked.weighted_squares(weights), expected, atol=1e-12 * size)
+
+
+@pytest.mark.parametrize("name", ["prefix:9", "all-range:9", "prefix:3*prefix:3"])
+def test_a_public_total_is_that_of_the_matrix(name):
+    rng = np.random.default_rng(1)
+    rows = IdentityAndRows("rows", rng.uniform(0.2, 1, 9), rng.uniform(0, 1, (2, 9)))
+    public, matrix = PublicTotal(rows), Strategy("matrix", centre(rows.matrix))
+    asked, y = CentredWorkload(parse_workload(name)), rng.normal(size=11)
+    np.testing.assert_allclose(
+        public.variances(asked), matrix.variances(asked), rtol=1e-9, atol=1e-12
+    )
+    np.testing.assert_allclose(public.estimate(y), matrix.estimate(y), atol=1e-11)
+    for norm in ("l1", "l2"):
+        expected = matrix.sensitivity_under(Neighbours.REPLACE, norm)
+        assert public.sensitivity_under(Neighbours.REPLACE, norm) == pytest.approx(expected)
+
+
+def test_many_cells_keep_their_rows_under_replace():
+    n = DENSE_ROWS + 1
+    rows = IdentityAndRows("rows", np.full(n, 0.5), np.full((1, n), 0.5))
+    assert isinstance(without_total(rows), PublicTotal)

@@ -94,6 +94,8 @@ def on_lattice(strategy: Strategy, workload: Workload, bits: int) -> Lattice:
     if isinstance(strategy, IdentityAndRows):
         return _identity_and_rows(strategy, bits)
     structure = strategy.whole if isinstance(strategy, PublicTotal) else strategy
+    if isinstance(structure, IdentityAndRows):
+        return _dense(Strategy(strategy.name, strategy.matrix), workload, bits)
     if isinstance(structure, BlockStrategy) and strategy.cells > WRITTEN_CELLS:
         return block_lattice(strategy, structure, bits)
     if isinstance(strategy, TablesStrategy) and strategy.cells > WRITTEN_CELLS:

@@ -56,6 +56,10 @@ class WeightedWorkload(Workload):
         """c^2 diag(A H H^T A^T), shape (m,)."""
         return self.query_weights**2 * self.workload.row_norms(half)
 
+    def weighted_squares(self, weights: Array) -> Array:
+        """c^2 diag(A diag(w) A^T), shape (m,), for weights w >= 0 of shape (n,)."""
+        return self.query_weights**2 * self.workload.weighted_squares(weights)
+
     def matvec(self, x: Array) -> Array:
         """C A x, for x of shape (n,) or (n, k)."""
         return np.asarray((self.query_weights * self.workload.matvec(x).T).T)

@@ -56,6 +56,7 @@ where the total is public: prefix:8 has its best from the eleventh."""
 GAIN = 1e-7
 """Relative; less is what descents to the same strategy differ by."""
 GAUSSIAN = "optimal for Gaussian noise"
+FREE_TENTS, SIGNED_TENTS = "tents, free", "tents, signed"
 NEARLY_FREE = 1e-3
 """d of the non-negative strategies that begin from a given one: keeps every column measured."""
 
@@ -128,7 +129,7 @@ class Plan:
         columns = isinstance(self.free, ColumnObjective)
         self.waiting.sort(key=lambda start: (columns or start.name != GAUSSIAN, start.before))
         if columns:
-            yield from self._until_stalled(self._follow_waiting(), 2)
+            yield from self._follow_likely()
             yield from self._until_stalled(self._perturb())
         before = self.search.best[0]
         yield from self._until_stalled(self._follow_waiting())
@@ -152,6 +153,21 @@ class Plan:
             if stalled == patience:
                 return
 
+    def _follow_likely(self) -> Iterator[float]:
+        """Follow tents, and of few cells other starts until two gain nothing.
+
+        On 256 running sums any other takes 10 s, and ends 5 % behind tents.
+        """
+        if self.search.problem.cells <= SMALL:
+            yield from self._until_stalled(self._follow_waiting(), 2)
+            return
+        names = [start.name for start in self.waiting]
+        for name in (FREE_TENTS, SIGNED_TENTS):
+            if name in names:
+                start = self.waiting.pop(names.index(name))
+                names.remove(name)
+                yield self._follow(start.name, start.objective, start.blocks)
+
     def _follow_waiting(self) -> Iterator[float]:
         """Follow the starts that were put off as less likely."""
         while self.waiting:
@@ -172,7 +188,7 @@ class Plan:
         if self._rows is not None:
             for signed in (False, True)[: 1 + self.signed]:
                 objective = ColumnObjective(self.search.problem, np.ones(n), signed)
-                name = "tents, signed" if signed else "tents, free"
+                name = SIGNED_TENTS if signed else FREE_TENTS
                 yield name, objective, Blocks(np.ones(n), self._rows)
         if n <= UNSTRUCTURED_CELLS and (self.signed or self.search.problem.public_total):
             given = given | {GAUSSIAN: self._gaussian()}
