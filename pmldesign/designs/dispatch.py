@@ -12,7 +12,7 @@ tables, union of products   as one matrix up to DENSE_CELLS cells, or if its que
                             meet, where each attribute has one relation of queries beside totals
                             through its coordinates, over domains of any size (`tables`);
                             or a strategy in a product basis
-all ranges, p = 2           beyond 5792 cells in O(n K), without arrays of queries
+all ranges, p = 2           beyond STREAM_CELLS cells in O(n K), without arrays of queries
 running sums, add-remove    beyond STREAM_CELLS steps in O(n K), as a stream with K buffers
 known answers               as one matrix, by pairs of cells within groups (`known`)
 several participations      as fixed epochs, or the best of several forms (`participation`)
@@ -49,6 +49,7 @@ from pmldesign.strategies import product_strategy
 from pmldesign.workloads import (
     KroneckerWorkload,
     MarginalsWorkload,
+    RangeWorkload,
     TablesWorkload,
     UnionWorkload,
     Workload,
@@ -222,6 +223,16 @@ def _is_stream(workload: Workload, options: DesignOptions) -> bool:
     return options.buffers is not None or sums.cells > shortest
 
 
+def _is_all_ranges(workload: Workload, options: DesignOptions) -> bool:
+    """Whether it is all ranges that are solved as a chain."""
+    if isinstance(workload, AllRangesWorkload):
+        return True
+    if not isinstance(workload, RangeWorkload) or options.replace or options.method != "scaling":
+        return False
+    long = options.buffers is not None or workload.shape[1] > STREAM_CELLS
+    return long and workload.is_complete
+
+
 def _is_single_table(workload: Workload, _: DesignOptions) -> bool:
     """Whether tables are a single one, over several attributes."""
     if not isinstance(workload, TablesWorkload):
@@ -249,7 +260,7 @@ ROUTES = (
     Route("known answers", lambda workload, _: isinstance(workload, KnownWorkload), solve_known),
     Route(
         "all ranges",
-        lambda workload, _: isinstance(workload, AllRangesWorkload),
+        _is_all_ranges,
         solve_all_ranges,
         buffers=True,
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pmldesign.designs.large_replace import as_pairs, lower_of_weights
-from pmldesign.designs.one_matrix import as_design, as_invalid_input
+from pmldesign.designs.one_matrix import as_design, as_invalid_input, solve_matrix
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import Design
 from pmldesign.designs.tables.course import question, solve_tables
@@ -17,7 +17,13 @@ from pmldesign.strategies import (
     StreamStrategy,
 )
 from pmldesign.strategies.all_ranges import AllRangesStrategy
-from pmldesign.workloads import MarginalsWorkload, TablesWorkload, UnionWorkload, Workload
+from pmldesign.workloads import (
+    MarginalsWorkload,
+    RangeWorkload,
+    TablesWorkload,
+    UnionWorkload,
+    Workload,
+)
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign.workloads.running import MOST_ARRAYS, AllRangesWorkload, stream_problem
 from pmldesign.workloads.union import by_attribute, products_over
@@ -83,20 +89,24 @@ def solve_stream(workload: Workload, p: float, options: DesignOptions) -> Design
     return as_design(workload, p, options, strategy.normalised(), solution)
 
 
-def solve_all_ranges(workload: AllRangesWorkload, p: float, options: DesignOptions) -> Design:
-    """For all intervals of more cells than there are arrays for.
+def solve_all_ranges(
+    workload: RangeWorkload | AllRangesWorkload, p: float, options: DesignOptions
+) -> Design:
+    """For all intervals, without arrays of them at p = 2.
 
     Raises:
         InvalidInputError: p above 2, replace neighbours, or another method.
     """
     from pmldesign_solvers.streams.solve import solve
 
+    if p > 2 and isinstance(workload, RangeWorkload):
+        return solve_matrix(workload, p, options)
     if p > 2 or options.replace or options.method != "scaling":
         raise InvalidInputError(
             f"{workload.name!r} is designed at p = 2, for add-remove neighbours and by method"
             f" 'scaling' alone; up to all-range:{MOST_ARRAYS} everything is"
         )
-    ranges = AllRanges(workload.cells)
+    ranges = AllRanges(workload.shape[1])
     solution = solve(ranges, p, buffers=options.buffers, options=options.stopping)
     strategy = AllRangesStrategy("design", solution.w, solution.nodes)
     return as_design(workload, p, options, strategy.normalised(), solution)

@@ -13,6 +13,7 @@ import numpy as np
 
 from pmldesign.strategies.chains import ChainStrategy
 from pmldesign.workloads.base import Workload
+from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign.workloads.running import AllRangesWorkload
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.certificate import variance_norm
@@ -47,9 +48,10 @@ class AllRangesStrategy(ChainStrategy):
 
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
         """The sum of the variances of all intervals."""
-        if power != 1 or not isinstance(workload, AllRangesWorkload):
+        complete = isinstance(workload, RangeWorkload) and workload.is_complete
+        if power != 1 or not (complete or isinstance(workload, AllRangesWorkload)):
             return None
-        return self._total if workload.cells == self.cells else None
+        return self._total if workload.shape[1] == self.cells else None
 
     @cached_property
     def _total(self) -> float:

@@ -28,6 +28,9 @@ from pmldesign.strategies.arguments import read_only, strategy_matrix
 from pmldesign.strategies.base import Strategy
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign.workloads.ranges import RangeWorkload
+from pmldesign.workloads.running import AllRangesWorkload
+from pmldesign_solvers.operators.intervals import separable_product
 from pmldesign_solvers.operators.operator import Array
 
 GRAM_CELLS = 8192
@@ -160,6 +163,15 @@ class IdentityAndRows(Strategy):
             InvalidInputError: as `require_answers`.
         """
         m, n = workload.shape
+        parts = None
+        if isinstance(workload, RangeWorkload | AllRangesWorkload):
+            parts = workload.separable_gram()
+        if power == 1 and parts is not None:
+            self.require_answers(workload)
+            first, last = parts
+            image = separable_product(first, last, self._half)
+            saved = float(np.einsum("ij,ij->", self._half, image))
+            return float((first * last) @ self.diagonal**-2) - saved
         if power != 1 or m <= n or n > GRAM_CELLS or isinstance(workload, CentredWorkload):
             return None
         self.require_answers(workload)

@@ -25,6 +25,7 @@ at most n eps times sums of absolute values, which is added too.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -116,10 +117,14 @@ class RangeWorkload(Workload):
         if (self.stops == self.stops[0]).all():
             started = np.cumsum(np.bincount(self.starts, minlength=n)[:n], dtype=np.float64)
             return started, np.where(cells < self.stops[0], 1.0, 0.0)
-        whole = m == n * (n + 1) // 2 and bool((self.starts < self.stops).all())
-        if whole and np.diff(np.sort(self._corners)).all():
-            return cells + 1, n - cells
-        return None
+        return (cells + 1, n - cells) if self.is_complete else None
+
+    @cached_property
+    def is_complete(self) -> bool:
+        """Whether every range that is not empty is there once."""
+        whole = self.starts.size == self.cells * (self.cells + 1) // 2
+        once = whole and bool((self.starts < self.stops).all())
+        return once and bool(np.diff(np.sort(self._corners)).all())
 
     def gram_rounding(self, weights: Array) -> float:
         """gram(u) is off by at most this times d d^T, d_j = norm(diag(u)^(1/2) A e_j).

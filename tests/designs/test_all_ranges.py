@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 
 import pmldesign as pml
+from pmldesign.designs.laplace.search import laplace_design
 from pmldesign.designs.min_norm import factorize
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy, write_strategy
 from pmldesign.strategies.all_ranges import AllRangesStrategy
-from pmldesign.workloads import as_workload
+from pmldesign.workloads import RangeWorkload, as_workload
 from pmldesign.workloads.running import AllRangesWorkload
+from pmldesign_solvers.search.plan import FOLLOWED
 
 
 def test_small_ones_agree_with_the_arrays():
@@ -27,6 +29,42 @@ def test_small_ones_agree_with_the_arrays():
     )
     longest = np.linalg.norm(strategy.matrix, axis=0).max()
     assert longest <= strategy.sensitivity <= longest * (1 + 1e-9)
+
+
+def test_arrays_that_are_solved_as_a_chain():
+    ranges = as_workload("all-range:30")
+    chain, matrix = factorize(ranges, buffers=8), factorize(ranges)
+    assert isinstance(chain.strategy, AllRangesStrategy)
+    assert chain.certificate.lower <= matrix.certificate.upper
+    assert matrix.certificate.lower <= chain.certificate.upper
+    noisy, inverse = pml.mechanism(chain), np.linalg.inv(chain.strategy.matrix)
+    deviations = np.linalg.norm(ranges.to_dense() @ inverse, axis=1)
+    assert noisy.error(2) == pytest.approx(np.linalg.norm(deviations), rel=1e-9)
+    assert noisy.max_std == pytest.approx(deviations.max(), rel=1e-9)
+    # one range is missing, and one is there twice
+    missing = RangeWorkload(ranges.starts[1:], ranges.stops[1:], 60)
+    twice = RangeWorkload(
+        np.r_[ranges.starts[1], ranges.starts[1:]], np.r_[ranges.stops[1], ranges.stops[1:]], 60
+    )
+    assert ranges.is_complete
+    assert not missing.is_complete
+    assert not twice.is_complete
+
+
+def test_laplace_noise_without_arrays():
+    n = FOLLOWED + 1
+    plain, guarantee = AllRangesWorkload(n, name="all ranges"), pml.PureDP(1.0)
+    strategy = laplace_design(plain, guarantee, time_limit=0.3).mechanism.strategy
+    noisy = [
+        pml.mechanism(strategy, workload, guarantee=guarantee, noise="laplace")
+        for workload in (plain, as_workload(f"all-range:{n}"))
+    ]
+    deviations = noisy[1].factorization.deviations
+    expected = noisy[1].scale * np.sqrt(2) * np.linalg.norm(deviations)
+    for mechanism in noisy:
+        assert mechanism.error(2) == pytest.approx(expected, rel=1e-9)
+    identity = np.sqrt(2 * plain.column_squares().sum())
+    assert noisy[0].error(2) < 0.8 * identity
 
 
 def test_sizes_beyond_arrays(tmp_path):

@@ -99,11 +99,13 @@ def promising(candidates: Iterable[Strategy], best: Mechanism, p: float) -> Iter
     if p > 2 or several or best.neighbours is Neighbours.REPLACE:
         yield from candidates
         return
-    eigenvalues = np.linalg.eigvalsh(workload.gram(np.ones(workload.shape[0])))
-    nuclear = float(np.sqrt(eigenvalues.clip(min=0)).sum()) * (1 - 1e-6)
+    nuclear = math.nan
     # the error over the scale of noise for sensitivity 1
     reached = best.error(2) * best.sensitivity / best.scale / math.sqrt(2)
     for candidate in candidates:
+        if math.isnan(nuclear):  # seconds for thousands of cells
+            eigenvalues = np.linalg.eigvalsh(workload.gram(np.ones(workload.shape[0])))
+            nuclear = float(np.sqrt(eigenvalues.clip(min=0)).sum()) * (1 - 1e-6)
         sensitivity = candidate.sensitivity_under(Neighbours.ADD_REMOVE, "l1")
         if sensitivity * nuclear < reached * float(np.linalg.norm(candidate.matrix)):
             yield candidate

@@ -17,6 +17,7 @@ from pmldesign.mechanisms import Mechanism, mechanism
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.strategies import IdentityAndRows
 from pmldesign.workloads import RangeWorkload, Workload
+from pmldesign.workloads.running import AllRangesWorkload
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.search import tents
 from pmldesign_solvers.search.descent import single_thread
@@ -30,7 +31,9 @@ TENT_CELLS = 8192
 
 def has_order(workload: Workload) -> bool:
     """Whether tents come alone at first, for a workload of this form and size."""
-    if not isinstance(workload, RangeWorkload) or workload.shape[1] <= FOLLOWED:
+    if not isinstance(workload, RangeWorkload | AllRangesWorkload):
+        return False
+    if workload.shape[1] <= FOLLOWED:
         return False
     return workload.shape[1] <= TENT_CELLS or workload.separable_gram() is not None
 
@@ -54,7 +57,7 @@ def tents_design(
     Returns:
         The mechanism; its start, and why the search for it stopped.
     """
-    assert isinstance(workload, RangeWorkload)
+    assert isinstance(workload, RangeWorkload | AllRangesWorkload)
     parts = workload.separable_gram()
     gram: Gram
     if parts is None:

@@ -31,6 +31,13 @@ def squared_distances(points: Array, first: Indices, second: Indices) -> Array:
     return values
 
 
+def separable_product(first: Array, last: Array, rows: Array) -> Array:
+    """G B for G_ij = u_min(i,j) v_max(i,j) and B of shape (n, k)."""
+    before = prefix_sums((rows.T * first).T)[1:]
+    after = prefix_sums((rows.T * last).T[::-1])[:-1][::-1]
+    return np.asarray((before.T * last + after.T * first).T)
+
+
 def norms_between(sums: Array, starts: Indices, stops: Indices) -> Array:
     """norm(f_t - f_s)^2 for every range and rows f of the sums, rounded up."""
     rows, columns = sums.shape
