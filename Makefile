@@ -3,6 +3,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PEERS ?= .venv-peers
 
+unexport PYTHONDONTWRITEBYTECODE # the tests start many processes: modules are compiled once
+
 .PHONY: demo test lint types unit docs fuzz robust benchmark benchmark-peers benchmark-own clean
 
 demo: $(VENV)/demo.stamp ## install, then design a strategy for a census table
@@ -53,7 +55,7 @@ $(VENV)/demo.stamp: pyproject.toml
 
 $(VENV)/test.stamp: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable ".[plot,test]"
+	$(BIN)/pip install --quiet --no-compile --editable ".[plot,test]"
 	touch $@
 
 $(VENV)/docs.stamp: pyproject.toml

@@ -1,5 +1,7 @@
 from hypothesis import settings
 
-# timing never decides a test, and a run can be repeated; --hypothesis-seed looks elsewhere
-settings.register_profile("pmldesign", deadline=None, derandomize=True)
+# timing never decides a test, and a run can be repeated; --hypothesis-seed looks elsewhere, and
+# --hypothesis-profile thorough at more
+settings.register_profile("pmldesign", deadline=None, derandomize=True, max_examples=40)
+settings.register_profile("thorough", deadline=None, max_examples=400)
 settings.load_profile("pmldesign")

@@ -38,6 +38,16 @@ def baselines(workload, *, signed=True):
     return {name: np.array(baseline(name, workload).matrix) for name in names}
 
 
+def until(bound):
+    """A callback that ends a search at an error of at most `bound`."""
+
+    def stop(step):
+        if step.error <= bound:
+            raise KeyboardInterrupt
+
+    return stop
+
+
 def assert_sound(solution, A, rule, p=2):
     """Everything that a solution says, from A and R alone."""
     exact = exact_error(A, solution.strategy, rule, p)

@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from l1_checks import assert_sound, baselines, exact_error
+from l1_checks import assert_sound, baselines, exact_error, until
 from scipy.optimize import differential_evolution
 
 from pmldesign.privacy.noise import gaussian_moment_root
@@ -17,8 +17,8 @@ from pmldesign_solvers.search.problem import Problem
 
 @pytest.mark.parametrize(
     ("name", "bound"),
-    # the identity: b sqrt(2 tr(A A^T)), tr = 8 * 9 / 2 and 8 for the first two
-    [("prefix:8", math.sqrt(72)), ("histogram:8", 4.0), ("prefix:16", 14.55)],
+    # the identity: b sqrt(2 tr(A A^T)), tr = 8 * 9 / 2 and 8: signs help the running sums
+    [("prefix:8", 8.38), ("histogram:8", 4.0)],
 )
 def test_add_remove(name, bound):
     workload, rule = parse_workload(name), AddRemoveL1(1.0)
@@ -32,15 +32,16 @@ def test_add_remove(name, bound):
     assert solution.status is Status.COMPLETED
 
 
-def test_signs_help_the_prefix_sums_of_eight_cells():
-    workload = parse_workload("prefix:8")
-    free = solve(workload, 2, scale=AddRemoveL1(1.0), options=SearchOptions(restarts=2))
-    assert free.error < 8.38 < 8.48
+def test_prefix_sums_of_eight_cells_without_signs():
     positive = solve(
-        workload, 2, scale=AddRemoveL1(1.0), signed=False, options=SearchOptions(restarts=2)
+        parse_workload("prefix:8"),
+        2,
+        scale=AddRemoveL1(1.0),
+        signed=False,
+        options=SearchOptions(restarts=2),
     )
     assert positive.strategy.min() >= 0
-    assert free.error < positive.error <= math.sqrt(72) * (1 + 1e-9)
+    assert 8.38 < positive.error <= math.sqrt(72) * (1 + 1e-9)
 
 
 def test_non_negative_strategies():
@@ -61,7 +62,6 @@ def test_non_negative_strategies():
 @pytest.mark.parametrize(
     ("name", "rule", "bound"),
     [
-        ("prefix:8", ReplaceL1(1.0), 9.166),
         ("prefix:8", Leakage(1.0, np.full(8, 1 / 8)), 6.92),
         ("prefix:8", Leakage(1.0, np.full(8, 1 / 16)), 8.11),
     ],
@@ -70,7 +70,8 @@ def test_public_total(name, rule, bound):
     workload = parse_workload(name)
     starts = baselines(workload)
     A = workload.to_dense()
-    solution = solve(workload, 2, scale=rule, starts=starts, options=SearchOptions(restarts=1))
+    options = SearchOptions(restarts=1, callback=until(bound))
+    solution = solve(workload, 2, scale=rule, starts=starts, options=options)
     assert_sound(solution, A, rule)
     assert solution.error <= bound
     for R in starts.values():
@@ -80,12 +81,9 @@ def test_public_total(name, rule, bound):
 
 def test_rows_that_only_smoothing_kept_are_dropped():
     # on eight cells the best strategy has one cell without a row of its own: seven rows
-    solution = solve(
-        parse_workload("prefix:8"),
-        2,
-        scale=ReplaceL1(1.0),
-        options=SearchOptions(restarts=4, seed=2),
-    )
+    workload, rule = parse_workload("prefix:8"), ReplaceL1(1.0)
+    solution = solve(workload, 2, scale=rule, options=SearchOptions(restarts=4, seed=2))
+    assert_sound(solution, workload.to_dense(), rule)
     assert solution.error < 9.056
     assert solution.strategy.shape == (7, 8)
 
@@ -95,9 +93,9 @@ def test_a_design_for_pml_is_no_worse_than_the_recalibrated_design_for_dp(name):
     workload = parse_workload(name)
     A, n = workload.to_dense(), workload.shape[1]
     rule = Leakage(1.0, np.full(n, 0.8 / n))
-    dp = solve(workload, 2, scale=ReplaceL1(1.0), options=SearchOptions(restarts=2))
+    dp = solve(workload, 2, scale=ReplaceL1(1.0), options=SearchOptions(restarts=0))
     pml = solve(
-        workload, 2, scale=rule, starts={"dp": dp.strategy}, options=SearchOptions(restarts=2)
+        workload, 2, scale=rule, starts={"dp": dp.strategy}, options=SearchOptions(restarts=0)
     )
     assert pml.error <= exact_error(A, dp.strategy, rule) * (1 + 1e-9)
     assert pml.error < dp.error
@@ -126,9 +124,9 @@ def test_a_census_table_on_its_merged_cells():
 
 @pytest.mark.parametrize("p", [2, 3, 4, math.inf])
 def test_errors_for_other_p_and_their_lower_bound(p):
-    workload = parse_workload("prefix:6")
+    workload = parse_workload("prefix:4")
     A, rule = workload.to_dense(), AddRemoveL1(0.5)
-    solution = solve(workload, p, scale=rule, options=SearchOptions(restarts=1))
+    solution = solve(workload, p, scale=rule, options=SearchOptions(restarts=0))
     exact = exact_error(A, solution.strategy, rule, p)
     # the l1 sensitivity is at least the l2 one; E |sum l z|^p >= c_p^p (2 sum l^2)^(p/2) (Jensen)
     gamma = gamma_solver.solve_norm(workload, p).certificate.lower
@@ -137,7 +135,7 @@ def test_errors_for_other_p_and_their_lower_bound(p):
         variances = ((A @ solution.right_inverse) ** 2).sum(axis=1)
         exact = solution.scale * math.sqrt(2) * (variances**1.5).sum() ** (1 / 3)
     assert solution.error == pytest.approx(exact, rel=1e-9)
-    assert solution.error <= exact_error(A, np.eye(6), rule, p) * (1 + 1e-9)
+    assert solution.error <= exact_error(A, np.eye(4), rule, p) * (1 + 1e-9)
 
 
 def test_replace_lower_bound():
@@ -146,14 +144,14 @@ def test_replace_lower_bound():
     i, j = np.triu_indices(6, 1)
     differences = np.eye(6)[:, i] - np.eye(6)[:, j]
     gamma = gamma_solver.solve_norm(DenseOperator(A @ differences), 2).certificate.lower
-    solution = solve(workload, 2, scale=ReplaceL1(2.0), options=SearchOptions(restarts=2))
+    solution = solve(workload, 2, scale=ReplaceL1(2.0), options=SearchOptions(restarts=0))
     assert solution.error >= math.sqrt(2) * gamma / 2.0
 
 
 def test_the_exact_moment_is_polished():
     workload = parse_workload("prefix:8")
     rule = AddRemoveL1(1.0)
-    solution = solve(workload, 4, scale=rule, options=SearchOptions(restarts=1))
+    solution = solve(workload, 4, scale=rule, options=SearchOptions(restarts=0))
     polish = solution.starts[-1]
     assert polish.name == "polish"
     assert polish.after < polish.before * (1 - 1e-4)
@@ -166,18 +164,26 @@ def global_optimum(A, rule, rows):
     public = not isinstance(rule, AddRemoveL1)
     basis = np.linalg.svd(np.eye(n) - public / n)[0][:, : n - public]
 
-    def log_error(x):
-        R = x.reshape(rows, -1) @ basis.T
-        if np.linalg.cond(R @ basis) > 1e7:
-            return 20.0
-        L = A @ np.linalg.pinv(R, rcond=1e-10)
-        return math.log(rule.scale(R) * math.sqrt(2) * np.linalg.norm(L))
+    def log_errors(population):
+        reduced = population.T.reshape(-1, rows, basis.shape[1])  # R on what is measured
+        _, sizes, turned = np.linalg.svd(reduced, full_matrices=False)
+        spread = np.linalg.norm(A @ basis @ turned.swapaxes(1, 2) / sizes[:, None], axis=(1, 2))
+        noise = np.array([rule.scale(R @ basis.T) for R in reduced])
+        regular = sizes[:, -1] > 1e-7 * sizes[:, 0]
+        return np.where(regular, np.log(noise * math.sqrt(2) * spread), 20.0)
 
-    bounds = [(-1, 1)] * (rows * basis.shape[1])
-    found = differential_evolution(
-        log_error, bounds, seed=1, maxiter=250, popsize=6, tol=1e-10, polish=False
+    least = differential_evolution(
+        log_errors,
+        [(-1, 1)] * (rows * basis.shape[1]),
+        rng=1,
+        maxiter=250,
+        popsize=6,
+        tol=1e-10,
+        polish=False,
+        vectorized=True,
+        updating="deferred",
     )
-    return math.exp(found.fun)
+    return math.exp(least.fun)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +196,7 @@ def global_optimum(A, rule, rows):
     ],
 )
 def test_small_cases_against_a_global_search(A, rule, rows):
-    solution = solve(DenseOperator(A), 2, scale=rule, options=SearchOptions(restarts=6))
+    solution = solve(DenseOperator(A), 2, scale=rule, options=SearchOptions(restarts=2))
     assert_sound(solution, A, rule)
     assert solution.error <= global_optimum(A, rule, rows) * (1 + 1e-5)
 
