@@ -75,16 +75,16 @@ def corollary_1(R, alpha, scale):
     return -np.log(kept).min()
 
 
-@pytest.mark.parametrize("failure", ["slack", "envelope"])
-def test_pml_with_a_delta(run, failure):
+def test_pml_with_a_delta(run):
     options = ["--epsilon", 1, "--delta", 0.01, "--alpha", 0.05, "--noise", "gaussian"]
-    shown = run.json("optimize", "prefix:4", *options, "--failure", failure)
-    assert ("Except with probability" in shown["guarantee"]) == (failure == "envelope")
-    scales = {
-        kind: run.json("optimize", "prefix:4", *options, "--failure", kind)["noise"]["scale"]
-        for kind in ("slack", "envelope")
-    }
-    assert scales["slack"] < scales["envelope"]  # rare large losses cost more here
+    slack, envelope = (
+        run.json("optimize", "prefix:3", *options, "--failure", failure)
+        for failure in ("slack", "envelope")
+    )
+    assert "Except with probability" in envelope["guarantee"]
+    assert "Except with probability" not in slack["guarantee"]
+    # rare large losses cost more here
+    assert slack["noise"]["scale"] < envelope["noise"]["scale"]
 
 
 def test_the_descent_for_gaussian_noise_under_pml(run, tmp_path):
@@ -100,7 +100,7 @@ def test_the_descent_for_gaussian_noise_under_pml(run, tmp_path):
     assert error == pytest.approx(rows["design"], rel=1e-9)
     A = np.tril(np.ones((8, 8)))
     np.testing.assert_allclose(L @ R, A - A.mean(axis=1, keepdims=True), atol=1e-9)
-    assert "descent " in run("optimize", "prefix:3", *options).stdout
+    assert "descent " in run("optimize", "prefix:2", *options).stdout
     assert run.json("optimize", "prefix:4", "--epsilon", 1, *BRIEFLY)["descent"] is None
 
 
@@ -120,7 +120,7 @@ def few_starts(monkeypatch):
 
 
 def test_auto_takes_the_noise_of_smaller_error(run, few_starts):
-    options = ["optimize", "prefix:4", "--epsilon", 1, "--delta", 1e-6, "--search-time", 600]
+    options = ["optimize", "prefix:3", "--epsilon", 1, "--delta", 1e-6, "--search-time", 600]
     best = run.json(*options)["strategies"]
     each = [run.json(*options, "--noise", kind)["strategies"] for kind in ("gaussian", "laplace")]
     assert best[0]["error"] == pytest.approx(min(rows[0]["error"] for rows in each), rel=1e-9)

@@ -27,18 +27,16 @@ def test_ctrl_c_keeps_the_best_so_far(cells, guarantee):
     assert made.mechanism.error(2) <= plain.error(2) * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("p", [2, math.inf])
-def test_a_product_workload_is_at_least_as_good_as_the_product_of_its_factors(monkeypatch, p):
+def test_a_product_workload_is_at_least_as_good_as_the_product_of_its_factors(monkeypatch):
     monkeypatch.setattr(course, "RESTARTS", 0)
     # l1 sensitivities multiply and so do the unit errors, but for one factor sqrt(2)
     guarantee = PureDP(0.5)
     errors = [
-        laplace_design(name, guarantee, p=p).mechanism.error(p)
-        for name in ("prefix:2", "histogram:2")
+        laplace_design(name, guarantee).mechanism.error(2) for name in ("prefix:2", "histogram:2")
     ]
-    made = laplace_design("prefix:2*histogram:2", guarantee, p=p)
+    made = laplace_design("prefix:2*histogram:2", guarantee)
     expected = errors[0] * errors[1] * 0.5 / math.sqrt(2)
-    assert made.mechanism.error(p) <= expected * (1 + 1e-9)
+    assert made.mechanism.error(2) <= expected * (1 + 1e-9)
     product = [start for start in made.starts if start.name == "product"]
     assert product[0].before == pytest.approx(expected, rel=1e-4)
 
@@ -60,8 +58,9 @@ def test_ctrl_c_during_the_search_for_a_factor():
     np.testing.assert_allclose(answers, workload.to_dense(), atol=1e-9)
 
 
-def test_cells_that_are_hardly_measured_alone():
+def test_cells_that_are_hardly_measured_alone(monkeypatch):
     """The best strategy measures no cell by itself; its error was printed as 0."""
+    monkeypatch.setattr(course, "RESTARTS", 1)
     queries = np.array([[4.14, 2.64], [0.375, 0.07], [0.11, 0.12], [0.017, 0.019]])
     noisy = laplace_design(queries, PureDP(1.0)).mechanism
     R = noisy.strategy.matrix

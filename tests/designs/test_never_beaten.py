@@ -67,8 +67,10 @@ def test_laplace_noise(workload, kind, p):
         assert made.mechanism.error(p) <= error * (1 + 1e-6), name
 
 
-@pytest.mark.parametrize("guarantee", [ApproxPML(1.0, 1e-3, 0.1), EnvelopePML(0.5, 1e-2, 0.08)])
-@pytest.mark.parametrize("name", ["prefix:6", "haar:4"])
+@pytest.mark.parametrize(
+    ("name", "guarantee"),
+    [("prefix:6", ApproxPML(1.0, 1e-3, 0.1)), ("haar:4", EnvelopePML(0.5, 1e-2, 0.08))],
+)
 def test_gaussian_noise_under_pml(name, guarantee):
     workload = parse_workload(name)
     found = all_designs(workload, guarantee=guarantee, noise="gaussian", search_time=1.0)

@@ -123,9 +123,13 @@ def test_a_union_beyond_dense_size(structured, text, p):
     np.testing.assert_allclose(made.reconstruction() @ made.strategy.matrix, A, atol=1e-9)
 
 
-@pytest.mark.parametrize("p", EXPONENTS)
 @pytest.mark.parametrize(
-    "text", ["prefix:64*total:40+total:64*prefix:40", "random-range:30,4000,seed=1+total:4000"]
+    ("text", "p"),
+    [
+        ("prefix:64*total:40+total:64*prefix:40", 2.0),
+        ("random-range:30,4000,seed=1+total:4000", 4.0),
+        ("random-range:30,4000,seed=1+total:4000", math.inf),
+    ],
 )
 def test_few_queries_on_many_cells_are_one_matrix(text, p):
     workload = parse_workload(text)
@@ -216,7 +220,7 @@ def test_a_union_as_a_factor(structured):
     )
 
 
-@pytest.mark.parametrize("p", EXPONENTS)
+@pytest.mark.parametrize("p", [2.0, math.inf])
 def test_three_thousand_cells_with_one_ordered_attribute(tmp_path, p):
     text = "prefix:100*histogram:6*histogram:5+histogram:100*total:6*histogram:5"
     queries = parse_workload(f"{text}+prefix:100*total:6*total:5")
@@ -288,8 +292,10 @@ def test_a_billion_queries_have_an_error(p):
         _ = large.variances
 
 
-@pytest.mark.parametrize("p", [2.0, 4.0])
-@pytest.mark.parametrize("guarantee", [PureDP(1.0), PureDP(1.0, "replace"), PML(0.3, alpha=0.05)])
+@pytest.mark.parametrize(
+    ("guarantee", "p"),
+    [(PureDP(1.0), 2.0), (PureDP(1.0, "replace"), 4.0), (PML(0.3, alpha=0.05), 2.0)],
+)
 @pytest.mark.parametrize(
     "text",
     [
