@@ -147,7 +147,7 @@ def test_guarantees_that_need_distances():
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 def test_strategy_files(tmp_path, neighbours):
-    workload = as_workload("marginals:prefix60,4,prefix50,ways=2")
+    workload = as_workload("marginals:prefix60,4,prefix5,ways=2")
     best = factorize(workload, neighbours=neighbours, rel_gap=0.3)
     assert isinstance(best.strategy, TablesStrategy)
     path = tmp_path / "tables.npz"
@@ -160,7 +160,7 @@ def test_strategy_files(tmp_path, neighbours):
 
 
 def test_damaged_files_are_refused(tmp_path):
-    best = factorize("marginals:prefix60,4,prefix50,ways=2", rel_gap=0.3)
+    best = factorize("marginals:prefix60,4,prefix5,ways=2", rel_gap=0.3)
     path = tmp_path / "tables.npz"
     write_strategy(path, best)
     with np.load(path) as file:
