@@ -1,5 +1,7 @@
 """Strategies for tables that cross attributes, against the matrix that they stand for."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -145,10 +147,16 @@ def test_guarantees_that_need_distances():
     assert 0 < noisy.rmse < np.inf
 
 
+@cache
+def large_tables(neighbours):
+    """A design over more cells than one matrix has."""
+    return factorize("marginals:prefix60,4,prefix50,ways=2", neighbours=neighbours, rel_gap=0.3)
+
+
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 def test_strategy_files(tmp_path, neighbours):
-    workload = as_workload("marginals:prefix60,4,prefix5,ways=2")
-    best = factorize(workload, neighbours=neighbours, rel_gap=0.3)
+    best = large_tables(neighbours)
+    workload = best.workload
     assert isinstance(best.strategy, TablesStrategy)
     path = tmp_path / "tables.npz"
     write_strategy(path, best)
@@ -160,7 +168,7 @@ def test_strategy_files(tmp_path, neighbours):
 
 
 def test_damaged_files_are_refused(tmp_path):
-    best = factorize("marginals:prefix60,4,prefix5,ways=2", rel_gap=0.3)
+    best = large_tables("add-remove")
     path = tmp_path / "tables.npz"
     write_strategy(path, best)
     with np.load(path) as file:
