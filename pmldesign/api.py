@@ -37,7 +37,8 @@ from pmldesign.privacy.outward import quotient_above
 from pmldesign.release.people.queries import parse_queries
 from pmldesign.release.people.schema import as_schema
 from pmldesign.strategies import Strategy, as_strategy
-from pmldesign.strategies.known import strategy_beside, with_known
+from pmldesign.strategies.known import with_known
+from pmldesign.strategies.known_margins import strategy_beside
 from pmldesign.strategies.participation.schema import Participation, as_participation
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.workloads import Workload, as_workload

@@ -30,11 +30,13 @@ from pmldesign.strategies import (
     WeightedTablesStrategy,
 )
 from pmldesign.strategies.known import known_refusal, within_groups
+from pmldesign.strategies.known_margins import beside_table
 from pmldesign.strategies.participation.schema import participation_refusal
 from pmldesign.strategies.participation.strategy import participation_of
 from pmldesign.workloads import DenseWorkload, Workload
 from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, check_entries
-from pmldesign.workloads.known.workload import KnownWorkload
+from pmldesign.workloads.known.margins import KnownProduct
+from pmldesign.workloads.known.workload import BESIDE, KnownWorkload
 from pmldesign.workloads.public_total import CentredWorkload, centre, with_total
 from pmldesign_solvers.operators.normalised import MODERATE, Exponents
 from pmldesign_solvers.operators.operator import TINY, Array
@@ -177,12 +179,15 @@ def answer(strategy: Strategy, workload: Workload, neighbours: Neighbours) -> Fa
     Raises:
         InvalidInputError: the strategy cannot answer the workload.
     """
-    public = isinstance(workload, KnownWorkload) or neighbours is Neighbours.REPLACE
+    replaced = neighbours is Neighbours.REPLACE
+    public = replaced or isinstance(workload, BESIDE)
     if public and participation_of(strategy) is not None:
         raise participation_refusal()
-    if isinstance(workload, KnownWorkload):
-        if neighbours is not Neighbours.REPLACE:
-            raise known_refusal(workload.known.name)
+    if isinstance(workload, BESIDE) and not replaced:
+        raise known_refusal(workload.known.name)
+    if isinstance(workload, KnownProduct):
+        strategy = beside_table(strategy, workload)
+    elif isinstance(workload, KnownWorkload):
         strategy = within_groups(strategy, workload.known)
     elif public:
         workload, strategy = CentredWorkload(workload), without_total(strategy)

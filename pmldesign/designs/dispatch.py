@@ -14,6 +14,7 @@ tables, union of products   as one matrix up to DENSE_CELLS cells, or if its que
                             or a strategy in a product basis
 all ranges, p = 2           beyond STREAM_CELLS cells in O(n K), without arrays of queries
 running sums, add-remove    beyond STREAM_CELLS steps in O(n K), as a stream with K buffers
+a public table              a product, its open attributes under replace (`known`)
 known answers               as one matrix, by pairs of cells within groups (`known`)
 several participations      as fixed epochs, or the best of several forms (`participation`)
 anything else, and          as one matrix
@@ -22,19 +23,16 @@ semidefinite programs
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Any
 
-import numpy as np
-
-from pmldesign.designs.known import solve_known
+from pmldesign.designs.known import solve_known, solve_known_product
 from pmldesign.designs.large_replace import as_pairs, is_total
 from pmldesign.designs.one_matrix import solve_matrix
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.participation.course import solve_participation
+from pmldesign.designs.products import as_product, solve_factors
 from pmldesign.designs.results import Design
 from pmldesign.designs.structured import (
     solve_all_ranges,
@@ -55,16 +53,12 @@ from pmldesign.workloads import (
     Workload,
 )
 from pmldesign.workloads.base import MAX_ENTRIES
+from pmldesign.workloads.known.margins import KnownProduct
 from pmldesign.workloads.known.workload import KnownWorkload
 from pmldesign.workloads.running import AllRangesWorkload, stream_problem
 from pmldesign_solvers.certificate import product_pairs
-from pmldesign_solvers.certificate.cells import Certificate
-from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.differences import Relation
-from pmldesign_solvers.operators.operator import Array
 
-Dual = tuple[Array, Array]
-"""Weights u of queries and w of cells."""
 DENSE_CELLS = 2048
 """Largest number of cells of a union of products that is solved as one matrix.
 
@@ -80,8 +74,6 @@ ROUGH_CELLS = 4096
 (40 steps, weights over two orders of magnitude), one matrix with 1e-6."""
 FACTOR_GAP = 1e-4
 """Of the factors of a product, at most, for bounds under replace that need not meet."""
-LEAST_TIME = 1e-9
-"""Seconds for a factor of a product where the time limit leaves none: one step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,49 +125,13 @@ def dense(workload: Workload, relation: Relation = "add-remove") -> bool:
 
 
 def _solve_product(workload: KroneckerWorkload, p: float, options: DesignOptions) -> Design:
-    factors = workload.factors
-    for factor in factors:
+    for factor in workload.factors:
         if isinstance(factor, AllRangesWorkload):
             raise factor.refusal()
-    # (1 + gap/k)^k <= 1 + 1.8 gap for gap <= 1: leave room for the product of the factors' gaps
-    share = replace(options, rel_gap=math.log1p(options.rel_gap) / len(factors))
-    solved: dict[Workload, Design] = {}
-    for factor in dict.fromkeys(factors):
-        solved[factor] = solve(factor, p, share)
-        if share.time_limit is not None:
-            left = share.time_limit - solved[factor].seconds
-            share = replace(share, time_limit=max(left, LEAST_TIME))
-    all_found = [solved[factor] for factor in factors]
-    certificate = Certificate(
-        lower=_product([design.certificate.lower for design in all_found], towards=0.0),
-        upper=_product([design.certificate.upper for design in all_found], towards=math.inf),
-    )
-    stopped = [design.status for design in solved.values() if design.status is not Status.OPTIMAL]
-    met = certificate.gap <= options.rel_gap and not stopped
-    return Design(
-        workload=workload,
-        p=p,
-        neighbours=options.neighbours,
-        strategy=product_strategy([design.strategy for design in all_found]),
-        certificate=certificate,
-        dual_factors=tuple(
-            pair
-            for factor, design in zip(factors, all_found, strict=True)
-            for pair in _expanded(factor, design.dual_factors)
-        ),
-        status=Status.OPTIMAL if met else (stopped or [Status.STALLED])[0],
-        steps=sum(design.steps for design in solved.values()),
-        eigendecompositions=sum(design.eigendecompositions for design in solved.values()),
-        seconds=sum(design.seconds for design in solved.values()),
-    )
-
-
-def _expanded(factor: Workload, duals: Sequence[Dual]) -> list[Dual]:
-    """Weights of queries and cells; those of marginals have one number for each marginal."""
-    if not isinstance(factor, MarginalsWorkload):
-        return list(duals)
-    n = factor.shape[1]
-    return [(np.repeat(u, factor.marginal_cells), np.full(n, 1.0 / n)) for u, _ in duals]
+    factors = [(factor, options.neighbours) for factor in workload.factors]
+    designs = solve_factors(factors, p, options, solve)
+    strategy = product_strategy([design.strategy for design in designs])
+    return as_product(workload, p, options, designs, strategy)
 
 
 def _is_dense(workload: KroneckerWorkload) -> bool:
@@ -251,12 +207,12 @@ def _solve_plain_tables(workload: TablesWorkload, p: float, options: DesignOptio
     return replace(solve_marginals(workload.as_marginals(), p, options), workload=workload)
 
 
-def _product(values: Sequence[float], *, towards: float) -> float:
-    """The product, every rounding in one direction."""
-    return reduce(lambda total, value: math.nextafter(total * value, towards), values)
-
-
 ROUTES = (
+    Route(
+        "public table",
+        lambda workload, _: isinstance(workload, KnownProduct),
+        lambda workload, p, options: solve_known_product(workload, p, options, solve),
+    ),
     Route("known answers", lambda workload, _: isinstance(workload, KnownWorkload), solve_known),
     Route(
         "all ranges",

@@ -2,13 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pmldesign.designs.one_matrix import as_design, as_invalid_input
 from pmldesign.designs.options import DesignOptions
+from pmldesign.designs.products import as_product, solve_factors
 from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError
+from pmldesign.factorization import without_total
+from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies.known import KnownStrategy, known_refusal
+from pmldesign.strategies.known_margins import KnownProductStrategy
+from pmldesign.workloads import Workload
+from pmldesign.workloads.known.margins import KnownProduct
 from pmldesign.workloads.known.workload import KnownWorkload
+from pmldesign.workloads.public_total import CentredWorkload
 from pmldesign_solvers.groups.solve import solve_groups
+
+Solve = Callable[[Workload, float, DesignOptions], Design]
+"""`dispatch.solve`."""
+
+
+def solve_known_product(
+    workload: KnownProduct, p: float, options: DesignOptions, solve: Solve
+) -> Design:
+    """The product of least norm beside a public table: its open factor under replace.
+
+    Raises:
+        InvalidInputError: as `solve_known`.
+    """
+    _check_options(workload.known.name, options)
+    factors: list[tuple[Workload, Neighbours]] = [
+        (factor.asked, Neighbours.REPLACE)
+        if isinstance(factor, CentredWorkload)
+        else (factor, Neighbours.ADD_REMOVE)
+        for factor in workload.factors
+    ]
+    designs = solve_factors(factors, p, options, solve)
+    strategies = [
+        without_total(design.strategy) if number == workload.place else design.strategy
+        for number, design in enumerate(designs)
+    ]
+    strategy = KnownProductStrategy("design", strategies, workload.known, workload.place)
+    return as_product(workload, p, options, designs, strategy)
 
 
 def solve_known(workload: KnownWorkload, p: float, options: DesignOptions) -> Design:
@@ -19,12 +55,17 @@ def solve_known(workload: KnownWorkload, p: float, options: DesignOptions) -> De
             answers tell or that is too large.
     """
     known = workload.known
-    if not options.replace:
-        raise known_refusal(known.name)
-    if options.method != "scaling":
-        raise InvalidInputError("known answers are for method 'scaling'; leave the method out")
+    _check_options(known.name, options)
     matrix = known.relative(workload.asked.to_dense())
     with as_invalid_input(workload):
         solution = solve_groups(matrix, known.groups, p, options=options.stopping)
     strategy = KnownStrategy("design", solution.strategy, known, solution.right_inverse)
     return as_design(workload, p, options, strategy, solution)
+
+
+def _check_options(known: str, options: DesignOptions) -> None:
+    """Refuse add-remove neighbours and methods for matrices."""
+    if not options.replace:
+        raise known_refusal(known)
+    if options.method != "scaling":
+        raise InvalidInputError("known answers are for method 'scaling'; leave the method out")

@@ -19,7 +19,7 @@ from pmldesign.strategies import Strategy
 from pmldesign.workloads import MarginalsWorkload, Workload
 from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.display import Displayed, Drawn, Facts
-from pmldesign.workloads.known.workload import KnownWorkload
+from pmldesign.workloads.known.workload import BESIDE
 from pmldesign.workloads.public_total import CentredWorkload
 from pmldesign.workloads.weighting.parts import part_queries, parts_of
 from pmldesign_solvers.certificate.cells import Certificate
@@ -135,7 +135,7 @@ class Design(Drawn, Displayed):
     def reconstruction(self) -> Array:
         """L = A R^+, shape (m, r): answers are L (R x + noise)."""
         public = self.neighbours is Neighbours.REPLACE
-        if public and not isinstance(self.workload, KnownWorkload):
+        if public and not isinstance(self.workload, BESIDE):
             return self.strategy.reconstruction(CentredWorkload(self.workload))
         return self.strategy.reconstruction(self.workload)
 

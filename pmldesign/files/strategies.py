@@ -44,13 +44,14 @@ from pmldesign.privacy.guarantees import Guarantee, from_json
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.known import KnownStrategy
+from pmldesign.strategies.known_margins import called
 from pmldesign.strategies.participation.schema import as_participation
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.verify.digest import KEY, digest_of
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.known.groups import KnownAnswers
-from pmldesign.workloads.known.workload import KnownWorkload
+from pmldesign.workloads.known.workload import KnownWorkload, as_asked
 from pmldesign.workloads.public_total import CentredWorkload
 from pmldesign_solvers.operators.operator import Array
 
@@ -98,7 +99,7 @@ def write_strategy(
     arrays = _arrays(design, workload)
     if isinstance(workload, KnownWorkload):
         arrays["groups"] = workload.known.groups.astype(np.int64)
-        workload = workload.asked
+    workload = as_asked(workload)
     header = {
         "format": FORMAT,
         "pmldesign": importlib.metadata.version("pmldesign"),
@@ -205,7 +206,8 @@ def _arrays(design: Design | SearchedDesign | Mechanism, workload: Workload) -> 
 def _duals(design: Design) -> dict[str, Any]:
     """U and w, factor by factor where a product has too many queries or cells for vectors."""
     pairs = design.dual_factors
-    if len(pairs) == 1 or math.prod(u.size for u, _ in pairs) <= WRITTEN_ENTRIES:
+    of_pairs = len(pairs) > 1 and any(w.ndim > 1 for _, w in pairs)
+    if len(pairs) == 1 or (not of_pairs and math.prod(u.size for u, _ in pairs) <= WRITTEN_ENTRIES):
         steps = {} if design.dual_steps is None else {"dual_steps": design.dual_steps}
         return {"dual_u": design.dual_u, "dual_w": design.dual_w, **steps}
     arrays: dict[str, Any] = {f"dual_u_{i}": u for i, (u, _) in enumerate(pairs)}
@@ -214,10 +216,11 @@ def _duals(design: Design) -> dict[str, Any]:
 
 def _strategy(name: str, arrays: Archive, known: str | None) -> Strategy | None:
     """What the arrays of a strategy file stand for; None if they are no strategy."""
-    if known is not None:
+    if known is not None and "counted" not in arrays:
         return _known_strategy(name, arrays, known)
     if "strategy" not in arrays:
-        return read_structure(name, arrays)
+        structure = read_structure(name, arrays)
+        return structure if known is None or structure is None else called(structure, known)
     strategy = Strategy(name, arrays["strategy"])
     if "right_inverse" in arrays:
         _check_inverse(strategy, arrays["right_inverse"])

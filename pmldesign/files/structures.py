@@ -3,6 +3,8 @@
     product     `factor_0`, `factor_1` ... and, if they are not all 1, `weights`:
                 R = diag(weights)^(1/2) (factor_0 x factor_1 x ...); dual weights too may be those
                 of the factors, `dual_u_0`, `dual_w_0` ...
+                beside a public table also `counted`, which attributes it counts, `sizes` of these,
+                and `place`, the number of the factor for the open ones
     blocks      `free` (the number of the attribute that they are about), `block_0`, `block_1` ...,
                 `basis_0`, `basis_1` ... (orthonormal, of the other attributes in their order) and
                 `combinations` (the block of every combination of their columns, -1 for none)
@@ -20,6 +22,7 @@ What a file holds is told by the names of its arrays.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -57,7 +60,9 @@ from pmldesign.strategies import (
     WeightedTablesStrategy,
 )
 from pmldesign.strategies.all_ranges import AllRangesStrategy
+from pmldesign.strategies.known_margins import KnownProductStrategy
 from pmldesign.strategies.participation.epochs import EpochStrategy
+from pmldesign.workloads.known.margins import KnownMargins
 from pmldesign_solvers.operators.operator import Array
 
 
@@ -97,6 +102,35 @@ def _read_product(name: str, arrays: Archive) -> ProductStrategy:
     return ProductStrategy(name, parts, weights=arrays.optional("weights"))
 
 
+def _table_arrays(strategy: KnownProductStrategy) -> dict[str, Any]:
+    margins = strategy.margins
+    return {
+        **_product_arrays(strategy),
+        "counted": np.array(margins.counted, dtype=np.int64),
+        "sizes": np.array(margins.sizes, dtype=np.int64),
+        "place": np.array([strategy.place], dtype=np.int64),
+    }
+
+
+def _read_table(name: str, arrays: Archive) -> KnownProductStrategy:
+    counted, sizes = (tuple(whole_numbers(key, arrays[key])) for key in ("counted", "sizes"))
+    (place,) = whole_numbers("place", arrays["place"])
+    product = _read_product(name, arrays)
+    cells, after = list(product.sizes), place + 1 + len(sizes) - len(product.factors)
+    if not 0 <= place < len(cells) or after <= place or len(counted) != len(sizes):
+        raise ValueError("place is no factor, or counted and sizes do not fit")
+    merged = [*sizes[:place], math.prod(sizes[place:after]), *sizes[after:]]
+    if (
+        cells != merged
+        or any(counted[place:after])
+        or not all(counted[:place] + counted[after:])
+        or not set(counted) <= {0, 1}
+    ):
+        raise ValueError("the factors have other sizes than the attributes")
+    margins = KnownMargins(name, sizes, tuple(map(bool, counted)))
+    return KnownProductStrategy(name, product.factors, margins, place)
+
+
 def _rows_arrays(strategy: IdentityAndRows) -> dict[str, Array]:
     return {"diagonal": strategy.diagonal, "rows": strategy.rows}
 
@@ -133,6 +167,7 @@ def _numbered(arrays: Archive, name: str) -> list[Array]:
 _WRITERS: dict[type[Strategy], Callable[[Any], dict[str, Any]]] = {
     AllRangesStrategy: all_ranges_arrays,
     EpochStrategy: epoch_arrays,
+    KnownProductStrategy: _table_arrays,
     MarginalsStrategy: marginals_arrays,
     StreamStrategy: stream_arrays,
     TablesStrategy: tables_arrays,
@@ -148,6 +183,7 @@ _READERS: tuple[tuple[str, Callable[[str, Archive], Strategy]], ...] = (
     ("epochs", read_epochs),
     ("u", read_stream),
     ("poles", read_all_ranges),
+    ("counted", _read_table),
     (r"factor_[0-9]+", _read_product),
     ("diagonal", _read_rows),
     (r"block_[0-9]+", _read_blocks),

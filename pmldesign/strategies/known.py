@@ -14,9 +14,9 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours, Norm, sensitivity_above
 from pmldesign.strategies.base import Strategy
-from pmldesign.workloads import DenseWorkload, Workload, as_workload
+from pmldesign.workloads import Workload, as_workload
 from pmldesign.workloads.known.groups import KnownAnswers
-from pmldesign.workloads.known.workload import KnownWorkload, given_answers
+from pmldesign.workloads.known.workload import BESIDE, given_answers
 from pmldesign_solvers.operators.operator import Array, Indices
 
 NOTHING = 1e-12
@@ -133,19 +133,6 @@ def beside_known(guarantee: Guarantee, name: str) -> Guarantee:
     return replace(guarantee, **changes)
 
 
-def strategy_beside(
-    strategy: Strategy, guarantee: Guarantee, known: Any
-) -> tuple[Strategy, Guarantee]:
-    """What a strategy tells beside public answers, and the guarantee; as `with_known`."""
-    if known is None:
-        return strategy, guarantee
-    probe = given_answers(DenseWorkload(np.ones((1, strategy.cells))), known)
-    guarantee = beside_known(guarantee, answers_of(probe))
-    if not isinstance(probe, KnownWorkload):
-        return strategy, guarantee
-    return within_groups(strategy, probe.known), guarantee
-
-
 def known_refusal(name: str) -> InvalidInputError:
     """Why known answers go with replaced records alone."""
     return InvalidInputError(
@@ -155,4 +142,4 @@ def known_refusal(name: str) -> InvalidInputError:
 
 def answers_of(workload: Workload) -> str:
     """What the public answers beside a workload are called; "" for none."""
-    return workload.known.name if isinstance(workload, KnownWorkload) else ""
+    return workload.known.name if isinstance(workload, BESIDE) else ""

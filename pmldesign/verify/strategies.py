@@ -81,6 +81,9 @@ def _check_form(
     header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Queries | None, checks: Checks
 ) -> str | None:
     """Checks by the structure of a strategy; None for claims that only its matrix tells."""
+    if "counted" in arrays:
+        checks.unchecked("form", "a product beside a public table")
+        return "none"
     if queries is None or "strategy" in arrays:
         return None
     pml = header.get("guarantee_numbers", {}).get("kind") == "pml"

@@ -33,6 +33,11 @@ TABLE = [
         {"neighbours": "replace"},
         "known answers",
     ),
+    (
+        given_answers(as_workload("prefix:50*histogram:50"), "total:50*histogram:50"),
+        {"neighbours": "replace"},
+        "public table",
+    ),
     (given_answers(as_workload("prefix:1025"), "total"), {}, "stream"),
     ("marginals:prefix60,prefix50,4,ways=2", {}, "large union of products"),
 ]

@@ -36,7 +36,7 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import IdentityAndRows, Strategy, product_strategy
 from pmldesign.strategies.identity_and_rows import outweigh
 from pmldesign.workloads import KroneckerWorkload, RangeWorkload, Workload
-from pmldesign.workloads.known.workload import KnownWorkload
+from pmldesign.workloads.known.workload import BESIDE
 from pmldesign.workloads.union import tables_asked
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.operator import Array
@@ -101,7 +101,7 @@ class LaplaceSearch:
             others_gain = self._best() is not self.mechanisms[0]
             searched = searched and others_gain and status is Status.COMPLETED
         elif not searched:
-            if isinstance(workload, KnownWorkload):
+            if isinstance(workload, BESIDE):
                 status = Status.COMPLETED
             self._compare(candidates())
             self._compare_trees()
@@ -290,7 +290,7 @@ def _strategy(matrix: Array) -> Strategy:
 def _is_searched(workload: Workload) -> bool:
     """Whether all entries of a strategy are searched for."""
     cells = workload.shape[1]
-    if isinstance(workload, KnownWorkload):  # the descent knows distances of all pairs alone
+    if isinstance(workload, BESIDE):  # the descent knows distances of all pairs alone
         return False
     if isinstance(workload, STRUCTURED) and tables_asked(workload) is not None:
         return cells <= SEARCHED_TABLES

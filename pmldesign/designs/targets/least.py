@@ -43,7 +43,7 @@ from pmldesign.strategies import Strategy
 from pmldesign.strategies.known import with_known
 from pmldesign.workloads import Workload, as_workload
 from pmldesign.workloads.display import Displayed, Drawn, Facts
-from pmldesign.workloads.known.workload import KnownWorkload
+from pmldesign.workloads.known.workload import BESIDE, given_answers
 
 BUDGET_GAP = 1e-5
 """Of the bounds on the budget for Gaussian noise, by default."""
@@ -155,8 +155,8 @@ def least_budget(
     queries, asked = with_known(plain, guarantee, known)
     assert asked is not None
     guarantee, normalised, level = asked, checked.normalised(plain), checked.level
-    if isinstance(queries, KnownWorkload):
-        normalised = KnownWorkload(normalised, queries.known)
+    if isinstance(queries, BESIDE):
+        normalised = given_answers(normalised, queries.known)
     relation = guarantee.neighbours
     small = with_budget(guarantee, LEAST_BUDGET)
     require_feasible(small, queries.shape[1], noise=noise, p=math.inf)

@@ -43,6 +43,8 @@ from pmldesign.release.noise.sampler import LARGEST_SCALE, Sampler, draw, privac
 from pmldesign.release.noise.whole_strategies import on_lattice
 from pmldesign.release.noise.whole_tables import TableCounts, table_of_ones
 from pmldesign.release.public_counts import counted, public_groups
+from pmldesign.workloads.base import WRITTEN_CELLS
+from pmldesign.workloads.known.margins import KnownProduct
 from pmldesign_solvers.operators.operator import Array, Indices
 
 SMOOTHING = 4.0
@@ -165,6 +167,12 @@ def exact_noise(mechanism: Mechanism, *, rows_per_person: int = 1) -> ExactNoise
     if mechanism.calibration is None or mechanism.scale == 0:
         raise InvalidInputError("a release needs a guarantee that asks for noise; give epsilon")
     guarantee = mechanism.calibration.guarantee
+    if isinstance(mechanism.workload, KnownProduct):
+        raise InvalidInputError(
+            f"releases beside the known answers {guarantee.known!r} are for at most"
+            f" {WRITTEN_CELLS} cells, here are {mechanism.workload.shape[1]}; take the known"
+            " answers 'total', or fewer cells"
+        )
     if rows_per_person != 1 and guarantee.pml:
         raise InvalidInputError(
             f"rows_per_person must be 1 under PML, got {rows_per_person}: the rows of one person "

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import WRITTEN_CELLS, Workload
+from pmldesign.workloads.base import MAX_ENTRIES, Workload
 from pmldesign_solvers.operators.operator import EPS, Array, Indices
 
 DEPENDENT = 1e-9
@@ -72,11 +72,11 @@ def known_answers(queries: Workload) -> KnownAnswers:
 
     Raises:
         InvalidInputError: they do not tell how many records there are in each group, tell cells
-            apart so far that nothing is left to protect, or have more than WRITTEN_CELLS cells.
+            apart so far that nothing is left to protect.
     """
     name, n = queries.name, queries.shape[1]
-    if n > WRITTEN_CELLS:
-        return KnownAnswers(name, _of_total(queries))
+    if tells_total(queries):
+        return KnownAnswers(name, np.zeros(n, dtype=np.intp))
     columns, groups = np.unique(queries.to_dense(), axis=1, return_inverse=True)
     if columns.shape[1] == n > 1:
         raise InvalidInputError(
@@ -95,16 +95,10 @@ def known_answers(queries: Workload) -> KnownAnswers:
     return KnownAnswers(name, groups.ravel().astype(np.intp))
 
 
-def _of_total(queries: Workload) -> Indices:
-    """A single group, for a total over many cells."""
+def tells_total(queries: Workload) -> bool:
+    """Whether the only query sums over all cells, with one weight."""
     m, n = queries.shape
-    try:
-        row = queries.rmatvec(np.ones(1)) if m == 1 else np.arange(2.0)
-    except MemoryError:
-        row = np.arange(2.0)
-    if row.min() != row.max() or row[0] == 0:
-        raise InvalidInputError(
-            f"known answers on more than {WRITTEN_CELLS} cells can be the total alone; take"
-            " 'total', or fewer cells"
-        )
-    return np.zeros(n, dtype=np.intp)
+    if m > 1 or n > MAX_ENTRIES:
+        return m == 1 and all(map(tells_total, getattr(queries, "factors", ())))
+    row = queries.rmatvec(np.ones(1))
+    return bool(row[0] != 0 and row.min() == row.max())

@@ -1,0 +1,140 @@
+"""R_C x R_O P_O: a product beside a public table (`workloads.known.margins`).
+
+Its sensitivity is the add-remove sensitivity of the factors for attributes that the table counts,
+times the largest distance of two columns of the factor for all others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.neighbours import Neighbours, Norm
+from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.baselines.elementary import product_strategy
+from pmldesign.strategies.known import (
+    NOTHING,
+    answers_of,
+    beside_known,
+    known_refusal,
+    within_groups,
+)
+from pmldesign.strategies.kronecker import ProductStrategy
+from pmldesign.workloads import DenseWorkload
+from pmldesign.workloads.base import WRITTEN_CELLS
+from pmldesign.workloads.known.margins import KnownMargins, KnownProduct, beside_margins
+from pmldesign.workloads.known.workload import KnownWorkload, given_answers, table_of
+from pmldesign.workloads.kronecker import KroneckerWorkload
+from pmldesign.workloads.public_total import centre
+from pmldesign.workloads.tables.workload import counts_of
+
+
+class KnownProductStrategy(ProductStrategy):
+    """A product of strategies beside a public table.
+
+    Args:
+        name: how tables and messages call it.
+        factors: one for each attribute, or for several that are open together.
+        margins: the table.
+        place: of the open factor.
+    """
+
+    def __init__(
+        self, name: str, factors: Sequence[Strategy], margins: KnownMargins, place: int
+    ) -> None:
+        super().__init__(name, factors)
+        self.margins, self.place = margins, place
+
+    @property
+    def known(self) -> str:
+        """What the public answers are called."""
+        return self.margins.name
+
+    def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
+        """Largest distance of the measurements of neighbours, rounded up.
+
+        Raises:
+            InvalidInputError: add-remove neighbours, which have other known answers.
+        """
+        if neighbours is not Neighbours.REPLACE:
+            raise known_refusal(self.known)
+        distance = 1.0
+        for number, factor in enumerate(self.factors):
+            relation = neighbours if number == self.place else Neighbours.ADD_REMOVE
+            distance = math.nextafter(distance * factor.sensitivity_under(relation, norm), math.inf)
+        return distance
+
+    def distance_profile(self, norm: Norm) -> None:  # noqa: ARG002
+        """None: profiles are for PML, which has no known answers."""
+        return
+
+    def normalised(self) -> Strategy:
+        """The same strategy scaled to l2 sensitivity 1."""
+        return self.scaled(1.0 / self.sensitivity_under(Neighbours.REPLACE, "l2"))
+
+    def scaled(self, factor: float) -> Strategy:
+        """R times a positive number."""
+        first, *others = self.factors
+        return KnownProductStrategy(
+            self.name, [first.scaled(factor), *others], self.margins, self.place
+        )
+
+
+def called(strategy: Strategy, known: str) -> Strategy:
+    """The strategy, with what its public table is called."""
+    if not isinstance(strategy, KnownProductStrategy):
+        return strategy
+    margins = replace(strategy.margins, name=known)
+    return KnownProductStrategy(strategy.name, strategy.factors, margins, strategy.place)
+
+
+def beside_table(strategy: Strategy, workload: KnownProduct) -> Strategy:
+    """What a strategy tells beside a public table.
+
+    Raises:
+        InvalidInputError: it is no product over the attributes, or is for another table.
+    """
+    margins, place = workload.known, workload.place
+    if isinstance(strategy, KnownProductStrategy) and strategy.margins.counted == margins.counted:
+        return strategy
+    if (
+        not isinstance(strategy, ProductStrategy)
+        or strategy.weights is not None
+        or strategy.known
+        or strategy.sizes != margins.sizes
+    ):
+        raise InvalidInputError(
+            f"beside the known answers {margins.name!r} a strategy on more than {WRITTEN_CELLS}"
+            f" cells is a product over the attributes or was made for them, {strategy.name!r} is"
+            " not"
+        )
+    after = place + 1 + len(margins.sizes) - len(workload.factors)
+    centred = centre(product_strategy(strategy.factors[place:after]).matrix)
+    kept = np.abs(centred).max(axis=1) > NOTHING * np.abs(centred).max()
+    free = Strategy(strategy.name, centred[kept])
+    factors = [*strategy.factors[:place], free, *strategy.factors[after:]]
+    return KnownProductStrategy(strategy.name, factors, margins, place)
+
+
+def strategy_beside(
+    strategy: Strategy, guarantee: Guarantee, known: Any
+) -> tuple[Strategy, Guarantee]:
+    """What a strategy tells beside public answers, and the guarantee; as `with_known`."""
+    if known is None:
+        return strategy, guarantee
+    table = table_of(known)
+    if table is not None:
+        cells = KroneckerWorkload([counts_of(size) for size in table.sizes])
+        measured = beside_table(strategy, beside_margins(cells, table))
+        return measured, beside_known(guarantee, table.name)
+    probe = given_answers(DenseWorkload(np.ones((1, strategy.cells))), known)
+    guarantee = beside_known(guarantee, answers_of(probe))
+    if not isinstance(probe, KnownWorkload):
+        return strategy, guarantee
+    return within_groups(strategy, probe.known), guarantee
