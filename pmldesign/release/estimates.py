@@ -6,7 +6,8 @@ are sums of these cells.
 From tables, where a histogram would be too large: of every table those cells are rounded in which
 no attribute has its last value. The others are differences, a table by one attribute less without
 its other cells, and so whole numbers of the same unit. A cell of a table of m cells is a sum of at
-most m rounded ones.
+most m rounded ones, and so is a range of cells along every axis: of n values of an attribute it
+takes those inside, or the sum and those outside.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from pmldesign.release.noise.exact import ExactNoise
 from pmldesign.release.noise.integers import Integers
 from pmldesign.release.post_processing import by_group, nearest_whole
 from pmldesign.release.public_counts import PublicCounts
-from pmldesign.workloads import MarginalsWorkload, Workload
+from pmldesign.workloads import MarginalsWorkload, TablesWorkload, Workload
 from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.known.workload import as_asked
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
@@ -33,6 +34,7 @@ from pmldesign.workloads.union import by_attribute
 from pmldesign_solvers.operators.operator import Array
 
 Attributes = tuple[int, ...]
+Tables = MarginalsWorkload | TablesWorkload
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,17 +71,17 @@ class TablesEstimate:
     """The estimates of tables and of all sums of them.
 
     Attributes:
-        workload: A, tables with weight 1.
-        tables: for every set of attributes within one that is asked for.
+        workload: A, tables with weight 1, of counts or of ranges.
+        tables: the counts for every set of attributes within one that is asked for.
     """
 
-    workload: MarginalsWorkload
+    workload: Tables
     tables: Mapping[Attributes, Array]
 
     @property
     def summed(self) -> int:
         """How many numbers an answer may be a sum of."""
-        return max(self.workload.marginal_cells)
+        return max(len(self.tables[subset]) for subset in self.workload.subsets)
 
     @cached_property
     def size(self) -> float:
@@ -89,10 +91,14 @@ class TablesEstimate:
     def answers(self, decimals: int) -> tuple[Array, Array]:
         """Answers as `HistogramEstimate.answers` gives them."""
         whole = consistent_tables(self.workload.sizes, self.tables, 10.0**decimals)
-        rounded = np.concatenate([whole[subset].ravel() for subset in self.workload.subsets])
-        cells = self.workload.marginal_cells
-        moved = np.repeat([0.5 / 10.0**decimals * count for count in cells], cells)
-        return rounded / 10.0**decimals, moved
+        answers, moved = [], []
+        for number, subset in enumerate(self.workload.subsets):
+            counts = whole[subset].ravel().astype(np.float64)
+            if isinstance(self.workload, TablesWorkload):
+                counts = self.workload.ask(number, counts)
+            answers.append(np.rint(counts))
+            moved.append(np.full(len(counts), 0.5 / 10.0**decimals * whole[subset].size))
+        return np.concatenate(answers) / 10.0**decimals, np.concatenate(moved)
 
 
 def estimated(
@@ -105,7 +111,7 @@ def estimated(
         if public is not None:
             cells = public.completed(cells)
         return HistogramEstimate(queries, cells, public)
-    assert isinstance(queries, MarginalsWorkload)
+    assert isinstance(queries, MarginalsWorkload | TablesWorkload)
     closure = all_within(queries.subsets)
     tables = MarginalsWorkload(queries.sizes, closure)
     check_entries("the tables and all sums of them", (tables.shape[0], 1))

@@ -8,14 +8,15 @@ half-width is a quantile. All intervals together: level^(1/m) for each (Sidak).
 Laplace. A discrete Laplace number is the difference of two floors of exponentials, so V is within
 norm(l)_1 of the same sum of continuous ones, of which `laplace_sums` inverts the law. All intervals
 together: 1 - (1 - level) / m for each (Bonferroni). Where L is too large to be written out,
-products and weighted tables have few kinds of rows (`rows_by_kind`). Otherwise there is an upper
-bound: for given variance v of V the moment generating function is largest if one measurement has
-all of it, hence P(|V| > h) <= 2 min_x e^(-x h) / (1 - x^2 v / 2).
+products and weighted tables have few kinds of rows (`rows_by_kind`, `rows_of_products`). Otherwise
+there is an upper bound: for given variance v of V the moment generating function is largest if one
+measurement has all of it, hence P(|V| > h) <= 2 min_x e^(-x h) / (1 - x^2 v / 2).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.special import ndtri
@@ -23,7 +24,10 @@ from scipy.special import ndtri
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.noise import Noise
 from pmldesign.release.noise.exact import ExactNoise
-from pmldesign.release.rows_by_kind import row_kinds
+from pmldesign.release.rows_by_kind import RowKinds, row_kinds
+from pmldesign.release.rows_of_products import rows_of_products
+from pmldesign.strategies import Strategy, WeightedProductsStrategy
+from pmldesign.workloads import Workload
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.search.laplace_sums import (
     condensed_half_widths,
@@ -33,6 +37,8 @@ from pmldesign_solvers.search.laplace_sums import (
 
 LARGEST_L, MOST_ENTRIES = 2**22, 2**26
 """Entries of L from which kinds of rows are looked for, and that are written out at all."""
+MOST_OF_PRODUCTS = 2**28
+"""Of kinds of rows of weighted products, some formed at a time: a quarter of a minute."""
 LONG = 256
 """Entries of a row from which it is condensed: 4096 rows take two seconds."""
 
@@ -60,21 +66,33 @@ def half_widths(noise: ExactNoise, level: float, *, simultaneous: bool = False) 
     if simultaneous:
         miss /= m
     entries = m * max(r, lattice.estimator.cells)  # of L, or of what it is computed from
-    kinds = (
-        row_kinds(lattice.estimator, mechanism.workload, LARGEST_L) if entries > LARGEST_L else None
-    )
-    if kinds is not None:
-        unit, widths = float(lattice.units.max()), []
-        for part in kinds:
-            values = part.values * unit
-            law = laplace_half_widths(values * noise.scale, miss, part.counts)
-            widths.append((law + (values * part.counts).sum(axis=1))[part.places])
-        return np.concatenate(widths)
+    if entries > LARGEST_L:
+        kinds = _kinds(lattice.estimator, mechanism.workload)
+        if kinds is not None:
+            unit = float(lattice.units.max())
+            return np.concatenate([_widths_of(part, unit, noise.scale, miss) for part in kinds])
     if entries > MOST_ENTRIES:
         return moment_bound(deviations(noise), miss) * (1 + 1e-9)
     rows = np.abs(lattice.estimator.reconstruction(mechanism.workload)) * lattice.units
     law_of = laplace_half_widths if r <= LONG else condensed_half_widths
     return np.asarray(law_of(rows * noise.scale, miss) + rows.sum(axis=1))
+
+
+def _kinds(strategy: Strategy, workload: Workload) -> Sequence[RowKinds] | None:
+    if isinstance(strategy, WeightedProductsStrategy):
+        return rows_of_products(strategy, workload, MOST_OF_PRODUCTS, LARGEST_L)
+    return row_kinds(strategy, workload, LARGEST_L)
+
+
+def _widths_of(part: RowKinds, unit: float, scale: float, miss: float) -> Array:
+    """Half-widths of consecutive rows, shape (rows,)."""
+    widths = []
+    for entries, counts in part.chunks:
+        values = entries * unit
+        law_of = laplace_half_widths if values.shape[1] <= LONG else condensed_half_widths
+        law = law_of(values * scale, miss, counts)
+        widths.append(law + (values * counts).sum(axis=1))
+    return np.asarray(np.concatenate(widths)[part.places])
 
 
 def deviations(noise: ExactNoise) -> Array:

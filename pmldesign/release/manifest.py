@@ -26,7 +26,7 @@ from pmldesign.release.noise.lattice import ROUNDING, Lattice
 from pmldesign.release.noise.sampler import library_version
 from pmldesign.release.people.schema import Schema
 from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
-from pmldesign.workloads import MarginalsWorkload, Workload
+from pmldesign.workloads import MarginalsWorkload, TablesWorkload, Workload
 from pmldesign.workloads.known.workload import as_asked
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign_solvers.operators.operator import Array
@@ -158,9 +158,14 @@ def _strategy_digest(lattice: Lattice, cells: int) -> str:
 
 def _workload_digest(workload: Workload, cells: int) -> str:
     queries = as_asked(workload)
-    if cells <= MAX_PRODUCT_CELLS or not isinstance(queries, MarginalsWorkload):
+    if cells <= MAX_PRODUCT_CELLS:
         return _image_digest(workload.matvec, cells)
-    return hashlib.sha256(f"{queries.sizes} {queries.subsets}".encode()).hexdigest()
+    assert isinstance(queries, MarginalsWorkload | TablesWorkload)
+    digest = hashlib.sha256(f"{queries.sizes} {queries.subsets}".encode())
+    if isinstance(queries, TablesWorkload):
+        for asked in queries.attributes:
+            digest.update(_image_digest(asked.matvec, asked.shape[1]).encode())
+    return digest.hexdigest()
 
 
 def _image_digest(image: Image, cells: int) -> str:

@@ -33,7 +33,7 @@ from pmldesign.release.public_counts import PublicCounts, counted
 from pmldesign.release.quantiles import Band, bands
 from pmldesign.release.result import Release
 from pmldesign.release.tables import Table, decimals_for
-from pmldesign.workloads import MarginalsWorkload, Workload
+from pmldesign.workloads import MarginalsWorkload, RangeWorkload, TablesWorkload, Workload
 from pmldesign.workloads.base import count_text
 from pmldesign.workloads.known.workload import as_asked
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
@@ -191,11 +191,14 @@ def require_tables(noise: ExactNoise, *, whole: bool) -> None:
             f"{cells} cells does not fit into memory; leave attributes out of the schema"
         )
     queries = as_asked(noise.mechanism.workload)
-    plain = isinstance(queries, MarginalsWorkload) and (queries.weights == 1).all()
-    if not (plain and noise.lattice.subsets):
+    plain = isinstance(queries, MarginalsWorkload) or (
+        isinstance(queries, TablesWorkload)
+        and all(isinstance(asked, RangeWorkload) for asked in queries.attributes)
+    )
+    if not (plain and (queries.weights == 1).all() and noise.lattice.subsets):
         raise InvalidInputError(
-            f"a histogram of {cells} cells does not fit into memory; ask for tables of counts, "
-            "such as sex*age + region, or leave attributes out of the schema"
+            f"a histogram of {cells} cells does not fit into memory; ask for tables of counts or "
+            "ranges, such as sex*age + region*age:prefix, or leave attributes out of the schema"
         )
 
 
@@ -232,6 +235,10 @@ def same_queries(first: Workload, second: Workload) -> bool:
     """Whether two workloads ask the same: the same tables, or the same of three histograms."""
     if isinstance(first, MarginalsWorkload) and isinstance(second, MarginalsWorkload):
         return first.sizes == second.sizes and first.subsets == second.subsets
+    if isinstance(first, TablesWorkload) and isinstance(second, TablesWorkload):
+        return first.subsets == second.subsets and all(
+            map(same_queries, first.attributes, second.attributes)
+        )
     if first.shape != second.shape or first.shape[1] > MAX_PRODUCT_CELLS:
         return False
     for seed in range(3):

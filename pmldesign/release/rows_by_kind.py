@@ -12,12 +12,14 @@ and a measured cell b of the table by S_k is
 of which the factor of attribute i is [a_i = b_i] - 1/n_i in T, 1/n_i in S and S_k but not in T, n_i
 in neither, and 1 otherwise. It depends on a and b by the set of attributes of S and S_k in which
 they agree: all rows of a table are of the same kind.
+
+Weighted products: in `rows_of_products`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
 
@@ -36,17 +38,16 @@ class RowKinds:
     """Consecutive rows of L, grouped by kind.
 
     Attributes:
-        values: absolute values of the entries of each kind of row, shape (kinds, entries).
-        counts: how often each occurs, likewise.
+        chunks: some kinds of rows at a time, absolute values of their entries and how often each
+            occurs, both of shape (kinds, entries).
         places: the kind of every row.
     """
 
-    values: Array
-    counts: Array
+    chunks: Iterable[tuple[Array, Array]]
     places: NDArray[np.intp]
 
 
-def row_kinds(strategy: Strategy, workload: Workload, most: int) -> list[RowKinds] | None:
+def row_kinds(strategy: Strategy, workload: Workload, most: int) -> Sequence[RowKinds] | None:
     """The kinds of rows of L, part by part; None where the structure does not tell.
 
     Args:
@@ -84,7 +85,7 @@ def _of_product(strategy: ProductStrategy, part: Sequence[Workload], most: int) 
             return None
         together = np.kron(together, used)
         places = (places[:, None] * len(distinct) + kind.ravel()).ravel()
-    return RowKinds(together, np.ones_like(together), places)
+    return RowKinds([(together, np.ones_like(together))], places)
 
 
 def _of_table(strategy: WeightedTablesStrategy, subset: tuple[int, ...], weight: float) -> RowKinds:
@@ -105,11 +106,8 @@ def _of_table(strategy: WeightedTablesStrategy, subset: tuple[int, ...], weight:
             counts.append(others * math.prod(sizes[i] for i in measured if i not in subset))
     rows = math.prod(sizes[i] for i in subset)
     shape = (1, len(values))
-    return RowKinds(
-        np.reshape(values, shape),
-        np.reshape(np.array(counts, dtype=np.float64), shape),
-        np.zeros(rows, dtype=np.intp),
-    )
+    chunk = np.reshape(values, shape), np.reshape(np.array(counts, dtype=np.float64), shape)
+    return RowKinds([chunk], np.zeros(rows, dtype=np.intp))
 
 
 def _subsets(members: tuple[int, ...]) -> list[tuple[int, ...]]:

@@ -103,7 +103,8 @@ def test_kinds_of_rows_of_weighted_tables_are_those_of_the_matrix(neighbours):
     rows = np.sort(np.abs(made.reconstruction()), axis=1)[:, ::-1]
     found = []
     for part in row_kinds(made.strategy, made.workload, 10**6):
-        (kind,) = np.repeat(part.values.ravel(), part.counts.ravel().astype(int))[None]
+        ((values, counts),) = part.chunks
+        kind = np.repeat(values.ravel(), counts.ravel().astype(int))
         found += [np.sort(kind)[::-1]] * len(part.places)
     width = min(rows.shape[1], *map(len, found))
     assert np.allclose(rows[:, :width], [row[:width] for row in found], atol=1e-12)

@@ -8,7 +8,8 @@ r"""Strategies of every kind as strategies of whole numbers (`lattice`).
     product       Z_1 x ... x Z_m if at most one factor is rounded; with weights w row i is
                   multiplied by c_i = round(2^k w_i^(1/2)); written out up to WRITTEN_CELLS cells
                   where several factors are rounded, and as in `whole_structures` beyond
-    blocks        beyond WRITTEN_CELLS cells as in `whole_structures`
+    blocks        beyond WRITTEN_CELLS cells as in `whole_structures`, and so are tables of
+                  ordered attributes
     tables        in `whole_tables`
     anything else Z = round(2^k R), and L of R itself: the answer is off by at most
                   2^(-k-1) norm(L_i)_1 a person, which the manifest states
@@ -45,7 +46,12 @@ from pmldesign.release.noise.rounding import (
     rounded_matrix,
     through_rows,
 )
-from pmldesign.release.noise.whole_structures import block_lattice, product_lattice, tables_lattice
+from pmldesign.release.noise.whole_structures import (
+    block_lattice,
+    product_lattice,
+    tables_lattice,
+    weighted_products_lattice,
+)
 from pmldesign.release.noise.whole_tables import residual_lattice, weighted_lattice
 from pmldesign.strategies import (
     BlockStrategy,
@@ -56,6 +62,7 @@ from pmldesign.strategies import (
     PublicTotalStrategy,
     Strategy,
     TablesStrategy,
+    WeightedProductsStrategy,
     WeightedTablesStrategy,
 )
 from pmldesign.strategies.known import KnownStrategy
@@ -100,6 +107,8 @@ def on_lattice(strategy: Strategy, workload: Workload, bits: int) -> Lattice:
         return block_lattice(strategy, structure, bits)
     if isinstance(strategy, TablesStrategy) and strategy.cells > WRITTEN_CELLS:
         return tables_lattice(strategy, bits)
+    if isinstance(strategy, WeightedProductsStrategy) and strategy.cells > WRITTEN_CELLS:
+        return weighted_products_lattice(strategy, bits)
     if isinstance(strategy, ProductStrategy):
         return _product(strategy, workload, bits)
     if isinstance(strategy, PublicTotalStrategy):

@@ -26,7 +26,13 @@ from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.release.noise.integers import Image, Integers, scaled, shifted, times
 from pmldesign.release.noise.lattice import Lattice
 from pmldesign.release.noise.whole_tables import table_counts
-from pmldesign.strategies import BlockStrategy, ProductStrategy, Strategy, TablesStrategy
+from pmldesign.strategies import (
+    BlockStrategy,
+    ProductStrategy,
+    Strategy,
+    TablesStrategy,
+    WeightedProductsStrategy,
+)
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array
 
@@ -100,6 +106,40 @@ def tables_lattice(strategy: TablesStrategy, bits: int) -> Lattice:
         image = strategy.through(whole, turns, scales, mixers)
         return shifted(image, most + precision - mixed + top - bits)
 
+    lattice = _of_unit(
+        strategy, lambda x: of_tables(table_counts(strategy.sizes, sets, x)), top - bits
+    )
+    return replace(lattice, sizes=strategy.sizes, subsets=sets, of_tables=of_tables)
+
+
+def weighted_products_lattice(strategy: WeightedProductsStrategy, bits: int) -> Lattice:
+    """F of theta_S times products of the attributes' designs on the tables by S."""
+    tops = {i: _top(design) for i, design in strategy.designs.items()}
+    heaviest = _top(strategy.weights)
+    designed = [[i for i in subset if i in tops] for subset in strategy.subsets]
+    sums = [heaviest + sum(tops[i] for i in members) for members in designed]
+    top = math.frexp(strategy.sensitivity_under(Neighbours.REPLACE, "l2"))[1]
+    more = max(*sums, top) - top + (1 + max(map(len, designed))).bit_length() + 2
+    bits = min(bits, MOST_BITS - more)
+    precision = bits + more
+    turns = {
+        i: partial(times, _whole(design, precision, tops[i]))
+        for i, design in strategy.designs.items()
+    }
+    weights = [int(weight) for weight in _whole(strategy.weights, precision, heaviest)]
+
+    def of_tables(tables: Sequence[Integers]) -> Integers:
+        parts = []
+        for subset, members, exponent, weight, table in zip(
+            strategy.subsets, designed, sums, weights, tables, strict=True
+        ):
+            maps = [turns.get(i, np.asarray) for i in subset]
+            rows = mode_products.apply(maps, [strategy.sizes[i] for i in subset], table)
+            shift = (len(members) + 1) * precision - exponent + top - bits
+            parts.append(shifted(rows.astype(object) * weight, shift))
+        return np.concatenate(parts)
+
+    sets = strategy.subsets
     lattice = _of_unit(
         strategy, lambda x: of_tables(table_counts(strategy.sizes, sets, x)), top - bits
     )

@@ -7,7 +7,7 @@
 
 A product asks for every combination; attributes that it does not name are summed over, and `total`
 alone is the number of records. The text becomes one of `workloads.parsing` over all attributes, in
-the order of the schema.
+the order of the schema. `marginals:2,prefix5,4,ways=2` may be written too, with these attributes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.release.people.schema import Schema
-from pmldesign.workloads import MarginalsWorkload, RangeWorkload, Workload, parse_workload
+from pmldesign.workloads import (
+    MarginalsWorkload,
+    RangeWorkload,
+    TablesWorkload,
+    Workload,
+    parse_workload,
+)
 from pmldesign.workloads.base import count_text
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 
@@ -51,21 +57,33 @@ class Queries:
         parsed.name = self.text
         return parsed
 
-    def _tables(self) -> MarginalsWorkload:
-        """A, where the domain is too large for other queries than tables of counts."""
-        factors = [factor for part in self.parts for factor in part]
-        others = [f for f in factors if not f.startswith(("histogram", "total"))]
-        if others:
-            raise InvalidInputError(
-                f"the schema has {count_text(self.schema.cells)} cells, for which {others[0]} is "
-                "too much: ask for tables of counts, such as sex*age + region, or leave "
-                "attributes out of the schema"
-            )
+    def _tables(self) -> MarginalsWorkload | TablesWorkload:
+        """A, where the domain is too large for other queries than tables.
+
+        Raises:
+            InvalidInputError: an attribute is asked for in two ways.
+        """
+        asked: dict[int, str] = {}
+        for part in self.parts:
+            for i, factor in enumerate(part):
+                first = asked.setdefault(i, factor) if not _is_total(factor) else factor
+                if first != factor:
+                    raise InvalidInputError(
+                        f"the schema has {count_text(self.schema.cells)} cells, for which "
+                        f"attribute {self.schema.names[i]!r} may be asked for in one way, got "
+                        f"{first} and {factor}; leave attributes out of the schema"
+                    )
         subsets = [
-            [i for i, factor in enumerate(part) if factor.startswith("histogram")]
-            for part in self.parts
+            [i for i, factor in enumerate(part) if not _is_total(factor)] for part in self.parts
         ]
-        return MarginalsWorkload(self.schema.sizes, subsets, name=self.text)
+        ranges = {i: f for i, f in asked.items() if not f.startswith("histogram")}
+        if not ranges:
+            return MarginalsWorkload(self.schema.sizes, subsets, name=self.text)
+        attributes = [
+            parse_workload(ranges[i]) if i in ranges else size
+            for i, size in enumerate(self.schema.sizes)
+        ]
+        return TablesWorkload(attributes, subsets, name=self.text)
 
     def labels(self) -> dict[str, list[str]]:
         """For each attribute the label of every query, "*" where it is summed over."""
@@ -94,7 +112,34 @@ def parse_queries(text: str, schema: Schema) -> Queries:
     Raises:
         InvalidInputError: an unknown attribute or kind of ranges, or an attribute named twice.
     """
+    if text.startswith("marginals:") and "marginals" not in schema.names:
+        return _of_marginals(text, schema)
     return Queries(text, schema, tuple(_product(part, schema) for part in text.split("+")))
+
+
+def _of_marginals(text: str, schema: Schema) -> Queries:
+    tables = parse_workload(text)
+    sizes = getattr(tables, "sizes", None)
+    if not isinstance(tables, MarginalsWorkload | TablesWorkload) or sizes != schema.sizes:
+        raise InvalidInputError(
+            f"{text[:60]!r} is not about attributes with {','.join(map(str, schema.sizes))} "
+            "values, which the schema has; write names of attributes"
+        )
+    kinds = [f"histogram:{size}" for size in schema.sizes]
+    if isinstance(tables, TablesWorkload):
+        kinds = [queries.name for queries in tables.attributes]
+    parts = [
+        tuple(
+            kind if i in subset else f"total:{size}"
+            for i, (kind, size) in enumerate(zip(kinds, schema.sizes, strict=True))
+        )
+        for subset in tables.subsets
+    ]
+    return Queries(text, schema, tuple(parts))
+
+
+def _is_total(factor: str) -> bool:
+    return factor.startswith("total")
 
 
 def _product(text: str, schema: Schema) -> tuple[str, ...]:

@@ -187,6 +187,12 @@ class WeightedProductsStrategy(WeightedStrategy):
         )
         return rows.reshape(-1, *table.shape[1:])
 
+    def estimate(self, measurements: Array) -> Array:
+        """A histogram with the coordinates that were measured, as `TablesStrategy.estimate`."""
+        if self.cells <= WRITTEN_CELLS or measurements.ndim > 1:
+            return super().estimate(measurements)
+        return self.residual.estimate(self._coordinates_from(measurements))
+
     def answer(self, workload: Workload, measurements: Array) -> Array:
         """L y = A R^+ y, shape (m,), for measurements y of shape (r,).
 
@@ -194,10 +200,30 @@ class WeightedProductsStrategy(WeightedStrategy):
             InvalidInputError: as `require_answers`, or measurements of another shape.
         """
         self.require_answers(workload)
+        return self.residual.answer(workload, self._coordinates_from(measurements))
+
+    def _coordinates_from(self, measurements: Array) -> Array:
+        """What `residual` would have measured."""
         require_measurements(self.name, self.shape[0], measurements)
         blocks = np.split(measurements, np.cumsum(self.table_rows)[:-1])
         parts = {T: self._estimated(T, blocks) / level for T, level in self._levels.items()}
-        return self.residual.answer(workload, self._coordinates.measure(parts).ravel())
+        return self._coordinates.measure(parts).ravel()
+
+    def free_basis(self, attribute: int) -> tuple[Array, Array]:
+        """v_i, and a Psi_i with Psi_i Psi_i^T that of X_i; all directions for a plain attribute."""
+        if attribute in self.designs:
+            inverse = self._measured[attribute].inverse
+            return inverse[:, 0], inverse[:, 1:]
+        n = self.sizes[attribute]
+        return np.full(n, 1 / n), np.eye(n) - 1 / n
+
+    @cached_property
+    def levels(self) -> dict[tuple[int, ...], float]:
+        """lambda_T of every T that is measured."""
+        return {
+            T: level / math.prod(1 - 1 / self.sizes[i] for i in T if i not in self.designs)
+            for T, level in self._levels.items()
+        }
 
     @property
     def _arrays(self) -> list[Array]:

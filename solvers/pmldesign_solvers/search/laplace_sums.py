@@ -59,20 +59,28 @@ def laplace_half_widths(rows: Array, miss: float, counts: Array | None = None) -
     return result
 
 
-def condensed_half_widths(rows: Array, miss: float) -> Array:
+def condensed_half_widths(rows: Array, miss: float, counts: Array | None = None) -> Array:
     """As `laplace_half_widths` for long rows, a little wider."""
-    values = -np.partition(-rows, KEPT - 1, axis=1)[:, :KEPT]
-    kept = [(values**power).sum(axis=1) for power in (2, 4)]
+    times = np.ones_like(rows) if counts is None else counts
+    largest = np.argpartition(-rows, KEPT - 1, axis=1)[:, :KEPT]
+    values, often_kept = (np.take_along_axis(part, largest, axis=1) for part in (rows, times))
+    kept = _square_and_fourth_powers(values, often_kept)
     squares, fourths = (
-        np.maximum((rows**power).sum(axis=1) - sums, 0.0)
-        for power, sums in zip((2, 4), kept, strict=True)
+        np.maximum(whole - part, 0.0)
+        for whole, part in zip(_square_and_fourth_powers(rows, times), kept, strict=True)
     )
     uncertain = (fourths > 0) & (squares > 1e-14 * kept[0])
     rest = np.sqrt(np.divide(fourths, squares, where=uncertain, out=np.zeros_like(squares)))
     often = np.divide(squares**2, fourths, where=uncertain, out=np.zeros_like(squares))
-    counts = np.hstack([np.ones_like(values), often[:, None]])
-    widths = laplace_half_widths(np.hstack([values, rest[:, None]]), miss, counts)
+    weights = np.hstack([often_kept, often[:, None]])
+    widths = laplace_half_widths(np.hstack([values, rest[:, None]]), miss, weights)
     return widths * (1 + CONDENSED)
+
+
+def _square_and_fourth_powers(rows: Array, times: Array) -> tuple[Array, Array]:
+    """Sums over the entries of each row, counted as often as they occur."""
+    squares = rows * rows
+    return np.einsum("ij,ij->i", times, squares), np.einsum("ij,ij,ij->i", times, squares, squares)
 
 
 def moment_bound(spreads: Array, miss: float) -> Array:
@@ -108,7 +116,10 @@ def _tail(rows: Array, counts: Array | None, h: Array) -> Array:
     with np.errstate(over="ignore"):  # an infinite product is a phi of 0
         for j, column in enumerate(rows.T):
             factor = 1 + (column[:, None] * t) ** 2
-            product *= factor if counts is None else factor ** counts[:, j, None]
+            product *= factor
+            several = () if counts is None else np.flatnonzero(counts[:, j] != 1)
+            if len(several):
+                product[several] *= factor[several] ** (counts[several, j, None] - 1)
         terms = np.sin(np.pi * k / q) / (k * product)
     partial = np.cumsum(terms.reshape(len(h), -1, q).sum(axis=2), axis=1)[:, BLOCKS - 1 :]
     weights = comb(AVERAGED, np.arange(AVERAGED + 1)) / 2.0**AVERAGED

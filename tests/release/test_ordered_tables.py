@@ -1,0 +1,182 @@
+"""Releases of running sums and ranges in tables over domains of which no histogram is formed."""
+
+import numpy as np
+import polars as pl
+import pytest
+from fast_sampler import fast_sampler, no_noise
+
+import pmldesign as pml
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy.noise import Noise
+from pmldesign.release.intervals import deviations, half_widths
+from pmldesign.release.noise.exact import exact_noise
+from pmldesign.release.noise.integers import Integers
+from pmldesign.release.noise.whole_structures import weighted_products_lattice
+from pmldesign.release.people.queries import parse_queries
+from pmldesign.release.people.schema import as_schema
+from pmldesign.release.prepared import prepare
+from pmldesign.release.rows_of_products import rows_of_products
+from pmldesign.strategies import WeightedProductsStrategy
+from pmldesign.workloads import TablesWorkload, parse_workload
+
+SIZES = (12, 3, 10, 6, 6, 6, 6, 6, 6)  # 1.7e7 cells
+NAMES = ("age", "sex", "income", "a", "b", "c", "d", "e", "f")
+ATTRIBUTES = [
+    {"name": "age", "cuts": [*range(13)]},
+    {"name": "sex", "keys": ["F", "M", "X"]},
+    {"name": "income", "cuts": [*range(11)]},
+    *({"name": name, "keys": [*range(6)]} for name in NAMES[3:]),
+]
+SCHEMA = {"attributes": ATTRIBUTES}
+TEXT = "age:prefix*sex + age:prefix*income:all-range + a*b + income:all-range"
+GUARANTEES = [
+    pml.PureDP(1.0),
+    pml.ApproxDP(1.0, 1e-6),
+    pml.ApproxDP(1.0, 1e-6, pml.Neighbours.REPLACE),
+]
+
+
+@pytest.fixture(scope="module")
+def people():
+    generator = np.random.default_rng(0)
+    codes = {n: generator.integers(0, size, 2000) for n, size in zip(NAMES, SIZES, strict=True)}
+    return pl.DataFrame({**codes, "sex": np.array(["F", "M", "X"])[codes["sex"]]})
+
+
+def counted(people, *names):
+    codes = [people[name].to_numpy() for name in names]
+    codes = [np.searchsorted(["F", "M", "X"], c) if c.dtype.kind not in "iu" else c for c in codes]
+    counts = np.zeros([SIZES[NAMES.index(name)] for name in names])
+    np.add.at(counts, tuple(codes), 1)
+    return counts
+
+
+def made(guarantee, text=TEXT):
+    queries = pml.workload(text, schema=SCHEMA)
+    noise = "gaussian" if isinstance(guarantee, pml.ApproxDP) else "laplace"
+    return pml.optimize(queries, guarantee=guarantee, noise=noise, search_time=0.05)
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES, ids=str)
+def test_running_sums_and_ranges_are_those_of_the_people_and_agree(guarantee, people):
+    prepared = prepare(made(guarantee), schema=SCHEMA)
+    counts = prepared.counts(people)
+    exact = prepared.publish(counts, no_noise).table
+    first, second, third, fourth = np.split(exact.estimate, [36, 36 + 660, 732])
+    assert np.allclose(first.reshape(12, 3), counted(people, "age", "sex").cumsum(0), atol=1e-3)
+    assert np.allclose(third, counted(people, "a", "b").ravel(), atol=1e-3)
+    where = parse_workload("all-range:10")
+    of_income = counted(people, "income")
+    assert np.allclose(fourth, where.matvec(of_income), atol=1e-3)
+    of_both = counted(people, "age", "income").cumsum(0)
+    expected = np.array([where.matvec(row) for row in of_both])
+    assert np.allclose(second.reshape(12, 55), expected, atol=1e-3)
+    noisy = prepared.publish(counts, fast_sampler(1)).table
+    whole = np.rint(noisy.estimate * 10.0**noisy.decimals).astype(int)
+    first, second, third, fourth = np.split(whole, [36, 36 + 660, 732])
+    assert (second.reshape(12, 55)[-1] == fourth).all()  # all ages
+    labels = noisy.labels
+    everything = [i for i, text in enumerate(labels["income"][732:]) if text == "*"]
+    assert first.reshape(12, 3)[-1].sum() == third.sum() == fourth[everything[0]]
+    assert labels["age"][:6:3] == ["[0, 1)", "[0, 2)"]
+    assert labels["sex"][:3] == ["F", "M", "X"]
+    inside = np.abs(noisy.estimate - exact.estimate) <= prepared.widths + 1e-3
+    assert inside.mean() > 0.9
+
+
+def test_intervals_of_laplace_noise_cover_as_often_as_they_say():
+    """Against quantiles of simulated noise, for the narrowest and the widest queries."""
+    prepared = prepare(made(pml.PureDP(1.0), "age:prefix*sex + income:all-range"), schema=SCHEMA)
+    noise = prepared.noise
+    assert isinstance(noise.lattice.estimator, WeightedProductsStrategy)
+    sample, runs = np.random.default_rng(3), 400
+    answers = []
+    for _ in range(runs):
+        drawn = sample.laplace(0, noise.scale, noise.lattice.units.size) * noise.lattice.units
+        answers.append(noise.lattice.estimator.answer(noise.mechanism.workload, drawn))
+    covered = (np.abs(answers) <= prepared.widths).mean()
+    assert abs(covered - 0.95) < 0.006  # 36400 intervals, those of a run dependent
+    ratios = prepared.widths / deviations(noise)
+    assert 1.9 < ratios.min() <= ratios.max() < 2.2  # the bound by moments has 4.13
+
+
+def products(generator, *, public):
+    sizes = (3, 4, 2)
+    designs = {1: np.vstack([np.eye(4), generator.normal(size=(2, 4))])}
+    if generator.random() < 0.5:
+        designs[0] = generator.normal(size=(5, 3))
+    sets = [(0, 1), (1, 2), (0,), (2,)] if generator.random() < 0.5 else [(0, 1, 2), (), (1,)]
+    weights = generator.uniform(0.3, 1, len(sets))
+    strategy = WeightedProductsStrategy("own", sizes, designs, sets, weights)
+    return strategy.without_total() if public else strategy
+
+
+@pytest.mark.parametrize("public", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_by_kind_are_those_of_the_pseudo_inverse(seed, public):
+    strategy = products(np.random.default_rng(seed), public=public)
+    tables = TablesWorkload([3, parse_workload("prefix:4"), 2], [(0, 1), (2,)], [1.0, 1.7])
+    dense = tables.to_dense()
+    if public:
+        dense = dense - dense.mean(axis=1, keepdims=True)
+    exact = np.sort(np.abs(dense @ np.linalg.pinv(strategy.matrix)))
+    rows = []
+    for part in rows_of_products(strategy, tables, 10**6, 37):
+        kinds = [
+            np.sort(np.repeat(values, counts.astype(int)))
+            for chunk in part.chunks
+            for values, counts in zip(*chunk, strict=True)
+        ]
+        rows += [kinds[place] for place in part.places]
+    assert np.allclose(rows, exact, atol=1e-12)
+    assert rows_of_products(strategy, tables, 10, 37) is None
+
+
+@pytest.mark.parametrize("neighbours", [*Neighbours])
+@pytest.mark.parametrize("seed", range(3))
+def test_no_two_neighbours_are_farther_apart_than_the_sensitivity(seed, neighbours):
+    """The map to the lattice rounds, so that differences depend on where they start."""
+    generator = np.random.default_rng(seed)
+    strategy = products(generator, public=False)
+    lattice = weighted_products_lattice(strategy, 20)
+    cells = strategy.cells
+    units = np.eye(cells, dtype=np.int64)
+    for x in generator.integers(0, 1000, (3, cells)):
+        images: list[Integers] = [lattice.image(x + unit).astype(object) for unit in units]
+        if neighbours is Neighbours.ADD_REMOVE:
+            differences = [image - lattice.image(x) for image in images]
+        else:
+            differences = [a - b for a in images for b in images]
+        for noise in Noise:
+            power = 1 if noise is Noise.LAPLACE else 2
+            exact = max((abs(row) ** power).sum() for row in differences)
+            value, _ = lattice.sensitivity(neighbours, noise)
+            assert exact <= value <= exact * (1 + 1e-3)
+        measured = lattice.image(x).astype(float) * lattice.units
+        assert np.allclose(measured, strategy.matrix @ x, atol=2 * lattice.bias)
+
+
+def test_a_histogram_of_ordered_tables_is_estimated_from_measurements():
+    queries = parse_workload("marginals:prefix24,20,prefix20,ways=2")  # 9600 cells
+    best = pml.optimize(queries, guarantee=pml.PureDP(1.0), noise="laplace", search_time=0.05)
+    x = np.random.default_rng(5).integers(0, 10**6, queries.shape[1])
+    exact = best.release(x, sampler=no_noise).table.estimate
+    assert np.allclose(exact, queries.matvec(x.astype(float)), rtol=1e-9, atol=1e-2)
+    noise = exact_noise(best)
+    ratios = half_widths(noise, 0.95) / deviations(noise)
+    assert isinstance(noise.lattice.estimator, WeightedProductsStrategy)
+    assert ratios.max() < 2.3
+
+
+def test_marginals_are_written_with_the_sizes_of_the_schema():
+    schema = as_schema(SCHEMA)
+    text = "marginals:prefix12,3,10,6,6,6,6,6,6,ways=2"
+    queries = parse_queries(text, schema)
+    assert queries.workload.subsets == parse_workload(text).subsets
+    labels = queries.labels()
+    assert labels["age"][:7:3] == ["[0, 1)", "[0, 2)", "[0, 3)"]
+    assert len(labels["sex"]) == queries.workload.shape[0]
+    with pytest.raises(pml.InvalidInputError, match="is not about attributes with 12,3,10"):
+        parse_queries("marginals:2,3,ways=1", schema)
+    with pytest.raises(pml.InvalidInputError, match="'age' may be asked for in one way"):
+        _ = parse_queries("age:prefix*sex + age", schema).workload
