@@ -191,15 +191,19 @@ def require_tables(noise: ExactNoise, *, whole: bool) -> None:
             f"{cells} cells does not fit into memory; leave attributes out of the schema"
         )
     queries = as_asked(noise.mechanism.workload)
-    plain = isinstance(queries, MarginalsWorkload) or (
-        isinstance(queries, TablesWorkload)
-        and all(isinstance(asked, RangeWorkload) for asked in queries.attributes)
-    )
-    if not (plain and (queries.weights == 1).all() and noise.lattice.subsets):
+    if not (_is_counted(queries) and noise.lattice.subsets):
         raise InvalidInputError(
             f"a histogram of {cells} cells does not fit into memory; ask for tables of counts or "
             "ranges, such as sex*age + region*age:prefix, or leave attributes out of the schema"
         )
+
+
+def _is_counted(queries: Workload) -> bool:
+    """Whether these are tables of counts, sums and ranges, which have whole answers."""
+    if isinstance(queries, TablesWorkload):
+        ranges = all(isinstance(asked, RangeWorkload) for asked in queries.attributes)
+        return ranges and bool((queries.weights == 1).all())
+    return isinstance(queries, MarginalsWorkload) and bool((queries.weights == 1).all())
 
 
 def number_of(counts: Integers | TableCounts) -> int:

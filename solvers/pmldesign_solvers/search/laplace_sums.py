@@ -117,8 +117,8 @@ def _tail(rows: Array, counts: Array | None, h: Array) -> Array:
         for j, column in enumerate(rows.T):
             factor = 1 + (column[:, None] * t) ** 2
             product *= factor
-            several = () if counts is None else np.flatnonzero(counts[:, j] != 1)
-            if len(several):
+            if counts is not None:
+                several = np.flatnonzero(counts[:, j] != 1)
                 product[several] *= factor[several] ** (counts[several, j, None] - 1)
         terms = np.sin(np.pi * k / q) / (k * product)
     partial = np.cumsum(terms.reshape(len(h), -1, q).sum(axis=2), axis=1)[:, BLOCKS - 1 :]
