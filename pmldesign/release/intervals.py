@@ -25,7 +25,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.noise import Noise
 from pmldesign.release.noise.exact import ExactNoise
 from pmldesign.release.rows_by_kind import RowKinds, row_kinds
-from pmldesign.release.rows_of_products import rows_of_products
+from pmldesign.release.rows_of_products import kinds_of_products
 from pmldesign.strategies import Strategy, WeightedProductsStrategy
 from pmldesign.workloads import Workload
 from pmldesign_solvers.operators.operator import Array
@@ -80,7 +80,7 @@ def half_widths(noise: ExactNoise, level: float, *, simultaneous: bool = False) 
 
 def _kinds(strategy: Strategy, workload: Workload) -> Sequence[RowKinds] | None:
     if isinstance(strategy, WeightedProductsStrategy):
-        return rows_of_products(strategy, workload, MOST_OF_PRODUCTS, LARGEST_L)
+        return kinds_of_products(strategy, workload, MOST_OF_PRODUCTS, LARGEST_L)
     return row_kinds(strategy, workload, LARGEST_L)
 
 

@@ -200,10 +200,11 @@ def require_tables(noise: ExactNoise, *, whole: bool) -> None:
 
 def _is_counted(queries: Workload) -> bool:
     """Whether these are tables of counts, sums and ranges, which have whole answers."""
-    if isinstance(queries, TablesWorkload):
-        ranges = all(isinstance(asked, RangeWorkload) for asked in queries.attributes)
-        return ranges and bool((queries.weights == 1).all())
-    return isinstance(queries, MarginalsWorkload) and bool((queries.weights == 1).all())
+    if not isinstance(queries, MarginalsWorkload | TablesWorkload):
+        return False
+    asked = queries.attributes if isinstance(queries, TablesWorkload) else ()
+    ranges = all(isinstance(entry, RangeWorkload) for entry in asked)
+    return ranges and bool((queries.weights == 1).all())
 
 
 def number_of(counts: Integers | TableCounts) -> int:

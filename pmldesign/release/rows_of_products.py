@@ -43,7 +43,7 @@ class _Factor:
     counts: Array
 
 
-def rows_of_products(
+def kinds_of_products(
     strategy: WeightedProductsStrategy, workload: Workload, most: int, at_once: int
 ) -> Sequence[RowKinds] | None:
     """The kinds of rows of L, table by table; None if there are too many entries.

@@ -15,7 +15,7 @@ from pmldesign.release.noise.whole_structures import weighted_products_lattice
 from pmldesign.release.people.queries import parse_queries
 from pmldesign.release.people.schema import as_schema
 from pmldesign.release.prepared import prepare
-from pmldesign.release.rows_of_products import rows_of_products
+from pmldesign.release.rows_of_products import kinds_of_products
 from pmldesign.strategies import WeightedProductsStrategy
 from pmldesign.workloads import TablesWorkload, parse_workload
 
@@ -121,7 +121,7 @@ def test_rows_by_kind_are_those_of_the_pseudo_inverse(seed, public):
         dense = dense - dense.mean(axis=1, keepdims=True)
     exact = np.sort(np.abs(dense @ np.linalg.pinv(strategy.matrix)))
     rows = []
-    for part in rows_of_products(strategy, tables, 10**6, 37):
+    for part in kinds_of_products(strategy, tables, 10**6, 37):
         kinds = [
             np.sort(np.repeat(values, counts.astype(int)))
             for chunk in part.chunks
@@ -129,7 +129,7 @@ def test_rows_by_kind_are_those_of_the_pseudo_inverse(seed, public):
         ]
         rows += [kinds[place] for place in part.places]
     assert np.allclose(rows, exact, atol=1e-12)
-    assert rows_of_products(strategy, tables, 10, 37) is None
+    assert kinds_of_products(strategy, tables, 10, 37) is None
 
 
 @pytest.mark.parametrize("neighbours", [*Neighbours])
