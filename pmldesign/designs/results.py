@@ -80,8 +80,9 @@ class Design(Drawn, Displayed):
     def dual_u(self) -> Array:
         """Weights of the queries in the lower bound, shape (m,), norm(u)_q = 1, q = p/(p-2).
 
-        One for each marginal where the workload is made of marginals, and for each table where the
-        strategy is one for tables (`pmldesign_solvers.tables.query_weights`). Those of a union of
+        One for each marginal where the workload is made of marginals. Where the strategy is one for
+        tables, one for each table and then those of the queries on each ordered attribute
+        (`pmldesign_solvers.tables.query_weights`). Those of a union of
         products beyond dense size may prove a little less than `certificate.lower`, which may come
         from the norms of its parts.
 

@@ -21,6 +21,7 @@ from pmldesign.verify.forms.marginals import lower_bound as marginals_bound
 from pmldesign.verify.forms.products import check_product
 from pmldesign.verify.forms.tables import WEAKER_BLOCKS, check_tables
 from pmldesign.verify.forms.tables import lower_bound as tables_bound
+from pmldesign.verify.forms.unions import check_product_basis
 from pmldesign.verify.forms.written import (
     MOST_CELLS,
     cells_of,
@@ -109,6 +110,15 @@ def _check_form(
         return rounding.NAME
     if large and plain and "diagonal" in arrays and queries.matrix is not None:
         check_identity(header, arrays, queries.matrix, checks)
+        return rounding.NAME
+    if (
+        large
+        and not pml
+        and "factor_0" in arrays
+        and queries.tables
+        and not (plain and "weights" not in arrays and queries.factors())
+    ):
+        check_product_basis(header, arrays, queries, checks)
         return rounding.NAME
     factors = queries.factors()
     exact = gaussian or float(header["p"]) in (2.0, math.inf)

@@ -17,8 +17,11 @@ from pmldesign.strategies import (
     WeightedProductsStrategy,
 )
 from pmldesign.verify.digest import KEY, digest_of
+from pmldesign.verify.forms import unions
 from pmldesign.verify.forms.written import centred, written_out
+from pmldesign.verify.queries import Queries, Table
 from pmldesign.verify.reading import read_archive
+from pmldesign.verify.report import Checks, Verdict
 from pmldesign.verify.streams import epochs, resolvents
 from pmldesign.verify.streams.participation import Pattern
 
@@ -30,9 +33,9 @@ def designed(name, **options):
     return lambda: pml.factorize(name, **options)
 
 
-def tables(**options):
+def tables(p=2.0, **options):
     queries = pml.workload(TABLES)
-    return lambda: solve_tables(queries, question(queries), 2.0, DesignOptions(**options))
+    return lambda: solve_tables(queries, question(queries), p, DesignOptions(**options))
 
 
 def blocks():
@@ -61,6 +64,7 @@ def rows():
 
 CASES = {
     "tables": (tables(max_steps=20), DP),
+    "tables p=3": (tables(3.0, max_steps=20), DP),
     "tables replace": (tables(max_steps=20, neighbours="replace"), REPLACE),
     "stream": (designed("prefix:20", buffers=4, participation="3,min-sep=6"), DP),
     "epochs": (designed("prefix:20", buffers=4, participation="4,every=5"), DP),
@@ -112,7 +116,7 @@ def test_they_hold_and_nothing_is_left_out(honest):
         assert {"lower", "upper"} <= {check.name for check in result.checks}
 
 
-@pytest.mark.parametrize("name", ["blocks", "rows"])
+@pytest.mark.parametrize("name", ["blocks", "rows", "products"])
 def test_large_ones_by_their_structure(tmp_path, monkeypatch, name):
     path = tmp_path / "strategy.npz"
     monkeypatch.setattr("pmldesign.files.strategies.WRITTEN_ENTRIES", 50)
@@ -125,7 +129,7 @@ def test_large_ones_by_their_structure(tmp_path, monkeypatch, name):
     values = {check.name: check.computed for check in result.checks}
     assert values["rmse"] == pytest.approx(noisy.rmse, rel=1e-9)
     header, arrays = read_archive(path)
-    for entry in ("basis_0", "block_1", "diagonal", "rows"):
+    for entry in ("basis_0", "block_1", "diagonal", "rows", "factor_0", "weights"):
         if entry in arrays:
             changed = arrays[entry].copy()
             changed[0] *= 1.2
@@ -133,6 +137,71 @@ def test_large_ones_by_their_structure(tmp_path, monkeypatch, name):
             forged = {**header, KEY: digest_of(header, entries)}
             np.savez(path, header=np.array(json.dumps(forged)), **entries)
             assert not pml.verify_file(path).holds, entry
+
+
+def test_a_product_basis_under_replace():
+    strategy, factors = products(), [np.tri(5), np.tri(4)]
+    noisy = pml.mechanism(strategy, "prefix:5*prefix:4", guarantee=REPLACE)
+    arrays = {f"factor_{i}": part.matrix for i, part in enumerate(strategy.factors)}
+    arrays["weights"] = strategy.weights
+    header = {"p": 2.0, "neighbours": "replace", "noise": "gaussian", "scale": noisy.scale}
+    header |= {"sensitivity": noisy.sensitivity, "guarantee_numbers": REPLACE.to_json()}
+    header |= {"error": noisy.error(), "rmse": noisy.rmse, "max_std": noisy.max_std}
+    queries = Queries(None, (5, 4), [Table(1.0, dict(enumerate(factors)))])
+    for name in (None, "scale", "sensitivity", "rmse", "max_std"):
+        checks = Checks()
+        less = {} if name is None else {name: header[name] * 0.999}
+        unions.check_product_basis({**header, **less}, arrays, queries, checks)
+        verdicts = {check.verdict for check in checks.rows}
+        assert (verdicts == {Verdict.HOLDS}) == (name is None), checks.rows
+
+
+def union(rng, alike):
+    """A union of two products, weights of its queries and cells, and its matrix."""
+    parts = [[np.tri(4), np.eye(3)], [np.ones((1, 4)), rng.random((5, 3))]]
+    if alike:
+        parts[1][1] = np.ones((1, 3))
+    A = np.vstack([np.kron(*part) for part in parts])
+    u = [np.outer(rng.random(len(a)), np.ones(len(b))) for a, b in parts]
+    w = np.outer(rng.random(4), np.ones(3))
+    if not alike:
+        u, w = [rng.random(part.shape) for part in u], rng.random((4, 3))
+    tables = [Table(1.0, dict(enumerate(part))) for part in parts]
+    return Queries(None, (4, 3), tables), A, np.concatenate([part.ravel() for part in u]), w.ravel()
+
+
+@pytest.mark.parametrize("p", [2.0, 3.0, np.inf])
+@pytest.mark.parametrize("alike", [True, False])
+def test_bounds_of_unions(p, alike):
+    queries, A, u, w = union(np.random.default_rng(3), alike)
+    arrays, shares = {"dual_u": u, "dual_w": w}, w / w.sum()
+    norm = np.linalg.norm(u, np.inf if p == 2 else 1 if np.isinf(p) else p / (p - 2))
+    scaled = np.sqrt(u)[:, None] * A
+    f = np.linalg.norm(scaled * np.sqrt(shares), "nuc")
+    header = {"p": p, "neighbours": "add-remove"}
+    proved = float(unions.lower_bound(header, arrays, queries).lower())
+    assert f * (1 - 1e-9) <= proved * np.sqrt(norm) <= f * (1 + 1e-10)
+    root = scaled @ np.sqrt(np.diag(shares)) @ (np.eye(12) - np.outer(*[np.sqrt(shares)] * 2))
+    pairs = np.linalg.norm(root, "nuc") / np.sqrt((1 - shares @ shares) / 2)
+    header["neighbours"] = "replace"
+    proved = float(unions.lower_bound(header, arrays, queries).lower())
+    assert 0.5 * pairs <= proved * np.sqrt(norm) <= pairs
+
+
+@pytest.mark.parametrize("p", [2.0, 3.0, np.inf])
+def test_bounds_of_a_product_for_pairs(p):
+    rng = np.random.default_rng(5)
+    factors = [np.tri(4), rng.random((5, 3))]
+    u, w = [rng.random(len(A)) for A in factors], [rng.random(A.shape[1]) for A in factors]
+    arrays = {f"dual_{name}_{i}": v for name, vs in (("u", u), ("w", w)) for i, v in enumerate(vs)}
+    queries = Queries(None, (4, 3), [Table(1.0, dict(enumerate(factors)))])
+    shares = np.kron(*w) / np.kron(*w).sum()
+    norm = np.linalg.norm(np.kron(*u), np.inf if p == 2 else 1 if np.isinf(p) else p / (p - 2))
+    scaled = np.sqrt(np.kron(*u))[:, None] * np.kron(*factors) * np.sqrt(shares)
+    across = scaled @ (np.eye(12) - np.outer(*[np.sqrt(shares)] * 2))
+    exact = np.linalg.norm(across, "nuc") / np.sqrt((1 - shares @ shares) / 2 * norm)
+    proved = unions.lower_bound({"p": p, "neighbours": "replace"}, arrays, queries)
+    assert exact * (1 - 1e-9) <= float(proved.lower()) <= exact * (1 + 1e-10)
 
 
 @pytest.mark.parametrize("name", ["prefix:23", "decay:20,0.9"])

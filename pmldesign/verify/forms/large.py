@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from pmldesign.verify.forms.structured import Computed, check_computed, rounded
+from pmldesign.verify.forms.unions import along, lower_bound
 from pmldesign.verify.forms.written import pseudo_inverse
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import Checks
@@ -45,7 +47,7 @@ def check_blocks(
     lengths = {}
     for norm, k in (("l1", 1), ("l2", 2)):
         sums = np.array([*[(np.abs(R) ** k).sum(axis=0) for R in blocks], 0 * blocks[0][0]])
-        cube = _along(sums[numbers], [np.abs(V) ** k for V in bases])
+        cube = along(sums[numbers], [np.abs(V) ** k for V in bases])
         lengths[norm] = rounded(float(cube.max()) ** (1 / k))
     variances, missed = [], 0.0
     inverses = [pseudo_inverse(R) for R in blocks]
@@ -56,21 +58,16 @@ def check_blocks(
         images = [a @ inverse for inverse in inverses]
         squares = [(image**2).sum(axis=1) for image in images]
         parts = np.array([*squares, 0 * squares[0]])
-        variances.append(table.weight**2 * _along(parts[numbers], shares).ravel())
+        variances.append(table.weight**2 * along(parts[numbers], shares).ravel())
         rest = [a - image @ R for image, R in zip(images, blocks, strict=True)]
         outside = np.array([(part**2).sum(axis=1) for part in [*rest, a]])
         whole = np.array([(a**2).sum(axis=1)] * (len(blocks) + 1))
-        part = _along(outside[numbers], shares) / _along(whole[numbers], shares)
+        part = along(outside[numbers], shares) / along(whole[numbers], shares)
         missed = max(missed, float(np.sqrt(part.max())))
     checks.state("L R = A", missed < MISSED, f"but for {missed:.1e} of its rows")
-    check_computed(header, _computed(np.concatenate(variances), lengths), checks)
-
-
-def _along(cube: Any, matrices: Any) -> Any:
-    """A matrix along each of the first axes; the last one comes to the front."""
-    for matrix in matrices:  # the axis in front goes to the end, so that all take their turn
-        cube = np.moveaxis(np.tensordot(matrix, cube, axes=(1, 0)), 0, -1)
-    return cube
+    lower = lower_bound(header, arrays, queries) if "lower" in header else None
+    computed = _computed(np.concatenate(variances), lengths)
+    check_computed(header, replace(computed, lower=lower), checks)
 
 
 def check_identity(

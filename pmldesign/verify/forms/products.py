@@ -39,23 +39,12 @@ def check_product(
     if not fits:
         return
     p, inverses = float(header["p"]), [np.linalg.pinv(R) for R in strategies]
-    spreads, norms, rests = [], [], []
-    squares = []
-    for A, R, inverse in zip(factors, strategies, inverses, strict=True):
-        room = balls if max(A.size, R.size) <= SMALL else rounding
-        L = A @ inverse
-        squares.append(room.squares(L))
-        spreads.append(power_norm(squares[-1], p))
-        norms.append(power_norm(room.squares(A), p))
-        rests.append(power_norm(room.residual_squares(A, L, R), p))
-    largest_rest = max(
-        float(e.upper()) / float(a.upper()) for e, a in zip(rests, norms, strict=True)
-    )
-    checks.state("L R = A", largest_rest < 1e-9, f"but for {largest_rest:.1e}")
-    rest = arb(0)
-    for i, error in enumerate(rests):
-        before = _product(a + e for a, e in zip(norms[:i], rests[:i], strict=True))
-        rest += before * error * _product(norms[i + 1 :])
+    squares = [
+        _room(A, R).squares(A @ inverse)
+        for A, R, inverse in zip(factors, strategies, inverses, strict=True)
+    ]
+    missed, rest = residual_of([factors], strategies, inverses, p)
+    checks.state("L R = A", missed < 1e-9, f"but for {missed:.1e}")
     sensitivities = {
         "l2": _product(
             root(largest(rounding.squares(np.ascontiguousarray(R.T)))) for R in strategies
@@ -73,6 +62,38 @@ def check_product(
     check_computed(header, computed, checks)
 
 
+def residual_of(
+    parts: Sequence[Sequence[Any]], strategies: Sequence[Any], inverses: Sequence[Any], p: float
+) -> tuple[float, Any]:
+    """What A - L R is of the A_i at most, and what it adds to the upper bound.
+
+    Args:
+        parts: the A_i of every product of a union.
+        strategies: the R_i.
+        inverses: the R_i^+.
+        p: of the norm.
+    """
+    missed, squares = 0.0, []
+    for factors in parts:
+        norms, rests = [], []
+        for A, R, inverse in zip(factors, strategies, inverses, strict=True):
+            room = _room(A, R)
+            norms.append(power_norm(room.squares(A), p))
+            rests.append(power_norm(room.residual_squares(A, A @ inverse, R), p))
+            missed = max(missed, float(rests[-1].upper()) / float(norms[-1].upper()))
+        rest = arb(0)
+        for i, error in enumerate(rests):
+            before = _product(a + e for a, e in zip(norms[:i], rests[:i], strict=True))
+            rest += before * error * _product(norms[i + 1 :])
+        squares.append(rest**2)
+    return missed, power_norm(squares, p)
+
+
+def _room(A: Any, R: Any) -> Any:
+    """Which arithmetic is for factors of these sizes."""
+    return balls if max(A.size, R.size) <= SMALL else rounding
+
+
 def _product(values: Any) -> Any:
     result = arb(1)
     for value in values:
@@ -82,8 +103,8 @@ def _product(values: Any) -> Any:
 
 def _lower(arrays: Mapping[str, Any], factors: Sequence[Any], p: float) -> Any | None:
     """The product of the bounds of the factors' dual weights."""
-    u = _split(arrays, "dual_u", [A.shape[0] for A in factors])
-    w = _split(arrays, "dual_w", [A.shape[1] for A in factors])
+    u = split(arrays, "dual_u", [A.shape[0] for A in factors])
+    w = split(arrays, "dual_w", [A.shape[1] for A in factors])
     if u is None or w is None:
         return None
     bounds = []
@@ -94,8 +115,8 @@ def _lower(arrays: Mapping[str, Any], factors: Sequence[Any], p: float) -> Any |
     return _product(bounds)
 
 
-def _split(arrays: Mapping[str, Any], name: str, sizes: Sequence[int]) -> list[Any] | None:
-    """The factors of dual weights, which are stored apart or as their product."""
+def split(arrays: Mapping[str, Any], name: str, sizes: Sequence[int]) -> list[Any] | None:
+    """The factors of dual weights, which are stored apart or as their product; None of others."""
     if f"{name}_0" in arrays:
         parts = [arrays[f"{name}_{i}"] for i in range(len(sizes))]
         return parts if [part.shape for part in parts] == [(size,) for size in sizes] else None

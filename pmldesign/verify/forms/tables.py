@@ -2,7 +2,7 @@ r"""Files of strategies for tables and of weighted tables and products; lower bo
 
 `measured` has what such strategies measure, in its letters.
 
-Lower bound at p = 2, for weights w_i of cells, sum 1, uniform for plain attributes. Of the queries
+Lower bound, for weights w_i of cells, sum 1, uniform for plain attributes. Of the queries
 A_k of a table on an attribute let N = (W^(1/2) A_k^T A_k W^(1/2))^(1/2), and let L_i be an
 orthonormal frame that begins with w_i^(1/2). Cutting a matrix into blocks by orthogonal projectors
 on both sides does not raise its nuclear norm, so that
@@ -11,7 +11,9 @@ on both sides does not raise its nuclear norm, so that
     K_Sp = sum over T containing Sp of
            c_T^2 prod_Sp (tr N - tr L^T N L)^2 (x)_{T, not Sp} (L^T N L)^2 (x)_{not T} e e^T,
 
-e the first unit vector.
+e the first unit vector. At p > 2 with weights u of queries that are products in each table, u_T
+of the table and u_k of the queries on each attribute, u_T c_T^2 and U_k^(1/2) A_k stand for c_T^2
+and A_k, and norm(u)_q^(1/2), q = p/(p - 2), divides.
 
 Any frame gives a bound; L_i spans N^j w^(1/2), j = 0, 1, -1, 2, ..., N the sum over the A_k. Under
 replace, for weights w_i w_j of pairs, (that - norm(A w)) / ((1 - sum w^2)/2)^(1/2) is a bound, and
@@ -24,15 +26,16 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from pmldesign.verify.forms.measured import Measured, Ordered, Plain, Sector
-from pmldesign.verify.forms.separate import separate_bound
+from pmldesign.verify.forms.separate import of_queries, separate, separate_bound
 from pmldesign.verify.forms.structured import Computed, Profile, check_computed, rounded
 from pmldesign.verify.forms.written import members_of
-from pmldesign.verify.queries import Queries
+from pmldesign.verify.queries import Queries, Table
 from pmldesign.verify.report import Checks
 
 ROUNDING = 1e-9
@@ -180,13 +183,20 @@ def _profiles(arrays: Mapping[str, Any], farthest: Mapping[str, Any]) -> dict[st
 
 
 def lower_bound(header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Queries) -> Any:
-    """What weights of the cells prove, with the fewest directions for the claim; None at p > 2."""
-    if float(header["p"]) != 2 or "lower" not in header:
+    """What weights of tables and cells prove, with the fewest directions for the claim, or None."""
+    if "lower" not in header or "ordered" not in arrays:
         return None
-    order, w = arrays["ordered"].tolist(), arrays["dual_w"]
-    separate = separate_bound(queries, w) if header["neighbours"] == "replace" else None
-    if separate is not None:
-        return rounded(separate)
+    order, w, p = arrays["ordered"].tolist(), arrays["dual_w"], float(header["p"])
+    norm, apart = 1.0, header["neighbours"] == "replace" and separate(queries)
+    if p > 2:
+        weigh = of_queries if apart else _of_factors
+        weighed = weigh(queries, arrays["dual_u"], 1.0 if math.isinf(p) else p / (p - 2))
+        if weighed is None:
+            return None
+        queries, norm = weighed
+    if apart:
+        value = separate_bound(queries, w)
+        return None if value is None else rounded(value / math.sqrt(norm))
     ends = np.cumsum([queries.sizes[i] for i in order])
     if not order or w.shape != (ends[-1],) or w.min() < 0:
         return None
@@ -201,10 +211,43 @@ def lower_bound(header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Q
             break
         if header["neighbours"] == "replace":
             value = _of_pairs(queries, cells, value)
-        proved = max(proved, value)
+        proved = max(proved, value / math.sqrt(norm))
         if proved * (1 + ROUNDING) >= float(header["lower"]):
             break
     return rounded(proved)
+
+
+def _of_factors(queries: Queries, u: Any, q: float) -> tuple[Queries, float] | None:
+    """Tables with weights of them, and of the queries on each attribute; norm(u)_q."""
+    factors: list[tuple[int, Any]] = []
+    for table in queries.tables:
+        for i, A in table.factors.items():
+            if A is not None and _place(factors, i, A) is None:
+                factors.append((i, A))
+    factors.sort(key=lambda factor: factor[0])
+    ends = np.cumsum([len(queries.tables), *(len(A) for _, A in factors)])
+    if u.shape != (ends[-1],) or u.min() < 0:
+        return None
+    of_tables, *parts = np.split(u, ends[:-1])
+    scaled = [np.sqrt(part)[:, None] * A for part, (_, A) in zip(parts, factors, strict=True)]
+    tables, powers = [], []
+    for table, weight in zip(queries.tables, of_tables.tolist(), strict=True):
+        chosen, power = {}, weight**q
+        for i, A in table.factors.items():
+            k = None if A is None else _place(factors, i, A)
+            chosen[i] = None if k is None else scaled[k]
+            power *= 1.0 if k is None else float((parts[k] ** q).sum())
+            weight *= 1.0 if k is not None else queries.sizes[i] ** (-1 / q)
+        tables.append(Table(table.weight * math.sqrt(weight), chosen))
+        powers.append(power)
+    return replace(queries, tables=tables), math.fsum(powers) ** (1 / q)
+
+
+def _place(factors: Sequence[tuple[int, Any]], attribute: int, A: Any) -> int | None:
+    """The number of a factor among those that are listed."""
+    return next(
+        (k for k, (i, B) in enumerate(factors) if i == attribute and np.array_equal(A, B)), None
+    )
 
 
 def _used(queries: Queries) -> set[int]:

@@ -66,7 +66,11 @@ class Question:
 def weighted(
     question: Question, p: float, *, watch: free_vector.Watch | None = None
 ) -> tuple[Tables, Array]:
-    """The problem at p = 2 with the best weights of queries, and u_T."""
+    """The problem at p = 2 with the best weights of queries, and these weights.
+
+    They are u_T and, at p > 2, then u_k of each factor that asks for more than counts, in the order
+    of the attributes; of counts the queries weigh the same.
+    """
     ones = np.ones(len(question.tables))
     if p == 2:
         return _problem(question, [None] * len(question.factors), ones), ones
@@ -90,7 +94,9 @@ def weighted(
         point = search.send(problem)
         if watch is not None and not watch.search(point):
             break
-    return problem, tables
+    order = np.argsort(question.attribute, kind="stable").tolist()
+    listed = [queries[k] for k in order if question.factors[k] is not None]
+    return problem, np.concatenate([tables, *(u for u in listed if u is not None)])
 
 
 def _moved(shares: Array, p: float) -> Array:

@@ -46,8 +46,9 @@ Three features take 15 s more on the tables of fourteen attributes and gain 2e-5
 class TablesSolution(Outcome):
     """A strategy of sensitivity 1, with its certificate.
 
-    The weights u are those of the tables, shape (K,); w those of the values of each ordered
-    attribute, one attribute after the other, a single 1 where there is none.
+    The weights u are those of the tables and of the queries on each attribute (`query_weights`); w
+    those of the values of each ordered attribute, one attribute after the other, a single 1 where
+    there is none.
 
     Attributes:
         strategy: what is measured.
@@ -116,7 +117,7 @@ def solve(
         strategy=strategy,
         problem=work.problem,
         cell_weights=best.cells,
-        dual_u=work.table_weights,
+        dual_u=work.query_weights,
         dual_w=np.concatenate(weights) if weights else np.ones(1),
         certificate=Certificate(best.lower, best.upper),
         status=status,
@@ -170,7 +171,7 @@ class _Work:
 
     def __init__(self, question: Question, p: float, best: _Best, *, total: bool) -> None:
         self.question, self.p = question, p
-        self.problem, self.table_weights = weighted(question, p, watch=best)
+        self.problem, self.query_weights = weighted(question, p, watch=best)
         self.point = self.start = free_vector.best(self.problem, watch=best)
         if not total:
             self.start = free_vector.best(self.problem, total=False, watch=best)

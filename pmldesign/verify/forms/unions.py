@@ -1,0 +1,267 @@
+r"""Strategies in a product basis, and lower bounds of unions of products, beyond dense sizes.
+
+R = diag(v)^(1/2) (x)_i R_i has X = R^T R and, P_i = R_i^+, X^-1 = (x) P_i diag(v)^-1 (x) P_i^T.
+That is all that is needed of the matrix: entries are sums over a cube of numbers, an axis for each
+attribute, along which matrices are applied one after the other.
+
+    squared lengths      X_xx, sums of v along the squares of R_i; sums of v^(1/2) in l1
+    squared distances    X_xx + X_yy - 2 X_xy
+    variances            q = a X^-1 a^T;  under replace, where the total is known,
+                         q - (a X^-1 1)^2 / (1^T X^-1 1)
+
+Lower bound. For weights u, w the nuclear norm is f = tr M^(1/2), M = W^(1/2) A^T U A W^(1/2). Where
+u and w are alike along all attributes but i, and V_j diagonalises all A_sj^T A_sj but for E_sj,
+
+    M_b = sum_s prod_j lambda_sj(b_j) W_i^(1/2) A_si^T U_s A_si W_i^(1/2)
+
+are its blocks but for a matrix of norm e, and no eigenvalue is off by more than e, which comes off
+before roots are taken; else M is written out. Pairs of cells have the weights w_x w_y (sum w = 1):
+for a union at least (f - norm(U^(1/2) A w)) / ((1 - sum w^2)/2)^(1/2); for a single product, with
+k_a the eigenvalues of M and s_a the coordinates of w^(1/2), C of M without that direction,
+
+    f - tr C^(1/2) = 1/pi integral of h(t) t^(-1/2) dt,
+    h(t) = sum_a s_a^2 k_a/(k_a + t)^2 / sum_a s_a^2/(k_a + t).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from pmldesign.verify.arithmetic.intervals import dual_norm, root
+from pmldesign.verify.forms.products import residual_of, split
+from pmldesign.verify.forms.structured import Computed, check_computed, rounded
+from pmldesign.verify.forms.written import pseudo_inverse
+from pmldesign.verify.queries import Queries
+from pmldesign.verify.report import WEAKER, Checks
+
+ALIKE = 1e-12
+"""Weights that differ by less than this part along an attribute are alike along it."""
+EXTENDED = 512
+"""Values of an attribute up to which V^T A^T A V is computed in extended precision."""
+COMMUTE = 1e-9
+"""E, as part of the whole, up to which blocks are used."""
+MOST_PAIRS = 2**25
+"""Entries of X for the distances of all cells, 256 MiB."""
+MOST_CELLS = 4096
+"""Of M that is written out."""
+MOST_QUERIES = 2**22
+"""Queries of all parts, and eigenvalues of a product."""
+STEP, TAIL = 0.5, 60.0
+"""Of the integral over log t, off by e^(-4 pi^2), and how far it goes below and above the k_a."""
+WEAKER_PAIRS = 1e-4
+"""A lower bound for pairs of cells may be one that cut eigenvalues to fewer."""
+
+
+def check_product_basis(
+    header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Queries, checks: Checks
+) -> None:
+    """All claims of a product, with weights or without, for a union of products."""
+    count = sum(name.startswith("factor_") for name in arrays)
+    R, sizes = [arrays[f"factor_{i}"] for i in range(count)], list(queries.sizes)
+    rows = tuple(len(part) for part in R)
+    v = np.asarray(arrays.get("weights", np.ones(rows))).reshape(rows)
+    fits = [part.shape[1] for part in R] == sizes and bool((v > 0).all())
+    fits = fits and ("weights" not in arrays or list(rows) == sizes)
+    checks.state("shapes", fits, "of the factors, and positive weights")
+    if not fits:
+        return
+    p, replace = float(header["p"]), header["neighbours"] == "replace"
+    parts = [_factors(queries, s) for s in range(len(queries.tables))]
+    if sum(math.prod(len(A) for A in part) for part in parts) > MOST_QUERIES:
+        checks.unchecked("claims", "too many queries")
+        return
+    P = [pseudo_inverse(part) for part in R]
+    missed, rest = residual_of(parts, R, P, p)
+    checks.state("L R = A", missed < 1e-9, f"but for {missed:.1e}")
+    variances = np.concatenate([_variances(part, P, v, replace=replace) for part in parts])
+    sensitivities = _distances(R, v) if replace else _lengths(R, v)
+    lower = lower_bound(header, arrays, queries) if "lower" in header else None
+
+    def spread(exponent: float) -> Any:
+        if math.isinf(exponent):
+            return rounded(math.sqrt(float(variances.max())))
+        return rounded(float((variances ** (exponent / 2)).sum()) ** (1 / exponent))
+
+    known = {norm: rounded(value) for norm, value in sensitivities.items()}
+    rest = rest * arb(2).sqrt() if replace else rest
+    weaker = WEAKER_PAIRS if replace else WEAKER
+    computed = Computed(spread, variances.size, known, lower, rest, weaker=weaker)
+    check_computed(header, computed, checks)
+
+
+def along(cube: Any, matrices: Sequence[Any]) -> Any:
+    """A matrix along each axis of a cube."""
+    for matrix in matrices:  # the axis in front goes to the end, so that all take their turn
+        cube = np.moveaxis(np.tensordot(matrix, cube, axes=(1, 0)), 0, -1)
+    return cube
+
+
+def gram(factors: Sequence[Any], weights: Any) -> Any:
+    """B^T diag(weights) B of B = (x) B_i, shape (n, n), from a cube of weights."""
+    pairs = [(B[:, :, None] * B[:, None, :]).reshape(len(B), -1).T for B in factors]
+    sizes = [B.shape[1] for B in factors]
+    cube = along(weights, pairs).reshape([n for size in sizes for n in (size, size)])
+    order = [*range(0, cube.ndim, 2), *range(1, cube.ndim, 2)]
+    return cube.transpose(order).reshape(math.prod(sizes), -1)
+
+
+def _factors(queries: Queries, part: int) -> list[Any]:
+    """The A_i of a product, its weight in the first one."""
+    table = queries.tables[part]
+    first, *others = (table.factor(i, n) for i, n in enumerate(queries.sizes))
+    return [table.weight * first, *others]
+
+
+def _variances(part: Sequence[Any], P: Sequence[Any], v: Any, *, replace: bool) -> Any:
+    images = [A @ inverse for A, inverse in zip(part, P, strict=True)]
+    squares = along(1 / v, [image**2 for image in images])
+    if not replace:
+        return squares.ravel()
+    ones = [inverse.sum(axis=0)[None] for inverse in P]
+    mixed = along(1 / v, [image * one for image, one in zip(images, ones, strict=True)])
+    whole = float(along(1 / v, [one**2 for one in ones]).item())
+    return np.maximum(squares - mixed**2 / whole, 0.0).ravel()
+
+
+def _lengths(R: Sequence[Any], v: Any) -> dict[str, float]:
+    """The largest lengths of columns."""
+    l1 = along(np.sqrt(v), [np.abs(part).T for part in R]).max()
+    return {"l1": float(l1), "l2": math.sqrt(float(along(v, [part.T**2 for part in R]).max()))}
+
+
+def _distances(R: Sequence[Any], v: Any) -> dict[str, float]:
+    """The largest l2 distance of two columns, where there are not too many."""
+    if math.prod(part.shape[1] for part in R) ** 2 > MOST_PAIRS:
+        return {}
+    X = gram(R, v)
+    lengths = X.diagonal().copy()
+    X *= -2
+    X += lengths
+    X += lengths[:, None]
+    return {"l2": math.sqrt(float(X.max()))}
+
+
+def lower_bound(
+    header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Queries
+) -> Any | None:
+    """What weights u and w prove; None for those of another form."""
+    p, replace = float(header["p"]), header["neighbours"] == "replace"
+    parts = [_factors(queries, s) for s in range(len(queries.tables))]
+    if replace and len(parts) == 1:
+        return _product_of_pairs(arrays, parts[0], p)
+    if "dual_u" not in arrays or arrays["dual_w"].size != math.prod(queries.sizes):
+        return None
+    u, w, starts = arrays["dual_u"], arrays["dual_w"].reshape(queries.sizes), [0]
+    for part in parts:
+        starts.append(starts[-1] + math.prod(len(A) for A in part))
+    if u.shape != (starts[-1],) or min(u.min(), w.min()) < 0:
+        return None
+    w = w / w.sum()
+    cubes = [
+        u[start:end].reshape([len(A) for A in part])
+        for part, start, end in zip(parts, starts, starts[1:], strict=False)
+    ]
+    value = _by_blocks(parts, cubes, w)
+    if value is None:
+        return None
+    if replace:
+        images = [along(w, part) for part in parts]
+        square = sum(float((c * x**2).sum()) for c, x in zip(cubes, images, strict=True))
+        value = (value - math.sqrt(square)) / math.sqrt((1 - float((w**2).sum())) / 2)
+    return rounded(max(value, 0.0)) / root(dual_norm(u.tolist(), p))
+
+
+def _by_blocks(parts: Sequence[Any], cubes: Sequence[Any], w: Any) -> float | None:
+    """f, of weights w of sum 1; None where M is too large."""
+    axes = [i for i in range(w.ndim) if not all(map(_alike(i), [w, *cubes]))]
+    if len(axes) > 1:
+        return _written_out(parts, cubes, w)
+    free = axes[0] if axes else int(np.argmax(w.shape))
+    weights = w.max(axis=tuple(i for i in range(w.ndim) if i != free))
+    left, off = [], []  # of each part: W^(1/2) A^T U A W^(1/2) of the attribute, and E
+    diagonals = _diagonals(parts, free, w.ndim)
+    r = np.sqrt(weights)
+    for s, (part, cube) in enumerate(zip(parts, cubes, strict=True)):
+        A, others = part[free], [i for i in range(w.ndim) if i != free]
+        u = cube.max(axis=tuple(others))
+        left.append(r[:, None] * (A.T @ (u[:, None] * A)) * r)
+        whole = math.prod(float(diagonals[i][s][0].max()) for i in others)
+        more = math.prod(float(diagonals[i][s][0].max()) + diagonals[i][s][1] for i in others)
+        off.append(float(np.linalg.norm(left[-1], 2)) * (more - whole))
+    others = [i for i in range(w.ndim) if i != free]
+    lambdas = [
+        reduce(np.multiply.outer, [diagonals[i][s][0] for i in others], np.ones(())).ravel()
+        for s in range(len(parts))
+    ]
+    blocks = sum(np.multiply.outer(c, N) for c, N in zip(lambdas, left, strict=True))
+    if sum(off) > COMMUTE * float(np.abs(blocks).max()):
+        return _written_out(parts, cubes, w)
+    return _roots(blocks, sum(off))
+
+
+def _alike(axis: int) -> Any:
+    return lambda cube: bool(np.ptp(cube, axis=axis).max() <= ALIKE * cube.max())
+
+
+def _diagonals(parts: Sequence[Any], free: int, count: int) -> dict[int, list[tuple[Any, float]]]:
+    """For every other attribute and part the diagonal of V^T A^T A V, and the norm of the rest."""
+    result: dict[int, list[tuple[Any, float]]] = {}
+    for i in (i for i in range(count) if i != free):
+        grams = [part[i].T @ part[i] for part in parts]
+        mixed = sum(G * math.sqrt(2 + s) / np.abs(G).max() for s, G in enumerate(grams))
+        V = np.linalg.eigh(mixed)[1]
+        result[i] = []
+        exact = np.longdouble if len(V) <= EXTENDED else np.float64
+        for G in grams:
+            D = V.T.astype(exact) @ G.astype(exact) @ V
+            unit = 4 * len(G) * np.finfo(exact).eps * np.abs(D).max()
+            rest = float(np.linalg.norm((D - np.diag(D.diagonal())).astype(float)) + unit)
+            result[i].append((np.maximum(D.diagonal().astype(float), 0.0), rest))
+    return result
+
+
+def _written_out(parts: Sequence[Any], cubes: Sequence[Any], w: Any) -> float | None:
+    if w.size > MOST_CELLS:
+        return None
+    r = np.sqrt(w.ravel())
+    M = sum(gram(part, cube) for part, cube in zip(parts, cubes, strict=True))
+    M *= r
+    M *= r[:, None]
+    return _roots(M[None], 0.0)
+
+
+def _roots(blocks: Any, off: float) -> float:
+    """The sum of the roots of all eigenvalues, from below."""
+    values = np.linalg.eigvalsh(blocks)
+    units = 4 * blocks.shape[-1] * 2.0**-53 * values[..., -1:]
+    return float(np.sqrt(np.maximum(values - off - units, 0.0)).sum())
+
+
+def _product_of_pairs(arrays: Mapping[str, Any], factors: Sequence[Any], p: float) -> Any | None:
+    u = split(arrays, "dual_u", [A.shape[0] for A in factors])
+    w = split(arrays, "dual_w", [A.shape[1] for A in factors])
+    if u is None or w is None or math.prod(len(part) for part in w) > MOST_QUERIES:
+        return None
+    k, s = np.ones(1), np.ones(1)
+    for A, weights, masses in zip(factors, u, w, strict=True):
+        r = np.sqrt(masses / masses.sum())
+        values, vectors = np.linalg.eigh(r[:, None] * (A.T @ (weights[:, None] * A)) * r)
+        unit = 4 * len(A) * 2.0**-53 * values[-1]
+        k = np.multiply.outer(k, np.maximum(values - unit, 0.0)).ravel()
+        s = np.multiply.outer(s, (vectors.T @ r) ** 2).ravel()
+    bottom, top = math.log(float(k.max())) - TAIL, math.log(float(k.max())) + TAIL
+    integral = 0.0
+    for t in np.exp(np.arange(bottom, top, STEP)):
+        shares = s / (k + t)
+        integral += math.sqrt(t) * float(shares @ (k / (k + t))) / float(shares.sum())
+    ends = 2 * math.exp(bottom / 2) + 2 * math.exp(-top / 2) * float(s @ k)
+    kept = float(np.sqrt(k).sum()) - (STEP * integral + ends) / math.pi
+    mass = math.prod(float(((part / part.sum()) ** 2).sum()) for part in w)
+    norm = math.prod(float(dual_norm(part.tolist(), p).upper()) for part in u)
+    return rounded(max(kept, 0.0) / math.sqrt((1 - mass) / 2)) / root(arb(norm))
