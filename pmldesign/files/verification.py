@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
+from pmldesign.files.fingerprints import FINGERPRINT_ENTRIES
 from pmldesign.files.workloads import load_workload, read_workload
 from pmldesign.strategies.tables.queries import as_tables_over
 from pmldesign.verify import Verification
@@ -30,6 +31,8 @@ LARGEST = 2**24
 """Entries of a workload that is written out to be checked."""
 GRAM_CELLS = 4096
 """Cells up to which the Gram matrix of a larger workload is."""
+SUMS_CELLS = 2**21
+"""Steps of running sums that are compared with those of a file."""
 
 
 def verify_file(path: str | Path, *, workload: Any = None) -> Verification:
@@ -96,12 +99,17 @@ def _form(queries: Workload) -> Queries:
     gram = None
     if matrix is None and n <= GRAM_CELLS:
         gram = partial(queries.gram, np.ones(m))
-    return Queries(matrix, sizes, made_of, m, gram, _sums(queries))
+
+    def columns(start: int, end: int) -> Any:
+        return queries.matvec(np.eye(n, end - start, k=-start))
+
+    hashed = columns if m * n <= FINGERPRINT_ENTRIES else None
+    return Queries(matrix, sizes, made_of, m, gram, hashed, _sums(queries))
 
 
 def _sums(queries: Workload) -> tuple[Any, Any, Any] | None:
     """Rates and weights of running sums; None for any other workload."""
-    sums = stream_problem(queries)
+    sums = stream_problem(queries) if queries.shape[1] <= SUMS_CELLS else None
     if sums is None:
         return None
     return sums.rates, np.sqrt(sums.query_squares), np.sqrt(sums.step_squares)

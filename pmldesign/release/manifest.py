@@ -34,8 +34,8 @@ from pmldesign_solvers.operators.operator import Array
 FORMAT = 1
 PROBES = 3
 """Random whole vectors whose images are hashed; another map shows in each of them."""
-LISTED_CELLS = 128
-"""Up to which a manifest under PML lists all distances: 150 kB."""
+LISTED_CELLS = 256
+"""Up to which a manifest under PML lists all distances: 600 kB."""
 
 
 def manifest_of(

@@ -10,7 +10,7 @@ Measurements are whole multiples of units; neighbours' measurements differ by at
                                               for e^(2e-34) for each measurement
 
 Under PML the loss depends on the distances of measurements of the cells, in units: of all of them
-up to 128 cells, else of any cell from the others. Without alpha the largest distance counts.
+up to 256 cells, else of any cell from the others. Without alpha the largest distance counts.
 """
 
 from __future__ import annotations

@@ -37,6 +37,7 @@ class Queries:
         tables: what A is made of, one below the other; none where it is no such workload.
         count: the number m of queries.
         gram: makes A^T A, shape (n, n), where A is too large and that is not.
+        columns: makes columns of A, from one number to another, where A is too large.
         sums: of running sums the rates, shape (n - 1,), and the weights of queries and of steps.
     """
 
@@ -45,6 +46,7 @@ class Queries:
     tables: Sequence[Table] = ()
     count: int | None = None
     gram: Callable[[], Any] | None = None
+    columns: Callable[[int, int], Any] | None = None
     sums: tuple[Any, Any, Any] | None = None
 
     @property

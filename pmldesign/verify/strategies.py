@@ -23,6 +23,7 @@ from pmldesign.verify.forms.tables import WEAKER_BLOCKS, check_tables
 from pmldesign.verify.forms.tables import lower_bound as tables_bound
 from pmldesign.verify.forms.unions import check_product_basis
 from pmldesign.verify.forms.written import (
+    FORMS,
     MOST_CELLS,
     cells_of,
     centred,
@@ -59,8 +60,8 @@ def check_strategy(
         The arithmetic that was used.
     """
     check_digest(header, arrays, checks)
-    if queries is not None and queries.matrix is not None:
-        _check_workload(header, queries.matrix, checks)
+    if queries is not None:
+        _check_workload(header, queries, checks)
     numbers = header.get("guarantee_numbers", {})
     promised = numbers.get("neighbours", header["neighbours"])
     if header["neighbours"] not in RELATIONS or promised != header["neighbours"]:
@@ -137,18 +138,24 @@ def check_digest(header: Mapping[str, Any], arrays: Mapping[str, Any], checks: C
         checks.unchecked("digest", "the file is from before there was one")
 
 
-def _check_workload(header: Mapping[str, Any], queries: Any, checks: Checks) -> None:
+def _check_workload(header: Mapping[str, Any], queries: Queries, checks: Checks) -> None:
     """Whether A is the workload that the file speaks of."""
-    m, n = queries.shape
+    A, n = queries.matrix, math.prod(queries.sizes) if queries.sizes else None
+    m, n = (queries.count, n) if A is None else A.shape
     for name, value in (("queries", m), ("cells", n)):
-        if name in header:
+        if name in header and value is not None:
             checks.state(name, header[name] == value, f"the workload has {value}")
     if header.get("fingerprint") is None:
-        checks.unchecked("workload", "the file has no hash of it")
+        if A is not None:
+            checks.unchecked("workload", "the file has no hash of it")
+        return
+    columns = queries.columns if A is None else lambda start, end: A[:, start:end]
+    if columns is None or n is None:
+        checks.unchecked("workload", "is too large for its hash")
         return
     result = hashlib.sha256(f"{m} {n}".encode())
     for start in range(0, n, COLUMNS):
-        block = np.ascontiguousarray(queries[:, start : start + COLUMNS] + 0.0)
+        block = np.ascontiguousarray(columns(start, min(start + COLUMNS, n)) + 0.0)
         result.update(block.tobytes())
     same = result.hexdigest() == header["fingerprint"]
     checks.state("workload", same, "hash of shape and entries")
@@ -160,6 +167,9 @@ def _dense(
     """The matrices, if there are any and their shapes fit."""
     replace, pattern = header["neighbours"] == "replace", header.get("participation")
     R = arrays["strategy"] if "strategy" in arrays else written_out(arrays)
+    if R is None and not any(mark in arrays for mark in FORMS):
+        checks.state("strategy", False, "is in none of the arrays")
+        return None
     if R is None:
         for name in ("lower", "upper", "sensitivity", "guarantee_numbers", "error"):
             if name in header:
@@ -173,7 +183,7 @@ def _dense(
     if A is not None and A.shape[1] == R.shape[1] and A.shape[0] * len(R) <= ANSWERED:
         if "right_inverse" in arrays:
             L = A @ arrays["right_inverse"]
-        elif "strategy" not in arrays:
+        elif L is None:
             L = _reconstruction(A, R, replace=replace)
     duals = (arrays["dual_u"], arrays["dual_w"]) if "dual_u" in arrays else None
     fits = R.ndim == 2 and (L is None or L.shape[1:] == R.shape[:1])

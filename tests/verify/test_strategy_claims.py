@@ -292,3 +292,15 @@ def test_norms_of_balls_around_zero(p):
     norm = power_norm(balls, p)
     assert math.isfinite(float(norm.upper()))
     assert (2e-20) ** 0.5 <= float(norm.upper()) <= 3e-10
+
+
+def test_a_file_without_its_strategy(honest):
+    path, header, arrays = honest
+    other = path.with_name("less.npz")
+    for name in ("strategy", "reconstruction"):
+        rest = {key: array for key, array in arrays.items() if key != name}
+        rewrite(other, dict(header), rest)
+        result = pml.verify_file(other)
+        assert result.holds == (name == "reconstruction")
+        if name == "strategy":
+            assert [check.name for check in result.failures] == ["strategy"]

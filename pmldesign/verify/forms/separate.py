@@ -19,7 +19,7 @@ import numpy as np
 from pmldesign.verify.queries import Queries, Table
 
 
-def separate(queries: Queries) -> bool:
+def is_separate(queries: Queries) -> bool:
     """Whether each table is about one attribute, another one for each."""
     used = _used(queries)
     return all(len(table.factors) <= 1 for table in queries.tables) and len(set(used)) == len(used)

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from pmldesign.verify.forms.measured import Measured, Ordered, Plain, Sector
-from pmldesign.verify.forms.separate import of_queries, separate, separate_bound
+from pmldesign.verify.forms.separate import is_separate, of_queries, separate_bound
 from pmldesign.verify.forms.structured import Computed, Profile, check_computed, rounded
 from pmldesign.verify.forms.written import members_of
 from pmldesign.verify.queries import Queries, Table
@@ -187,7 +187,7 @@ def lower_bound(header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Q
     if "lower" not in header or "ordered" not in arrays:
         return None
     order, w, p = arrays["ordered"].tolist(), arrays["dual_w"], float(header["p"])
-    norm, apart = 1.0, header["neighbours"] == "replace" and separate(queries)
+    norm, apart = 1.0, header["neighbours"] == "replace" and is_separate(queries)
     if p > 2:
         weigh = of_queries if apart else _of_factors
         weighed = weigh(queries, arrays["dual_u"], 1.0 if math.isinf(p) else p / (p - 2))
