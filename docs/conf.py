@@ -84,16 +84,54 @@ def as_text(_app: Any, what: str, _name: str, _obj: Any, _options: Any, lines: l
     lines[:] = shown
 
 
+RELATIONS = re.compile(r"(?:=|\\le|\\ge|<|>|\\leftarrow) ")
+SUMS = re.compile(r"\+ ")
+LONG = 60  # letters of a formula; a shorter one fits on a telephone
+
+
+def pieces(text: str, signs: re.Pattern[str]) -> list[str]:
+    """A long formula, cut before these signs, where a line may end."""
+    parts, depth, start = [], 0, 0
+    for place, letter in enumerate(text):
+        depth += (letter in "([{") - (letter in ")]}")
+        if depth == 0 and len(text) > LONG and signs.match(text, place):
+            parts.append(text[start:place])
+            start = place
+    return [part for part in [*parts, text[start:]] if part.strip()]
+
+
+def as_mathml(text: str, **options: Any) -> str:
+    """With the space that a browser does not put between log and what follows."""
+    formula = convert(text, **options)
+    return re.sub(
+        r"(<mi>(?:log|exp|sin|det)</mi>)(?=<m(?:i|n|sub|sup|subsup|row)>)",
+        r'\1<mspace width="0.17em"></mspace>',
+        formula,
+    )
+
+
 def inline(self: Any, node: Any) -> None:
-    """A formula in a line."""
-    self.body.append(convert(node.astext()))
+    """A formula in a line, which does not end between it and a comma."""
+    parts = [p for part in pieces(node.astext(), RELATIONS) for p in pieces(part, SUMS)]
+    *first, last = map(as_mathml, parts)
+    after = node.get("after", "")
+    self.body.append(" ".join([*first, f'<span class="formula">{last}{after}</span>']))
     raise nodes.SkipNode
+
+
+def keep_commas(_app: Any, tree: Any, _name: str) -> None:
+    """Give every formula in a line the comma or full stop that follows it."""
+    for formula in tree.findall(nodes.math):
+        following = formula.next_node(siblings=True, descend=False)
+        if isinstance(following, nodes.Text) and following[:1] in (".", ",", ";", ":", ")"):
+            formula["after"] = following[:1]
+            formula.parent.replace(following, nodes.Text(following[1:]))
 
 
 def block(self: Any, node: Any) -> None:
     """A formula by itself."""
     text = node.astext().replace("{aligned}", "{align*}")  # the same, and the one that is known
-    formula = convert(text, display="block")
+    formula = as_mathml(text, display="block")
     self.body.append(f'<div style="overflow-x: auto; margin: 1em 0">{formula}</div>')
     raise nodes.SkipNode
 
@@ -113,3 +151,4 @@ def setup(app: Any) -> None:
     app.connect("builder-inited", draw)
     app.connect("autodoc-process-docstring", as_text, priority=400)
     app.connect("source-read", own_files)
+    app.connect("doctree-resolved", keep_commas)

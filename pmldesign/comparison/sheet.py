@@ -49,6 +49,7 @@ class Sheet:
         check_sheet(path)
         self.path = path
         self.working = _working(path)
+        self._new = not self.working.exists()
         self._handle = self._opened()
         try:
             lines = [] if restart else read_lines(path)
@@ -68,6 +69,8 @@ class Sheet:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
+        if error is not None and self._new and not self.units:
+            self.working.unlink(missing_ok=True)
         os.close(self._handle)
 
     def keep(self, units: Sequence[Unit]) -> None:

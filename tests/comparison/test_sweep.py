@@ -16,7 +16,7 @@ import polars
 import pytest
 
 import pmldesign as pml
-from pmldesign.comparison import tasks
+from pmldesign.comparison import sweeping, tasks
 from pmldesign.comparison.study import read_study
 from pmldesign.comparison.units import COLUMNS
 
@@ -223,6 +223,18 @@ def test_two_sweeps_into_one_file_are_refused(whole, tmp_path):
         raise KeyboardInterrupt
 
     assert pml.sweep(STUDY, path, announce=announce).interrupted
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
+def test_a_sweep_that_could_not_begin_leaves_no_file(tmp_path, monkeypatch, name):
+    def run(units, workers):
+        raise pml.PmldesignError("no dask cluster")
+        yield
+
+    monkeypatch.setattr(sweeping, "run", run)
+    with pytest.raises(pml.PmldesignError, match="no dask cluster"):
+        pml.sweep(STUDY, tmp_path / name)
+    assert not [*tmp_path.iterdir()]
 
 
 def numbers_of(row, names):
