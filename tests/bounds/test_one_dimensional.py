@@ -5,7 +5,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import linprog, minimize_scalar
@@ -75,7 +75,6 @@ def test_without_epsilon_it_is_the_uniform_law(points):
     assert least_deviation(1e-9, delta) == pytest.approx(expected, rel=1e-6, abs=1e-5)
 
 
-@settings(max_examples=300, deadline=None)
 @given(EPSILONS, st.floats(-9, 0), st.floats(0, 1), st.integers(0, 40), st.integers(0, 40))
 def test_truncated_geometric_noise_is_never_better(epsilon, rate, mix, a, b):
     """P on -b ... a with ratios e^rate, mixed with its mirror image."""
@@ -125,7 +124,6 @@ def test_tiny_products_of_epsilon_and_delta(epsilon, delta):
         assert value == pytest.approx(min(float(best), 1e307), rel=0.02)
 
 
-@settings(max_examples=300, deadline=None)
 @given(EPSILONS, DELTAS)
 def test_order_of_the_bounds(epsilon, delta):
     least = least_deviation(epsilon, delta)
@@ -182,7 +180,6 @@ def test_staircase_by_a_linear_program_over_all_shifts(epsilon):
     assert least_deviation(epsilon) ** 2 < variance
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.integers(2, 7), st.integers(0, 2**32 - 1), st.floats(0.05, 2))
 def test_total_variation_of_explicit_pairs(size, seed, epsilon):
     """Any P, Q: the least delta at epsilon gives tau <= (e^eps - 1 + 2 delta)/(e^eps + 1)."""

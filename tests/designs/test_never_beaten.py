@@ -53,7 +53,7 @@ def errors(workload, guarantee, noise, p):
             continue
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, suppress_health_check=list(HealthCheck))
 @given(
     workload=workloads(),
     kind=st.sampled_from(["add-remove", "replace", "pml"]),
@@ -108,7 +108,7 @@ def unions_of_tables(draw):
     return parse_workload("+".join(parts))
 
 
-@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3, suppress_health_check=list(HealthCheck))
 @given(
     workload=unions_of_tables(),
     kind=st.sampled_from(["add-remove", "replace", "pml"]),

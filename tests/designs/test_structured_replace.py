@@ -8,7 +8,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pmldesign import factorization
@@ -177,7 +177,6 @@ def structured_strategies(draw):
     return ProductStrategy("s", factors, weights=weights)
 
 
-@settings(max_examples=60)
 @given(structured_strategies(), st.integers(0, 5), st.booleans())
 def test_the_noise_is_on_the_private_side_of_that_of_the_matrix(strategy, number, laplace):
     guarantee = guarantees(strategy.cells)[number]

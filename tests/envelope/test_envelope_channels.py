@@ -4,7 +4,7 @@ from math import exp, inf, log, nan
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate
 
@@ -84,7 +84,6 @@ def test_the_given_arrays_are_copied():
 
 
 @given(SEEDS, st.floats(0.01, 0.99))
-@settings(max_examples=40, deadline=None)
 def test_merging_similar_outputs_changes_no_leakage(seed, delta):
     rng = np.random.default_rng(seed)
     channel = random_channel(rng)
@@ -99,7 +98,6 @@ def test_merging_similar_outputs_changes_no_leakage(seed, delta):
 
 
 @given(SEEDS, st.floats(0, 2))
-@settings(max_examples=60, deadline=None)
 def test_what_post_processing_cannot_raise(seed, epsilon):
     rng = np.random.default_rng(seed)
     channel = random_channel(rng)
@@ -110,7 +108,6 @@ def test_what_post_processing_cannot_raise(seed, epsilon):
 
 
 @given(SEEDS, st.floats(0.01, 0.99), st.floats(0, 2))
-@settings(max_examples=60, deadline=None)
 def test_measures_against_their_definitions(seed, delta, epsilon):
     channel = random_channel(np.random.default_rng(seed))
     P, p = channel.matrix, channel.prior
@@ -135,7 +132,6 @@ def test_measures_against_their_definitions(seed, delta, epsilon):
 
 
 @given(SEEDS, st.floats(0.02, 0.98))
-@settings(max_examples=40, deadline=None)
 def test_binary_envelope_is_the_best_event(seed, delta):
     # by Lemma 3 (iv) at an extreme point of 0 <= w <= 1, q w = delta: all but one entry 0 or 1
     channel = random_channel(np.random.default_rng(seed), k=3, y=5)
@@ -159,7 +155,6 @@ def test_cvar_bound_by_hand():
 
 
 @given(SEEDS)
-@settings(max_examples=40, deadline=None)
 def test_composition_chains(seed):
     rng = np.random.default_rng(seed)
     first, second = random_channel(rng, k=3, y=4), rng.dirichlet(np.ones(3), 3)

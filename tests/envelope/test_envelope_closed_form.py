@@ -4,7 +4,7 @@ from math import exp, log
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pmldesign.envelope import (
@@ -30,7 +30,6 @@ def priors(draw):
 
 
 @given(priors(), EPSILONS, DELTAS)
-@settings(max_examples=80, deadline=None)
 def test_closed_form_is_the_linear_program(prior, epsilon, delta):
     closed = randomized_response_envelope(prior, epsilon, delta)
     value = exact_envelope(randomized_response(prior, epsilon=epsilon), delta)
@@ -41,7 +40,6 @@ def test_closed_form_is_the_linear_program(prior, epsilon, delta):
 
 
 @given(priors(), EPSILONS, DELTAS)
-@settings(max_examples=300, deadline=None)
 def test_lower_bound_of_theorem_5_is_exact_under_its_condition(prior, epsilon, delta):
     bounds = randomized_response_bounds(prior, epsilon, delta)
     assume(bounds.condition)

@@ -55,7 +55,6 @@ def assert_certified(channel, delta, value):
 
 
 @given(channels(), DELTAS)
-@settings(max_examples=120, deadline=None)
 def test_certified_from_both_sides_and_between_the_bounds(channel, delta):
     value = exact_envelope(channel, delta)
     assert_certified(channel, delta, value)
@@ -66,17 +65,18 @@ def test_certified_from_both_sides_and_between_the_bounds(channel, delta):
     assert cvar <= theorem3_bound(channel, delta) + 1e-12
 
 
+@settings(max_examples=20)
 @given(channels(), DELTAS, st.integers(1, 6), st.integers(0, 2**32 - 1))
-@settings(max_examples=60, deadline=None)
 def test_post_processing_never_raises_the_envelope(channel, delta, symbols, seed):
     rng = np.random.default_rng(seed)
     processed = channel.post_process(rng.dirichlet(np.full(symbols, 0.3), channel.shape[1]))
-    assert exact_envelope(processed, delta).lower <= exact_envelope(channel, delta).upper
-    assert leakage_quantile(processed, delta) <= exact_envelope(channel, delta).upper
+    upper = exact_envelope(channel, delta).upper
+    assert exact_envelope(processed, delta).lower <= upper
+    assert leakage_quantile(processed, delta) <= upper
 
 
+@settings(max_examples=20)
 @given(channels(), DELTAS, st.integers(0, 2**32 - 1))
-@settings(max_examples=40, deadline=None)
 def test_order_splitting_and_naming_of_outputs_do_not_matter(channel, delta, seed):
     rng = np.random.default_rng(seed)
     k, y = channel.shape
@@ -89,7 +89,7 @@ def test_order_splitting_and_naming_of_outputs_do_not_matter(channel, delta, see
 
 
 @given(channels(max_secrets=4, max_outputs=5), st.floats(0.02, 0.98))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10)
 def test_cvxpy_program_agrees(channel, share):
     level = pointwise_leakage(channel).max() * share
     assume(level > 1e-6)  # at 0 every post-processing reaches the threshold and none exceeds it
@@ -100,7 +100,7 @@ def test_cvxpy_program_agrees(channel, share):
 
 
 @given(channels(max_secrets=4, max_outputs=5), DELTAS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10)
 def test_cvxpy_program_brackets_the_envelope(channel, delta):
     value = exact_envelope(channel, delta)
     at, above = failure_program(channel, value.lower), failure_program(channel, value.upper + 1e-5)
@@ -249,7 +249,7 @@ def test_delta_outside_the_open_interval_is_refused(delta):
 
 
 @given(channels())
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4)
 def test_curve_is_monotone_continuous_and_flat_on_its_plateaus(channel):
     curve = envelope_curve(channel, np.linspace(0.02, 0.98, 5))
     assert (np.diff(curve.upper) <= 1e-8).all()

@@ -4,7 +4,7 @@ from math import log
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pmldesign.envelope import (
@@ -88,7 +88,6 @@ def test_example_4_event_leakage_is_not_monotone():
 
 
 @given(st.integers(2, 5), st.integers(2, 6), st.integers(0, 2**32 - 1))
-@settings(max_examples=50, deadline=None)
 def test_lemma_3_events(k, y, seed):
     rng = np.random.default_rng(seed)
     channel = Channel(rng.dirichlet(np.ones(y), k), rng.dirichlet(np.full(k, 5.0)))
@@ -103,7 +102,6 @@ def test_lemma_3_events(k, y, seed):
 
 
 @given(st.integers(2, 6), st.integers(2, 8), st.integers(0, 2**32 - 1), st.floats(0.01, 0.99))
-@settings(max_examples=40, deadline=None)
 def test_theorem_2_both_quantiles_of_post_processings_reach_the_envelope(k, y, seed, delta):
     # right quantile: by the returned post-processing; left: its mass exceeds delta a little lower
     rng = np.random.default_rng(seed)
@@ -118,7 +116,6 @@ def test_theorem_2_both_quantiles_of_post_processings_reach_the_envelope(k, y, s
 
 
 @given(st.integers(2, 6), st.integers(0, 2**32 - 1), st.floats(0.01, 0.99), st.floats(0.01, 0.99))
-@settings(max_examples=40, deadline=None)
 def test_theorem_4_extremal_mechanisms_have_a_constant_envelope(k, seed, delta, share):
     prior = np.random.default_rng(seed).dirichlet(np.full(k, 3.0))
     epsilon = -np.log1p(-prior.min()) * share

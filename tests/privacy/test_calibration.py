@@ -223,7 +223,6 @@ def test_alpha_must_fit_the_number_of_cells():
     power=st.floats(0.05, 8),
     jitter=st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=200, deadline=None)
 def test_private_end_brackets_noisy_decreasing_functions(root, start, power, jitter):
     def loss(scale):
         wobble = math.sin(scale / root * 1e9 + jitter) * 1e-12

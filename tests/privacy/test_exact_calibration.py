@@ -32,7 +32,7 @@ def guarantees(epsilon, relation, alpha):
     ]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=SEEDS, relation=st.sampled_from(RELATIONS))
 def test_every_scale_is_private_in_exact_arithmetic(seed, relation):
     rng = np.random.default_rng(seed)
@@ -49,7 +49,7 @@ def test_every_scale_is_private_in_exact_arithmetic(seed, relation):
             assert -1e-5 < oracle.over_target(rows, guarantee, noise, scale) <= 0
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(seed=SEEDS, relation=st.sampled_from(RELATIONS), weighted=st.booleans())
 def test_products_are_private_in_exact_arithmetic(seed, relation, weighted):
     rng = np.random.default_rng(seed)
@@ -112,7 +112,6 @@ def test_whole_numbers_are_not_rounded_at_all():
             assert below**2 < oracle.sensitivity(rows, relation, "l2") <= above**2
 
 
-@settings(max_examples=100, deadline=None)
 @given(sensitivity=st.floats(1e-150, 1e150), epsilon=st.floats(1e-100, 1e100))
 def test_the_laplace_scale_is_the_smallest_private_number(sensitivity, epsilon):
     scale = laplace_scale(sensitivity, epsilon=epsilon)

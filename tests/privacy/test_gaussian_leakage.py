@@ -83,7 +83,7 @@ def test_slack_is_exact_for_cells_with_two_different_columns(sigma, least):
     assert bound == pytest.approx(exact, abs=1e-9)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1), epsilon=st.floats(0.05, 1.0))
 def test_splitting_a_cell_changes_nothing(seed, epsilon):
     rng = np.random.default_rng(seed)
@@ -257,7 +257,7 @@ def test_envelope_bound_is_tight_to_a_factor():
     assert exact <= bound <= 1.01 * exact
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1), sigma=st.floats(0.7, 20), epsilon=st.floats(0.05, 1))
 def test_bounds_are_monotone_and_invariant(seed, sigma, epsilon):
     rng = np.random.default_rng(seed)

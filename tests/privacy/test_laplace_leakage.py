@@ -4,7 +4,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pmldesign.errors import InvalidInputError
@@ -41,7 +41,6 @@ def corollary_1(R, scale, least):
         return worst
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     cells=st.integers(2, 6),
@@ -77,7 +76,6 @@ def test_a_known_prior_needs_no_free_mass():
     assert laplace_leakage_bound(R, scale=1, alpha=prior) == pytest.approx(worst, rel=1e-14)
 
 
-@settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), scale=st.floats(0.7, 50))
 def test_leakage_is_monotone_and_invariant(seed, scale):
     rng = np.random.default_rng(seed)
@@ -158,7 +156,6 @@ def enumerate_signs(R, scale, least):
     return worst
 
 
-@settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), scale=st.floats(0.2, 5))
 def test_extreme_outputs_by_enumeration_with_equal_and_constant_rows(seed, scale):
     rng = np.random.default_rng(seed)

@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pmldesign.errors import InvalidInputError
@@ -15,7 +15,6 @@ from pmldesign.privacy.neighbours import (
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), rows=st.integers(1, 6), cells=st.integers(1, 9))
 def test_sensitivities_by_enumeration(seed, rows, cells):
     R = np.random.default_rng(seed).standard_normal((rows, cells))

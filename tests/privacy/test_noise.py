@@ -3,7 +3,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
@@ -113,7 +113,6 @@ def test_many_equal_terms_approach_gaussian_error():
     assert laplace_error(rows, p=3) == pytest.approx(gaussian_error([1.0], p=3), rel=1e-3)
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     p=st.floats(2, 40),

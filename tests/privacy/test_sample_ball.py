@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
@@ -14,7 +14,6 @@ from pmldesign.privacy.alpha.ball import ball_radius, least_sum
 from pmldesign.privacy.neighbours import pairwise_distances
 
 
-@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.integers(2, 6), st.floats(0.0, 2.5))
 def test_the_least_sum_is_that_of_a_linear_program(seed, k, radius):
     rng = np.random.default_rng(seed)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pmldesign.bounds import least_deviation
@@ -18,7 +18,6 @@ def worst_prior_mixture(P, alpha):
     return alpha @ P + free * P.min(axis=0)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.integers(2, 4), st.integers(0, 2**32 - 1), st.floats(0.05, 0.9), st.booleans())
 def test_one_record_every_event(k, seed, share, envelope):
     """The least delta of slack (or of an envelope) of a random channel, then its DP parameters."""

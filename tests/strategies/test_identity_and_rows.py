@@ -13,7 +13,7 @@ from pmldesign.workloads import as_workload, parse_workload
 from pmldesign.workloads.public_total import CentredWorkload, centre
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(n=st.integers(1, 9), k=st.integers(1, 4), seed=st.integers(0, 999))
 def test_it_is_the_strategy_of_its_matrix(n, k, seed):
     rng = np.random.default_rng(seed)

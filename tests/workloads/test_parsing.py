@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pmldesign.errors import InvalidInputError
@@ -26,7 +26,6 @@ factors = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=50)
 @given(st.lists(factors, min_size=1, max_size=2).map("*".join))
 def test_the_name_of_a_workload_parses_to_the_same_workload(text):
     workload = parse_workload(text)
@@ -149,7 +148,6 @@ names = st.sampled_from([entry.name for entry in named_workloads()])
 tails = st.text(alphabet="0123456789:*,=-^ seedways", max_size=12)
 
 
-@settings(deadline=None)
 @given(st.one_of(st.text(max_size=30), st.builds(str.__add__, names, tails)))
 def test_any_text_is_a_workload_or_an_explained_mistake(text):
     with suppress(InvalidInputError):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -92,7 +92,6 @@ def test_on_vectors_that_sum_to_zero(workload, idle):
         np.testing.assert_array_equal(found, signs * expected)
 
 
-@settings(max_examples=200, deadline=None)
 @given(workloads, st.integers(0, 2**32 - 1))
 def test_products_agree_with_the_matrix(workload, seed):
     rng = np.random.default_rng(seed)
@@ -114,7 +113,6 @@ def test_products_agree_with_the_matrix(workload, seed):
         np.testing.assert_allclose(workload.rmatvec(y), A.T @ y, atol=1e-12)
 
 
-@settings(max_examples=300, deadline=None)
 @given(workloads)
 def test_merged_workload_expands_to_the_original(workload):
     A = workload.to_dense()
@@ -129,7 +127,6 @@ def test_merged_workload_expands_to_the_original(workload):
         assert vectors.any(axis=1).all()
 
 
-@settings(max_examples=200, deadline=None)
 @given(workloads)
 def test_merge_numbers_as_the_dense_matrix_does(workload):
     merged, dense = workload.merge(), DenseOperator(workload.to_dense()).merge()
@@ -189,7 +186,6 @@ def test_row_norms_are_rounded_up_where_prefix_sums_cancel(n, m, seed):
     assert (workload.row_norms(H) >= exact * (1 - 1e-15)).all()
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.integers(9, 40), st.integers(0, 2**32 - 1), st.floats(0, 12))
 def test_row_norms_of_many_ranges_are_rounded_up_and_close(n, seed, spread):
     # neighbouring rows of H of very different sizes: what is left of large prefix sums is small

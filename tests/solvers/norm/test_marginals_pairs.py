@@ -43,7 +43,6 @@ def collections(draw):
     return MarginalsWorkload(sizes, dict.fromkeys(chosen), weights[: len(dict.fromkeys(chosen))])
 
 
-@settings(max_examples=40)
 @given(collections(), exponents)
 def test_it_is_the_norm_of_the_matrix(workload, p):
     own = solve(workload, p)
@@ -54,7 +53,6 @@ def test_it_is_the_norm_of_the_matrix(workload, p):
     assert dense.lower <= own.certificate.upper * (1 + 1e-12)
 
 
-@settings(max_examples=40)
 @given(collections(), exponents, st.integers(1, 3))
 def test_the_bounds_are_those_of_the_arrays(workload, p, steps):
     found = solve(workload, p, max_steps=steps)

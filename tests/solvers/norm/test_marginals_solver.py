@@ -7,7 +7,7 @@ from itertools import chain, combinations
 import numpy as np
 import pytest
 from certified import CHECK_P, dual_exponent, factorization_value, p_norm
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pmldesign_solvers.certificate.marginals import certify_marginals
@@ -55,7 +55,6 @@ def projector(sizes, residual):
     return product
 
 
-@settings(max_examples=60)
 @given(collections(), exponents)
 def test_it_agrees_with_the_dense_solver(collection, p):
     A, _ = marginal_matrix(*collection)
@@ -67,7 +66,6 @@ def test_it_agrees_with_the_dense_solver(collection, p):
     assert dense.certificate.lower <= ours.certificate.upper
 
 
-@settings(max_examples=60)
 @given(collections(), exponents)
 def test_the_certificate_holds_for_the_matrix(collection, p):
     sizes, _, weights = collection
@@ -90,7 +88,6 @@ def test_the_certificate_holds_for_the_matrix(collection, p):
     assert found.certificate.lower <= nuclear * (1 + 1e-13)
 
 
-@settings(max_examples=60)
 @given(collections(), exponents, st.integers(0, 2**32 - 1))
 def test_any_weights_and_any_precisions_give_bounds(collection, p, seed):
     rng = np.random.default_rng(seed)
@@ -112,7 +109,6 @@ def root(values):
     return np.array([value.sqrt() for value in values], dtype=object)
 
 
-@settings(max_examples=60)
 @given(collections(attributes=6, largest=20, spread=3.0), st.sampled_from((2.0, 4.0, np.inf)))
 def test_both_bounds_are_rounded_outwards(collection, p):
     sizes, subsets, weights = collection
@@ -137,7 +133,6 @@ def test_both_bounds_are_rounded_outwards(collection, p):
         assert float(upper) == pytest.approx(found.certificate.upper, rel=1e-11)
 
 
-@settings(max_examples=150)
 @given(collections(attributes=8, largest=10_000, spread=5.0), exponents)
 def test_every_collection_is_solved(collection, p):
     found = solve_marginals(*collection, p)
@@ -203,7 +198,6 @@ def test_marginals_that_take_no_part_in_the_optimum(p):
     assert found.certificate.gap <= 1e-6
 
 
-@settings(max_examples=40)
 @given(collections(largest=30), exponents, st.randoms(use_true_random=False))
 def test_invariances(collection, p, random):
     sizes, subsets, weights = collection

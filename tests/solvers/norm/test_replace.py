@@ -137,7 +137,7 @@ def test_prefix_sums(n, p, value, digits):
     assert_certified(found, prefix(n), p, rel_gap=1e-6)
 
 
-@settings(max_examples=20)
+@settings(max_examples=15)
 @given(st.integers(2, 8), st.integers(1, 8), st.sampled_from(P_VALUES), seeds)
 def test_random_workloads_are_certified(n, m, p, seed):
     A = random_workload(m, n, seed)
@@ -146,7 +146,7 @@ def test_random_workloads_are_certified(n, m, p, seed):
 
 @pytest.mark.parametrize("form", ["primal", "dual"])
 @pytest.mark.parametrize("solver", ["SCS", "CLARABEL"])
-@settings(max_examples=4)
+@settings(max_examples=2)
 @given(st.integers(3, 8), st.integers(2, 6), exponents, seeds)
 def test_both_programs_enclose_the_same_number(form, solver, n, m, p, seed):
     A = random_workload(m, n, seed)
@@ -169,7 +169,7 @@ def test_it_is_the_norm_of_the_workload_on_all_differences(n, m, p, seed):
     assert explicit.gap < 1e-3
 
 
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(st.integers(3, 7), st.integers(1, 6), st.sampled_from(P_VALUES), seeds)
 def test_what_changes_nothing(n, m, p, seed):
     rng = np.random.default_rng(seed)
@@ -191,7 +191,7 @@ def test_what_changes_nothing(n, m, p, seed):
         assert max(one.lower, other.lower) <= min(one.upper, other.upper) * (1 + 1e-9), name
 
 
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(st.integers(2, 6), st.sampled_from(P_VALUES), seeds)
 def test_scaling_zero_columns_and_copies_of_queries(n, p, seed):
     A = random_workload(4, n, seed)

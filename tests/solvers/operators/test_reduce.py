@@ -102,7 +102,7 @@ def test_iterates_are_points_of_the_original_workload(p, deficient):
         assert one.upper >= best.lower * (1 - 1e-12)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(1, 4), st.integers(1, 6), exponents, seeds)
 def test_the_semidefinite_program_encloses_the_same_number(m, extra, p, seed):
     A = gaussian(m, m + extra, seed)
@@ -160,7 +160,6 @@ def test_no_matrix_of_all_cells(p):
     solve(A, p, rel_gap=1e-4)
 
 
-@settings(max_examples=40)
 @given(
     st.integers(1, 4),
     st.integers(1, 4),

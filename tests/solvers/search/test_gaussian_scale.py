@@ -3,7 +3,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 from scipy.spatial.distance import cdist
@@ -34,7 +34,6 @@ def test_hockey_stick_at_its_ends():
     np.testing.assert_array_equal(slope, [0.0, 0.0, 0.0])
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     envelope=st.booleans(),

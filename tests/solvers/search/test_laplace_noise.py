@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 
@@ -20,7 +20,6 @@ def rule_and_guarantee(kind, epsilon, alpha):
     return Leakage(epsilon, alpha), PML(epsilon, tuple(alpha))
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     kind=st.sampled_from(["add-remove", "replace", "leakage"]),

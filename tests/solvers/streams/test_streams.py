@@ -66,7 +66,7 @@ def test_excess_is_a_supremum_for_any_nodes():
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(2, 9))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_reciprocal_of_nodes(seed, count):
     rng = np.random.default_rng(seed)
     poles = np.exp(np.sort(rng.uniform(-8, 8, count)) + np.arange(count))
@@ -125,7 +125,7 @@ def test_recurrences_keep_their_digits_where_a_factorisation_has_none():
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([2.0, 2.5, 4.0, np.inf]))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_bounds_are_those_of_dense_matrices(seed, p):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 12))

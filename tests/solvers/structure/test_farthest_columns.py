@@ -5,7 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial import ConvexHull
 from scipy.spatial.distance import pdist
@@ -105,7 +105,6 @@ def test_weighted_products(factors, large, seed):
         assert found**2 <= exact**2 + 1e-10 * size**2
 
 
-@settings(max_examples=50)
 @given(st.integers(0, 2**32 - 1), st.floats(-16, -9), st.booleans())
 def test_hulls_that_are_nearly_flat(seed, power, below_zero):
     rng = np.random.default_rng(seed)

@@ -5,7 +5,7 @@ from math import prod, sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pmldesign_solvers.tables.batches import batches
@@ -28,7 +28,6 @@ EVERY = [s for s in subsets(range(6)) if not {4, 5} <= set(s)]
 
 
 @given(st.lists(st.sampled_from(EVERY), min_size=1, unique=True), st.data())
-@settings(max_examples=50, deadline=None)
 def test_coefficients_are_sums_over_tables(tables, data):
     weights = [data.draw(st.sampled_from([1.0, 2.0, 0.3])) for _ in tables]
     expected = {}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from certified import dual_value, factorization_value
 from certified_unions import assert_certified, assert_encloses_the_norm, written_out
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_unions import EXPONENTS, Union, norm, union
 
@@ -78,7 +78,6 @@ def symmetric_unions(draw):
 
 
 @given(symmetric_unions(), st.sampled_from(EXPONENTS))
-@settings(max_examples=60)
 def test_random_symmetric_unions(given_union, p):
     one, _ = given_union
     found = unions.solve(*one.arguments, p)
@@ -88,7 +87,6 @@ def test_random_symmetric_unions(given_union, p):
 
 
 @given(symmetric_unions(), st.sampled_from(EXPONENTS), st.sampled_from([0.0, 1e-6, 1e-2]))
-@settings(max_examples=60)
 def test_the_upper_bound_holds_for_any_arrays(given_union, p, size):
     one, rng = given_union
     found = unions.solve(*one.arguments, p, options=SolverOptions(rel_gap=0.1))

@@ -51,7 +51,6 @@ def assert_upper_bound(problem, one, weights, p):
 
 
 @given(random_unions(), exponents)
-@settings(max_examples=40)
 def test_the_upper_bound_is_the_value_of_the_strategy_written_out(given_union, p):
     one, rng = given_union
     problem = BasisProblem(one.parts, row_bases(one, rng), p)
@@ -74,7 +73,6 @@ def test_no_strategy_is_below_the_norm(text, p):
 
 
 @given(random_unions(), exponents)
-@settings(max_examples=40)
 def test_the_bounds_of_the_weights_enclose_the_best_value(given_union, p):
     one, rng = given_union
     problem = BasisProblem(one.parts, row_bases(one, rng), p)

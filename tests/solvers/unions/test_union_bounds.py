@@ -66,7 +66,6 @@ def test_the_bound_of_blocks_is_that_of_the_matrix(text, p):
 
 
 @given(random_unions(), st.sampled_from(EXPONENTS), st.randoms())
-@settings(max_examples=40)
 def test_parts_that_do_not_commute_are_left_out(given_union, p, random):
     one, rng = given_union
     order = list(range(len(one.parts)))

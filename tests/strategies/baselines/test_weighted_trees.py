@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from array_workload import ArrayWorkload, all_ranges, prefix, random_workload
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize
 
@@ -66,7 +66,6 @@ def test_weights_are_good_on_other_numbers_of_cells(cells, branching):
     assert reached <= minimised(padded, branching) * (1 + 1e-7)
 
 
-@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.sampled_from([(4, 2), (8, 2), (9, 3), (3, 3)]))
 def test_optimality_by_the_gradient(seed, size):
     # tr K G(x)^-1 is convex and homogeneous of degree -1: at the best x with sum 1 no slope of a
