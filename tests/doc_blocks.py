@@ -31,9 +31,9 @@ BLOCK = re.compile(
 )
 IN_PROCESS = re.compile(
     r"(?:cat (?P<piped>\S+) \| )?pmldesign (?P<words>[^|<>$;&\n]*?)"
-    r"(?: < (?P<input>\S+))?(?: > (?P<output>\S+))?"
+    r"(?: < (?P<input>\S+))?(?: > (?P<output>\S+))?(?: 2>&1 \| grep -E '(?P<kept>[^']+)')?"
 )
-"""Commands that need no shell: they read and write at most one file each by redirection."""
+"""Commands that need no shell: redirections of at most one file each, and a choice of lines."""
 COMMAND = re.compile(r"^\$ (?P<line>.*(?:\n> .*)*)\n?(?P<output>(?:(?!\$ ).*\n?)*)", re.MULTILINE)
 
 
@@ -78,6 +78,9 @@ def _in_process(line: re.Match[str], folder: Path) -> str:
     if target:
         (folder / target).write_text(result.stdout)
         return result.stderr
+    if line["kept"]:
+        lines = result.output.splitlines(keepends=True)
+        return "".join(text for text in lines if re.search(line["kept"], text))
     if source:
         return result.output
     # progress goes to stderr, and depends on the machine

@@ -5,7 +5,6 @@ import os
 import signal
 from functools import partial
 
-import distributed
 import pytest
 
 from pmldesign.comparison import parallel
@@ -29,6 +28,8 @@ def die(marker):
 
 @pytest.fixture(scope="module")
 def cluster():
+    import distributed  # here, as every process of the tests below imports this module
+
     settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
     with distributed.LocalCluster(**settings, silence_logs=logging.CRITICAL) as local:
         yield local.scheduler_address

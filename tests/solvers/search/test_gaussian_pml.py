@@ -65,8 +65,7 @@ def test_single_cells_are_optimal_for_a_histogram(share, p):
     assert error(np.eye(n), R, scale, p) > 1.02 * best
 
 
-@pytest.mark.parametrize("name", ["prefix:6", "all-range:5"])
-@pytest.mark.parametrize("share", [None, 0.5])
+@pytest.mark.parametrize(("name", "share"), [("prefix:6", 0.5), ("all-range:5", None)])
 def test_every_start_ends_at_the_same_error(name, share):
     workload = parse_workload(name)
     A = workload.to_dense()

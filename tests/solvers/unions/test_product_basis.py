@@ -1,5 +1,6 @@
 """Strategies in a product basis, against R and L written out; the descent against differences."""
 
+import itertools
 import math
 from functools import reduce
 
@@ -61,6 +62,10 @@ def test_the_upper_bound_is_the_value_of_the_strategy_written_out(given_union, p
     assert np.linalg.norm(R, axis=0).max() == pytest.approx(1.0, rel=1e-12)
 
 
+IN_TURN = [*zip(TEXTS, itertools.cycle(EXPONENTS), strict=False)]
+"""Every union with one p."""
+
+
 @pytest.mark.parametrize("p", EXPONENTS)
 @pytest.mark.parametrize("text", TEXTS)
 def test_no_strategy_is_below_the_norm(text, p):
@@ -99,8 +104,7 @@ def test_a_product_alone_has_the_norm_in_the_basis_of_its_design(p):
     assert best == pytest.approx(norm(text, p).upper, rel=1e-5)
 
 
-@pytest.mark.parametrize("p", EXPONENTS)
-@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize(("text", "p"), IN_TURN)
 def test_weights_that_go_with_a_strategy_prove_no_more_than_the_norm(text, p):
     one = union(text)
     start = BasisProblem(one.parts, row_bases(one), p)
@@ -195,8 +199,7 @@ def test_the_objective_of_the_descent_is_the_squared_value(given_union, p):
     assert exact - 1e-8 <= value <= exact + slack + 1e-8
 
 
-@pytest.mark.parametrize("p", EXPONENTS)
-@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize(("text", "p"), IN_TURN)
 def test_what_the_descent_returns_is_a_better_basis_or_the_same(text, p):
     one = union(text)
     first = BasisProblem(one.parts, row_bases(one), p)

@@ -34,7 +34,7 @@ def test_the_bounds_enclose_the_norm(text, p):
 
 
 @given(random_unions(), st.sampled_from(EXPONENTS))
-@settings(max_examples=10)
+@settings(max_examples=5)
 def test_random_unions(given_union, p):
     one, _ = given_union
     found = unions.solve(*one.arguments, p)
