@@ -11,6 +11,10 @@ is: the squared errors of all answers add up to no more than those of clamped an
 noise was. Weights 1/s_i^2 would not do: many small cells, which can only move up, then outweigh
 their sums. Where sums of cells are public, x is scaled to them, group by group.
 
+Running sums over all cells need no iteration: A x ranges over all sums that never fall, from 0, and
+the closest ones are an isotonic regression; with a public number of records N, but for the last,
+the one of sums between 0 and N, which is that of all cut at N.
+
 Whole: the way whose answers are closest, in the same sense. Either cells are rounded in their order
 so that every running sum is rounded to the nearest whole number; ranges of cells move by at most 1.
 Or cells are rounded down, and those with the largest remainders up, so that the sum is rounded to
@@ -27,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import Bounds, minimize
+from scipy.optimize import Bounds, isotonic_regression, minimize
 
 from pmldesign.release.public_counts import ALL, PublicCounts
 from pmldesign.workloads import MarginalsWorkload, RangeWorkload, Workload
@@ -53,6 +57,8 @@ def nonnegative_cells(
     answers = workload.matvec(cells)
     if adds_cells(workload):
         answers = np.maximum(answers, 0.0)
+    if is_running_sums(workload) and (public is None or len(public.groups) == 1):
+        return _never_falling(answers, None if public is None else public.total)
 
     def objective(x: Array) -> tuple[float, Array]:
         off = workload.matvec(x) - answers
@@ -73,6 +79,24 @@ def nonnegative_cells(
     )
     result = np.maximum(minimum.x, 0.0)
     return np.asarray(result if public is None else public.scaled(result))
+
+
+def is_running_sums(workload: Workload) -> bool:
+    """Whether the queries are all running sums over the cells, in order."""
+    return (
+        isinstance(workload, RangeWorkload)
+        and workload.shape[0] == workload.shape[1]
+        and not workload.starts.any()
+        and np.array_equal(workload.stops, np.arange(1, workload.shape[1] + 1))
+    )
+
+
+def _never_falling(sums: Array, total: int | None) -> Array:
+    """The steps of the closest sums that never fall; sums are at least 0."""
+    closest = np.asarray(isotonic_regression(sums).x)
+    if total is not None:
+        closest = np.append(np.minimum(isotonic_regression(sums[:-1]).x, total), total)
+    return np.asarray(np.diff(closest, prepend=0.0))
 
 
 def whole_cells(workload: Workload, cells: Array, *, public: PublicCounts | None = None) -> Array:

@@ -7,7 +7,7 @@ from fast_sampler import fast_sampler, no_noise
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.optimize import nnls
+from scipy.optimize import lsq_linear, nnls
 
 from pmldesign.designs.min_norm import factorize
 from pmldesign.errors import InvalidInputError
@@ -230,3 +230,15 @@ def test_quantiles_that_cannot_be_told_are_refused():
         with pytest.raises(InvalidInputError, match="is written as"):
             parse_quantiles(text)
     assert parse_quantiles("age = 0.25,0.5") == ("age", (0.25, 0.5))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_running_sums_get_the_closest_sums_that_never_fall(seed):
+    """Against the least squares problem over cells of at least 0."""
+    generator = np.random.default_rng(seed)
+    queries = parse_workload("prefix:12")
+    cells = generator.normal(1, 5, 12)
+    target = np.maximum(np.cumsum(cells), 0.0)
+    matrix = queries.to_dense()
+    closest = matrix @ lsq_linear(matrix, target, (0.0, np.inf), tol=1e-14).x
+    assert np.allclose(matrix @ nonnegative_cells(queries, cells), closest, atol=1e-6)

@@ -14,11 +14,14 @@ from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.tables.course import question, solve_tables
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy.guarantees import PML, ApproxDP, PureDP
+from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.release.noise.exact import exact_noise
 from pmldesign.release.noise.integers import shifted, times
+from pmldesign.release.noise.whole_chains import chain_lattice
 from pmldesign.release.noise.whole_strategies import on_lattice
 from pmldesign.strategies import BlockStrategy, ProductStrategy, Strategy, TablesStrategy
+from pmldesign.strategies.chains import ChainStrategy
 from pmldesign.workloads import parse_workload
 
 
@@ -145,3 +148,24 @@ def test_unions_too_large_for_a_matrix_are_released():
     x = np.random.default_rng(4).integers(0, 10**6, queries.shape[1])
     answers = noisy.lattice.estimator.answer(queries, noisy.measure(x, sampler=no_noise))
     assert np.allclose(answers, queries.matvec(x.astype(float)), rtol=1e-9, atol=1e-3)
+
+
+@pytest.mark.parametrize("text", ["prefix:30", "decay:30,0.8"])
+@pytest.mark.parametrize("neighbours", [*Neighbours])
+def test_long_running_sums_are_measured_by_their_recurrence(text, neighbours):
+    """The map to the lattice rounds, so that differences depend on where they start."""
+    strategy = factorize(text, rel_gap=1e-2, buffers=3).strategy
+    assert isinstance(strategy, ChainStrategy)
+    lattice, generator = chain_lattice(strategy, 16), np.random.default_rng(6)
+    for x in generator.integers(0, 1000, (3, strategy.cells)):
+        units = np.eye(strategy.cells, dtype=np.int64)
+        images = [lattice.image(x + unit) for unit in units]
+        differences = [image - lattice.image(x) for image in images]
+        if neighbours is Neighbours.REPLACE:
+            differences = [a - b for a in images for b in images]
+        for noise in Noise:
+            power = 1 if noise is Noise.LAPLACE else 2
+            exact = max((abs(row) ** power).sum() for row in differences)
+            assert exact <= lattice.sensitivity(neighbours, noise)[0] <= exact * 1.05
+        measured = lattice.image(x).astype(float) * lattice.units
+        assert np.allclose(measured, strategy.matrix @ x, atol=lattice.bias)

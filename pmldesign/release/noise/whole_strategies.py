@@ -9,7 +9,7 @@ r"""Strategies of every kind as strategies of whole numbers (`lattice`).
                   multiplied by c_i = round(2^k w_i^(1/2)); written out up to WRITTEN_CELLS cells
                   where several factors are rounded, and as in `whole_structures` beyond
     blocks        beyond WRITTEN_CELLS cells as in `whole_structures`, and so are tables of
-                  ordered attributes
+                  ordered attributes, and long running sums in `whole_chains`
     tables        in `whole_tables`
     anything else Z = round(2^k R), and L of R itself: the answer is off by at most
                   2^(-k-1) norm(L_i)_1 a person, which the manifest states
@@ -46,6 +46,7 @@ from pmldesign.release.noise.rounding import (
     rounded_matrix,
     through_rows,
 )
+from pmldesign.release.noise.whole_chains import chain_lattice
 from pmldesign.release.noise.whole_structures import (
     block_lattice,
     product_lattice,
@@ -65,6 +66,7 @@ from pmldesign.strategies import (
     WeightedProductsStrategy,
     WeightedTablesStrategy,
 )
+from pmldesign.strategies.chains import ChainStrategy
 from pmldesign.strategies.known import KnownStrategy
 from pmldesign.strategies.participation.strategy import participation_of
 from pmldesign.workloads import Workload
@@ -74,6 +76,8 @@ from pmldesign.workloads.union import by_attribute
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array
 
+MOST_STEPS = 4096
+"""Of running sums that are written out as a matrix: it takes two seconds."""
 BITS_OF_EXACT = 30
 """A factor whose entries, times a power of two, are whole numbers of so many bits is not
 rounded."""
@@ -109,6 +113,8 @@ def on_lattice(strategy: Strategy, workload: Workload, bits: int) -> Lattice:
         return tables_lattice(strategy, bits)
     if isinstance(strategy, WeightedProductsStrategy) and strategy.cells > WRITTEN_CELLS:
         return weighted_products_lattice(strategy, bits)
+    if isinstance(strategy, ChainStrategy) and strategy.cells > MOST_STEPS:
+        return chain_lattice(strategy, bits)
     if isinstance(strategy, ProductStrategy):
         return _product(strategy, workload, bits)
     if isinstance(strategy, PublicTotalStrategy):

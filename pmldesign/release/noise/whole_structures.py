@@ -106,7 +106,7 @@ def tables_lattice(strategy: TablesStrategy, bits: int) -> Lattice:
         image = strategy.through(whole, turns, scales, mixers)
         return shifted(image, most + precision - mixed + top - bits)
 
-    lattice = _of_unit(
+    lattice = lattice_of_unit(
         strategy, lambda x: of_tables(table_counts(strategy.sizes, sets, x)), top - bits
     )
     return replace(lattice, sizes=strategy.sizes, subsets=sets, of_tables=of_tables)
@@ -140,7 +140,7 @@ def weighted_products_lattice(strategy: WeightedProductsStrategy, bits: int) -> 
         return np.concatenate(parts)
 
     sets = strategy.subsets
-    lattice = _of_unit(
+    lattice = lattice_of_unit(
         strategy, lambda x: of_tables(table_counts(strategy.sizes, sets, x)), top - bits
     )
     return replace(lattice, sizes=strategy.sizes, subsets=sets, of_tables=of_tables)
@@ -153,10 +153,10 @@ def _rounded(strategy: Strategy, exact: Image, tops: Sequence[int], bits: int) -
             f"strategy {strategy.name!r} has more than {MOST_PARTS} factors; leave attributes out"
         )
     shift = len(tops) * (bits + EXTRA) - bits
-    return _of_unit(strategy, lambda x: shifted(exact(x), shift), sum(tops) - bits)
+    return lattice_of_unit(strategy, lambda x: shifted(exact(x), shift), sum(tops) - bits)
 
 
-def _of_unit(strategy: Strategy, image: Image, exponent: int) -> Lattice:
+def lattice_of_unit(strategy: Strategy, image: Image, exponent: int) -> Lattice:
     """The lattice of unit 2^exponent."""
     unit, rows = math.ldexp(1.0, exponent), strategy.shape[0]
     sizes: dict[Norm, float] = {"l1": rows, "l2": math.sqrt(rows)}
