@@ -2,6 +2,6 @@ from hypothesis import settings
 
 # timing never decides a test, and a run can be repeated; --hypothesis-seed looks elsewhere, and
 # --hypothesis-profile thorough at more
-settings.register_profile("pmldesign", deadline=None, derandomize=True, max_examples=40)
+settings.register_profile("pmldesign", deadline=None, derandomize=True, max_examples=25)
 settings.register_profile("thorough", deadline=None, max_examples=400)
 settings.load_profile("pmldesign")

@@ -1,6 +1,7 @@
 """Who may import whom: the packages are layered, and heavy libraries load when used."""
 
 import ast
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -43,6 +44,11 @@ MANY_ARGUMENTS = {
 """The public functions and the commands, whose options are their arguments."""
 
 
+@cache
+def parsed(path):
+    return ast.parse(path.read_text())
+
+
 def sources(folder):
     return sorted((ROOT / folder).rglob("*.py"))
 
@@ -76,7 +82,7 @@ def component(path):
 
 @pytest.mark.parametrize("path", sources("solvers"), ids=lambda path: path.stem)
 def test_solvers_know_nothing_of_privacy(path):
-    tree = ast.parse(path.read_text())
+    tree = parsed(path)
     assert not [name for name in imported(tree) if name.split(".")[0] == "pmldesign"]
 
 
@@ -87,7 +93,7 @@ def test_rooms_of_the_solvers_import_their_own_modules_and_lower_rooms(path):
         assert room == "__init__.py", "a module of the solvers belongs to a room"
         return
     depth = solver_layer(room)
-    for name in imported(ast.parse(path.read_text())):
+    for name in imported(parsed(path)):
         package, *rest = name.split(".")
         if package == "pmldesign_solvers" and rest[0] != room:
             assert solver_layer(rest[0]) > depth, f"{path.name} imports {name}, not a lower room"
@@ -107,7 +113,7 @@ def test_a_room_of_the_solvers_has_few_modules_and_no_circle_of_imports(room):
     graph = {
         module: {
             name.split(".")[2]
-            for name in imported(ast.parse(path.read_text()))
+            for name in imported(parsed(path))
             if name.startswith(f"pmldesign_solvers.{room}.")
         }
         for module, path in modules.items()
@@ -121,7 +127,7 @@ def test_no_module_imports_a_layer_above_its_own(path):
         return
     own = layer_of(component(path))
     assert own is not None, f"{path.name} has no layer: name it in LAYERS"
-    for name in imported(ast.parse(path.read_text())):
+    for name in imported(parsed(path)):
         package, *rest = name.split(".")
         if package == "pmldesign" and rest:
             assert layer_of(rest[0]) is not None, f"{name} has no layer"
@@ -132,13 +138,13 @@ def test_no_module_imports_a_layer_above_its_own(path):
     "path", sources("pmldesign") + sources("solvers"), ids=lambda path: "/".join(path.parts[-2:])
 )
 def test_heavy_libraries_are_imported_where_used(path):
-    tree = ast.parse(path.read_text())
+    tree = parsed(path)
     assert not LATE & {name.split(".")[0] for name in imported(tree, now_only=True)}
 
 
 @pytest.mark.parametrize("path", sources("pmldesign/verify"), ids=lambda path: path.stem)
 def test_verification_shares_nothing_with_what_it_verifies(path):
-    names = imported(ast.parse(path.read_text()))
+    names = imported(parsed(path))
     allowed = ("pmldesign.verify.", "pmldesign.errors.")
     assert not [n for n in names if n.startswith("pmldesign") and not n.startswith(allowed)]
 
@@ -149,7 +155,7 @@ def test_rooms_are_few_and_their_arrows_form_no_circle():
         room = component(path)
         if room in ("__init__", "__main__"):
             continue
-        names = [name.split(".") for name in imported(ast.parse(path.read_text()))]
+        names = [name.split(".") for name in imported(parsed(path))]
         targets = {rest[0] for package, *rest in names if package == "pmldesign" and rest}
         arrows.setdefault(room, set()).update(targets & ROOMS - {room})
     assert set(arrows) == ROOMS
@@ -168,7 +174,7 @@ def test_folders_are_small():
 
 def functions(*folders):
     for path in (path for folder in folders for path in sources(folder)):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield path, node
 

@@ -165,9 +165,10 @@ class ProductStrategy(Strategy):
         if parts is None:
             super().require_answers(workload)
             return
-        for part in parts:
-            for factor, queries in zip(self.factors, part, strict=True):
-                factor.require_answers(queries)
+        pairs = [pair for part in parts for pair in zip(self.factors, part, strict=True)]
+        # the parts of a union share their factors: each is looked at once
+        for factor, queries in {(id(f), id(q)): (f, q) for f, q in pairs}.values():
+            factor.require_answers(queries)
 
     def variances(self, workload: Workload) -> Array:
         """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise.

@@ -50,8 +50,9 @@ def test_never_worse_than_queries_and_identity(name, guarantee, p):
         assert found <= error(baseline(other, workload), workload, guarantee, p) * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("p", [2.0, math.inf])
-@pytest.mark.parametrize("guarantee", [PureDP(1.0), PureDP(1.0, "replace")])
+@pytest.mark.parametrize(
+    ("guarantee", "p"), [(PureDP(1.0), 2.0), (PureDP(1.0, "replace"), math.inf)]
+)
 def test_domains_of_any_size(guarantee, p):
     workload = parse_workload("marginals:10^12,ways=2")
     own = weighted_tables(workload, guarantee, p)

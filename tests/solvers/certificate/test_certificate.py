@@ -298,8 +298,7 @@ def test_a_diameter_is_never_too_small_in_extreme_units(scale):
         assert diameter(scale * np.eye(3)) + np.sqrt(TINY) >= scale
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("of", [sparse.csr_array, np.asarray])
+@pytest.mark.parametrize(("seed", "of"), [(0, sparse.csr_array), (1, np.asarray)])
 def test_null_directions_of_tall_workloads_stay_null(seed, of):
     # A^T A = 10^5 times a tight frame of 4 vectors in 2 dimensions: gamma_(2) = 2 (5 10^4)^(1/2)
     angles = np.random.default_rng(seed).uniform(0, np.pi) + np.pi * np.arange(4) / 4
