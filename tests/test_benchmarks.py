@@ -85,3 +85,36 @@ def test_everything_that_could_be_a_step_computes_the_same(tmp_path):
         assert float(row["gap"] or 0) <= 1e-6
         if "single" not in row["what"]:
             assert float(row["difference"] or 0) <= 1e-8
+
+
+def laplace_bounds(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    return importlib.import_module("laplace_bounds")
+
+
+def test_bounds_of_laplace_noise_hold_for_every_strategy(monkeypatch):
+    module, rng = laplace_bounds(monkeypatch), np.random.default_rng(3)
+    for n in (2, 3, 4):
+        grams = module.signed_groups(n)
+        assert len(grams) == {2: 3, 3: 11, 4: 49}[n]
+        for _ in range(40):
+            A, R = rng.normal(size=(n + 1, n)), rng.normal(size=(n + 2, n))
+            R[np.abs(R) < rng.uniform(0, 1)] = 0.0
+            R[:n] += 0.1 * np.eye(n)
+            R /= np.abs(R).sum(axis=0)
+            inverse = np.linalg.inv(R.T @ R)
+            error = np.sqrt(2 * np.trace(A @ inverse @ A.T))
+            # the vectors for which Cauchy and Schwarz are equal for this strategy, and others
+            W = np.linalg.qr(rng.normal(size=(n + 3, n + 1)))[0] @ A
+            for V in (W @ inverse, rng.normal(size=W.shape)):
+                assert module.proved(W, V, grams) <= error
+
+
+def test_bounds_of_laplace_noise_are_ahead_of_those_of_gaussian_noise(monkeypatch):
+    module = laplace_bounds(monkeypatch)
+    # the identity is the best for a histogram
+    assert module.lower_bound(np.eye(3), terms=3, starts=1) == pytest.approx(np.sqrt(6), rel=1e-5)
+    A = parse_workload("prefix:3").to_dense()
+    gaussian = np.sqrt(2) * solve_norm(parse_workload("prefix:3"), 2.0).certificate.upper
+    bound = module.lower_bound(A, terms=4, starts=1)
+    assert 1.02 * gaussian < bound <= np.sqrt(2) * np.linalg.norm(A)

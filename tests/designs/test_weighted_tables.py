@@ -3,6 +3,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pmldesign.designs.laplace import measured
 from pmldesign.designs.laplace.search import laplace_design
@@ -129,3 +131,51 @@ def test_files_keep_tables(tmp_path, relation):
     again = read_strategy(tmp_path / "tables.npz")
     assert isinstance(again, WeightedTablesStrategy)
     assert error(again, workload, guarantee) == pytest.approx(found.mechanism.error(2), rel=1e-12)
+
+
+def shares_of_orders(values, attributes, ways):
+    """Terms of the bound of docs/pml-design.md on weighted tables for all tables of one order."""
+    return [
+        math.comb(attributes, j) * (values - 1) ** j / math.comb(attributes - j, ways - j)
+        for j in range(ways + 1)
+    ]
+
+
+@pytest.mark.parametrize(("values", "attributes", "ways"), [(9, 3, 1), (10, 3, 2)])
+def test_all_tables_of_one_order(values, attributes, ways):
+    workload = parse_workload(f"marginals:{values}^{attributes},ways={ways}")
+    reached = error(weighted_tables(workload, PureDP(1.0), 2), workload, PureDP(1.0))
+    number = math.comb(attributes, ways)
+    least = math.sqrt(2 * sum(shares_of_orders(values, attributes, ways))) * number
+    orders = sum(math.comb(attributes, j) * (values - 1) ** j for j in range(ways + 1))
+    assert least <= reached <= math.sqrt(2 * orders) * number * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("ways", [1, 2, 3])
+def test_no_order_gains_beside_the_one_that_is_asked(ways):
+    """The slopes of the bound: weight on tables by s attributes instead, for each s."""
+    for attributes in range(ways, 9):
+        for values in ((ways + 1) ** 2, 2 * (ways + 1) ** 2, 100):
+            shares = shares_of_orders(values, attributes, ways)
+            for s in range(attributes + 1):
+                ratios = [math.comb(s, j) / math.comb(ways, j) for j in range(ways + 1)]
+                moved = np.dot(shares, ratios) * values ** ((ways - s) / 2)
+                assert moved <= sum(shares) * (1 + 1e-12)
+
+
+@given(
+    ways=st.integers(1, 3), more=st.integers(0, 2), extra=st.integers(0, 9), seed=st.integers(0, 99)
+)
+def test_equal_weights_are_best_for_the_highest_order(ways, more, extra, seed):
+    """The theorem behind it, at random weights of all subsets."""
+    k, n, rng = ways + more, (ways + 1) ** 2 + extra, np.random.default_rng(seed)
+    subsets = [set(S) for s in range(k + 1) for S in itertools.combinations(range(k), s)]
+    theta = rng.exponential(size=len(subsets)) ** rng.integers(1, 6)
+    theta /= theta.sum()
+    levels = [
+        sum(t**2 * n ** (k - len(S)) for t, S in zip(theta, subsets, strict=True) if S >= T)
+        for T in subsets
+        if len(T) == ways
+    ]
+    least = math.comb(k, ways) ** 3 / n ** (k - ways)
+    assert (1 / np.array(levels)).sum() >= least * (1 - 1e-12)
