@@ -19,7 +19,7 @@ from pmldesign.strategies.participation.schema import as_participation
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.streams.journal import Journal
 from pmldesign.streams.recurrences import lower_triangular
-from pmldesign.streams.stream import Stream
+from pmldesign.streams.stream import Answer, Stream
 from pmldesign.workloads import Workload
 
 
@@ -70,9 +70,9 @@ def command(
         click.echo(f"note: {state} holds raw data, keep it secret", err=True)
     steps: Stream | Journal = stream if journal is None else journal
     try:
-        for line in sys.stdin:
+        for number, line in enumerate(sys.stdin, 1):
             if line.strip():
-                answer = steps.step(_number(line))
+                answer = _answer(steps, number, line)
                 click.echo(f"{answer.value:.12g} {answer.standard_deviation:.12g}")
     finally:
         if journal is not None:
@@ -93,10 +93,15 @@ def _question(file: Path, strategy: Strategy, workload: str | None) -> Workload 
     return load_workload(workload)
 
 
-def _number(line: str) -> float:
+def _answer(steps: Stream | Journal, number: int, line: str) -> Answer:
+    """The answer to a line; what is wrong is told with its number."""
     try:
-        return float(line)
+        value = float(line)
     except ValueError:
         raise InvalidInputError(
-            f"each line of standard input must be one number, got {line.strip()[:40]!r}"
+            f"line {number} of standard input must be one number, got {line.strip()[:40]!r}"
         ) from None
+    try:
+        return steps.step(value)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"line {number} of standard input: {error}") from None

@@ -164,18 +164,16 @@ def dyadic(value: Real) -> int:
         InvalidInputError: it is no finite number, or larger than LARGEST_INPUT in size.
     """
     try:
+        finite = math.isfinite(value)
         small = -LARGEST_INPUT <= value <= LARGEST_INPUT
-        if isinstance(value, float):
-            return math.floor(value * 2.0**INPUT_BITS) if small else _refuse(value)
-        return index(value) << INPUT_BITS if small else _refuse(value)
-    except (TypeError, ValueError):
-        raise InvalidInputError(f"an input of a stream must be a number, got {value!r}") from None
-
-
-def _refuse(value: Real) -> int:
-    """Raise what is wrong with a number."""
-    if not math.isfinite(value):
-        raise InvalidInputError(f"an input of a stream must be a finite number, got {value!r}")
+        if small:
+            if isinstance(value, float):
+                return math.floor(value * 2.0**INPUT_BITS)
+            return index(value) << INPUT_BITS
+    except (TypeError, OverflowError):
+        finite = False
+    if not finite:
+        raise InvalidInputError(f"an input of a stream must be a number, got {value!r}")
     raise InvalidInputError(
         f"an input of a stream must be at most 2^53 in size, got {value!r}; rescale the data"
     )

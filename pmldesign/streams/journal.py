@@ -38,6 +38,8 @@ class Journal:
     def __init__(self, stream: Stream, path: Path, identity: str) -> None:
         self.stream, self.path, self.identity = stream, path, identity
         self.log = path.with_name(path.name + ".log")
+        if path.is_dir():
+            raise FileError(f"cannot use {str(path)!r}: it is a folder; name a file")
         try:
             self._handle = os.open(self.log, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         except OSError as error:

@@ -317,7 +317,15 @@ def test_command(designed, tmp_path):
     assert state.with_name("state.log").read_text() == "1\n2\n3\n"
     found = CliRunner().invoke(main, options, input="one\n")
     assert found.exit_code == 2
-    assert "must be one number, got 'one'" in found.output
+    assert "line 1 of standard input must be one number, got 'one'" in found.output
+    for line, reason in (("nan", "must be a number, got nan"), ("-1e300", "must be at most 2^53")):
+        found = CliRunner().invoke(main, options, input=f"\n{line}\n")
+        assert found.exit_code == 2
+        assert f"line 2 of standard input: an input of a stream {reason}" in found.stderr
+    assert state.with_name("state.log").read_text() == "1\n2\n3\n"
+    found = CliRunner().invoke(main, [*options[:-1], str(tmp_path)], input="1\n")
+    assert found.exit_code == 6
+    assert "it is a folder" in found.output
     other = tmp_path / "matrix.npy"
     np.save(other, np.eye(3))
     found = CliRunner().invoke(main, ["stream", str(other), *options[2:]])
