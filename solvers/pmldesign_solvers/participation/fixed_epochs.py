@@ -24,6 +24,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -90,8 +91,10 @@ def solve(epochs: Epochs, options: SolverOptions) -> EpochSolution:
     for _ in range(CORRECTIONS):
         status = Status.INTERRUPTED if clock.interrupted else search.run(closer)
         dual, point = search.lower.point, search.upper.point
-        lower = lower_bound(epochs, dual.weights)
-        certificate = Certificate(lower, upper_bound(epochs, point))
+        lower = clock.completed(partial(lower_bound, epochs, dual.weights))
+        certificate = Certificate(lower, clock.completed(partial(upper_bound, epochs, point)))
+        if clock.interrupted:
+            status = Status.INTERRUPTED
         if certificate.gap <= options.rel_gap or status is not Status.OPTIMAL:
             break
         closer *= 0.5
@@ -115,7 +118,7 @@ def _candidates(epochs: Epochs, rel_gap: float, clock: Clock) -> Iterator[_Candi
     weights = start(epochs, guess, clock)
     smallest, largest = spectrum(epochs, weights)
     count = nodes_for(largest / smallest, error)
-    for point in fit(epochs, count, weights):
+    for point in clock.begun(lambda: fit(epochs, count, weights)):
         # both sides in units of tr r(T) / f(W), which hardly changes; `solve` has the last word
         upper = point.trace * math.sqrt(1.0 + point.slope) * (1.0 + 0.25 * error**2)
         yield _Candidate(point.trace, upper, point)

@@ -1,9 +1,13 @@
-"""When coarse levels end, which a solver works through before its first bounds."""
+"""Limits of time and Ctrl-C before the first bounds and between them."""
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+Result = TypeVar("Result")
 
 
 class Clock:
@@ -25,3 +29,25 @@ class Clock:
     def over(self) -> bool:
         """Whether coarse levels should end."""
         return self.interrupted or time.perf_counter() >= self._end
+
+    def completed(self, work: Callable[[], Result]) -> Result:
+        """What some work returns without which there is no answer: after Ctrl-C it is done again.
+
+        A second Ctrl-C ends it.
+        """
+        try:
+            return work()
+        except KeyboardInterrupt:
+            self.interrupted = True
+            return work()
+
+    def begun(self, steps: Callable[[], Iterator[Result]]) -> Iterator[Result]:
+        """Steps of which the first one is taken whatever happens."""
+
+        def first() -> tuple[Result, Iterator[Result]]:
+            points = steps()
+            return next(points), points
+
+        point, points = self.completed(first)
+        yield point
+        yield from points

@@ -13,6 +13,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 
 from pmldesign_solvers.certificate.cells import Certificate
@@ -87,13 +88,17 @@ def solve(
     for _ in range(CORRECTIONS):
         status = Status.INTERRUPTED if clock.interrupted else search.run(CLOSER)
         dual, point = search.lower.point, search.upper.point
-        certificate = _certificate(problem, p, dual, point, rel_gap)
+        certified = partial(_certificate, problem, p, dual, point, rel_gap)
+        certificate = clock.completed(certified)
+        if clock.interrupted:
+            status = Status.INTERRUPTED
         if certificate.gap <= rel_gap or status is not Status.OPTIMAL:
             break
         search.correct(certificate)
     status = final_status(status, certificate, rel_gap)
     if buffers is not None and buffers != len(point.nodes.poles):
-        point = _with_buffers(problem, p, buffers, dual, certificate.lower)
+        chosen = partial(_with_buffers, problem, p, buffers, dual, certificate.lower, clock)
+        point = clock.completed(chosen)
         certificate = _certificate(problem, p, dual, point, rel_gap)
         if status is Status.OPTIMAL and certificate.gap > rel_gap:
             status = Status.BUFFERS
@@ -130,9 +135,9 @@ def _candidates(
     u, w = start(problem, p, guess, rel_gap, clock)
     condition = _condition(problem, u, w)
     count = nodes_for(condition, error)
+    points = _first_points(problem, p, count, (u, w), clock)
     while True:
-        cut = _best_cut(problem, p, count, u, w)
-        for point in fit(problem, p, count, cut, u, w):
+        for point in points:
             believed = point.level / (1.0 + loss(condition, count))
             yield _Candidate(believed, point.value, point)
             u, w = point.u, point.w
@@ -140,6 +145,20 @@ def _candidates(
                 break
         count += 1
         condition = _condition(problem, u, w)
+        points = fit(problem, p, count, _best_cut(problem, p, count, u, w), u, w)
+
+
+def _first_points(
+    problem: StreamProblem, p: float, count: int, weights: tuple[Array, Array], clock: Clock
+) -> Iterator[Level]:
+    """Steps of the fixed point, of which the first one is taken whatever happens."""
+    cut = CUTS[1]
+    try:
+        if not clock.over:
+            cut = _best_cut(problem, p, count, *weights)
+    except KeyboardInterrupt:
+        clock.interrupted = True
+    yield from clock.begun(lambda: fit(problem, p, count, cut, *weights))
 
 
 def _condition(problem: StreamProblem, u: Array, w: Array) -> float:
@@ -160,14 +179,16 @@ def _best_cut(
     return min(cuts, key=lambda cut: next(fit(problem, p, count, cut, u, w)).level)
 
 
-def _with_buffers(problem: StreamProblem, p: float, count: int, dual: Level, lower: float) -> Level:
+def _with_buffers(
+    problem: StreamProblem, p: float, count: int, dual: Level, lower: float, clock: Clock
+) -> Level:
     """The strategy of so many nodes, from the best weights."""
     cut = _best_cut(problem, p, count, dual.u, dual.w, FEW_CUTS)
     best: Level | None = None
     for point in islice(fit(problem, p, count, cut, dual.u, dual.w), BUFFER_STEPS):
         if best is None or point.value < best.value:
             best = point
-        if point.slope <= LEVEL * max(point.level / lower - 1.0, 1e-9):
+        if clock.over or point.slope <= LEVEL * max(point.level / lower - 1.0, 1e-9):
             break
     assert best is not None
     return best

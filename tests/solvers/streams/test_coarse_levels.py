@@ -42,3 +42,37 @@ def test_an_interrupt_on_a_coarse_level_keeps_what_there_is(kind, monkeypatch):
     solution = solved(kind, SolverOptions(rel_gap=1e-9))
     assert solution.status is Status.INTERRUPTED
     assert 80 < solution.certificate.lower <= solution.certificate.upper < 300
+
+
+def interrupt_first(monkeypatch, module, work):
+    """The first call of a function is interrupted, those that follow are not."""
+    plain, calls = getattr(module, work), []
+
+    def interrupted(*arguments, **options):
+        calls.append(work)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return plain(*arguments, **options)
+
+    monkeypatch.setattr(module, work, interrupted)
+
+
+@pytest.mark.parametrize("buffers", [None, 4])
+@pytest.mark.parametrize("work", ["_best_cut", "fit", "certify", "_with_buffers"])
+def test_an_interrupt_in_the_first_step_keeps_what_there_is(work, buffers, monkeypatch):
+    interrupt_first(monkeypatch, solve, work)
+    solution = solve.solve(SUMS, 2.0, buffers=buffers, options=SolverOptions(rel_gap=1e-4))
+    assert 94 < solution.certificate.lower <= 94.57447
+    assert 94.57446 <= solution.certificate.upper < 100
+    assert solution.nodes.poles.size == buffers or buffers is None
+    if work in ("_best_cut", "fit"):
+        assert solution.steps == 1
+
+
+@pytest.mark.parametrize("work", ["fit", "lower_bound", "upper_bound"])
+def test_an_interrupt_in_the_first_step_on_epochs_keeps_what_there_is(work, monkeypatch):
+    interrupt_first(monkeypatch, fixed_epochs, work)
+    solution = solved("epochs", SolverOptions(rel_gap=1e-4))
+    # 6.0466 and 6.0466 times 1024^(1/2) for 4 epochs (docs/streams.md)
+    assert 190 < solution.certificate.lower <= 6.046614 * 32
+    assert 6.046593 * 32 <= solution.certificate.upper < 196
