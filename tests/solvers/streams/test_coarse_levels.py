@@ -73,6 +73,6 @@ def test_an_interrupt_in_the_first_step_keeps_what_there_is(work, buffers, monke
 def test_an_interrupt_in_the_first_step_on_epochs_keeps_what_there_is(work, monkeypatch):
     interrupt_first(monkeypatch, fixed_epochs, work)
     solution = solved("epochs", SolverOptions(rel_gap=1e-4))
-    # 6.0466 and 6.0466 times 1024^(1/2) for 4 epochs (docs/streams.md)
+    # 6.046593 to 6.046614 times 1024^(1/2) for 4 epochs (docs/streams.md)
     assert 190 < solution.certificate.lower <= 6.046614 * 32
-    assert 6.046593 * 32 <= solution.certificate.upper < 196
+    assert 6.046593 * 32 <= solution.certificate.upper < 210
