@@ -10,6 +10,7 @@ chooses the kernels of one.
 
 from __future__ import annotations
 
+import ast
 import sys
 import time
 import warnings
@@ -22,12 +23,14 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "solvers"))
 
 from small_unions import EXPONENTS, TEXTS
 
+from pmldesign.errors import PmldesignError
 from pmldesign.workloads import UnionWorkload, parse_workload
 from pmldesign.workloads.union import by_attribute, products_over
 from pmldesign_solvers.norm.solve import solve_norm
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.unions import solve as unions
 
+SOLVERS = Path(__file__).parent.parent / "solvers"
 NAMES = (
     *("histogram:5", "total:4", "prefix:8", "prefix:33", "all-range:9", "window:12,4", "haar:8"),
     *("parity:4,2", "random-range:8,8,seed=1", "random-range:5,12,seed=2", "marginals:3,4,ways=1"),
@@ -36,6 +39,29 @@ NAMES = (
 P = (2.0, 3.0, 10.0, 1000.0, np.inf)
 LOOSE = 1e-5
 """Largest relative difference of bounds that are 1e-6 apart."""
+
+
+MOST_CELLS, MOST_QUERIES = 40, 200
+"""Of the workloads that are solved: each takes 70 solutions."""
+
+
+def cases() -> list[str]:
+    """The names above, and every small workload that the tests of the solvers name."""
+    words = {
+        node.value
+        for path in SOLVERS.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and ":" in node.value
+    }
+    return [*NAMES, *sorted(filter(_small, words - {*NAMES}))]
+
+
+def _small(word: str) -> bool:
+    try:
+        queries, cells = parse_workload(word).shape
+    except PmldesignError:
+        return False
+    return queries <= MOST_QUERIES and cells <= MOST_CELLS
 
 
 def moved(A: np.ndarray, rng: np.random.Generator) -> Iterator[tuple[str, np.ndarray, float]]:
@@ -50,7 +76,7 @@ def moved(A: np.ndarray, rng: np.random.Generator) -> Iterator[tuple[str, np.nda
 def matrices(rng: np.random.Generator) -> int:
     """Solve the matrices; the number of differences."""
     different = 0
-    for name in NAMES:
+    for name in cases():
         A = parse_workload(name).to_dense()
         for relation in ("add-remove", "replace"):
             if relation == "replace" and not np.ptp(A, axis=1).any():
