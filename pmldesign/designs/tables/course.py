@@ -28,6 +28,7 @@ from pmldesign.workloads.union import products_over
 from pmldesign.workloads.weighting.rows import without_scale
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.tables import solve as tables
+from pmldesign_solvers.tables.couplings import Coupled
 from pmldesign_solvers.tables.lower import replace as pairs
 from pmldesign_solvers.tables.query_weights import Question
 
@@ -97,15 +98,17 @@ def solve_tables(workload: Workload, asked: Question, p: float, options: DesignO
             return _under_replace(workload, best, strategy, best.certificate.lower, p, options)
     with as_invalid_input(workload):
         solution = tables.solve(asked, p, coupled=not options.replace, options=options.stopping)
-    design = solution.strategy
-    strategy = TablesStrategy(
-        "design", asked.sizes, design.attributes, design.features, design.sectors
-    )
+    strategy = _strategy(asked, solution.strategy)
     solved = as_design(workload, p, options, strategy, solution)
     if not options.replace:
         return solved
-    lower = pairs.lower_bound(solution.problem, solution.cell_weights, solution.certificate.lower)
-    return _under_replace(workload, solved, strategy.without_total(), lower, p, options)
+    lower = pairs.lower_bound(solution.problem, solution.cell_weights)
+    public = strategy if solution.public is None else _strategy(asked, solution.public)
+    return _under_replace(workload, solved, public.without_total(), lower, p, options)
+
+
+def _strategy(asked: Question, design: Coupled) -> TablesStrategy:
+    return TablesStrategy("design", asked.sizes, design.attributes, design.features, design.sectors)
 
 
 def _under_replace(

@@ -8,5 +8,6 @@ sectors         small matrices on the few directions of each attribute that are 
 couplings       the strategy improved by couplings that keep the diagonal constant
 upper           what a strategy is worth, certified
 lower           lower bounds, certified
+candidates      strategies with their certified values
 solve           all of them in turn, as far as the gap and the time ask for
 """

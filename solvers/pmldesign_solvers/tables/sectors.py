@@ -160,3 +160,18 @@ def work(problem: Tables, dims: Mapping[int, int]) -> float:
                 sizes[sp] = sizes.get(sp, 0) + kept
         total += len(batch.weights) * math.fsum(float(size) ** 3 for size in sizes.values())
     return total
+
+
+def affordable(problem: Tables, wanted: int, limit: float) -> dict[int, int]:
+    """Up to so many directions of each ordered attribute beside the total.
+
+    Args:
+        problem: what is asked.
+        wanted: at most so many.
+        limit: of `work`.
+    """
+    for count in range(wanted, 0, -1):
+        directions = {i: min(count, problem.sizes[i] - 1) for i in problem.ordered}
+        if work(problem, {i: kept + 1 for i, kept in directions.items()}) <= limit:
+            return directions
+    return dict.fromkeys(problem.ordered, 0)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -20,21 +20,19 @@ from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.norm.bounds_loop import Stages
 from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
 from pmldesign_solvers.norm.solution import Outcome, Status, Step
-from pmldesign_solvers.operators.operator import EPS, Array
-from pmldesign_solvers.tables import couplings, even_weights, free_vector, sectors
+from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.tables import free_vector, sectors
+from pmldesign_solvers.tables.candidates import Candidates
 from pmldesign_solvers.tables.couplings import Coupled
 from pmldesign_solvers.tables.free_vector import FreeVector, Watch
 from pmldesign_solvers.tables.lower import dual_weights
 from pmldesign_solvers.tables.problem import Tables
 from pmldesign_solvers.tables.query_weights import Question, weighted
-from pmldesign_solvers.tables.upper.asked import Asked, asked_plain
-from pmldesign_solvers.tables.upper.asked import asked as asked_ordered
-from pmldesign_solvers.tables.upper.value import upper_bound
 
 SEARCHED, EVALUATED = 4e9, 3e10
 """Most work, in cubes of sizes, of one step of a search (about a second) and of one bound."""
-BOUND_STEPS, COUPLING_STEPS = 25, 400
-"""Of L-BFGS. More steps of the bound gain 1e-5."""
+BOUND_STEPS = 25
+"""Of L-BFGS; more gain 1e-5."""
 STAGES = ((1, 2, 4), (2, 3, 6))
 """Features, directions searched with, and directions of the certified bound, in turn.
 
@@ -54,9 +52,11 @@ class TablesSolution(Outcome):
         strategy: what is measured.
         problem: that of p = 2 with the weights of the queries.
         cell_weights: w_i of each ordered attribute.
+        public: the strategy where the total is public, if one was asked for, of any sensitivity.
     """
 
     strategy: Coupled
+    public: Coupled | None
     problem: Tables
     cell_weights: dict[int, Array]
 
@@ -66,6 +66,7 @@ class _Best(Stages[Coupled], Watch):
     """The best of either side so far, and the weights of the lower bound."""
 
     cells: dict[int, Array] = field(default_factory=dict)
+    public: Coupled | None = None
     stopped: bool = False
 
     def below(self, value: float, cells: dict[int, Array]) -> None:
@@ -101,7 +102,8 @@ def solve(
     Args:
         question: what is asked.
         p: in [2, inf].
-        coupled: whether the strategy may have couplings.
+        coupled: whether the strategy may have couplings; if not, there is one for replaced records
+            as well, whose total is public.
         options: when to stop; the steps are those of all searches together. A first strategy is
             always found; the callback is called with the bounds so far, in
             the first search with the value of its strategy.
@@ -115,6 +117,7 @@ def solve(
     weights = [best.cells[i] for i in sorted(best.cells)]
     return TablesSolution(
         strategy=strategy,
+        public=best.public,
         problem=work.problem,
         cell_weights=best.cells,
         dual_u=work.query_weights,
@@ -128,11 +131,13 @@ def solve(
 
 def _stages(best: _Best, work: _Work, *, coupled: bool) -> Iterator[None]:
     """Better and better bounds, the cheap ones first."""
-    cells = work.point.cells
-    value, strategy = work.coupled(dict.fromkeys(cells, 0), best)
+    cells, candidates = work.point.cells, work.candidates
+    value, strategy = candidates.coupled(dict.fromkeys(cells, 0))
     best.above(value, strategy)
+    if not coupled and any(work.problem.spaces.residuals):
+        best.public = candidates.public_total(strategy)
     if math.isinf(work.p):
-        best.above(*work.even(strategy, best))
+        best.above(*candidates.even(strategy))
     point = work.weights(cells)
     bound = work.bound(0)
     best.below(bound.certified(point), cells)
@@ -145,21 +150,21 @@ def _stages(best: _Best, work: _Work, *, coupled: bool) -> Iterator[None]:
         yield
     last: dict[int, int] = {}
     for features, searched, certified in STAGES:
-        directions = work.affordable(searched, SEARCHED)
+        directions = sectors.affordable(work.problem, searched, SEARCHED)
         bound = work.bound(directions)
         best.below(bound.certified(point), point.cells)
         yield
-        count = work.affordable(features, SEARCHED)
+        count = sectors.affordable(work.problem, features, SEARCHED)
         if coupled and any(count.values()) and count != last:
             last = count
-            best.above(*work.coupled(count, best))
+            best.above(*candidates.coupled(count))
             yield
         if work.small and any(directions.values()):
             point = work.improved(bound, point, best)
             best.below(bound.certified(point), point.cells)
             yield
         for number in range(searched + 1, certified + 1):
-            more = work.affordable(number, EVALUATED)
+            more = sectors.affordable(work.problem, number, EVALUATED)
             if more != directions:
                 directions = more
                 best.below(work.bound(directions).certified(point), point.cells)
@@ -167,14 +172,15 @@ def _stages(best: _Best, work: _Work, *, coupled: bool) -> Iterator[None]:
 
 
 class _Work:
-    """The problem with weights of queries, and its parts that are computed once."""
+    """The problem with weights of queries, its strategies and bounds."""
 
     def __init__(self, question: Question, p: float, best: _Best, *, total: bool) -> None:
-        self.question, self.p = question, p
+        self.p = p
         self.problem, self.query_weights = weighted(question, p, watch=best)
-        self.point = self.start = free_vector.best(self.problem, watch=best)
+        self.point = start = free_vector.best(self.problem, watch=best)
         if not total:
-            self.start = free_vector.best(self.problem, total=False, watch=best)
+            start = free_vector.best(self.problem, total=False, watch=best)
+        self.candidates = Candidates(question, self.problem, p, start, best.proceed)
 
     @property
     def small(self) -> bool:
@@ -182,15 +188,6 @@ class _Work:
         factors = self.problem.factors
         cubes = sum(self.problem.sizes[i] ** 3 * len(factors[i]) for i in self.problem.ordered)
         return cubes <= SEARCHED
-
-    def affordable(self, wanted: int, limit: float) -> dict[int, int]:
-        """Up to so many directions of each attribute, as many as the work allows."""
-        for count in range(wanted, 0, -1):
-            directions = {i: min(count, self.problem.sizes[i] - 1) for i in self.problem.ordered}
-            dims = {i: kept + 1 for i, kept in directions.items()}
-            if sectors.work(self.problem, dims) <= limit:
-                return directions
-        return dict.fromkeys(self.problem.ordered, 0)
 
     def bound(self, directions: Mapping[int, int] | int) -> dual_weights.SectorBound:
         """The lower bound that keeps so many directions beside the total."""
@@ -209,45 +206,3 @@ class _Work:
         """Weights of cells with a better lower bound, searched from a point on."""
         cells = dual_weights.improve(bound, point, steps=BOUND_STEPS, proceed=best.proceed)
         return self.weights(cells)
-
-    def coupled(self, features: dict[int, int], best: _Best) -> tuple[float, Coupled]:
-        """The best strategy with these features, and its certified value."""
-        strategy = couplings.solve(
-            self.problem, self.start, features, steps=COUPLING_STEPS, proceed=best.proceed
-        )
-        return self._value(strategy, self._asked(strategy)), strategy
-
-    def even(self, strategy: Coupled, best: _Best) -> tuple[float, Coupled]:
-        """A strategy without couplings, with the best weights of sets where p is inf."""
-        asked, sets = self._asked(strategy), self.problem.spaces.residuals
-        rows = even_weights.variance_rows(
-            [even_weights.extreme_queries(queries.numbers) for queries in asked],
-            self.question.attribute,
-            self.question.tables,
-            self.question.scales,
-            {s: place for place, s in enumerate(sets)},
-        )
-        weights = even_weights.even_weights(rows, best.proceed)
-        sectors = even_weights.as_sectors(sets, weights, strategy.attributes)
-        strategy = replace(strategy, sectors=sectors)
-        return self._value(strategy, asked), strategy
-
-    def _asked(self, strategy: Coupled) -> list[Asked]:
-        """The numbers of all factors' queries."""
-        return [
-            asked_ordered(i, operator, strategy.attributes[i], strategy.features[i])
-            if i in strategy.attributes and operator is not None
-            else asked_plain(i, self.question.sizes[i], operator)
-            for i, operator in zip(self.question.attribute, self.question.factors, strict=True)
-        ]
-
-    def _value(self, strategy: Coupled, asked: list[Asked]) -> float:
-        """Certified upper bound on the norm."""
-        norms = []
-        for i, operator in zip(self.question.attribute, self.question.factors, strict=True):
-            n = self.question.sizes[i]
-            squares = np.ones(n) if operator is None else operator.row_norms(np.eye(n))
-            norms.append(math.sqrt(float(squares.sum()) * (1 + (len(squares) + 8) * EPS)))
-        return upper_bound(
-            strategy, asked, norms, self.question.tables, self.question.scales, self.p
-        )

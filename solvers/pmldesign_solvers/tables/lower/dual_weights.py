@@ -23,7 +23,7 @@ sum_T c_T^(1/2) prod_T tr N_k times the sum of the e_k, and divided by the norms
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +36,7 @@ from pmldesign_solvers.tables.descent import descend
 from pmldesign_solvers.tables.lower.frames import SMALLEST, Frame, Root, frame, root_of, slope_by_r
 from pmldesign_solvers.tables.problem import Tables
 from pmldesign_solvers.tables.products import Products
+from pmldesign_solvers.tables.sectors import Space
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,21 +76,22 @@ class SectorBound:
     def certified(self, point: Point) -> float:
         """The lower bound on the norm that these weights prove, rounded down."""
         frames = self.frames(point)
-        matrices, rest = self._numbers(frames)
-        products = Products()
         total, count = 0.0, 0
-        for space in self._spaces:
-            batch = space.assemble(matrices, rest, products)
-            rounding = (8 + 8 * len(space.entries)) * EPS
-            traces = np.trace(batch, axis1=1, axis2=2).tolist()
-            every = zip(space.batch.weights, np.linalg.eigvalsh(batch), traces, strict=True)
-            total += sum(w * sum_of_roots(values, trace, rounding) for w, values, trace in every)
-            count += batch.shape[0] * batch.shape[1]
-        return self._lowered(
-            total * (1 - ALIKE - (count + len(self.problem.tables) + 100) * EPS), frames
-        )
+        for space, matrices in self.matrices(frames):
+            total += roots(space, matrices, space.batch.weights)
+            count += matrices.shape[0] * matrices.shape[1]
+        return self.lowered(total, count, frames)
 
-    def _lowered(self, total: float, frames: Mapping[int, Frame]) -> float:
+    def matrices(self, frames: Mapping[int, Frame]) -> Iterator[tuple[Space, Array]]:
+        """K_{Q,Sp} of all spaces, shape (B, size, size)."""
+        inner, rest = self._numbers(frames)
+        products = Products()
+        for space in self._spaces:
+            yield space, space.assemble(inner, rest, products)
+
+    def lowered(self, total: float, count: int, frames: Mapping[int, Frame]) -> float:
+        """A sum of roots of so many eigenvalues, less what rounding may have added."""
+        total *= 1 - ALIKE - (count + len(self.problem.tables) + 100) * EPS
         problem, traces, off = self.problem, self._plain.copy(), np.zeros(len(self._plain))
         for i, kept in frames.items():
             for k, root in zip(problem.factors[i], kept.roots, strict=True):
@@ -134,6 +136,14 @@ class SectorBound:
         return matrices, rest
 
 
+def roots(space: Space, matrices: Array, weights: Array) -> float:
+    """Sum of weights times tr M^(1/2), rounded down, of matrices made from those of a space."""
+    rounding = (8 + 8 * len(space.entries)) * EPS
+    traces = np.trace(matrices, axis1=1, axis2=2).tolist()
+    every = zip(weights.tolist(), np.linalg.eigvalsh(matrices), traces, strict=True)
+    return math.fsum(w * sum_of_roots(values, trace, rounding) for w, values, trace in every)
+
+
 def _grams(problem: Tables, attribute: int) -> list[Array]:
     """The Gram matrices of the factors of an attribute."""
     return [np.asarray(problem.grams[k]) for k in problem.factors[attribute]]
@@ -158,7 +168,7 @@ def improve(
     cuts = np.cumsum([len(cells[i]) for i in order])[:-1]
     kept = {i: at_start.columns[:, 1:] for i, at_start in bound.frames(point).items()}
 
-    def roots(z: Array) -> dict[int, Array]:
+    def roots_of(z: Array) -> dict[int, Array]:
         unit = {}
         for i, logs in zip(order, np.split(z, cuts), strict=True):
             r = np.exp((logs - logs.max()) / 2)
@@ -166,7 +176,7 @@ def improve(
         return unit
 
     def minus_log(z: Array) -> tuple[float, Array]:
-        r = roots(z)
+        r = roots_of(z)
         frames = {
             i: frame(
                 [root_of(gram, r[i]) for gram in _grams(bound.problem, i)],
@@ -181,5 +191,5 @@ def improve(
         return -math.log(total), -slope / total
 
     start = np.concatenate([np.log(np.maximum(cells[i], SMALLEST)) for i in order])
-    reached = roots(descend(minus_log, start, steps=steps, proceed=proceed))
+    reached = roots_of(descend(minus_log, start, steps=steps, proceed=proceed))
     return {i: r**2 for i, r in reached.items()}
