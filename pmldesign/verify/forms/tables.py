@@ -16,8 +16,7 @@ of the table and u_k of the queries on each attribute, u_T c_T^2 and U_k^(1/2) A
 and A_k, and norm(u)_q^(1/2), q = p/(p - 2), divides.
 
 Any frame gives a bound; L_i spans N^j w^(1/2), j = 0, 1, -1, 2, ..., N the sum over the A_k. Under
-replace, for weights w_i w_j of pairs, (that - norm(A w)) / ((1 - sum w^2)/2)^(1/2) is a bound, and
-for tables over single attributes that of `separate`.
+replace the bound is that of `table_pairs`, and for tables over single attributes of `separate`.
 """
 
 from __future__ import annotations
@@ -34,6 +33,7 @@ import numpy as np
 from pmldesign.verify.forms.measured import Measured, Ordered, Plain, Sector
 from pmldesign.verify.forms.separate import is_separate, of_queries, separate_bound
 from pmldesign.verify.forms.structured import Computed, Profile, check_computed, rounded
+from pmldesign.verify.forms.table_pairs import halves, of_pairs
 from pmldesign.verify.forms.written import members_of
 from pmldesign.verify.queries import Queries, Table
 from pmldesign.verify.report import Checks
@@ -206,11 +206,9 @@ def lower_bound(header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Q
         cells.setdefault(i, np.full(n, 1 / n) if i in _used(queries) else np.zeros(0))
     proved = 0.0
     for directions in range(MOST_DIRECTIONS + 1):
-        value = _block_bound(queries, cells, directions)
+        value = _block_bound(queries, cells, directions, pairs=header["neighbours"] == "replace")
         if value is None:
             break
-        if header["neighbours"] == "replace":
-            value = _of_pairs(queries, cells, value)
         proved = max(proved, value / math.sqrt(norm))
         if proved * (1 + ROUNDING) >= float(header["lower"]):
             break
@@ -254,10 +252,22 @@ def _used(queries: Queries) -> set[int]:
     return {i for table in queries.tables for i in table.factors}
 
 
-def _block_bound(queries: Queries, cells: Mapping[int, Any], directions: int) -> float | None:
-    """The sum of tr K_Sp^(1/2); None where K is too large."""
+def _block_bound(
+    queries: Queries, cells: Mapping[int, Any], directions: int, *, pairs: bool
+) -> float | None:
+    """The sum of tr K_Sp^(1/2), or the bound of pairs; None where K is too large."""
     roots = _roots(queries, cells)
-    frames = {i: _frame(list(parts.values()), cells[i], directions) for i, parts in roots.items()}
+    plain = {i for table in queries.tables for i, A in table.factors.items() if A is None}
+    ordered = {}
+    if pairs:
+        ordered = {i: halves(cells[i]) for i in roots if i not in plain}
+    if not directions:
+        ordered = {i: (y, 0.0) for i, (y, _) in ordered.items()}
+    seconds = {i: y for i, (y, _) in ordered.items()}
+    frames = {
+        i: _frame(list(parts.values()), cells[i], directions, seconds.get(i))
+        for i, parts in roots.items()
+    }
     inner, rest = {}, {}
     for i, parts in roots.items():
         for key, N in parts.items():
@@ -272,17 +282,21 @@ def _block_bound(queries: Queries, cells: Mapping[int, Any], directions: int) ->
         for count in range(len(members) + 1):
             for Sp in itertools.combinations(members, count):
                 containing[Sp].append(table)
-    total = 0.0
+    blocks = []
     for Sp, tables in containing.items():
-        K = _matrix(Sp, tables, inner, rest)
-        if K is None:
+        block = _matrix(Sp, tables, inner, rest)
+        if block is None:
             return None
-        total += float(np.sqrt(np.maximum(np.linalg.eigvalsh(K), 0.0)).sum())
-    return total
+        blocks.append((Sp, *block))
+    if pairs:
+        return of_pairs(blocks, {i: cells[i] for i in roots}, ordered)
+    return math.fsum(
+        float(np.sqrt(np.maximum(np.linalg.eigvalsh(K), 0.0)).sum()) for _, K, _ in blocks
+    )
 
 
 def _matrix(Sp: Any, tables: Any, inner: Any, rest: Any) -> Any:
-    """K_Sp, over the products of directions that some table has."""
+    """K_Sp, over the products of directions that some table has, and their names."""
     numbers: dict[tuple[tuple[int, int], ...], int] = {}
     blocks = []
     for table in tables:
@@ -302,7 +316,7 @@ def _matrix(Sp: Any, tables: Any, inner: Any, rest: Any) -> Any:
     K = np.zeros((len(numbers), len(numbers)))
     for places, matrix in blocks:
         K[np.ix_(places, places)] += matrix
-    return K
+    return K, list(numbers)
 
 
 def _roots(queries: Queries, cells: Mapping[int, Any]) -> dict[int, dict[int, Any]]:
@@ -319,13 +333,15 @@ def _roots(queries: Queries, cells: Mapping[int, Any]) -> dict[int, dict[int, An
     return roots
 
 
-def _frame(roots: Sequence[Any], w: Any, directions: int) -> Any:
-    """L, its first column w^(1/2)."""
+def _frame(roots: Sequence[Any], w: Any, directions: int, second: Any = None) -> Any:
+    """L, its first column w^(1/2), then `second` if there is one and a direction for it."""
     values, vectors = np.linalg.eigh(np.sum(roots, axis=0))
     inverse = np.where(values > FAINT * values[-1], 1 / np.maximum(values, 1e-300), 0.0)
     r = np.sqrt(w) / math.sqrt(float(w.sum()))
     columns, up, down = [r], vectors.T @ r, vectors.T @ r
-    for number in range(min(directions, len(w) - 1)):
+    if second is not None and directions and len(w) > 1:
+        columns, directions = [r, second], directions - 1
+    for number in range(min(directions, len(w) - len(columns))):
         if number % 2 == 0:
             up = up * values
             up /= np.linalg.norm(up)
@@ -340,13 +356,3 @@ def _frame(roots: Sequence[Any], w: Any, directions: int) -> Any:
             break
         columns.append(x / size)
     return np.array(columns).T
-
-
-def _of_pairs(queries: Queries, cells: Mapping[int, Any], value: float) -> float:
-    """The bound for differences of cells from that for single ones."""
-    square = 0.0
-    for table in queries.tables:
-        images = [cells[i] if A is None else A @ cells[i] for i, A in table.factors.items()]
-        square += table.weight**2 * math.prod(float(image @ image) for image in images)
-    share = math.prod(float(cells[i] @ cells[i]) for i in _used(queries))
-    return max(0.0, (value - math.sqrt(square)) * math.sqrt(2 / (1 - share)))
