@@ -12,6 +12,7 @@ from pmldesign.files.verification import _form
 from pmldesign.strategies import WeightedProductsStrategy, WeightedTablesStrategy
 from pmldesign.verify.digest import KEY, digest_of
 from pmldesign.verify.forms.measured import Plain
+from pmldesign.verify.forms.table_pairs import SHARES
 from pmldesign.verify.forms.tables import lower_bound, measured_of
 from pmldesign.verify.forms.written import centred, written_out
 from pmldesign.verify.reading import read_archive
@@ -130,6 +131,28 @@ def test_numbers_are_those_of_the_matrix(honest):
         assert strategy.farthest() <= apart * (1 + 1e-9)
 
 
+def pairs_of_halves(w, share):
+    """Products w_x w_y times what makes pairs within a half rarer, rows summing to w."""
+    m = min(np.cumsum(w)[:-1], key=lambda x: abs(x - 0.5))
+    below = np.cumsum(w) <= m
+    odds = m / (1 - m)
+    within = np.where(below[:, None] & below, 1 / odds, 0) + np.where(
+        below[:, None] | below, 0, odds
+    )
+    across = below[:, None] != below
+    return np.outer(w, w) * (1 - share * min(odds, 1 / odds) * (within - across))
+
+
+def nuclear_norm_of_pairs(A, first, last, share, theta):
+    """From the Laplacian of product pairs; an attribute of two plain values is between."""
+    plain = np.array([[1 - theta, 1 + theta], [1 + theta, 1 - theta]]) / 4
+    rho = np.kron(np.kron(pairs_of_halves(first, share), plain), pairs_of_halves(last, share))
+    assert rho.min() >= -1e-15
+    np.fill_diagonal(rho, 0)
+    laplacian = 2 / rho.sum() * (np.diag(rho.sum(axis=1)) - rho)
+    return np.sqrt(np.maximum(np.linalg.eigvalsh(A @ laplacian @ A.T), 0)).sum()
+
+
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 def test_the_bound_of_blocks_is_below_the_nuclear_norm(neighbours):
     queries = _form(pml.workload(ORDERED))
@@ -138,12 +161,15 @@ def test_the_bound_of_blocks_is_below_the_nuclear_norm(neighbours):
         first, last = rng.random(5), rng.random(3)
         arrays = {"ordered": np.array([0, 2]), "dual_w": np.concatenate([first, last])}
         header = {"p": "2.0", "neighbours": neighbours, "lower": 1e9}
-        w = np.kron(np.kron(first / first.sum(), [0.5, 0.5]), last / last.sum())
-        F, scale = np.diag(np.sqrt(w)), 1.0
+        first, last = first / first.sum(), last / last.sum()
         if neighbours == "replace":
-            F, scale = np.diag(w) - np.outer(w, w), (1 - w @ w) / 2
-            values, vectors = np.linalg.eigh(F)
-            F = vectors * np.sqrt(np.maximum(values, 0))
-        exact = np.linalg.norm(queries.matrix @ F, "nuc") / np.sqrt(scale)
+            exact = max(
+                nuclear_norm_of_pairs(queries.matrix, first, last, share, theta)
+                for share in SHARES
+                for theta in SHARES
+            )
+        else:
+            w = np.kron(np.kron(first, [0.5, 0.5]), last)
+            exact = np.linalg.norm(queries.matrix * np.sqrt(w), "nuc")
         proved = float(lower_bound(header, arrays, queries))
         assert 0.8 * exact < proved <= exact * (1 + 1e-12)
