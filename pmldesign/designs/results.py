@@ -210,8 +210,8 @@ class SearchedDesign:
         return self.strategy.reconstruction(self.mechanism.workload)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Optimized(Drawn):
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Optimized(Drawn, Displayed):
     """Designs for a guarantee, each with its noise.
 
     Attributes:
@@ -244,6 +244,15 @@ class Optimized(Drawn):
         """Which of the designs has the smallest error."""
         p = self.norm_design.p
         return min(range(len(self.mechanisms)), key=lambda index: self.mechanisms[index].error(p))
+
+    def _display(self) -> tuple[str, Facts]:
+        p = self.norm_design.p
+        title = f"Designs for {self.norm_design.workload.name!r}, of least err_{shortest(p)}"
+        facts = [
+            (f"{noisy.noise.value} noise", f"{noisy.error(p):.6g}") for noisy in self.mechanisms
+        ]
+        promise = "no guarantee" if self.guarantee is None else repr(self.guarantee)
+        return title, [*facts, ("for", promise)]
 
     def lower_bound(self) -> Bound | None:
         """The largest lower bound for every mechanism of the guarantee."""

@@ -154,3 +154,13 @@ def test_a_report_that_cannot_be_written_is_refused_first(run):
     shown = run("optimize", "prefix:4", "--report", "report.pdf")
     assert (shown.exit_code, shown.stdout) == (6, "")
     assert "a report ends in .html" in shown.stderr
+
+
+def test_a_report_under_pml_says_what_is_left_if_alpha_is_wrong(run):
+    options = ("--epsilon", "0.5", "--alpha", "0.1", "--noise", "laplace", "--search-time", "0.05")
+    shown = run.json("optimize", "histogram:4", *options, "--report", "report.html")
+    said = " ".join(Page(Path("report.html").read_text()).words)
+    # Laplace noise: (sensitivity / scale)-DP where a record is replaced
+    left = shown["if_alpha_is_wrong"]["dp"]
+    assert left == pytest.approx(shown["sensitivity"] / shown["noise"]["scale"], rel=1e-9)
+    assert f"{left:.5g}" in said

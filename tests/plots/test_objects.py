@@ -179,3 +179,12 @@ def test_progress_on_a_terminal_replaces_its_line(monkeypatch, capsys):
 def test_what_has_no_picture_is_refused(shown):
     with pytest.raises(pml.InvalidInputError, match="there is no picture of"):
         pml.plot(shown)
+
+
+def test_designs_show_the_error_of_each_in_a_line_and_in_a_table():
+    designs = pml.all_designs("histogram:4", guarantee=pml.ZCDP(0.5), noise="gaussian")
+    # four counts, each with variance 1
+    title, facts = repr(designs).splitlines()
+    assert title == "Designs for 'histogram:4', of least err_2"
+    assert facts.startswith("  gaussian noise 2, for ZCDP(rho=0.5")
+    assert "<td>gaussian noise</td>" in designs._repr_html_()

@@ -48,7 +48,7 @@ def compare_page(path: Path, shown: Sequence[Comparison], documents: Sequence[An
         ),
         Section(
             "What was certified",
-            tables=[records([_norm(doc, norm) for doc in documents for norm in doc["norms"]])],
+            tables=[records(_norms(documents))],
             sentences=[
                 "lower and upper are bounds on the factorization norm that were recomputed from "
                 "the workload and the strategy; no Gaussian mechanism has an error below that of "
@@ -58,6 +58,12 @@ def compare_page(path: Path, shown: Sequence[Comparison], documents: Sequence[An
     ]
     title = "Strategies for " + ", ".join(names)
     write_page(path, title, sections, command=command_words())
+
+
+def _norms(documents: Sequence[Any]) -> list[dict[str, Any]]:
+    """Those of all guarantees of a workload are the same."""
+    rows = [_norm(document, norm) for document in documents for norm in document["norms"]]
+    return [row for place, row in enumerate(rows) if row not in rows[:place]]
 
 
 def _norm(document: Mapping[str, Any], norm: Mapping[str, Any]) -> dict[str, Any]:

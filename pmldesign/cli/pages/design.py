@@ -35,7 +35,7 @@ def optimize_page(path: Path, best: Mechanism, document: Mapping[str, Any]) -> N
     errors = [(f"{row['name']} ({row['noise']})", row["error"]) for row in rows]
     sections = [
         Section("What was asked", facts=asked),
-        guarantee(document),
+        guarantee(document, best),
         Section(
             "Strategies and their errors",
             sentences=[
@@ -47,7 +47,7 @@ def optimize_page(path: Path, best: Mechanism, document: Mapping[str, Any]) -> N
             pictures=[
                 Picture(
                     bars_figure(errors, bound, "error", "out of reach of every mechanism"),
-                    "The error of every strategy, and the lower bound on that of any.",
+                    "The error of every strategy" + (", and the lower bound." if bound else "."),
                 )
             ],
         ),
@@ -99,7 +99,7 @@ def target_page(path: Path, budget: LeastBudget, document: Mapping[str, Any]) ->
                 )
             ],
         ),
-        guarantee(document),
+        guarantee(document, budget.mechanism),
         privacy(document),
         measured(budget.mechanism, noise(document)),
         queries(budget.mechanism),

@@ -69,13 +69,15 @@ def noise(document: Mapping[str, Any]) -> str:
     return f"{kind} of scale {scale:.9g} on every measurement"
 
 
-def guarantee(document: Mapping[str, Any]) -> Section:
-    """In words and numbers."""
+def guarantee(document: Mapping[str, Any], best: Mechanism) -> Section:
+    """In words and numbers, under PML with what is left if alpha is wrong."""
     if document["guarantee"] is None:
         none = "None was asked for: the scale of the noise is the sensitivity of the strategy."
         return Section("The guarantee", sentences=[none])
     numbers = document["guarantee_numbers"]
     facts = [(key, str(value)) for key, value in numbers.items() if value is not None]
+    if best.fallback is not None:
+        facts.append(("if alpha is wrong", best.fallback.describe()))
     return Section("The guarantee", sentences=[document["guarantee"]], facts=facts)
 
 

@@ -63,7 +63,7 @@ def release_page(path: Path, published: Release, chosen: Mechanism, output: Path
 def _guarantee(numbers: Mapping[str, Any], chosen: Mechanism) -> Section:
     wrong = chosen.fallback
     facts = [(key, str(n)) for key, n in numbers.items() if key != "words" and n not in (None, "")]
-    facts += [] if wrong is None else [("if wrong", wrong.describe())]
+    facts += [] if wrong is None else [("if alpha is wrong", wrong.describe())]
     return Section("The guarantee", sentences=[numbers["words"]], facts=facts)
 
 
