@@ -30,6 +30,9 @@ ALL_BASELINES = 256
 USUAL = ("identity", "workload", "tree", "haar", "weighted-tree")
 """Beyond, those that `pmldesign optimize` shows, and the best binary tree; a search over all trees
 takes 3 s on 1024 cells."""
+TREE_CELLS = 512
+"""Up to so many cells of an attribute trees of every branching are looked at, as long as there is
+time (0.1 s each, under replace 0.4 s)."""
 BRANCHINGS = (3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32)
 """Numbers of children of trees that are looked at."""
 WRITTEN_QUERIES = 2**24
@@ -65,7 +68,7 @@ def trees(workload: Workload, guarantee: Guarantee) -> Iterator[Strategy]:
     Tables have none: on 20 random unions no tree came near weighted tables, and the distances of
     all trees took 30 s on 576 cells under replace.
     """
-    wide = max(part.shape[1] for part in by_attribute(workload)) > ALL_BASELINES
+    wide = max(part.shape[1] for part in by_attribute(workload)) > TREE_CELLS
     if wide or tables_asked(workload) is not None:
         return
     for kind, children in product(("tree", "weighted-tree"), BRANCHINGS):
