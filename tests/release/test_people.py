@@ -254,11 +254,13 @@ def test_wrong_queries_are_refused(text, message):
         assert parse_queries(text, as_schema(SCHEMA)).workload
 
 
-def test_of_a_large_domain_only_tables_of_counts_are_asked():
+def test_of_a_large_domain_only_tables_are_asked():
     large = as_schema({"attributes": THREE_LARGE})
     assert parse_queries("a*b + c", large).workload.subsets == ((0, 1), (2,))
-    with pytest.raises(InvalidInputError, match="prefix:299 is too much"):
-        assert parse_queries("a:prefix", large).workload
+    running = parse_queries("a:prefix*b + c", large).workload
+    assert running.shape == (299**2 + 299, large.cells)
+    with pytest.raises(InvalidInputError, match="in one way, got prefix:299 and histogram:299"):
+        assert parse_queries("a:prefix + a", large).workload
 
 
 @pytest.mark.parametrize(
@@ -267,6 +269,7 @@ def test_of_a_large_domain_only_tables_of_counts_are_asked():
         ([1, -2, 3], "cell 1 .* has -2"),
         ([1, 2.5, 3], "cell 1 .* has 2.5"),
         ([1, np.nan, 3], "cell 1 .* has nan"),
+        ([[1], [-2], [3]], r"cell 1 \(from 0: row 2, column 1\) has -2"),
         ([1, 2], "of 3 counts"),
         ([2**52, 2**52, 1], r"2\^53"),
         ([1, 1e300, 1], r"cell 1 .* has 1e\+300"),

@@ -139,14 +139,22 @@ def _counts(content: Any, name: str, cells: int) -> Integers:
             f"{name} must be one row or column of {cells} counts, one for each cell, got shape "
             f"{values.shape}; for a table of people give --schema"
         )
-    values = values.ravel()
+    lines, values = values.shape, values.ravel()
     whole = (values >= 0) & (values < MOST_PEOPLE) & (values == np.floor(values))
     if not whole.all():
         cell = int(whole.argmin())
         raise InvalidInputError(
-            f"{name}: cell {cell} (from 0) has {values[cell]:g}; counts are whole numbers from 0, "
-            "together below 2^53"
+            f"{name}: cell {cell} (from 0{_place(lines, cell)}) has {values[cell]:g}; counts are "
+            "whole numbers from 0, together below 2^53"
         )
     if float(values.sum(dtype=np.float64)) >= MOST_PEOPLE:
         raise InvalidInputError(f"{name} counts more than the 2^53 people that fit")
     return values.astype(np.int64)
+
+
+def _place(shape: tuple[int, ...], cell: int) -> str:
+    """Row and column of a cell in a file of one row or one column."""
+    if len(shape) < 2:
+        return ""
+    row, column = divmod(cell, shape[1])
+    return f": row {row + 1}, column {column + 1}"
