@@ -27,7 +27,7 @@ from scipy.special import erfcx, log_ndtr
 
 from pmldesign.arguments import non_negative, positive, probability
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.brackets import private_end
+from pmldesign.privacy.brackets import NARROW, private_end
 from pmldesign.privacy.outward import UNIT, unscaled
 from pmldesign_solvers.operators.operator import Array
 
@@ -35,6 +35,9 @@ SMALLEST = math.ulp(0.0)
 ULPS = 16.0
 """Units in the last place allowed for each elementary step; checked against 60 digits in tests."""
 
+MARGIN = 5e-10
+"""Relative, of scales: sensitivities that are recomputed with bounds on their rounding are above
+these by 3e-10 (`pmldesign.verify`), and the guarantee is to be found with them too."""
 SHORTEST, LONGEST, FARTHEST = 1e-150, 1e100, 1e3
 """Limits of t and x beyond which delta is 0 or 1 in float64."""
 
@@ -107,8 +110,8 @@ def analytic_gaussian_scale(sensitivity: float, *, epsilon: float, delta: float)
 
     Returns:
         A scale with gaussian_delta(D, scale, epsilon) <= delta, which a scale smaller by a
-        relative 1e-6 violates (as far as delta moves by more than its rounding, which it does
-        unless delta is within about 1e-7 of 1); 0 without sensitivity.
+        relative 1e-9 violates (as far as delta moves by more than its rounding, which it does
+        unless delta is near 1 or epsilon below 1e-3); 0 without sensitivity.
 
     Raises:
         InvalidInputError: an argument out of range.
@@ -118,8 +121,10 @@ def analytic_gaussian_scale(sensitivity: float, *, epsilon: float, delta: float)
     if sensitivity == 0:
         return 0.0
     distance, exponent = math.frexp(sensitivity)
-    scale = private_end(lambda s: gaussian_delta(distance, s, epsilon), delta, start=distance)
-    return unscaled("the scale of the noise", scale, exponent)
+    scale = private_end(
+        lambda s: gaussian_delta(distance, s, epsilon), delta, start=distance, width=NARROW
+    )
+    return unscaled("the scale of the noise", scale * (1 + MARGIN), exponent)
 
 
 def classical_gaussian_scale(sensitivity: float, *, epsilon: float, delta: float) -> float:

@@ -11,6 +11,8 @@ from pmldesign.errors import InvalidInputError
 
 WIDTH = 5e-7
 """Relative width of the final bracket; half of what the tests of a calibration ask for."""
+NARROW = 1e-11
+"""The same where a loss takes microseconds and is rounded by some 1e-13 at most."""
 
 VANISHED = math.log(math.ulp(0.0)) - 1
 """Logarithm of a loss that is 0 in float64."""
@@ -18,17 +20,20 @@ LOWEST, HIGHEST = -700.0, 700.0
 """Logarithms of the scales that are tried: what lies beyond is not reached in float64."""
 
 
-def private_end(loss: Callable[[float], float], target: float, *, start: float) -> float:
-    """Smallest noise scale, to a relative 5e-7, at which a decreasing privacy loss is met.
+def private_end(
+    loss: Callable[[float], float], target: float, *, start: float, width: float = WIDTH
+) -> float:
+    """Smallest noise scale, to a relative width, at which a decreasing privacy loss is met.
 
     Args:
         loss: privacy loss at a scale, non-negative, decreasing but for rounding.
         target: positive; exceeded at small scales and met at large ones.
         start: positive, where to begin.
+        width: relative, of the final bracket; above 1e-12.
 
     Returns:
         A scale with loss(scale) <= target, for which some scale' with
-        scale / (1 + 5e-7) <= scale' < scale was evaluated and has loss(scale') > target.
+        scale / (1 + width) <= scale' < scale was evaluated and has loss(scale') > target.
 
     Raises:
         InvalidInputError: no scale between 1e-304 and 1e304 is at the boundary.
@@ -57,7 +62,7 @@ def private_end(loss: Callable[[float], float], target: float, *, start: float) 
         step *= 2
         excess(log_scale)
     # the logarithms of the loss and of the scale are nearly linear in each other: few steps
-    brentq(excess, violated, met, xtol=WIDTH / 4, rtol=1e-15, disp=False)
-    while met > violated + WIDTH:
+    brentq(excess, violated, met, xtol=width / 4, rtol=1e-15, disp=False)
+    while met > violated + width:
         excess((met + violated) / 2)
     return math.exp(met)

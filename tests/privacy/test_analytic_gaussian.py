@@ -32,7 +32,8 @@ def exact_delta(sensitivity, scale, epsilon):
 @pytest.mark.parametrize("sensitivity", [1, 0.3, 7e-5])
 def test_scale_is_the_private_end_in_60_digits(epsilon, delta, sensitivity):
     scale = analytic_gaussian_scale(sensitivity, epsilon=epsilon, delta=delta)
-    smaller = scale / (1 + 1e-6)
+    # of smaller epsilon delta is a difference that double precision rounds by more
+    smaller = scale / (1 + (1e-9 if epsilon >= 1e-3 else 1e-6))
     assert (
         exact_delta(sensitivity, scale, epsilon)
         <= delta
@@ -67,7 +68,7 @@ def test_scale_is_on_the_private_side_of_dp_accounting():
     for epsilon, delta in grid:
         ours = analytic_gaussian_scale(1.0, epsilon=epsilon, delta=delta)
         theirs = get_sigma_gaussian(epsilon, delta)
-        assert theirs * (1 - 1e-9) <= ours <= theirs * (1 + 1e-6)
+        assert theirs * (1 - 1e-9) <= ours <= theirs * (1 + 1e-9)
         assert exact_delta(1.0, ours, epsilon) <= delta
 
 

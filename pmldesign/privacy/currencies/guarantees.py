@@ -21,7 +21,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from pmldesign.arguments import parameter
-from pmldesign.privacy.brackets import private_end
+from pmldesign.privacy.brackets import NARROW, private_end
 from pmldesign.privacy.currencies.curves import (
     PrivacyCurve,
     checked_order,
@@ -71,7 +71,9 @@ class _Currency(OneRecord, ABC):
     def laplace_ratio(self) -> float:
         """Largest sensitivity over scale of Laplace noise, but for a relative 5e-7."""
         start = max(1.0, 1 / self.budget)
-        scale = private_end(lambda b: self.laplace_loss(1 / b), self.budget, start=start)
+        scale = private_end(
+            lambda b: self.laplace_loss(1 / b), self.budget, start=start, width=NARROW
+        )
         return math.nextafter(1 / scale, 0)
 
     def admits(self, noise: Noise) -> bool:
