@@ -28,7 +28,9 @@ from pmldesign_solvers.norm.solution import Status
 
 DONE = "done"
 """The status of a row that has all its numbers."""
-STOPPED = tuple(status.name.lower() for status in Status if status is not Status.OPTIMAL)
+FINISHED = (Status.OPTIMAL, Status.SEARCHED)
+"""How a norm ends that no limit cut short."""
+STOPPED = tuple(status.name.lower() for status in Status if status not in FINISHED)
 """The status of a row whose norm was not found to the gap that was asked for."""
 
 TEXTS = (
@@ -184,7 +186,7 @@ class Unit:
                 certificate = design.certificate
                 norms = {"norm_lower": certificate.lower, "norm_upper": certificate.upper}
                 for s in present:
-                    if work.asked[s] in DESIGNED and design.status is not Status.OPTIMAL:
+                    if work.asked[s] in DESIGNED and design.status not in FINISHED:
                         reasons[s] = design.status.name.lower()
         return self._records(demand, work.workloads[0], rows, reasons, norms)
 

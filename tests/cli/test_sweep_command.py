@@ -46,6 +46,17 @@ def test_a_norm_that_stopped_early_is_an_exit_code(run, study):
     assert "time_limit" in Path("study.csv").read_text()
 
 
+def test_a_norm_without_bounds_that_meet_is_no_error(run, study):
+    """As for optimize, where two steps exactly two apart have bounds that stay apart."""
+    Path(study).write_text('workloads = ["histogram:6"]\nstrategies = ["least-norm"]\n'
+                           'participation = ["2,every=2"]\n')  # fmt: skip
+    assert run("sweep", study).exit_code == 0
+    with Path("study.csv").open(newline="") as handle:
+        (row,) = csv.DictReader(handle)
+    assert row["status"] == "done"
+    assert float(row["norm_lower"]) < float(row["norm_upper"])
+
+
 def test_ctrl_c_keeps_what_is_done(run, study, monkeypatch):
     solve = tasks.solve
 

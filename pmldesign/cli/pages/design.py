@@ -40,7 +40,7 @@ def optimize_page(path: Path, best: Mechanism, document: Mapping[str, Any]) -> N
             "Strategies and their errors",
             sentences=[
                 "The first row is the design. error is the l_p error of all answers, rmse that of "
-                "a typical query, max_std that of the worst one; ratio is the error over the "
+                "a typical query, max std that of the worst one; ratio is the error over the "
                 "smallest one."
             ],
             tables=[records(rows)],
