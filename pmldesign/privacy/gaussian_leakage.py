@@ -15,7 +15,8 @@ e^eps'_r = e^eps (1 - alpha_r)/(1 - e^eps alpha_r) and the joint convexity of th
 with q = alpha + (1 - sum alpha) on the farthest cell; 0 where e^eps alpha_r >= 1. Equality holds
 for two cells and one record. Convexity over the other records gives every number of records.
 Cells with equal columns have the same P_j: they are one cell, whose probability is their sum. Of
-three different columns the slack is computed more closely (`few.three_columns`).
+few columns on a line, as those of a single query, the slack is exact (`few.one_line`), and of three
+different columns it is computed more closely (`few.three_columns`).
 
 Envelope: V = e^leakage(Y). A post-processing Z has V_Z <= E[V | Z], hence for c < e^eps
 
@@ -38,6 +39,7 @@ from scipy.optimize import minimize_scalar
 
 from pmldesign.arguments import finite_matrix, non_negative, positive
 from pmldesign.privacy.analytic_gaussian import LONGEST, gaussian_profile
+from pmldesign.privacy.few.one_line import MOST_COLUMNS, places_on_a_line, slack_on_a_line
 from pmldesign.privacy.few.three_columns import slack_of_three
 from pmldesign.privacy.neighbours import column_labels, pairwise_distances
 from pmldesign.privacy.outward import UNIT, factor_above
@@ -143,6 +145,8 @@ def envelope_from_distances(
     every = np.arange(len(ratios))
     # every c is valid, so some cells may choose it: those that are farthest from others count most
     sample = np.sort(np.argsort(-ratios.max(axis=1), kind="stable")[:SAMPLE])
+    if len(ratios) == len(least) <= MOST_COLUMNS and places_on_a_line(ratios) is not None:
+        sample = every
 
     def bound(share: float, cells: Indices) -> float:
         """The bound at c about 1 + share (e^eps - 1), summed over some cells r."""
@@ -167,10 +171,18 @@ def envelope_from_distances(
 
 
 def _closest(parts: Array, ratios: Array, least: Array, epsilon: float) -> Array:
-    """The bounds of all cells, lowered where three different columns allow it."""
-    if ratios.shape != (3, 3):
+    """The bounds of all cells, lowered where columns on a line, or three of them, allow it."""
+    count = len(ratios)
+    if ratios.shape != (count, count) or not 3 <= count <= MOST_COLUMNS:
         return parts
-    return np.asarray(np.minimum(parts, slack_of_three(ratios, least, epsilon)))
+    line = places_on_a_line(ratios)
+    if line is not None:
+        return np.asarray(np.minimum(parts, slack_on_a_line(*line, least, epsilon)))
+    return (
+        parts
+        if count > 3
+        else np.asarray(np.minimum(parts, slack_of_three(ratios, least, epsilon)))
+    )
 
 
 def _ratios(distances: Array, scale: float) -> Array:

@@ -15,7 +15,9 @@ r"""What noise of a given scale loses, in ball arithmetic, from the definitions.
     PML with envelope, Gaussian     min over c in [1, e^eps) of sum_r bound_r(log c)/(e^eps - c);
                                     every c gives a bound
 
-Cells with equal columns are one cell, whose alpha is their sum. Of three different columns b_r is
+Cells with equal columns are one cell, whose alpha is their sum. Of columns on a line, as those of
+a single query, b_r is the smaller one of that and, exactly, the integral of the positive part of
+(1 - e^eps p_r) P_r - e^eps sum_j p_j P_j between its two roots. Of three different columns b_r is
 the smaller one of that and the integral of the positive part of (1 - e^eps p_r) P_r -
 e^eps sum_j p_j P_j, the free mass on one of the other two cells, by quadrature.
 """
@@ -29,19 +31,14 @@ from typing import Any
 
 import numpy as np
 from flint import arb
-from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
-from scipy.special import log_ndtr, ndtr, ndtri_exp
+from scipy.special import log_ndtr, ndtri_exp
 
-from pmldesign.verify.arithmetic.intervals import largest, total
+from pmldesign.verify.arithmetic.intervals import free_mass, largest, normal, total
+from pmldesign.verify.few_columns import places_on_a_line, slack_of_three, slack_on_a_line
 
 CLOSE, HALVINGS = 1e-13, 40
 """Width of the interval of what is inverted in double precision, and how often it is halved."""
-
-
-def normal(x: Any) -> Any:
-    """Phi(x)."""
-    return (-x / arb(2).sqrt()).erfc() / 2
 
 
 def gaussian_profile(ratio: Any, epsilon: Any) -> Any:
@@ -54,12 +51,12 @@ def gaussian_profile(ratio: Any, epsilon: Any) -> Any:
 
 
 def dp_loss(numbers: Mapping[str, Any], noise: str, ratio: Any) -> tuple[Any, float] | None:
-    """The loss at sensitivity / scale and what it may be; None for PML."""
+    """The loss at sensitivity / scale, at most, and what it may be; None for PML."""
     kind, laplace = numbers["kind"], noise == "laplace"
     if kind == "dp" and laplace:
         return ratio, numbers["epsilon"]
     if kind == "dp":
-        return gaussian_profile(ratio, arb(numbers["epsilon"])), numbers["delta"]
+        return gaussian_profile(ratio.upper(), arb(numbers["epsilon"])), numbers["delta"]
     if kind == "zcdp":
         return ratio + (-ratio).expm1() if laplace else ratio**2 / 2, numbers["rho"]
     if kind == "gaussian-dp":
@@ -136,17 +133,15 @@ def pml_loss(numbers: Mapping[str, Any], noise: str, rows: Rows, scale: Any) -> 
 
 
 def exact_bounds(ratios: Sequence[Sequence[Any]], alpha: Sequence[Any], epsilon: Any) -> list[Any]:
-    """`bounds`, or the integrals of three different columns where they are smaller."""
-    parts = bounds(ratios, alpha, epsilon)
-    if len(parts) != 3:
+    """`bounds`, or the integrals of columns on a line, or of three, where they are smaller."""
+    parts, places = bounds(ratios, alpha, epsilon), places_on_a_line(ratios)
+    if places is not None:
+        exact = slack_on_a_line(places, alpha, epsilon)
+    elif len(parts) == 3:
+        exact = [arb(value) for value in slack_of_three(ratios, alpha, float(epsilon)).tolist()]
+    else:
         return parts
-    exact = slack_of_three(ratios, alpha, float(epsilon))
-    return [a.min(arb(b)) for a, b in zip(parts, exact.tolist(), strict=True)]
-
-
-def free_mass(alpha: Sequence[Any]) -> Any:
-    """What alpha leaves free, at least 0."""
-    return (1 - total(alpha)).max(arb(0))
+    return [a.min(b) for a, b in zip(parts, exact, strict=True)]
 
 
 def laplace_leakage(distances: Sequence[Sequence[Any]], alpha: Sequence[Any], scale: Any) -> Any:
@@ -179,45 +174,6 @@ def bounds(ratios: Sequence[Sequence[Any]], alpha: Sequence[Any], epsilon: Any) 
     return result
 
 
-def slack_of_three(ratios: Sequence[Sequence[Any]], alpha: Sequence[Any], epsilon: float) -> Any:
-    """The slack of three different columns about each cell, by quadrature in double precision.
-
-    In the plane of the columns, r at the origin, the integral of the positive part of
-    (1 - e^eps p_r) P_r - e^eps sum_j p_j P_j, the free mass on one of the two others.
-    """
-    t = np.array([[float(value) for value in row] for row in ratios])
-    least, growth = np.array([float(a) for a in alpha]), math.exp(epsilon)
-    free, result = max(0.0, 1 - float(least.sum())), []
-    for r in range(3):
-        i, j = (cell for cell in range(3) if cell != r)
-        kept, values = 1 - growth * least[r], [0.0]
-        for extra in ((free, 0.0), (0.0, free)) if kept > 0 else ():
-            p, q = growth * (least[i] + extra[0]), growth * (least[j] + extra[1])
-            values.append(_plane(t[r, j], t[r, i], t[i, j], (q, p, kept)))
-        result.append(max(values))
-    return np.array(result)
-
-
-def _plane(d: float, far: float, between: float, masses: tuple[float, float, float]) -> float:
-    """That integral for columns at (d, 0) and (x, y)."""
-    near, other, kept = masses
-    x = (d**2 + far**2 - between**2) / (2 * d)
-    y = max(math.sqrt(max(far**2 - x**2, 0.0)), 1e-9)
-
-    def line(s: float) -> float:
-        rest = kept - near * math.exp(d * s - d * d / 2)
-        if rest <= 0:
-            return 0.0
-        third = other * math.exp(x * s - x * x / 2)
-        end = (math.log(rest / third) + y * y / 2) / y
-        inside = rest * float(ndtr(end)) - third * float(ndtr(end - y))
-        return math.exp(-s * s / 2) / math.sqrt(2 * math.pi) * max(inside, 0.0)
-
-    edge = min((math.log(kept / near) + d * d / 2) / d, 12.0 + d)
-    low = -12.0 - abs(x)
-    return float(quad(line, low, max(edge, low), limit=400, epsabs=0.0, epsrel=1e-7)[0])
-
-
 def envelope_bound(
     ratios: Sequence[Sequence[Any]], alpha: Sequence[Any], epsilon: float, repeats: int
 ) -> Any:
@@ -232,11 +188,21 @@ def envelope_bound(
 
     inside = minimize_scalar(bound, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-9})
     growth = arb(epsilon).exp()
-    values = []
-    for share in (0.0, float(inside.x)):
+
+    def proved(share: float) -> Any:
         c = 1 + arb(share) * (growth - 1)
-        values.append(repeats * total(exact_bounds(ratios, alpha, c.log())) / (growth - c))
-    return values[0].min(values[1]).min(arb(1))
+        return repeats * total(exact_bounds(ratios, alpha, c.log())) / (growth - c)
+
+    best = proved(0.0).min(proved(float(inside.x))).min(arb(1))
+    if places_on_a_line(ratios) is None:
+        return best
+    closer = minimize_scalar(
+        lambda share: float(proved(share)),
+        bounds=(0.0, 1.0),
+        method="bounded",
+        options={"xatol": 1e-6, "maxiter": 25},
+    )
+    return best.min(proved(float(closer.x)))
 
 
 def _bounds_in_floats(ratios: Any, alpha: Any, epsilon: float) -> Any:

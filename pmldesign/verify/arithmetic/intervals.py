@@ -73,3 +73,13 @@ def below(value: Any) -> float:
     lower = float(value.lower())
     certain = bool(arb(lower) - abs(value) * HIDDEN <= value)
     return lower if certain else math.nextafter(lower, -math.inf)
+
+
+def normal(x: Any) -> Any:
+    """Phi(x)."""
+    return (-x / arb(2).sqrt()).erfc() / 2
+
+
+def free_mass(alpha: Sequence[Any]) -> Any:
+    """What alpha leaves free, at least 0."""
+    return (1 - total(alpha)).max(arb(0))

@@ -34,8 +34,9 @@ BALL_CELLS, BALL_ENTRIES = 256, 2**18
 """Of A and L in ball arithmetic: 0.1 s for a product of 256 x 256."""
 RESIDUAL = 1e4
 """L R may differ from A by so many units of 2^-53 times the condition of R."""
-FEW, WEAKER_FEW = 8, 0.05
-"""Of three columns the loss is bounded on strips, up to a few percent above the exact one."""
+FEW, WEAKER_FEW = 24, 0.05
+"""Of three columns the loss is bounded on strips, and of few on a line not at the best c of an
+envelope, up to a few percent above the exact one."""
 SAME = 1e-9
 """Columns closer than this part of the largest distance count as equal in double precision."""
 WEAKER_STRUCTURE = 1.0
