@@ -33,6 +33,7 @@ from pmldesign.verify.forms.written import (
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import WEAKER, Checks
 from pmldesign.verify.sentences import check_sentence
+from pmldesign.verify.streams.intervals import check_intervals
 from pmldesign.verify.streams.participation import Pattern, dual_factor
 from pmldesign.verify.streams.running_sums import check_stream
 from pmldesign.verify.streams.running_sums import lower_bound as stream_bound
@@ -96,6 +97,9 @@ def _check_form(
         if not (large and "rates" in arrays and plain and gaussian):
             return None
         check_several(header, arrays, queries, checks)
+        return rounding.NAME
+    if large and "poles" in arrays and "rates" not in arrays and plain and gaussian:
+        check_intervals(header, arrays, queries, checks)
         return rounding.NAME
     if "rates" in arrays and plain and gaussian:
         check_stream(header, arrays, queries, checks)

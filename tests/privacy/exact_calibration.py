@@ -79,10 +79,10 @@ def laplace_leakage_bound(rows, alpha, scale):
 
 
 def gaussian_slack(rows, alpha, scale, epsilon):
-    """The bound on psi_2, for one alpha."""
+    """The bound on psi_2, for one alpha; of columns on a line psi_2 itself."""
     worst, growth = mpmath.mpf(0), mpmath.exp(mpmath.mpf(epsilon))
     values, least = different_cells(rows, alpha, "l2")
-    for own, row in zip(least, values, strict=True):
+    for r, (own, row) in enumerate(zip(least, values, strict=True)):
         kept = 1 - growth * own
         if kept <= 0:
             continue
@@ -90,8 +90,53 @@ def gaussian_slack(rows, alpha, scale, epsilon):
         profile = [gaussian_delta(d / scale, shifted) if d else mpmath.mpf(0) for d in row]
         total = sum(a * value for a, value in zip(least, profile, strict=True))
         total += (1 - sum(least)) * max(profile)
-        worst = max(worst, kept / (1 - own) * total)
+        bound = kept / (1 - own) * total
+        places = values[max(range(len(row)), key=values[0].__getitem__)]
+        if len(row) > 2 and on_a_line(places, values):
+            y = [(x - places[r]) / scale for j, x in enumerate(places) if j != r]
+            masses = [a for j, a in enumerate(least) if j != r]
+            bound = min(bound, slack_on_a_line(y, masses, 1 - sum(least), kept, growth))
+        worst = max(worst, bound)
     return worst
+
+
+def on_a_line(places, values):
+    """Whether these are the places of all columns, but for rounding."""
+    return all(
+        abs(abs(places[i] - places[j]) - values[i][j]) <= 1e-12 * max(places)
+        for i, j in itertools.combinations(range(len(places)), 2)
+    )
+
+
+def slack_on_a_line(y, masses, free, kept, growth):
+    """The largest integral of (kept P_r - e^eps sum_j p_j P_j)_+ over places of the free mass."""
+    worst = mpmath.mpf(0)
+    for i in range(len(y)):
+        p = [growth * (a + (free if i == j else 0)) for j, a in enumerate(masses)]
+
+        def excess(s, p=p):
+            terms = [a * mpmath.exp(x * s - x * x / 2) for a, x in zip(p, y, strict=True)]
+            return sum(terms) - kept, sum(x * t for x, t in zip(y, terms, strict=True))
+
+        lowest = halved(lambda s, g=excess: g(s)[1] < 0, mpmath.mpf(-40), mpmath.mpf(40))
+        if excess(lowest)[0] >= 0:
+            continue
+        low = halved(lambda s, g=excess: g(s)[0] > 0, mpmath.mpf(-40), lowest)
+        high = halved(lambda s, g=excess: g(s)[0] <= 0, lowest, mpmath.mpf(40))
+        value = kept * (mpmath.ncdf(high) - mpmath.ncdf(low))
+        value -= sum(
+            a * (mpmath.ncdf(high - x) - mpmath.ncdf(low - x)) for a, x in zip(p, y, strict=True)
+        )
+        worst = max(worst, value)
+    return worst
+
+
+def halved(before, low, high):
+    """Where a condition that holds from the left ends."""
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if before(middle) else (low, middle)
+    return low
 
 
 def hostile_matrix(rng):

@@ -1,6 +1,7 @@
 """`verify` on every other form of file, from the matrix that it stands for."""
 
 import json
+import math
 from itertools import combinations
 
 import numpy as np
@@ -8,7 +9,9 @@ import pytest
 
 import pmldesign as pml
 from pmldesign.designs.options import DesignOptions
+from pmldesign.designs.structured import solve_all_ranges
 from pmldesign.designs.tables.course import question, solve_tables
+from pmldesign.files.streams import all_ranges_arrays
 from pmldesign.strategies import (
     BlockStrategy,
     IdentityAndRows,
@@ -23,7 +26,9 @@ from pmldesign.verify.queries import Queries, Table
 from pmldesign.verify.reading import read_archive
 from pmldesign.verify.report import Checks, Verdict
 from pmldesign.verify.streams import epochs, resolvents
+from pmldesign.verify.streams.intervals import check_intervals
 from pmldesign.verify.streams.participation import Pattern
+from pmldesign.workloads.running import AllRangesWorkload
 
 DP, REPLACE = pml.ApproxDP(1, 1e-6), pml.ApproxDP(1, 1e-6, "replace")
 TABLES = "marginals:prefix5,2,prefix3,ways=2"
@@ -137,6 +142,24 @@ def test_large_ones_by_their_structure(tmp_path, monkeypatch, name):
             forged = {**header, KEY: digest_of(header, entries)}
             np.savez(path, header=np.array(json.dumps(forged)), **entries)
             assert not pml.verify_file(path).holds, entry
+
+
+def test_all_intervals_by_recurrences():
+    n = 30
+    strategy = solve_all_ranges(
+        AllRangesWorkload(n, name="all-range:30"), 2.0, DesignOptions()
+    ).strategy
+    A, X = pml.workload(f"all-range:{n}").to_dense(), strategy.matrix.T @ strategy.matrix
+    error = math.sqrt(np.trace(A @ np.linalg.inv(X) @ A.T))
+    header = {"p": 2.0, "neighbours": "add-remove", "noise": "gaussian", "scale": 3.0}
+    header |= {"guarantee_numbers": {"kind": "zcdp", "rho": 1 / 18}, "error": 3 * error}
+    header |= {"sensitivity": math.sqrt(X.diagonal().max()) * (1 + 1e-12)}
+    queries = Queries(None, count=n * (n + 1) // 2)
+    for name in (None, "sensitivity", "error", "scale"):
+        checks, less = Checks(), {} if name is None else {name: header[name] * 0.999}
+        check_intervals({**header, **less}, all_ranges_arrays(strategy), queries, checks)
+        verdicts = {check.verdict for check in checks.rows}
+        assert (verdicts == {Verdict.HOLDS}) == (name is None), checks.rows
 
 
 def test_a_product_basis_under_replace():

@@ -46,7 +46,8 @@ class Computed:
     """What the arrays of a strategy give.
 
     Attributes:
-        spread: p to (sum_i s_i^p)^(1/p), s_i^2 the variance of query i per unit of noise.
+        spread: p to (sum_i s_i^p)^(1/p), s_i^2 the variance of query i per unit of noise; None
+            where it is not computed.
         queries: their number.
         sensitivities: "l1" and "l2", where they are known.
         lower: lower bound on the norm; None where it is not computed.
@@ -131,16 +132,15 @@ def _check_errors(
     factor = arb(2).sqrt() * scale if laplace else arb(scale)
 
     def error(exponent: float) -> Any | None:
-        if laplace and exponent != 2 and not math.isinf(exponent):
+        spread = computed.spread(exponent)
+        if spread is None or (laplace and exponent != 2 and not math.isinf(exponent)):
             return None
-        if laplace:
-            return factor * computed.spread(exponent)
-        return gaussian_error_of_spread(computed.spread(exponent), factor, exponent)
+        return factor * spread if laplace else gaussian_error_of_spread(spread, factor, exponent)
 
     mean = factor * computed.spread(2) / arb(computed.queries).sqrt()
     values = {"error": error(p), "rmse": mean, "max_std": error(math.inf)}
     for name, value in values.items():
         if name in header and value is None:
-            checks.unchecked(name, f"Laplace noise at p = {p:g}", header[name])
+            checks.unchecked(name, "of this noise at this p", header[name])
         elif name in header:
             checks.equal(name, header[name], below(value), above(value))
