@@ -27,6 +27,9 @@ from pmldesign_solvers.search.tent_problem import DenseGram, Gram, SeparableGram
 
 TENT_CELLS = 8192
 """Largest number of cells for tents whose Gram matrix is formed (0.5 GiB)."""
+NOISE_SECONDS = 4.0
+"""What the noise and the error of tents take on TENT_CELLS * 2 cells, of the time that is left; it
+grows with n k^2 for k rows, and k with n."""
 
 
 def has_order(workload: Workload) -> bool:
@@ -72,8 +75,10 @@ def tents_design(
             error = math.sqrt(2 * trace) / epsilon
             callback(SearchStep(next(numbers), error, time.perf_counter() - begin))
 
+    noise = NOISE_SECONDS * (workload.shape[1] / (2 * TENT_CELLS)) ** 3
+    end = max(deadline - noise, (begin + deadline) / 2)
     with single_thread():
-        solution = tents.design(gram, deadline=deadline, callback=report)
+        solution = tents.design(gram, deadline=end, callback=report)
     sums = 1 + solution.rows.sum(axis=0)
     strategy = IdentityAndRows("design", 1 / sums, solution.rows / sums)
     noisy = mechanism(strategy, workload, guarantee=guarantee, noise="laplace", p=p)
