@@ -53,6 +53,11 @@ def test_products_of_any_size_are_those_of_whole_numbers(data):
     assert times(matrix, x).tolist() == expected
 
 
+def test_nothing_times_numbers_beyond_64_bits_is_nothing():
+    zeros, x = np.zeros((2, 1), dtype=np.int64), np.array([[2**63, -(2**100)]], dtype=object)
+    assert times(zeros, x).tolist() == [[0, 0], [0, 0]]
+
+
 @given(st.lists(st.integers(-(2**80), 2**80), min_size=1, max_size=5), st.integers(1, 90))
 def test_shifted_numbers_are_the_nearest(values, bits):
     found = shifted(np.array(values, dtype=object), bits)

@@ -24,7 +24,7 @@ def times(matrix: Integers, x: Integers) -> Integers:
 
     Beyond 64 bits both are split into digits of so few bits that their products are exact.
     """
-    bound = int(np.abs(matrix).max(initial=0)) * _mass(x)
+    bound = int(np.abs(matrix).max(initial=1)) * _mass(x)  # 64 bits hold x, too
     if bound < EXACT_FLOAT and x.dtype != object:
         product = matrix.astype(np.float64) @ x.astype(np.float64)
         return np.asarray(product).astype(np.int64)
