@@ -45,7 +45,7 @@ def _dask(workers: Workers) -> Iterator[Any]:
     with ExitStack() as stack:
         cluster: Any = workers.address
         if cluster is None:
-            settings = {"threads_per_worker": 1, "dashboard_address": None}
+            settings = {"threads_per_worker": 1, "dashboard_address": ":0"}
             cluster = stack.enter_context(LocalCluster(n_workers=workers.jobs or 1, **settings))
         with _reached(workers):
             client = Client(cluster, timeout=CONNECTION)

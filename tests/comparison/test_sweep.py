@@ -176,7 +176,7 @@ def test_no_norm_is_computed_twice(tmp_path, monkeypatch):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_rows_do_not_depend_on_who_computes_them(whole, tmp_path, backend):
     if backend == "dask":
-        settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+        settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
         import distributed  # here, as killed processes import this module
 
         with distributed.LocalCluster(**settings, processes=False) as cluster:
