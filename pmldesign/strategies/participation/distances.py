@@ -5,6 +5,7 @@ squared sensitivity is at most the largest sum of abs(X_ij) over a pattern, X = 
 sum where X >= 0 (`pmldesign_solvers.participation.patterns`):
 
     matrices            fixed epochs: that sum; min-sep: at least it, in O(n^2 k)
+    fewer than b bands  columns b apart are orthogonal: the largest sum of squared column norms
     Toeplitz, r_0 >= r_1 >= ... >= 0
                         the pattern 0, b, 2b, ... [KL, Theorem 2]: exact, in O(n k)
     streams, C >= 0, too long for a matrix
@@ -23,6 +24,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy import linalg
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours, Norm
@@ -62,7 +64,10 @@ def sensitivity(strategy: Strategy, participation: Participation, norm: Norm) ->
     if isinstance(strategy, ToeplitzStrategy):
         return _toeplitz(strategy.coefficients, participation)
     rows, cells = strategy.shape
-    written = rows * cells <= MATRIX_ENTRIES if participation.fixed else cells <= MATRIX_CELLS
+    written = rows * cells <= MATRIX_ENTRIES
+    if written and not participation.fixed and cells > MATRIX_CELLS:
+        long = isinstance(strategy, StreamStrategy)
+        written = not long and sum(linalg.bandwidth(strategy.matrix)) < participation.apart
     if isinstance(strategy, StreamStrategy) and not (written and cells <= MATRIX_CELLS):
         return _stream(strategy, participation)
     if not written:
@@ -80,6 +85,9 @@ def _matrix(strategy: Strategy, participation: Participation) -> float:
     if participation.fixed:
         grams = class_grams(matrix, participation.apart)
         square = largest_window(grams, participation.times)
+    elif sum(linalg.bandwidth(matrix)) < participation.apart:
+        squares = (matrix**2).sum(axis=0)
+        square = largest_sum(squares, participation.times, participation.apart, fixed=False)
     else:
         square = largest_pattern(matrix.T @ matrix, participation.times, participation.apart)
     reach = participation.reach(strategy.cells)

@@ -8,7 +8,8 @@ mechanisms) lose 2 to 3 % by that alone.
 
 log rho is interpolated between knots in each window, log-spaced from both of its ends, where it
 changes fastest; c is free. F times the sum of the k largest d is descended (L-BFGS) from the
-first coefficients of the square root.
+first coefficients of the square root; or, for many steps, from the best strategy of every fourth
+step: rho and d are taken over, and the parts of the square root that its coefficients have.
 """
 
 from __future__ import annotations
@@ -28,6 +29,11 @@ MEMORY = 20
 """Pairs of steps and slopes of L-BFGS. Chosen, not measured."""
 STEPS = 400
 """Of the descent, at most; what is left then is below 1e-4."""
+FINE_CELLS, FINE_STEPS, FINE_WORK = 512, 8, 2.5e8
+"""Steps beyond which a descent starts from every fourth one, which is 3e-3 above its end for 1024
+steps, 16 times 64 apart, and 5e-4 for 4 times 256: so many steps of O(n^2) then, at least."""
+FINE_APART = 64
+"""Shortest windows of which that is tried."""
 CLOSE = 1e-8
 """Relative decrease of a step below which the descent ends."""
 
@@ -41,10 +47,23 @@ def solve(sums: RunningSums, times: int, apart: int, callback: Callable[[float],
         apart: b, at least 2.
         callback: called with the norm that is reached after every step; True ends the descent.
     """
+    return _descent(sums, times, apart, callback)[1]
+
+
+def _descent(
+    sums: RunningSums, times: int, apart: int, callback: Callable[[float], bool]
+) -> tuple[Array, Scaled]:
+    """The parameters too: log rho at the knots, log d of the windows, c."""
     n = sums.cells
     windows = np.arange(n) // apart
     count = int(windows[-1]) + 1
     knots = _knots(n, apart)
+    start = np.concatenate([np.zeros(knots.shape[1]), np.linspace(0.2, -0.2, count), _root(apart)])
+    steps = STEPS
+    if n > FINE_CELLS and sums.smooth and apart % 4 == 0 and apart >= FINE_APART:
+        coarse, _ = _descent(sums.coarser(), times, apart // 4, callback)
+        start = _refined(coarse, count, apart)
+        steps = min(STEPS, max(FINE_STEPS, int(FINE_WORK / n**2)))
 
     def strategy(x: Array) -> tuple[Scaled, Array]:
         rows = np.exp(knots @ x[: knots.shape[1]])
@@ -67,23 +86,46 @@ def solve(sums: RunningSums, times: int, apart: int, callback: Callable[[float],
         if callback(float(np.exp(0.5 * intermediate_result.fun))):
             raise StopIteration
 
-    root = np.cumprod(1.0 - 0.5 / np.arange(1, apart))
-    start = np.concatenate([np.zeros(knots.shape[1]), np.linspace(0.2, -0.2, count), root])
     minimum = optimize.minimize(
         loss,
         start,
         jac=True,
         method="L-BFGS-B",
         callback=watch,
-        options={"maxiter": STEPS, "maxcor": MEMORY, "ftol": CLOSE},
+        options={"maxiter": steps, "maxcor": MEMORY, "ftol": CLOSE},
     )
-    return strategy(minimum.x)[0]
+    return minimum.x, strategy(minimum.x)[0]
+
+
+def _root(apart: int) -> Array:
+    """Coefficients of the square root behind the first one."""
+    return np.asarray(np.cumprod(1.0 - 0.5 / np.arange(1, apart)))
+
+
+def _refined(coarse: Array, count: int, apart: int) -> Array:
+    """Parameters for four times as many steps."""
+    fewer, places, finer = apart // 4, _places(apart // 4), _places(apart)
+    rows = coarse[: count * places.size].reshape(count, -1)
+    # knots next to an end are as many steps from it; others in the same part of a window
+    near = np.minimum(finer, apart - 1.0 - finer)
+    scaled_near = np.where(near < 4, near, near * ((fewer - 1.0) / (apart - 1.0)))
+    at = np.where(finer < apart / 2, scaled_near, fewer - 1.0 - scaled_near)
+    rho = [np.interp(at, places, row) for row in rows]
+    parts = coarse[count * places.size + count :] / _root(fewer)
+    steps = np.arange(1, apart) / apart
+    impulse = np.interp(steps, np.arange(1, fewer) / fewer, parts) * _root(apart)
+    norms = coarse[count * places.size :][:count]
+    return np.concatenate([*rho, norms, impulse])
 
 
 def _knots(n: int, apart: int) -> Array:
     """Values at the steps by values at the knots, shape (n, knots)."""
-    near = np.round(np.geomspace(1, max(1, apart // 2), KNOTS)) - 1.0
-    chosen = np.unique(np.concatenate([near, apart - 1.0 - near]))
-    places, unit = np.arange(apart), np.eye(chosen.size)
-    window = np.stack([np.interp(places, chosen, row) for row in unit], axis=1)
+    chosen, places = _places(apart), np.arange(apart)
+    window = np.stack([np.interp(places, chosen, row) for row in np.eye(chosen.size)], axis=1)
     return np.asarray(np.kron(np.eye(-(-n // apart)), window)[:n])
+
+
+def _places(apart: int) -> Array:
+    """Steps of a window that are knots."""
+    near = np.round(np.geomspace(1, max(1, apart // 2), KNOTS)) - 1.0
+    return np.unique(np.concatenate([near, apart - 1.0 - near]))

@@ -111,3 +111,14 @@ def test_a_watch_ends_the_descent():
     calls = []
     banded.solve(plain(32), 4, 8, lambda value: calls.append(value) or len(calls) == 3)
     assert len(calls) == 3
+
+
+def test_many_steps_start_from_every_fourth_one(monkeypatch):
+    monkeypatch.setattr(banded, "FINE_CELLS", 128)
+    monkeypatch.setattr(banded, "FINE_WORK", 0.0)  # the fewest steps
+    norms = []
+    point = banded.solve(plain(256), 4, 64, lambda norm: norms.append(norm) or False)
+    d = (point.matrix**2).sum(axis=0)
+    square = point.error * patterns.largest_sum(d, 4, 64, fixed=False)
+    # 5.3377 after a hundred steps from the square root
+    assert np.sqrt(square / 256) == pytest.approx(5.3377, rel=1e-3)
