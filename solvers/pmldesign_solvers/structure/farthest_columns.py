@@ -36,6 +36,8 @@ MOST_POINTS = 2**15
 """Most points of a factor, or of a product of factors, that are multiplied with each other."""
 FEW_POINTS = 24
 """So many points are not worth a convex hull."""
+HULL_COST = 2**31
+"""Points times facets (5 s) beyond which a hull is left alone: half of its points are vertices."""
 L1_COST = 2**33
 """Most differences of entries for the l1 distances of a factor."""
 WEIGHTED_CELLS = 2**13
@@ -203,7 +205,9 @@ def _extreme(points: Array) -> Array:
         hull = ConvexHull(round_hull)
     except QhullError:
         return points
-    return points[hull.vertices] if _contains(hull, round_hull) else points
+    if len(points) * len(hull.equations) > HULL_COST or not _contains(hull, round_hull):
+        return points
+    return points[hull.vertices]
 
 
 def _contains(hull: ConvexHull, points: Array) -> bool:
@@ -212,6 +216,8 @@ def _contains(hull: ConvexHull, points: Array) -> bool:
     Qhull is not believed: a vertex that it loses would be a distance that is too small.
     """
     normals = hull.equations[:, :-1].T
-    reach = (points[hull.vertices] @ normals).max(axis=0) + OUTSIDE
-    blocks = np.array_split(points, 1 + 8 * len(points) * len(reach) // BLOCK_BYTES)
-    return all(bool((block @ normals <= reach).all()) for block in blocks)
+    blocks = np.array_split(normals, 1 + 8 * len(points) * normals.shape[1] // BLOCK_BYTES, axis=1)
+    corners = points[hull.vertices]
+    return all(
+        bool((points @ block <= (corners @ block).max(axis=0) + OUTSIDE).all()) for block in blocks
+    )
