@@ -51,8 +51,9 @@ def test_arrays_that_are_solved_as_a_chain():
     assert not twice.is_complete
 
 
-def test_laplace_noise_without_arrays():
+def test_laplace_noise_without_arrays(monkeypatch):
     n = FOLLOWED + 1
+    monkeypatch.setattr("pmldesign.designs.laplace.candidates.WRITTEN_CELLS", FOLLOWED)
     plain, guarantee = AllRangesWorkload(n, name="all ranges"), pml.PureDP(1.0)
     strategy = laplace_design(plain, guarantee, time_limit=0.3).mechanism.strategy
     noisy = [

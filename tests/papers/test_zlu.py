@@ -167,21 +167,24 @@ def factor_of_the_logarithm(n):
 @pytest.mark.parametrize(
     ("sentence", "value"),
     [
-        ("2/sqrt 5 = {:.3f}", 2 / math.sqrt(5)),
-        ("it\ngives s = {:.4f} D", classical(1, 0.999)),
-        ("gives an exact delta of\n{:.3f}", float(exact_delta(classical(30, 0.1), 30))),
-        ("epsilon = 1, delta is {:.2e}", float(exact_delta(5, 1))),
+        (r"$2/\sqrt{{5}} = {:.3f}$", 2 / math.sqrt(5)),
+        ("it\ngives $s = {:.4f} D$", classical(1, 0.999)),
+        (
+            "$\\delta = 0.1$ gives an exact $\\delta$ of\n{:.3f}",
+            float(exact_delta(classical(30, 0.1), 30)),
+        ),
+        (r"$\varepsilon = 1$, $\delta$ is {:.2e}", float(exact_delta(5, 1))),
         ("and the bound {:.2e}", 2 * float(exact_delta(5, 1)) / -math.expm1(-1)),
         ("but the probability is\n{:.2e}", outside(0.2, 1)),
         (
-            "promises an error of {:.2f} gamma",
+            r"promises an error of ${:.2f} \gamma$",
             3 * math.sqrt(math.log(1e5) * min(400, math.log(2)) / (2 * 0.5**2)),
         ),
-        ("Gaussian noise has {:.2f} gamma", gaussian_error(400, 1.0, 0.5, 1e-5)),
-        ("has {:.1f} times the promised error at p = 8", ratio_for_two_cells(8) - 0.05),
-        ("and {:.0f} times at p = 100", ratio_for_two_cells(100)),
-        ("at most {:.2f} sqrt(n) log n for n = 16", factor_of_the_logarithm(16) + 0.005),
-        ("at most {:.2f} sqrt(n) log n\nfor n = 1024", factor_of_the_logarithm(1024) + 0.005),
+        (r"Gaussian noise has ${:.2f} \gamma$", gaussian_error(400, 1.0, 0.5, 1e-5)),
+        ("has {:.1f} times the promised error at $p = 8$", ratio_for_two_cells(8) - 0.05),
+        ("and {:.0f} times at $p = 100$", ratio_for_two_cells(100)),
+        (r"at most ${:.2f} \sqrt{{n}} \log n$ for $n = 16$", factor_of_the_logarithm(16) + 0.005),
+        (r"${:.2f} \sqrt{{n}} \log n$ for $n = 1024$", factor_of_the_logarithm(1024) + 0.005),
     ],
 )
 def test_numbers_of_the_page_of_errata(sentence, value):
