@@ -19,8 +19,8 @@ from pmldesign.verify.forms.large import check_blocks, check_identity
 from pmldesign.verify.forms.marginals import check_marginals
 from pmldesign.verify.forms.marginals import lower_bound as marginals_bound
 from pmldesign.verify.forms.products import check_product
+from pmldesign.verify.forms.table_blocks import lower_bound as tables_bound
 from pmldesign.verify.forms.tables import WEAKER_BLOCKS, check_tables
-from pmldesign.verify.forms.tables import lower_bound as tables_bound
 from pmldesign.verify.forms.unions import check_product_basis
 from pmldesign.verify.forms.written import (
     FORMS,

@@ -12,8 +12,9 @@ from pmldesign.files.verification import _form
 from pmldesign.strategies import WeightedProductsStrategy, WeightedTablesStrategy
 from pmldesign.verify.digest import KEY, digest_of
 from pmldesign.verify.forms.measured import Plain
+from pmldesign.verify.forms.table_blocks import lower_bound
 from pmldesign.verify.forms.table_pairs import SHARES
-from pmldesign.verify.forms.tables import lower_bound, measured_of
+from pmldesign.verify.forms.tables import measured_of
 from pmldesign.verify.forms.written import centred, written_out
 from pmldesign.verify.reading import read_archive
 
