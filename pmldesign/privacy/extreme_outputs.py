@@ -28,8 +28,8 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.priors import class_probabilities
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array
 
-MOST_SIGNS = 2**24
-"""Sign patterns that are enumerated, those of 24 rows."""
+MOST_SIGNS = 2**21
+"""Sign patterns that are enumerated, those of 21 rows: 2 s for 16 cells, 15 s for 2^24."""
 
 
 def extreme_output_leakage(
@@ -47,7 +47,7 @@ def extreme_output_leakage(
         The right-hand side of Theorem 2 of [ZSO], in nats.
 
     Raises:
-        InvalidInputError: an argument out of range, or more than 2^24 sign patterns.
+        InvalidInputError: an argument out of range, or more than 2^21 sign patterns.
     """
     matrix = finite_matrix("strategy_matrix", strategy_matrix)
     least = class_probabilities(alpha, matrix.shape[1])
@@ -58,7 +58,7 @@ def extreme_output_leakage(
     patterns = math.prod(int(count) + 1 for count in counts)
     if patterns > MOST_SIGNS:
         raise InvalidInputError(
-            f"strategy_matrix must leave at most {MOST_SIGNS} sign patterns (24 distinct rows "
+            f"strategy_matrix must leave at most {MOST_SIGNS} sign patterns (21 distinct rows "
             f"that are not constant), got {len(rows)} rows; use laplace_leakage_bound (Corollary 1)"
         )
     rest = max(0.0, 1 - float(least.sum()))
