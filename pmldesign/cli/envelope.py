@@ -49,7 +49,11 @@ from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
 @click.option("--delta", type=float, help="Probability with which more may leak, in (0, 1).")
 @click.option("--curve", is_flag=True, help="The envelope at many deltas, and its plateaus.")
 @click.option(
-    "--points", type=click.IntRange(2), default=19, show_default=True, help="Deltas of the curve."
+    "--points",
+    type=click.IntRange(2, 500),
+    default=19,
+    show_default=True,
+    help="Deltas of the curve.",
 )
 @add_options([plot_option("it"), report_option, *table_options])
 @json_option

@@ -236,6 +236,12 @@ def test_arguments_out_of_range(options, words):
         factorize("prefix:4", **options)
 
 
+@pytest.mark.parametrize(("solver", "cells"), [("SCS", 201), ("CLARABEL", 41)])
+def test_a_program_too_large_for_its_solver_is_refused(solver, cells):
+    with pytest.raises(InvalidInputError, match=rf"at most \d+ .*got {cells} \+ {cells}"):
+        factorize(f"prefix:{cells}", method="dual", solver=solver)
+
+
 def test_a_strategy_too_large_to_write_out_is_refused():
     with pytest.raises(InvalidInputError, match="take a smaller workload"):
         factorize("histogram:40000")
