@@ -96,9 +96,10 @@ def as_targets(value: Any, workload: Workload) -> Targets:
     wrong = ~((values >= 1 / LARGEST_WEIGHT) & (values <= LARGEST_WEIGHT))
     if wrong.any():
         index = int(wrong.argmax())
+        place = f" (number {index}, from 0)" if len(values) > 1 else ""
         raise InvalidInputError(
             f"a target must be positive, from {1 / LARGEST_WEIGHT:g} to {LARGEST_WEIGHT:g}, got"
-            f" {values[index]:g} (number {index}, from 0)"
+            f" {values[index]:g}{place}"
         )
     needed = len(parts_of(workload)) if targets.by_part else workload.shape[0]
     if np.ndim(targets.values) and len(values) != needed:
