@@ -31,7 +31,12 @@ from pmldesign.streams.recurrences import lower_triangular, recurrence_of
 from pmldesign_solvers.participation.scaled_toeplitz import reciprocal
 
 RESULTS = Path(__file__).parent / "results"
-CASES: tuple[tuple[int, str | None], ...] = ((256, None), (256, "4,min-sep=64"))
+CASES: tuple[tuple[int, str | None], ...] = (
+    (256, None),
+    (256, "4,min-sep=64"),
+    (1024, None),
+    (1024, "16,min-sep=64"),
+)
 PEERS = ("dense", "toeplitz", "buffered_toeplitz")
 DENSE_CELLS = 1024
 """Steps up to which dense.optimize is tried: it misses the limit beyond."""
