@@ -142,7 +142,8 @@ def deviations_figure(lines: dict[str, Array]) -> Figure:
         places, heights = _thinned(deviations)
         axes.plot(places, heights, "." if len(places) < 40 else "-", label=name)
     axes.set(xlabel="query", ylabel="standard deviation")
-    axes.set_ylim(bottom=0)
+    highest = max(float(deviations.max()) for deviations in lines.values())
+    axes.set_ylim(0, 1.1 * highest or 1.0)
     axes.grid(alpha=0.3)
     axes.legend()
     return figure
