@@ -57,12 +57,18 @@ class Bound(Displayed):
         """Whether the conditions are met."""
         return self.value is not None
 
+    @property
+    def rounded(self) -> str:
+        """The value to six digits, a lower bound rounded down, an upper one up; "" without one."""
+        if self.value is None:
+            return ""
+        return at_most(self.value) if self.kind is Kind.LOWER else at_least(self.value)
+
     def _display(self) -> tuple[str, Facts]:
         if self.value is None:
             return f"Bound {self.name!r}: does not apply", [("reason", self.reason)]
-        value = at_most(self.value) if self.kind is Kind.LOWER else at_least(self.value)
         side = "at least" if self.kind is Kind.LOWER else "at most"
-        return f"Bound {self.name!r}: error {side} {value}", [("for", self.mechanisms)]
+        return f"Bound {self.name!r}: error {side} {self.rounded}", [("for", self.mechanisms)]
 
 
 @dataclass(frozen=True)

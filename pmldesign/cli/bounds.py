@@ -124,7 +124,7 @@ def command(
         click.echo("\nnot applicable:")
         facts([(f"  {bound.name}", bound.reason) for bound in listed if not bound.holds])
     if report is not None:
-        bounds_page(report, asked, listed, documents)
+        bounds_page(report, asked, listed)
     if interrupted() or factorization.status is Status.INTERRUPTED:
         raise NotConvergedError("interrupted: what is shown holds, but more time may improve it")
 
@@ -143,19 +143,12 @@ def _asked(
     ]
 
 
-def _rounded(kind: Kind, value: float) -> str:
-    return at_most(value) if kind is Kind.LOWER else at_least(value)
-
-
 def _cells(listed: tuple[Bound, ...]) -> list[list[str]]:
     """The bounds that hold by the size that is shown, lower ones first."""
-    shown = [
-        (bound, _rounded(bound.kind, bound.value)) for bound in listed if bound.value is not None
-    ]
-    shown.sort(key=lambda pair: float(pair[1]))
+    shown = sorted((bound for bound in listed if bound.holds), key=lambda b: float(b.rounded))
     return [
-        [bound.name, kind.value, value, bound.mechanisms]
+        [bound.name, kind.value, bound.rounded, bound.mechanisms]
         for kind in Kind
-        for bound, value in shown
+        for bound in shown
         if bound.kind is kind
     ]

@@ -10,6 +10,8 @@ from typing import Any
 
 WEAKER = 1e-6
 """A bound that is claimed may be weaker than what is proved by this part of it, never stronger."""
+WEAKER_LOSS = 1e-5
+"""The loss that a file says is achieved may be above the exact one by this part."""
 DIGITS = 1e-9
 """A value that is claimed and the value that is computed agree to this part of it."""
 

@@ -10,22 +10,18 @@ from pmldesign.bounds import Bound
 from pmldesign.cli.pages.parts import command_words, records
 from pmldesign.plots.designs import bounds_figure
 from pmldesign.plots.page import Picture, Rounded, Section, write_page
-from pmldesign.privacy.digits import at_least, at_most
 
 
-def bounds_page(
-    path: Path, facts: Sequence[tuple[str, str]], bounds: Sequence[Bound], documents: Any
-) -> None:
-    """The report of `bounds`, from what it prints as text and as JSON."""
+def bounds_page(path: Path, facts: Sequence[tuple[str, str]], bounds: Sequence[Bound]) -> None:
+    """The report of `bounds`, from what it prints as text."""
     picture = bounds_figure(bounds)
-    columns = ("name", "kind", "value", "mechanisms", "source")
-    holding = [_rounded({key: d[key] for key in columns}) for d in documents if d["holds"]]
+    holding = sorted((bound for bound in bounds if bound.holds), key=lambda b: b.value or 0.0)
     sections = [
         Section("What was asked", facts=facts),
         Section(
             "How small the error can be",
             pictures=[Picture(picture, "Every bound on the error.")] if picture else [],
-            tables=[records(sorted(holding, key=lambda entry: entry["value"].value))],
+            tables=[records([*map(_record, holding)])],
             sentences=["Lower bounds are rounded down, upper bounds up."],
         ),
         Section(
@@ -40,8 +36,13 @@ def bounds_page(
     write_page(path, "Bounds on the error", sections, command=command_words())
 
 
-def _rounded(document: dict[str, Any]) -> dict[str, Any]:
+def _record(bound: Bound) -> dict[str, Any]:
     """The bound with its number rounded outwards."""
-    value = document["value"]
-    text = at_most(value) if document["kind"] == "lower" else at_least(value)
-    return document | {"value": Rounded(value, text)}
+    assert bound.value is not None
+    return {
+        "name": bound.name,
+        "kind": bound.kind,
+        "value": Rounded(bound.value, bound.rounded),
+        "mechanisms": bound.mechanisms,
+        "source": bound.source,
+    }

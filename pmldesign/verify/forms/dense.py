@@ -27,7 +27,7 @@ from pmldesign.verify.arithmetic.intervals import (
 )
 from pmldesign.verify.losses import Rows, alpha_of, dp_loss, merged, pml_loss
 from pmldesign.verify.moments import gaussian_error, laplace_error
-from pmldesign.verify.report import WEAKER, Checks, as_number
+from pmldesign.verify.report import WEAKER, WEAKER_LOSS, Checks, as_number
 from pmldesign.verify.streams.participation import Pattern
 
 BALL_CELLS, BALL_ENTRIES = 256, 2**18
@@ -41,8 +41,6 @@ SAME = 1e-9
 """Columns closer than this part of the largest distance count as equal in double precision."""
 WEAKER_STRUCTURE = 1.0
 """A sensitivity that comes from the structure of a strategy may be a bound above the exact one."""
-WEAKER_LOSS = 1e-5
-"""The loss that a file says is achieved may be above the exact one by this part."""
 
 
 @dataclass(frozen=True, slots=True)

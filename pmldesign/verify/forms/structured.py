@@ -12,12 +12,10 @@ from flint import arb
 from pmldesign.verify.arithmetic.intervals import above, below
 from pmldesign.verify.losses import Rows, dp_loss, pml_loss
 from pmldesign.verify.moments import gaussian_error_of_spread
-from pmldesign.verify.report import WEAKER, Checks, as_number
+from pmldesign.verify.report import WEAKER, WEAKER_LOSS, Checks, as_number
 
 SLACK = 1e-9
 """By how much a claim may exceed what is proved, relatively: products are not formed exactly."""
-WEAKER_LOSS = 1e-5
-"""The loss that a file says is achieved may be above the exact one by this part."""
 
 
 @dataclass(frozen=True, slots=True)

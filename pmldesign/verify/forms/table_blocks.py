@@ -30,7 +30,7 @@ import numpy as np
 
 from pmldesign.verify.forms.separate import is_separate, of_queries, separate_bound
 from pmldesign.verify.forms.structured import rounded
-from pmldesign.verify.forms.table_pairs import halves, of_pairs
+from pmldesign.verify.forms.table_pairs import halves, of_pairs, trace_of_root
 from pmldesign.verify.queries import Queries, Table
 
 ROUNDING = 1e-9
@@ -149,9 +149,7 @@ def _block_bound(
         blocks.append((Sp, *block))
     if pairs:
         return of_pairs(blocks, {i: cells[i] for i in roots}, ordered)
-    return math.fsum(
-        float(np.sqrt(np.maximum(np.linalg.eigvalsh(K), 0.0)).sum()) for _, K, _ in blocks
-    )
+    return math.fsum(trace_of_root(K) for _, K, _ in blocks)
 
 
 def _matrix(Sp: Any, tables: Any, inner: Any, rest: Any) -> Any:

@@ -55,7 +55,7 @@ def of_pairs(
     fixed, free = 0.0, []
     for Sp, K, names in blocks:
         if any(i in ordered for i in Sp):
-            fixed += _trace_of_root(K)
+            fixed += trace_of_root(K)
         else:
             free.append((Sp, K, names))
     best = 0.0
@@ -74,11 +74,12 @@ def of_pairs(
             sign = math.prod(slopes[i] for i in Sp)
             products = [math.prod(slopes[i] if k == 1 else 0.0 for i, k in name) for name in names]
             root = np.sqrt(np.maximum(1 - sign * np.array(products), 0.0))
-            total += _trace_of_root(root[:, None] * K * root)
+            total += trace_of_root(root[:, None] * K * root)
         if equal < 1:
             best = max(best, total * math.sqrt(2 / (1 - equal)))
     return best
 
 
-def _trace_of_root(K: Any) -> float:
+def trace_of_root(K: Any) -> float:
+    """Tr K^(1/2)."""
     return float(np.sqrt(np.maximum(np.linalg.eigvalsh(K), 0.0)).sum())
