@@ -44,8 +44,8 @@ class Step:
 
     @property
     def gap(self) -> float:
-        """Relative gap, upper / lower - 1."""
-        return self.upper / self.lower - 1.0
+        """Relative gap, upper / lower - 1; 0 where rounding makes the bounds cross."""
+        return max(self.upper / self.lower - 1.0, 0.0)
 
     def __str__(self) -> str:
         return (
