@@ -42,7 +42,7 @@ def _rotate(columns, i, j):
     if abs(c) <= E(1e-19) * np.sqrt(a * b) or c == 0:
         return False
     half = (b - a) / (2 * c)
-    t = 1 / (abs(half) + np.sqrt(1 + half * half))
+    t = 1 / (abs(half) + np.hypot(1, half))
     t = t if half >= 0 else -t
     cosine = 1 / np.sqrt(1 + t * t)
     columns[i], columns[j] = cosine * (x - t * y), cosine * (t * x + y)
