@@ -9,23 +9,7 @@ from typing import Any
 import click
 
 from pmldesign.bounds import Bound, Kind, all_bounds
-from pmldesign.cli.options import (
-    add_options,
-    build_guarantee,
-    design_arguments,
-    gap_options,
-    guarantee_options,
-    json_option,
-    known_option,
-    load_known,
-    load_queries,
-    participation_option,
-    report_option,
-    schema_option,
-    table_options,
-    weights_option,
-    write_tables,
-)
+from pmldesign.cli.options import common, guarantees, inputs, outputs
 from pmldesign.cli.pages.bounds import bounds_page
 from pmldesign.cli.reports.baselines import usual_rows
 from pmldesign.cli.terminal.completion import WorkloadName
@@ -47,11 +31,13 @@ HEADER = ("bound", "kind", "value", "mechanisms")
 @click.command(name="bounds")
 @click.argument("workload", type=WorkloadName())
 @click.option("--p", type=float, default=2.0, show_default=True, help="Of the error; 2 to inf.")
-@add_options(guarantee_options)
-@add_options(gap_options)
-@add_options([report_option, *table_options])
-@add_options([participation_option, known_option, weights_option, schema_option])
-@json_option
+@common.add_options(guarantees.guarantee_options)
+@common.add_options(common.gap_options)
+@common.add_options([outputs.report_option, *outputs.table_options])
+@common.add_options(
+    [inputs.participation_option, inputs.known_option, inputs.weights_option, inputs.schema_option]
+)
+@outputs.json_option
 def command(
     workload: str,
     weights: Path | None,
@@ -71,10 +57,10 @@ def command(
     products and by + for unions, a .npy, .npz, .csv or .mtx file, or - for standard input. Each
     bound says which mechanisms it speaks of; those that do not apply say why.
     """
-    queries = load_queries(workload, schema, note, weights=weights)
-    options = design_arguments(arguments)
-    public = load_known(known, schema, arguments["neighbours"])
-    queries, guarantee = with_known(queries, build_guarantee(**arguments), public)
+    queries = inputs.load_queries(workload, schema, note, weights=weights)
+    options = common.design_arguments(arguments)
+    public = inputs.load_known(known, schema, arguments["neighbours"])
+    queries, guarantee = with_known(queries, guarantees.build_guarantee(**arguments), public)
     if guarantee is None:
         raise InvalidInputError("bounds are for a guarantee; add for example --epsilon 1")
     with progress() as callback:
@@ -114,7 +100,7 @@ def command(
     ]
     cells = _cells(listed)
     records = [asdict(bound) | {"holds": bound.holds} for bound in listed]
-    write_tables(csv_path, latex, records, HEADER, cells)
+    outputs.write_tables(csv_path, latex, records, HEADER, cells)
     if as_json:
         print_json(documents)
     else:

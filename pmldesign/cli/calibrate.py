@@ -7,21 +7,7 @@ from typing import Any
 
 import click
 
-from pmldesign.cli.options import (
-    add_options,
-    at_alpha_option,
-    build_guarantee,
-    guarantee_options,
-    json_option,
-    known_option,
-    load_known,
-    load_queries,
-    load_strategy,
-    participation_option,
-    plot_option,
-    schema_option,
-    strategy_help,
-)
+from pmldesign.cli.options import alpha, common, guarantees, inputs, outputs
 from pmldesign.cli.reports.privacy import (
     draw_privacy,
     fallback_json,
@@ -43,9 +29,9 @@ from pmldesign.workloads import DenseWorkload, Workload
 from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, count_text
 
 
-@click.command(name="calibrate", epilog=strategy_help)
+@click.command(name="calibrate", epilog=inputs.strategy_help)
 @click.argument("strategy", type=WorkloadName())
-@add_options(guarantee_options)
+@common.add_options(guarantees.guarantee_options)
 @click.option(
     "--workload",
     type=WorkloadName(),
@@ -62,9 +48,11 @@ from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, count_text
 @click.option(
     "--allow-vacuous", is_flag=True, help="Accept a guarantee that needs no noise at all."
 )
-@add_options([participation_option, at_alpha_option, known_option, schema_option])
-@plot_option("delta against epsilon")
-@json_option
+@common.add_options(
+    [inputs.participation_option, alpha.at_alpha_option, inputs.known_option, inputs.schema_option]
+)
+@outputs.plot_option("delta against epsilon")
+@outputs.json_option
 def command(
     strategy: str,
     schema: Path | None,
@@ -79,9 +67,9 @@ def command(
     **guarantee_arguments: Any,
 ) -> None:
     """Find the noise that STRATEGY needs for a guarantee."""
-    measured = _measured(load_strategy(strategy, schema), as_participation(participation))
-    public = load_known(known, schema, guarantee_arguments["neighbours"])
-    guarantee = build_guarantee(**guarantee_arguments)
+    measured = _measured(inputs.load_strategy(strategy, schema), as_participation(participation))
+    public = inputs.load_known(known, schema, guarantee_arguments["neighbours"])
+    guarantee = guarantees.build_guarantee(**guarantee_arguments)
     if guarantee is None:
         raise InvalidInputError("calibrate needs a guarantee; add for example --epsilon 1")
     if (
@@ -93,7 +81,7 @@ def command(
         raise InvalidInputError(
             f"strategy {measured.name!r} is not written out; give --workload, what is answered"
         )
-    queries = _itself(measured) if workload is None else load_queries(workload, schema, note)
+    queries = _itself(measured) if workload is None else inputs.load_queries(workload, schema, note)
     noisy = mechanism(
         measured,
         queries,

@@ -8,25 +8,7 @@ from typing import Any
 
 import click
 
-from pmldesign.cli.options import (
-    add_options,
-    build_guarantees,
-    design_arguments,
-    gap_options,
-    guarantee_list_options,
-    json_option,
-    known_option,
-    load_known,
-    load_queries,
-    numbers,
-    participation_option,
-    plot_option,
-    report_option,
-    schema_option,
-    table_options,
-    weights_option,
-    write_tables,
-)
+from pmldesign.cli.options import common, guarantees, inputs, outputs
 from pmldesign.cli.pages.comparison import compare_page
 from pmldesign.cli.reports.comparison import OPTIONAL, cells_of, heading
 from pmldesign.cli.terminal.completion import FILE_ENDINGS, StrategyNames, WorkloadName
@@ -61,21 +43,16 @@ USUAL = (DESIGN, "tree", "haar", "identity", "workload")
     + ", ".join(baseline.name for baseline in BASELINES)
     + ", tree:B, weighted-tree:B, banded:B, blt:K.",
 )
-@add_options(guarantee_list_options)
-@add_options(gap_options)
-@click.option(
-    "--search-time",
-    type=float,
-    default=20.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="For the searches of each design, as for optimize.",
-)
-@weights_option
+@common.add_options(guarantees.guarantee_list_options)
+@common.add_options(common.gap_options)
+@common.search_time_option(20.0, "For the searches of each design, as for optimize.")
+@inputs.weights_option
 @click.option("--jobs", type=int, default=1, show_default=True, help="Processes (the jobs extra).")
-@add_options([*table_options, plot_option("the errors"), report_option])
-@add_options([participation_option, known_option, schema_option])
-@json_option
+@common.add_options(
+    [*outputs.table_options, outputs.plot_option("the errors"), outputs.report_option]
+)
+@common.add_options([inputs.participation_option, inputs.known_option, inputs.schema_option])
+@outputs.json_option
 def command(
     workloads: tuple[str, ...],
     known: str | None,
@@ -100,21 +77,21 @@ def command(
     .npz, .csv or .mtx file, or - for standard input. Without --epsilon errors are those of noise at
     a scale equal to the sensitivity.
     """
-    values = numbers("--p", exponents, example="2,4,inf")
-    options = design_arguments(arguments)
-    public = load_known(known, schema, arguments["neighbours"])
-    guarantees = build_guarantees(**arguments)
+    values = common.numbers("--p", exponents, example="2,4,inf")
+    options = common.design_arguments(arguments)
+    public = inputs.load_known(known, schema, arguments["neighbours"])
+    promises = guarantees.build_guarantees(**arguments)
     Workers(jobs)  # refused before files are read
     names: Sequence[str] = workloads
     if schema is None:
         names = [name for text in workloads for name in expand_family(text)]
-    queries = [load_queries(name, schema, note, weights=weights) for name in names]
+    queries = [inputs.load_queries(name, schema, note, weights=weights) for name in names]
     with progress() as callback:
         shown = compare_all(
             queries,
             _strategies(strategies),
             p=values,
-            guarantees=guarantees,
+            guarantees=promises,
             noise=noise,
             search_time=search_time,
             leave_out=strategies in (None, "all"),
@@ -126,7 +103,7 @@ def command(
         )
     rows = [row for comparison in shown for row in comparison.rows]
     header, cells = cells_of(rows)
-    write_tables(csv_path, latex, [row.to_record() for row in rows], header, cells)
+    outputs.write_tables(csv_path, latex, [row.to_record() for row in rows], header, cells)
     documents = [_as_json(comparison) for comparison in shown]
     if as_json:
         print_json(documents[0] if len(documents) == 1 else documents)

@@ -10,14 +10,7 @@ from typing import Any
 import click
 import numpy as np
 
-from pmldesign.cli.options import (
-    add_options,
-    json_option,
-    plot_option,
-    report_option,
-    table_options,
-    write_tables,
-)
+from pmldesign.cli.options import common, outputs
 from pmldesign.cli.pages.envelope import envelope_page
 from pmldesign.cli.reports.envelope import cells_of, curves_of, records_of, show
 from pmldesign.cli.terminal.show import print_json
@@ -33,7 +26,6 @@ from pmldesign.envelope import (
     pointwise_leakage,
     theorem3_bound,
 )
-from pmldesign.errors import FileError
 from pmldesign.files import atomic_write, check_writable, load_channel
 from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
 
@@ -55,19 +47,15 @@ from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
     show_default=True,
     help="Deltas of the curve.",
 )
-@add_options([plot_option("it"), report_option, *table_options])
-@json_option
-@click.option(
+@common.add_options([outputs.plot_option("it"), outputs.report_option, *outputs.table_options])
+@outputs.json_option
+@common.file_option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
     help="Write the worst post-processing at --delta, a row for each output: .csv.",
 )
-@click.option(
+@common.file_option(
     "--certificate",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
     help="Write what proves the envelope at --delta, for `pmldesign verify`: .json.",
 )
 def command(
@@ -96,7 +84,10 @@ def command(
         raise click.UsageError("--output writes the post-processing at one delta: give --delta")
     if certificate is not None and delta is None:
         raise click.UsageError("--certificate proves the envelope at one delta: give --delta")
-    _check_paths(output, certificate)
+    if output is not None:
+        check_writable(output, "a post-processing", ".csv")
+    if certificate is not None:
+        check_writable(certificate, "a certificate", ".json")
     loaded = load_channel(channel, prior)
     document: dict[str, Any] = {
         "channel": channel,
@@ -120,22 +111,11 @@ def command(
         plot_envelope(title, np.array(document["curve"]["delta"]), curves_of(document), plot)
     if report is not None:
         envelope_page(report, document, curves_of(document))
-    write_tables(csv_path, latex, records_of(document), *cells_of(document))
+    outputs.write_tables(csv_path, latex, records_of(document), *cells_of(document))
     if as_json:
         print_json(document)
     else:
         show(document)
-
-
-def _check_paths(output: Path | None, certificate: Path | None) -> None:
-    if output is not None:
-        if output.suffix.lower() != ".csv":
-            raise FileError(f"cannot write {str(output)!r}: a post-processing ends in .csv")
-        check_writable(output)
-    if certificate is not None:
-        if certificate.suffix.lower() != ".json":
-            raise FileError(f"cannot write {str(certificate)!r}: a certificate ends in .json")
-        check_writable(certificate)
 
 
 def _certify(report: dict[str, Any], channel: Channel, path: Path) -> None:

@@ -10,19 +10,7 @@ import click
 
 from pmldesign.api import alpha_curve as losses_over_alpha
 from pmldesign.api import leakage
-from pmldesign.cli.options import (
-    add_options,
-    alpha_sample_options,
-    json_option,
-    load_strategy,
-    numbers,
-    plot_option,
-    read_alpha,
-    schema_option,
-    strategy_help,
-    table_options,
-    write_tables,
-)
+from pmldesign.cli.options import alpha, common, inputs, outputs
 from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.show import facts, print_json, table
 from pmldesign.errors import InvalidInputError
@@ -35,7 +23,7 @@ DRAWN = 40
 ASKED = ("scale", "alpha", "epsilon", "share")
 
 
-@click.command(name="leakage", epilog=strategy_help)
+@click.command(name="leakage", epilog=inputs.strategy_help)
 @click.argument("strategy", type=WorkloadName())
 @click.option(
     "--scale",
@@ -50,13 +38,8 @@ ASKED = ("scale", "alpha", "epsilon", "share")
     metavar="ALPHA[,ALPHA...]",
     help="Every cell has at least this probability; in (0, 1/cells].",
 )
-@click.option(
-    "--alpha-file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="The least probability of each cell, one number a cell.",
-)
-@add_options(alpha_sample_options)
+@common.file_option("--alpha-file", help="The least probability of each cell, one number a cell.")
+@common.add_options(alpha.alpha_sample_options)
 @click.option(
     "--noise",
     type=click.Choice(["laplace", "gaussian"]),
@@ -75,8 +58,14 @@ ASKED = ("scale", "alpha", "epsilon", "share")
     is_flag=True,
     help="What leaks as alpha falls below what is assumed, down to differential privacy.",
 )
-@add_options([plot_option("the curve of --alpha-curve"), *table_options, schema_option])
-@json_option
+@common.add_options(
+    [
+        outputs.plot_option("the curve of --alpha-curve"),
+        *outputs.table_options,
+        inputs.schema_option,
+    ]
+)
+@outputs.json_option
 def command(
     strategy: str,
     schema: Path | None,
@@ -98,8 +87,8 @@ def command(
     Several scales, alphas or epsilons give a row for each combination. Leakage is in nats; it is
     that about one record out of any number of independent ones.
     """
-    least = _alphas(alphas, read_alpha(alpha_file, alpha_sample, confidence))
-    at = numbers("--scale", scales, example="0.5,1,2")
+    least = _alphas(alphas, alpha.read_alpha(alpha_file, alpha_sample, confidence))
+    at = common.numbers("--scale", scales, example="0.5,1,2")
     if noise == "laplace" and epsilons is not None:
         raise InvalidInputError("--epsilon is for --noise gaussian; leave it out")
     if noise == "gaussian" and epsilons is None:
@@ -108,8 +97,10 @@ def command(
         )
     if plot is not None and not alpha_curve:
         raise InvalidInputError("--plot draws the curve of --alpha-curve; add it")
-    measured = load_strategy(strategy, schema)
-    of: list[Any] = [None] if epsilons is None else numbers("--epsilon", epsilons, example="0.5,1")
+    measured = inputs.load_strategy(strategy, schema)
+    of: list[Any] = (
+        [None] if epsilons is None else common.numbers("--epsilon", epsilons, example="0.5,1")
+    )
     if alpha_curve:
         if len(at) * len(least) * len(of) > 1:
             raise InvalidInputError("--alpha-curve is for one scale, one alpha and one epsilon")
@@ -127,7 +118,7 @@ def command(
         document = rows[0] if len(rows) == 1 else rows
     header = list(rows[0])
     cells = [[_cell(name, row[name]) for name in header] for row in rows]
-    write_tables(csv_path, latex, [_record(row) for row in rows], header, cells)
+    outputs.write_tables(csv_path, latex, [_record(row) for row in rows], header, cells)
     if as_json:
         print_json(document)
         return
@@ -166,7 +157,7 @@ _EXPLAINED = {
 def _alphas(alphas: str | None, vector: tuple[float, ...] | None) -> list[Alpha]:
     """The values of --alpha, or the vector of a file."""
     if alphas is not None and vector is None:
-        return [*numbers("--alpha", alphas, example="0.01,0.05")]
+        return [*common.numbers("--alpha", alphas, example="0.01,0.05")]
     if vector is not None and alphas is None:
         return [vector]
     raise InvalidInputError(

@@ -11,28 +11,7 @@ from typing import Any
 import click
 
 from pmldesign.bounds import Bound
-from pmldesign.cli.options import (
-    add_options,
-    at_alpha_option,
-    build_guarantee,
-    design_arguments,
-    gap_options,
-    given,
-    guarantee_options,
-    json_option,
-    known_option,
-    load_known,
-    load_queries,
-    participation_option,
-    plot_option,
-    report_option,
-    require_alpha_fits,
-    schema_option,
-    strategy_option,
-    table_options,
-    weights_option,
-    write_tables,
-)
+from pmldesign.cli.options import alpha, common, guarantees, inputs, outputs
 from pmldesign.cli.pages.design import optimize_page
 from pmldesign.cli.reports.baselines import usual_rows
 from pmldesign.cli.reports.comparison import OPTIONAL, cells_of
@@ -57,8 +36,8 @@ from pmldesign_solvers.norm.solution import Status
 @click.command(name="optimize")
 @click.argument("workload", type=WorkloadName())
 @click.option("--p", type=float, default=2.0, show_default=True, help="Of the error; 2 to inf.")
-@add_options(guarantee_options)
-@add_options(gap_options)
+@common.add_options(guarantees.guarantee_options)
+@common.add_options(common.gap_options)
 @click.option("--max-steps", type=int, default=1000, show_default=True, help="Stop after these.")
 @click.option(
     "--method",
@@ -85,21 +64,24 @@ from pmldesign_solvers.norm.solution import Status
     metavar="K",
     help="Running sums: how many numbers a stream may keep; by default what the gap asks for.",
 )
-@click.option(
-    "--search-time",
-    type=float,
-    default=20.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="For the searches: Laplace noise, and Gaussian noise under PML.",
-)
+@common.search_time_option(20.0, "For the searches: Laplace noise, and Gaussian noise under PML.")
 @click.option(
     "--seed", type=int, default=0, show_default=True, help="Of the search's random starts."
 )
-@strategy_option
-@add_options([plot_option("delta against epsilon"), report_option, *table_options])
-@add_options([participation_option, at_alpha_option, known_option, weights_option, schema_option])
-@json_option
+@outputs.strategy_option
+@common.add_options(
+    [outputs.plot_option("delta against epsilon"), outputs.report_option, *outputs.table_options]
+)
+@common.add_options(
+    [
+        inputs.participation_option,
+        alpha.at_alpha_option,
+        inputs.known_option,
+        inputs.weights_option,
+        inputs.schema_option,
+    ]
+)
+@outputs.json_option
 def command(
     workload: str,
     plot: Path | None,
@@ -124,12 +106,12 @@ def command(
     products and by + for unions, a .npy, .npz, .csv or .mtx file, or - for standard input. Without
     --epsilon errors are those of noise at a scale equal to the sensitivity.
     """
-    options = design_arguments(arguments)
+    options = common.design_arguments(arguments)
     _require_method(options["method"])
-    queries = load_queries(workload, schema, note, weights=weights)
-    require_alpha_fits(queries.shape[1])
-    public = load_known(known, schema, arguments["neighbours"])
-    queries, guarantee = with_known(queries, build_guarantee(**arguments), public)
+    queries = inputs.load_queries(workload, schema, note, weights=weights)
+    alpha.require_alpha_fits(queries.shape[1])
+    public = inputs.load_known(known, schema, arguments["neighbours"])
+    queries, guarantee = with_known(queries, guarantees.build_guarantee(**arguments), public)
     if public is not None:
         options["neighbours"] = Neighbours.REPLACE
     relation = Neighbours(options["neighbours"]) if guarantee is None else guarantee.neighbours
@@ -180,7 +162,7 @@ def command(
     draw_privacy(chosen, plot)
     value = None if bound is None else bound.value
     records = [replace(row, lower_bound=value).to_record() for row in rows]
-    write_tables(csv_path, latex, records, header, cells)
+    outputs.write_tables(csv_path, latex, records, header, cells)
     if report is not None:
         optimize_page(report, chosen, document)
     _require_finished(best)
@@ -196,9 +178,9 @@ def _require_finished(best: Optimized) -> None:
 
 def _require_method(method: str) -> None:
     """Refuse options of the solvers that were not asked for."""
-    if given("solver") and method == "scaling":
+    if common.given("solver") and method == "scaling":
         raise InvalidInputError("--solver is for --method primal or dual; leave it out")
-    if given("max_steps") and method != "scaling":
+    if common.given("max_steps") and method != "scaling":
         raise InvalidInputError("--max-steps is for --method scaling; take --time-limit instead")
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 
 import click
 
-from pmldesign.cli.options import json_option
+from pmldesign.cli.options import outputs
 from pmldesign.cli.terminal.show import facts, number, print_json
 
 
@@ -20,7 +20,7 @@ from pmldesign.cli.terminal.show import facts, number, print_json
     show_default=True,
     help="At which epsilon is shown; 0 for Laplace noise alone.",
 )
-@json_option
+@outputs.json_option
 def command(plan: str, delta: float, as_json: bool) -> None:
     """Show what several releases cost together whose noise is fixed in advance.
 

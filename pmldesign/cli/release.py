@@ -8,17 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pmldesign.cli.options import (
-    add_options,
-    build_guarantee,
-    guarantee_options,
-    known_option,
-    load_known,
-    load_queries,
-    report_option,
-    schema_option,
-    warn_of_known,
-)
+from pmldesign.cli.options import common, guarantees, inputs, outputs
 from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.show import facts, note, number, progress
 from pmldesign.errors import InvalidInputError
@@ -36,14 +26,12 @@ if TYPE_CHECKING:
 @click.command(name="release")
 @click.argument("workload", metavar="WORKLOAD|STRATEGY", type=WorkloadName())
 @click.argument("data", type=click.Path(path_type=Path))
-@add_options([schema_option])
-@click.option(
+@common.add_options([inputs.schema_option])
+@common.file_option(
     "--strategy",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
     help="What is measured: a file of `pmldesign optimize`. Without it the best one is designed.",
 )
-@add_options([*guarantee_options, known_option])
+@common.add_options([*guarantees.guarantee_options, inputs.known_option])
 @click.option(
     "--level", type=float, default=0.95, show_default=True, help="Of the intervals, in (0, 1)."
 )
@@ -56,11 +44,8 @@ if TYPE_CHECKING:
     metavar="NAME=Q,...",
     help="Of an attribute, such as age=0.25,0.5,0.75; in FILE.quantiles.csv.",
 )
-@click.option(
-    "--ledger",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Keep count of what releases from DATA cost, and refuse more than the budget.",
+@common.file_option(
+    "--ledger", help="Keep count of what releases from DATA cost, and refuse more than the budget."
 )
 @click.option(
     "--budget",
@@ -72,23 +57,14 @@ if TYPE_CHECKING:
     metavar="PLAN",
     help="The noise of all releases of a new ledger (`pmldesign plan`): they cost less together.",
 )
-@click.option(
-    "--search-time",
-    type=float,
-    default=2.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="For the searches of a design.",
-)
-@click.option(
+@common.search_time_option(2.0, "For the searches of a design.")
+@common.file_option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
     required=True,
     help="Write the table: .csv or .parquet; FILE.manifest.json beside it.",
 )
-@report_option
+@outputs.report_option
 def command(
     workload: str,
     data: Path,
@@ -126,7 +102,7 @@ def command(
 
     queried = [Path(workload)] if is_matrix_path(workload) else []
     check_paths(output, used=[data, *filter(None, [schema, ledger, strategy]), *queried])
-    guarantee = build_guarantee(**guarantee_arguments)
+    guarantee = guarantees.build_guarantee(**guarantee_arguments)
     if strategy is None:
         workload, strategy = _question(workload)
     if guarantee is None and strategy is not None:
@@ -136,7 +112,7 @@ def command(
     form = None if schema is None else read_schema(schema)
     measured = None if strategy is None else read_strategy(strategy)
     public = _public(known, measured, schema, guarantee_arguments["neighbours"])
-    queries, promise = with_known(load_queries(workload, schema, note), guarantee, public)
+    queries, promise = with_known(inputs.load_queries(workload, schema, note), guarantee, public)
     assert promise is not None
     guarantee = promise
     if form is not None:
@@ -175,9 +151,9 @@ def _public(
 ) -> Any:
     """The answers that --known, or else the strategy file, says are public; with a warning."""
     if known is None and isinstance(strategy, KnownStrategy):
-        warn_of_known(strategy.known)
+        inputs.warn_of_known(strategy.known)
         return strategy.answers
-    return load_known(known, schema, neighbours)
+    return inputs.load_known(known, schema, neighbours)
 
 
 def _mechanism(

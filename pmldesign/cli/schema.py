@@ -7,17 +7,14 @@ from pathlib import Path
 
 import click
 
+from pmldesign.cli.options import common
 from pmldesign.cli.terminal.show import note
 
 
 @click.command(name="schema")
 @click.argument("data", type=click.Path(path_type=Path))
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write the schema: .json. Without it the schema is printed.",
+@common.file_option(
+    "-o", "--output", help="Write the schema: .json. Without it the schema is printed."
 )
 def command(data: Path, output: Path | None) -> None:
     """Draft a schema of the people in DATA, a .csv, .parquet or .arrow file.

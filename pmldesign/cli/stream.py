@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from pmldesign.cli.options import add_options, participation_option
+from pmldesign.cli.options import common, inputs
 from pmldesign.errors import InvalidInputError
-from pmldesign.files import load_workload, read_strategy
-from pmldesign.files.strategies import read_question
+from pmldesign.files import load_workload
+from pmldesign.files.strategies import read_question, read_strategy
 from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale
 from pmldesign.strategies import Strategy, StreamStrategy
 from pmldesign.strategies.participation.epochs import EpochStrategy
@@ -33,7 +33,7 @@ from pmldesign.workloads import Workload
     metavar="STATE",
     help="Go on from this file if it exists, and keep it up to date. It holds raw data.",
 )
-@add_options([participation_option])
+@common.add_options([inputs.participation_option])
 @click.option(
     "--workload",
     metavar="WORKLOAD",

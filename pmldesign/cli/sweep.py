@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from pmldesign.cli.options import json_option
+from pmldesign.cli.options import common, outputs
 from pmldesign.cli.terminal.show import facts, print_json, progress
 from pmldesign.comparison.sweeping import Sweep, sweep
 from pmldesign.comparison.workers import NEEDS
@@ -17,11 +17,9 @@ from pmldesign.errors import NotConvergedError
 
 @click.command(name="sweep")
 @click.argument("study", metavar="STUDY", type=click.Path(path_type=Path))
-@click.option(
+@common.file_option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
     help="Of the rows: .csv or .parquet. Default: the name of STUDY with .csv, in this folder.",
 )
 @click.option(
@@ -38,7 +36,7 @@ from pmldesign.errors import NotConvergedError
     "--address", metavar="URL", help="Of the cluster's scheduler; without it one is started here."
 )
 @click.option("--restart", is_flag=True, help="Forget the rows that the file has.")
-@json_option
+@outputs.json_option
 def command(study: Path, output: Path | None, as_json: bool, **options: Any) -> None:
     """Compute the rows of a STUDY: workloads x p x guarantees x strategies.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from pmldesign.cli.options import json_option
+from pmldesign.cli.options import outputs
 from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.show import facts, note, print_json, table
 from pmldesign.errors import VerificationError
@@ -26,7 +26,7 @@ DIGITS = 10
     metavar="WORKLOAD",
     help="The queries that a strategy answers; by default those that FILE names.",
 )
-@json_option
+@outputs.json_option
 def command(file: Path, workload: str | None, as_json: bool) -> None:
     """Check every number that FILE claims, from its arrays and the definitions alone.
 

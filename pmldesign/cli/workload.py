@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from pmldesign.cli.options import add_options, json_option, load_queries, schema_option
+from pmldesign.cli.options import common, inputs, outputs
 from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.show import facts, note, print_json, table
 from pmldesign.errors import InvalidInputError
@@ -16,15 +16,9 @@ from pmldesign.workloads import named_workloads
 
 @click.command(name="workload")
 @click.argument("workload", required=False, type=WorkloadName())
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write the matrix: .npy, .npz, .csv or .mtx.",
-)
-@add_options([schema_option])
-@json_option
+@common.file_option("-o", "--output", help="Write the matrix: .npy, .npz, .csv or .mtx.")
+@common.add_options([inputs.schema_option])
+@outputs.json_option
 def command(workload: str | None, schema: Path | None, output: Path | None, as_json: bool) -> None:
     """Show a workload, or write it to a file. Without WORKLOAD, list the names.
 
@@ -42,7 +36,7 @@ def command(workload: str | None, schema: Path | None, output: Path | None, as_j
         else:
             table(["name", "queries", "example"], names, texts=["queries"])
         return
-    queries = load_queries(workload, schema, note)
+    queries = inputs.load_queries(workload, schema, note)
     if output is not None:
         write_workload(output, queries)
     m, n = queries.shape

@@ -16,13 +16,21 @@ from pmldesign.errors import FileError, PmldesignError
 PathName = str | os.PathLike[str]
 
 
-def check_writable(path: PathName) -> None:
+def check_writable(path: PathName, what: str = "", *endings: str) -> None:
     """Refuse a path that cannot be written; called before long work.
 
+    Args:
+        path: of the file.
+        what: it is to hold, where only some endings will do.
+        endings: those.
+
     Raises:
-        FileError: the path is a folder or a device, or its folder is missing or takes no new files.
+        FileError: another ending; the path is a folder or a device, or its folder is missing or
+            takes no new files.
     """
     path = Path(path)
+    if endings and path.suffix.lower() not in endings:
+        raise FileError(f"cannot write {str(path)!r}: {what} ends in {', '.join(endings)}")
     try:
         folder = path.resolve().parent
         if path.is_dir():

@@ -71,9 +71,7 @@ def check_strategy_path(path: PathName) -> None:
     Raises:
         FileError: not .npz, or not writable.
     """
-    if Path(path).suffix.lower() != ".npz":
-        raise FileError(f"cannot write {str(path)!r}: a strategy file ends in .npz")
-    check_writable(path)
+    check_writable(path, "a strategy file", ".npz")
 
 
 def write_strategy(

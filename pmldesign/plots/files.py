@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pmldesign.errors import FileError, InvalidInputError
+from pmldesign.errors import InvalidInputError
 from pmldesign.files import atomic_write, check_writable
 from pmldesign.plots.style import styled
 
@@ -23,12 +23,15 @@ def check_plot_path(path: Path) -> None:
         FileError: another extension, or not writable.
         InvalidInputError: matplotlib is not installed.
     """
-    if path.suffix.lower() not in FORMATS:
-        raise FileError(f"cannot write {str(path)!r}: a picture ends in {', '.join(FORMATS)}")
-    check_writable(path)
+    check_writable(path, "a picture", *FORMATS)
+    require_matplotlib("pictures")
+
+
+def require_matplotlib(what: str) -> None:
+    """Refuse what is to be drawn where matplotlib is not installed."""
     if find_spec("matplotlib") is None:
         raise InvalidInputError(
-            "pictures need matplotlib; install it with: pip install 'pmldesign[plot]'"
+            f"{what} need matplotlib; install it with: pip install 'pmldesign[plot]'"
         )
 
 

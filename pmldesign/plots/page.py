@@ -13,13 +13,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from platform import platform, python_version
 from typing import TYPE_CHECKING
 
-from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.files import atomic_write, check_writable
+from pmldesign.plots.files import require_matplotlib
 from pmldesign.plots.style import one_look
 
 if TYPE_CHECKING:
@@ -99,13 +98,8 @@ def check_page_path(path: Path) -> None:
         FileError: another extension, or not writable.
         InvalidInputError: matplotlib is not installed.
     """
-    if path.suffix.lower() not in (".html", ".htm"):
-        raise FileError(f"cannot write {str(path)!r}: a report ends in .html")
-    check_writable(path)
-    if find_spec("matplotlib") is None:
-        raise InvalidInputError(
-            "reports need matplotlib; install it with: pip install 'pmldesign[plot]'"
-        )
+    check_writable(path, "a report", ".html")
+    require_matplotlib("reports")
 
 
 def write_page(

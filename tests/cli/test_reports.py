@@ -12,7 +12,17 @@ VOID = {"meta", "br", "hr", "img", "link", "input"}
 DP = ("--epsilon", "1", "--delta", "1e-6")
 COMMANDS = {
     "optimize": ("optimize", "prefix:6", *DP, "--search-time", "0.05"),
-    "product": ("optimize", "prefix:3*prefix:2", "-o", "best.npz", "--noise", "gaussian"),
+    "product": (
+        "optimize",
+        "prefix:3*prefix:2",
+        "-o",
+        "best.npz",
+        *DP,
+        "--at-alpha",
+        "0.02",
+        "--noise",
+        "gaussian",
+    ),
     "stream": ("optimize", "prefix:3000", "--rel-gap", "1e-2", *DP, "--noise", "gaussian"),
     "compare": ("compare", "prefix:4..8", "--strategies", "least-norm,tree", *DP),
     "bounds": ("bounds", "prefix:4", *DP),

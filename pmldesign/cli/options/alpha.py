@@ -6,15 +6,13 @@ from pathlib import Path
 
 import click
 
-from pmldesign.cli.options.arguments import Decorator, given
+from pmldesign.cli.options.common import Decorator, file_option, given
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.priors import least_probability
 
 alpha_sample_options: list[Decorator] = [
-    click.option(
+    file_option(
         "--alpha-sample",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
         help="PML: the counts of a public sample of the same population, one for each cell, from "
         "which lower confidence limits for the probabilities of the cells are taken.",
     ),
@@ -26,11 +24,8 @@ alpha_sample_options: list[Decorator] = [
         help="Of all limits of --alpha-sample together.",
     ),
 ]
-alpha_file_option = click.option(
-    "--alpha-file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="PML: the least probability of each cell, one number a cell.",
+alpha_file_option = file_option(
+    "--alpha-file", help="PML: the least probability of each cell, one number a cell."
 )
 AT_ALPHA = "pmldesign.at_alpha"
 """Where a command keeps the number of --at-alpha, for its report."""

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from pmldesign.cli.options.alpha import alpha_file_option, alpha_sample_options, read_alpha
-from pmldesign.cli.options.arguments import Decorator, given, numbers
+from pmldesign.cli.options.common import Decorator, given, noise_option, numbers
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.guarantees import (
     PML,
@@ -68,13 +68,7 @@ def _guarantee_options(*, several: bool) -> list[Decorator]:
         *alpha_sample_options,
         failure_option,
         neighbours_option,
-        click.option(
-            "--noise",
-            type=click.Choice(["auto", "gaussian", "laplace"]),
-            default="auto",
-            show_default=True,
-            help="auto takes the noise of smaller error.",
-        ),
+        noise_option("of smaller error"),
     ]
 
 

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pmldesign.cli.options.common import file_option
 from pmldesign.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from pmldesign.strategies import Strategy
     from pmldesign.workloads import Workload
 
-schema_option = click.option(
+schema_option = file_option(
     "--schema",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
     help="Attributes of people: WORKLOAD is then written with their names (docs/release.md).",
 )
 participation_option = click.option(
@@ -25,10 +24,8 @@ participation_option = click.option(
     metavar="K,every=B|K,min-sep=B",
     help="Streams: a person takes part in up to K steps, exactly or at least B apart.",
 )
-weights_option = click.option(
+weights_option = file_option(
     "--weights",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
     help="A weight for each query, which multiplies its error: one number a line, .csv or .npy.",
 )
 known_option = click.option(
@@ -72,8 +69,7 @@ def load_queries(
         FileError: a file cannot be read.
         InvalidInputError: it is no workload, no schema, or the weights do not fit.
     """
-    from pmldesign.files import load_workload
-    from pmldesign.files.workloads import is_matrix_path
+    from pmldesign.files.workloads import is_matrix_path, load_workload
 
     if weights is not None:
         from pmldesign.files import read_prior

@@ -12,15 +12,14 @@ from typing import Any
 
 import click
 
-from pmldesign.cli.options.arguments import Decorator
-from pmldesign.errors import FileError
+from pmldesign.cli.options.common import Decorator, file_option
 from pmldesign.files import atomic_write, check_writable
 from pmldesign.workloads.display import latex_table
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 
 
-def _file(name: str, *names: str, check: Callable[[Path], None], text: str) -> Decorator:
+def _file(*names: str, check: Callable[[Path], None], text: str) -> Decorator:
     """An option whose file is checked when it is read."""
 
     def checked(_context: Any, _option: Any, path: Path | None) -> Path | None:
@@ -28,8 +27,7 @@ def _file(name: str, *names: str, check: Callable[[Path], None], text: str) -> D
             check(path)
         return path
 
-    kind = click.Path(path_type=Path)
-    return click.option(name, *names, type=kind, metavar="FILE", callback=checked, help=text)
+    return file_option(*names, callback=checked, help=text)
 
 
 def _check_strategy(path: Path) -> None:
@@ -51,12 +49,7 @@ def _check_page(path: Path) -> None:
 
 
 def _check_ending(ending: str) -> Callable[[Path], None]:
-    def check(path: Path) -> None:
-        if path.suffix.lower() != ending:
-            raise FileError(f"cannot write {str(path)!r}: this table ends in {ending}")
-        check_writable(path)
-
-    return check
+    return lambda path: check_writable(path, "this table", ending)
 
 
 def plot_option(shown: str) -> Decorator:

@@ -28,7 +28,10 @@ def command_words() -> list[str]:
         source = context.get_parameter_source(parameter.name or "")
         if source is not click.core.ParameterSource.COMMANDLINE:
             continue
-        value = context.params[parameter.name or ""]
+        name = parameter.name or ""
+        value = (
+            context.params[name] if parameter.expose_value else context.meta[f"pmldesign.{name}"]
+        )
         if isinstance(parameter, click.Argument):
             words += map(str, value) if isinstance(value, tuple) else [str(value)]
         else:

@@ -7,22 +7,7 @@ from typing import Any
 
 import click
 
-from pmldesign.cli.options import (
-    add_options,
-    at_alpha_option,
-    json_option,
-    known_option,
-    load_known,
-    load_queries,
-    plot_option,
-    report_option,
-    require_alpha_fits,
-    schema_option,
-    strategy_option,
-    table_options,
-    weights_option,
-    write_tables,
-)
+from pmldesign.cli.options import alpha, common, inputs, outputs
 from pmldesign.cli.pages.design import target_page
 from pmldesign.cli.reports.privacy import draw_privacy
 from pmldesign.cli.target.options import ACCURACIES, PROMISES, accuracy, promise
@@ -38,8 +23,8 @@ from pmldesign.privacy.noise import Noise
 
 @click.command(name="target")
 @click.argument("workload", type=WorkloadName())
-@add_options(ACCURACIES)
-@add_options(PROMISES)
+@common.add_options(ACCURACIES)
+@common.add_options(PROMISES)
 @click.option(
     "--rel-gap",
     type=float,
@@ -49,18 +34,15 @@ from pmldesign.privacy.noise import Noise
     help="Gaussian noise: stop when enough / at_least - 1 is at most this.",
 )
 @click.option("--time-limit", type=float, metavar="SECONDS", help="Stop the design after this.")
-@click.option(
-    "--search-time",
-    type=float,
-    default=20.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="For the search of a strategy for Laplace noise.",
+@common.search_time_option(20.0, "For the search of a strategy for Laplace noise.")
+@outputs.strategy_option
+@common.add_options(
+    [outputs.plot_option("delta against epsilon"), outputs.report_option, *outputs.table_options]
 )
-@strategy_option
-@add_options([plot_option("delta against epsilon"), report_option, *table_options])
-@add_options([at_alpha_option, known_option, weights_option, schema_option])
-@json_option
+@common.add_options(
+    [alpha.at_alpha_option, inputs.known_option, inputs.weights_option, inputs.schema_option]
+)
+@outputs.json_option
 def command(
     workload: str,
     max_std: float | None,
@@ -89,10 +71,10 @@ def command(
     is Laplace noise.
     """
     noise = arguments.pop("noise")
-    public = load_known(known, schema, arguments["neighbours"])
+    public = inputs.load_known(known, schema, arguments["neighbours"])
     guarantee = promise(**arguments)
-    queries = load_queries(workload, schema, note, weights=weights)
-    require_alpha_fits(queries.shape[1])
+    queries = inputs.load_queries(workload, schema, note, weights=weights)
+    alpha.require_alpha_fits(queries.shape[1])
     asked = accuracy(queries, workload, max_std, half_width, targets, table_std, level)
     with progress() as callback:
         budget = least_budget(
@@ -119,7 +101,7 @@ def command(
         click.echo()
         table(header, cells)
     draw_privacy(budget.mechanism, plot)
-    write_tables(csv_path, latex, document["strategies"], header, cells)
+    outputs.write_tables(csv_path, latex, document["strategies"], header, cells)
     if report is not None:
         target_page(report, budget, document)
     if budget.mechanism.noise is Noise.GAUSSIAN and not guarantee.pml and budget.gap > rel_gap:

@@ -9,13 +9,7 @@ from typing import Any
 
 import click
 
-from pmldesign.cli.options import (
-    alpha_file_option,
-    build_guarantee,
-    failure_option,
-    given,
-    neighbours_option,
-)
+from pmldesign.cli.options import alpha, common, guarantees
 from pmldesign.designs.targets.accuracy import Targets, as_targets, named_targets
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_prior
@@ -34,11 +28,8 @@ ACCURACIES: list[Any] = [
         show_default=True,
         help="Of these intervals; where it is given, --targets and --table-std are half-widths.",
     ),
-    click.option(
-        "--targets",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Or one number for each query: one number a line, .csv or .npy.",
+    common.file_option(
+        "--targets", help="Or one number for each query: one number a line, .csv or .npy."
     ),
     click.option(
         "--table-std",
@@ -57,16 +48,10 @@ PROMISES: list[Any] = [
     ),
     click.option("--delta", type=float, help="Slack or failure probability, with epsilon."),
     click.option("--alpha", type=float, help="PML: every cell has at least this probability."),
-    alpha_file_option,
-    failure_option,
-    neighbours_option,
-    click.option(
-        "--noise",
-        type=click.Choice(["auto", "gaussian", "laplace"]),
-        default="auto",
-        show_default=True,
-        help="auto takes the noise that needs less.",
-    ),
+    alpha.alpha_file_option,
+    guarantees.failure_option,
+    guarantees.neighbours_option,
+    common.noise_option("that needs less"),
 ]
 
 
@@ -76,7 +61,7 @@ def promise(*, currency: str, delta: float | None, **others: Any) -> Guarantee:
         raise InvalidInputError(f"--delta is for --currency epsilon, not {currency}; leave it out")
     budgets: dict[str, Any] = {"epsilon": None, "rho": None, "mu": None, currency: 1e-6}
     unused: dict[str, Any] = {"renyi": None, "alpha_sample": None, "confidence": 0.99}
-    guarantee = build_guarantee(delta=delta, **budgets, **unused, **others)
+    guarantee = guarantees.build_guarantee(delta=delta, **budgets, **unused, **others)
     assert guarantee is not None
     return guarantee
 
@@ -98,9 +83,9 @@ def accuracy(
     number = max_std if half_width is None else half_width
     if max_std is not None and half_width is not None:
         raise InvalidInputError("give either --max-std or --half-width, not both")
-    if max_std is not None and given("level"):
+    if max_std is not None and common.given("level"):
         raise InvalidInputError("--level is of half-widths; take --half-width, not --max-std")
-    of = level if half_width is not None or given("level") else None
+    of = level if half_width is not None or common.given("level") else None
     if targets is not None:
         if number is not None or table_std is not None:
             raise InvalidInputError("--targets has a number for each query; leave the others out")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,6 +13,35 @@ from pmldesign.designs.options import DesignOptions
 from pmldesign.errors import InvalidInputError
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def file_option(*names: str, help: str, **more: Any) -> Decorator:
+    """An option that names a file."""
+    return click.option(*names, type=click.Path(path_type=Path), metavar="FILE", help=help, **more)
+
+
+def search_time_option(seconds: float, text: str) -> Decorator:
+    """--search-time SECONDS."""
+    return click.option(
+        "--search-time",
+        type=float,
+        default=seconds,
+        show_default=True,
+        metavar="SECONDS",
+        help=text,
+    )
+
+
+def noise_option(text: str) -> Decorator:
+    """--noise, which says what is taken by default."""
+    return click.option(
+        "--noise",
+        type=click.Choice(["auto", "gaussian", "laplace"]),
+        default="auto",
+        show_default=True,
+        help=f"auto takes the noise {text}.",
+    )
+
 
 gap_options: list[Decorator] = [
     click.option(
