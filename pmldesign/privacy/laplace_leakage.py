@@ -15,8 +15,6 @@ the DP parameter under replace, as alpha tends to 0.
 
 References:
     [ZSO] Zhao, Saeidian and Oechtering, Context-aware privacy bounds for linear queries, Cor. 1.
-    [SYG] Saeidian, Yavuzyilmaz, Grosse, Schuppe and Oechtering, A tight context-aware privacy
-        bound for histogram publication, Theorem 4, eq. (4), Section IV.
 """
 
 from __future__ import annotations
@@ -29,26 +27,10 @@ from numpy.typing import ArrayLike
 
 from pmldesign.arguments import finite_matrix, non_negative, positive
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.extreme_outputs import extreme_output_leakage
-from pmldesign.privacy.gaussian_leakage import gaussian_envelope_delta, gaussian_slack_delta
 from pmldesign.privacy.neighbours import pairwise_distances
 from pmldesign.privacy.outward import factor_above, quotient_above
 from pmldesign.privacy.priors import class_probabilities, free_mass
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array
-
-__all__ = [
-    "dp_from_pml",
-    "extreme_output_leakage",
-    "gaussian_envelope_delta",
-    "gaussian_slack_delta",
-    "histogram_leakage",
-    "histogram_leakage_by_composition",
-    "histogram_leakage_quadratic",
-    "laplace_leakage_bound",
-    "laplace_leakage_curve",
-    "laplace_leakage_from_distances",
-    "pml_from_dp",
-]
 
 ULPS = 8.0
 """Units in the last place allowed for an exponential or a logarithm and what is done with it."""
@@ -77,32 +59,6 @@ def laplace_leakage_bound(
     return laplace_leakage_from_distances(
         pairwise_distances(matrix, norm="l1"), least, non_negative("scale", scale)
     )
-
-
-def laplace_leakage_curve(
-    strategy_matrix: ArrayLike, *, scales: ArrayLike, alphas: ArrayLike
-) -> Array:
-    """Corollary 1 along a curve: over scales, over scalar alphas, or over both.
-
-    Args:
-        strategy_matrix: R, shape (r, k).
-        scales: values of b, of a shape that broadcasts with `alphas`.
-        alphas: values in (0, 1/k], each meant for all the cells.
-
-    Returns:
-        The leakage at every pair, of the broadcast shape.
-    """
-    matrix = finite_matrix("strategy_matrix", strategy_matrix)
-    cells = matrix.shape[1]
-    distances = pairwise_distances(matrix, norm="l1")
-    pairs = np.broadcast(np.asarray(scales, dtype=float), np.asarray(alphas, dtype=float))
-    values = [
-        laplace_leakage_from_distances(
-            distances, class_probabilities(float(alpha), cells), non_negative("scales", scale)
-        )
-        for scale, alpha in pairs
-    ]
-    return np.array(values).reshape(pairs.shape)
 
 
 def laplace_leakage_from_distances(distances: Array, least: Array, scale: float) -> float:
@@ -136,39 +92,6 @@ def laplace_leakage_from_distances(distances: Array, least: Array, scale: float)
     if 0 < diameter <= FARTHEST * scale:  # no more than under differential privacy
         worst = min(worst, quotient_above(diameter, scale))
     return worst
-
-
-def histogram_leakage(scale: float, alpha: float) -> float:
-    """Leakage of a noisy histogram, 2/b - log(1 - alpha + alpha e^(2/b)): Theorem 4 of [SYG].
-
-    Args:
-        scale: b > 0 of the Laplace noise on each of the k counts.
-        alpha: in (0, 1/k]; k >= 2 does not matter otherwise.
-    """
-    return pml_from_dp(2 / positive("scale", scale), alpha)
-
-
-def histogram_leakage_quadratic(scale: float, alpha: float) -> float:
-    """The bound 2 (1 - alpha)/b + 2 alpha^2/b^2 on `histogram_leakage`: eq. (4) of [SYG]."""
-    b, a = positive("scale", scale), _minority(alpha)
-    return 2 * (1 - a) / b + 2 * a**2 / b**2
-
-
-def histogram_leakage_by_composition(scale: float, alpha: float, *, cells: int) -> float:
-    """Leakage of k - 1 noisy counts by composition: (k - 1) ((1 - alpha)/b + alpha^2/(2 b^2)).
-
-    [SYG] Section IV sets it beside Theorem 4, where all k counts are released. That is an upper
-    bound for k >= 3 only: with two cells, one count leaks less than two.
-
-    Args:
-        scale: b > 0 of the Laplace noise on each count.
-        alpha: in (0, 1/k].
-        cells: k, at least 2.
-    """
-    if cells < 2:
-        raise InvalidInputError(f"cells must be at least 2, got {cells}")
-    b, a = positive("scale", scale), float(class_probabilities(alpha, cells)[0])
-    return (cells - 1) * ((1 - a) / b + a**2 / (2 * b**2))
 
 
 def pml_from_dp(epsilon: float, alpha: float) -> float:

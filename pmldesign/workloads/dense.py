@@ -10,11 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload
 from pmldesign_solvers.operators.dense import DenseOperator, without_offsets
-from pmldesign_solvers.operators.forwarding import ForwardingOperator
 from pmldesign_solvers.operators.operator import Array
 
 
-class DenseWorkload(ForwardingOperator, Workload):
+class DenseWorkload(DenseOperator, Workload):
     """Queries written out as a matrix, kept as a read-only float64 array.
 
     Args:
@@ -41,13 +40,12 @@ class DenseWorkload(ForwardingOperator, Workload):
             )
         kept.flags.writeable = False
         self.name = name
-        super().__init__(DenseOperator(kept))
+        super().__init__(kept)
 
     def without_offsets(self) -> tuple[DenseWorkload, Array]:
         """The same on vectors that sum to zero, and what is left out of each row."""
-        matrix = self.to_dense()
-        moved, left_out = without_offsets(matrix)
-        same = moved is matrix
+        moved, left_out = without_offsets(self.matrix)
+        same = moved is self.matrix
         return (self if same else DenseWorkload(moved, name=self.name, copy=False)), left_out
 
 

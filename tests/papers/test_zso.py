@@ -12,7 +12,8 @@ from exact_pml import (
     random_priors,
 )
 
-from pmldesign.privacy.laplace_leakage import extreme_output_leakage, laplace_leakage_bound
+from pmldesign.privacy.extreme_outputs import extreme_output_leakage
+from pmldesign.privacy.laplace_leakage import laplace_leakage_bound
 
 STRATEGIES = {
     "prefix 4": np.tril(np.ones((4, 4))),

@@ -14,7 +14,7 @@ from pmldesign.privacy.brackets import private_end
 from pmldesign.privacy.calibration import calibrate
 from pmldesign.privacy.gaussian_leakage import gaussian_envelope_delta, gaussian_slack_delta
 from pmldesign.privacy.guarantees import PML, ApproxDP, ApproxPML, EnvelopePML, PureDP
-from pmldesign.privacy.laplace_leakage import dp_from_pml, histogram_leakage, laplace_leakage_bound
+from pmldesign.privacy.laplace_leakage import dp_from_pml, laplace_leakage_bound, pml_from_dp
 from pmldesign.privacy.neighbours import Neighbours, l1_sensitivity, l2_sensitivity
 from pmldesign.privacy.noise import Noise, gaussian_error, laplace_error
 from pmldesign.strategies import Strategy
@@ -73,7 +73,7 @@ def test_histogram_under_pml_in_closed_form(cells):
     alpha, epsilon = 0.7 / cells, 0.3
     scale = calibrate(np.eye(cells), PML(epsilon, alpha), noise="laplace").scale
     assert scale == pytest.approx(2 / dp_from_pml(epsilon, alpha), rel=1e-6)
-    assert histogram_leakage(scale, alpha) <= epsilon * (1 + 1e-14)
+    assert pml_from_dp(2 / scale, alpha) <= epsilon * (1 + 1e-14)
 
 
 @settings(max_examples=3)

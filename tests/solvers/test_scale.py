@@ -117,7 +117,7 @@ def test_operators_that_are_no_matrix_keep_their_form(relation):
         operator = parse_workload(text)
         rows, cells = operator.shape
         rng = np.random.default_rng(0)
-        scaled = normalised.ScaledRows(operator, np.full(rows, 2.0**30))
+        scaled = normalised.PowersOfTwo(operator, np.full(rows, 2.0**30))
         dense = 2.0**30 * operator.to_dense()
         u, half = rng.random(rows), rng.standard_normal((cells, 3))
         assert scaled.gram(u) == pytest.approx(dense.T * u @ dense)

@@ -1,8 +1,4 @@
-"""Workloads with a weight for each query: diag(c) A, for A of any form.
-
-gram(u) = A^T diag(c^2 u) A, row_quadratic(X) = c^2 diag(A X A^T): whatever A does fast, diag(c) A
-does as fast.
-"""
+"""Workloads with a weight for each query, diag(c) A, by `ScaledRows`; and such weights checked."""
 
 from __future__ import annotations
 
@@ -10,16 +6,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import EPS, Workload, check_entries, count_text
+from pmldesign.workloads.base import EPS, Workload, count_text
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.operator import Array, Merged
+from pmldesign_solvers.operators.scaled_rows import ScaledRows
 
 LARGEST_WEIGHT = 1e50
 """Weights lie between its inverse and this."""
 
 
-class WeightedWorkload(Workload):
+class WeightedWorkload(ScaledRows, Workload):
     """The queries of a workload, each times its weight.
 
     Args:
@@ -30,52 +27,17 @@ class WeightedWorkload(Workload):
 
     def __init__(self, workload: Workload, weights: Array | float, *, name: str) -> None:
         self.workload = workload
-        self.query_weights: Array = np.broadcast_to(
-            np.asarray(weights, dtype=np.float64), workload.shape[:1]
-        )
+        self.query_weights = np.broadcast_to(np.float64(weights), workload.shape[:1])
+        super().__init__(workload, self.query_weights)
         self.name = name
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of queries m and of cells n."""
-        return self.workload.shape
-
-    def gram(self, weights: Array) -> Array:
-        """A^T diag(c^2 weights) A, shape (n, n), for weights of shape (m,)."""
-        return self.workload.gram(self.query_weights**2 * weights)
 
     def gram_rounding(self, weights: Array) -> float:
         """gram(u) is off by at most this times d d^T, d_j = norm(diag(u)^(1/2) c A e_j)."""
-        return self.workload.gram_rounding(self.query_weights**2 * weights) + 4 * EPS
-
-    def row_quadratic(self, matrix: Array) -> Array:
-        """c^2 diag(A X A^T), shape (m,), for a symmetric matrix X of shape (n, n)."""
-        return self.query_weights**2 * self.workload.row_quadratic(matrix)
-
-    def row_norms(self, half: Array) -> Array:
-        """c^2 diag(A H H^T A^T), shape (m,)."""
-        return self.query_weights**2 * self.workload.row_norms(half)
+        return super().gram_rounding(weights) + 4 * EPS
 
     def weighted_squares(self, weights: Array) -> Array:
         """c^2 diag(A diag(w) A^T), shape (m,), for weights w >= 0 of shape (n,)."""
         return self.query_weights**2 * self.workload.weighted_squares(weights)
-
-    def matvec(self, x: Array) -> Array:
-        """C A x, for x of shape (n,) or (n, k)."""
-        return np.asarray((self.query_weights * self.workload.matvec(x).T).T)
-
-    def rmatvec(self, y: Array) -> Array:
-        """A^T c y, for y of shape (m,) or (m, k)."""
-        return self.workload.rmatvec((self.query_weights * y.T).T)
-
-    def to_dense(self) -> Array:
-        """The matrix itself, shape (m, n)."""
-        check_entries(self.name, self.shape)
-        return np.asarray(self.query_weights[:, None] * self.workload.to_dense())
-
-    def row_sizes(self) -> Array:
-        """Largest absolute entry of every row, shape (m,)."""
-        return self.query_weights * self.workload.row_sizes()
 
     def merge(self) -> Merged:
         """Without zero or repeated rows and columns: of the form of A where no row repeats."""

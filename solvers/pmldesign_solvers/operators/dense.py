@@ -10,7 +10,7 @@ from pmldesign_solvers.operators.distinct import distinct_rows
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, EPS, Array, Indices, Merged, Operator
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False)
 class DenseOperator:
     """A workload held as a float64 array of shape (m, n)."""
 

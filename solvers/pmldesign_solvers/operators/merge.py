@@ -12,7 +12,7 @@ import numpy as np
 
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.operator import DIRECT_ENTRIES, EPS, Array, Indices, Operator
-from pmldesign_solvers.operators.shared_gram import SharedGram
+from pmldesign_solvers.operators.shared_gram import sharing_gram
 
 FLOOR = 1e-13
 """Weights stay above this fraction of the largest, where their square roots still have digits."""
@@ -31,9 +31,10 @@ class MergedWorkload:
     """
 
     def __init__(self, operator: Operator) -> None:
-        self.original = SharedGram(operator)
-        merged = self.original.merge()
-        self.operator = merged.operator
+        merged = operator.merge()
+        self.original = sharing_gram(operator)
+        same = merged.operator.shape == operator.shape
+        self.operator = self.original if same else sharing_gram(merged.operator)
         self.row_of, self.column_of = merged.row_of, merged.column_of
         self.row_copies = counts(self.row_of)
         self.column_copies = counts(self.column_of)

@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.differences import Relation
-from pmldesign_solvers.operators.forwarding import ForwardingOperator
 from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import Array, Indices, Merged, Operator
+from pmldesign_solvers.operators.scaled_rows import ScaledRows
 
 FAINT = 0.01
 """Rows are enlarged that change the norm by at most this part of the gap, all of them together."""
@@ -73,69 +73,31 @@ class Normalised:
         return float(np.sqrt(2.0 * self.operator.shape[1]) * power_mean(self.left_out, p)) * 1.001
 
 
-class ScaledRows(ForwardingOperator):
-    """diag(factors) A for powers of two, equal for equal rows."""
-
-    def __init__(self, operator: Operator, factors: Array) -> None:
-        super().__init__(operator)
-        self._factors = factors
-
-    def gram(self, weights: Array) -> Array:
-        """A^T diag(factors^2 weights) A."""
-        return self._operator.gram(self._factors**2 * weights)
-
-    def gram_rounding(self, weights: Array) -> float:
-        """gram(u) is off by at most this times d d^T, d_j = norm(diag(u)^(1/2) A e_j)."""
-        return self._operator.gram_rounding(self._factors**2 * weights)
-
-    def row_quadratic(self, matrix: Array) -> Array:
-        """diag(A X A^T), shape (m,)."""
-        return self._factors**2 * self._operator.row_quadratic(matrix)
-
-    def row_norms(self, half: Array) -> Array:
-        """diag(A H H^T A^T), shape (m,)."""
-        return self._factors**2 * self._operator.row_norms(half)
-
-    def row_sizes(self) -> Array:
-        """Largest absolute entry of every row, shape (m,)."""
-        return self._factors * self._operator.row_sizes()
+class PowersOfTwo(ScaledRows):
+    """diag(weights) A for powers of two, equal for equal rows."""
 
     def without_offsets(self) -> tuple[Operator, Array]:
         """The same on vectors that sum to zero, and what is left out of each row."""
-        operator, left_out = self._operator.without_offsets()
-        moved = ScaledRows(operator, self._factors)
-        return moved, self._factors * left_out if left_out.size else left_out
-
-    def matvec(self, x: Array) -> Array:
-        """A x."""
-        return np.asarray((self._factors * self._operator.matvec(x).T).T)
-
-    def rmatvec(self, y: Array) -> Array:
-        """A^T y."""
-        return self._operator.rmatvec((self._factors * y.T).T)
-
-    def to_dense(self) -> Array:
-        """The matrix itself."""
-        return np.asarray(self._factors[:, None] * self._operator.to_dense())
+        operator, left_out = self.operator.without_offsets()
+        moved = PowersOfTwo(operator, self.weights)
+        return moved, self.weights * left_out if left_out.size else left_out
 
     def merge(self) -> Merged:
         """The same workload without repeated or zero rows and columns."""
-        merged = self._operator.merge()
+        merged = self.operator.merge()
         kept, first = np.unique(merged.row_of, return_index=True)
-        factors = self._factors[first[kept >= 0]]
-        return Merged(ScaledRows(merged.operator, factors), merged.row_of, merged.column_of)
+        weights = self.weights[first[kept >= 0]]
+        return Merged(PowersOfTwo(merged.operator, weights), merged.row_of, merged.column_of)
 
     def relative(self, *, idle: bool) -> tuple[Operator, Indices]:
         """On vectors that sum to zero, without zero rows; which rows are left."""
-        operator, rows = self._operator.relative(idle=idle)
-        return ScaledRows(operator, self._factors[rows]), rows
+        operator, rows = self.operator.relative(idle=idle)
+        return PowersOfTwo(operator, self.weights[rows]), rows
 
 
 def normalised(operator: Operator, relation: Relation, rel_gap: float) -> Normalised:
     """The workload with its largest entry in [1, 2); without a matrix near that."""
     m, _ = operator.shape
-    if isinstance(operator, ForwardingOperator):
-        operator = operator.forwarded()
     near = 0 if isinstance(operator, DenseOperator) else NEAR
     sizes, left_out = operator.row_sizes(), np.zeros(m)
     exponent = _exponent(sizes, near)
@@ -172,7 +134,7 @@ def _scaled(operator: Operator, exponents: Exponents, sizes: Array) -> tuple[Ope
         return DenseOperator(np.ldexp(operator.matrix, exponents[:, None])), scaled_sizes
     reach = np.frexp(sizes[sizes > 0])[1]
     if max(np.abs(reach).max(initial=0), np.abs(exponents).max()) <= MODERATE:
-        return ScaledRows(operator, np.ldexp(1.0, exponents)), scaled_sizes
+        return PowersOfTwo(operator, np.ldexp(1.0, exponents)), scaled_sizes
     return DenseOperator(np.ldexp(operator.to_dense(), exponents[:, None])), scaled_sizes
 
 

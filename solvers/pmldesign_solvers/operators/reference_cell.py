@@ -16,9 +16,9 @@ import numpy as np
 
 from pmldesign_solvers.operators.differences import ONLY_THE_TOTAL, Pairs, diameter
 from pmldesign_solvers.operators.merge import MergedWorkload, is_definite
-from pmldesign_solvers.operators.operator import Array, Indices, Operator
+from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.operators.reduce import numerical_rank
-from pmldesign_solvers.operators.shared_gram import SharedGram
+from pmldesign_solvers.operators.shared_gram import sharing_gram
 
 
 class GroundedWorkload:
@@ -44,7 +44,7 @@ class GroundedWorkload:
             raise ValueError(ONLY_THE_TOTAL)
         self._merged, self._rows, self._groups = merged, rows, groups
         self._sizes = np.asarray(np.bincount(groups), dtype=np.float64)
-        self.operator: Operator = SharedGram(operator)
+        self.operator = sharing_gram(operator)
         self.row_copies = merged.row_copies[rows]
         self.pairs = Pairs(operator.shape[1])
         self.rank = self._measure_rank()

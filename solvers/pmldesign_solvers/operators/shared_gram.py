@@ -6,20 +6,20 @@ A^T diag(u) A; at p = 2 all of them with equal weights u.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 
-from pmldesign_solvers.operators.forwarding import ForwardingOperator
-from pmldesign_solvers.operators.operator import Array, Merged, Operator
+from pmldesign_solvers.operators.operator import Array, Operator
 
 
-class SharedGram(ForwardingOperator):
-    """The operator itself but for `gram`, whose last value is kept, read-only."""
-
+class _SharedGram:
     def __init__(self, operator: Operator) -> None:
-        super().__init__(operator)
+        self._operator = operator
         self._weights, self._gram = np.zeros(0), np.zeros((0, 0))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._operator, name)
 
     def gram(self, weights: Array) -> Array:
         """A^T diag(weights) A, shape (n, n); computed when the weights are others than before."""
@@ -29,8 +29,7 @@ class SharedGram(ForwardingOperator):
             self._weights, self._gram = weights.copy(), gram
         return self._gram
 
-    def merge(self) -> Merged:
-        """The same workload without repeated or zero rows and columns; itself if it has none."""
-        merged = self._operator.merge()
-        same = merged.operator.shape == self.shape
-        return replace(merged, operator=self if same else SharedGram(merged.operator))
+
+def sharing_gram(operator: Operator) -> Operator:
+    """The operator itself but for `gram`, whose last value is kept, read-only."""
+    return cast(Operator, _SharedGram(operator))
