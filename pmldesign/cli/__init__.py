@@ -6,7 +6,7 @@ Commands are imported when they are called, so that `pmldesign --help` does not 
 from __future__ import annotations
 
 import re
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import Any, NoReturn
 
 import click
@@ -122,6 +122,8 @@ def _hint(error: click.UsageError) -> str:
 
 def _version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
     if value:
+        from importlib import metadata
+
         click.echo(f"pmldesign {metadata.version('pmldesign')}")
         ctx.exit()
 

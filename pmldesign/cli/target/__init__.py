@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from pmldesign.cli.options import alpha, common, inputs, outputs
-from pmldesign.cli.pages.design import target_page
 from pmldesign.cli.reports.privacy import draw_privacy
 from pmldesign.cli.target.options import ACCURACIES, PROMISES, accuracy, promise
 from pmldesign.cli.target.report import as_json as to_json
@@ -103,6 +102,8 @@ def command(
     draw_privacy(budget.mechanism, plot)
     outputs.write_tables(csv_path, latex, document["strategies"], header, cells)
     if report is not None:
+        from pmldesign.cli.pages.design import target_page
+
         target_page(report, budget, document)
     if budget.mechanism.noise is Noise.GAUSSIAN and not guarantee.pml and budget.gap > rel_gap:
         raise NotConvergedError(

@@ -82,7 +82,7 @@ class DualFunction:
     def __init__(self, problem: ReducedWorkload, differences: Differences, p: float) -> None:
         self.operator, self.differences = problem.operator, differences
         self.counts, self.p = problem.row_copies, p
-        self._rank, self._direct = problem.rank, False
+        self._rank, self._direct, self._rotated = problem.rank, False, False
         self.decompositions = 0
 
     def evaluate(self, u: Array, w: Array) -> Iterate:
@@ -129,10 +129,13 @@ class DualFunction:
             # smaller rank than A
             product = np.sqrt(u)[:, None] * self.operator.to_dense() @ root
             self.decompositions += 1
-            values, vectors = np.linalg.svd(product, full_matrices=False)[1:]
-            values, vectors = values[::-1], vectors[::-1].T
-            floor = len(product) * EPS * values[-1]
-            if values[-self._rank] < ROUNDED * values[-1] and len(product) >= len(root):
+            if not self._rotated:
+                values, vectors = np.linalg.svd(product, full_matrices=False)[1:]
+                values, vectors = values[::-1], vectors[::-1].T
+                floor = len(product) * EPS * values[-1]
+                small = values[-self._rank] < ROUNDED * values[-1]
+                self._rotated = bool(small) and len(product) >= len(root)
+            if self._rotated:
                 values, vectors = jacobi_svd(product, self._rank)
                 values, vectors, floor = values[::-1], vectors[:, ::-1], 0.0
         kept = min(self._rank, int((values > floor).sum()))

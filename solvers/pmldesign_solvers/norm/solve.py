@@ -37,10 +37,10 @@ from pmldesign_solvers.operators.reference_cell import GroundedWorkload
 FIXED_POINT_STEPS = 30
 """Steps that cost about a third of what the interior point method takes: on small matrices 855
 eigendecompositions; 665 with 15 and 981 with 60, for as much time (benchmarks/constants.py)."""
-FEW_STEPS = 12
-"""Likewise at p = inf where the system of the interior point method is written out: prefix:256 with
-weights over two orders of magnitude takes 24 steps and 2 s; after 30 steps, from their weights, the
-method ends at a gap of 6e-6 after 7 s."""
+FEW_STEPS, STARTED_STEPS = 4, 12
+"""Likewise at p = inf where the system of the interior point method is written out, from equal
+weights and from given ones: prefix:256 with weights over two orders of magnitude takes 15 steps and
+0.9 s; 1.2 s after 12 steps. From weights after 30 steps the method ends at a gap of 6e-6."""
 MAX_PAIRS = 2**21
 """Largest number of pairs of distinct cells, those of 2048: a vector of weights takes 16 MiB.
 Chosen, not measured."""
@@ -168,9 +168,11 @@ def _cells(merged: MergedWorkload, p: float, rel_gap: float) -> Iterator[Candida
             lambda: problem.factors(point),
         )
 
-    points = map(offer, fixed_point.points(problem, warm_start.start(problem, rel_gap)))
+    given = warm_start.start(problem, rel_gap)
+    points = map(offer, fixed_point.points(problem, given))
     written = np.isinf(p) and sum(merged.shape) <= FACTORED
-    for candidate in _until_it_crawls(points, FEW_STEPS if written else FIXED_POINT_STEPS):
+    few = FEW_STEPS if given is None else STARTED_STEPS
+    for candidate in _until_it_crawls(points, few if written else FIXED_POINT_STEPS):
         yield candidate
         if exhausted:
             return

@@ -22,8 +22,8 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+import scipy  # whose parts load when used; spatial takes long
 from scipy.optimize import minimize
-from scipy.spatial.distance import cdist
 
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.normalised import LARGEST_GAP, normalised
@@ -167,4 +167,4 @@ def solve(
 
 def _distances(strategy: Array) -> Array:
     columns = np.ascontiguousarray(strategy.T)
-    return np.asarray(cdist(columns, columns))
+    return np.asarray(scipy.spatial.distance.cdist(columns, columns))

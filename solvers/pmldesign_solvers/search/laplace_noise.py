@@ -40,7 +40,7 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.spatial.distance import cdist
+import scipy  # whose parts load when used; spatial takes long
 
 from pmldesign_solvers.operators.operator import Array, Indices
 
@@ -53,7 +53,7 @@ LARGEST_EXACT = 64
 def pairwise_l1(strategy: Array) -> Array:
     """D, shape (n, n), for R of shape (r, n)."""
     columns = np.ascontiguousarray(strategy.T)
-    return np.asarray(cdist(columns, columns, "cityblock"))
+    return np.asarray(scipy.spatial.distance.cdist(columns, columns, "cityblock"))
 
 
 def _checked_epsilon(epsilon: float) -> None:

@@ -24,8 +24,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.spatial import ConvexHull, QhullError
-from scipy.spatial.distance import cdist
+import scipy  # whose parts load when used; spatial takes long
 
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array
@@ -85,12 +84,12 @@ def largest_l1_distance(factors: Sequence[Array]) -> float:
     for factor, norm in zip(factors, norms, strict=True):
         columns = np.ascontiguousarray(factor.T)
         sums = norm[:, None] + norm
-        least = (sums - cdist(abs(columns), abs(columns), "cityblock")) / 2
+        least = (sums - scipy.spatial.distance.cdist(abs(columns), abs(columns), "cityblock")) / 2
         if (factor >= 0).all():
             triples = _points(least, norm)[:, [0, 1, 2, 2]]
         else:
-            apart = cdist(columns, columns, "cityblock")
-            signed = (cdist(columns, -columns, "cityblock") - apart) / 2
+            apart = scipy.spatial.distance.cdist(columns, columns, "cityblock")
+            signed = (scipy.spatial.distance.cdist(columns, -columns, "cityblock") - apart) / 2
             pairs = np.broadcast_arrays(norm[:, None], norm[None, :], least, signed)
             triples = _distinct(np.stack([entries.ravel() for entries in pairs], axis=1))
         points.append(triples)
@@ -202,15 +201,15 @@ def _extreme(points: Array) -> Array:
         line = round_hull[:, 0]
         return points[[int(line.argmin()), int(line.argmax())]]
     try:
-        hull = ConvexHull(round_hull)
-    except QhullError:
+        hull = scipy.spatial.ConvexHull(round_hull)
+    except scipy.spatial.QhullError:
         return points
     if len(points) * len(hull.equations) > HULL_COST or not _contains(hull, round_hull):
         return points
     return points[hull.vertices]
 
 
-def _contains(hull: ConvexHull, points: Array) -> bool:
+def _contains(hull: scipy.spatial.ConvexHull, points: Array) -> bool:
     """Whether no point lies farther out than the vertices along the normal of any facet.
 
     Qhull is not believed: a vertex that it loses would be a distance that is too small.
