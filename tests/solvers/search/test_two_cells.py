@@ -57,8 +57,7 @@ def with_few_entries(R):
             conditions[n:, entry] = (change + change.T).ravel()
         step = np.zeros_like(R)
         step[row, column] = null_space(conditions)[:, 0]
-        ratios = np.full(R.shape, np.inf)
-        ratios[row, column] = -R[row, column] / step[row, column]
+        ratios = np.divide(-R, step, out=np.full(R.shape, np.inf), where=step != 0)
         first = np.unravel_index(np.where(ratios > 0, ratios, np.inf).argmin(), R.shape)
         R = R + ratios[first] * step
         R[first] = 0.0
