@@ -3,6 +3,7 @@
 problem         what is asked, and the closed form that strategies and bounds share
 free_vector     the strategy whose total is predicted along a free vector
 even_weights    the same with the weights of sets that are best at p = inf
+apart           the same where records are replaced and distances count
 batches         sets of plain attributes of which the same is asked
 sectors         small matrices on the few directions of each attribute that are coupled
 couplings       the strategy improved by couplings that keep the diagonal constant

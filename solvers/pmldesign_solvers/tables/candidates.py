@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from pmldesign_solvers.operators.operator import EPS
-from pmldesign_solvers.tables import couplings, even_weights
+from pmldesign_solvers.tables import apart, couplings, even_weights
 from pmldesign_solvers.tables.couplings import Coupled
 from pmldesign_solvers.tables.free_vector import FreeVector
 from pmldesign_solvers.tables.problem import Tables
@@ -65,17 +65,24 @@ class Candidates:
         strategy = replace(strategy, sectors=sectors)
         return self._value(strategy, asked), strategy
 
-    def public_total(self, strategy: Coupled) -> Coupled:
-        """A strategy without couplings and total, with the best weights of sets under replace."""
+    def public_total(self, strategy: Coupled, *, search: bool) -> Coupled:
+        """A strategy without couplings and total, with the best weights of sets under replace.
+
+        Args:
+            strategy: what it measures of each attribute.
+            search: whether to look for something better to measure.
+        """
         sets = [s for s in self._problem.spaces.residuals if s]
-        rows = sparse.csr_matrix(self._start.value.roots[-len(sets) :] ** 2)
+        attributes, squares = strategy.attributes, self._start.value.roots[-len(sets) :] ** 2
+        if attributes and search:
+            attributes, squares = apart.best(self._problem, attributes, proceed=self._proceed)
+            strategy = replace(strategy, attributes=attributes)
+        rows = sparse.csr_matrix(squares)
         if math.isinf(self._p):
             rows = self._rows(self._asked(strategy), sets)
         lengths = even_weights.length_rows(self._least(strategy), sets)
         weights = even_weights.even_weights(rows, lengths, proceed=self._proceed)
-        return replace(
-            strategy, sectors=even_weights.as_sectors(sets, weights, strategy.attributes)
-        )
+        return replace(strategy, sectors=even_weights.as_sectors(sets, weights, attributes))
 
     def _rows(self, asked: list[Asked], sets: Sequence[Attributes]) -> sparse.csr_matrix:
         """The variances of extreme queries, a column for each set."""

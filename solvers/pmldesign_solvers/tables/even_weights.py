@@ -156,11 +156,18 @@ def length_rows(least: Mapping[int, float], sets: Sequence[Attributes]) -> Array
     """
     inside = np.array([[i in members for i in least] for members in sets])
     values = np.where(inside, np.array(list(least.values())), 1.0)
-    left_out = len(least) - 1 if len(least) <= ALL_SETS else 2
-    return np.array(
-        [
-            1 - np.delete(values, alike, axis=1).prod(axis=1)
-            for count in range(left_out + 1)
-            for alike in itertools.combinations(range(len(least)), count)
-        ]
-    )
+    return np.array([1 - values[:, apart].prod(axis=1) for apart in differing(len(least))])
+
+
+def differing(count: int) -> Array:
+    """The sets U of so many attributes in which two cells may differ, a row of booleans for each.
+
+    All but the empty one for up to ALL_SETS attributes; beyond, those that leave out two at most.
+    """
+    left_out = count - 1 if count <= ALL_SETS else 2
+    rows = [
+        np.isin(np.arange(count), alike, invert=True)
+        for few in range(left_out + 1)
+        for alike in itertools.combinations(range(count), few)
+    ]
+    return np.array(rows, dtype=bool).reshape(-1, count)

@@ -131,21 +131,25 @@ class ClosedForm:
         self._on_set = of_attribute[self._tables[:, None], members[self._rows]]
         self._of_table = of_table
 
-    def __call__(self, h: Array, t: Array, weights: Array) -> Value:
-        """F at these numbers, h and t for each factor, c for each table."""
+    def __call__(self, h: Array, t: Array, weights: Array, inverses: Array | None = None) -> Value:
+        """F at these numbers, h and t for each factor, c for each table.
+
+        Given 1/s_S of all sets, the total is sum_S m_S / s_S instead.
+        """
         h, t = np.append(np.maximum(h, SMALLEST), 1.0), np.append(np.maximum(t, SMALLEST), 1.0)
         ratio = h / t
         scaled = weights * t[self._of_table].prod(axis=1)
         terms = scaled[self._tables] * ratio[self._on_set].prod(axis=1)
         roots = self._counts * np.sqrt(np.bincount(self._rows, terms))
-        shares = (self._counts / (2 * np.maximum(roots, TINY)))[self._rows] * terms
+        by_square = self._counts / (2 * np.maximum(roots, TINY)) if inverses is None else inverses
+        shares = by_square[self._rows] * terms
         on_sets = self._per_factor(shares, self._on_set)
         by_weights: Array = np.asarray(
             np.bincount(self._tables, shares, len(self._of_table)), dtype=np.float64
         )
         in_tables = self._per_factor(by_weights, self._of_table)
         return Value(
-            total=math.fsum(roots),
+            total=math.fsum(roots if inverses is None else inverses * roots**2),
             by_h=on_sets / h[:-1],
             by_t=(in_tables - on_sets) / t[:-1],
             by_weights=by_weights,

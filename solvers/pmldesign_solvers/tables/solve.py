@@ -102,8 +102,8 @@ def solve(
     Args:
         question: what is asked.
         p: in [2, inf].
-        coupled: whether the strategy may have couplings; if not, there is one for replaced records
-            as well, whose total is public.
+        coupled: whether the strategy may have couplings; if not, it is followed by one for replaced
+            records, whose total is public, and by the weights for lower bounds on that.
         options: when to stop; the steps are those of all searches together. A first strategy is
             always found; the callback is called with the bounds so far, in
             the first search with the value of its strategy.
@@ -134,13 +134,16 @@ def _stages(best: _Best, work: _Work, *, coupled: bool) -> Iterator[None]:
     cells, candidates = work.point.cells, work.candidates
     value, strategy = candidates.coupled(dict.fromkeys(cells, 0))
     best.above(value, strategy)
-    if not coupled and any(work.problem.spaces.residuals):
-        best.public = candidates.public_total(strategy)
-    if math.isinf(work.p):
-        best.above(*candidates.even(strategy))
     point = work.weights(cells)
     bound = work.bound(0)
     best.below(bound.certified(point), cells)
+    if not coupled:
+        if any(work.problem.spaces.residuals):
+            best.public = candidates.public_total(strategy, search=work.small)
+        yield
+        return
+    if math.isinf(work.p):
+        best.above(*candidates.even(strategy))
     yield
     if not cells:
         return
@@ -155,7 +158,7 @@ def _stages(best: _Best, work: _Work, *, coupled: bool) -> Iterator[None]:
         best.below(bound.certified(point), point.cells)
         yield
         count = sectors.affordable(work.problem, features, SEARCHED)
-        if coupled and any(count.values()) and count != last:
+        if any(count.values()) and count != last:
             last = count
             best.above(*candidates.coupled(count))
             yield
@@ -177,10 +180,8 @@ class _Work:
     def __init__(self, question: Question, p: float, best: _Best, *, total: bool) -> None:
         self.p = p
         self.problem, self.query_weights = weighted(question, p, watch=best)
-        self.point = start = free_vector.best(self.problem, watch=best)
-        if not total:
-            start = free_vector.best(self.problem, total=False, watch=best)
-        self.candidates = Candidates(question, self.problem, p, start, best.proceed)
+        self.point = free_vector.best(self.problem, total=total, watch=best)
+        self.candidates = Candidates(question, self.problem, p, self.point, best.proceed)
 
     @property
     def small(self) -> bool:

@@ -10,6 +10,7 @@ from scipy import sparse
 from pmldesign_solvers.norm.options import SolverOptions
 from pmldesign_solvers.norm.solve import solve_norm
 from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.tables import apart
 from pmldesign_solvers.tables.even_weights import even_weights, length_rows
 from pmldesign_solvers.tables.lower.dual_weights import Point
 from pmldesign_solvers.tables.lower.replace import PairBound, lower_bound
@@ -115,3 +116,54 @@ def test_weights_of_disjoint_sets():
     b, d = np.array([4.0, 1.0]), np.array([1.0, 9.0])
     s = even_weights(sparse.csr_matrix(b[None]), d[None])
     np.testing.assert_allclose(s[1] / s[0], 1 / 6, rtol=1e-3)
+
+
+def test_slopes_of_the_norm_by_coordinates():
+    rng = np.random.default_rng(8)
+    problem, _ = weighted(QUESTION, 2)
+    rows = {0: rng.normal(size=(3, 4)), 3: rng.normal(size=(2, 3))}
+    program = apart._Program(problem, {i: y.shape for i, y in rows.items()})
+    sets = len(problem.spaces.residuals) - 1
+    x = np.concatenate([rng.normal(size=sets), rows[0].ravel(), rows[3].ravel()])
+    step = 1e-6 * rng.normal(size=len(x))
+    _, slope = program.log_norm(x, 20.0)
+    difference = program.log_norm(x + step, 20.0)[0] - program.log_norm(x - step, 20.0)[0]
+    assert slope @ step == pytest.approx(difference / 2, rel=1e-5)
+
+
+def test_coordinates_for_distances_are_unit_columns_that_cost_less():
+    question = Question(
+        (20, 2, 6),
+        (0, 1, 2),
+        (DenseOperator(np.tri(20)), None, DenseOperator(np.tri(6))),
+        ((0, 1), (1, 2), (0, 2)),
+        np.ones(3),
+    )
+    public = solve(question, 2, coupled=False).public
+    every = [s for k in (1, 2, 3) for s in combinations(range(3), k)]
+    weight = {frozenset(e.plain + e.spectators): e.matrix[0, 0] for e in public.sectors}
+    grams = {i: entry.rows.T @ entry.rows for i, entry in public.attributes.items()}
+    grams[1] = np.array([[1.0, -1.0], [-1.0, 1.0]])
+    for i, entry in public.attributes.items():
+        np.testing.assert_allclose(grams[i].diagonal(), 1, rtol=1e-12)
+        stacked = np.vstack([np.ones(len(grams[i])), entry.rows])
+        np.testing.assert_allclose(stacked @ entry.inverse, np.eye(len(stacked)), atol=1e-9)
+    gram = sum(
+        weight.get(frozenset(s), 0.0)
+        * reduce(np.kron, [grams[i] if i in s else np.ones_like(grams[i]) for i in range(3)])
+        for s in every
+    )
+    distances = gram.diagonal()[:, None] + gram.diagonal() - 2 * gram
+    A = written_out(question)
+    centred = A - A.mean(axis=1, keepdims=True)
+    value = np.sqrt(np.trace(centred @ np.linalg.pinv(gram_without_mean(gram)) @ centred.T))
+    exact = solve_norm(
+        DenseOperator(A), 2, relation="replace", options=SolverOptions(rel_gap=1e-3)
+    ).certificate
+    assert exact.lower <= value * np.sqrt(distances.max()) <= 1.02 * exact.upper
+
+
+def gram_without_mean(gram):
+    """P X P: what is left of a Gram matrix where the total is known."""
+    centred = gram - gram.mean(axis=0)
+    return centred - centred.mean(axis=1, keepdims=True)
