@@ -16,7 +16,7 @@ from pmldesign.bounds.one_dimensional import (
     staircase_deviation,
     total_variation_deviation,
 )
-from pmldesign.bounds.polytope_width import Kappa, kappa
+from pmldesign.bounds.polytope_width import kappa
 from pmldesign.bounds.published import published_bounds
 from pmldesign.bounds.upper import upper_bounds
 from pmldesign.errors import InvalidInputError
@@ -25,7 +25,6 @@ from pmldesign.workloads.base import Workload
 
 __all__ = [
     "Bound",
-    "Kappa",
     "Kind",
     "all_bounds",
     "kappa",

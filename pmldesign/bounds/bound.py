@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from pmldesign.bounds.polytope_width import LARGEST, Kappa, is_prefix, kappa
+from pmldesign.bounds.polytope_width import LARGEST, is_prefix, kappa
 from pmldesign.privacy.digits import at_least, at_most
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
@@ -107,8 +107,8 @@ class Problem:
         return self.guarantee.neighbours is Neighbours.ADD_REMOVE
 
     @cached_property
-    def kappa(self) -> Kappa:
-        """The least width of A B_1, as an interval."""
+    def kappa(self) -> float:
+        """A lower bound on the least width of A B_1."""
         return kappa(self.workload)
 
     @cached_property

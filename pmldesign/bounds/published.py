@@ -70,7 +70,7 @@ def step_deviation(problem: Problem, *, general: bool) -> tuple[float | None, st
         delta = math.exp(min(epsilon + math.log(delta), 1.0)) if delta > 0 else 0.0
         epsilon *= 2
     delta_prime = 2 * delta / -math.expm1(-epsilon)
-    width = problem.queries ** (1 / problem.p - 0.5) * problem.kappa.lower
+    width = problem.queries ** (1 / problem.p - 0.5) * problem.kappa
     limits = {
         "1/16": 1 / 16,
         "epsilon^2": epsilon**2,
