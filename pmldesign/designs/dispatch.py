@@ -198,7 +198,7 @@ def _is_single_table(workload: Workload, _: DesignOptions) -> bool:
 
 def _solve_single_table(workload: TablesWorkload, p: float, options: DesignOptions) -> Design:
     """As the product that it is."""
-    product = KroneckerWorkload(workload.part(0))
+    product = KroneckerWorkload(workload.products()[0])
     return replace(solve(product, p, options), workload=workload)
 
 

@@ -86,7 +86,7 @@ def _expanded(design: Design) -> list[Dual]:
         return list(design.dual_factors)
     n = factor.shape[1]
     return [
-        (np.repeat(u, factor.marginal_cells), np.full(n, 1.0 / n)) for u, _ in design.dual_factors
+        (np.repeat(u, factor.table_queries), np.full(n, 1.0 / n)) for u, _ in design.dual_factors
     ]
 
 

@@ -25,7 +25,7 @@ from pmldesign.workloads import (
     parse_workload,
 )
 from pmldesign.workloads.running import stream_problem
-from pmldesign.workloads.tables.workload import asks_counts
+from pmldesign.workloads.tables.base import asks_counts
 
 LARGEST = 2**24
 """Entries of a workload that is written out to be checked."""

@@ -24,7 +24,7 @@ from pmldesign.release.rows_by_kind import RowKinds
 from pmldesign.strategies import WeightedProductsStrategy
 from pmldesign.strategies.tables.queries import as_tables_over
 from pmldesign.workloads import Workload
-from pmldesign.workloads.tables.workload import asks_counts
+from pmldesign.workloads.tables.base import asks_counts
 from pmldesign_solvers.operators.operator import Array
 
 

@@ -32,7 +32,7 @@ from pmldesign.workloads.known.margins import KnownMargins, KnownProduct, beside
 from pmldesign.workloads.known.workload import KnownWorkload, given_answers, table_of
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.public_total import centre
-from pmldesign.workloads.tables.workload import counts_of
+from pmldesign.workloads.tables.base import counts_of
 
 
 class KnownProductStrategy(ProductStrategy):

@@ -6,6 +6,8 @@ which products with vectors take O(n): y_t = rate_t y_{t-1} + h_t x_t, answers q
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -121,29 +123,11 @@ class AllRangesWorkload(Workload):
         """Number of queries n (n + 1) / 2 and of cells n."""
         return self.cells * (self.cells + 1) // 2, self.cells
 
-    def gram(self, weights: Array) -> Array:  # noqa: ARG002 - too many weights
-        """Not where there are so many queries.
-
-        Raises:
-            InvalidInputError: always, as all that takes an array of the queries.
-        """
+    def _refused(self, *_: Any, **__: Any) -> Any:
+        """What takes an array of the queries."""
         raise self.refusal()
 
-    def row_quadratic(self, matrix: Array) -> Array:  # noqa: ARG002
-        """As `gram`."""
-        raise self.refusal()
-
-    def matvec(self, x: Array) -> Array:  # noqa: ARG002
-        """As `gram`."""
-        raise self.refusal()
-
-    def rmatvec(self, y: Array) -> Array:  # noqa: ARG002
-        """As `gram`."""
-        raise self.refusal()
-
-    def to_dense(self) -> Array:
-        """As `gram`."""
-        raise self.refusal()
+    gram = row_quadratic = matvec = rmatvec = to_dense = _refused
 
     def column_squares(self) -> Array:
         """diag(A^T A), shape (n,): how many intervals contain each cell."""
@@ -159,10 +143,6 @@ class AllRangesWorkload(Workload):
     def distinct_shape(self) -> tuple[int, int]:
         """The shape itself: no two queries are equal, and no two cells."""
         return self.shape
-
-    def row_label(self, index: int) -> str:
-        """How messages and tables call query `index` (from 0)."""
-        return f"row {index}"
 
     def row_sizes(self) -> Array:
         """Largest absolute entry of every row, shape (m,)."""

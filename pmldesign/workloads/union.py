@@ -16,20 +16,14 @@ import numpy as np
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import EPS, WRITTEN_CELLS, Workload, check_entries, count_text
 from pmldesign.workloads.kronecker import MERGED_ENTRIES, KroneckerWorkload
+from pmldesign.workloads.tables.base import AttributeTables, asks_counts, asks_total, total_of
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
-from pmldesign.workloads.tables.workload import (
-    TablesWorkload,
-    asks_counts,
-    asks_total,
-    counts_of,
-    total_of,
-)
-from pmldesign.workloads.weighting.rows import scaled_factors, without_scale
+from pmldesign.workloads.weighting.rows import without_scale
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.operator import Array, Merged
 
 MAX_MARGINALS = 1000
-"""Most marginals of one part that are looked at one by one."""
+"""Most tables of one part that are looked at one by one."""
 
 
 class UnionWorkload(Workload):
@@ -192,16 +186,11 @@ def by_attribute(workload: Workload) -> tuple[Workload, ...]:
     """What a workload asks about each attribute; the workload itself if it has but one."""
     if isinstance(workload, UnionWorkload):
         return tuple(workload.attribute(index) for index in range(len(workload.sizes)))
-    if isinstance(workload, MarginalsWorkload):
+    if isinstance(workload, AttributeTables):
         used = set().union(*workload.subsets)
         return tuple(
-            counts_of(n) if i in used else total_of(n) for i, n in enumerate(workload.sizes)
-        )
-    if isinstance(workload, TablesWorkload):
-        used = set().union(*workload.subsets)
-        return tuple(
-            queries if i in used else total_of(queries.shape[1])
-            for i, queries in enumerate(workload.attributes)
+            workload.queries_on(i) if i in used else total_of(n)
+            for i, n in enumerate(workload.sizes)
         )
     return workload.factors if isinstance(workload, KroneckerWorkload) else (workload,)
 
@@ -253,30 +242,16 @@ def _all_marginals(parts: Sequence[Workload]) -> list[MarginalsWorkload] | None:
 
 
 def _sizes(part: Workload) -> tuple[int, ...]:
-    if isinstance(part, MarginalsWorkload | TablesWorkload):
+    if isinstance(part, AttributeTables):
         return part.sizes
     return tuple(attribute.shape[1] for attribute in by_attribute(part))
 
 
 def products_of(part: Workload) -> list[tuple[Workload, ...]] | None:
     """The products that a part consists of: itself, or those of a few marginals."""
-    if isinstance(part, KroneckerWorkload):
-        return [part.factors]
-    if isinstance(part, TablesWorkload):
-        few = len(part.subsets) <= MAX_MARGINALS
-        return [part.part(number) for number in range(len(part.subsets))] if few else None
-    if not isinstance(part, MarginalsWorkload):
-        return [(part,)]
-    if len(part.subsets) > MAX_MARGINALS:
-        return None
-    counts = [counts_of(size) for size in part.sizes]
-    totals = [total_of(size) for size in part.sizes]
-    return [
-        scaled_factors(
-            tuple(counts[i] if i in subset else totals[i] for i in range(len(counts))), scale
-        )
-        for subset, scale in zip(part.subsets, part.weights.tolist(), strict=True)
-    ]
+    if isinstance(part, AttributeTables):
+        return part.products() if len(part.subsets) <= MAX_MARGINALS else None
+    return [part.factors if isinstance(part, KroneckerWorkload) else (part,)]
 
 
 def _marginals(part: Workload) -> MarginalsWorkload | None:

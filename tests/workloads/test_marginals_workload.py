@@ -24,7 +24,7 @@ def test_queries_come_marginal_by_marginal_with_the_last_attribute_fastest():
     x = np.random.default_rng(0).integers(0, 9, 12).astype(float)
     workload = MarginalsWorkload(sizes, subsets, [1.0, 2.0, 0.5])
     assert workload.subsets == ((), (0, 2), (1,))
-    assert workload.marginal_cells == (1, 4, 3)
+    assert workload.table_queries == (1, 4, 3)
     parts = [table(sizes, x, S) * c for S, c in zip(workload.subsets, (1, 2, 0.5), strict=True)]
     np.testing.assert_array_equal(workload.matvec(x), np.concatenate(parts))
 

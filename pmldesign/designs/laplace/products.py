@@ -22,7 +22,7 @@ from pmldesign.strategies import WeightedProductsStrategy
 from pmldesign.strategies.tables.design_coordinates import tau_and_coordinates
 from pmldesign.strategies.tables.queries import Table, as_tables_over
 from pmldesign.workloads import KroneckerWorkload, TablesWorkload, UnionWorkload, Workload
-from pmldesign.workloads.tables.workload import asks_counts, asks_total
+from pmldesign.workloads.tables.base import asks_counts, asks_total
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.search import table_weights
 from pmldesign_solvers.search.table_weights import Tables

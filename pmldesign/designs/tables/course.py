@@ -22,8 +22,8 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import TablesStrategy
 from pmldesign.workloads import TablesWorkload, UnionWorkload, Workload
 from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign.workloads.tables.base import asks_counts, asks_total
 from pmldesign.workloads.tables.same import alike
-from pmldesign.workloads.tables.workload import asks_counts, asks_total
 from pmldesign.workloads.union import products_over
 from pmldesign.workloads.weighting.rows import without_scale
 from pmldesign_solvers.certificate.cells import Certificate

@@ -24,7 +24,7 @@ from pmldesign.designs.one_matrix import solve_matrix
 from pmldesign.designs.options import DesignOptions
 from pmldesign.strategies import Strategy, TablesStrategy
 from pmldesign.workloads import Workload
-from pmldesign.workloads.tables.workload import counts_of
+from pmldesign.workloads.tables.base import counts_of
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.norm.solution import Outcome, Status
 from pmldesign_solvers.operators.norms import dual_norm, power_mean

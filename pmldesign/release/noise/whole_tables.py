@@ -44,7 +44,7 @@ class TableCounts:
 def weighted_lattice(strategy: WeightedTablesStrategy, bits: int) -> Lattice:
     """c_S times the table by S, for every S of the strategy."""
     factors, units = multiples(strategy.weights, bits)
-    cells = MarginalsWorkload(strategy.sizes, strategy.subsets).marginal_cells
+    cells = MarginalsWorkload(strategy.sizes, strategy.subsets).table_queries
     repeated = np.repeat(factors, cells)
 
     def of_tables(tables: Sequence[Integers]) -> Integers:

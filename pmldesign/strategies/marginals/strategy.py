@@ -208,7 +208,7 @@ class MarginalsStrategy(CountsStrategy):
             return super().variances(workload)
         check_entries(f"the variances of {workload.name}", (workload.shape[0], 1))
         values, _ = self._marginal_variances(marginals, public=public)
-        return np.repeat(values, marginals.marginal_cells)
+        return np.repeat(values, marginals.table_queries)
 
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
         """`variance_norm` of marginals, of which all answers of one have the same variance.

@@ -7,8 +7,9 @@ from functools import lru_cache
 
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.public_total import with_total
+from pmldesign.workloads.tables.base import asks_counts, asks_total
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
-from pmldesign.workloads.tables.workload import TablesWorkload, asks_counts, asks_total
+from pmldesign.workloads.tables.workload import TablesWorkload
 from pmldesign.workloads.union import products_over
 from pmldesign.workloads.weighting.rows import without_scale
 from pmldesign_solvers.tables.measured import Measured

@@ -45,8 +45,8 @@ from pmldesign.strategies.tables.queries import QueryNumbers, as_tables_over
 from pmldesign.strategies.tables.sectors import SectorMap, mixing
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign.workloads.tables.base import asks_counts
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
-from pmldesign.workloads.tables.workload import asks_counts
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import Array, Indices

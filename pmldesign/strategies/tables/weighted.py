@@ -95,10 +95,10 @@ class WeightedTablesStrategy(WeightedStrategy):
     def matrix(self) -> Array:
         """R, shape (r, n), table by table; refused if too large."""
         check_entries(f"strategy {self.name!r}", self.shape)
-        scale = np.repeat(self.weights, self.counts.marginal_cells)
+        scale = np.repeat(self.weights, self.counts.table_queries)
         rows = self.counts.to_dense()
         if self.public_total:  # every row of a table over m cells has the mean 1/m
-            cells = np.array(self.counts.marginal_cells)
+            cells = np.array(self.counts.table_queries)
             rows = rows - np.repeat(1.0 / cells, cells)[:, None]
         return read_only(scale[:, None] * rows)
 
@@ -164,7 +164,7 @@ class WeightedTablesStrategy(WeightedStrategy):
     def _tables(self, subsets: Sequence[tuple[int, ...]], measurements: Array) -> list[Array]:
         """The table by each set, from the weighted mean of what the measured tables say."""
         require_measurements(self.name, self.shape[0], measurements)
-        stops = list(accumulate(self.counts.marginal_cells))[:-1]
+        stops = list(accumulate(self.counts.table_queries))[:-1]
         measured = np.split(measurements, stops)
         sums: list[Array] = []
         for row, T in enumerate(self.residual_precisions):

@@ -19,7 +19,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.public_total import CentredWorkload
-from pmldesign.workloads.tables.workload import asks_counts, asks_total
+from pmldesign.workloads.tables.base import asks_counts, asks_total
 from pmldesign.workloads.union import products_of, products_over
 from pmldesign.workloads.weighting.rows import without_scale
 

@@ -34,6 +34,7 @@ from pmldesign.workloads.dense import DenseWorkload
 from pmldesign.workloads.ranges import RangeWorkload, cells_text
 from pmldesign.workloads.running import MOST_ARRAYS, AllRangesWorkload, RunningWorkload
 from pmldesign.workloads.tables.attributes import MAX_SETS
+from pmldesign.workloads.tables.base import counts_of, total_of
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.tables.workload import TablesWorkload
 
@@ -49,15 +50,12 @@ MAX_QUERIES = 2**24
 
 def histogram(cells: int) -> RangeWorkload:
     """The count of each cell, 1 <= cells <= MAX_CELLS."""
-    n = _size("cells N of histogram:N", cells, MAX_CELLS)
-    first = np.arange(n)
-    return RangeWorkload(first, first + 1, n, name=f"histogram:{n}")
+    return counts_of(_size("cells N of histogram:N", cells, MAX_CELLS))
 
 
 def total(cells: int) -> RangeWorkload:
     """The number of records, 1 <= cells <= MAX_CELLS."""
-    n = _size("cells N of total:N", cells, MAX_CELLS)
-    return RangeWorkload(np.array([0]), np.array([n]), n, name=f"total:{n}")
+    return total_of(_size("cells N of total:N", cells, MAX_CELLS))
 
 
 def prefix(cells: int) -> RangeWorkload:

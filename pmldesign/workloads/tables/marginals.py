@@ -15,9 +15,7 @@ matrix, as a tensor of two cells, gets c_S^2 u where the cells agree on S.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
 from string import ascii_letters
 from typing import Any
 
@@ -25,12 +23,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import EPS, Workload, check_entries
+from pmldesign.workloads.base import EPS, check_entries
+from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign.workloads.tables.attributes import attribute_sets, attribute_sizes, positive_weights
+from pmldesign.workloads.tables.base import AttributeTables, counts_of
 from pmldesign_solvers.operators.operator import Array
 
 
-class MarginalsWorkload(Workload):
+class MarginalsWorkload(AttributeTables):
     """The marginals of some sets of attributes.
 
     Args:
@@ -43,12 +43,13 @@ class MarginalsWorkload(Workload):
         sizes: n_1 ... n_d.
         subsets: the attributes of each marginal, in increasing order.
         weights: c_S, shape (K,), read-only.
-        marginal_cells: the number of queries m_S of each marginal.
 
     Raises:
         InvalidInputError: no attribute or no marginal, over MAX_SETS of them, a size or an
             attribute out of its range, a repeated one, or weights that are not positive and finite.
     """
+
+    between = ", "
 
     def __init__(
         self,
@@ -63,15 +64,15 @@ class MarginalsWorkload(Workload):
         self.subsets = attribute_sets("marginal", subsets, len(self.sizes))
         ones = np.ones(len(self.subsets))
         self.weights = positive_weights("marginal", ones if weights is None else weights, len(ones))
-        self.marginal_cells = tuple(
-            math.prod(self.sizes[i] for i in subset) for subset in self.subsets
-        )
-        self._stops = list(accumulate(self.marginal_cells))
+        self.asked = self.sizes
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of queries m and of cells n, as large as they may be."""
-        return self._stops[-1], math.prod(self.sizes)
+    def queries_on(self, attribute: int) -> RangeWorkload:
+        """The count of each value."""
+        return counts_of(self.sizes[attribute])
+
+    def reweighted(self, scales: Array) -> MarginalsWorkload:
+        """The same with each marginal times its scale, shape (K,)."""
+        return MarginalsWorkload(self.sizes, self.subsets, scales * self.weights)
 
     @property
     def distinct_shape(self) -> tuple[int, int]:
@@ -146,7 +147,7 @@ class MarginalsWorkload(Workload):
 
     def row_sizes(self) -> Array:
         """Largest absolute entry of every row, shape (m,)."""
-        return np.repeat(self.weights, self.marginal_cells)
+        return np.repeat(self.weights, self.table_queries)
 
     def to_dense(self) -> Array:
         """The matrix itself, shape (m, n); refused if too large."""
@@ -160,22 +161,8 @@ class MarginalsWorkload(Workload):
             np.put_along_axis(rows, queries, scale, axis=1)
         return dense
 
-    def row_label(self, index: int) -> str:
-        """What query `index` counts: "row 5 (attribute 0 is 1, attribute 2 is 1)"."""
-        marginal = bisect_right(self._stops, index)
-        rest = index - self._stops[marginal] + self.marginal_cells[marginal]
-        values = []
-        for i in reversed(self.subsets[marginal]):
-            rest, value = divmod(rest, self.sizes[i])
-            values.append(f"attribute {i} is {value}")
-        return f"row {index} ({', '.join(reversed(values)) or 'total'})"
-
-    def split(self, answers: Array) -> list[Array]:
-        """Views of the answers, shape (m,) or (m, c), marginal by marginal."""
-        return [
-            answers[stop - cells : stop]
-            for stop, cells in zip(self._stops, self.marginal_cells, strict=True)
-        ]
+    def _words(self, attribute: int, row: int) -> str:  # noqa: ARG002 - likewise for all
+        return f"is {row}"
 
     def tables(self, records: ArrayLike) -> Iterator[Array]:
         """The exact answers for records, marginal by marginal, whatever the size of the domain.
@@ -189,7 +176,7 @@ class MarginalsWorkload(Workload):
         """
         values = self._records(records)
         for subset, scale, cells in zip(
-            self.subsets, self.weights, self.marginal_cells, strict=True
+            self.subsets, self.weights, self.table_queries, strict=True
         ):
             check_entries(f"the table of attributes {subset}", (1, cells))
             place = np.zeros(len(values), dtype=np.intp)

@@ -9,7 +9,8 @@ import numpy as np
 
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.kronecker import MERGED_ENTRIES
-from pmldesign.workloads.tables.workload import TablesWorkload, asks_total, counts_of
+from pmldesign.workloads.tables.base import asks_total, counts_of
+from pmldesign.workloads.tables.workload import TablesWorkload
 from pmldesign.workloads.union import products_of
 from pmldesign.workloads.weighting.rows import without_scale
 

@@ -14,9 +14,7 @@ applied along axis i. Nothing of the size of the domain is formed unless it is a
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,8 +23,8 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import EPS, WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.ranges import RangeWorkload
+from pmldesign.workloads.tables.base import AttributeTables, asks_counts, counts_of
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
-from pmldesign.workloads.weighting.rows import scaled_factors
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array
 
@@ -34,7 +32,7 @@ MAX_VALUES = 2**20
 """Of a plain attribute; marginals alone may have more."""
 
 
-class TablesWorkload(Workload):
+class TablesWorkload(AttributeTables):
     """The tables over some sets of attributes, each attribute with queries of its own.
 
     Args:
@@ -48,11 +46,13 @@ class TablesWorkload(Workload):
         sizes: n_1 ... n_d.
         subsets: the attributes of each table, in increasing order.
         weights: c_T, shape (K,), read-only.
-        table_queries: the number of queries of each table.
+        asked: m_1 ... m_d.
 
     Raises:
         InvalidInputError: as `MarginalsWorkload`; or the queries of an attribute are zero.
     """
+
+    between = "; "
 
     def __init__(
         self,
@@ -74,15 +74,7 @@ class TablesWorkload(Workload):
         for number, queries in enumerate(self.attributes):
             if not isinstance(queries, RangeWorkload) and queries.longest_column() == 0:
                 raise InvalidInputError(f"the queries of attribute {number} are all zero")
-        self.table_queries = tuple(
-            math.prod(self.attributes[i].shape[0] for i in subset) for subset in self.subsets
-        )
-        self._stops = list(accumulate(self.table_queries))
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of queries m and of cells n, as large as they may be."""
-        return self._stops[-1], math.prod(self.sizes)
+        self.asked = tuple(queries.shape[0] for queries in self.attributes)
 
     @property
     def distinct_shape(self) -> tuple[int, int]:
@@ -99,14 +91,13 @@ class TablesWorkload(Workload):
         """The tables of counts that the answers are made of, with the weights of the tables."""
         return self._counts
 
-    def part(self, number: int) -> tuple[Workload, ...]:
-        """The factors of table `number`, one for each attribute, the first one with its weight."""
-        subset, weight = set(self.subsets[number]), float(self.weights[number])
-        factors = tuple(
-            queries if i in subset else total_of(queries.shape[1])
-            for i, queries in enumerate(self.attributes)
-        )
-        return scaled_factors(factors, weight)
+    def queries_on(self, attribute: int) -> Workload:
+        """A_i."""
+        return self.attributes[attribute]
+
+    def reweighted(self, scales: Array) -> TablesWorkload:
+        """The same with each table times its scale, shape (K,)."""
+        return TablesWorkload(self.attributes, self.subsets, scales * self.weights)
 
     def gram(self, weights: Array) -> Array:
         """A^T diag(weights) A, shape (n, n), for weights of shape (m,); refused if too large."""
@@ -168,22 +159,8 @@ class TablesWorkload(Workload):
             return super().longest_difference()
         return 4 * self.longest_column()
 
-    def row_label(self, index: int) -> str:
-        """What query `index` asks: "row 5 (attribute 0: cells 0..4; attribute 2: cell 1)"."""
-        table = bisect_right(self._stops, index)
-        rest = index - self._stops[table] + self.table_queries[table]
-        labels = []
-        for i in reversed(self.subsets[table]):
-            rest, row = divmod(rest, self.attributes[i].shape[0])
-            labels.append(f"attribute {i} {self.attributes[i].row_label(row)}")
-        return f"row {index} ({'; '.join(reversed(labels)) or 'total'})"
-
-    def split(self, answers: Array) -> list[Array]:
-        """Views of the answers, shape (m,) or (m, c), table by table."""
-        return [
-            answers[stop - queries : stop]
-            for stop, queries in zip(self._stops, self.table_queries, strict=True)
-        ]
+    def _words(self, attribute: int, row: int) -> str:
+        return self.attributes[attribute].row_label(row)
 
     def ask(self, number: int, counts: Array) -> Array:
         """The answers of table `number`, shape (m_T,) or (m_T, c), from its counts (times c_T)."""
@@ -206,8 +183,7 @@ class TablesWorkload(Workload):
             yield self.ask(number, counts)
 
     def _products(self) -> Iterator[Workload]:
-        for number in range(len(self.subsets)):
-            part = self.part(number)
+        for part in self.products():
             yield part[0] if len(part) == 1 else KroneckerWorkload(part)
 
 
@@ -218,34 +194,3 @@ def _listed(attribute: int, size: int) -> int:
             f"it may have up to {MAX_VALUES}"
         )
     return int(size)
-
-
-def counts_of(size: int) -> RangeWorkload:
-    """The counts of an attribute of so many values."""
-    starts = np.arange(size)
-    return RangeWorkload(starts, starts + 1, size, name=f"histogram:{size}")
-
-
-def total_of(size: int) -> RangeWorkload:
-    """The sum over an attribute of so many values."""
-    return RangeWorkload(np.array([0]), np.array([size]), size, name=f"total:{size}")
-
-
-def asks_counts(queries: Workload) -> bool:
-    """Whether the queries are the counts of an attribute, in the order of its values."""
-    m, n = queries.shape
-    return m == n and _same(queries, counts_of(n))
-
-
-def asks_total(queries: Workload) -> bool:
-    """Whether the only query is the sum over an attribute."""
-    m, n = queries.shape
-    return m == 1 and _same(queries, total_of(n))
-
-
-def _same(first: Workload, second: RangeWorkload) -> bool:
-    return (
-        isinstance(first, RangeWorkload)
-        and np.array_equal(first.starts, second.starts)
-        and np.array_equal(first.stops, second.stops)
-    )

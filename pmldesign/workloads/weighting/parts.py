@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pmldesign.workloads import MarginalsWorkload, TablesWorkload, UnionWorkload, Workload
+from pmldesign.workloads import UnionWorkload, Workload
+from pmldesign.workloads.tables.base import AttributeTables
 
 
 def parts_of(workload: Workload) -> Sequence[str]:
     """What the parts of a union are called, or the tables of marginals: by their attributes."""
     if isinstance(workload, UnionWorkload):
         return [part.name for part in workload.parts]
-    if isinstance(workload, MarginalsWorkload | TablesWorkload):
+    if isinstance(workload, AttributeTables):
         names = workload.name.split("+")
         if len(names) == len(workload.subsets):
             return [name.strip() for name in names]
@@ -23,8 +24,6 @@ def part_queries(workload: Workload) -> Sequence[int]:
     """How many queries each of `parts_of` has, in the order of the queries."""
     if isinstance(workload, UnionWorkload):
         return [part.shape[0] for part in workload.parts]
-    if isinstance(workload, MarginalsWorkload):
-        return workload.marginal_cells
-    if isinstance(workload, TablesWorkload):
+    if isinstance(workload, AttributeTables):
         return workload.table_queries
     return [workload.shape[0]]

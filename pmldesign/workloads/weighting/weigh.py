@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.dense import DenseWorkload
 from pmldesign.workloads.kronecker import KroneckerWorkload
-from pmldesign.workloads.tables.marginals import MarginalsWorkload
-from pmldesign.workloads.tables.workload import TablesWorkload
+from pmldesign.workloads.tables.base import AttributeTables
 from pmldesign.workloads.union import UnionWorkload
 from pmldesign.workloads.weighting.rows import (
     WeightedWorkload,
@@ -64,12 +63,8 @@ def weighted_parts(workload: Workload, weights: Sequence[float]) -> Workload:
             for part, weight in zip(workload.parts, weights, strict=True)
         ]
         scaled: Workload = UnionWorkload(parts, name=workload.name)
-    elif isinstance(workload, TablesWorkload):
-        scales = np.array(weights) * workload.weights
-        scaled = TablesWorkload(workload.attributes, workload.subsets, scales)
-    elif isinstance(workload, MarginalsWorkload):
-        scales = np.array(weights) * workload.weights
-        scaled = MarginalsWorkload(workload.sizes, workload.subsets, scales)
+    elif isinstance(workload, AttributeTables):
+        scaled = workload.reweighted(np.array(weights))
     else:
         return weighted(workload, weights[0])
     scaled.name = workload.name
@@ -87,15 +82,10 @@ def _weighted(workload: Workload, weights: Array | float) -> Workload:
                 )
             ]
         )
-    if isinstance(workload, MarginalsWorkload | TablesWorkload):
+    if isinstance(workload, AttributeTables):
         scales = _by_table(workload, weights)
         if scales is not None:
-            attributes = workload.sizes
-            if isinstance(workload, TablesWorkload):
-                return TablesWorkload(
-                    workload.attributes, workload.subsets, scales * workload.weights
-                )
-            return MarginalsWorkload(attributes, workload.subsets, scales * workload.weights)
+            return workload.reweighted(scales)
     if isinstance(workload, KroneckerWorkload):
         if isinstance(weights, float):
             return KroneckerWorkload(scaled_factors(workload.factors, weights))
@@ -118,7 +108,7 @@ def _weighted(workload: Workload, weights: Array | float) -> Workload:
     return WeightedWorkload(workload, weights, name=workload.name)
 
 
-def _by_table(workload: MarginalsWorkload | TablesWorkload, weights: Array | float) -> Array | None:
+def _by_table(workload: AttributeTables, weights: Array | float) -> Array | None:
     """One weight for each table; None where the queries of one have several."""
     if isinstance(weights, float):
         return np.full(len(workload.subsets), weights)

@@ -68,7 +68,7 @@ def test_the_bounds_are_those_of_the_arrays(workload, p, steps):
     assert value >= found.certificate.upper * (1 - 1e-8)
     # lower: eigenvalues of a Laplacian that is n/2 b_T on each space
     q = math.inf if p == 2 else 1 if p == math.inf else p / (p - 2)
-    each = np.repeat(found.dual_u, workload.marginal_cells)
+    each = np.repeat(found.dual_u, workload.table_queries)
     assert np.linalg.norm(each, q) <= 1 + 1e-10
     laplacian = np.zeros((n, n))
     for T, b in zip(found.residuals, found.dual_w, strict=True):

@@ -1,0 +1,120 @@
+"""Tables over sets of attributes, one below the other: what marginals and other tables share."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from bisect import bisect_right
+from functools import cached_property
+from itertools import accumulate
+from typing import ClassVar, Self
+
+import numpy as np
+
+from pmldesign.workloads.base import Workload
+from pmldesign.workloads.ranges import RangeWorkload
+from pmldesign.workloads.weighting.rows import scaled_factors
+from pmldesign_solvers.operators.operator import Array
+
+
+class AttributeTables(Workload):
+    """Every combination of the queries on some attributes, for several sets of attributes.
+
+    Attributes:
+        sizes: the number of values of each attribute.
+        asked: the number of queries on each attribute.
+        subsets: the attributes of each table, in increasing order.
+        weights: c_T of each table, shape (K,), read-only.
+    """
+
+    sizes: tuple[int, ...]
+    asked: tuple[int, ...]
+    subsets: tuple[tuple[int, ...], ...]
+    weights: Array
+    between: ClassVar[str]
+    """What stands between the attributes in the label of a query."""
+
+    @abstractmethod
+    def queries_on(self, attribute: int) -> Workload:
+        """The queries that tables with an attribute ask of it."""
+
+    @abstractmethod
+    def reweighted(self, scales: Array) -> Self:
+        """The same with each table times its scale, shape (K,)."""
+
+    @abstractmethod
+    def _words(self, attribute: int, row: int) -> str:
+        """What a query asks of an attribute."""
+
+    @cached_property
+    def table_queries(self) -> tuple[int, ...]:
+        """The number of queries of each table."""
+        return tuple(math.prod(self.asked[i] for i in subset) for subset in self.subsets)
+
+    @cached_property
+    def _stops(self) -> list[int]:
+        return list(accumulate(self.table_queries))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of queries m and of cells n, as large as they may be."""
+        return self._stops[-1], math.prod(self.sizes)
+
+    def products(self) -> list[tuple[Workload, ...]]:
+        """The factors of each table, one for each attribute, the first one with its weight."""
+        asked = {i: self.queries_on(i) for i in set().union(*self.subsets)}
+        totals = [total_of(size) for size in self.sizes]
+        return [
+            scaled_factors(
+                tuple(asked[i] if i in subset else total for i, total in enumerate(totals)), weight
+            )
+            for subset, weight in zip(map(set, self.subsets), self.weights.tolist(), strict=True)
+        ]
+
+    def split(self, answers: Array) -> list[Array]:
+        """Views of the answers, shape (m,) or (m, c), table by table."""
+        return [
+            answers[stop - queries : stop]
+            for stop, queries in zip(self._stops, self.table_queries, strict=True)
+        ]
+
+    def row_label(self, index: int) -> str:
+        """What query `index` asks: "row 5 (attribute 0 is 1, attribute 2 is 1)"."""
+        table = bisect_right(self._stops, index)
+        rest = index - self._stops[table] + self.table_queries[table]
+        words = []
+        for i in reversed(self.subsets[table]):
+            rest, row = divmod(rest, self.asked[i])
+            words.append(f"attribute {i} {self._words(i, row)}")
+        return f"row {index} ({self.between.join(reversed(words)) or 'total'})"
+
+
+def counts_of(size: int) -> RangeWorkload:
+    """The counts of an attribute of so many values."""
+    starts = np.arange(size)
+    return RangeWorkload(starts, starts + 1, size, name=f"histogram:{size}")
+
+
+def total_of(size: int) -> RangeWorkload:
+    """The sum over an attribute of so many values."""
+    return RangeWorkload(np.array([0]), np.array([size]), size, name=f"total:{size}")
+
+
+def asks_counts(queries: Workload) -> bool:
+    """Whether the queries are the counts of an attribute, in the order of its values."""
+    m, n = queries.shape
+    return m == n and _same(queries, counts_of(n))
+
+
+def asks_total(queries: Workload) -> bool:
+    """Whether the only query is the sum over an attribute."""
+    m, n = queries.shape
+    return m == 1 and _same(queries, total_of(n))
+
+
+def _same(first: Workload, second: RangeWorkload) -> bool:
+    return (
+        isinstance(first, RangeWorkload)
+        and np.array_equal(first.starts, second.starts)
+        and np.array_equal(first.stops, second.stops)
+    )
