@@ -90,7 +90,6 @@ if TYPE_CHECKING:
     from pmldesign.mechanisms import mechanism as mechanism
     from pmldesign.plots.notebook import progress as progress
     from pmldesign.plots.objects import plot as plot
-    from pmldesign.privacy.alpha.ball import sampled_leakage as sampled_leakage
     from pmldesign.privacy.alpha.sample import sampled_alpha as sampled_alpha
     from pmldesign.privacy.calibration import Calibration as Calibration
     from pmldesign.privacy.guarantees import PML as PML
@@ -151,7 +150,6 @@ _HOMES = {
         "write_workload"
     ),
     "pmldesign.mechanisms": "Mechanism compose mechanism",
-    "pmldesign.privacy.alpha.ball": "sampled_leakage",
     "pmldesign.privacy.alpha.sample": "sampled_alpha",
     "pmldesign.plots.notebook": "progress",
     "pmldesign.plots.objects": "plot",

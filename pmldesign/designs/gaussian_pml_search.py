@@ -19,6 +19,7 @@ from pmldesign.designs.min_norm import Design
 from pmldesign.designs.results import SearchedDesign
 from pmldesign.errors import InvalidInputError, VacuousGuaranteeError
 from pmldesign.mechanisms import Mechanism, mechanism
+from pmldesign.privacy.alpha.ball import merged
 from pmldesign.privacy.gaussian_leakage import distinct_columns
 from pmldesign.privacy.guarantees import PMLGuarantee
 from pmldesign.privacy.neighbours import Neighbours
@@ -122,7 +123,8 @@ def _descended(
         R, inverse = values[:rank, None] * right[:rank], right[:rank].T / values[:rank]
     else:
         inverse = before.strategy.pseudo_inverse
-    columns, alpha = distinct_columns(R, guarantee.class_probabilities(workload.shape[1]))
+    columns, cell_of = distinct_columns(R)
+    alpha = merged(guarantee.class_probabilities(workload.shape[1]), cell_of)
     M, status = gaussian_search.solve(
         workload.without_offsets()[0],
         p,

@@ -25,7 +25,8 @@ from numpy.typing import ArrayLike
 
 from pmldesign.arguments import finite_matrix, positive
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.priors import class_probabilities
+from pmldesign.privacy.alpha.ball import least_masses
+from pmldesign.privacy.priors import class_probabilities, worst_mean
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array
 
 MOST_SIGNS = 2**21
@@ -50,7 +51,7 @@ def extreme_output_leakage(
         InvalidInputError: an argument out of range, or more than 2^21 sign patterns.
     """
     matrix = finite_matrix("strategy_matrix", strategy_matrix)
-    least = class_probabilities(alpha, matrix.shape[1])
+    class_probabilities(alpha, matrix.shape[1])  # refuses another number of cells
     scale = positive("scale", scale)
     rows, counts = _distinct_rows(matrix)
     if len(rows) == 0:
@@ -61,7 +62,6 @@ def extreme_output_leakage(
             f"strategy_matrix must leave at most {MOST_SIGNS} sign patterns (21 distinct rows "
             f"that are not constant), got {len(rows)} rows; use laplace_leakage_bound (Corollary 1)"
         )
-    rest = max(0.0, 1 - float(least.sum()))
     worst = 0.0
     block = max(1, BLOCK_BYTES // (8 * matrix.shape[1]))
     for start in range(0, patterns, block):
@@ -70,9 +70,10 @@ def extreme_output_leakage(
         digits = np.array(np.unravel_index(numbers, counts + 1))
         sums = (2 * digits.T - counts) @ rows
         sums -= sums.min(axis=1, keepdims=True)
+        least = least_masses(alpha, sums)
         with np.errstate(over="ignore"):  # inf: what is that far apart has no common output
             sums /= scale
-        kept = np.exp(-sums) @ least + rest * np.exp(-sums.max(axis=1))
+        kept = worst_mean(np.exp(-sums), least, np.exp(-sums.max(axis=1)))
         worst = max(worst, -math.log(kept.min()))
     return worst
 

@@ -38,12 +38,13 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
 from pmldesign.arguments import finite_matrix, non_negative, positive
+from pmldesign.privacy.alpha.ball import least_masses
 from pmldesign.privacy.analytic_gaussian import LONGEST, gaussian_profile
 from pmldesign.privacy.few.one_line import MOST_COLUMNS, places_on_a_line, slack_on_a_line
 from pmldesign.privacy.few.three_columns import slack_of_three
 from pmldesign.privacy.neighbours import column_labels, pairwise_distances
 from pmldesign.privacy.outward import UNIT, factor_above
-from pmldesign.privacy.priors import class_probabilities, free_mass
+from pmldesign.privacy.priors import worst_mean
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array, Indices
 
 ULPS = 8.0
@@ -71,9 +72,7 @@ def gaussian_slack_delta(
     Raises:
         InvalidInputError: an argument out of range.
     """
-    matrix = finite_matrix("strategy_matrix", strategy_matrix)
-    columns, least = distinct_columns(matrix, class_probabilities(alpha, matrix.shape[1]))
-    distances = pairwise_distances(columns, norm="l2")
+    distances, least = _distances_and_masses(strategy_matrix, alpha)
     return slack_from_distances(
         distances, least, non_negative("scale", scale), positive("epsilon", epsilon)
     )
@@ -90,40 +89,43 @@ def gaussian_envelope_delta(
         delta in [0, 1] with P(leakage(Z) > epsilon) <= delta for every function Z of the output,
         randomised or not.
     """
-    matrix = finite_matrix("strategy_matrix", strategy_matrix)
-    columns, least = distinct_columns(matrix, class_probabilities(alpha, matrix.shape[1]))
-    distances = pairwise_distances(columns, norm="l2")
+    distances, least = _distances_and_masses(strategy_matrix, alpha)
     return envelope_from_distances(
         distances, least, non_negative("scale", scale), positive("epsilon", epsilon)
     )
 
 
-def distinct_columns(
-    matrix: Array, least: Array, labels: Indices | None = None
+def _distances_and_masses(
+    strategy_matrix: ArrayLike, alpha: float | Iterable[float]
 ) -> tuple[Array, Array]:
-    """The columns of R without repetitions, and their least probabilities.
+    """Of the columns of R without repetitions."""
+    columns, cell_of = distinct_columns(finite_matrix("strategy_matrix", strategy_matrix))
+    distances = pairwise_distances(columns, norm="l2")
+    return distances, least_masses(alpha, distances, cell_of)
+
+
+def distinct_columns(matrix: Array, labels: Indices | None = None) -> tuple[Array, Indices | None]:
+    """The columns of R without repetitions, and which of them each cell has.
 
     Args:
         matrix: R, shape (r, k).
-        least: alpha, shape (k,).
         labels: the same for equal columns, shape (k,); None compares them.
 
     Returns:
-        Shapes (r, k') and (k',); the sums of alpha are rounded downwards.
+        Shapes (r, k') and (k,); R itself and None where all columns differ.
     """
     labels = column_labels(matrix) if labels is None else labels
     _, first, cell_of = np.unique(labels, return_index=True, return_inverse=True)
-    if len(first) == len(least):
-        return matrix, least
-    total = np.bincount(cell_of, weights=least)
-    columns = np.ascontiguousarray(matrix[:, first])
-    return columns, np.asarray(total * (1 - len(least) * UNIT), np.float64)
+    if len(first) == matrix.shape[1]:
+        return matrix, None
+    return np.ascontiguousarray(matrix[:, first]), cell_of
 
 
 def slack_from_distances(distances: Array, least: Array, scale: float, epsilon: float) -> float:
     """`gaussian_slack_delta` from the l2 distances of the columns, shape (k, k).
 
-    Or from those of some columns, its first ones, to all; shape (k', k).
+    Or from those of some columns, its first ones, to all; shape (k', k). Least probabilities of
+    all, shape (k,), or a row for each of these columns (`alpha.ball`).
     """
     every = np.arange(len(distances))
     ratios = _ratios(distances, scale)
@@ -145,7 +147,7 @@ def envelope_from_distances(
     every = np.arange(len(ratios))
     # every c is valid, so some cells may choose it: those that are farthest from others count most
     sample = np.sort(np.argsort(-ratios.max(axis=1), kind="stable")[:SAMPLE])
-    if len(ratios) == len(least) <= MOST_COLUMNS and places_on_a_line(ratios) is not None:
+    if len(ratios) == least.shape[-1] <= MOST_COLUMNS and places_on_a_line(ratios) is not None:
         sample = every
 
     def bound(share: float, cells: Indices) -> float:
@@ -175,6 +177,7 @@ def _closest(parts: Array, ratios: Array, least: Array, epsilon: float) -> Array
     count = len(ratios)
     if ratios.shape != (count, count) or not 3 <= count <= MOST_COLUMNS:
         return parts
+    least = _own(least)  # what every distribution has at least
     line = places_on_a_line(ratios)
     if line is not None:
         return np.asarray(np.minimum(parts, slack_on_a_line(*line, least, epsilon)))
@@ -198,19 +201,26 @@ def _bounds(ratios: Array, least: Array, epsilon: float, cells: Indices) -> Arra
     Rounded upwards: eps'_r down, the weights and their sum up.
     """
     result = np.zeros(len(ratios))
-    log_least = np.log(least)
+    own = _own(least)
+    log_own = np.log(own)
     # 1 - e^eps alpha_r, up: alpha_r and its logarithm are rounded, and so is the sum
-    below = epsilon + log_least - ULPS * UNIT * (1 + epsilon - log_least)
+    below = epsilon + log_own - ULPS * UNIT * (1 + epsilon - log_own)
     kept = -np.expm1(np.minimum(below, 0.0))
     active = cells[(kept[cells] > 0) & (ratios[cells].max(axis=1) > 0)]
-    rest = free_mass(least)
+    grow = factor_above(least.shape[-1] + ULPS)
     step = max(1, BLOCK_BYTES // (32 * len(ratios)))
     for start in range(0, len(active), step):
         block = active[start : start + step]
-        shares = np.log1p(-least[block]), np.log(kept[block])
+        masses = least if least.ndim == 1 else least[block]
+        shares = np.log1p(-own[block]), np.log(kept[block])
         error = ULPS * UNIT * (1 + epsilon - shares[0] - shares[1])
         shifted = np.maximum(epsilon + shares[0] - shares[1] - error, epsilon)
         profile = gaussian_profile(ratios[block], shifted[:, None])
-        total = profile @ least + rest * profile.max(axis=1)
-        result[block] = kept[block] / (1 - least[block]) * total * factor_above(len(least) + ULPS)
+        total = worst_mean(profile, masses, profile.max(axis=1))
+        result[block] = kept[block] / (1 - own[block]) * total * grow
     return result
+
+
+def _own(least: Array) -> Array:
+    """The least probability of every column itself."""
+    return least if least.ndim == 1 else least.diagonal()

@@ -23,14 +23,17 @@ References:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from pmldesign.arguments import parameter, probability
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.alpha.guarantees import PML, ApproxPML, EnvelopePML, PMLGuarantee
-from pmldesign.privacy.alpha.sample import SampledAlpha
+from pmldesign.privacy.alpha.sample import SampledAlpha, sampled_alpha
 from pmldesign.privacy.currencies.guarantees import (
     ZCDP,
     CurrencyGuarantee,
@@ -41,7 +44,7 @@ from pmldesign.privacy.currencies.guarantees import (
 from pmldesign.privacy.currencies.relation import OneRecord, Promise
 from pmldesign.privacy.digits import shortest
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.privacy.priors import Shifts, checked_alpha
+from pmldesign.privacy.priors import Shifts
 
 
 class _DP(OneRecord, Promise):
@@ -163,14 +166,16 @@ def from_json(numbers: Any) -> Guarantee:
 
 def _sampled(alpha: list[float], sample: Any) -> SampledAlpha:
     """Alpha with the confidence that it has."""
-    keys = {"records", "confidence"}
-    if not isinstance(sample, Mapping) or set(sample) != keys:
+    keys = ("records", "confidence", "radius", "counts")
+    if not isinstance(sample, Mapping) or set(sample) != set(keys):
         raise InvalidInputError(
-            f"the sample of an alpha has records and confidence, got {sample!r}"
+            f"the sample of an alpha has {', '.join(keys)}, got {sample!r:.200}"
         )
-    records, confidence = sample["records"], probability("confidence", sample["confidence"])
-    checked_alpha([limit for limit in alpha if limit != 0])
-    return SampledAlpha(alpha, records, confidence)
+    own = sampled_alpha(sample["counts"], sample["confidence"])
+    limits = np.isclose(alpha, own, rtol=1e-9, atol=0) if len(alpha) == len(own) else False
+    if not np.all(limits) or not math.isclose(sample["radius"], own.radius):
+        raise InvalidInputError("alpha is not what the counts of its sample give")
+    return SampledAlpha(alpha, own.counts, own.confidence, sample["radius"])
 
 
 def _build(

@@ -11,7 +11,8 @@ By the triangle inequality f(y - R x' - R e_j) >= e^(-D_jr/b) f(y - R x' - R e_r
 f of the noise and any other records x'; average over x', divide, and minimise over the prior.
 A single record attains it, at y = R e_r with the free mass on the farthest cell. It decreases in
 b and in alpha, from log(1/min alpha) at b = 0 when all columns differ, and tends to max D / b,
-the DP parameter under replace, as alpha tends to 0.
+the DP parameter under replace, as alpha tends to 0. Of an alpha from a public sample the prior is
+minimised over limits and ball (`alpha.ball`): a row of masses for each cell.
 
 References:
     [ZSO] Zhao, Saeidian and Oechtering, Context-aware privacy bounds for linear queries, Cor. 1.
@@ -27,9 +28,10 @@ from numpy.typing import ArrayLike
 
 from pmldesign.arguments import finite_matrix, non_negative, positive
 from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.alpha.ball import least_masses
 from pmldesign.privacy.neighbours import pairwise_distances
 from pmldesign.privacy.outward import factor_above, quotient_above
-from pmldesign.privacy.priors import class_probabilities, free_mass
+from pmldesign.privacy.priors import class_probabilities, worst_mean
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array
 
 ULPS = 8.0
@@ -55,9 +57,9 @@ def laplace_leakage_bound(
         InvalidInputError: an argument out of range.
     """
     matrix = finite_matrix("strategy_matrix", strategy_matrix)
-    least = class_probabilities(alpha, matrix.shape[1])
+    distances = pairwise_distances(matrix, norm="l1")
     return laplace_leakage_from_distances(
-        pairwise_distances(matrix, norm="l1"), least, non_negative("scale", scale)
+        distances, least_masses(alpha, distances), non_negative("scale", scale)
     )
 
 
@@ -67,25 +69,25 @@ def laplace_leakage_from_distances(distances: Array, least: Array, scale: float)
     Args:
         distances: symmetric, zero on the diagonal; or its first rows, shape (k', k), if every
             other row has the entries of one of them.
-        least: alpha as a vector, shape (k,).
+        least: alpha as a vector, shape (k,), or a row for each row of distances.
         scale: b >= 0.
     """
-    rest = free_mass(least)
-    grow = factor_above(2 * least.size + ULPS)
+    grow = factor_above(2 * least.shape[-1] + ULPS)
     worst = 0.0
     step = max(1, BLOCK_BYTES // (8 * len(distances)))
     for start in range(0, len(distances), step):
         block = distances[start : start + step]
+        masses = least if least.ndim == 1 else least[start : start + step]
         ratios = np.where(block > 0, FARTHEST, 0.0)
         if scale > 0:
             ratios = np.minimum(block, FARTHEST * scale) / scale
             ratios = np.where(block > 0, np.nextafter(ratios, np.inf), 0.0)
         farthest = ratios.max(axis=1)
-        kept = float((np.exp(-ratios) @ least + rest * np.exp(-farthest)).min())
+        kept = float(worst_mean(np.exp(-ratios), masses, np.exp(-farthest)).min())
         if kept < 0.5:
             worst = max(worst, -math.log(kept / grow))
         else:  # 1 - kept without cancellation: the probabilities sum to 1
-            lost = float((np.expm1(-ratios) @ least + rest * np.expm1(-farthest)).min())
+            lost = float(worst_mean(np.expm1(-ratios), masses, np.expm1(-farthest)).min())
             worst = max(worst, -math.log1p(lost * grow))
     worst *= factor_above(ULPS)
     diameter = float(distances.max())

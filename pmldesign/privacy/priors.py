@@ -135,6 +135,9 @@ class OnPriors:
             others, terms = least * (cells - 1), 1
         else:
             others, terms = float(self.class_probabilities(cells).sum() - least), cells
+            if isinstance(self.alpha, SampledAlpha):  # no more than rho/2 is moved to class s
+                rarest = min(self.alpha.counts) / self.alpha.records
+                others = max(others, 1 - rarest - self.alpha.radius / 2)
         room = 1 - others * growth * (1 + (terms + 8) * EPS)
         if room <= 0:
             return None
@@ -161,10 +164,14 @@ class OnPriors:
             )
         source = ""
         if isinstance(self.alpha, SampledAlpha):
+            each += (
+                ", and these probabilities are within an l1 distance of "
+                f"{shortest(self.alpha.radius)} of the frequencies in a public sample"
+            )
             source = (
-                f"; the alpha_j are limits that hold together with confidence "
-                f"{shortest(self.alpha.confidence)}, from a public sample of {self.alpha.records} "
-                "independent records of the same population"
+                f"; these limits hold together with confidence {shortest(self.alpha.confidence)}, "
+                f"from a public sample of {self.alpha.records} independent records of the same "
+                "population"
             )
         publicity = "and their number is public"
         return f"provided that records are independent, each {each}, {publicity}{source}"
@@ -218,6 +225,20 @@ def least_probability(alpha: float | Iterable[float], cells: int) -> float:
 def free_mass(least: Array) -> float:
     """What alpha leaves free, 1 - sum alpha, rounded to nearest once; 0 for a known prior."""
     return max(0.0, math.fsum([1.0, *(-least).tolist()]))
+
+
+def worst_mean(values: Array, least: Array, farthest: Array) -> Array:
+    """sum_j q_j v_j for every row of v, the mass that q leaves free being on the farthest cell.
+
+    Args:
+        values: v, shape (c, k).
+        least: q for all rows, shape (k,), or for each of them, shape (c, k).
+        farthest: v of the farthest cell, shape (c,).
+    """
+    if least.ndim == 1:
+        return np.asarray(values @ least + free_mass(least) * farthest)
+    free = np.maximum(1.0 - least.sum(axis=1), 0.0) + 4 * EPS
+    return np.asarray(np.einsum("ij,ij->i", values, least) + free * farthest)
 
 
 def checked_alpha(alpha: float | Iterable[float]) -> float | tuple[float, ...]:

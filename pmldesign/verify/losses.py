@@ -15,7 +15,8 @@ r"""What noise of a given scale loses, in ball arithmetic, from the definitions.
     PML with envelope, Gaussian     min over c in [1, e^eps) of sum_r bound_r(log c)/(e^eps - c);
                                     every c gives a bound
 
-Cells with equal columns are one cell, whose alpha is their sum. Of columns on a line, as those of
+Of a public sample both sums are over the worst distribution of its set (`distributions`). Cells
+with equal columns are one cell, whose alpha is their sum. Of columns on a line, as those of
 a single query, b_r is the smaller one of that and, exactly, the integral of the positive part of
 (1 - e^eps p_r) P_r - e^eps sum_j p_j P_j between its two roots. Of three different columns b_r is
 the smaller one of that and the integral of the positive part of (1 - e^eps p_r) P_r -
@@ -26,7 +27,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,8 @@ from flint import arb
 from scipy.optimize import minimize_scalar
 from scipy.special import log_ndtr, ndtri_exp
 
-from pmldesign.verify.arithmetic.intervals import free_mass, largest, normal, total
+from pmldesign.verify.arithmetic.intervals import largest, normal, total
+from pmldesign.verify.distributions import Rows
 from pmldesign.verify.few_columns import places_on_a_line, slack_of_three, slack_on_a_line
 
 CLOSE, HALVINGS = 1e-13, 40
@@ -81,117 +82,67 @@ def _laplace_mu(ratio: Any) -> Any:
     return low.union(high)
 
 
-def alpha_of(numbers: Mapping[str, Any], cells: int) -> list[Any]:
-    """The least probability of every cell."""
-    alpha = numbers["alpha"]
-    values = [arb(value) for value in alpha] if isinstance(alpha, list) else [arb(alpha)] * cells
-    if len(values) != cells:
-        raise ValueError(f"alpha has {len(values)} entries for {cells} cells")
-    return values
-
-
-def merged(
-    distances: Sequence[Sequence[Any]], alpha: Sequence[Any]
-) -> tuple[list[list[Any]], list[Any]]:
-    """One cell for each distinct column."""
-    first: list[int] = []
-    masses: list[Any] = []
-    for cell, row in enumerate(distances):
-        same = next((k for k, i in enumerate(first) if row[i].is_zero()), None)
-        if same is None:
-            first.append(cell)
-            masses.append(alpha[cell])
-        else:
-            masses[same] += alpha[cell]
-    return [[distances[i][j] for j in first] for i in first], masses
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """How far cells are from the first ones.
-
-    Attributes:
-        distances: a row for each of these, its own distance of 0 at its own place.
-        alpha: least probabilities of all cells in a row, those of equal cells together.
-        repeats: how many cells a row stands for.
-    """
-
-    distances: Sequence[Sequence[Any]]
-    alpha: Sequence[Any]
-    repeats: int = 1
-
-
 def pml_loss(numbers: Mapping[str, Any], noise: str, rows: Rows, scale: Any) -> tuple[Any, float]:
     """The loss under PML, and what it may be."""
     epsilon = numbers["epsilon"]
     if noise == "laplace":
-        return laplace_leakage(rows.distances, rows.alpha, scale), epsilon
+        return laplace_leakage(rows, scale), epsilon
     ratios = [[distance / scale for distance in row] for row in rows.distances]
     if numbers["failure"] != "slack":
-        return envelope_bound(ratios, rows.alpha, epsilon, rows.repeats), numbers["delta"]
-    return largest(exact_bounds(ratios, rows.alpha, arb(epsilon))), numbers["delta"]
+        return envelope_bound(ratios, rows, epsilon), numbers["delta"]
+    return largest(exact_bounds(ratios, rows, arb(epsilon))), numbers["delta"]
 
 
-def exact_bounds(ratios: Sequence[Sequence[Any]], alpha: Sequence[Any], epsilon: Any) -> list[Any]:
+def exact_bounds(ratios: Sequence[Sequence[Any]], rows: Rows, epsilon: Any) -> list[Any]:
     """`bounds`, or the integrals of columns on a line, or of three, where they are smaller."""
-    parts, places = bounds(ratios, alpha, epsilon), places_on_a_line(ratios)
+    parts, places = bounds(ratios, rows, epsilon), places_on_a_line(ratios)
     if places is not None:
-        exact = slack_on_a_line(places, alpha, epsilon)
+        exact = slack_on_a_line(places, rows.own, epsilon)
     elif len(parts) == 3:
-        exact = [arb(value) for value in slack_of_three(ratios, alpha, float(epsilon)).tolist()]
+        exact = [arb(value) for value in slack_of_three(ratios, rows.own, float(epsilon)).tolist()]
     else:
         return parts
     return [a.min(b) for a, b in zip(parts, exact, strict=True)]
 
 
-def laplace_leakage(distances: Sequence[Sequence[Any]], alpha: Sequence[Any], scale: Any) -> Any:
+def laplace_leakage(rows: Rows, scale: Any) -> Any:
     """The leakage of Laplace noise, an upper bound for any number of records."""
-    free = free_mass(alpha)
     worst = arb(0)
-    for row in distances:
-        terms = [(-distance / scale).exp() for distance in row]
-        least = terms[0]
-        for term in terms:
-            least = least.min(term)
-        kept = total(a * term for a, term in zip(alpha, terms, strict=True)) + free * least
+    for row in rows.distances:
+        kept = -rows.largest_mean([-(-distance / scale).exp() for distance in row])
         worst = worst.max(-kept.log())
     return worst
 
 
-def bounds(ratios: Sequence[Sequence[Any]], alpha: Sequence[Any], epsilon: Any) -> list[Any]:
+def bounds(ratios: Sequence[Sequence[Any]], rows: Rows, epsilon: Any) -> list[Any]:
     """bound_r(epsilon) for every row r."""
-    free, growth = free_mass(alpha), epsilon.exp()
-    result = []
-    for row, a in zip(ratios, alpha, strict=False):
+    growth, result = epsilon.exp(), []
+    for row, a in zip(ratios, rows.own, strict=False):
         kept = 1 - growth * a
         if not bool(kept > 0):
             result.append(arb(0))
             continue
         shifted = (growth * (1 - a) / kept).log()
         profile = [gaussian_profile(ratio, shifted) for ratio in row]
-        mean = total(b * value for b, value in zip(alpha, profile, strict=True))
-        result.append(kept / (1 - a) * (mean + free * largest(profile)))
+        result.append(kept / (1 - a) * rows.largest_mean(profile))
     return result
 
 
-def envelope_bound(
-    ratios: Sequence[Sequence[Any]], alpha: Sequence[Any], epsilon: float, repeats: int
-) -> Any:
+def envelope_bound(ratios: Sequence[Sequence[Any]], rows: Rows, epsilon: float) -> Any:
     """The bound of the envelope at the best c that double precision finds."""
-    floats = np.array([[float(t) for t in row] for row in ratios])
-    least = np.array([float(a) for a in alpha])
+    floats, (own, masses) = np.array([[float(t) for t in row] for row in ratios]), rows.in_floats()
 
     def bound(share: float) -> float:
         c = 1 + share * math.expm1(epsilon)
-        parts = _bounds_in_floats(floats, least, math.log(c))
-        return repeats * float(parts.sum()) / (math.exp(epsilon) - c)
+        parts = _bounds_in_floats(floats, own, masses, math.log(c))
+        return rows.repeats * float(parts.sum()) / (math.exp(epsilon) - c)
 
     inside = minimize_scalar(bound, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-9})
     growth = arb(epsilon).exp()
 
     def proved(share: float) -> Any:
         c = 1 + arb(share) * (growth - 1)
-        return repeats * total(exact_bounds(ratios, alpha, c.log())) / (growth - c)
+        return rows.repeats * total(exact_bounds(ratios, rows, c.log())) / (growth - c)
 
     best = proved(0.0).min(proved(float(inside.x))).min(arb(1))
     if places_on_a_line(ratios) is None:
@@ -205,9 +156,7 @@ def envelope_bound(
     return best.min(proved(float(closer.x)))
 
 
-def _bounds_in_floats(ratios: Any, alpha: Any, epsilon: float) -> Any:
-    free = max(0.0, 1 - float(alpha.sum()))
-    own = alpha[: len(ratios)]
+def _bounds_in_floats(ratios: Any, own: Any, masses: Any, epsilon: float) -> Any:
     kept = np.maximum(1 - math.exp(epsilon) * own, 0.0)
     active = kept > 0
     t, a, k = np.maximum(ratios[active], 1e-300), own[active, None], kept[active, None]
@@ -215,4 +164,7 @@ def _bounds_in_floats(ratios: Any, alpha: Any, epsilon: float) -> Any:
     profile = np.exp(log_ndtr(t / 2 - shifted / t))
     profile -= np.exp(np.minimum(shifted + log_ndtr(-t / 2 - shifted / t), 0.0))
     profile = np.where(ratios[active] > 0, np.maximum(profile, 0.0), 0.0)
-    return (k / (1 - a))[:, 0] * (profile @ alpha + free * profile.max(axis=1))
+    held = masses[active]
+    mean = np.einsum("ij,ij->i", profile, held)
+    free = np.maximum(1 - held.sum(axis=1), 0.0)
+    return (k / (1 - a))[:, 0] * (mean + free * profile.max(axis=1))

@@ -23,14 +23,8 @@ from flint import arb
 
 from pmldesign.verify.arithmetic.intervals import above, largest
 from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
-from pmldesign.verify.losses import (
-    Rows,
-    alpha_of,
-    dp_loss,
-    gaussian_profile,
-    merged,
-    pml_loss,
-)
+from pmldesign.verify.distributions import Rows, alpha_of, check_sample, rows_of
+from pmldesign.verify.losses import dp_loss, gaussian_profile, pml_loss
 from pmldesign.verify.report import Checks
 from pmldesign.verify.sentences import check_sentence
 
@@ -105,6 +99,7 @@ def _check_pml(content: Mapping[str, Any], checks: Checks) -> None:
     """The loss on the distances, that at half of alpha, and that without any."""
     promise, noise = content["guarantee"], content["noise"]
     gaussian = noise["law"] == "discrete gaussian"
+    check_sample(promise, checks)
     if promise["kind"] == "PML" and promise["delta"]:
         checks.state("delta", False, "PML has none")
     if content["distances"]["norm"] != ("l2" if gaussian else "l1"):
@@ -136,22 +131,18 @@ def _loss_of_share(
 
 def _rows(content: Mapping[str, Any], share: Any) -> Rows:
     """The distances of a manifest, for a share of alpha."""
-    listed, promise = content["distances"], content["guarantee"]
-    alpha = [share * least for least in alpha_of(promise, content["cells"])]
+    listed, promise, cells = content["distances"], content["guarantee"], content["cells"]
     if "from_any" in listed:
-        least = alpha[0]
-        for value in alpha:
-            least = least.min(value)
+        least = share
+        for value in alpha_of(promise, cells):
+            least = least.min(share * value)
         distances = [arb(float(word)) for word in listed["from_any"].split()]
         return Rows([distances], [least * count for count in listed["cells"]], listed["different"])
-    cells = content["cells"]
     apart = [[arb(0)] * cells for _ in range(cells)]
     for i, row in enumerate(listed["to_later_cells"]):
         for j, word in enumerate(row.split(), start=i + 1):
             apart[i][j] = apart[j][i] = arb(float(word))
-    if listed["norm"] == "l2":
-        apart, alpha = merged(apart, alpha)
-    return Rows(apart, alpha)
+    return rows_of(promise, apart, merge=listed["norm"] == "l2", share=share)
 
 
 def _check_words(content: Mapping[str, Any], checks: Checks) -> None:

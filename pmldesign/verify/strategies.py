@@ -14,6 +14,7 @@ from scipy import linalg
 from pmldesign.verify.arithmetic import balls, rounding
 from pmldesign.verify.arithmetic.intervals import dual_norm, root
 from pmldesign.verify.digest import KEY, digest_of
+from pmldesign.verify.distributions import check_sample
 from pmldesign.verify.forms.dense import Dense, check_dense
 from pmldesign.verify.forms.large import check_blocks, check_identity
 from pmldesign.verify.forms.marginals import check_marginals
@@ -70,6 +71,7 @@ def check_strategy(
     if numbers and "cells" in header:
         words = header["guarantee"].replace(repr(numbers.get("known")), "")
         check_sentence(words, numbers["kind"], [numbers, header["cells"]], checks)
+    check_sample(numbers, checks)
     arithmetic = _check_form(header, arrays, queries, checks)
     if arithmetic is not None:
         return arithmetic

@@ -11,7 +11,7 @@ from scipy import stats
 import pmldesign as pml
 from pmldesign.cli import main
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.alpha.sample import SampledAlpha, sampled_alpha
+from pmldesign.privacy.alpha.sample import BALL, SampledAlpha, sampled_alpha
 from pmldesign.privacy.guarantees import from_json
 from pmldesign.privacy.laplace_leakage import laplace_leakage_bound
 
@@ -23,12 +23,16 @@ def test_limits_are_where_the_binomial_tail_is_the_share_of_a_cell():
     limits = sampled_alpha(COUNTS, confidence)
     for limit, count in zip(limits[:4], COUNTS[:4], strict=True):
         tail = stats.binom.sf(count - 1, total, limit)
-        assert tail == pytest.approx(0.05 / 5, rel=1e-6)
-        assert tail <= 0.05 / 5
+        assert tail == pytest.approx((1 - BALL) * 0.05 / 5, rel=1e-6)
+        assert tail <= (1 - BALL) * 0.05 / 5
     assert limits[4] == 0
     # by hand: of n records all in one cell of two, p^n = beta
-    assert sampled_alpha([10, 0], 0.9)[0] == pytest.approx(0.05**0.1, rel=1e-8)
+    ten = sampled_alpha([10, 0], 0.9)
+    assert ten[0] == pytest.approx(((1 - BALL) * 0.05) ** 0.1, rel=1e-8)
     assert sum(limits) < 1
+    # the two sets of one cell of two: 2 e^(-10 rho^2/2) is the ball's part
+    assert 2 * np.exp(-5 * ten.radius**2) == pytest.approx(BALL * 0.1, rel=1e-6)
+    assert 2 * np.exp(-5 * ten.radius**2) <= BALL * 0.1
 
 
 def hostile_priors():
@@ -68,18 +72,27 @@ def test_guarantees_say_where_alpha_comes_from():
     assert "confidence 0.95" in words
     assert "public sample of 500 independent records of the same population" in words
     numbers = json.loads(json.dumps(guarantee.to_json()))
-    assert numbers["sample"] == {"records": 500, "confidence": 0.95}
+    radius = numbers["sample"].pop("radius")
+    assert f"an l1 distance of {radius!r} of the frequencies in a public sample" in words
+    assert numbers["sample"] == {"records": 500, "confidence": 0.95, "counts": list(COUNTS)}
+    numbers["sample"]["radius"] = radius
     assert from_json(numbers).describe(5) == words
     again = pickle.loads(pickle.dumps(guarantee))
     assert again.describe(5) == words
     assert isinstance(again.alpha, SampledAlpha)
-    for sample in ({"records": 5}, {"records": 5, "confidence": 2}, 7):
+    for sample in (
+        {"records": 5},
+        {**numbers["sample"], "confidence": 2},
+        {**numbers["sample"], "radius": 0.9 * radius},
+        {**numbers["sample"], "counts": [*COUNTS[:4], 1]},
+        7,
+    ):
         with pytest.raises(InvalidInputError):
             from_json({**numbers, "sample": sample})
 
 
 def limits(values):
-    return SampledAlpha(values, 100, 0.9)
+    return SampledAlpha(values, (50, 50), 0.9, 2.0)
 
 
 def test_cells_that_were_never_seen_fall_back_to_what_holds():
@@ -123,7 +136,7 @@ def test_the_option(tmp_path, monkeypatch):
     assert "1 of 5 cells are not in the sample" in result.stderr
     numbers = json.loads(result.stdout)["guarantee_numbers"]
     assert numbers["alpha"] == list(sampled_alpha(COUNTS, 0.95))
-    assert numbers["sample"] == {"records": 500, "confidence": 0.95}
+    assert numbers["sample"] == sampled_alpha(COUNTS, 0.95).to_json()
     leaks = json.loads(command("leakage", "histogram:5", "--scale", "2", *shared).stdout)
     assert leaks["corollary1"] <= leaks["dp"]
     both = command("calibrate", "histogram:5", "--epsilon", "1", "--alpha", "0.1", *shared)

@@ -49,6 +49,7 @@ PROMISES: list[Any] = [
     click.option("--delta", type=float, help="Slack or failure probability, with epsilon."),
     click.option("--alpha", type=float, help="PML: every cell has at least this probability."),
     alpha.alpha_file_option,
+    *alpha.alpha_sample_options,
     guarantees.failure_option,
     guarantees.neighbours_option,
     common.noise_option("that needs less"),
@@ -60,8 +61,7 @@ def promise(*, currency: str, delta: float | None, **others: Any) -> Guarantee:
     if currency != "epsilon" and delta is not None:
         raise InvalidInputError(f"--delta is for --currency epsilon, not {currency}; leave it out")
     budgets: dict[str, Any] = {"epsilon": None, "rho": None, "mu": None, currency: 1e-6}
-    unused: dict[str, Any] = {"renyi": None, "alpha_sample": None, "confidence": 0.99}
-    guarantee = guarantees.build_guarantee(delta=delta, **budgets, **unused, **others)
+    guarantee = guarantees.build_guarantee(delta=delta, renyi=None, **budgets, **others)
     assert guarantee is not None
     return guarantee
 

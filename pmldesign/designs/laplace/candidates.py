@@ -16,6 +16,8 @@ from pmldesign.designs.cost import require_quick
 from pmldesign.designs.one_matrix import STRUCTURED
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import Mechanism, mechanism
+from pmldesign.privacy.alpha.ball import room_of
+from pmldesign.privacy.alpha.sample import SampledAlpha
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.priors import OnPriors
@@ -120,4 +122,7 @@ def scale_rule(guarantee: Guarantee, cells: int) -> ScaleRule:
         if guarantee.neighbours is Neighbours.ADD_REMOVE:
             return AddRemoveL1(guarantee.laplace_ratio)
         return ReplaceL1(guarantee.laplace_ratio)
-    return Leakage(guarantee.epsilon, guarantee.class_probabilities(cells))
+    least = guarantee.class_probabilities(cells)
+    if isinstance(guarantee.alpha, SampledAlpha):
+        return Leakage(guarantee.epsilon, least, *room_of(guarantee.alpha))
+    return Leakage(guarantee.epsilon, least)

@@ -1,97 +1,73 @@
-r"""Leakage over all distributions that a public sample leaves possible: limits and an l1 ball.
+r"""The worst distribution about every cell, of all that a public sample leaves possible.
 
-With probability at least c = confidence the true distribution q lies in the set
+What is lost about cell r grows with the distances of the other records' cells from it: the leakage
+of Laplace noise is -log of the least sum_j q_j e^(-D_jr/b), the bound on Gaussian noise a largest
+sum_j q_j h_j with h_j growing in d_jr, over all q in the set (`sample`)
 
-    q_j >= L_j for all cells   (`sample`, at (1 + c)/2)
-    |q - x/N|_1 <= rho,        rho^2 = (2/N) log( (2^k - 2) / ((1 - c)/2) ),
+    q_j >= L_j,     |q - f|_1 <= rho,     f = x/N.
 
-for counts x of N independent records: each of both fails with probability (1 - c)/2 at most, the
-second one by [WOSVW]. The leakage of Laplace noise about cell r is -log of the least
-sum_j q_j e^(-D_jr/b) over the set. Moving mass from j to the farthest cell changes the sum by the
-difference of both exponentials, so that the least value moves mass from the nearest cells first,
-down to L_j, until rho/2 is moved. For every number of records, as Corollary 1 (`laplace_leakage`).
+Moving mass from cell j to the farthest cell changes the sum by the difference of two terms, so that
+the worst q moves it from the nearest cells first, from r itself and down to L_j, until rho/2 is
+moved. It depends on the order of the distances, not on the noise. In the bound on Gaussian noise
+q_r also stands before the sum and in h_j, both of which fall with it: there, too, moving mass from
+r comes first. Cells with equal columns are one cell, whose L, f and q are sums.
 
 References:
-    [GSOS] Grosse, Saeidian, Oechtering and Skoglund (2025), Privacy mechanism design based on
-        empirical distributions, arXiv 2509.22428: leakage over sets around an estimate.
-    [WOSVW] Weissman, Ordentlich, Seroussi, Verdu and Weinberger (2003), Inequalities for the L1
-        deviation of the empirical distribution.
+    Grosse, Saeidian, Oechtering and Skoglund (2025), Privacy mechanism design based on empirical
+        distributions, arXiv 2509.22428: leakage over sets around an estimate.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from pmldesign.arguments import finite_matrix, positive, probability
-from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.alpha.sample import sampled_alpha
-from pmldesign.privacy.neighbours import pairwise_distances
-from pmldesign.privacy.outward import factor_above
-from pmldesign_solvers.operators.operator import Array
+from pmldesign.privacy.alpha.sample import SampledAlpha
+from pmldesign.privacy.outward import UNIT
+from pmldesign.privacy.priors import class_probabilities
+from pmldesign_solvers.operators.moved_mass import worst_masses
+from pmldesign_solvers.operators.operator import Array, Indices
 
-ROUNDING = 2.0**-52
-"""Between 1 and the next float64."""
-ULPS = 8.0
-"""Units in the last place for an exponential, a logarithm, and each term of a sum."""
+SPARE = 2.0**-40
+"""Mass that is moved beyond rho/2, for the rounding of sums of up to 8,000 cells."""
 
 
-def sampled_leakage(
-    strategy_matrix: ArrayLike, *, scale: float, counts: ArrayLike, confidence: float = 0.99
-) -> float:
-    """Leakage of Laplace noise about a record of the population that a public sample is from.
+def least_masses(
+    alpha: float | Iterable[float], distances: Array, cell_of: Indices | None = None
+) -> Array:
+    """What every cell has at least, in the worst distribution about each of some cells.
 
     Args:
-        strategy_matrix: R, shape (r, k).
-        scale: b of the noise, positive.
-        counts: how many records of the sample fall into each cell, shape (k,), whole numbers.
-        confidence: probability, over samples, with which the leakage is at most the result.
+        alpha: of a guarantee.
+        distances: of all k' cells from some of them, shape (c, k').
+        cell_of: which of them each of the k cells is, shape (k,); None if they are the same.
 
     Returns:
-        In nats, rounded upwards; for any number of independent secret records.
+        alpha as a vector, shape (k',); for a sample a row for each of these cells, shape (c, k').
+        What is left to a sum of 1 is on the farthest cell.
 
     Raises:
-        InvalidInputError: an argument out of range.
+        InvalidInputError: alpha does not fit the number of cells.
     """
-    matrix = finite_matrix("strategy_matrix", strategy_matrix)
-    scale, confidence = positive("scale", scale), probability("confidence", confidence)
-    limits = sampled_alpha(counts, (1 + confidence) / 2)
-    cells = len(limits)
-    if cells != matrix.shape[1]:
-        raise InvalidInputError(
-            f"counts must be one number for each of the {matrix.shape[1]} cells, got {cells}"
-        )
-    estimate = np.asarray(counts, dtype=np.float64) / limits.records
-    radius = ball_radius(cells, limits.records, (1 - confidence) / 2)
-    distances = pairwise_distances(matrix, norm="l1")
-    least = min(
-        least_sum(np.exp(-row / scale), estimate, np.array(limits), radius) for row in distances
-    )
-    return max(0.0, -math.log(least)) * factor_above(ULPS) + (cells + ULPS) * ROUNDING
+    least = class_probabilities(alpha, distances.shape[1] if cell_of is None else cell_of.size)
+    limits = merged(least, cell_of)
+    if not isinstance(alpha, SampledAlpha):
+        return limits
+    room, most = room_of(alpha)
+    masses = worst_masses(distances, limits, merged(room, cell_of), most + SPARE)
+    return masses * (1 - 8 * limits.size * UNIT)
 
 
-def ball_radius(cells: int, records: int, failure: float) -> float:
-    """Rho: the l1 distance that is exceeded with a probability of at most `failure`."""
-    return math.sqrt(2 / records * (math.log(2.0) + _log_half(cells) - math.log(failure)))
+def room_of(alpha: SampledAlpha) -> tuple[Array, float]:
+    """What every cell of a sample has beyond its limit, shape (k,), and rho/2."""
+    frequencies = alpha.share * np.array(alpha.counts, np.float64) / alpha.records
+    room = np.maximum(frequencies - np.array(alpha), 0.0)
+    return room, alpha.share * alpha.radius / 2
 
 
-def _log_half(cells: int) -> float:
-    """log(2^(k-1) - 1)."""
-    return (cells - 1) * math.log(2.0) + math.log1p(-(2.0 ** (1 - cells)))
-
-
-def least_sum(values: Array, estimate: Array, limits: Array, radius: float) -> float:
-    """The least sum_j q_j v_j over the set.
-
-    Args:
-        values: v, shape (k,), not negative.
-        estimate: x/N, shape (k,).
-        limits: L, shape (k,), at most the estimate.
-        radius: rho.
-    """
-    order = np.argsort(-values, kind="stable")
-    available = (estimate - np.minimum(limits, estimate))[order]
-    moved = np.diff(np.minimum(np.cumsum(available), radius / 2), prepend=0.0)
-    return float(estimate @ values - moved @ (values[order] - values.min()))
+def merged(least: Array, cell_of: Indices | None) -> Array:
+    """Sums over the cells with equal columns, rounded downwards."""
+    if cell_of is None:
+        return least
+    return np.asarray(np.bincount(cell_of, weights=least) * (1 - least.size * UNIT), np.float64)

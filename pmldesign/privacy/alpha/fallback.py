@@ -113,10 +113,8 @@ def _loss(
         if guarantee.failure == "envelope":
             return 1.0
         return dp_loss(strategy, noise, scale, guarantee.epsilon)
-    alpha = guarantee.alpha
-    if isinstance(alpha, tuple):
-        less: Any = SampledAlpha([share * value for value in alpha], 0, 0.0)
-    else:
-        less = share * alpha
+    alpha: Any = guarantee.alpha
+    sampled = isinstance(alpha, SampledAlpha)
+    less: Any = alpha.shrunk(share) if sampled else np.multiply(share, alpha).tolist()
     loss, _, _, exponent = pml_loss(strategy, replace(guarantee, alpha=less), noise)
     return loss(math.ldexp(scale, -exponent))

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.arguments import finite_matrix
+from pmldesign.privacy.alpha.ball import least_masses
 from pmldesign.privacy.gaussian_leakage import (
     distinct_columns,
     envelope_from_distances,
@@ -56,14 +57,14 @@ def pml_loss(
     if profile is None:
         given = strategy.matrix if is_measured(strategy) else strategy
         matrix = finite_matrix("strategy", given)
-        least = guarantee.class_probabilities(matrix.shape[1])
-        units, labels = 0.0, None
+        units, labels, cell_of = 0.0, None, None
         if is_measured(strategy):
             units, labels = strategy.entry_units, strategy.column_labels()
         if norm == "l2":
-            matrix, least = distinct_columns(matrix, least, labels)
-            labels = np.arange(len(least))
+            matrix, cell_of = distinct_columns(matrix, labels)
+            labels = np.arange(matrix.shape[1])
         distances, exponent = scaled_distances(matrix, norm=norm, entry_units=units, labels=labels)
+        least = least_masses(guarantee.alpha, distances, cell_of)
     else:
         distances, least = profile.row(smallest)
         exponent, repeats = size(float(distances.max())), profile.columns

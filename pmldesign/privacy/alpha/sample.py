@@ -1,24 +1,32 @@
-r"""alpha from a public sample: simultaneous lower confidence limits for the cells' probabilities.
+r"""alpha from a public sample: limits for all cells and an l1 ball that hold together.
 
-N independent records of the population that the secret records come from, x_j of them in cell j:
-x_j is binomial, whatever the other cells do. The limit of cell j is the p at which x_j or more have
-probability beta = (1 - confidence)/k,
+N independent records of the population that the secret records come from, x_j of them in cell j.
+With probability at least `confidence` = 1 - beta the distribution q of a record lies in the set
 
-    L(x) = the beta quantile of (x, N - x + 1) at beta,
+    q_j >= L_j for all cells,     |q - x/N|_1 <= rho,
 
-0 for a cell that was never seen [CP]. P(L(x_j) > p_j) <= beta for every p_j, and the union bound
-gives P(L(x_j) <= p_j for all j) >= confidence, for every distribution and every number of records.
-Counts of a multinomial are negatively associated [JP], so that the product of the k probabilities
-bounds that from above, not from below: the union bound is the one that is safe.
+both of which fail with their parts of beta, whatever q is and for every N.
+
+Limits. x_j is binomial, whatever the other cells do. L_j is the p at which x_j or more have
+probability beta_j = (1 - BALL) beta/k: the beta_j quantile of (x_j, N - x_j + 1), 0 for a cell that
+was never seen [CP]. Counts of a multinomial are negatively associated [JP], so that the product of
+the k probabilities bounds that of all limits from above, not from below: the union bound is safe.
+
+Ball. P(|q - x/N|_1 > rho) <= (2^k - 2) e^(-N rho^2/2) = BALL beta, by Hoeffding's inequality for
+every set of cells [WOSVW]. As 2^k - 2 counts more than beta does, BALL is small: it leaves the
+limits about as they are without the ball.
 
 References:
     [CP] Clopper and Pearson (1934), The use of confidence or fiducial limits illustrated in the
         case of the binomial.
     [JP] Joag-Dev and Proschan (1983), Negative association of random variables with applications.
+    [WOSVW] Weissman, Ordentlich, Seroussi, Verdu and Weinberger (2003), Inequalities for the L1
+        deviation of the empirical distribution.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -28,40 +36,68 @@ from scipy.special import betaincinv
 from pmldesign.arguments import probability
 from pmldesign.errors import InvalidInputError
 
+BALL = 0.05
+"""Part of the probability of failure that is the ball's."""
 LOWERED = 1e-9
 """Limits are lowered by this part of them: the quantile is off by less, up to 2^53 records."""
 
 
 class SampledAlpha(tuple[float, ...]):
-    """Least probabilities of cells that hold with a stated confidence.
+    """Least probabilities of cells, and the ball around the frequencies in a public sample.
 
     Attributes:
-        records: number of records of the public sample.
-        confidence: probability, over samples, that all limits hold.
+        counts: records of the sample in each cell.
+        confidence: probability, over samples, that all limits and the ball hold.
+        radius: l1 distance of the probabilities from the frequencies, at most.
+        share: of the distribution that they are about; what is left may be anywhere.
     """
 
-    records: int
+    counts: tuple[int, ...]
     confidence: float
+    radius: float
+    share: float
 
-    def __new__(cls, limits: Any, records: int, confidence: float) -> SampledAlpha:
+    def __new__(
+        cls, limits: Any, counts: Any, confidence: float, radius: float, share: float = 1.0
+    ) -> SampledAlpha:
         """The limits with where they come from."""
         alpha = super().__new__(cls, limits)
-        alpha.records, alpha.confidence = records, confidence
+        alpha.counts, alpha.confidence = tuple(counts), confidence
+        alpha.radius, alpha.share = radius, share
         return alpha
 
     def __reduce__(self) -> Any:
-        return SampledAlpha, (tuple(self), self.records, self.confidence)
+        return SampledAlpha, (tuple(self), self.counts, self.confidence, self.radius, self.share)
+
+    @property
+    def records(self) -> int:
+        """Number of records of the sample."""
+        return sum(self.counts)
+
+    def shrunk(self, share: float) -> SampledAlpha:
+        """The same of a share of the distribution."""
+        limits = [share * limit for limit in self]
+        return SampledAlpha(limits, self.counts, self.confidence, self.radius, share * self.share)
+
+    def to_json(self) -> dict[str, Any]:
+        """Where the limits come from, as numbers."""
+        return {
+            "records": self.records,
+            "confidence": self.confidence,
+            "radius": self.radius,
+            "counts": list(self.counts),
+        }
 
 
 def sampled_alpha(counts: ArrayLike, confidence: float = 0.99) -> SampledAlpha:
-    """Simultaneous lower confidence limits for the probabilities of all cells.
+    """What a public sample says about the probabilities of all cells, as `alpha` of a guarantee.
 
     Args:
         counts: how many records of the sample fall into each cell, shape (k,), whole numbers.
-        confidence: probability with which all limits hold, in (0, 1).
+        confidence: probability with which all limits and the ball hold, in (0, 1).
 
     Returns:
-        k limits with a sum below 1, as `alpha` of a guarantee; 0 for a cell without a record.
+        k limits with a sum below 1, 0 for a cell without a record, and the radius of the ball.
 
     Raises:
         InvalidInputError: counts that are negative, no whole numbers, or all 0; a confidence out of
@@ -78,10 +114,13 @@ def sampled_alpha(counts: ArrayLike, confidence: float = 0.99) -> SampledAlpha:
         raise InvalidInputError(
             f"counts must be whole numbers, 0 or more, got {values[wrong[0]]:g} for cell {wrong[0]}"
         )
-    records = float(values.sum())
+    cells, records = values.size, float(values.sum())
     if records == 0:
         raise InvalidInputError("counts must have a record: without any there is no limit")
+    failure = 1.0 - confidence
     seen = np.maximum(values, 1.0)
-    quantiles = betaincinv(seen, records - seen + 1.0, (1.0 - confidence) / values.size)
+    quantiles = betaincinv(seen, records - seen + 1.0, (1.0 - BALL) * failure / cells)
     limits = np.where(values > 0, quantiles * (1.0 - LOWERED), 0.0)
-    return SampledAlpha(limits.tolist(), int(records), confidence)
+    log_sets = math.log(2.0) + (cells - 1) * math.log(2.0) + math.log1p(-(2.0 ** (1 - cells)))
+    radius = math.sqrt(2 / records * (log_sets - math.log(BALL * failure))) * (1.0 + LOWERED)
+    return SampledAlpha(limits.tolist(), values.astype(np.int64).tolist(), confidence, radius)

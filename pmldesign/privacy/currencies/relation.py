@@ -57,7 +57,7 @@ class Promise:
         if getattr(self, "known", ""):
             numbers["known"] = self.known
         if isinstance(alpha, SampledAlpha):
-            numbers["sample"] = {"records": alpha.records, "confidence": alpha.confidence}
+            numbers["sample"] = alpha.to_json()
         return numbers
 
 

@@ -25,7 +25,8 @@ from pmldesign.verify.arithmetic.intervals import (
     root,
     total,
 )
-from pmldesign.verify.losses import Rows, alpha_of, dp_loss, merged, pml_loss
+from pmldesign.verify.distributions import rows_of
+from pmldesign.verify.losses import dp_loss, pml_loss
 from pmldesign.verify.moments import gaussian_error, laplace_error
 from pmldesign.verify.report import WEAKER, WEAKER_LOSS, Checks, as_number
 from pmldesign.verify.streams.participation import Pattern
@@ -245,7 +246,7 @@ def check_guarantee(strategy: Dense, checks: Checks, distances: Any, scale: floa
     if scale == 0:
         checks.unchecked("guarantee", "noise of scale 0 meets a vacuous guarantee only")
         return
-    loss = loss_of(numbers, header["noise"], distances, arb(scale), strategy.R.shape[1])
+    loss = loss_of(numbers, header["noise"], distances, arb(scale))
     if loss is None:
         checks.unchecked("guarantee", f"{numbers['kind']} of {header['noise']} noise")
         return
@@ -260,16 +261,14 @@ def check_guarantee(strategy: Dense, checks: Checks, distances: Any, scale: floa
 
 
 def loss_of(
-    numbers: Mapping[str, Any], noise: str, distances: Any, scale: Any, cells: int
+    numbers: Mapping[str, Any], noise: str, distances: Any, scale: Any
 ) -> tuple[Any, float] | None:
     """The loss of noise of this scale, and what it may be; None where it is not known."""
     norm = "l1" if noise == "laplace" else "l2"
     if numbers["kind"] != "pml":
         return dp_loss(numbers, noise, distances.sensitivity(norm) / scale)
-    apart, alpha = distances.all(norm), alpha_of(numbers, cells)
-    if norm == "l2":
-        apart, alpha = merged(apart, alpha)
-    return pml_loss(numbers, noise, Rows(apart, alpha), scale)
+    rows = rows_of(numbers, distances.all(norm), merge=norm == "l2")
+    return pml_loss(numbers, noise, rows, scale)
 
 
 def _check_errors(strategy: Dense, checks: Checks, squares: Any, scale: float) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 from flint import arb
 
 from pmldesign.verify.arithmetic.intervals import above, below
-from pmldesign.verify.losses import Rows, dp_loss, pml_loss
+from pmldesign.verify.distributions import Rows
+from pmldesign.verify.losses import dp_loss, pml_loss
 from pmldesign.verify.moments import gaussian_error_of_spread
 from pmldesign.verify.report import WEAKER, WEAKER_LOSS, Checks, as_number
 

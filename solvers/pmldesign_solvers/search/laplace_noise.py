@@ -37,11 +37,12 @@ References:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import scipy  # whose parts load when used; spatial takes long
 
+from pmldesign_solvers.operators.moved_mass import worst_masses
 from pmldesign_solvers.operators.operator import Array, Indices
 
 NEWTON_STEPS = 200
@@ -115,11 +116,14 @@ class Leakage:
     Attributes:
         epsilon: positive.
         alpha: shape (n,), least probability of each cell, positive, with a sum of at most 1.
+        room: shape (n,), what each cell has beyond that if no mass moves; None: all of it moves.
+        most: how much mass moves.
     """
 
     epsilon: float
     alpha: Array
-    _rest: float = field(init=False, repr=False)
+    room: Array | None = None
+    most: float = math.inf
 
     def __post_init__(self) -> None:
         _checked_epsilon(self.epsilon)
@@ -130,7 +134,6 @@ class Leakage:
                 f"epsilon must be below log(1/min alpha) = {-math.log(self.alpha.min()):.6g}, "
                 f"got {self.epsilon}: no noise is needed"
             )
-        object.__setattr__(self, "_rest", max(0.0, 1.0 - float(self.alpha.sum())))
 
     def scale(self, strategy: Array) -> float:
         """Scale b for R of shape (r, n); 0 if no noise is needed."""
@@ -148,8 +151,9 @@ class Leakage:
         scales = self._scales(distances, farthest)
         limits = scales > 0
         b = np.where(limits, scales, 1.0)
-        terms = self.alpha * np.exp(-distances / b[:, None])
-        last = self._rest * np.exp(-farthest / b)
+        masses, rest = self._masses(distances)
+        terms = masses * np.exp(-distances / b[:, None])
+        last = rest * np.exp(-farthest / b)
         weights = terms + last[:, None] * moves
         weights /= ((terms * distances).sum(axis=1) + last * farthest)[:, None]
         value, shares = _power_mean(scales, temperature)
@@ -159,18 +163,32 @@ class Leakage:
 
     def on_cells(self, cell_of: Indices) -> Leakage:
         """The same rule after merging cells; cell_of, shape (n,), has the merged cell of each."""
-        return Leakage(self.epsilon, np.bincount(cell_of, weights=self.alpha).astype(np.float64))
+        alpha, room = (
+            None if part is None else np.bincount(cell_of, weights=part).astype(np.float64)
+            for part in (self.alpha, self.room)
+        )
+        assert alpha is not None
+        return Leakage(self.epsilon, alpha, room, self.most)
+
+    def _masses(self, distances: Array) -> tuple[Array, Array]:
+        """Of all cells about every cell r, shape (n, n), and what is left for the farthest."""
+        if self.room is None:
+            masses = np.broadcast_to(self.alpha, distances.shape)
+        else:
+            masses = worst_masses(distances, self.alpha, self.room, self.most)
+        return masses, np.maximum(1.0 - masses.sum(axis=1), 0.0)
 
     def _scales(self, distances: Array, farthest: Array) -> Array:
         """b_r for every cell r, shape (n,); 0 where there is no root."""
-        alike = (distances == 0) @ self.alpha  # of the cells that no noise tells from cell r
+        masses, rest = self._masses(distances)
+        alike = ((distances == 0) * masses).sum(axis=1)  # of cells that no noise tells from r
         rooted = (alike < math.exp(-self.epsilon)) & (farthest > 0)
         far = farthest[rooted]
-        D = distances[rooted] / far[:, None]
+        D, masses, rest = distances[rooted] / far[:, None], masses[rooted], rest[rooted]
         t = np.zeros(len(D))
         for _ in range(NEWTON_STEPS):
-            terms = self.alpha * np.exp(-D * t[:, None])
-            last = self._rest * np.exp(-t)
+            terms = masses * np.exp(-D * t[:, None])
+            last = rest * np.exp(-t)
             total = terms.sum(axis=1) + last
             slope = ((terms * D).sum(axis=1) + last) / total
             step = (np.log(total) + self.epsilon) / slope

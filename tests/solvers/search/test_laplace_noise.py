@@ -6,6 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 
+from pmldesign.designs.laplace.candidates import scale_rule
+from pmldesign.privacy.alpha.sample import SampledAlpha
 from pmldesign.privacy.calibration import calibrate
 from pmldesign.privacy.guarantees import PML, PureDP
 from pmldesign.privacy.neighbours import Neighbours
@@ -17,12 +19,17 @@ def rule_and_guarantee(kind, epsilon, alpha):
         return AddRemoveL1(epsilon), PureDP(epsilon)
     if kind == "replace":
         return ReplaceL1(epsilon), PureDP(epsilon, Neighbours.REPLACE)
+    if kind == "sampled":
+        counts = np.maximum(np.rint(1000 * alpha / alpha.sum()), 1)
+        limits = 0.6 * counts / counts.sum()
+        guarantee = PML(epsilon, SampledAlpha(limits.tolist(), counts.tolist(), 0.9, 0.3))
+        return scale_rule(guarantee, alpha.size), guarantee
     return Leakage(epsilon, alpha), PML(epsilon, tuple(alpha))
 
 
 @given(
     seed=st.integers(0, 2**32 - 1),
-    kind=st.sampled_from(["add-remove", "replace", "leakage"]),
+    kind=st.sampled_from(["add-remove", "replace", "leakage", "sampled"]),
     cells=st.integers(2, 6),
     epsilon=st.floats(0.05, 1.5),
     known=st.booleans(),
@@ -48,7 +55,7 @@ def test_leakage_of_two_cells_in_closed_form():
 
 
 @pytest.mark.parametrize("rest", [0.0, 0.4])
-@pytest.mark.parametrize("kind", ["replace", "leakage"])
+@pytest.mark.parametrize("kind", ["replace", "leakage", "sampled"])
 @pytest.mark.parametrize("temperature", [0.3, 0.02])
 def test_the_gradient_of_the_smooth_scale(kind, temperature, rest):
     rng = np.random.default_rng(5)
@@ -83,11 +90,12 @@ def test_smoothing_vanishes_and_never_underestimates(kind):
     assert values[2] < 1e-4
 
 
-def test_merging_equal_cells_keeps_the_leakage():
+@pytest.mark.parametrize("kind", ["leakage", "sampled"])
+def test_merging_equal_cells_keeps_the_leakage(kind):
     rng = np.random.default_rng(7)
     R, alpha = rng.standard_normal((3, 4)), np.array([0.1, 0.2, 0.05, 0.1, 0.3])
     cell_of = np.array([0, 1, 2, 3, 1])
-    rule = Leakage(0.6, alpha)
+    rule, _ = rule_and_guarantee(kind, 0.6, alpha)
     merged = rule.on_cells(cell_of)
     assert merged.scale(R) == pytest.approx(rule.scale(R[:, cell_of]), rel=1e-13)
 
