@@ -31,7 +31,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.alpha.ball import least_masses
 from pmldesign.privacy.neighbours import pairwise_distances
 from pmldesign.privacy.outward import factor_above, quotient_above
-from pmldesign.privacy.priors import class_probabilities, worst_mean
+from pmldesign.privacy.priors import worst_mean
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array
 
 ULPS = 8.0
