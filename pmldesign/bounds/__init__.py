@@ -9,29 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pmldesign.arguments import exponent, non_negative
-from pmldesign.bounds.bound import Bound, Kind, Problem
+from pmldesign.bounds.bound import Bound as Bound
+from pmldesign.bounds.bound import Kind as Kind
+from pmldesign.bounds.bound import Problem
 from pmldesign.bounds.lower import lower_bounds
-from pmldesign.bounds.one_dimensional import (
-    least_deviation,
-    staircase_deviation,
-    total_variation_deviation,
-)
-from pmldesign.bounds.polytope_width import kappa
+from pmldesign.bounds.one_dimensional import least_deviation as least_deviation
+from pmldesign.bounds.one_dimensional import staircase_deviation as staircase_deviation
+from pmldesign.bounds.one_dimensional import total_variation_deviation as total_variation_deviation
+from pmldesign.bounds.polytope_width import kappa as kappa
 from pmldesign.bounds.published import published_bounds
 from pmldesign.bounds.upper import upper_bounds
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.workloads.base import Workload
-
-__all__ = [
-    "Bound",
-    "Kind",
-    "all_bounds",
-    "kappa",
-    "least_deviation",
-    "staircase_deviation",
-    "total_variation_deviation",
-]
 
 
 def all_bounds(

@@ -13,7 +13,9 @@ from pmldesign.cli.pages.comparison import compare_page
 from pmldesign.cli.reports.comparison import OPTIONAL, cells_of, heading
 from pmldesign.cli.terminal.completion import FILE_ENDINGS, StrategyNames, WorkloadName
 from pmldesign.cli.terminal.show import facts, note, print_json, progress, table
-from pmldesign.comparison.comparison import DESIGN, LEAST_NORM, Comparison, Row, compare_all
+from pmldesign.comparison.comparison import Comparison, compare_all
+from pmldesign.comparison.rows import Row
+from pmldesign.comparison.tasks import DESIGN, LEAST_NORM
 from pmldesign.comparison.workers import Workers
 from pmldesign.errors import NotConvergedError
 from pmldesign.files import read_strategy

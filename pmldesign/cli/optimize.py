@@ -20,7 +20,8 @@ from pmldesign.cli.reports.designs import print_bound, print_design
 from pmldesign.cli.reports.privacy import draw_privacy
 from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.show import note, print_json, progress, table
-from pmldesign.comparison.comparison import DESIGN, LEAST_NORM, Row, as_row, best_first, with_ratios
+from pmldesign.comparison.rows import Row, as_row, best_first, with_ratios
+from pmldesign.comparison.tasks import DESIGN, LEAST_NORM
 from pmldesign.designs.best_noise import all_designs
 from pmldesign.designs.options import METHODS
 from pmldesign.designs.results import Optimized

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pmldesign.arguments import exponent
-from pmldesign.comparison.rows import Row, as_row, best_first, with_bounds, with_ratios
-from pmldesign.comparison.tasks import DESIGN, DESIGNED, LEAST_NORM, Task, Work
+from pmldesign.comparison.rows import Row, with_bounds, with_ratios
+from pmldesign.comparison.tasks import Task, Work
 from pmldesign.comparison.workers import Workers
 from pmldesign.designs.options import DesignOptions, takes_options
 from pmldesign.designs.results import Design
@@ -28,19 +28,6 @@ from pmldesign.strategies.known import answers_of, beside_known, with_known
 from pmldesign.strategies.participation.schema import participation_refusal
 from pmldesign.workloads import Workload
 from pmldesign.workloads.display import Drawn, data_frame, html_table, latex_table
-
-__all__ = [
-    "DESIGN",
-    "DESIGNED",
-    "LEAST_NORM",
-    "Comparison",
-    "Row",
-    "as_row",
-    "best_first",
-    "compare",
-    "compare_all",
-    "with_ratios",
-]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

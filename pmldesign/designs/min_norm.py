@@ -17,10 +17,8 @@ from typing import Any
 from pmldesign.arguments import exponent
 from pmldesign.designs.dispatch import solve
 from pmldesign.designs.options import DesignOptions, takes_options
-from pmldesign.designs.results import Design
+from pmldesign.designs.results import Design as Design
 from pmldesign.strategies.known import with_known
-
-__all__ = ["Design", "factorize"]
 
 
 @takes_options

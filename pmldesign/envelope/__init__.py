@@ -1,74 +1,35 @@
 """Finite channels: pointwise maximal leakage, and its envelope under any post-processing."""
 
-from pmldesign.envelope.bounds import (
-    binary_envelope,
-    composition_bound,
-    cvar_bound,
-    theorem3_bound,
-)
-from pmldesign.envelope.channel import Channel
+from pmldesign.envelope.bounds import binary_envelope as binary_envelope
+from pmldesign.envelope.bounds import composition_bound as composition_bound
+from pmldesign.envelope.bounds import cvar_bound as cvar_bound
+from pmldesign.envelope.bounds import theorem3_bound as theorem3_bound
+from pmldesign.envelope.channel import Channel as Channel
+from pmldesign.envelope.closed_form import RandomizedResponseBounds as RandomizedResponseBounds
+from pmldesign.envelope.closed_form import randomized_response_bounds as randomized_response_bounds
+from pmldesign.envelope.closed_form import randomized_response_dp as randomized_response_dp
 from pmldesign.envelope.closed_form import (
-    RandomizedResponseBounds,
-    randomized_response_bounds,
-    randomized_response_dp,
-    randomized_response_envelope,
+    randomized_response_envelope as randomized_response_envelope,
 )
-from pmldesign.envelope.curve import EnvelopeCurve, Plateau, envelope_curve, envelope_plateaus
-from pmldesign.envelope.exact import (
-    EnvelopeValue,
-    closed_failure_bound,
-    closed_failure_probability,
-    exact_envelope,
-)
-from pmldesign.envelope.measures import (
-    conditional_maximal_leakage,
-    event_leakage,
-    failure_probability,
-    leakage_quantile,
-    maximal_leakage,
-    pointwise_leakage,
-    psi_1,
-    psi_2,
-)
-from pmldesign.envelope.mechanisms import (
-    extremal,
-    parse_channel,
-    quantized_gaussian,
-    quantized_laplace,
-    randomized_response,
-)
-from pmldesign.envelope.programs import failure_program
-
-__all__ = [
-    "Channel",
-    "EnvelopeCurve",
-    "EnvelopeValue",
-    "Plateau",
-    "RandomizedResponseBounds",
-    "binary_envelope",
-    "closed_failure_bound",
-    "closed_failure_probability",
-    "composition_bound",
-    "conditional_maximal_leakage",
-    "cvar_bound",
-    "envelope_curve",
-    "envelope_plateaus",
-    "event_leakage",
-    "exact_envelope",
-    "extremal",
-    "failure_probability",
-    "failure_program",
-    "leakage_quantile",
-    "maximal_leakage",
-    "parse_channel",
-    "pointwise_leakage",
-    "psi_1",
-    "psi_2",
-    "quantized_gaussian",
-    "quantized_laplace",
-    "randomized_response",
-    "randomized_response_bounds",
-    "randomized_response_dp",
-    "randomized_response_envelope",
-    "theorem3_bound",
-]
+from pmldesign.envelope.curve import EnvelopeCurve as EnvelopeCurve
+from pmldesign.envelope.curve import Plateau as Plateau
+from pmldesign.envelope.curve import envelope_curve as envelope_curve
+from pmldesign.envelope.curve import envelope_plateaus as envelope_plateaus
+from pmldesign.envelope.exact import EnvelopeValue as EnvelopeValue
+from pmldesign.envelope.exact import closed_failure_bound as closed_failure_bound
+from pmldesign.envelope.exact import closed_failure_probability as closed_failure_probability
+from pmldesign.envelope.exact import exact_envelope as exact_envelope
+from pmldesign.envelope.measures import conditional_maximal_leakage as conditional_maximal_leakage
+from pmldesign.envelope.measures import event_leakage as event_leakage
+from pmldesign.envelope.measures import failure_probability as failure_probability
+from pmldesign.envelope.measures import leakage_quantile as leakage_quantile
+from pmldesign.envelope.measures import maximal_leakage as maximal_leakage
+from pmldesign.envelope.measures import pointwise_leakage as pointwise_leakage
+from pmldesign.envelope.measures import psi_1 as psi_1
+from pmldesign.envelope.measures import psi_2 as psi_2
+from pmldesign.envelope.mechanisms import extremal as extremal
+from pmldesign.envelope.mechanisms import parse_channel as parse_channel
+from pmldesign.envelope.mechanisms import quantized_gaussian as quantized_gaussian
+from pmldesign.envelope.mechanisms import quantized_laplace as quantized_laplace
+from pmldesign.envelope.mechanisms import randomized_response as randomized_response
+from pmldesign.envelope.programs import failure_program as failure_program

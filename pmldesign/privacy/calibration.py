@@ -32,11 +32,9 @@ from numpy.typing import ArrayLike
 from pmldesign.arguments import finite_matrix, non_negative, positive
 from pmldesign.errors import InfeasibleError, InvalidInputError
 from pmldesign.privacy.alpha.loss import pml_loss
-from pmldesign.privacy.analytic_gaussian import (
-    analytic_gaussian_scale,
-    classical_gaussian_scale,
-    gaussian_delta,
-)
+from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale as analytic_gaussian_scale
+from pmldesign.privacy.analytic_gaussian import classical_gaussian_scale as classical_gaussian_scale
+from pmldesign.privacy.analytic_gaussian import gaussian_delta as gaussian_delta
 from pmldesign.privacy.brackets import private_end
 from pmldesign.privacy.currencies.curves import curve_of
 from pmldesign.privacy.digits import at_least
@@ -52,16 +50,6 @@ from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import quotient_above, unscaled
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.workloads.display import Displayed, Facts
-
-__all__ = [
-    "Calibration",
-    "analytic_gaussian_scale",
-    "calibrate",
-    "classical_gaussian_scale",
-    "gaussian_delta",
-    "laplace_scale",
-    "require_attainable",
-]
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -32,15 +32,16 @@ import numpy as np
 
 from pmldesign.arguments import parameter, probability
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.alpha.guarantees import PML, ApproxPML, EnvelopePML, PMLGuarantee
+from pmldesign.privacy.alpha.guarantees import PML as PML
+from pmldesign.privacy.alpha.guarantees import ApproxPML as ApproxPML
+from pmldesign.privacy.alpha.guarantees import EnvelopePML as EnvelopePML
+from pmldesign.privacy.alpha.guarantees import PMLGuarantee as PMLGuarantee
 from pmldesign.privacy.alpha.sample import SampledAlpha, sampled_alpha
-from pmldesign.privacy.currencies.guarantees import (
-    ZCDP,
-    CurrencyGuarantee,
-    GaussianDP,
-    RenyiDP,
-    currency_from_json,
-)
+from pmldesign.privacy.currencies.guarantees import ZCDP as ZCDP
+from pmldesign.privacy.currencies.guarantees import CurrencyGuarantee as CurrencyGuarantee
+from pmldesign.privacy.currencies.guarantees import GaussianDP as GaussianDP
+from pmldesign.privacy.currencies.guarantees import RenyiDP as RenyiDP
+from pmldesign.privacy.currencies.guarantees import currency_from_json
 from pmldesign.privacy.currencies.relation import OneRecord, Promise
 from pmldesign.privacy.digits import shortest
 from pmldesign.privacy.neighbours import Neighbours
@@ -117,21 +118,6 @@ class ApproxDP(_DP):
             f"{shortest(self.delta)}, when {self.change}, whatever the data."
         )
 
-
-__all__ = [
-    "PML",
-    "ZCDP",
-    "ApproxDP",
-    "ApproxPML",
-    "CurrencyGuarantee",
-    "EnvelopePML",
-    "GaussianDP",
-    "Guarantee",
-    "PMLGuarantee",
-    "PureDP",
-    "RenyiDP",
-    "from_json",
-]
 
 Guarantee = PureDP | ApproxDP | PMLGuarantee | CurrencyGuarantee
 

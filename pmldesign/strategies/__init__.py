@@ -6,57 +6,36 @@ import sys
 from typing import Any
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.baselines.circulant import henzinger_upadhyay
-from pmldesign.strategies.baselines.eigen import eigen_design
-from pmldesign.strategies.baselines.elementary import identity, product_strategy, square_root
-from pmldesign.strategies.baselines.orthonormal import fourier, hadamard
-from pmldesign.strategies.baselines.queries import workload_strategy
-from pmldesign.strategies.baselines.registry import BASELINES, Baseline, baseline
-from pmldesign.strategies.baselines.regular import RegularStrategy
-from pmldesign.strategies.baselines.trees import haar_wavelet, tree
-from pmldesign.strategies.baselines.weighted_trees import best_tree, weighted_tree
-from pmldesign.strategies.blocks import BlockStrategy
-from pmldesign.strategies.identity_and_rows import IdentityAndRows
-from pmldesign.strategies.kronecker import ProductStrategy
-from pmldesign.strategies.marginals.strategy import MarginalsStrategy
-from pmldesign.strategies.public_total import PublicTotal, PublicTotalStrategy
-from pmldesign.strategies.streams import StreamStrategy
-from pmldesign.strategies.tables.products import WeightedProductsStrategy
-from pmldesign.strategies.tables.strategy import TablesStrategy
-from pmldesign.strategies.tables.weighted import WeightedTablesStrategy
+from pmldesign.strategies.base import Strategy as Strategy
+from pmldesign.strategies.baselines.circulant import henzinger_upadhyay as henzinger_upadhyay
+from pmldesign.strategies.baselines.eigen import eigen_design as eigen_design
+from pmldesign.strategies.baselines.elementary import identity as identity
+from pmldesign.strategies.baselines.elementary import product_strategy as product_strategy
+from pmldesign.strategies.baselines.elementary import square_root as square_root
+from pmldesign.strategies.baselines.orthonormal import fourier as fourier
+from pmldesign.strategies.baselines.orthonormal import hadamard as hadamard
+from pmldesign.strategies.baselines.queries import workload_strategy as workload_strategy
+from pmldesign.strategies.baselines.registry import BASELINES as BASELINES
+from pmldesign.strategies.baselines.registry import Baseline as Baseline
+from pmldesign.strategies.baselines.registry import baseline as baseline
+from pmldesign.strategies.baselines.regular import RegularStrategy as RegularStrategy
+from pmldesign.strategies.baselines.trees import haar_wavelet as haar_wavelet
+from pmldesign.strategies.baselines.trees import tree as tree
+from pmldesign.strategies.baselines.weighted_trees import best_tree as best_tree
+from pmldesign.strategies.baselines.weighted_trees import weighted_tree as weighted_tree
+from pmldesign.strategies.blocks import BlockStrategy as BlockStrategy
+from pmldesign.strategies.identity_and_rows import IdentityAndRows as IdentityAndRows
+from pmldesign.strategies.kronecker import ProductStrategy as ProductStrategy
+from pmldesign.strategies.marginals.strategy import MarginalsStrategy as MarginalsStrategy
+from pmldesign.strategies.public_total import PublicTotal as PublicTotal
+from pmldesign.strategies.public_total import PublicTotalStrategy as PublicTotalStrategy
+from pmldesign.strategies.streams import StreamStrategy as StreamStrategy
+from pmldesign.strategies.tables.products import (
+    WeightedProductsStrategy as WeightedProductsStrategy,
+)
+from pmldesign.strategies.tables.strategy import TablesStrategy as TablesStrategy
+from pmldesign.strategies.tables.weighted import WeightedTablesStrategy as WeightedTablesStrategy
 from pmldesign.workloads import Workload, as_workload
-
-__all__ = [
-    "BASELINES",
-    "Baseline",
-    "BlockStrategy",
-    "IdentityAndRows",
-    "MarginalsStrategy",
-    "ProductStrategy",
-    "PublicTotal",
-    "PublicTotalStrategy",
-    "RegularStrategy",
-    "Strategy",
-    "StreamStrategy",
-    "TablesStrategy",
-    "WeightedProductsStrategy",
-    "WeightedTablesStrategy",
-    "as_strategy",
-    "baseline",
-    "best_tree",
-    "eigen_design",
-    "fourier",
-    "haar_wavelet",
-    "hadamard",
-    "henzinger_upadhyay",
-    "identity",
-    "product_strategy",
-    "square_root",
-    "tree",
-    "weighted_tree",
-    "workload_strategy",
-]
 
 
 def as_strategy(value: Any, workload: Workload | None = None) -> Strategy:

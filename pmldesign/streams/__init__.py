@@ -9,15 +9,9 @@ stream    all together, with standard deviations; vectors in floating point
 journal   the saved state, and the log that refuses to use it twice
 """
 
-from pmldesign.streams.noise import DiscreteGaussian, FloatingGaussian, GridNoise, grid_noise
-from pmldesign.streams.stream import Stream
-from pmldesign.streams.vectors import VectorStream
-
-__all__ = [
-    "DiscreteGaussian",
-    "FloatingGaussian",
-    "GridNoise",
-    "Stream",
-    "VectorStream",
-    "grid_noise",
-]
+from pmldesign.streams.noise import DiscreteGaussian as DiscreteGaussian
+from pmldesign.streams.noise import FloatingGaussian as FloatingGaussian
+from pmldesign.streams.noise import GridNoise as GridNoise
+from pmldesign.streams.noise import grid_noise as grid_noise
+from pmldesign.streams.stream import Stream as Stream
+from pmldesign.streams.vectors import VectorStream as VectorStream

@@ -4,6 +4,6 @@ Nothing here imports the solvers, the strategies or the privacy of this project:
 lists the definitions that it is written from. Numbers are balls (python-flint).
 """
 
-from pmldesign.verify.report import Check, Verdict, Verification
-
-__all__ = ["Check", "Verdict", "Verification"]
+from pmldesign.verify.report import Check as Check
+from pmldesign.verify.report import Verdict as Verdict
+from pmldesign.verify.report import Verification as Verification

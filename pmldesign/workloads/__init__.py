@@ -7,30 +7,17 @@ from functools import partial
 from typing import Any
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import Workload
-from pmldesign.workloads.dense import DenseWorkload
-from pmldesign.workloads.kronecker import KroneckerWorkload
-from pmldesign.workloads.named.table import NamedWorkload, named_workloads
-from pmldesign.workloads.parsing import expand_family, parse_workload
-from pmldesign.workloads.ranges import RangeWorkload
-from pmldesign.workloads.tables.marginals import MarginalsWorkload
-from pmldesign.workloads.tables.workload import TablesWorkload
-from pmldesign.workloads.union import UnionWorkload
-
-__all__ = [
-    "DenseWorkload",
-    "KroneckerWorkload",
-    "MarginalsWorkload",
-    "NamedWorkload",
-    "RangeWorkload",
-    "TablesWorkload",
-    "UnionWorkload",
-    "Workload",
-    "as_workload",
-    "expand_family",
-    "named_workloads",
-    "parse_workload",
-]
+from pmldesign.workloads.base import Workload as Workload
+from pmldesign.workloads.dense import DenseWorkload as DenseWorkload
+from pmldesign.workloads.kronecker import KroneckerWorkload as KroneckerWorkload
+from pmldesign.workloads.named.table import NamedWorkload as NamedWorkload
+from pmldesign.workloads.named.table import named_workloads as named_workloads
+from pmldesign.workloads.parsing import expand_family as expand_family
+from pmldesign.workloads.parsing import parse_workload as parse_workload
+from pmldesign.workloads.ranges import RangeWorkload as RangeWorkload
+from pmldesign.workloads.tables.marginals import MarginalsWorkload as MarginalsWorkload
+from pmldesign.workloads.tables.workload import TablesWorkload as TablesWorkload
+from pmldesign.workloads.union import UnionWorkload as UnionWorkload
 
 
 def as_workload(value: Any) -> Workload:

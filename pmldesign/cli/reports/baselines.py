@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pmldesign.cli.terminal.show import note
-from pmldesign.comparison.comparison import Row, compare_all
+from pmldesign.comparison.comparison import compare_all
+from pmldesign.comparison.rows import Row
 from pmldesign.designs.cost import row_seconds
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.guarantees import Guarantee

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from pmldesign.cli.reports.privacy import currencies
 from pmldesign.cli.terminal.show import number
-from pmldesign.comparison.comparison import Comparison, Row
-from pmldesign.comparison.rows import parameters
+from pmldesign.comparison.comparison import Comparison
+from pmldesign.comparison.rows import Row, parameters
 from pmldesign.privacy.digits import shortest
 from pmldesign.workloads.base import count_text
 

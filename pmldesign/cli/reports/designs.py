@@ -9,7 +9,7 @@ from typing import Any
 from pmldesign.bounds import Bound
 from pmldesign.cli.reports.privacy import fallback_json, privacy_facts, privacy_json
 from pmldesign.cli.terminal.show import facts
-from pmldesign.comparison.comparison import Row
+from pmldesign.comparison.rows import Row
 from pmldesign.designs.results import Design, Optimized
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.digits import at_least, at_most, shortest

@@ -50,7 +50,7 @@ class StrategyNames(click.ParamType[str]):
         incomplete: str,
     ) -> list[CompletionItem]:
         """All names after the last comma, and files."""
-        from pmldesign.comparison.comparison import DESIGNED
+        from pmldesign.comparison.tasks import DESIGNED
         from pmldesign.strategies import BASELINES
 
         before, comma, last = incomplete.rpartition(",")
