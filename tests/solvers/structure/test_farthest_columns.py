@@ -168,5 +168,5 @@ def test_a_hull_that_loses_a_vertex_is_not_believed(monkeypatch):
     points = rng.uniform(0, 1, (60, 3))
     points[0] = 2.0
     assert len(farthest_columns._extreme(points)) < 60
-    monkeypatch.setattr(farthest_columns, "ConvexHull", Losing)
-    assert any((one == points[0]).all() for one in farthest_columns._extreme(points))
+    monkeypatch.setattr("scipy.spatial.ConvexHull", Losing)
+    assert any((point == points[0]).all() for point in farthest_columns._extreme(points))
