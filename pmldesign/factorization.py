@@ -35,6 +35,7 @@ from pmldesign.strategies.participation.schema import participation_refusal
 from pmldesign.strategies.participation.strategy import participation_of
 from pmldesign.workloads import DenseWorkload, Workload
 from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, check_entries
+from pmldesign.workloads.known.marginals import KnownMarginals
 from pmldesign.workloads.known.margins import KnownProduct
 from pmldesign.workloads.known.workload import BESIDE, KnownWorkload
 from pmldesign.workloads.public_total import CentredWorkload, centre, with_total
@@ -185,7 +186,7 @@ def answer(strategy: Strategy, workload: Workload, neighbours: Neighbours) -> Fa
         raise participation_refusal()
     if isinstance(workload, BESIDE) and not replaced:
         raise known_refusal(workload.known.name)
-    if isinstance(workload, KnownProduct):
+    if isinstance(workload, KnownProduct | KnownMarginals):
         strategy = beside_table(strategy, workload)
     elif isinstance(workload, KnownWorkload):
         strategy = within_groups(strategy, workload.known)

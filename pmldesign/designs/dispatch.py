@@ -14,7 +14,7 @@ tables, union of products   as one matrix up to DENSE_CELLS cells, or if its que
                             or a strategy in a product basis
 all ranges, p = 2           beyond STREAM_CELLS cells in O(n K), without arrays of queries
 running sums, add-remove    beyond STREAM_CELLS steps in O(n K), as a stream with K buffers
-a public table              a product, its open attributes under replace (`known`)
+a public table              a product, its open attributes under replace, or marginals (`known`)
 known answers               as one matrix, by pairs of cells within groups (`known`)
 several participations      as fixed epochs, or the best of several forms (`participation`)
 anything else, and          as one matrix
@@ -27,7 +27,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pmldesign.designs.known import solve_known, solve_known_product
+from pmldesign.designs.known import solve_known, solve_known_marginals, solve_known_product
 from pmldesign.designs.large_replace import as_pairs, is_total
 from pmldesign.designs.one_matrix import solve_matrix
 from pmldesign.designs.options import DesignOptions
@@ -53,6 +53,7 @@ from pmldesign.workloads import (
     Workload,
 )
 from pmldesign.workloads.base import MAX_ENTRIES
+from pmldesign.workloads.known.marginals import KnownMarginals
 from pmldesign.workloads.known.margins import KnownProduct
 from pmldesign.workloads.known.workload import KnownWorkload
 from pmldesign.workloads.running import AllRangesWorkload, stream_problem
@@ -212,6 +213,11 @@ ROUTES = (
         "public table",
         lambda workload, _: isinstance(workload, KnownProduct),
         lambda workload, p, options: solve_known_product(workload, p, options, solve),
+    ),
+    Route(
+        "marginals beside a public table",
+        lambda workload, _: isinstance(workload, KnownMarginals),
+        solve_known_marginals,
     ),
     Route("known answers", lambda workload, _: isinstance(workload, KnownWorkload), solve_known),
     Route(

@@ -13,11 +13,15 @@ from pmldesign.factorization import without_total
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies.known import KnownStrategy, known_refusal
 from pmldesign.strategies.known_margins import KnownProductStrategy
+from pmldesign.strategies.marginals.known import KnownMarginalsStrategy
+from pmldesign.strategies.marginals.strategy import MarginalsStrategy
 from pmldesign.workloads import Workload
+from pmldesign.workloads.known.marginals import KnownMarginals
 from pmldesign.workloads.known.margins import KnownProduct
 from pmldesign.workloads.known.workload import KnownWorkload
 from pmldesign.workloads.public_total import CentredWorkload
 from pmldesign_solvers.groups.solve import solve_groups
+from pmldesign_solvers.norm.marginals import solve_marginals
 
 Solve = Callable[[Workload, float, DesignOptions], Design]
 """`dispatch.solve`."""
@@ -45,6 +49,29 @@ def solve_known_product(
     ]
     strategy = KnownProductStrategy("design", strategies, workload.known, workload.place)
     return as_product(workload, p, options, designs, strategy)
+
+
+def solve_known_marginals(workload: KnownMarginals, p: float, options: DesignOptions) -> Design:
+    """The residuals of least norm beside a public table, over a domain of any size.
+
+    Raises:
+        InvalidInputError: as `solve_known`.
+    """
+    _check_options(workload.known.name, options)
+    counts, known = workload.counts, workload.known
+    with as_invalid_input(workload):
+        solution = solve_marginals(
+            counts.sizes,
+            counts.subsets,
+            counts.weights,
+            p,
+            relation="replace",
+            known=known.attributes,
+            options=options.stopping,
+        )
+    residuals = MarginalsStrategy("design", counts.sizes, solution.residuals, solution.precisions)
+    strategy = KnownMarginalsStrategy(residuals, known)
+    return as_design(workload, p, options, strategy, solution)
 
 
 def solve_known(workload: KnownWorkload, p: float, options: DesignOptions) -> Design:

@@ -4,7 +4,8 @@
                 R = diag(weights)^(1/2) (factor_0 x factor_1 x ...); dual weights too may be those
                 of the factors, `dual_u_0`, `dual_w_0` ...
                 beside a public table also `counted`, which attributes it counts, `sizes` of these,
-                and `place`, the number of the factor for the open ones
+                and `place`, the number of the factor for the open ones; residuals of marginals
+                beside such a table have `counted` too
     blocks      `free` (the number of the attribute that they are about), `block_0`, `block_1` ...,
                 `basis_0`, `basis_1` ... (orthonormal, of the other attributes in their order) and
                 `combinations` (the block of every combination of their columns, -1 for none)
@@ -61,8 +62,9 @@ from pmldesign.strategies import (
 )
 from pmldesign.strategies.all_ranges import AllRangesStrategy
 from pmldesign.strategies.known_margins import KnownProductStrategy
+from pmldesign.strategies.marginals.known import KnownMarginalsStrategy
 from pmldesign.strategies.participation.epochs import EpochStrategy
-from pmldesign.workloads.known.margins import KnownMargins
+from pmldesign.workloads.known.table import KnownMargins
 from pmldesign_solvers.operators.operator import Array
 
 
@@ -131,6 +133,23 @@ def _read_table(name: str, arrays: Archive) -> KnownProductStrategy:
     return KnownProductStrategy(name, product.factors, margins, place)
 
 
+def _residuals_arrays(strategy: KnownMarginalsStrategy) -> dict[str, Any]:
+    counted = np.array(strategy.margins.counted, dtype=np.int64)
+    return {**marginals_arrays(strategy), "counted": counted}
+
+
+def _read_beside_table(name: str, arrays: Archive) -> Strategy:
+    if "residuals" not in arrays:
+        return _read_table(name, arrays)
+    counted, plain = whole_numbers("counted", arrays["counted"]), marginals_strategy(name, arrays)
+    if len(counted) != len(plain.sizes) or not set(counted) <= {0, 1}:
+        raise ValueError("counted and sizes do not fit")
+    margins = KnownMargins(name, plain.sizes, tuple(map(bool, counted)))
+    if any(map(margins.attributes.issuperset, plain.residuals)):
+        raise ValueError("a residual is one of the public table")
+    return KnownMarginalsStrategy(plain, margins)
+
+
 def _rows_arrays(strategy: IdentityAndRows) -> dict[str, Array]:
     return {"diagonal": strategy.diagonal, "rows": strategy.rows}
 
@@ -167,6 +186,7 @@ def _numbered(arrays: Archive, name: str) -> list[Array]:
 _WRITERS: dict[type[Strategy], Callable[[Any], dict[str, Any]]] = {
     AllRangesStrategy: all_ranges_arrays,
     EpochStrategy: epoch_arrays,
+    KnownMarginalsStrategy: _residuals_arrays,
     KnownProductStrategy: _table_arrays,
     MarginalsStrategy: marginals_arrays,
     StreamStrategy: stream_arrays,
@@ -183,7 +203,7 @@ _READERS: tuple[tuple[str, Callable[[str, Archive], Strategy]], ...] = (
     ("epochs", read_epochs),
     ("u", read_stream),
     ("poles", read_all_ranges),
-    ("counted", _read_table),
+    ("counted", _read_beside_table),
     (r"factor_[0-9]+", _read_product),
     ("diagonal", _read_rows),
     (r"block_[0-9]+", _read_blocks),

@@ -1,4 +1,4 @@
-"""R_C x R_O P_O: a product beside a public table (`workloads.known.margins`).
+"""Strategies beside a public table; for a product R_C x R_O P_O (`workloads.known.margins`).
 
 Its sensitivity is the add-remove sensitivity of the factors for attributes that the table counts,
 times the largest distance of two columns of the factor for all others.
@@ -26,9 +26,13 @@ from pmldesign.strategies.known import (
     within_groups,
 )
 from pmldesign.strategies.kronecker import ProductStrategy
+from pmldesign.strategies.marginals.known import KnownMarginalsStrategy, residuals_beside
+from pmldesign.strategies.marginals.strategy import MarginalsStrategy
 from pmldesign.workloads import DenseWorkload
 from pmldesign.workloads.base import WRITTEN_CELLS
-from pmldesign.workloads.known.margins import KnownMargins, KnownProduct, beside_margins
+from pmldesign.workloads.known.marginals import KnownMarginals
+from pmldesign.workloads.known.margins import KnownProduct, beside_margins
+from pmldesign.workloads.known.table import KnownMargins
 from pmldesign.workloads.known.workload import KnownWorkload, given_answers, table_of
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.public_total import centre
@@ -86,40 +90,52 @@ class KnownProductStrategy(ProductStrategy):
         )
 
 
+MADE_FOR_TABLES = (KnownProductStrategy, KnownMarginalsStrategy)
+"""Strategies that were made for a public table."""
+
+
 def called(strategy: Strategy, known: str) -> Strategy:
     """The strategy, with what its public table is called."""
-    if not isinstance(strategy, KnownProductStrategy):
-        return strategy
-    margins = replace(strategy.margins, name=known)
-    return KnownProductStrategy(strategy.name, strategy.factors, margins, strategy.place)
+    if isinstance(strategy, MADE_FOR_TABLES):
+        strategy.margins = replace(strategy.margins, name=known)
+    return strategy
 
 
-def beside_table(strategy: Strategy, workload: KnownProduct) -> Strategy:
+def beside_table(strategy: Strategy, workload: KnownProduct | KnownMarginals) -> Strategy:
     """What a strategy tells beside a public table.
 
     Raises:
-        InvalidInputError: it is no product over the attributes, or is for another table.
+        InvalidInputError: it is no product over the attributes and measures no residuals of their
+            marginals, or is for another table.
     """
-    margins, place = workload.known, workload.place
-    if isinstance(strategy, KnownProductStrategy) and strategy.margins.counted == margins.counted:
+    margins = workload.known
+    if isinstance(strategy, MADE_FOR_TABLES) and strategy.margins.counted == margins.counted:
         return strategy
+    if strategy.known or getattr(strategy, "sizes", None) != margins.sizes:
+        raise _no_such_strategy(strategy, margins)
+    if isinstance(strategy, MarginalsStrategy):
+        return residuals_beside(strategy, margins)
     if (
         not isinstance(strategy, ProductStrategy)
         or strategy.weights is not None
-        or strategy.known
-        or strategy.sizes != margins.sizes
+        or not isinstance(workload, KnownProduct)
     ):
-        raise InvalidInputError(
-            f"beside the known answers {margins.name!r} a strategy on more than {WRITTEN_CELLS}"
-            f" cells is a product over the attributes or was made for them, {strategy.name!r} is"
-            " not"
-        )
+        raise _no_such_strategy(strategy, margins)
+    place = workload.place
     after = place + 1 + len(margins.sizes) - len(workload.factors)
     centred = centre(product_strategy(strategy.factors[place:after]).matrix)
     kept = np.abs(centred).max(axis=1) > NOTHING * np.abs(centred).max()
     free = Strategy(strategy.name, centred[kept])
     factors = [*strategy.factors[:place], free, *strategy.factors[after:]]
     return KnownProductStrategy(strategy.name, factors, margins, place)
+
+
+def _no_such_strategy(strategy: Strategy, margins: KnownMargins) -> InvalidInputError:
+    return InvalidInputError(
+        f"beside the known answers {margins.name!r} a strategy on more than {WRITTEN_CELLS} cells"
+        " is a product for a product, consists of residuals of marginals, or was made for them;"
+        f" {strategy.name!r} is not"
+    )
 
 
 def strategy_beside(

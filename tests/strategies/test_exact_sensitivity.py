@@ -45,6 +45,7 @@ from pmldesign.strategies.chains import ChainStrategy
 from pmldesign.strategies.known import KnownStrategy
 from pmldesign.strategies.known_margins import KnownProductStrategy
 from pmldesign.strategies.marginals.counts import CountsStrategy
+from pmldesign.strategies.marginals.known import KnownMarginalsStrategy
 from pmldesign.strategies.participation.strategy import ParticipationStrategy
 from pmldesign.strategies.tables.weights import WeightedStrategy
 from pmldesign.workloads import as_workload
@@ -59,7 +60,12 @@ BOUNDED = {"coupled tables", "long coordinates"}
 """In l2 a bound, which is the exact value for the levelled columns of a design."""
 SHARED = {ChainStrategy, CountsStrategy, WeightedStrategy}
 """Bases of others, of which there are no instances."""
-OTHER_NEIGHBOURS = {ParticipationStrategy, KnownStrategy, KnownProductStrategy}
+OTHER_NEIGHBOURS = {
+    ParticipationStrategy,
+    KnownStrategy,
+    KnownProductStrategy,
+    KnownMarginalsStrategy,
+}
 """Over patterns of steps, or groups of cells; enumerated where those are tested."""
 MODULES = (
     "blocks",

@@ -44,6 +44,7 @@ from pmldesign.release.noise.whole_strategies import on_lattice
 from pmldesign.release.noise.whole_tables import TableCounts, table_of_ones
 from pmldesign.release.public_counts import counted, public_groups
 from pmldesign.workloads.base import WRITTEN_CELLS
+from pmldesign.workloads.known.marginals import KnownMarginals
 from pmldesign.workloads.known.margins import KnownProduct
 from pmldesign_solvers.operators.operator import Array, Indices
 
@@ -167,7 +168,7 @@ def exact_noise(mechanism: Mechanism, *, rows_per_person: int = 1) -> ExactNoise
     if mechanism.calibration is None or mechanism.scale == 0:
         raise InvalidInputError("a release needs a guarantee that asks for noise; give epsilon")
     guarantee = mechanism.calibration.guarantee
-    if isinstance(mechanism.workload, KnownProduct):
+    if isinstance(mechanism.workload, KnownProduct | KnownMarginals):
         raise InvalidInputError(
             f"releases beside the known answers {guarantee.known!r} are for at most"
             f" {WRITTEN_CELLS} cells, here are {mechanism.workload.shape[1]}; take the known"

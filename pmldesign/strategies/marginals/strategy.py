@@ -46,6 +46,7 @@ from pmldesign.strategies.marginals.residual_transform import (
     tables_of_residuals,
 )
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
+from pmldesign.workloads.known.marginals import KnownMarginals
 from pmldesign.workloads.public_total import CentredWorkload, with_total
 from pmldesign.workloads.tables.attributes import attribute_sets, attribute_sizes, positive_weights
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
@@ -53,6 +54,9 @@ from pmldesign.workloads.tables.workload import TablesWorkload
 from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.structure.subsets import residual_spaces
+
+Public = frozenset[int] | None
+"""The attributes of a public table; those of the total are none. None where nothing is public."""
 
 
 class MarginalsStrategy(CountsStrategy):
@@ -182,7 +186,7 @@ class MarginalsStrategy(CountsStrategy):
         marginals, public = self._known(workload)
         if marginals is None:
             return workload.matvec(self.estimate(measurements))
-        tables = self._tables(marginals.subsets, measurements, public=public)
+        tables = self._tables(marginals.subsets, measurements, public)
         return np.concatenate([c * t for c, t in zip(marginals.weights, tables, strict=True)])
 
     def require_answers(self, workload: Workload) -> None:
@@ -195,7 +199,7 @@ class MarginalsStrategy(CountsStrategy):
         if marginals is None:
             super().require_answers(workload)
         else:
-            self._marginal_variances(marginals, public=public)
+            self._marginal_variances(marginals, public)
 
     def variances(self, workload: Workload) -> Array:
         """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise.
@@ -207,7 +211,7 @@ class MarginalsStrategy(CountsStrategy):
         if marginals is None:
             return super().variances(workload)
         check_entries(f"the variances of {workload.name}", (workload.shape[0], 1))
-        values, _ = self._marginal_variances(marginals, public=public)
+        values, _ = self._marginal_variances(marginals, public)
         return np.repeat(values, marginals.table_queries)
 
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
@@ -219,22 +223,22 @@ class MarginalsStrategy(CountsStrategy):
         marginals, public = self._known(workload)
         if marginals is None:
             return None
-        values, counts = self._marginal_variances(marginals, public=public)
+        values, counts = self._marginal_variances(marginals, public)
         return power_mean(values, power, counts)
 
     def _marginal_variances(
-        self, workload: MarginalsWorkload, *, public: bool
+        self, workload: MarginalsWorkload, public: Public
     ) -> tuple[Array, Array]:
         """The variance of the answers of each marginal and their number, both of shape (K,).
 
-        The total adds nothing to it where it is public.
+        What is public adds nothing to it.
         """
         try:
             spaces = residual_spaces(self.sizes, workload.subsets)
         except ValueError as error:
             raise InvalidInputError(f"workload {workload.name!r}: {error}") from None
-        first = 1 if public else 0  # the residual of the total is the first one
-        needed = spaces.residuals[first:]
+        kept = [k for k, T in enumerate(spaces.residuals) if not _tells(public, T)]
+        needed = [spaces.residuals[k] for k in kept]
         missing = next((T for T in needed if T not in self._number), None)
         if missing is not None:
             remedy = "add it"
@@ -248,12 +252,14 @@ class MarginalsStrategy(CountsStrategy):
                 f"residual {missing}; {remedy}"
             )
         precisions = self.precisions[[self._number[T] for T in needed]]
-        sums = spaces.incidence[first:].T @ (spaces.dimensions[first:] / precisions)
+        sums = spaces.incidence[kept].T @ (spaces.dimensions[kept] / precisions)
         return (workload.weights / spaces.cells) ** 2 * sums, spaces.cells
 
-    def _known(self, workload: Workload) -> tuple[MarginalsWorkload | None, bool]:
-        """The marginals that are asked for, if it is such, and whether their total is public."""
-        public = isinstance(workload, CentredWorkload)
+    def _known(self, workload: Workload) -> tuple[MarginalsWorkload | None, Public]:
+        """The marginals that are asked for, if it is such, and what of them is public."""
+        if isinstance(workload, KnownMarginals):
+            return workload.counts, workload.known.attributes
+        public = frozenset[int]() if isinstance(workload, CentredWorkload) else None
         inner = with_total(workload)
         if isinstance(inner, TablesWorkload) and inner.is_plain:
             inner = inner.as_marginals()
@@ -262,16 +268,21 @@ class MarginalsStrategy(CountsStrategy):
         return None, public
 
     def _tables(
-        self, subsets: Sequence[tuple[int, ...]], measurements: Array, *, public: bool = False
+        self, subsets: Sequence[tuple[int, ...]], measurements: Array, public: Public = None
     ) -> list[Array]:
         """The table by each S, shape (m_S,) or (m_S, c); what is not measured counts as 0.
 
-        So does a public total.
+        So does what is public.
         """
         require_measurements(self.name, self.shape[0], measurements)
         scaled = (measurements.T / np.repeat(np.sqrt(self.precisions), self._dimensions)).T
         parts = np.split(scaled, np.cumsum(self._dimensions)[:-1])
-        residual_parts = dict(zip(self.residuals, parts, strict=True))
-        if public:
-            residual_parts.pop((), None)
+        residual_parts = {
+            T: part for T, part in zip(self.residuals, parts, strict=True) if not _tells(public, T)
+        }
         return tables_of_residuals(self.sizes, subsets, residual_parts)
+
+
+def _tells(public: Public, residual: tuple[int, ...]) -> bool:
+    """Whether a public table tells a residual."""
+    return public is not None and public.issuperset(residual)

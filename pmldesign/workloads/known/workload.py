@@ -9,12 +9,9 @@ from pmldesign.workloads import as_workload
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload
 from pmldesign.workloads.dense import DenseWorkload
 from pmldesign.workloads.known.groups import KnownAnswers, known_answers, tells_total
-from pmldesign.workloads.known.margins import (
-    KnownMargins,
-    KnownProduct,
-    beside_margins,
-    known_margins,
-)
+from pmldesign.workloads.known.marginals import KnownMarginals
+from pmldesign.workloads.known.margins import KnownProduct, beside_margins
+from pmldesign.workloads.known.table import KnownMargins, known_margins
 from pmldesign.workloads.public_total import CentredWorkload
 
 
@@ -52,7 +49,7 @@ class KnownWorkload(DenseWorkload):
         self.unweighted = None if plain is None else KnownWorkload(plain, known)
 
 
-BESIDE = (KnownWorkload, KnownProduct)
+BESIDE = (KnownWorkload, KnownProduct, KnownMarginals)
 """Workloads beside more than the number of records."""
 
 

@@ -20,10 +20,9 @@ from pmldesign_solvers.certificate.factors import factor_sizes
 from pmldesign_solvers.certificate.pairs import laplacian_root
 from pmldesign_solvers.groups.pairs import GroupedPairs
 from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.operators.differences import ONLY_THE_KNOWN
 from pmldesign_solvers.operators.operator import EPS, Array, Indices
 from pmldesign_solvers.operators.reduce import numerical_rank
-
-NOTHING = "the known answers tell all that it asks for: no query is left to be measured"
 
 
 class GroupedWorkload:
@@ -60,7 +59,7 @@ class GroupedWorkload:
                 self._class_of.append(np.argsort(order)[class_of.ravel()])
                 columns.append(distinct[:, order[:-1]])
         if not columns:
-            raise ValueError(NOTHING)
+            raise ValueError(ONLY_THE_KNOWN)
         relative = np.hstack(columns)
         self._rows = np.flatnonzero(relative.any(axis=1))
         self.operator = DenseOperator(np.ascontiguousarray(relative[self._rows]))

@@ -25,7 +25,7 @@ References:
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from pmldesign_solvers.norm.marginals_newton import Newton
 from pmldesign_solvers.norm.marginals_pairs import PairsProblem
 from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
 from pmldesign_solvers.norm.solution import MarginalsSolution, Status
-from pmldesign_solvers.operators.differences import ONLY_THE_TOTAL, Relation
+from pmldesign_solvers.operators.differences import ONLY_THE_KNOWN, ONLY_THE_TOTAL, Relation
 from pmldesign_solvers.operators.norms import dual_norm
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.structure.subsets import check_range, residual_spaces
@@ -49,6 +49,7 @@ def solve_marginals(
     p: float,
     *,
     relation: Relation = "add-remove",
+    known: Collection[int] = (),
     options: SolverOptions = DEFAULTS,
 ) -> MarginalsSolution:
     """Compute gamma_(p) of a collection of marginals with a certificate.
@@ -59,22 +60,24 @@ def solve_marginals(
         weights: c_S > 0, shape (K,).
         p: in [2, inf].
         relation: of neighbours, "add-remove" or "replace".
+        known: attributes whose table is public, under replace.
         options: when to stop; for pairs both problems take their turn in a step.
 
     Returns:
-        The solution; for pairs without the residual of the total, of l2 sensitivity 1 under
+        The solution; for pairs without the residuals that are public, of l2 sensitivity 1 under
         replace. Its status is STRUCTURED where the sets U are too many to be listed and the
         bounds differ.
 
     Raises:
         ValueError: p outside [2, inf]; too many subsets (`subsets`); a marginal with more
             than LARGEST_MARGINAL cells; weights c_S / m_S that differ by over LARGEST_SPREAD;
-            nothing but the total is asked for, under replace.
+            nothing but what is public is asked for, under replace.
     """
     if not p >= 2:
         raise ValueError(f"p must be in [2, inf], got {p}")
-    solver = _solve_cells if relation == "add-remove" else _solve_pairs
-    return solver(sizes, subsets, weights, p, options)
+    if relation == "add-remove":
+        return _solve_cells(sizes, subsets, weights, p, options)
+    return _solve_pairs(sizes, subsets, weights, p, frozenset(known), options)
 
 
 def _solve_cells(
@@ -112,15 +115,16 @@ def _solve_pairs(
     subsets: Sequence[Sequence[int]],
     weights: Array,
     p: float,
+    known: frozenset[int],
     options: SolverOptions,
 ) -> MarginalsSolution:
     start = time.perf_counter()
     wide = [tuple(i for i in subset if sizes[i] > 1) for subset in subsets]
-    kept = np.array([bool(subset) for subset in wide])
+    kept = np.array([not known.issuperset(subset) for subset in wide])
     if not kept.any():
-        raise ValueError(ONLY_THE_TOTAL)
-    queries = [subset for subset in wide if subset]
-    problem = PairsProblem(sizes, queries, weights[kept], p, options.rel_gap)
+        raise ValueError(ONLY_THE_KNOWN if known else ONLY_THE_TOTAL)
+    queries = [subset for subset in wide if not known.issuperset(subset)]
+    problem = PairsProblem(sizes, queries, weights[kept], p, options.rel_gap, known)
     search = Search(problem.points(), options, start)
     status = search.run(CLOSER)
     if not problem.sets.listed and status is Status.STALLED:
@@ -130,11 +134,11 @@ def _solve_pairs(
     certificate = Certificate(search.lower.lower, search.upper.upper)
     return MarginalsSolution(
         dual_u=u / dual_norm(search.lower.u, p, problem.spaces.cells),
-        dual_w=search.lower.b[1:],
+        dual_w=search.lower.b[problem.measured],
         certificate=certificate,
         status=final_status(status, certificate, options.rel_gap),
         steps=search.steps,
         seconds=time.perf_counter() - start,
-        residuals=problem.spaces.residuals[1:],
-        precisions=search.upper.precisions[1:],
+        residuals=problem.spaces.only(problem.measured).residuals,
+        precisions=search.upper.precisions[problem.measured],
     )

@@ -1,11 +1,13 @@
 r"""gamma_(p) of a collection of marginals where neighbours differ in two cells.
 
 The letters are those of `marginals`. The total is public, so the residual of the empty set counts
-for nothing: sums over T leave it out. Permuting the values of an attribute changes neither the
-workload nor the pairs, so that the best weight of a pair depends on the set U of attributes in
-which its cells differ alone. With rho_U, sum 1, for all pairs of U together, their Laplacian is
-(2/n) b_T on V_T, b_T = sum_U rho_U (1 - prod_{i in T and U} -1/(n_i - 1)), and gamma_(p) is the
-maximum of
+for nothing: sums over T leave it out. If the table by a set C of attributes is public too, cells of
+a pair agree on C, and the T within C count for nothing: below, U has attributes O outside C alone,
+and T stands in all products for what it has of them, d_T = d_{T in O} d_{T in C}. Permuting the
+values of an attribute changes neither the workload nor the pairs, so that the best weight of a pair
+depends on the set U of attributes in which its cells differ alone. With rho_U, sum 1, for all pairs
+of U together, their Laplacian is (2/n) b_T on V_T, b_T = sum_U rho_U (1 - prod_{i in T and U}
+-1/(n_i - 1)), and gamma_(p) is the maximum of
 
     f(u, rho) = sum_T d_T (2 a_T b_T)^(1/2).
 
@@ -34,7 +36,7 @@ from pmldesign_solvers.norm.bounds_loop import best_lower
 from pmldesign_solvers.norm.marginals_newton import Newton
 from pmldesign_solvers.norm.solution import Bounds
 from pmldesign_solvers.operators.operator import Array, Indices
-from pmldesign_solvers.structure.cell_pairs import differing_sets
+from pmldesign_solvers.structure.cell_pairs import OpenParts, differing_sets
 from pmldesign_solvers.structure.pair_weights import best_weights
 from pmldesign_solvers.structure.subsets import ResidualSpaces, check_range, residual_spaces
 
@@ -51,8 +53,8 @@ class PairsPoint(Bounds):
 
     Attributes:
         u: shape (K,).
-        b: shape (R,), zero for the total.
-        precisions: theta, shape (R,), that of the total being 0; the largest D_U is 1.
+        b: shape (R,), zero for what is public.
+        precisions: theta, shape (R,), 0 for what is public; the largest D_U is 1.
     """
 
     u: Array
@@ -61,7 +63,13 @@ class PairsPoint(Bounds):
 
 
 class PairsProblem:
-    """The two problems that take turns, and both bounds."""
+    """The two problems that take turns, and both bounds.
+
+    Attributes:
+        spaces: the residual spaces.
+        sets: the types of U.
+        measured: the numbers of the T that are not public.
+    """
 
     def __init__(
         self,
@@ -70,6 +78,7 @@ class PairsProblem:
         weights: Array,
         p: float,
         rel_gap: float,
+        known: frozenset[int] = frozenset(),
     ) -> None:
         self.spaces = residual_spaces(sizes, subsets)
         check_range(self.spaces, weights)
@@ -79,11 +88,14 @@ class PairsProblem:
         values: dict[tuple[int, ...], float] = {}
         for subset, weight in zip(subsets, self._weights.tolist(), strict=True):
             values[subset] = values.get(subset, 0.0) + weight
-        self.sets = differing_sets(sizes, values)
+        self.sets = differing_sets(sizes, values).without(known)
+        self._open = OpenParts(sizes, self.spaces.residuals, known)
         self._types, type_of = np.unique(
-            self.sets.types_of(self.spaces.residuals), axis=0, return_inverse=True
+            self.sets.types_of(self._open.sets), axis=0, return_inverse=True
         )
-        self._type_of: Indices = type_of.ravel()
+        self._open_type: Indices = type_of.ravel()
+        self._type_of: Indices = self._open_type[self._open.place]
+        self.measured = np.flatnonzero(self._type_of)
         cells = math.prod(sizes[i] for members in self.sets.classes for i in members)
         self._uniform = np.append(0.0, np.full(len(self._types) - 1, cells / (cells - 1)))
 
@@ -122,10 +134,8 @@ class PairsProblem:
     def _best_rho(self, u: Array, columns: Array, rho: Array) -> tuple[Array, Array]:
         """The best rho for u, with the columns of C that it needs."""
         each = self.spaces.dimensions * np.sqrt(2 * self._eigenvalues(u))
-        sizes, numbers = (
-            np.bincount(self._type_of, weights=values)[1:].astype(np.float64)
-            for values in (each, self.spaces.dimensions)
-        )
+        sizes = np.bincount(self._type_of, weights=each)[1:].astype(np.float64)
+        numbers = np.bincount(self._open_type, weights=self._open.dimensions)[1:]
 
         def farthest(b: Array) -> Array | None:
             if not self.sets.listed:
@@ -141,16 +151,17 @@ class PairsProblem:
 
     def _evaluate(self, u: Array, columns: Array, rho: Array) -> PairsPoint:
         """Both bounds, rounded outwards."""
-        spaces = self.spaces.without_total()
+        spaces, measured = self.spaces.only(self.measured), self.measured
         b = (columns.T @ (rho / rho.sum()))[self._type_of]
-        precisions = np.append(0.0, np.sqrt(self._eigenvalues(u)[1:] / b[1:]))
+        precisions = np.zeros(len(b))
+        precisions[measured] = np.sqrt(self._eigenvalues(u)[measured] / b[measured])
         precisions /= self._largest(precisions)
         return PairsPoint(
-            lower=lower_bound(spaces, self._given, u, self._p, b=b[1:]),
+            lower=lower_bound(spaces, self._given, u, self._p, b=b[measured]),
             upper=upper_bound(
                 spaces,
                 self._given,
-                precisions[1:],
+                precisions[measured],
                 self._p,
                 squared_sensitivity=self._largest(precisions),
             ),
@@ -162,5 +173,5 @@ class PairsProblem:
     def _largest(self, precisions: Array) -> float:
         """max_U D_U, rounded up."""
         return self.sets.largest_distance(
-            self._types, self._type_of, precisions, self.spaces.dimensions
+            self._types, self._open_type, self._open.totals(precisions), self._open.dimensions
         )

@@ -26,6 +26,7 @@ ONLY_THE_TOTAL = (
     "it asks for nothing but the total, which is public under replace; take add-remove neighbours"
     " to protect the total"
 )
+ONLY_THE_KNOWN = "the known answers tell all that it asks for: no query is left to be measured"
 BLOCK_ENTRIES = 2**15
 """Differences that are formed at a time: few enough to stay in a cache."""
 

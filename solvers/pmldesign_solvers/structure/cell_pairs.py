@@ -17,7 +17,7 @@ the Krawtchouk polynomials, applied one axis at a time; K_c[t, k] / K_c[t, 0] ar
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -45,6 +45,12 @@ class DifferingSets:
 
     classes: tuple[tuple[int, ...], ...]
     values: tuple[int, ...]
+
+    def without(self, known: Collection[int]) -> DifferingSets:
+        """Those of sets that have none of some attributes."""
+        rest = [tuple(i for i in members if i not in known) for members in self.classes]
+        pairs = [(members, s) for members, s in zip(rest, self.values, strict=True) if members]
+        return DifferingSets(tuple(m for m, _ in pairs), tuple(s for _, s in pairs))
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -164,6 +170,40 @@ class DifferingSets:
         )
         sizes = [float(math.comb(c, t)) * float(s - 1) ** t for t in range(degree + 1)]
         return np.array(sizes), means
+
+
+class OpenParts:
+    """What sets T of attributes have beside those C in which two cells agree.
+
+    There n (P_T)_xy is that of T without C, times prod_{i in T and C} (n_i - 1).
+
+    Args:
+        sizes: number of values of each attribute.
+        sets: the T.
+        known: C.
+
+    Attributes:
+        sets: the distinct T without C.
+        dimensions: prod (n_i - 1) over each of these.
+        place: the number among them of each T without C.
+    """
+
+    def __init__(
+        self, sizes: Sequence[int], sets: Sequence[tuple[int, ...]], known: Collection[int]
+    ) -> None:
+        parts = [tuple(i for i in T if i not in known) for T in sets]
+        number = {part: k for k, part in enumerate(dict.fromkeys(parts))}
+        self.sets = tuple(number)
+        self.place = np.array([number[part] for part in parts], dtype=np.intp)
+        self.dimensions = np.array(
+            [math.prod(float(sizes[i] - 1) for i in part) for part in self.sets]
+        )
+        agreed = [math.prod(float(sizes[i] - 1) for i in T if i in known) for T in sets]
+        self._agreed = np.array(agreed)
+
+    def totals(self, values: Array) -> Array:
+        """The value of each distinct set in which two cells may differ, shape (sets,)."""
+        return np.bincount(self.place, weights=values * self._agreed).astype(np.float64)
 
 
 def differing_sets(sizes: Sequence[int], sets: Sets) -> DifferingSets:

@@ -54,11 +54,10 @@ class ResidualSpaces:
     cells: Array
     incidence: Any
 
-    def without_total(self) -> ResidualSpaces:
-        """All but that of the empty set, which comes first."""
-        return ResidualSpaces(
-            self.residuals[1:], self.dimensions[1:], self.cells, self.incidence[1:]
-        )
+    def only(self, kept: Indices) -> ResidualSpaces:
+        """Those of some numbers."""
+        residuals = tuple(self.residuals[number] for number in kept.tolist())
+        return ResidualSpaces(residuals, self.dimensions[kept], self.cells, self.incidence[kept])
 
 
 def residual_spaces(sizes: Sequence[int], subsets: Sequence[Sequence[int]]) -> ResidualSpaces:
