@@ -123,11 +123,18 @@ def certified_solution(
     Returns:
         The solution, the number of eigendecompositions left at 0 for the caller.
     """
+
+    def best() -> tuple[Array, Array, Array, Array, Certificate]:
+        found = (*search.upper.factors(), *_normalised(*search.lower.weights(), p))
+        return *found, certify(*found)
+
     for _ in range(CORRECTIONS):
         status = search.run(CLOSER)
-        strategy, right_inverse = search.upper.factors()
-        u, w = _normalised(*search.lower.weights(), p)
-        certificate = certify(strategy, right_inverse, u, w)
+        try:
+            strategy, right_inverse, u, w, certificate = best()
+        except KeyboardInterrupt:  # what the search found is not lost; the next Ctrl-C ends
+            status = Status.INTERRUPTED
+            strategy, right_inverse, u, w, certificate = best()
         if certificate.gap <= rel_gap or status is not Status.OPTIMAL:
             break
         search.correct(certificate)

@@ -1,10 +1,13 @@
 from itertools import count
 
+import numpy as np
 import pytest
 
+from pmldesign_solvers.norm import solve as norm
 from pmldesign_solvers.norm.bounds_loop import CLOSER, PATIENCE, Search, best_lower
 from pmldesign_solvers.norm.options import SolverOptions
 from pmldesign_solvers.norm.solution import Bounds, Status
+from pmldesign_solvers.operators.dense import DenseOperator
 
 
 def bounds(*pairs):
@@ -46,3 +49,22 @@ def test_a_search_inside_another_one_hands_on_ctrl_c():
     with pytest.raises(KeyboardInterrupt):
         best_lower(interrupted(), 1e-6, 10)
     assert best_lower(bounds((1.0, 3.0), (2.0, 9.0)), 1e-6, 2).lower == 2.0
+
+
+def test_ctrl_c_while_the_best_is_certified_loses_nothing(monkeypatch):
+    calls, usual = [], norm.certify
+
+    def certify(*arguments, **options):
+        calls.append(arguments)
+        if len(calls) <= presses:
+            raise KeyboardInterrupt
+        return usual(*arguments, **options)
+
+    monkeypatch.setattr(norm, "certify", certify)
+    operator, presses = DenseOperator(np.tril(np.ones((9, 9)))), 1
+    found = norm.solve_norm(operator, 2.0, options=SolverOptions(1e-15, max_steps=5))
+    assert found.status is Status.INTERRUPTED
+    assert 0 < found.certificate.gap < 1e-2
+    calls, presses = [], 2
+    with pytest.raises(KeyboardInterrupt):
+        norm.solve_norm(operator, 2.0)
