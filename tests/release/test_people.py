@@ -1,7 +1,9 @@
 """From people to counts: every value in its cell, bad data refused by row and column."""
 
+import itertools
 import json
 from datetime import date
+from decimal import Decimal
 
 import narwhals as nw
 import numpy as np
@@ -286,3 +288,21 @@ def test_a_histogram_may_be_a_row_a_column_or_a_file(tmp_path):
     (tmp_path / "x.csv").write_text("3\n0\n5\n")
     for data in (tmp_path / "x.csv", [3, 0, 5], np.array([[3, 0, 5]])):
         assert read_histogram(data, 3).tolist() == [3, 0, 5]
+
+
+MIXED = [1, True, 1.0, "1", Decimal("1"), Decimal("1.0"), 0, False, None, np.int64(1), "true"]
+
+
+@pytest.mark.parametrize("column", [{"keys": ["1", "true"]}, {"cuts": [0, 1, 2]}])
+def test_the_cell_of_a_person_does_not_depend_on_the_others(column):
+    """Columns of objects mix values that Python calls equal: True == 1, Decimal("1.0") == 1."""
+    schema = as_schema({"attributes": [{"name": "a", **column, "outside": "other"}]})
+
+    def counts(values):
+        return count_people(pl.DataFrame({"a": pl.Series(values, dtype=pl.Object)}), schema)
+
+    alone = np.array([counts([value]) for value in MIXED])
+    assert (alone.sum(axis=1) == 1).all()
+    for first, second in itertools.permutations(range(len(MIXED)), 2):
+        together = counts([MIXED[first], MIXED[second]])
+        assert together.tolist() == (alone[first] + alone[second]).tolist()

@@ -23,6 +23,9 @@ MOST_PEOPLE = 2**53
 MOST_VALUES = 10**6
 """Of a column of measured values not all are remembered."""
 
+Key = tuple[type, str]
+"""A value: its type and its text."""
+
 
 def count_people(data: Any, schema: Schema) -> Integers:
     """The histogram of people, shape (cells,), whole numbers.
@@ -44,7 +47,7 @@ def count_tables(data: Any, schema: Schema, subsets: Iterable[Sequence[int]]) ->
     sets = [tuple(subset) for subset in subsets]
     shapes = [[schema.sizes[i] for i in subset] for subset in sets]
     tables = [np.zeros(math.prod(shape), dtype=np.int64) for shape in shapes]
-    codes_of: list[dict[Any, int]] = [{} for _ in schema.attributes]
+    codes_of: list[dict[Key, int]] = [{} for _ in schema.attributes]
     cuts = {a.name: a.cuts for a in schema.attributes if a.cuts is not None}
     total = 0
     for batch in batches(data, schema.names, cuts):
@@ -61,7 +64,7 @@ def count_tables(data: Any, schema: Schema, subsets: Iterable[Sequence[int]]) ->
 
 
 def _coded(
-    batch: Batch, schema: Schema, codes_of: list[dict[Any, int]]
+    batch: Batch, schema: Schema, codes_of: list[dict[Key, int]]
 ) -> tuple[Integers, Integers]:
     """The numbers of the labels, shape (attributes, rows), and how many there are of each row.
 
@@ -81,7 +84,7 @@ def _coded(
             why = refused[_key(column[value])]
             problems.append((row, f"row {row}, column {attribute.name!r}: {why}"))
         else:
-            numbers_of = (numbers[value] for value in column)
+            numbers_of = (numbers[_key(value)] for value in column)
             codes.append(np.fromiter(numbers_of, dtype=np.int64, count=len(column)))
     if problems:
         raise InvalidInputError(min(problems, key=lambda problem: problem[0])[1])
@@ -90,23 +93,23 @@ def _coded(
     return coded[:, kept], many[kept]
 
 
-def _learn(attribute: Attribute, numbers: dict[Any, int], column: Sequence[Any]) -> dict[Any, str]:
+def _learn(attribute: Attribute, numbers: dict[Key, int], column: Sequence[Any]) -> dict[Key, str]:
     """Add the numbers of the values of a column; what is wrong with those that have none."""
     refused = {}
-    for value in {_key(value): value for value in column}.values():
+    for key, value in {_key(value): value for value in column}.items():
         if not isinstance(value, Hashable):
-            refused[_key(value)] = f"a {type(value).__name__} is neither text nor a number"
-        elif value not in numbers:
+            refused[key] = f"a {type(value).__name__} is neither text nor a number"
+        elif key not in numbers:
             try:
-                numbers[value] = attribute.code(value)
+                numbers[key] = attribute.code(value)
             except InvalidInputError as error:
-                refused[value] = str(error)
+                refused[key] = str(error)
     return refused
 
 
-def _key(value: Any) -> Any:
-    """A value as a key of dictionaries; lists and the like by their text."""
-    return value if isinstance(value, Hashable) else repr(value)
+def _key(value: Any) -> Key:
+    """A value as a key of dictionaries: True == 1, and Decimal("1.0") == 1, are others."""
+    return type(value), str(value)
 
 
 def read_histogram(data: Any, cells: int) -> Integers:

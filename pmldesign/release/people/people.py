@@ -78,6 +78,8 @@ def _counted(frame: Any, columns: Sequence[str], start: int) -> Batch:
 
     renamed = frame.select([nw.col(name).alias(f"c{i}") for i, name in enumerate(columns)])
     keys = renamed.columns
+    if nw.Object in renamed.schema.dtypes():  # where 1 and True are equal, but not the same value
+        return Batch([(*row, 1, number) for number, row in enumerate(renamed.rows(), start + 1)])
     counted = (
         renamed.with_row_index("row")
         .group_by(*keys, drop_null_keys=False)
