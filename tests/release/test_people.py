@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 from datetime import date
 from decimal import Decimal
 
@@ -214,6 +215,16 @@ def test_a_draft_is_refused_until_it_is_reviewed(tmp_path):
     (tmp_path / "schema.json").write_text("{")
     with pytest.raises(FileError, match="not JSON"):
         read_schema(tmp_path / "schema.json")
+
+
+def test_a_draft_has_the_keys_of_every_kind_of_column(tmp_path):
+    frame = pl.DataFrame(
+        {"b": [True, False], "f": [2.0, math.nan], "d": [date(2020, 1, 2), None], "l": [[1], [2]]}
+    )
+    frame.write_parquet(tmp_path / "people.parquet")
+    for data in (tmp_path / "people.parquet", frame):
+        keys = {entry["name"]: entry["keys"] for entry in draft_schema(data)["attributes"]}
+        assert keys == {"b": ["false", "true"], "f": ["2"], "d": ["2020-01-02"]}
 
 
 def test_queries_by_name_are_those_of_sums_over_the_other_attributes():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from typing import Any
 
 from pmldesign.errors import InvalidInputError
@@ -41,20 +42,23 @@ def draft_schema(data: Any) -> dict[str, Any]:
     }
 
 
-def _values(data: Any, name: str) -> set[Any]:
-    values: set[Any] = set()
+def _values(data: Any, name: str) -> set[str]:
+    """The values of a column as keys; nothing for one of lists, which has none."""
+    texts: set[str] = set()
     for batch in batches(data, [name]):
-        values |= {value for value, *_ in batch.rows}
-    return values - {None, ""}
+        values = [value for value, *_ in batch.rows]
+        if not all(isinstance(value, Hashable) for value in values):
+            return set()
+        texts |= {key_text(value) for value in values if value is not None and value == value}
+    return texts - {""}
 
 
-def _attribute(values: set[Any]) -> dict[str, Any] | None:
+def _attribute(texts: set[str]) -> dict[str, Any] | None:
     try:
-        numbers = sorted(number for number in map(float, values) if math.isfinite(number))
-    except (TypeError, ValueError):
+        numbers = sorted(number for number in map(float, texts) if math.isfinite(number))
+    except ValueError:
         numbers = []
-    if 0 < len(values) <= MOST_KEYS:
-        texts = [key_text(value) for value in values]
+    if 0 < len(texts) <= MOST_KEYS:
         return {"keys": sorted(texts, key=float if numbers else str)}
     if len(numbers) < 2:
         return None
