@@ -18,7 +18,7 @@ from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.show import facts, note, number, print_json
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import Mechanism, mechanism
-from pmldesign.privacy.digits import at_least, shortest
+from pmldesign.privacy.digits import at_least, of_scale, shortest
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
@@ -162,7 +162,7 @@ def _print(noisy: Mechanism, guarantee: Guarantee, name: str, p: float) -> None:
         ),
         (
             "sensitivity",
-            f"{number(noisy.sensitivity)} ({'l2' if gaussian else 'l1'}, "
+            f"{of_scale(noisy.sensitivity)} ({'l2' if gaussian else 'l1'}, "
             f"{noisy.neighbours.value} neighbours)",
         ),
     ]

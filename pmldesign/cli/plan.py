@@ -8,7 +8,8 @@ from collections import Counter
 import click
 
 from pmldesign.cli.options import outputs
-from pmldesign.cli.terminal.show import facts, number, print_json
+from pmldesign.cli.terminal.show import facts, print_json
+from pmldesign.privacy.digits import at_least, shortest
 
 
 @click.command(name="plan")
@@ -50,16 +51,12 @@ def command(plan: str, delta: float, as_json: bool) -> None:
     laplace = sum(part.noise is Noise.LAPLACE for part in planned.releases)
     kinds = {"laplace": laplace, "gaussian": len(planned.releases) - laplace}
     what = " and ".join(f"{count} with {kind} noise" for kind, count in kinds.items() if count)
-    at = f"at delta {delta:g}"
-    facts(
-        [
-            ("plan", planned.text),
-            ("releases", what),
-            ("together", f"epsilon {number(together)} {at}, the noise fixed in advance"),
-            *(
-                []
-                if math.isinf(chosen_later)
-                else [("otherwise", f"epsilon {number(chosen_later)} {at}, the noise chosen later")]
-            ),
-        ]
-    )
+    at = f"at delta {shortest(delta)}, the noise"
+    lines = [
+        ("plan", planned.text),
+        ("releases", what),
+        ("together", f"epsilon {at_least(together)} {at} fixed in advance"),
+    ]
+    if math.isfinite(chosen_later):
+        lines.append(("otherwise", f"epsilon {at_least(chosen_later)} {at} chosen later"))
+    facts(lines)

@@ -10,9 +10,10 @@ import click
 
 from pmldesign.cli.options import common, guarantees, inputs, outputs
 from pmldesign.cli.terminal.completion import WorkloadName
-from pmldesign.cli.terminal.show import facts, note, number, progress
+from pmldesign.cli.terminal.show import facts, note, progress
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import Mechanism, mechanism, require_feasible
+from pmldesign.privacy.digits import of_scale
 from pmldesign.privacy.guarantees import CurrencyGuarantee, Guarantee
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import Strategy
@@ -198,8 +199,8 @@ def _report(chosen: Mechanism, scale: float, guarantee: Guarantee, written: Sequ
             *([] if wrong is None else [("if wrong", wrong.describe())]),
             (
                 "noise",
-                f"discrete {chosen.noise.value}, {'s' if gaussian else 'b'} = {number(scale)}, on "
-                f"{chosen.strategy.shape[0]} measurements",
+                f"discrete {chosen.noise.value}, {'s' if gaussian else 'b'} = {of_scale(scale)},"
+                f" on {chosen.strategy.shape[0]} measurements",
             ),
             ("written", f"{', '.join(written)} and {manifest_path(written[0]).name}"),
         ]

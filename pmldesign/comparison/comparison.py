@@ -21,6 +21,7 @@ from pmldesign.designs.options import DesignOptions, takes_options
 from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import NoiseChoice
+from pmldesign.privacy.digits import of_scale, shortest
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy, as_strategy
@@ -71,7 +72,8 @@ class Comparison(Drawn):
         promise = "no guarantee" if self.guarantee is None else repr(self.guarantee)
         return (
             f"Comparison on {self.workload.name!r} under {promise}: {len(self.rows)} rows\n"
-            f"  best {best.strategy!r} with {best.noise} noise, err_{best.p:g} {best.error:.6g}"
+            f"  best {best.strategy!r} with {best.noise} noise,"
+            f" err_{shortest(best.p)} {best.error:.6g}"
         )
 
     def _repr_html_(self) -> str:
@@ -81,8 +83,8 @@ class Comparison(Drawn):
     def _table(self) -> tuple[list[str], list[list[str]]]:
         """Header and rows, as text."""
         rows = [
-            [row.strategy, f"{row.p:g}", row.noise]
-            + [f"{value:.6g}" for value in (row.scale, row.error, row.rmse)]
+            [row.strategy, shortest(row.p), row.noise, of_scale(row.scale)]
+            + [f"{value:.6g}" for value in (row.error, row.rmse)]
             + ["-" if row.max_std is None else f"{row.max_std:.6g}"]
             + [f"{row.ratio:.4f}"]
             for row in self.rows

@@ -20,6 +20,7 @@ from pmldesign.plots.points import (
     text_of,
 )
 from pmldesign.plots.style import BOUND, styled
+from pmldesign.privacy.digits import at_most
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -130,7 +131,7 @@ def _bars(axes: Axes, points: Sequence[Point]) -> None:
     axes.bar_label(bars, [f" {point.error:.4g}" for point in points])
     bounds = [point.lower_bound for point in points if point.lower_bound]
     if bounds:
-        label = f"lower bound {bounds[0]:.4g}"
+        label = f"lower bound {at_most(bounds[0], 4)}"
         axes.axvline(bounds[0], linestyle="--", color="0.2", label=label)
         axes.legend(loc="upper right")
     axes.margins(x=0.18)

@@ -20,6 +20,14 @@ def at_least(value: float, digits: int = 6) -> str:
     return _rounded(value, digits, ROUND_CEILING)
 
 
+def of_scale(value: float, digits: int = 6) -> str:
+    """So many digits of a scale or a sensitivity, rounded upwards but for a relative 1e-12.
+
+    What normalised strategies are above 1 by rounding is not shown as 1.00001.
+    """
+    return at_least(value * (1 - 1e-12), digits)
+
+
 def at_most(value: float, digits: int = 6) -> str:
     """So many significant digits of a lower bound, rounded downwards."""
     return _rounded(value, digits, ROUND_FLOOR)

@@ -5,6 +5,7 @@ import csv
 import dataclasses
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -305,3 +306,22 @@ def test_ctrl_c_ends_the_comparison_with_the_rows_so_far(run, tmp_path, monkeypa
     rows = [(row["p"], row["name"]) for row in shown["strategies"]]
     assert rows == [(p, name) for p in (2.0, 4.0) for name in ("least-norm", "identity")]
     assert len((tmp_path / "rows.csv").read_text().splitlines()) == 5
+
+
+def test_printed_scales_and_budgets_are_private(run):
+    """Six digits of a scale or of an epsilon are never below all of its digits."""
+    epsilons = ",".join(f"{1 + step / 7:.3f}" for step in range(8))
+    asked = ["compare", "prefix:6", "--epsilon", epsilons, "--delta", "1e-6"]
+    asked += ["--strategies", "tree,identity", "--noise", "gaussian"]
+    exact = [row for part in run.json(*asked) for row in part["strategies"]]
+    shown = run.table(*asked)
+    assert len(exact) == len(shown) == 16
+    for row, texts in zip(exact, shown, strict=True):
+        for key in ("scale", "sensitivity"):
+            assert row[key] * (1 - 1e-12) <= float(texts[key]) <= row[key] * (1 + 1e-5)
+    for epsilon in epsilons.split(",")[:3]:
+        plan = ["plan", f"2*gaussian:{epsilon},1e-7 + laplace:0.2"]
+        numbers, text = run.json(*plan), run(*plan).stdout
+        for key, line in (("epsilon", "together"), ("epsilon_without_plan", "otherwise")):
+            (printed,) = re.findall(rf"{line} +epsilon (\S+) at", text)
+            assert numbers[key] <= float(printed) <= numbers[key] * (1 + 1e-5)

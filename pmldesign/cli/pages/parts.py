@@ -10,7 +10,7 @@ import click
 from pmldesign.mechanisms import Mechanism
 from pmldesign.plots.designs import deviations_figure, strategy_figure
 from pmldesign.plots.page import Cell, Grid, Picture, Rounded, Section
-from pmldesign.privacy.digits import at_least, at_most
+from pmldesign.privacy.digits import at_least, at_most, of_scale
 from pmldesign.workloads.base import count_text
 
 WORST = 10
@@ -69,7 +69,7 @@ def workload(document: Mapping[str, Any]) -> tuple[str, str]:
 def noise(document: Mapping[str, Any]) -> str:
     """Its kind and scale."""
     kind, scale = document["noise"]["kind"], document["noise"]["scale"]
-    return f"{kind} of scale {scale:.9g} on every measurement"
+    return f"{kind} of scale {of_scale(scale, 9)} on every measurement"
 
 
 def guarantee(document: Mapping[str, Any], best: Mechanism) -> Section:
@@ -90,8 +90,15 @@ def privacy(document: Mapping[str, Any]) -> Section | None:
     if not numbers:
         return None
     single = [(key, str(n)) for key, n in numbers.items() if n and not isinstance(n, list)]
-    tables = [records(rows) for rows in numbers.values() if isinstance(rows, list)]
+    listed = [part for part in numbers.values() if isinstance(part, list)]
+    tables = [
+        records([row | {"epsilon": _upper(row["epsilon"])} for row in rows]) for rows in listed
+    ]
     return Section("The same noise in other currencies", facts=single, tables=tables)
+
+
+def _upper(value: float) -> Rounded:
+    return Rounded(value, at_least(value))
 
 
 def queries(best: Mechanism) -> Section | None:

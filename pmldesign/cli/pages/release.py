@@ -10,6 +10,7 @@ from pmldesign.cli.pages.parts import command_words, measured, records
 from pmldesign.mechanisms import Mechanism
 from pmldesign.plots.page import Cell, Grid, Picture, Rounded, Section, write_page
 from pmldesign.plots.releases import intervals_figure
+from pmldesign.privacy.digits import of_scale
 from pmldesign.release.result import Release, manifest_path
 from pmldesign.release.tables import Table
 
@@ -44,7 +45,7 @@ def release_page(path: Path, published: Release, chosen: Mechanism, output: Path
         ),
         *_beside("Quantiles", published.quantiles),
         *_beside("Public answers, without noise", published.known),
-        measured(chosen, f"{noise['law']} of scale {scale:.9g} on every measurement"),
+        measured(chosen, f"{noise['law']} of scale {of_scale(scale, 9)} on every measurement"),
         Section(
             "How to check it",
             facts=[

@@ -9,7 +9,7 @@ from pmldesign.cli.reports.privacy import currencies
 from pmldesign.cli.terminal.show import number
 from pmldesign.comparison.comparison import Comparison
 from pmldesign.comparison.rows import Row, parameters
-from pmldesign.privacy.digits import shortest
+from pmldesign.privacy.digits import of_scale, shortest
 from pmldesign.workloads.base import count_text
 
 Column = tuple[str, Callable[[Row], str]]
@@ -62,8 +62,8 @@ def cells_of(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
         error = "error"
     columns += [
         ("noise", lambda row: row.noise),
-        ("sensitivity", lambda row: number(row.sensitivity)),
-        ("scale", lambda row: number(row.scale)),
+        ("sensitivity", lambda row: of_scale(row.sensitivity)),
+        ("scale", lambda row: of_scale(row.scale)),
         (error, lambda row: number(row.error)),
         ("rmse", lambda row: number(row.rmse)),
         ("max std", lambda row: "-" if row.max_std is None else number(row.max_std)),

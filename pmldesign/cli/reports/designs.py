@@ -12,7 +12,7 @@ from pmldesign.cli.terminal.show import facts
 from pmldesign.comparison.rows import Row
 from pmldesign.designs.results import Design, Optimized
 from pmldesign.mechanisms import Mechanism
-from pmldesign.privacy.digits import at_least, at_most, shortest
+from pmldesign.privacy.digits import at_least, at_most, of_scale, shortest
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import Strategy, StreamStrategy
 from pmldesign.strategies.all_ranges import AllRangesStrategy
@@ -138,8 +138,8 @@ def print_design(designs: Optimized, output: Path | None) -> None:
     lines.append(
         (
             "design",
-            f"{best.noise.value.capitalize()} noise of scale {best.scale:.6g}:"
-            f" err_{design.p:g} {best.error(design.p):.6g}, rmse {best.rmse:.6g}"
+            f"{best.noise.value.capitalize()} noise of scale {of_scale(best.scale)}:"
+            f" err_{shortest(design.p)} {best.error(design.p):.6g}, rmse {best.rmse:.6g}"
             f"{_largest(best)}",
         )
     )
@@ -166,7 +166,7 @@ def _unweighted(best: Mechanism, p: float) -> list[tuple[str, str]]:
     plain = best.unweighted
     if plain is None:
         return []
-    errors = f"err_{p:g} {plain.error(p):.6g}, rmse {plain.rmse:.6g}, max std {plain.max_std:.6g}"
+    errors = f"err_{shortest(p)} {plain.error(p):.6g}, rmse {plain.rmse:.6g}{_largest(plain)}"
     return [("unweighted", f"{errors}: the queries without their weights")]
 
 
@@ -190,7 +190,7 @@ def print_bound(designs: Optimized, lower: Bound | None) -> None:
     if lower is not None and lower.value:
         error = designs.mechanisms[designs.best].error(designs.norm_design.p)
         text = (
-            f"{lower.mechanisms}: error at least {lower.value:.6g},"
+            f"{lower.mechanisms}: error at least {lower.rounded},"
             f" the design has {error / lower.value:.3g} times that"
         )
         facts([("bound", text)], column=_column(designs))

@@ -90,11 +90,14 @@ def _in_words(leaked: dict[str, Any]) -> str:
     """What leaks, in words."""
     alpha = leaked["alpha"]
     if leaked["epsilon"] is None:
-        text = f"as much as any mechanism leaks, log(1/{alpha:g}) = {-math.log(alpha):.4g}"
+        most = at_least(-math.log(alpha), 4)
+        text = f"as much as any mechanism leaks, log(1/{shortest(alpha)}) = {most}"
     else:
         text = f"epsilon {at_least(leaked['epsilon'], 4)} (PML)"
-    but = "" if leaked["delta"] is None else f", but for a probability of {leaked['delta']:g}"
-    return f"if every cell has probability {alpha:g} or more: {text}{but}"
+    but = (
+        "" if leaked["delta"] is None else f", but for a probability of {shortest(leaked['delta'])}"
+    )
+    return f"if every cell has probability {shortest(alpha)} or more: {text}{but}"
 
 
 def draw_privacy(mechanism: Mechanism, path: Path | None) -> None:

@@ -16,7 +16,7 @@ from pmldesign.designs.targets.least import LeastBudget
 from pmldesign.errors import PmldesignError
 from pmldesign.factorization import answer
 from pmldesign.mechanisms import NoiseChoice
-from pmldesign.privacy.digits import at_least, at_most
+from pmldesign.privacy.digits import at_least, at_most, of_scale
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import baseline
 from pmldesign.workloads.base import count_text
@@ -124,7 +124,7 @@ def print_budget(budget: LeastBudget, output: Path | None) -> None:
         ("guarantee", noisy.guarantee.describe(n)),
         (
             "design",
-            f"{kind.capitalize()} noise of scale {noisy.scale:.6g}: rmse {noisy.rmse:.6g},"
+            f"{kind.capitalize()} noise of scale {of_scale(noisy.scale)}: rmse {noisy.rmse:.6g},"
             f" max std {noisy.max_std:.6g}; the tightest query has"
             f" {100 * budget.tightest:.4f} % of its target",
         ),
