@@ -37,13 +37,14 @@ class GroupedWorkload:
         row_copies: shape (m',), 1 for each row.
         pairs: the difference vectors in these coordinates.
         rank: of A'.
+        decompositions: so far; whoever decomposes counts here.
 
     Raises:
         ValueError: the known numbers answer every query.
     """
 
     def __init__(self, matrix: Array, groups: Indices) -> None:
-        self._shape = matrix.shape
+        self._shape, self.decompositions = matrix.shape, 0
         self._members: list[Indices] = []
         self._class_of: list[Indices] = []
         columns = []

@@ -8,24 +8,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 
 import numpy as np
 
 from pmldesign_solvers.groups.problem import GroupedWorkload
 from pmldesign_solvers.norm.bounds_loop import Search, in_units_of
-from pmldesign_solvers.norm.dual_function import DualFunction, Iterate
-from pmldesign_solvers.norm.interior_point import InteriorPoint
 from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
-from pmldesign_solvers.norm.solution import Candidate, Solution
-from pmldesign_solvers.norm.solve import INTERIOR_STEPS, MAX_PAIRS, certified_solution
-from pmldesign_solvers.operators.differences import Differences
-from pmldesign_solvers.operators.merge import right_inverse_of
+from pmldesign_solvers.norm.solution import Solution
+from pmldesign_solvers.norm.solve import MAX_PAIRS, certified_solution, interior_candidates
 from pmldesign_solvers.operators.operator import Array, Indices
-from pmldesign_solvers.operators.reduce import RowSpaceWorkload, Spreading
 
 
 def solve_groups(
@@ -54,39 +47,9 @@ def solve_groups(
             f"its groups have {problem.pairs.count} pairs of distinct cells, more than the"
             f" {MAX_PAIRS} that can be weighed; take fewer cells, or more known answers"
         )
-    candidates = _Candidates(problem, p)
+    candidates = interior_candidates(problem, problem, problem.pairs, p)
     callback = in_units_of(exponent, options.callback)
-    search = Search(iter(candidates), replace(options, callback=callback), start)
+    search = Search(candidates, replace(options, callback=callback), start)
     certify = partial(problem.certify, p=p)
     solution = certified_solution(search, certify, p, exponent, options.rel_gap)
-    return replace(solution, eigendecompositions=candidates.decompositions)
-
-
-class _Candidates:
-    """What the interior point method offers; in the row space of A where that is smaller."""
-
-    def __init__(self, problem: GroupedWorkload, p: float) -> None:
-        self._problem: Spreading = problem
-        differences: Differences = problem.pairs
-        if problem.rank < problem.operator.shape[1]:
-            reduced = RowSpaceWorkload(problem, differences)
-            self._problem, differences = reduced, reduced.differences
-        self._function = DualFunction(self._problem, differences, p)
-
-    @property
-    def decompositions(self) -> int:
-        """Eigendecompositions so far."""
-        return self._function.decompositions
-
-    def __iter__(self) -> Iterator[Candidate]:
-        method = InteriorPoint(self._function)
-        return map(self._offer, islice(method.iterates(), INTERIOR_STEPS))
-
-    def _offer(self, iterate: Iterate) -> Candidate:
-        problem = self._problem
-        return Candidate(
-            iterate.lower,
-            iterate.upper,
-            lambda: problem.original_weights(iterate.each, iterate.w),
-            lambda: problem.original_factors(iterate.strategy, right_inverse_of(iterate.strategy)),
-        )
+    return replace(solution, eigendecompositions=problem.decompositions)

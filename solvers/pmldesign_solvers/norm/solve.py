@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
+from typing import Protocol
 
 import numpy as np
 
@@ -187,8 +188,14 @@ def _cells(merged: MergedWorkload, p: float, rel_gap: float) -> Iterator[Candida
     u, w = problem.turn(best.u, best.w)
     # weights that the fixed point has brought near zero are far from the central path
     start = None if written else (u * merged.row_copies, w)
-    yield from _interior(merged, merged, Cells(merged.shape[1]), p, start)
+    yield from interior_candidates(merged, merged, Cells(merged.shape[1]), p, start)
     yield from points
+
+
+class Counter(Protocol):
+    """Who counts eigendecompositions."""
+
+    decompositions: int
 
 
 def _until_it_crawls(candidates: Iterator[Candidate], most: int) -> Iterator[Candidate]:
@@ -210,27 +217,35 @@ def _pairs(merged: MergedWorkload, p: float) -> Iterator[Candidate]:
             f"under replace it has {grounded.pairs.count} pairs of distinct cells, more than the"
             f" {MAX_PAIRS} that can be weighed; take fewer cells, or add-remove neighbours"
         )
-    return _interior(merged, grounded, grounded.pairs, p)
+    return interior_candidates(merged, grounded, grounded.pairs, p)
 
 
-def _interior(
-    merged: MergedWorkload,
+def interior_candidates(
+    counter: Counter,
     problem: Spreading,
     differences: Differences,
     p: float,
     start: tuple[Array, Array] | None = None,
 ) -> Iterator[Candidate]:
-    """The interior point method, as long as it gets anywhere; in the row space of A if need be."""
+    """The interior point method, as long as it gets anywhere; in the row space of A if need be.
+
+    Args:
+        counter: of eigendecompositions.
+        problem: the workload in the coordinates of the differences.
+        differences: of neighbours.
+        p: in [2, inf].
+        start: weights u of rows, their copies together, and w of differences; None for equal ones.
+    """
     rows, cells = problem.operator.shape
     if problem.rank < cells and min(rows, cells) * rows <= LARGEST_ROW_SPACE:
         problem = RowSpaceWorkload(problem, differences)
         differences = problem.differences
-        merged.decompositions += 1
+        counter.decompositions += 1
     function = DualFunction(problem, differences, p)
     method = InteriorPoint(function, start)
 
     def offer(iterate: Iterate) -> Candidate:
-        merged.decompositions += function.decompositions
+        counter.decompositions += function.decompositions
         function.decompositions = 0
         return Candidate(
             iterate.lower,
