@@ -47,7 +47,7 @@ from pmldesign.privacy.neighbours import (
     l2_sensitivity,
 )
 from pmldesign.privacy.noise import Noise
-from pmldesign.privacy.outward import quotient_above, unscaled
+from pmldesign.privacy.outward import quotient_above, root_above, unscaled
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.workloads.display import Displayed, Facts
 
@@ -204,10 +204,7 @@ def gaussian_scale(sensitivity: float, squared_ratio: Fraction) -> float:
     distance, exponent = math.frexp(sensitivity)
     if distance == 0:
         return 0.0
-    square = Fraction(distance) ** 2 / squared_ratio
-    scale = math.sqrt(square)
-    while Fraction(scale) ** 2 < square:
-        scale = math.nextafter(scale, math.inf)
+    scale = root_above(Fraction(distance) ** 2 / squared_ratio)
     return unscaled("the scale of the noise", scale, exponent)
 
 

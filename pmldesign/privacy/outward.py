@@ -69,10 +69,12 @@ def float_above(what: str, exact: Fraction) -> float:
     return value if Fraction(value) >= exact else math.nextafter(value, math.inf)
 
 
-def root_above(square: float) -> float:
+def root_above(square: float | Fraction) -> float:
     """The smallest float64 whose square is at least `square`, of size about 1."""
     root = math.sqrt(square)
-    return root if Fraction(root) ** 2 >= Fraction(square) else math.nextafter(root, math.inf)
+    while Fraction(root) ** 2 < square:
+        root = math.nextafter(root, math.inf)
+    return root
 
 
 def is_whole(values: Array, largest_sum: float, *, squared: bool = False) -> bool:

@@ -18,7 +18,7 @@ from fractions import Fraction
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.currencies.curves import PrivacyCurve
 from pmldesign.privacy.currencies.mixed import MixedCurve
-from pmldesign.privacy.outward import float_above
+from pmldesign.privacy.outward import float_above, root_above
 
 
 def composed(curves: Sequence[PrivacyCurve | MixedCurve]) -> PrivacyCurve | MixedCurve:
@@ -54,8 +54,6 @@ def _of_one_kind(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
         return PrivacyCurve(noise, math.inf)
     if not curves[0].gaussian:
         return PrivacyCurve(noise, float_above("the sum", sum(map(Fraction, ratios), Fraction(0))))
-    square = sum((Fraction(ratio) ** 2 for ratio in ratios), Fraction(0))
-    ratio = math.sqrt(square)
-    while Fraction(ratio) ** 2 < square:
-        ratio = math.nextafter(ratio, math.inf)
-    return PrivacyCurve(noise, ratio)
+    return PrivacyCurve(
+        noise, root_above(sum((Fraction(ratio) ** 2 for ratio in ratios), Fraction(0)))
+    )

@@ -48,6 +48,10 @@ class _Currency(OneRecord, ABC):
     kind: ClassVar[str]
     """What files call it."""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, self.unit, parameter(self.unit, getattr(self, self.unit)))
+        self._check_relation()
+
     @property
     def budget(self) -> float:
         """The number that adds up over releases."""
@@ -111,9 +115,6 @@ class ZCDP(_Currency):
     unit: ClassVar[str] = "rho"
     kind: ClassVar[str] = "zcdp"
 
-    def __post_init__(self) -> None:
-        _checked(self, "rho")
-
     @property
     def gaussian_square(self) -> Fraction:
         """2 rho, as Gaussian noise of t = sensitivity/sigma is t^2/2-zCDP."""
@@ -151,9 +152,6 @@ class GaussianDP(_Currency):
     known: str = ""
     unit: ClassVar[str] = "mu"
     kind: ClassVar[str] = "gaussian-dp"
-
-    def __post_init__(self) -> None:
-        _checked(self, "mu")
 
     @property
     def gaussian_square(self) -> Fraction:
@@ -197,7 +195,7 @@ class RenyiDP(_Currency):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "order", checked_order(self.order))
-        _checked(self, "epsilon")
+        _Currency.__post_init__(self)
 
     @property
     def gaussian_square(self) -> Fraction:
@@ -251,8 +249,3 @@ def currency_from_json(numbers: dict[str, Any]) -> CurrencyGuarantee | None:
 def _numbers(currency: Any) -> list[str]:
     """The names of the numbers that such a guarantee is made of."""
     return [field.name for field in fields(currency) if field.name not in ("neighbours", "known")]
-
-
-def _checked(guarantee: Any, name: str) -> None:
-    object.__setattr__(guarantee, name, parameter(name, getattr(guarantee, name)))
-    guarantee._check_relation()
