@@ -4,9 +4,8 @@ For running sums over n cells, every n and number of threads in a process of its
 
     factorizations  of the matrix that a step at p = 4 decomposes, diag(w)^(1/2) K diag(w)^(1/2) at
                     the best weights: LAPACK drivers, single precision, two halves (what a symmetric
-                    workload would need), the tridiagonal inverse, and iterations for its root;
-    solutions       to a gap of 1e-6, from equal weights or extrapolated ones, with or without the
-                    tridiagonal inverse.
+                    workload would need), and iterations for its root;
+    solutions       to a gap of 1e-6, from equal weights or extrapolated ones.
 
 One CSV row each, with the time in units of numpy's eigh, and for what yields the diagonal of
 M^(-1/2) how far it is from that of Newton's iteration. Seconds are processor time at one thread,
@@ -29,7 +28,6 @@ import numpy as np
 from scipy import linalg
 
 from pmldesign.workloads import parse_workload
-from pmldesign_solvers.eigen import symmetric, tridiagonal_inverse
 from pmldesign_solvers.norm import warm_start
 from pmldesign_solvers.norm.dense_dual import ScalingProblem
 from pmldesign_solvers.norm.solution import Solution
@@ -47,14 +45,14 @@ ROOT_ERROR = 1e-9
 Row = dict[str, object]
 
 
-def step_matrix(cells: int) -> tuple[Array, Array, Array]:
-    """K and diag(w)^(1/2) of a step at p = 4 near the optimum, and their product on both sides."""
+def step_matrix(cells: int) -> Array:
+    """diag(w)^(1/2) K diag(w)^(1/2) of a step at p = 4 near the optimum."""
     workload = parse_workload(f"prefix:{cells}")
     problem = ScalingProblem(MergedWorkload(workload), 4.0)
     guess = warm_start.start(problem, 1e-6) or (np.ones(cells), np.ones(cells))
     u, w = problem.normalise(*guess)
-    root, gram = np.sqrt(w), workload.gram(u)
-    return gram, root, root[:, None] * gram * root
+    root = np.sqrt(w)
+    return np.asarray(root[:, None] * workload.gram(u) * root)
 
 
 def newton_root(matrix: Array) -> Array:
@@ -115,7 +113,7 @@ def polar_root(matrix: Array) -> Array:
 
 def factorizations(cells: int) -> Iterator[tuple[str, Callable[[], object]]]:
     """What to time; what yields a root says so by its name."""
-    gram, scale, matrix = step_matrix(cells)
+    matrix = step_matrix(cells)
     half, single = matrix[::2, ::2], matrix.astype(np.float32)
     yield "numpy eigh", lambda: np.linalg.eigh(matrix)
     yield "product", lambda: matrix @ matrix
@@ -124,7 +122,6 @@ def factorizations(cells: int) -> Iterator[tuple[str, Callable[[], object]]]:
         yield f"scipy {driver}", lambda d=driver: linalg.eigh(matrix, driver=d, check_finite=False)
     yield "scipy evd, single precision", lambda: linalg.eigh(single, driver="evd")
     yield "two halves", lambda: (np.linalg.eigh(half), np.linalg.eigh(half))
-    yield "tridiagonal inverse", lambda: tridiagonal_inverse.decompose(gram, scale)
     yield "root by Newton", lambda: newton_root(matrix)
     yield "root by Newton-Schulz", lambda: newton_schulz_root(matrix)
     yield "root by QDWH", lambda: polar_root(matrix)
@@ -134,7 +131,7 @@ def difference(name: str, result: object, reference: Array) -> float | None:
     """Largest relative one of the diagonal of M^(-1/2), on which the norms of rows depend."""
     if name.startswith("root"):
         found = np.linalg.inv(result).diagonal()
-    elif name.startswith(("scipy", "tridiagonal")):
+    elif name.startswith("scipy"):
         values, vectors = map(np.float64, result)
         with np.errstate(invalid="ignore"):
             found = (vectors**2) @ np.sqrt(values) ** -1.0
@@ -145,22 +142,19 @@ def difference(name: str, result: object, reference: Array) -> float | None:
 
 def solutions(cells: int) -> Iterator[tuple[str, str, Callable[[], Solution]]]:
     """Solvers from plain to complete."""
-    smallest = warm_start.WORTHWHILE, symmetric.STRUCTURED_CELLS
+    smallest = warm_start.WORTHWHILE
     workload = parse_workload(f"prefix:{cells}")
     for p in ("2", "4", "inf"):
         for start in (False, True):
-            for inverse in (False, True):
-                warm_start.WORTHWHILE = smallest[0] if start else cells + 1
-                symmetric.STRUCTURED_CELLS = smallest[1] if inverse else cells + 1
-                name = "extrapolated weights" if start else "equal weights"
-                name += ", tridiagonal inverse" if inverse else ""
-                yield name, p, lambda exponent=float(p): solve_norm(workload, exponent)
+            warm_start.WORTHWHILE = smallest if start else cells + 1
+            name = "extrapolated weights" if start else "equal weights"
+            yield name, p, lambda exponent=float(p): solve_norm(workload, exponent)
 
 
 def measure(cells: int, threads: int) -> Iterator[Row]:
     """All rows of this process."""
     clock = time.process_time if threads == 1 else time.perf_counter
-    reference = np.linalg.inv(newton_root(step_matrix(cells)[2])).diagonal()
+    reference = np.linalg.inv(newton_root(step_matrix(cells))).diagonal()
     unit = np.nan
 
     def timed(run: Callable[[], object]) -> tuple[Row, object]:

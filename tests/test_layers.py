@@ -27,7 +27,7 @@ SOLVER_ROOMS = [
     {"search", "oracle", "unions", "tables", "streams", "groups"},
     {"norm"},
     {"certificate"},
-    {"eigen", "structure"},
+    {"structure"},
     {"operators"},
 ]
 MOST_MODULES = 14

@@ -19,7 +19,7 @@ A workload with fewer queries than cells is treated as its transpose, with the t
 so that the matrices to decompose are min(m, n) x min(m, n).
 
 Where many weights tend to zero, small singular values drown in the rounding error of a Gram matrix.
-They are then taken from diag(u)^(1/2) A diag(w)^(1/2) itself (`eigen.jacobi`).
+They are then taken from diag(u)^(1/2) A diag(w)^(1/2) itself (`operators.jacobi`).
 
 References:
     [ZLU] Zou, Liu and Upadhyay, Optimality of matrix mechanism on l_p^p-metric, Lemma 2.10.
@@ -32,10 +32,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pmldesign_solvers.certificate.cells import sum_of_roots, upper_bound
-from pmldesign_solvers.eigen import symmetric
-from pmldesign_solvers.eigen.jacobi import JACOBI_ENTRIES, jacobi_svd
 from pmldesign_solvers.norm import look_ahead
 from pmldesign_solvers.norm.fixed_point import Point
+from pmldesign_solvers.operators.jacobi import JACOBI_ENTRIES, jacobi_svd
 from pmldesign_solvers.operators.merge import MergedWorkload, right_inverse_of
 from pmldesign_solvers.operators.norms import dual_exponent, dual_norm, power_mean
 from pmldesign_solvers.operators.operator import DIRECT_ENTRIES, EPS, Array, Operator
@@ -172,7 +171,9 @@ class ScalingProblem:
     def _decompose(self, row_weights: Array, root: Array) -> tuple[Array, Array]:
         """S and Q of diag(row_weights)^(1/2) A diag(root), without the null space of A."""
         m, n = self.shape
-        eigenvalues, vectors = symmetric.decompose(self.operator.gram(row_weights), root)
+        eigenvalues, vectors = np.linalg.eigh(
+            root[:, None] * self.operator.gram(row_weights) * root
+        )
         self._merged.decompositions += 1
         smallest = eigenvalues[n - self._rank]
         if smallest < ACCURATE * eigenvalues[-1] and m * n <= JACOBI_ENTRIES:

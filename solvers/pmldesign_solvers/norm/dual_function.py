@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pmldesign_solvers.eigen.jacobi import jacobi_svd
 from pmldesign_solvers.operators.differences import Differences
+from pmldesign_solvers.operators.jacobi import jacobi_svd
 from pmldesign_solvers.operators.norms import dual_norm, power_mean
 from pmldesign_solvers.operators.operator import EPS, SVD_ENTRIES, Array
 from pmldesign_solvers.operators.reduce import ReducedWorkload

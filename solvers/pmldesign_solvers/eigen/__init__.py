@@ -1,1 +1,0 @@
-"""Eigendecompositions of matrices with structure, at a part of the cost."""
