@@ -7,12 +7,12 @@ same share of the right inverse B. Equal rows count one by one: they share every
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
 
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.operator import DIRECT_ENTRIES, EPS, Array, Indices, Operator
-from pmldesign_solvers.operators.shared_gram import sharing_gram
 
 FLOOR = 1e-13
 """Weights stay above this fraction of the largest, where their square roots still have digits."""
@@ -145,3 +145,29 @@ def right_inverse_of(strategy: Array) -> Array:
 def counts(labels: Indices) -> Array:
     """How many originals each merged row or column stands for."""
     return np.asarray(np.bincount(labels[labels >= 0]), dtype=np.float64)
+
+
+class _SharedGram:
+    def __init__(self, operator: Operator) -> None:
+        self._operator = operator
+        self._weights, self._gram = np.zeros(0), np.zeros((0, 0))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._operator, name)
+
+    def gram(self, weights: Array) -> Array:
+        """A^T diag(weights) A, shape (n, n); computed when the weights are others than before."""
+        if not np.array_equal(self._weights, weights):
+            gram = self._operator.gram(weights)
+            gram.flags.writeable = False
+            self._weights, self._gram = weights.copy(), gram
+        return self._gram
+
+
+def sharing_gram(operator: Operator) -> Operator:
+    """The operator itself but for `gram`, whose last value is kept, read-only.
+
+    The rank of a workload, the steps of a solver and both sides of a certificate ask for
+    A^T diag(u) A; at p = 2 all of them with equal weights u.
+    """
+    return cast(Operator, _SharedGram(operator))

@@ -15,10 +15,9 @@ from __future__ import annotations
 import numpy as np
 
 from pmldesign_solvers.operators.differences import ONLY_THE_TOTAL, Pairs, diameter
-from pmldesign_solvers.operators.merge import MergedWorkload, is_definite
+from pmldesign_solvers.operators.merge import MergedWorkload, is_definite, sharing_gram
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.operators.reduce import numerical_rank
-from pmldesign_solvers.operators.shared_gram import sharing_gram
 
 
 class GroundedWorkload:
