@@ -22,7 +22,6 @@ from pmldesign.strategies import (
     MarginalsStrategy,
     ProductStrategy,
     PublicTotal,
-    PublicTotalStrategy,
     RegularStrategy,
     Strategy,
     TablesStrategy,
@@ -209,9 +208,7 @@ def without_total(strategy: Strategy) -> Strategy:
         return strategy if strategy.public else strategy.without_total()
     if isinstance(strategy, WeightedTablesStrategy | WeightedProductsStrategy):
         return strategy.without_total()
-    if isinstance(strategy, ProductStrategy) and strategy.cells > WRITTEN_CELLS:
-        return PublicTotalStrategy(strategy)
-    if isinstance(strategy, BlockStrategy) and strategy.cells > WRITTEN_CELLS:
+    if isinstance(strategy, ProductStrategy | BlockStrategy) and strategy.cells > WRITTEN_CELLS:
         return PublicTotal(strategy)
     if isinstance(strategy, IdentityAndRows) and strategy.cells > DENSE_ROWS:
         return PublicTotal(strategy)

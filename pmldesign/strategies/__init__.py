@@ -28,7 +28,6 @@ from pmldesign.strategies.identity_and_rows import IdentityAndRows as IdentityAn
 from pmldesign.strategies.kronecker import ProductStrategy as ProductStrategy
 from pmldesign.strategies.marginals.strategy import MarginalsStrategy as MarginalsStrategy
 from pmldesign.strategies.public_total import PublicTotal as PublicTotal
-from pmldesign.strategies.public_total import PublicTotalStrategy as PublicTotalStrategy
 from pmldesign.strategies.streams import StreamStrategy as StreamStrategy
 from pmldesign.strategies.tables.products import (
     WeightedProductsStrategy as WeightedProductsStrategy,

@@ -131,16 +131,27 @@ class PublicTotal(Strategy):
         variances = self.whole.variances(with_total(workload))
         if not self._complete:
             return variances
-        explained = self._covariances(with_total(workload)) ** 2 / self._square
+        covariances = with_total(workload).matvec(self.whole.estimate(self._total))
+        explained = covariances**2 / float(self._total @ self._total)
         return np.where(explained >= variances * (1 - KNOWN), 0.0, variances - explained)
+
+    def norm_by_structure(self, workload: Workload, power: float) -> float | None:
+        """`variance_norm` of products without weights, at power 1 and inf.
+
+        Raises:
+            InvalidInputError: as `variances`.
+        """
+        parts, whole = self._parts(workload), self.whole
+        if not isinstance(whole, ProductStrategy) or whole.weights is not None or parts is None:
+            return None
+        if power not in (1, math.inf) or not self._complete:
+            return None
+        norms = [_part_norm(whole.factors, part, power) for part in parts]
+        return power_mean(np.array(norms), power)
 
     def _parts(self, workload: Workload) -> list[tuple[Workload, ...]] | None:
         """The workload as a union of products over the attributes of R, if it is one."""
         return products_over(with_total(workload), self.whole.sizes)
-
-    def _covariances(self, workload: Workload) -> Array:
-        """a_i R^+ h, shape (m,), for a union of products over the attributes of R."""
-        return workload.matvec(self.whole.estimate(self._total))
 
     @cached_property
     def _total(self) -> Array:
@@ -148,13 +159,12 @@ class PublicTotal(Strategy):
         return self.whole.total_weights()
 
     @cached_property
-    def _square(self) -> float:
-        """h^T h."""
-        return float(self._total @ self._total)
-
-    @cached_property
     def _missed(self) -> Array:
         """The vector e = 1 - R^+ R 1, the part of 1 that R misses, shape (n,)."""
+        if isinstance(self.whole, ProductStrategy):
+            sums = [factor.pseudo_inverse.sum(axis=0) for factor in self.whole.factors]
+            pairs = zip(sums, self.whole.factors, strict=True)
+            return np.asarray(1 - mode_products.outer([h @ factor.matrix for h, factor in pairs]))
         ones = np.ones(self.whole.cells)
         return np.asarray(ones - self.whole.estimate(self.whole.measure(ones)))
 
@@ -163,90 +173,14 @@ class PublicTotal(Strategy):
         return float(np.abs(self._missed).max()) <= COMPLETE
 
 
-class PublicTotalStrategy(PublicTotal):
-    """R P for a product strategy R.
-
-    Args:
-        product: R.
-    """
-
-    def __init__(self, product: ProductStrategy) -> None:
-        super().__init__(product)
-        self.product = product
-
-    def norm_by_structure(self, workload: Workload, power: float) -> float | None:
-        """`variance_norm` of products without weights, at power 1 and inf.
-
-        Raises:
-            InvalidInputError: as `variances`.
-        """
-        parts = self._parts(workload)
-        if parts is None or not self._complete or self.product.weights is not None:
-            return None
-        if power not in (1, math.inf):
-            return None
-        return power_mean(np.array([self._part_norm(part, power) for part in parts]), power)
-
-    def _part_norm(self, part: Sequence[Workload], power: float) -> float:
-        """Sum or maximum of v - c^2 / (h^T h) over the queries of a product."""
-        points = [
-            np.stack([factor.variances(queries), values**2 / float(total @ total)], axis=1)
-            for factor, queries, values, total in zip(
-                self.product.factors, part, self._answers(part), self._totals, strict=True
-            )
-        ]
-        if power == 1:
-            all_of, explained = np.prod([values.sum(axis=0) for values in points], axis=0).tolist()
-            return 0.0 if explained >= all_of * (1 - KNOWN) else float(all_of - explained)
-        return largest_sum(points, np.array([1.0, -1.0]))
-
-    def _covariances(self, workload: Workload) -> Array:
-        """a_i R^+ h, shape (m,), from the factors."""
-        parts = self._parts(workload)
-        assert parts is not None
-        return np.concatenate([self._part_covariances(part) for part in parts])
-
-    def _part_covariances(self, part: Sequence[Workload]) -> Array:
-        if self.product.weights is None:
-            return mode_products.outer(self._answers(part))
-        maps = [
-            factor.reconstruction(queries)
-            for factor, queries in zip(self.product.factors, part, strict=True)
-        ]
-        return mode_products.multiply(maps, self._total / np.sqrt(self.product.weights))
-
-    def _answers(self, part: Sequence[Workload]) -> list[Array]:
-        """A_i R_i^+ (R_i^+)^T 1 for every factor."""
-        return [
-            queries.matvec(factor.pseudo_inverse @ total)
-            for factor, queries, total in zip(self.product.factors, part, self._totals, strict=True)
-        ]
-
-    @cached_property
-    def _totals(self) -> list[Array]:
-        """(R_i^+)^T 1 for every factor."""
-        return [factor.pseudo_inverse.sum(axis=0) for factor in self.product.factors]
-
-    @cached_property
-    def _square(self) -> float:
-        """h^T h."""
-        if self.product.weights is None:
-            return math.prod(float(total @ total) for total in self._totals)
-        return float(self._total @ self._total)
-
-    @cached_property
-    def _covered(self) -> list[Array]:
-        """R_i^+ R_i 1 for every factor."""
-        return [
-            total @ factor.matrix
-            for factor, total in zip(self.product.factors, self._totals, strict=True)
-        ]
-
-    @cached_property
-    def _missed(self) -> Array:
-        """The vector e = 1 - R^+ R 1, the part of 1 that R misses, shape (n,)."""
-        return np.asarray(1 - mode_products.outer(self._covered))
-
-    @cached_property
-    def _complete(self) -> bool:
-        return all(float(np.abs(covered - 1).max()) <= COMPLETE for covered in self._covered)
+def _part_norm(factors: Sequence[Strategy], part: Sequence[Workload], power: float) -> float:
+    """Sum or maximum of v - c^2 / (h^T h) over the queries of a product."""
+    points = []
+    for factor, queries in zip(factors, part, strict=True):
+        h = factor.pseudo_inverse.sum(axis=0)
+        covariances = queries.matvec(factor.pseudo_inverse @ h)
+        points.append(np.stack([factor.variances(queries), covariances**2 / float(h @ h)], axis=1))
+    if power == 1:
+        all_of, explained = np.prod([values.sum(axis=0) for values in points], axis=0).tolist()
+        return 0.0 if explained >= all_of * (1 - KNOWN) else float(all_of - explained)
+    return largest_sum(points, np.array([1.0, -1.0]))

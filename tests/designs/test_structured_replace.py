@@ -26,7 +26,6 @@ from pmldesign.strategies import (
     MarginalsStrategy,
     ProductStrategy,
     PublicTotal,
-    PublicTotalStrategy,
     Strategy,
     TablesStrategy,
     baseline,
@@ -148,7 +147,7 @@ def test_baselines_of_a_product_have_the_noise_and_error_of_their_matrices(text,
         with pytest.MonkeyPatch.context() as patch:
             count_as_large(patch)
             found = mechanism(plain, workload, guarantee=guarantee, noise=kind)
-        assert isinstance(found.strategy, PublicTotalStrategy)
+        assert isinstance(found.strategy, PublicTotal)
         assert found.scale >= exact.scale * (1 - 2e-6)
         if isinstance(guarantee, PureDP | ApproxDP):
             assert found.scale == pytest.approx(exact.scale, rel=1e-6)

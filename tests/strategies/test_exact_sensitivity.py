@@ -27,7 +27,6 @@ from pmldesign.strategies import (
     MarginalsStrategy,
     ProductStrategy,
     PublicTotal,
-    PublicTotalStrategy,
     Strategy,
     StreamStrategy,
     TablesStrategy,
@@ -215,11 +214,6 @@ def queries(rng):
     return workload_strategy(as_workload(rng.standard_normal((7, 4)) * 1e3 + weights(rng, (7, 1))))
 
 
-def public(rng):
-    whole = PublicTotalStrategy if rng.integers(2) else PublicTotal
-    return whole(product(rng))
-
-
 MAKERS = {
     "matrix": matrix,
     "product": product,
@@ -253,7 +247,7 @@ MAKERS = {
     "haar": lambda rng: haar_wavelet(int(rng.integers(2, 8))),
     "identity": lambda rng: identity(int(rng.integers(1, 5))),
     "queries, public": lambda rng: queries(rng).without_total(),
-    "product, public": lambda rng: PublicTotalStrategy(product(rng)),
+    "product, public": lambda rng: PublicTotal(product(rng)),
     "blocks, public": lambda rng: PublicTotal(of_blocks(rng)),
     "identity and rows, public": lambda rng: PublicTotal(with_rows(rng)),
 }

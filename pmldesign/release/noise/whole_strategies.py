@@ -60,7 +60,6 @@ from pmldesign.strategies import (
     MarginalsStrategy,
     ProductStrategy,
     PublicTotal,
-    PublicTotalStrategy,
     Strategy,
     TablesStrategy,
     WeightedProductsStrategy,
@@ -117,12 +116,12 @@ def on_lattice(strategy: Strategy, workload: Workload, bits: int) -> Lattice:
         return chain_lattice(strategy, bits)
     if isinstance(strategy, ProductStrategy):
         return _product(strategy, workload, bits)
-    if isinstance(strategy, PublicTotalStrategy):
+    if isinstance(structure, ProductStrategy):
         inner = with_total(workload)
-        whole = _product(strategy.product, inner, bits)
+        whole = _product(structure, inner, bits)
         if not isinstance(whole.measured, ProductStrategy):
             return _biased(strategy, bits)
-        public = PublicTotalStrategy(whole.measured)
+        public = PublicTotal(whole.measured)
         return replace(whole, measured=public, estimator=public, matrix=None, factors=())
     if type(strategy) not in (Strategy, KnownStrategy):
         return _biased(strategy, bits)
