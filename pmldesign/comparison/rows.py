@@ -26,6 +26,10 @@ from pmldesign_solvers.certificate.cells import Certificate
 
 ROUNDING = 1e-12
 """Relative rounding of a lower bound computed here, downwards."""
+SHOWN = ("p", "noise", "sensitivity", "scale", "error", "rmse", "max_std", "ratio")
+UNWEIGHTED = ("unweighted_error", "unweighted_rmse", "unweighted_max_std")
+BOUNDS = ("norm", "lower_bound", "over_lower_bound", "class_bound", "over_class_bound")
+"""Columns of a row, those of queries without their weights where there are weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,41 +97,15 @@ class Row:
 
     def to_json(self) -> dict[str, Any]:
         """The row within one workload and guarantee."""
-        return {
-            "name": self.strategy,
-            "p": self.p,
-            "noise": self.noise,
-            "sensitivity": self.sensitivity,
-            "scale": self.scale,
-            "error": self.error,
-            "rmse": self.rmse,
-            "max_std": self.max_std,
-            "ratio": self.ratio,
-            **self._unweighted(),
-        }
-
-    def _unweighted(self) -> dict[str, float]:
-        """The errors without weights, where there are weights."""
-        values = {
-            "unweighted_error": self.unweighted_error,
-            "unweighted_rmse": self.unweighted_rmse,
-            "unweighted_max_std": self.unweighted_max_std,
-        }
-        return {name: value for name, value in values.items() if value is not None}
+        numbers = {name: getattr(self, name) for name in (*SHOWN, *UNWEIGHTED)}
+        there = {key: n for key, n in numbers.items() if key in SHOWN or n is not None}
+        return {"name": self.strategy, **there}
 
     def to_record(self) -> dict[str, Any]:
         """Every column, for files; what does not apply is None."""
-        return {
-            "workload": self.workload,
-            **parameters(self.guarantee),
-            **self.to_json(),
-            "norm": self.norm,
-            "lower_bound": self.lower_bound,
-            "over_lower_bound": self.over_lower_bound,
-            "class_bound": self.class_bound,
-            "over_class_bound": self.over_class_bound,
-            **self._satisfied(),
-        }
+        bounds = {name: getattr(self, name) for name in BOUNDS}
+        asked = {"workload": self.workload, **parameters(self.guarantee)}
+        return {**asked, **self.to_json(), **bounds, **self._satisfied()}
 
     def _satisfied(self) -> dict[str, float | None]:
         """Epsilon without delta, rho of zCDP and mu of Gaussian DP, rounded up."""

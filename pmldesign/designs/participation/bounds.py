@@ -85,7 +85,7 @@ def of_epochs(
     for cells, every in parts:
         if solvable(cells, every):
             solution = epochs_solution(first_steps(sums, cells), every, watch.options)
-            dual = ((np.ones(cells), solution.dual),)
+            dual = ((solution.dual_u, solution.dual_w),)
             words = f"fixed epochs of {cells} steps, {every} apart"
             yield LowerBound(solution.certificate.lower, dual, None, words)
 

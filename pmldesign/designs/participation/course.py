@@ -19,6 +19,7 @@ from dataclasses import replace
 import numpy as np
 from scipy import linalg
 
+from pmldesign.designs.one_matrix import as_design
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.participation.bounds import (
     LowerBound,
@@ -94,18 +95,8 @@ def _fixed(
     """The certified optimum for fixed epochs."""
     solution = epochs_solution(sums, participation.apart, options)
     strategy = EpochStrategy("design", sums, participation, solution.weights, solution.nodes)
-    return Design(
-        workload=workload,
-        p=2.0,
-        neighbours=options.neighbours,
-        strategy=with_participation(strategy, participation),
-        certificate=solution.certificate,
-        dual_factors=((np.ones(sums.cells), solution.dual),),
-        status=solution.status,
-        steps=solution.steps,
-        eigendecompositions=0,
-        seconds=solution.seconds,
-    )
+    measured = with_participation(strategy, participation)
+    return as_design(workload, 2.0, options, measured, solution)
 
 
 def _best(workload: Workload, participation: Participation, single: Design, watch: Watch) -> Design:

@@ -1,8 +1,4 @@
-"""Which rows of a matrix are equal or zero.
-
-Most matrices have none. Then the products of rows with a random vector differ, and if they do so
-by more than their rounding, the rows differ for certain. Otherwise their bytes are compared.
-"""
+"""Which rows of a matrix are equal or zero."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from pmldesign_solvers.operators.operator import EPS, Array, Indices
+from pmldesign_solvers.operators.operator import Array, Indices
 
 
 def first_seen(keys: list[bytes], zero: bytes) -> tuple[Indices, Indices]:
@@ -39,19 +35,4 @@ def _key(vector: Array) -> bytes:
 
 def distinct_rows(matrix: Array) -> tuple[Indices, Indices]:
     """As `first_seen`, for the rows of a matrix."""
-    rows, columns = matrix.shape
-    if _differ(matrix):
-        return np.arange(rows), np.arange(rows)
-    return first_seen([_key(row) for row in matrix], _key(np.zeros(columns)))
-
-
-def _differ(matrix: Array) -> bool:
-    """Whether their products with a random vector differ, from 0 too, by more than rounding."""
-    if 0 in matrix.shape:
-        return False
-    direction = np.random.default_rng(0).standard_normal(matrix.shape[1:])
-    largest = max(float(matrix.max()), -float(matrix.min()))
-    with np.errstate(over="ignore", invalid="ignore"):
-        rounding = direction.size * EPS * largest * float(np.abs(direction).sum())
-        products = np.sort(np.append(matrix @ direction, 0.0))
-        return bool(np.diff(products).min() > 4.0 * rounding)
+    return first_seen([_key(row) for row in matrix], _key(np.zeros(matrix.shape[1])))

@@ -31,7 +31,7 @@ import numpy as np
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.norm.bounds_loop import CLOSER, Search, final_status
 from pmldesign_solvers.norm.options import SolverOptions
-from pmldesign_solvers.norm.solution import Bounds, Status
+from pmldesign_solvers.norm.solution import Bounds, Outcome, Status
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.participation.epochs import Epochs, resolvent_blocks
 from pmldesign_solvers.participation.fixed_point import EpochPoint, fit, spectrum, start
@@ -49,27 +49,19 @@ FINE = 1e-9
 """Error of the nodes of the lower bound."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class EpochSolution:
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class EpochSolution(Outcome):
     """Weights and nodes of a strategy X = sum_k c_k (G^-1 + s_k^2 W)^-1.
+
+    The weights w of the lower bound are W_c, shape (b, m, m); those of the queries are 1.
 
     Attributes:
         weights: W_c, shape (b, m, m).
         nodes: s_k and c_k, scaled to sensitivity 1.
-        dual: W_c of the lower bound, shape (b, m, m).
-        certificate: both bounds on the norm.
-        status: why the solver stopped.
-        steps: iterations on the workload itself.
-        seconds: wall-clock time.
     """
 
     weights: Array
     nodes: Nodes
-    dual: Array
-    certificate: Certificate
-    status: Status
-    steps: int
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,7 +96,8 @@ def solve(epochs: Epochs, options: SolverOptions) -> EpochSolution:
     return EpochSolution(
         weights=point.weights,
         nodes=nodes,
-        dual=dual.weights,
+        dual_u=np.ones(epochs.sums.cells),
+        dual_w=dual.weights,
         certificate=certificate,
         status=final_status(status, certificate, options.rel_gap),
         steps=search.steps,
