@@ -76,7 +76,7 @@ def test_both_bounds_are_what_the_matrices_say(n, b):
     W = np.zeros((n, n))
     for c in range(b):
         steps = np.arange(c, n, b)
-        block = solution.dual[c][: steps.size, : steps.size]
+        block = solution.dual_w[c][: steps.size, : steps.size]
         W[np.ix_(steps, steps)] = block
         assert np.ptp(np.diag(block)) <= 1e-14
         assert np.linalg.eigvalsh(block)[0] > 0
