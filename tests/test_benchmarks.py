@@ -1,6 +1,8 @@
+import contextlib
 import csv
 import importlib
-import os
+import io
+import runpy
 import subprocess
 import sys
 from contextlib import suppress
@@ -16,21 +18,37 @@ from pmldesign_solvers.norm.solve import solve_norm
 ROOT = Path(__file__).parent.parent
 
 
-def results(folder, script, *options):
+class Processes:
+    """Runs scripts of benchmarks in this process, which has their libraries in memory."""
+
+    def __init__(self, monkeypatch):
+        self.monkeypatch = monkeypatch
+        monkeypatch.setattr(subprocess, "run", self.run)
+        monkeypatch.syspath_prepend(ROOT / "benchmarks")
+
+    def run(self, command, **_options):
+        printed = io.StringIO()
+        with self.monkeypatch.context() as patch, contextlib.redirect_stdout(printed):
+            patch.setattr(sys, "argv", [str(word) for word in command[1:]])
+            runpy.run_path(str(command[1]), run_name="__main__")
+        return subprocess.CompletedProcess(command, 0, printed.getvalue())
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
     """The rows that a benchmark writes."""
-    paths = [str(ROOT), str(ROOT / "solvers"), os.environ.get("PYTHONPATH", "")]
-    subprocess.run(
-        [sys.executable, ROOT / "benchmarks" / script, *options, "--output", folder],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
-        check=True,
-        capture_output=True,
-    )
-    with next(folder.glob("*.csv")).open() as file:
-        return list(csv.DictReader(file))
+
+    def run(script, *options):
+        here = Processes(monkeypatch)
+        here.run([sys.executable, ROOT / "benchmarks" / script, *options, "--output", tmp_path])
+        with next(tmp_path.glob("*.csv")).open() as file:
+            return list(csv.DictReader(file))
+
+    return run
 
 
-def test_the_quick_benchmark_compares_the_solvers(tmp_path):
-    rows = results(tmp_path, "run.py", "--quick")
+def test_the_quick_benchmark_compares_the_solvers(tmp_path, results):
+    rows = results("run.py", "--quick")
     # one workload, 3 gaps, small enough for every solver
     assert {row["solver"] for row in rows} >= {"own", "fixed-point", "l-bfgs", "scs", "clarabel"}
     assert len(rows) == 3 * len({row["solver"] for row in rows})
@@ -77,8 +95,8 @@ def test_peers_reach_the_certified_optimum(monkeypatch, name, workload):
     assert np.trace(A @ np.linalg.inv(last.gram) @ A.T) == pytest.approx(last.value**2)
 
 
-def test_everything_that_could_be_a_step_computes_the_same(tmp_path):
-    rows = results(tmp_path, "step_cost.py", "--sizes", "60", "--threads", "1")
+def test_everything_that_could_be_a_step_computes_the_same(results):
+    rows = results("step_cost.py", "--sizes", "60", "--threads", "1")
     assert len({row["what"] for row in rows}) == len(rows) - 2 * 2
     for row in rows:
         assert float(row["seconds"]) > 0

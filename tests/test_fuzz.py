@@ -11,7 +11,7 @@ import pytest
 from fuzz.cases import Case, draw
 from fuzz.processes import Outcome, faults
 
-CASES = 30
+CASES = 15
 FOLDER = Path(__file__).parent
 
 

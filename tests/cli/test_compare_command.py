@@ -234,9 +234,17 @@ def test_what_is_not_named_may_be_left_out(run, monkeypatch):
     assert named.stderr == "error: strategy 'tree' cannot answer row 3\n"
 
 
-def test_several_processes(run):
+def test_several_processes(run, monkeypatch):
+    asked, usual = [], pmldesign.cli.compare.compare_all
+
+    def watched(*arguments, jobs, **options):
+        asked.append(jobs)
+        return usual(*arguments, **options)
+
+    monkeypatch.setattr(pmldesign.cli.compare, "compare_all", watched)
     options = ["prefix:2..4", "--p", "2,inf", "--strategies", "least-norm,tree"]
     assert run("compare", *options, "--jobs", "2").stdout == run("compare", *options).stdout
+    assert asked == [2, 1]
 
 
 @pytest.mark.parametrize(

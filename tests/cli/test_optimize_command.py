@@ -297,7 +297,7 @@ def test_a_baseline_that_cannot_answer_in_float64_is_left_out_with_a_note(run, t
 
 @pytest.mark.parametrize("solver", ["SCS", "CLARABEL"])
 def test_a_program_that_runs_out_of_time_says_so(run, solver):
-    options = ["--method", "primal", "--solver", solver, "--time-limit", 0.05]
-    result = run("optimize", "prefix:40", *options, "--json")
+    options = ["--method", "primal", "--solver", solver, "--time-limit", 0.001]
+    result = run("optimize", "prefix:16", *options, "--json")
     assert result.exit_code == 3
     assert json.loads(result.stdout)["status"] == "time_limit"
