@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -53,8 +54,12 @@ def verify_file(path: str | Path, *, workload: Any = None) -> Verification:
     """
     from pmldesign.verify.verification import check_file
 
-    queries = _named_queries(path) if workload is None else _read(workload)
-    return check_file(path, None if queries is None else _form(queries))
+    queries = _named_queries(path, "workload") if workload is None else _read(workload)
+    known = _named_queries(path, "known")
+    if queries is None:
+        return check_file(path, None)
+    public = None if known is None else _form(known)
+    return check_file(path, replace(_form(queries), known=public))
 
 
 def _read(workload: Any) -> Workload:
@@ -63,13 +68,13 @@ def _read(workload: Any) -> Workload:
     return load_workload(workload) if isinstance(workload, str) else as_workload(workload)
 
 
-def _named_queries(path: str | Path) -> Workload | None:
-    """The workload whose name is in a file, if it is the name of one."""
+def _named_queries(path: str | Path, key: str) -> Workload | None:
+    """The workload whose name a file has under a key, if it is the name of one."""
     from pmldesign.verify.reading import read_archive
 
     if Path(path).suffix.lower() == ".json":
         return None
-    name = read_archive(Path(path))[0].get("workload")
+    name = read_archive(Path(path))[0].get(key)
     try:
         return parse_workload(name) if isinstance(name, str) else None
     except InvalidInputError:

@@ -39,6 +39,7 @@ class Queries:
         gram: makes A^T A, shape (n, n), where A is too large and that is not.
         columns: makes columns of A, from one number to another, where A is too large.
         sums: of running sums the rates, shape (n - 1,), and the weights of queries and of steps.
+        known: what is public beside, if anybody knows it.
     """
 
     matrix: Any
@@ -48,12 +49,18 @@ class Queries:
     gram: Callable[[], Any] | None = None
     columns: Callable[[int, int], Any] | None = None
     sums: tuple[Any, Any, Any] | None = None
+    known: Queries | None = None
 
     @property
     def plain(self) -> bool:
         """Whether A is made of tables of counts."""
         factors = [factor for table in self.tables for factor in table.factors.values()]
         return bool(self.tables) and all(factor is None for factor in factors)
+
+    def is_table_of(self, counted: Sequence[int]) -> bool:
+        """Whether it is the table of counts of some attributes, with tables that it tells."""
+        sets = [set(table.factors) for table in self.tables]
+        return self.plain and set(counted) in sets and all(s <= set(counted) for s in sets)
 
     def factors(self) -> list[Any] | None:
         """The factors of a single product; None for any other workload."""

@@ -28,6 +28,7 @@ from pmldesign.verify.forms.written import (
     MOST_CELLS,
     cells_of,
     centred,
+    kron,
     pseudo_inverse,
     written_out,
 )
@@ -87,8 +88,7 @@ def _check_form(
 ) -> str | None:
     """Checks by the structure of a strategy; None for claims that only its matrix tells."""
     if "counted" in arrays:
-        checks.unchecked("form", "a product beside a public table")
-        return "none"
+        return _check_beside_table(header, arrays, queries, checks)
     if queries is None or "strategy" in arrays:
         return None
     pml = header.get("guarantee_numbers", {}).get("kind") == "pml"
@@ -133,6 +133,36 @@ def _check_form(
         check_product(header, arrays, factors, checks)
         return rounding.NAME
     return None
+
+
+def _check_beside_table(
+    header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Queries | None, checks: Checks
+) -> str:
+    """Claims of a product, or of marginals, beside a public table."""
+    checks.state("neighbours", header["neighbours"] == "replace", "within groups of the table")
+    if queries is None:
+        checks.unchecked("form", "the queries are not known; give --workload")
+        return "none"
+    counted, sizes = arrays["counted"], [int(size) for size in arrays["sizes"]]
+    known, public = queries.known, np.flatnonzero(counted).tolist()
+    if known is None:
+        checks.unchecked("known", "the known answers have no name that tells them")
+    else:
+        same = list(known.sizes) == sizes == list(queries.sizes) and known.is_table_of(public)
+        checks.state("known", same and len(counted) == len(sizes), "the table of these attributes")
+    if "residuals" in arrays and queries.plain:
+        check_marginals(header, arrays, queries, checks)
+        return balls.NAME
+    factors, place = queries.factors(), int(arrays["place"][0]) if "place" in arrays else -1
+    if factors is None or place < 0:
+        checks.unchecked("form", "beside a public table, for queries of this form")
+        return "none"
+    after = place + 1 + len(sizes) - sum(name.startswith("factor_") for name in arrays)
+    apart = all(counted[:place]) and not any(counted[place:after]) and all(counted[after:])
+    checks.state("place", bool(apart), "of the factor for the open attributes")
+    merged = [*factors[:place], kron(factors[place:after]), *factors[after:]]
+    check_product(header, arrays, merged, checks, place)
+    return rounding.NAME
 
 
 def check_digest(header: Mapping[str, Any], arrays: Mapping[str, Any], checks: Checks) -> None:
@@ -207,7 +237,7 @@ def _dense(
         fits = fits and groups is not None and groups.shape == R.shape[1:]
         fits = fits and header["neighbours"] == "replace"
         checks.state("groups", bool(fits), "of cells, within which a record is replaced")
-        checks.unchecked("known", "whether these groups are what the known answers tell apart")
+        _check_groups(groups, queries.known, checks)
     if not fits:
         return None
     return Dense(
@@ -223,6 +253,19 @@ def _dense(
         written="strategy" in arrays,
         queries=total,
     )
+
+
+def _check_groups(groups: Any, known: Queries | None, checks: Checks) -> None:
+    """Whether groups are of equal columns of queries whose answers tell their numbers."""
+    if known is None or known.matrix is None:
+        checks.unchecked("known", "the known answers have no name that tells them")
+        return
+    columns, same = np.unique(known.matrix, axis=1, return_inverse=True)
+    pairs = set(zip(same.ravel().tolist(), groups.tolist(), strict=False))
+    count = columns.shape[1]
+    told = len(pairs) == count == len(set(groups.tolist())) and same.size == groups.size
+    told = told and int(np.linalg.matrix_rank(columns)) == count
+    checks.state("known", told, "answers that tell the number of records in each group")
 
 
 def _matrix(header: Mapping[str, Any], queries: Queries) -> tuple[Any, int | None]:

@@ -178,9 +178,7 @@ def test_commands_and_files(tmp_path):
     assert "warning" in result.stderr
     assert "not protected" in result.stdout
     verified = json.loads(run("verify", path, "--json").stdout)
-    assert [check["name"] for check in verified["checks"] if check["verdict"] != "holds"] == [
-        "known"
-    ]
+    assert all(check["verdict"] == "holds" for check in verified["checks"])
     design = json.loads(run("optimize", *words, "--noise", "gaussian", "--json").stdout)
     calibrated = json.loads(
         run(

@@ -66,6 +66,14 @@ def absolute_distances(R: Array) -> list[list[Any]]:
     return [around(row, gamma(len(R) + 2)) for row in values]
 
 
+def diameters(R: Array) -> dict[str, Any]:
+    """The largest l1 and l2 distance of two columns of R."""
+    columns = np.ascontiguousarray(R.T)
+    far = [cdist(columns, columns, kind).max() for kind in ("cityblock", "sqeuclidean")]
+    absolute, squared = around(np.array(far), gamma(len(R) + 4))
+    return {"l1": absolute, "l2": squared.sqrt()}
+
+
 def absolute_sums(R: Array) -> list[Any]:
     """The l1 norms of the columns of R."""
     return around(np.abs(R).sum(axis=0), gamma(len(R)))

@@ -14,7 +14,9 @@ For sizes n_i, sets T with precisions theta_T and tables S with weights c_S:
 
 with b_T = 1, and under replace b_T = 2 sum_U rho_U (1 - prod_{i in T and U} -1/(n_i - 1)) for
 weights rho_U >= 0, sum 1, of the pairs of cells that differ in U. A file has b_T/2; rho comes from
-a linear program, and what is proved is the bound of that rho.
+a linear program, and what is proved is the bound of that rho. Beside a public table of attributes C
+neighbours agree on C: D and U have none of them, and the T within C are left out, as T = {} is
+under replace.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from pmldesign.verify.report import Checks
 
 MOST_PAIRS = 10**6
 """Of tables and residuals that are compared."""
+Public = frozenset[int] | None
 MOST_ATTRIBUTES = 12
 """Of which all sets are tried under replace."""
 
@@ -51,8 +54,8 @@ def check_marginals(
     if len(theta) * len(subsets) > MOST_PAIRS:
         checks.unchecked("claims", "too many tables")
         return
-    replace = header["neighbours"] == "replace"
-    within = {S: _subsets(S, replace) for S in subsets}
+    public = public_of(header, arrays)
+    within = {S: _subsets(S, public) for S in subsets}
     answered = all(T in theta for sets in within.values() for T in sets)
     checks.state("L R = A", answered, "all residuals of every table are measured")
     if not answered or not same:
@@ -70,14 +73,21 @@ def check_marginals(
         power = arb(p) / 2
         return total(m * s**power for m, s in zip(cells, squares, strict=True)) ** (1 / arb(p))
 
-    profiles = _profiles(sizes, theta, dimension)
+    profiles = _profiles(sizes, theta, dimension, public or frozenset())
     sensitivities = {norm: largest(profile.distances) for norm, profile in profiles.items()}
-    if not replace:
+    if public is None:
         sensitivities["l2"] = root(total(theta[T] * dimension[T] for T in theta))
         sensitivities["l1"] = _longest_l1(sizes, theta)
     lower = lower_bound(header, arrays, queries) if "dual_u" in arrays else None
     computed = Computed(spread, sum(cells), sensitivities, lower, profiles=profiles)
     check_computed(header, computed, checks)
+
+
+def public_of(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> Public:
+    """The attributes of the public table; none for the total, None where nothing is public."""
+    if header["neighbours"] != "replace":
+        return None
+    return frozenset(np.flatnonzero(arrays.get("counted", np.zeros(1))).tolist())
 
 
 def precisions_of(arrays: Mapping[str, Any]) -> dict[tuple[int, ...], Any]:
@@ -97,21 +107,22 @@ def lower_bound(
 ) -> Any | None:
     """What dual weights u of the tables, and of pairs under replace, prove."""
     p, u, sizes = float(header["p"]), arrays["dual_u"], list(queries.sizes)
-    replace = header["neighbours"] == "replace"
+    public = public_of(header, arrays)
     if u.shape != (len(queries.tables),) or u.min() < 0:
         return None
-    if replace and len(sizes) > MOST_ATTRIBUTES:
+    if public is not None and len(sizes) > MOST_ATTRIBUTES:
         return None
     rows = list(precisions_of(arrays))
     shares = dict.fromkeys(rows, arb(1))
-    if replace:
-        shares = _shares_of_pairs(sizes, dict(zip(rows, arrays["dual_w"], strict=True)))
+    if public is not None:
+        goals = dict(zip(rows, arrays["dual_w"], strict=True))
+        shares = _shares_of_pairs(sizes, goals, public)
     sums, powers = dict.fromkeys(rows, arb(0)), []
     q = arb(1) if p == 2 or math.isinf(p) else arb(p) / (arb(p) - 2)
     for table, weight in zip(queries.tables, u.tolist(), strict=True):
         S = tuple(sorted(table.factors))
         m = math.prod(sizes[i] for i in S)
-        for T in _subsets(S, replace):
+        for T in _subsets(S, public):
             sums[T] += arb(table.weight) ** 2 * weight / m
         if weight > 0:
             powers.append(m * arb(weight) ** q)
@@ -120,9 +131,10 @@ def lower_bound(
     return total(dimension[T] * root(shares[T] * sums[T]) for T in rows) / root(norm)
 
 
-def _subsets(members: tuple[int, ...], replace: bool) -> list[tuple[int, ...]]:
-    counts = range(1 if replace else 0, len(members) + 1)
-    return list(chain.from_iterable(combinations(members, count) for count in counts))
+def _subsets(members: tuple[int, ...], public: Public) -> list[tuple[int, ...]]:
+    """Those that are not public."""
+    every = chain.from_iterable(combinations(members, k) for k in range(len(members) + 1))
+    return [T for T in every if public is None or not public.issuperset(T)]
 
 
 def _longest_l1(sizes: Sequence[int], theta: Mapping[Any, Any]) -> Any:
@@ -138,15 +150,17 @@ def _all(values: Iterable[Any]) -> Any:
     return math.prod(values, start=arb(1))
 
 
-def _profiles(sizes: Sequence[int], theta: Any, dimension: Any) -> dict[str, Profile]:
+def _profiles(
+    sizes: Sequence[int], theta: Any, dimension: Any, known: frozenset[int]
+) -> dict[str, Profile]:
     """Distances of cells by the attributes in which they differ; twice the longest in l1."""
-    used = tuple(i for i in sorted(set().union(*theta)) if sizes[i] > 1)
+    used = tuple(i for i in sorted(set().union(*theta) - known) if sizes[i] > 1)
     columns = math.prod(sizes[i] for i in used)
     copies = math.prod(sizes) // columns
     away = 2 * _longest_l1(sizes, {T: value for T, value in theta.items() if T})
     profiles = {"l1": Profile([away], [columns - 1], copies)}
     if len(used) <= MOST_ATTRIBUTES:
-        sets = _subsets(used, True)
+        sets = _subsets(used, frozenset())
         apart = [root(_square(set(D), sizes, theta, dimension)) for D in sets]
         counts = [math.prod(sizes[i] - 1 for i in D) for D in sets]
         profiles["l2"] = Profile(apart, counts, copies)
@@ -162,9 +176,12 @@ def _square(different: set[int], sizes: Sequence[int], theta: Any, dimension: An
     return total(terms)
 
 
-def _shares_of_pairs(sizes: Sequence[int], wanted: Mapping[Any, float]) -> dict[Any, Any]:
+def _shares_of_pairs(
+    sizes: Sequence[int], wanted: Mapping[Any, float], known: frozenset[int]
+) -> dict[Any, Any]:
     """2 b_T of weights of pairs that come closest to b_T that are wanted."""
-    sets = _subsets(tuple(i for i, size in enumerate(sizes) if size > 1), True)
+    free = tuple(i for i, size in enumerate(sizes) if size > 1 and i not in known)
+    sets = _subsets(free, frozenset())
     parts = [
         [1 - _product(Fraction(-1, sizes[i] - 1) for i in set(T) & set(U)) for U in sets]
         for T in wanted

@@ -1,5 +1,8 @@
 r"""Strategies that are products, from their factors; add-remove neighbours.
 
+Beside a public table one factor is open: neighbours differ in it alone, by a replaced record. There
+A_i and R_i are taken on differences of columns, and the sensitivity is the largest of these.
+
 R = (x)_i R_i, A = (x)_i A_i, L_i = A_i R_i^+: sensitivities, norms of variances and nuclear
 norms are products of those of the factors. With E_i = A_i - L_i R_i and |M|, the
 p-norm of the norms of rows, which is a product too, A - L R adds at most
@@ -22,14 +25,20 @@ from pmldesign.verify.report import Checks
 
 SMALL = 2**16
 """Entries of a factor in ball arithmetic."""
+INDEPENDENT = 1e-10
+"""Part of the largest singular value below which rows count as dependent."""
 RANK_ONE = 1e-12
 """Dual weights are products up to this part of them."""
 
 
 def check_product(
-    header: Mapping[str, Any], arrays: Mapping[str, Any], factors: Sequence[Any], checks: Checks
+    header: Mapping[str, Any],
+    arrays: Mapping[str, Any],
+    factors: Sequence[Any],
+    checks: Checks,
+    place: int | None = None,
 ) -> None:
-    """All claims of a product without weights, under add-remove neighbours."""
+    """All claims of a product without weights; `place` is the number of the open factor."""
     count = sum(name.startswith("factor_") for name in arrays)
     strategies = [arrays[f"factor_{i}"] for i in range(count)]
     fits = len(factors) == count and all(
@@ -38,7 +47,15 @@ def check_product(
     checks.state("shapes", fits, "of the factors")
     if not fits:
         return
+    diameters = [_longest(R) for R in strategies]
+    lower = _lower(arrays, factors, float(header["p"]), place)
+    if place is not None:
+        diameters[place] = rounding.diameters(strategies[place])
+        strategies[place], factors = _moves(strategies[place]), list(factors)
+        factors[place] = _moves(factors[place])
     p, inverses = float(header["p"]), [np.linalg.pinv(R) for R in strategies]
+    if place is not None:  # whose rows may depend on each other, but for rounding
+        inverses[place] = np.linalg.pinv(strategies[place], rcond=INDEPENDENT)
     squares = [
         _room(A, R).squares(A @ inverse)
         for A, R, inverse in zip(factors, strategies, inverses, strict=True)
@@ -46,20 +63,28 @@ def check_product(
     missed, rest = residual_of([factors], strategies, inverses, p)
     checks.state("L R = A", missed < 1e-9, f"but for {missed:.1e}")
     sensitivities = {
-        "l2": _product(
-            root(largest(rounding.squares(np.ascontiguousarray(R.T)))) for R in strategies
-        ),
-        "l1": _product(largest(rounding.absolute_sums(R)) for R in strategies),
+        norm: _product(longest[norm] for longest in diameters) for norm in ("l1", "l2")
     }
     queries = int(np.prod([A.shape[0] for A in factors], dtype=object))
     computed = Computed(
         lambda exponent: _product(power_norm(values, exponent) for values in squares),
         queries,
         sensitivities,
-        _lower(arrays, factors, p),
-        rest,
+        lower,
+        rest if place is None else rest * arb(2).sqrt(),
     )
     check_computed(header, computed, checks)
+
+
+def _longest(R: Any) -> dict[str, Any]:
+    """The largest l1 and l2 norm of a column."""
+    squares = rounding.squares(np.ascontiguousarray(R.T))
+    return {"l1": largest(rounding.absolute_sums(R)), "l2": root(largest(squares))}
+
+
+def _moves(matrix: Any) -> Any:
+    """Columns less the last one."""
+    return matrix[:, :-1] - matrix[:, -1:]
 
 
 def residual_of(
@@ -101,18 +126,30 @@ def _product(values: Any) -> Any:
     return result
 
 
-def _lower(arrays: Mapping[str, Any], factors: Sequence[Any], p: float) -> Any | None:
-    """The product of the bounds of the factors' dual weights."""
+def _lower(
+    arrays: Mapping[str, Any], factors: Sequence[Any], p: float, place: int | None
+) -> Any | None:
+    """The product of the bounds of the factors' dual weights, of pairs for the open one."""
     u = split(arrays, "dual_u", [A.shape[0] for A in factors])
-    w = split(arrays, "dual_w", [A.shape[1] for A in factors])
-    if u is None or w is None:
+    if place is None:
+        w = split(arrays, "dual_w", [A.shape[1] for A in factors])
+    else:
+        w = [arrays.get(f"dual_w_{i}", np.zeros(0)) for i in range(len(factors))]
+    if u is None or w is None or not all(map(_fits, w, factors)):
         return None
     bounds = []
     for A, weights, masses in zip(factors, u, w, strict=True):
-        scale = root(dual_norm(weights.tolist(), p) * total(map(arb, masses.tolist())))
+        mass = total(map(arb, masses.ravel().tolist())) / masses.ndim
+        scale = root(dual_norm(weights.tolist(), p) * mass)
         room = balls if A.size <= SMALL else rounding
         bounds.append(room.nuclear_norm(A, weights, masses) / scale)
     return _product(bounds)
+
+
+def _fits(w: Any, A: Any) -> bool:
+    """Whether weights are of cells or of pairs of them."""
+    n = A.shape[1]
+    return w.shape in ((n,), (n, n)) and w.min() >= 0 and (w.ndim == 1 or np.array_equal(w, w.T))
 
 
 def split(arrays: Mapping[str, Any], name: str, sizes: Sequence[int]) -> list[Any] | None:
