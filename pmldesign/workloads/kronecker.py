@@ -86,6 +86,7 @@ class KroneckerOperator:
             [factor.matvec for factor in self._factors],
             [factor.shape[1] for factor in self._factors],
             x,
+            [factor.shape[0] for factor in self._factors],
         )
 
     def rmatvec(self, y: Array) -> Array:
@@ -94,6 +95,7 @@ class KroneckerOperator:
             [factor.rmatvec for factor in self._factors],
             [factor.shape[0] for factor in self._factors],
             y,
+            [factor.shape[1] for factor in self._factors],
         )
 
     def to_dense(self) -> Array:

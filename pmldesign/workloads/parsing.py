@@ -4,8 +4,8 @@
     part     = [ weight "*" ] factor { "*" factor }
     factor   = name [ ":" argument { "," argument } ]
     argument = size | option "=" whole number
-    size     = ( whole number | name whole number { "/" whole number } ) [ "^" whole number ],
-               or a decimal number for a rate
+    size     = ( whole number | name number { "/" number } [ "/" option "=" whole number ] )
+               [ "^" whole number ], or a decimal number for a rate
     weight   = decimal number [ "e" [ "-" ] whole number ]
 
 A weight multiplies the queries of a part, and so their errors: "2*prefix:64+histogram:64". No name
@@ -188,6 +188,8 @@ def _parse_factor(text: str) -> Workload:
     options: dict[str, int] = {}
     for argument in (part.strip() for part in tail.split(",")) if colon else ():
         key, equals, value = (part.strip() for part in argument.partition("="))
+        if "/" in key:  # random-range20/12/seed=1 is an attribute
+            equals = ""
         if not equals and options and "..." in entry.arguments:  # ways=1,2 is no list of ways
             _refuse(text, entry, f"sizes come before options, got {_shown(argument)} after them")
         elif not equals:
@@ -230,7 +232,7 @@ def _decimal(value: str, text: str, entry: NamedWorkload) -> float:
 
 def _attribute(size: str, text: str, entry: NamedWorkload) -> Workload:
     """The queries of an attribute: "prefix85" is prefix:85, "window64/7" is window:64,7."""
-    parts = re.fullmatch(r"([a-z][a-z-]*?)\s*(\d[\d/ ]*)", size)
+    parts = re.fullmatch(r"([a-z][a-z-]*?)\s*(\d[\d/. ]*(?:/[a-z]+ *=[\d ]*)?)", size)
     names = [row.name for row in named_workloads() if row.arguments and row is not entry]
     if parts is None or parts[1] not in names:
         _refuse(text, entry, f"an attribute such as prefix85 takes a name of {', '.join(names)}")

@@ -11,7 +11,7 @@ from pmldesign.designs.laplace.tables import weighted_tables
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy.guarantees import PML, PureDP
 from pmldesign.strategies import baseline, product_strategy
-from pmldesign.workloads import parse_workload
+from pmldesign.workloads import TablesWorkload, as_workload, parse_workload
 
 
 def identity(queries):
@@ -78,3 +78,29 @@ def test_a_search_over_many_cells_takes_them(guarantee):
     for name in ("identity", "tree", "haar"):
         assert design.mechanism.error(2) <= error(baseline(name, workload), workload, guarantee)
     assert "weighted-products" in {start.name for start in design.starts}
+
+
+def test_values_that_no_query_tells_apart_cost_next_to_nothing():
+    """Six values, the last two always together: as five values, but for what tells them apart."""
+    errors, alike = [], np.array([0, 1, 2, 3, 4, 4])
+    for values in (np.arange(5), alike):
+        attributes = [as_workload(np.tri(5)[:, values]), as_workload("prefix:4")]
+        workload = TablesWorkload(attributes, [(0,), (1,), (0, 1)])
+        strategy = weighted_products(
+            workload,
+            2,
+            lambda asked, values=values: (
+                haar(asked) if asked.shape[1] == 4 else unit_columns(np.tri(5))[:, values]
+            ),
+            public_total=False,
+        )
+        assert np.abs(strategy.matrix).sum(axis=0).max() <= strategy.weights.sum() * (1 + 1e-12)
+        errors.append(error(strategy, workload, PureDP(1.0)))
+        variances = np.sum((workload.to_dense() @ np.linalg.pinv(strategy.matrix)) ** 2, axis=1)
+        np.testing.assert_allclose(strategy.variances(workload), variances, rtol=1e-6)
+    assert errors[0] <= errors[1] <= 1.01 * errors[0]
+
+
+def unit_columns(queries):
+    small = queries / (2 * len(queries))
+    return np.vstack([small, np.diag(1 - small.sum(axis=0))])

@@ -1,5 +1,6 @@
 """Tables whose attributes have queries of their own, against the matrix written out by np.kron."""
 
+import re
 from functools import reduce
 from itertools import combinations
 
@@ -89,6 +90,14 @@ def test_names():
     assert adult.shape[1] > 10**18
 
 
+@pytest.mark.parametrize("attribute", ["random-range5/4/seed=3", "decay6/0.9", "window4/2"])
+def test_attributes_with_several_arguments_are_read_again(attribute):
+    tables = as_workload(f"marginals:{attribute}^2,2,ways=1")
+    assert as_workload(tables.name).name == tables.name
+    alone = as_workload(re.sub(r"(\D)(\d)", r"\1:\2", attribute, count=1).replace("/", ","))
+    np.testing.assert_array_equal(tables.attributes[1].to_dense(), alone.to_dense())
+
+
 def test_an_explicit_union_is_the_same_tables():
     text = "prefix:300*prefix:400*total:500+total:300*prefix:400*histogram:500"
     union = as_workload(text)
@@ -128,6 +137,7 @@ def test_row_labels():
         ("marginals:marginals3,9,ways=1", "an attribute such as prefix85"),
         ("marginals:prefix,9,ways=1", "an attribute such as prefix85"),
         ("marginals:window5,9,ways=1", "takes 2 sizes, got 1"),
+        ("marginals:random-range5/4/sed=3,9", "unknown option 'sed'"),
         ("marginals:prefix5^0,9,ways=1", "repeated 1 to"),
         ("marginals:prefix5,9999999,ways=1", "attribute 1 has 9999999 values"),
     ],

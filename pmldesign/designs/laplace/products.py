@@ -19,7 +19,7 @@ import numpy as np
 
 from pmldesign.designs.laplace.measured import MeasuredTables, measured_tables
 from pmldesign.strategies import WeightedProductsStrategy
-from pmldesign.strategies.tables.design_coordinates import tau_and_coordinates
+from pmldesign.strategies.tables.design_coordinates import has_full_rank, tau_and_coordinates
 from pmldesign.strategies.tables.queries import Table, as_tables_over
 from pmldesign.workloads import KroneckerWorkload, TablesWorkload, UnionWorkload, Workload
 from pmldesign.workloads.tables.base import asks_counts, asks_total
@@ -30,6 +30,8 @@ from pmldesign_solvers.structure.subsets import residual_spaces
 
 DESIGNED_CELLS = 1024
 """Most values of an attribute that gets a design of its own: a dense search on them."""
+SET_ASIDE = 1e-3
+"""Part of its columns that a design gives for telling all values apart."""
 MOST_TABLES = 2**12
 """Most tables whose weights are searched for (a step takes milliseconds)."""
 
@@ -89,7 +91,7 @@ def weighted_products(
     ordered = attribute_queries(sizes, tables)
     if not ordered or max(sizes[i] for i in ordered) > DESIGNED_CELLS:
         return None
-    designs = {i: design(queries) for i, queries in ordered.items()}
+    designs = {i: _of_full_rank(design(queries)) for i, queries in ordered.items()}
     subsets = [tuple(i for i in queries if sizes[i] > 1) for _, queries in tables]
     measured = measured_tables(sizes, subsets, public=public_total)
     family = measured.tables
@@ -101,6 +103,14 @@ def weighted_products(
     return WeightedProductsStrategy(
         "weighted-products", sizes, designs, [family[k] for k in chosen], theta[chosen]
     )
+
+
+def _of_full_rank(D: Array) -> Array:
+    """D, with the values themselves at what its columns have left if it has not full rank."""
+    if has_full_rank(D):
+        return D
+    kept = (1 - SET_ASIDE) * D
+    return np.vstack([kept, np.diag(1 - np.abs(kept).sum(axis=0))])
 
 
 def _problem(

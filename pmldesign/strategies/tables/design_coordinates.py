@@ -16,17 +16,23 @@ FULL_RANK = 1e-12
 """Least eigenvalue of G, relative to the largest: variances keep four digits at least."""
 
 
+def has_full_rank(design: Array) -> bool:
+    """Whether a design D, shape (r, n), tells all values apart."""
+    values = np.linalg.eigvalsh(design.T @ design)
+    return bool(values[0] > FULL_RANK * values[-1])
+
+
 def tau_and_coordinates(name: str, design: Array) -> tuple[float, Measured]:
     """Tau of a design D, shape (r, n), and Y with its inverse.
 
     Raises:
         InvalidInputError: the design has not full rank.
     """
+    if not has_full_rank(design):
+        raise InvalidInputError(f"strategy {name!r}: the design of an attribute has not full rank")
     n = design.shape[1]
     gram = design.T @ design
     values, vectors = np.linalg.eigh(gram)
-    if not values[0] > FULL_RANK * values[-1]:
-        raise InvalidInputError(f"strategy {name!r}: the design of an attribute has not full rank")
     solution = vectors @ ((vectors.T @ np.ones(n)) / values)
     tau = float(solution.sum())
     # Y in an orthonormal basis of the complement of v, so that X v = 0 holds but for rounding

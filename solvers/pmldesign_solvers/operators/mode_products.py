@@ -18,17 +18,21 @@ Map = Callable[[Array], Array]
 """y -> M y for y of shape (n_i, c)."""
 
 
-def apply(maps: Sequence[Map], sizes: Sequence[int], x: Array) -> Array:
+def apply(
+    maps: Sequence[Map], sizes: Sequence[int], x: Array, images: Sequence[int] | None = None
+) -> Array:
     """(M_1 x ... x M_k) x.
 
     Args:
         maps: y -> M_i y for y of shape (n_i, c).
         sizes: n_1 ... n_k.
         x: shape (n,) or (n, c), n the product of the sizes; the last factor runs fastest.
+        images: m_1 ... m_k if they are known: axes that get much shorter are taken first.
     """
     tensor = x.reshape(*sizes, -1)
-    for axis, transform in enumerate(maps):
-        front = np.moveaxis(tensor, axis, 0)
+    growth = [1.0 if images is None else images[axis] / n for axis, n in enumerate(sizes)]
+    for axis in sorted(range(len(maps)), key=growth.__getitem__):
+        transform, front = maps[axis], np.moveaxis(tensor, axis, 0)
         image = transform(np.ascontiguousarray(front).reshape(front.shape[0], -1))
         tensor = np.moveaxis(image.reshape(-1, *front.shape[1:]), 0, axis)
     return tensor.reshape(math.prod(tensor.shape[:-1]), *x.shape[1:])

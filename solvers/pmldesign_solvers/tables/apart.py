@@ -31,7 +31,7 @@ from pmldesign_solvers.tables.problem import ClosedForm, Tables, padded
 
 SHARPNESS = (30.0, 100.0, 300.0, 1000.0)
 """Of log-sum-exp in turn; 3000 gains 4e-4."""
-STEPS = 200
+STEPS = 100
 """Of L-BFGS, for each sharpness; 30 to 70 are taken for tables of four attributes."""
 
 

@@ -1,5 +1,6 @@
 """Products along one axis at a time, against the Kronecker product written out."""
 
+import math
 from functools import reduce
 
 import numpy as np
@@ -34,6 +35,16 @@ def test_maps_that_are_no_matrices_are_applied_along_their_axis(given_matrices):
     sums = [lambda y: np.cumsum(y, axis=0)] * len(factors)
     found = mode_products.apply(sums, [f.shape[1] for f in factors], x)
     np.testing.assert_allclose(found, whole @ x, atol=1e-12)
+
+
+@given(matrices())
+def test_axes_that_get_shorter_come_first_and_change_nothing(given_matrices):
+    factors, rng = given_matrices
+    x = rng.normal(size=(math.prod(f.shape[1] for f in factors), 2))
+    maps = [factor.__matmul__ for factor in factors]
+    sizes, images = [f.shape[1] for f in factors], [f.shape[0] for f in factors]
+    found = mode_products.apply(maps, sizes, x, images)
+    np.testing.assert_allclose(found, reduce(np.kron, factors) @ x, atol=1e-12)
 
 
 @given(matrices())
