@@ -213,7 +213,7 @@ def test_with_all_directions_the_lower_bound_is_the_nuclear_norm(seed):
     ]
     assert bounds[-1] == pytest.approx(exact, rel=1e-7)
     assert max(bounds) <= exact
-    assert bounds == sorted(bounds)
+    assert np.diff(bounds).min() >= -1e-8 * exact  # rounded down by more where weights are small
 
 
 def test_directions_that_vanish_leave_the_lower_bound_one():
