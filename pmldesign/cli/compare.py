@@ -116,9 +116,9 @@ def command(
         for reason in dict.fromkeys(reason for part in shown for reason in part.left_out):
             click.echo(f"\nleft out: {reason}")
     if plot is not None:
-        from pmldesign.plots import plot_comparisons
+        from pmldesign.plots import comparisons_figure, save
 
-        plot_comparisons(shown, plot)
+        save(comparisons_figure(shown), plot)
     if report is not None:
         compare_page(report, shown, documents)
     _require_finished(shown)

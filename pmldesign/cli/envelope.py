@@ -105,10 +105,11 @@ def command(
             loaded, envelope_curve(loaded, np.arange(1, points + 1) / (points + 1))
         )
     if plot is not None:
-        from pmldesign.plots import plot_envelope
+        from pmldesign.plots import envelope_figure, save
 
         title = f"PML envelope of {channel}"
-        plot_envelope(title, np.array(document["curve"]["delta"]), curves_of(document), plot)
+        deltas = np.array(document["curve"]["delta"])
+        save(envelope_figure(title, deltas, curves_of(document)), plot)
     if report is not None:
         envelope_page(report, document, curves_of(document))
     outputs.write_tables(csv_path, latex, records_of(document), *cells_of(document))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pmldesign.plots.files import save
-from pmldesign.plots.style import BOUND, COLOURS, styled
+from pmldesign.plots.style import BOUND, COLOURS, one_axes, styled
 from pmldesign_solvers.operators.operator import Array
 
 if TYPE_CHECKING:
@@ -35,10 +35,7 @@ def plot_alpha_curve(title: str, label: str, curves: Mapping[str, Any], path: Pa
     Raises:
         FileError: the file cannot be written.
     """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 4.4), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = one_axes(6.4, 4.4)
     for name, values in curves.items():
         if name != "share":
             axes.plot(curves["share"], values, label=name)
@@ -52,28 +49,10 @@ def plot_alpha_curve(title: str, label: str, curves: Mapping[str, Any], path: Pa
     save(figure, path)
 
 
-def plot_envelope(title: str, deltas: Array, curves: Mapping[str, Array], path: Path) -> None:
-    """Draw bounds on the PML envelope of one channel.
-
-    Args:
-        title: of the picture.
-        deltas: as for draw_envelope.
-        curves: as for draw_envelope.
-        path: .png, .pdf or .svg; an existing file is replaced at the end.
-
-    Raises:
-        FileError: the file cannot be written.
-    """
-    save(envelope_figure(title, deltas, curves), path)
-
-
 @styled
 def envelope_figure(title: str, deltas: Array, curves: Mapping[str, Array]) -> Figure:
-    """The picture of `plot_envelope`."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 4.4), layout="constrained")
-    axes = figure.subplots()
+    """Bounds on the PML envelope of one channel; deltas and curves as for `draw_envelope`."""
+    figure, axes = one_axes(6.4, 4.4)
     draw_envelope(axes, deltas, curves)
     axes.set_title(title)
     return figure

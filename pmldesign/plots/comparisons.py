@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pmldesign.comparison.comparison import Comparison
 from pmldesign.comparison.sweeping import Sweep
 from pmldesign.errors import InvalidInputError
-from pmldesign.plots.files import save
 from pmldesign.plots.points import (
     LABELS,
     Point,
@@ -34,31 +32,17 @@ MAX_PANELS = 12
 """On one page: smaller ones have no room for their labels."""
 
 
-def plot_comparisons(comparisons: Sequence[Comparison], path: Path) -> None:
-    """Draw the error of each strategy: bars, or lines over what varies.
+@styled
+def comparisons_figure(comparisons: Sequence[Comparison]) -> Figure:
+    """The error of each strategy: bars, or lines over what varies.
 
     Lines are over the cells of families of workloads, else over the first number of AXES that
     varies, and show the error per query, err_p / m^(1/p). What varies besides has a panel for each
     value, all with one scale. The dashed line is the lower bound for every mechanism. The guarantee
     stands above, and the noise beside every strategy.
 
-    Args:
-        comparisons: what to draw; at least one row.
-        path: .png, .pdf or .svg; an existing file is replaced at the end.
-
     Raises:
-        InvalidInputError: there would be more than MAX_PANELS panels.
-        FileError: the file cannot be written.
-    """
-    save(comparisons_figure(comparisons), path)
-
-
-@styled
-def comparisons_figure(comparisons: Sequence[Comparison]) -> Figure:
-    """The picture of `plot_comparisons`.
-
-    Raises:
-        InvalidInputError: there would be more than MAX_PANELS panels.
+        InvalidInputError: there would be more than MAX_PANELS panels, or there is no row.
     """
     return _figure(points_of(comparisons))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pmldesign.bounds import Bound, Kind
-from pmldesign.plots.style import BOUND, COLOURS, styled
+from pmldesign.plots.style import BOUND, COLOURS, one_axes, styled
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.kronecker import ProductStrategy
 from pmldesign.workloads.base import WRITTEN_CELLS
@@ -31,13 +31,10 @@ def bounds_figure(bounds: Sequence[Bound]) -> Figure | None:
     Returns:
         None where no bound is above 0.
     """
-    from matplotlib.figure import Figure
-
     shown = sorted(((bound.value, bound) for bound in bounds if bound.value), key=lambda b: b[0])
     if not shown:
         return None
-    figure = Figure(figsize=(7.2, 0.8 + 0.26 * len(shown)), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = one_axes(7.2, 0.8 + 0.26 * len(shown))
     for place, (value, bound) in enumerate(shown):
         lower = bound.kind is Kind.LOWER
         axes.plot([value], [place], ">" if lower else "<", color=COLOURS[0 if lower else 1])
@@ -65,10 +62,7 @@ def bars_figure(
     values: Sequence[tuple[str, float]], bound: float | None, label: str, beyond: str
 ) -> Figure:
     """A bar for every name; what lies below a bound is shaded, and called what is beyond it."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.2, 0.9 + 0.3 * len(values)), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = one_axes(7.2, 0.9 + 0.3 * len(values))
     bars = axes.barh(range(len(values)), [value for _, value in values], color=COLOURS[0])
     axes.bar_label(bars, [f" {value:.5g}" for _, value in values])
     axes.set_yticks(range(len(values)), [name for name, _ in values])
@@ -134,10 +128,7 @@ def _coarse(matrix: Array) -> Array:
 @styled
 def deviations_figure(lines: dict[str, Array]) -> Figure:
     """The standard deviation of every query, by the name of the mechanism."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.2, 3.4), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = one_axes(7.2, 3.4)
     for name, deviations in lines.items():
         places, heights = _thinned(deviations)
         axes.plot(places, heights, "." if len(places) < 40 else "-", label=name)

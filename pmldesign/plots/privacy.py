@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.plots.files import save
-from pmldesign.plots.style import styled
+from pmldesign.plots.style import one_axes, styled
 from pmldesign.privacy.currencies.curves import PrivacyCurve
 
 if TYPE_CHECKING:
@@ -22,29 +20,16 @@ POINTS = 400
 """Of a curve: more than a picture has pixels for each."""
 
 
-def plot_privacy(curves: Mapping[str, PrivacyCurve], path: Path) -> None:
-    """Draw the smallest delta at every epsilon, by name.
-
-    Args:
-        curves: of mechanisms.
-        path: .png, .pdf or .svg; an existing file is replaced at the end.
+@styled
+def privacy_figure(curves: Mapping[str, PrivacyCurve]) -> Figure:
+    """The smallest delta at every epsilon, by the name of the mechanism.
 
     Raises:
         InvalidInputError: no noise, or nothing to protect.
-        FileError: the file cannot be written.
     """
-    save(privacy_figure(curves), path)
-
-
-@styled
-def privacy_figure(curves: Mapping[str, PrivacyCurve]) -> Figure:
-    """The picture of `plot_privacy`."""
-    from matplotlib.figure import Figure
-
     if not all(0 < curve.ratio < np.inf for curve in curves.values()):
         raise InvalidInputError("there is no noise whose delta could be drawn; leave --plot out")
-    figure = Figure(figsize=(6, 4.2), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = one_axes(6, 4.2)
     end = max(curve.epsilon(LEAST) for curve in curves.values())
     epsilons = np.linspace(0, end, POINTS)
     for name, curve in curves.items():

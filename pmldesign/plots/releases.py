@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pmldesign.plots.style import COLOURS, styled
+from pmldesign.plots.style import COLOURS, one_axes, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,19 +18,15 @@ NAMED = 60
 @styled
 def intervals_figure(table: Table) -> Figure:
     """The estimate of every query, and its interval."""
-    from matplotlib.figure import Figure
-
     count = len(table.estimate)
     places = range(count)
     if count > NAMED:
-        figure = Figure(figsize=(7.2, 3.4), layout="constrained")
-        axes = figure.subplots()
+        figure, axes = one_axes(7.2, 3.4)
         axes.fill_between(places, table.lower, table.upper, color=COLOURS[0], alpha=0.3)
         axes.plot(places, table.estimate, color=COLOURS[0])
         axes.set(xlabel="query", ylabel="estimate and interval")
     else:
-        figure = Figure(figsize=(7.2, 0.9 + 0.26 * count), layout="constrained")
-        axes = figure.subplots()
+        figure, axes = one_axes(7.2, 0.9 + 0.26 * count)
         axes.hlines(places, table.lower, table.upper, color=COLOURS[0])
         axes.plot(table.estimate, places, "o", color=COLOURS[0])
         names = [

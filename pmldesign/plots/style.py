@@ -8,7 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -49,3 +53,11 @@ def styled(function: Callable[P, T]) -> Callable[P, T]:
             return function(*arguments, **options)
 
     return inside
+
+
+def one_axes(width: float, height: float) -> tuple[Figure, Axes]:
+    """A figure of this size in inches, and the only axes in it."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots()

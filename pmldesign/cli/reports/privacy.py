@@ -104,6 +104,6 @@ def draw_privacy(mechanism: Mechanism, path: Path | None) -> None:
     """Write the picture that --plot asks for."""
     if path is None:
         return
-    from pmldesign.plots import plot_privacy
+    from pmldesign.plots import privacy_figure, save
 
-    plot_privacy({mechanism.strategy.name: mechanism.privacy}, path)
+    save(privacy_figure({mechanism.strategy.name: mechanism.privacy}), path)
