@@ -40,6 +40,8 @@ class Journal:
         self.log = path.with_name(path.name + ".log")
         if path.is_dir():
             raise FileError(f"cannot use {str(path)!r}: it is a folder; name a file")
+        if path.exists() and not self.log.exists():  # the log is made before the first state
+            raise self._copied(0)
         try:
             self._handle = os.open(self.log, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         except OSError as error:
@@ -126,10 +128,13 @@ class Journal:
                 "an old state may not be used again"
             )
         if time > committed + 1:
-            raise FileError(
-                f"{self.path.name} is at step {time}, but {self.log.name} beside it has only "
-                f"{committed}: a copy may not be used without its log"
-            )
+            raise self._copied(committed)
+
+    def _copied(self, committed: int) -> FileError:
+        return FileError(
+            f"{self.log.name} beside {self.path.name} has {committed} steps, fewer than were taken:"
+            " a copy may not be used without its log"
+        )
 
     def _write(self) -> None:
         text = json.dumps({"identity": self.identity, "stream": self.stream.save()})

@@ -238,10 +238,14 @@ def test_two_processes_or_copies_do_not_answer_the_same_step(designed, tmp_path)
     first = journal(designed, path)
     for value in (1.0, 2.0):
         first.step(value)
-    with pytest.raises(FileError, match="in use by another stream"):
-        journal(designed, path)
-    copy.write_bytes(path.read_bytes())
-    with pytest.raises(FileError, match="may not be used without its log"):
+        with pytest.raises(FileError, match="in use by another stream"):
+            journal(designed, path)
+        copy.write_bytes(path.read_bytes())
+        for _ in range(2):
+            with pytest.raises(FileError, match="may not be used without its log"):
+                journal(designed, copy)
+    copy.with_name("copy.log").touch()
+    with pytest.raises(FileError, match=r"copy\.log beside copy has 0 steps"):
         journal(designed, copy)
     first.step(3.0)
     first.close()

@@ -82,7 +82,7 @@ class Account:
         if unit != self._head["unit"]:
             raise InvalidInputError(
                 f"the ledger {str(self._path)!r} is about {self._head['unit']}, the release about "
-                f"{unit}; keep a ledger for each"
+                f"{unit}; keep a ledger for each, whose costs add up"
             )
         cost = cost_of(noise)
         if self.plan is not None:
