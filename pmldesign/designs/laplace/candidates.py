@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from functools import cache, partial
 from itertools import product
 
 import numpy as np
@@ -104,16 +105,19 @@ def promising(candidates: Iterable[Strategy], best: Mechanism, p: float) -> Iter
     if p > 2 or several or best.neighbours is Neighbours.REPLACE:
         yield from candidates
         return
-    nuclear = math.nan
+    nuclear = cache(partial(_nuclear_norm, workload))
     # the error over the scale of noise for sensitivity 1
     reached = best.error(2) * best.sensitivity / best.scale / math.sqrt(2)
     for candidate in candidates:
-        if math.isnan(nuclear):  # seconds for thousands of cells
-            eigenvalues = np.linalg.eigvalsh(workload.gram(np.ones(workload.shape[0])))
-            nuclear = float(np.sqrt(eigenvalues.clip(min=0)).sum()) * (1 - 1e-6)
         sensitivity = candidate.sensitivity_under(Neighbours.ADD_REMOVE, "l1")
-        if sensitivity * nuclear < reached * float(np.linalg.norm(candidate.matrix)):
+        if sensitivity * nuclear() < reached * float(np.linalg.norm(candidate.matrix)):
             yield candidate
+
+
+def _nuclear_norm(workload: Workload) -> float:
+    """norm(A)_*, rounded down; seconds for thousands of cells."""
+    eigenvalues = np.linalg.eigvalsh(workload.gram(np.ones(workload.shape[0])))
+    return float(np.sqrt(eigenvalues.clip(min=0)).sum()) * (1 - 1e-6)
 
 
 def scale_rule(guarantee: Guarantee, cells: int) -> ScaleRule:

@@ -167,13 +167,18 @@ class PrivacyCurve(Drawn):
 
     def to_json(self) -> dict[str, Any]:
         """The numbers that reports show."""
-        return {
-            "epsilon": None if math.isinf(self.pure) else self.pure,
-            "rho": self.rho,
-            "mu": self.mu,
-            "renyi": [{"order": order, "epsilon": self.renyi(order)} for order in ORDERS],
-            "curve": [{"delta": delta, "epsilon": self.epsilon(delta)} for delta in DELTAS],
-        }
+        return numbers_of(self)
+
+
+def numbers_of(curve: Any) -> dict[str, Any]:
+    """The numbers of a curve that reports show; None for what is infinite."""
+    return {
+        "epsilon": None if math.isinf(curve.pure) else curve.pure,
+        "rho": curve.rho,
+        "mu": curve.mu,
+        "renyi": [{"order": order, "epsilon": curve.renyi(order)} for order in ORDERS],
+        "curve": [{"delta": delta, "epsilon": curve.epsilon(delta)} for delta in DELTAS],
+    }
 
 
 def least_epsilon(

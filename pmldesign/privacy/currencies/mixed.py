@@ -24,7 +24,7 @@ import numpy as np
 
 from pmldesign.arguments import non_negative, probability
 from pmldesign.privacy.analytic_gaussian import gaussian_profile
-from pmldesign.privacy.currencies.curves import DELTAS, ORDERS, PrivacyCurve, least_epsilon
+from pmldesign.privacy.currencies.curves import PrivacyCurve, least_epsilon, numbers_of
 from pmldesign_solvers.operators.operator import Array
 
 STEPS = 4000
@@ -110,10 +110,4 @@ class MixedCurve:
 
     def to_json(self) -> dict[str, Any]:
         """The numbers that reports show."""
-        return {
-            "epsilon": None,
-            "rho": self.rho,
-            "mu": self.mu,
-            "renyi": [{"order": order, "epsilon": self.renyi(order)} for order in ORDERS],
-            "curve": [{"delta": delta, "epsilon": self.epsilon(delta)} for delta in DELTAS],
-        }
+        return numbers_of(self)
