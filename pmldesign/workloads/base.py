@@ -9,7 +9,6 @@ without forming it.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from decimal import Decimal
 
@@ -17,8 +16,7 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.display import Displayed, Facts
-from pmldesign_solvers.operators.dense import DenseOperator, largest_entries
-from pmldesign_solvers.operators.operator import Array, Indices, Merged, Operator, column_blocks
+from pmldesign_solvers.operators.operator import Array, Operator, column_blocks
 
 EPS = float(np.finfo(np.float64).eps)
 MAX_ENTRIES = 2**29
@@ -49,7 +47,7 @@ def count_text(count: int) -> str:
     return str(count) if count < 10**15 else f"{Decimal(count):.3g}"
 
 
-class Workload(Displayed, ABC):
+class Workload(Displayed, Operator):
     """Queries on a histogram.
 
     Attributes:
@@ -69,31 +67,6 @@ class Workload(Displayed, ABC):
         title = f"{type(self).__name__} {self.name!r}"
         return f"{title}: {count_text(m)} queries on {count_text(n)} cells", []
 
-    @property
-    @abstractmethod
-    def shape(self) -> tuple[int, int]:
-        """Number of queries m and of cells n."""
-
-    @abstractmethod
-    def gram(self, weights: Array) -> Array:
-        """A^T diag(weights) A, shape (n, n), for weights of shape (m,)."""
-
-    def gram_rounding(self, weights: Array) -> float:
-        """gram(u) is off by at most this times d d^T, d_j = norm(diag(u)^(1/2) A e_j)."""
-        return np.count_nonzero(weights) * EPS
-
-    @abstractmethod
-    def row_quadratic(self, matrix: Array) -> Array:
-        """diag(A X A^T), shape (m,), for a symmetric matrix X of shape (n, n)."""
-
-    def row_norms(self, half: Array) -> Array:
-        """diag(A H H^T A^T), shape (m,), for H of shape (n, c): squared norms of rows of A H."""
-        total = np.zeros(self.shape[0])
-        for columns in column_blocks(self.shape[0], half.shape[1]):
-            image = self.matvec(np.ascontiguousarray(half[:, columns]))
-            total += np.einsum("ij,ij->i", image, image)
-        return total
-
     def weighted_squares(self, weights: Array) -> Array:
         """diag(A diag(w) A^T), shape (m,), for weights w >= 0 of shape (n,)."""
         n = self.shape[1]
@@ -103,14 +76,6 @@ class Workload(Displayed, ABC):
             np.fill_diagonal(half[columns], np.sqrt(weights[columns]))
             total += self.row_norms(half)
         return total
-
-    @abstractmethod
-    def matvec(self, x: Array) -> Array:
-        """A x, for x of shape (n,) or (n, c)."""
-
-    @abstractmethod
-    def rmatvec(self, y: Array) -> Array:
-        """A^T y, for y of shape (m,) or (m, c)."""
 
     def column_squares(self) -> Array:
         """diag(A^T A), shape (n,): the squared norms of the columns."""
@@ -139,29 +104,14 @@ class Workload(Displayed, ABC):
             InvalidInputError: it has more than MAX_ENTRIES entries.
         """
         check_entries(self.name, self.shape)
-        m, n = self.shape
-        return self.matvec(np.eye(n)) if m >= n else self.rmatvec(np.eye(m)).T
-
-    def row_sizes(self) -> Array:
-        """Largest absolute entry of every row, shape (m,)."""
-        return largest_entries(self.to_dense())
+        return super().to_dense()
 
     def without_offsets(self) -> tuple[Workload, Array]:
         """The same on vectors that sum to zero, where rows lost what their entries share.
 
-        Also, shape (m,), how far apart the entries are at most in rows that count as constant; or
-        nothing, shape (0,), where there are none. Workloads whose rows have zeros or small whole
-        numbers stay as they are.
+        Also, shape (m,), how far apart the entries are at most in rows that count as constant.
         """
         return self, np.zeros(0)
-
-    def merge(self) -> Merged:
-        """The same workload without repeated or zero rows and columns, as solvers want it."""
-        return DenseOperator(self.to_dense()).merge()
-
-    def relative(self, *, idle: bool) -> tuple[Operator, Indices]:
-        """On vectors that sum to zero, without zero rows; which rows are left."""
-        return DenseOperator(self.to_dense()).relative(idle=idle)
 
     @property
     def distinct_shape(self) -> tuple[int, int]:

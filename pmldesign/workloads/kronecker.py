@@ -18,7 +18,6 @@ import math
 from collections.abc import Sequence
 from functools import reduce
 from itertools import combinations_with_replacement
-from typing import Self
 
 import numpy as np
 
@@ -33,7 +32,7 @@ MERGED_ENTRIES = 2**24
 """Largest workload, in entries, whose rows and columns are compared with each other (128 MiB)."""
 
 
-class KroneckerOperator:
+class KroneckerOperator(Operator):
     """The Kronecker product of at least two operators, held as its factors."""
 
     def __init__(self, factors: Sequence[Operator]) -> None:
@@ -54,10 +53,6 @@ class KroneckerOperator:
         for a, b in combinations_with_replacement(range(k), 2):
             gram[:, a, :, b] = gram[:, b, :, a] = outer.gram(inner_grams[:, a, b])
         return gram.reshape(n * k, n * k)
-
-    def gram_rounding(self, weights: Array) -> float:
-        """gram(u) is off by at most this times d d^T, d_j = norm(diag(u)^(1/2) A e_j)."""
-        return np.count_nonzero(weights) * EPS
 
     def row_quadratic(self, matrix: Array) -> Array:
         """diag(A X A^T), shape (m,), for a symmetric matrix X of shape (n, n)."""
@@ -110,10 +105,6 @@ class KroneckerOperator:
         """Largest absolute entry of every row, shape (m,)."""
         return mode_products.outer([factor.row_sizes() for factor in self._factors])
 
-    def without_offsets(self) -> tuple[Self, Array]:
-        """On vectors that sum to zero; the same, for a product has no constants of whole rows."""
-        return self, np.zeros(0)
-
     def merge(self) -> Merged:
         """The same workload without repeated or zero rows and columns."""
         parts = [factor.merge() for factor in self._factors]
@@ -127,10 +118,6 @@ class KroneckerOperator:
         column_of = _combine([part.column_of for part in parts], [f.shape[1] for f in factors])
         anything = all(factor.shape[0] for factor in factors)
         return Merged(KroneckerOperator(factors) if anything else NOTHING, row_of, column_of)
-
-    def relative(self, *, idle: bool) -> tuple[Operator, Indices]:
-        """On vectors that sum to zero, without zero rows; which rows are left."""
-        return DenseOperator(self.to_dense()).relative(idle=idle)
 
     def _halves(self) -> tuple[Operator, Operator]:
         middle = len(self._factors) // 2

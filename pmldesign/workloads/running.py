@@ -70,20 +70,10 @@ class RunningWorkload(Workload):
         """Number of queries and of cells, which are equal."""
         return self.query_weights.size, self.query_weights.size
 
-    def gram(self, weights: Array) -> Array:
-        """A^T diag(weights) A, shape (n, n), for weights of shape (m,)."""
-        dense = self.to_dense()
-        return np.asarray(dense.T @ (weights[:, None] * dense))
-
     def column_squares(self) -> Array:
         """diag(A^T A), shape (n,): the squared norms of the columns."""
         problem = RunningSums(self.rates, self.query_weights, self.step_weights)
         return problem.gram_diagonal(np.ones(self.shape[0]))
-
-    def row_quadratic(self, matrix: Array) -> Array:
-        """diag(A X A^T), shape (m,), for a symmetric matrix X of shape (n, n)."""
-        dense = self.to_dense()
-        return np.asarray(np.einsum("ij,ij->i", dense @ matrix, dense))
 
     def matvec(self, x: Array) -> Array:
         """A x, for x of shape (n,) or (n, c)."""

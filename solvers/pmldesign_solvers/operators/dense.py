@@ -11,7 +11,7 @@ from pmldesign_solvers.operators.operator import BLOCK_BYTES, EPS, Array, Indice
 
 
 @dataclass(eq=False, repr=False)
-class DenseOperator:
+class DenseOperator(Operator):
     """A workload held as a float64 array of shape (m, n)."""
 
     matrix: Array
@@ -30,10 +30,6 @@ class DenseOperator:
             block = self.matrix[rows]
             total += block.T @ (block if equal else weights[rows, None] * block)
         return total
-
-    def gram_rounding(self, weights: Array) -> float:
-        """gram(u) is off by at most this times d d^T, d_j = norm(diag(u)^(1/2) A e_j)."""
-        return np.count_nonzero(weights) * EPS
 
     def row_quadratic(self, matrix: Array) -> Array:
         """diag(A X A^T)."""

@@ -11,12 +11,16 @@ several times, zero rows and columns are nothing. `merge` names the representati
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from pmldesign_solvers.operators.dense import DenseOperator
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -32,60 +36,71 @@ BLOCK_BYTES = 2**25
 """Temporary blocks of a product with a tall workload stay below this size. Chosen, not measured."""
 
 
-class Operator(Protocol):
-    """An m x n workload as solvers see it."""
+class Operator(ABC):
+    """An m x n workload as solvers see it; what a form leaves out is done with its matrix."""
 
     @property
+    @abstractmethod
     def shape(self) -> tuple[int, int]:
         """Number of queries m and of cells n."""
-        ...
+
+    @abstractmethod
+    def matvec(self, x: Array) -> Array:
+        """A x, for x of shape (n,) or (n, c)."""
+
+    @abstractmethod
+    def rmatvec(self, y: Array) -> Array:
+        """A^T y, for y of shape (m,) or (m, c)."""
+
+    def to_dense(self) -> Array:
+        """The matrix itself, shape (m, n)."""
+        m, n = self.shape
+        return self.matvec(np.eye(n)) if m >= n else self.rmatvec(np.eye(m)).T
+
+    def _written(self) -> DenseOperator:
+        from pmldesign_solvers.operators.dense import DenseOperator
+
+        return DenseOperator(self.to_dense())
 
     def gram(self, weights: Array) -> Array:
         """A^T diag(weights) A, shape (n, n), for weights of shape (m,)."""
-        ...
+        return self._written().gram(weights)
 
     def gram_rounding(self, weights: Array) -> float:
         """gram(u) is off by at most this times d d^T, d_j = norm(diag(u)^(1/2) A e_j)."""
-        ...
+        return np.count_nonzero(weights) * EPS
 
     def row_quadratic(self, matrix: Array) -> Array:
         """diag(A X A^T), shape (m,), for a symmetric matrix X of shape (n, n)."""
-        ...
+        return self._written().row_quadratic(matrix)
 
     def row_norms(self, half: Array) -> Array:
         """diag(A H H^T A^T), shape (m,), for H of shape (n, c): squared norms of the rows of A H.
 
         More accurate than row_quadratic(H H^T), which squares the condition number of H.
         """
-        ...
-
-    def matvec(self, x: Array) -> Array:
-        """A x, for x of shape (n,) or (n, c)."""
-        ...
-
-    def rmatvec(self, y: Array) -> Array:
-        """A^T y, for y of shape (m,) or (m, c)."""
-        ...
-
-    def to_dense(self) -> Array:
-        """The matrix itself, shape (m, n)."""
-        ...
+        total = np.zeros(self.shape[0])
+        for columns in column_blocks(self.shape[0], half.shape[1]):
+            image = self.matvec(np.ascontiguousarray(half[:, columns]))
+            total += np.einsum("ij,ij->i", image, image)
+        return total
 
     def row_sizes(self) -> Array:
         """Largest absolute entry of every row, shape (m,)."""
-        ...
+        return self._written().row_sizes()
 
     def without_offsets(self) -> tuple[Operator, Array]:
         """The same on vectors that sum to zero, where rows lost what their entries share.
 
         Also, shape (m,), how far apart the entries are at most in rows that count as constant; or
-        nothing, shape (0,), where there are none.
+        nothing, shape (0,), where there are none. Operators whose rows have zeros or small whole
+        numbers stay as they are.
         """
-        ...
+        return self, np.zeros(0)
 
     def merge(self) -> Merged:
         """The same workload without repeated or zero rows and columns."""
-        ...
+        return self._written().merge()
 
     def relative(self, *, idle: bool) -> tuple[Operator, Indices]:
         """The operator on vectors that sum to zero, in the coordinates of all cells but one.
@@ -93,7 +108,7 @@ class Operator(Protocol):
         Columns are a_j - a_n, or a_j as they are beside an idle cell that is not among them. Rows
         may change their sign; zero ones are left out, and the indices tell which are there.
         """
-        ...
+        return self._written().relative(idle=idle)
 
 
 @dataclass(frozen=True, slots=True)

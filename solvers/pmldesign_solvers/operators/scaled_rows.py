@@ -11,7 +11,7 @@ import numpy as np
 from pmldesign_solvers.operators.operator import Array, Operator
 
 
-class ScaledRows:
+class ScaledRows(Operator):
     """What diag(c) A makes of A.
 
     Attributes:
