@@ -17,10 +17,9 @@ import numpy as np
 
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.certificate.factors import factor_sizes
-from pmldesign_solvers.certificate.pairs import laplacian_root
-from pmldesign_solvers.groups.pairs import GroupedPairs
+from pmldesign_solvers.certificate.pairs import lower_bound_of_pairs
 from pmldesign_solvers.operators.dense import DenseOperator
-from pmldesign_solvers.operators.differences import ONLY_THE_KNOWN
+from pmldesign_solvers.operators.differences import ONLY_THE_KNOWN, Pairs
 from pmldesign_solvers.operators.operator import EPS, Array, Indices
 from pmldesign_solvers.operators.reduce import numerical_rank
 
@@ -45,12 +44,14 @@ class GroupedWorkload:
 
     def __init__(self, matrix: Array, groups: Indices) -> None:
         self._shape, self.decompositions = matrix.shape, 0
+        self._relative = np.empty_like(matrix)  # columns less that of one cell of their group
         self._members: list[Indices] = []
         self._class_of: list[Indices] = []
         columns = []
         for group in range(int(groups.max()) + 1):
             members = np.flatnonzero(groups == group)
             moves = matrix[:, members] - matrix[:, members[-1:]]
+            self._relative[:, members] = moves
             distinct, class_of = np.unique(moves, axis=1, return_inverse=True)
             # the class of the reference, whose column is zero, comes last
             last = int(class_of.ravel()[-1])
@@ -65,7 +66,7 @@ class GroupedWorkload:
         self._rows = np.flatnonzero(relative.any(axis=1))
         self.operator = DenseOperator(np.ascontiguousarray(relative[self._rows]))
         self.row_copies = np.ones(len(self._rows))
-        self.pairs = GroupedPairs([block.shape[1] for block in columns])
+        self.pairs = Pairs(*(block.shape[1] for block in columns))
         self.rank = numerical_rank(self.operator.to_dense())
 
     def original_factors(self, strategy: Array, right_inverse: Array) -> tuple[Array, Array]:
@@ -88,7 +89,7 @@ class GroupedWorkload:
         m, n = self._shape
         rows, weights = np.zeros(m), np.zeros((n, n))
         rows[self._rows] = u
-        parts = zip(self._parts(), self.pairs.matrices(w), strict=True)
+        parts = zip(self._parts(), self.pairs.to_matrices(w), strict=True)
         for (_, members, classes), matrix in parts:
             first = members[np.unique(classes, return_index=True)[1]]
             weights[np.ix_(first, first)] = matrix
@@ -99,25 +100,9 @@ class GroupedWorkload:
     ) -> Certificate:
         """Both bounds from R, B, u and the weights of pairs on all cells."""
         return Certificate(
-            lower=self._lower(u, weights), upper=self._upper(strategy, right_inverse, p)
+            lower=lower_bound_of_pairs(self._relative, u, weights),
+            upper=self._upper(strategy, right_inverse, p),
         )
-
-    def _lower(self, u: Array, weights: Array) -> float:
-        """Nuclear norm of diag(u)^(1/2) A times a root of the Laplacian."""
-        scaled = np.sqrt(u[self._rows])[:, None] * self.operator.to_dense()
-        m, n = self._shape
-        total, rounding, products = float(weights.sum()) / 2, 0.0, []
-        for columns, members, classes in self._parts():
-            first = members[np.unique(classes, return_index=True)[1]]
-            shares = weights[np.ix_(first, first)] / total
-            block = np.hstack([scaled[:, columns], np.zeros((len(scaled), 1))])
-            centred = block - block.mean(axis=1, keepdims=True)
-            products.append(centred @ laplacian_root(shares))
-            sizes = np.linalg.norm(block, axis=0) + np.linalg.norm(centred, axis=0)
-            rounding += 4 * (m + n) * EPS * float(sizes @ np.sqrt(shares.sum(axis=1)))
-        values = np.linalg.svd(np.hstack(products), compute_uv=False)
-        lowered = np.maximum(values - rounding, 0.0)
-        return float(lowered.sum() * (1.0 - (m + (n + 3) ** 2) * EPS))
 
     def _upper(self, strategy: Array, right_inverse: Array, p: float) -> float:
         """As `pairs.upper_bound_of_pairs`; measuring every coordinate has the sensitivity 2^1/2."""
@@ -134,4 +119,4 @@ class GroupedWorkload:
 
     def _parts(self) -> zip[tuple[slice, Indices, Indices]]:
         """Coordinates, cells and classes of cells of every group."""
-        return zip(self.pairs.columns, self._members, self._class_of, strict=True)
+        return zip(self.pairs.groups, self._members, self._class_of, strict=True)

@@ -13,9 +13,11 @@ matrix for cells and a grounded graph Laplacian for pairs.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Literal, Protocol
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from pmldesign_solvers.operators.operator import EPS, Array
 
@@ -88,24 +90,42 @@ class Cells:
 
 
 class Pairs:
-    """The differences of k cells to the reference, then those of pairs i < j among them."""
+    """The differences of k cells to the reference, then those of pairs i < j among them.
 
-    def __init__(self, cells: int) -> None:
-        self._cells = cells
-        self._first, self._second = np.triu_indices(cells, 1)
+    Args:
+        sizes: k, or the numbers of cells of several groups, each relative to a reference of its
+            own: cells of two groups make no pair. The coordinates of groups follow each other.
+
+    Attributes:
+        groups: the coordinates of each group.
+    """
+
+    def __init__(self, *sizes: int) -> None:
+        ends = np.cumsum([0, *sizes])
+        self.groups = [slice(start, stop) for start, stop in pairwise(ends.tolist())]
+        triangles = [np.triu_indices(size, 1) for size in sizes]
+        inside = [np.add(t, start) for t, start in zip(triangles, ends[:-1], strict=True)]
+        self._first, self._second = np.hstack(inside)
+        self._cells = cells = int(ends[-1])
         self.count = cells + len(self._first)
-        # the place of a pair in a flat matrix, and of the weight of an entry in a flat vector
+        # the place of a pair in a flat matrix, and of the weight of an entry in a flat vector,
+        # whose last one is that of the cells of two groups
         self._upper = self._first * cells + self._second
-        self._weight = np.diag(np.arange(cells))
+        self._weight = np.full((cells, cells), self.count)
+        np.fill_diagonal(self._weight, np.arange(cells))
         self._weight[self._first, self._second] = np.arange(cells, self.count)
         self._weight[self._second, self._first] = np.arange(cells, self.count)
 
     def weighted(self, strategy: Array, weights: Array) -> Array:
         """R L R^T with the grounded Laplacian L."""
-        return np.asarray(strategy @ self._laplacian(weights) @ strategy.T)
+        laplacian = self._laplacian(weights)
+        total = np.zeros((len(strategy), len(strategy)))
+        for group in self.groups:
+            total += strategy[:, group] @ laplacian[group, group] @ strategy[:, group].T
+        return total
 
     def _laplacian(self, weights: Array) -> Array:
-        matrix = weights.take(self._weight)
+        matrix = np.append(weights, 0.0).take(self._weight)
         sums = matrix.sum(axis=1)
         np.negative(matrix, out=matrix)
         matrix.ravel()[:: self._cells + 1] = sums
@@ -117,13 +137,14 @@ class Pairs:
 
     def products(self, strategy: Array, image: Array) -> Array:
         """y_jj, then y_ii + y_jj - 2 y_ij, of Y = R^T X R."""
-        return self._distances(strategy.T @ image)
+        return self._distances(strategy, image)
 
     def squared_norms(self, strategy: Array) -> Array:
         """Of the columns, then of their differences."""
-        return self._distances(strategy.T @ strategy)
+        return self._distances(strategy, strategy)
 
-    def _distances(self, matrix: Array) -> Array:
+    def _distances(self, left: Array, right: Array) -> Array:
+        matrix = block_diag(*[left[:, group].T @ right[:, group] for group in self.groups])
         diagonal = matrix.diagonal()
         mixed = matrix.take(self._upper)
         pairs = diagonal.take(self._first) + diagonal.take(self._second) - 2 * mixed
@@ -134,13 +155,26 @@ class Pairs:
         unit = np.eye(self._cells)
         return np.vstack([unit, unit[self._first] - unit[self._second]])
 
+    def to_matrices(self, weights: Array) -> list[Array]:
+        """Weights as a symmetric matrix over the cells of each group, its reference last."""
+        matrix = np.append(weights, 0.0).take(self._weight)
+        np.fill_diagonal(matrix, 0.0)
+        matrices = []
+        for group in self.groups:
+            single = weights[group]
+            border = np.append(single, 0.0)
+            matrices.append(np.vstack([np.column_stack([matrix[group, group], single]), border]))
+        return matrices
+
     def to_matrix(self, weights: Array) -> Array:
-        """Weights as a symmetric matrix over all cells, the reference last; zero diagonal."""
-        single, double = np.split(weights, [self._cells])
-        matrix = np.zeros((self._cells + 1, self._cells + 1))
-        matrix[self._first, self._second] = double
-        matrix[:-1, -1] = single
-        return matrix + matrix.T
+        """The only one of `to_matrices`."""
+        (matrix,) = self.to_matrices(weights)
+        return matrix
+
+    def diameter(self, strategy: Array) -> float:
+        """Largest distance of two columns of one group, for R in these coordinates."""
+        reference = np.zeros((len(strategy), 1))
+        return max(diameter(np.hstack([strategy[:, group], reference])) for group in self.groups)
 
 
 def diameter(strategy: Array) -> float:
