@@ -16,7 +16,8 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.display import Displayed, Facts
-from pmldesign_solvers.operators.operator import Array, Operator, column_blocks
+from pmldesign_solvers.operators.dense import DenseOperator, largest_entries
+from pmldesign_solvers.operators.operator import Array, Indices, Merged, Operator, column_blocks
 
 EPS = float(np.finfo(np.float64).eps)
 MAX_ENTRIES = 2**29
@@ -105,6 +106,26 @@ class Workload(Displayed, Operator):
         """
         check_entries(self.name, self.shape)
         return super().to_dense()
+
+    def gram(self, weights: Array) -> Array:
+        """A^T diag(weights) A, shape (n, n), for weights of shape (m,)."""
+        return DenseOperator(self.to_dense()).gram(weights)
+
+    def row_quadratic(self, matrix: Array) -> Array:
+        """diag(A X A^T), shape (m,), for a symmetric matrix X of shape (n, n)."""
+        return DenseOperator(self.to_dense()).row_quadratic(matrix)
+
+    def row_sizes(self) -> Array:
+        """Largest absolute entry of every row, shape (m,)."""
+        return largest_entries(self.to_dense())
+
+    def merge(self) -> Merged:
+        """The same workload without repeated or zero rows and columns, as solvers want it."""
+        return DenseOperator(self.to_dense()).merge()
+
+    def relative(self, *, idle: bool) -> tuple[Operator, Indices]:
+        """On vectors that sum to zero, without zero rows; which rows are left."""
+        return DenseOperator(self.to_dense()).relative(idle=idle)
 
     def without_offsets(self) -> tuple[Workload, Array]:
         """The same on vectors that sum to zero, where rows lost what their entries share.

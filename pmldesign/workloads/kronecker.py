@@ -119,6 +119,10 @@ class KroneckerOperator(Operator):
         anything = all(factor.shape[0] for factor in factors)
         return Merged(KroneckerOperator(factors) if anything else NOTHING, row_of, column_of)
 
+    def relative(self, *, idle: bool) -> tuple[Operator, Indices]:
+        """On vectors that sum to zero, without zero rows; which rows are left."""
+        return DenseOperator(self.to_dense()).relative(idle=idle)
+
     def _halves(self) -> tuple[Operator, Operator]:
         middle = len(self._factors) // 2
         first, last = self._factors[:middle], self._factors[middle:]

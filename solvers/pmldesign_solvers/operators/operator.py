@@ -14,13 +14,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from pmldesign_solvers.operators.dense import DenseOperator
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -37,7 +33,7 @@ BLOCK_BYTES = 2**25
 
 
 class Operator(ABC):
-    """An m x n workload as solvers see it; what a form leaves out is done with its matrix."""
+    """An m x n workload as solvers see it."""
 
     @property
     @abstractmethod
@@ -57,22 +53,17 @@ class Operator(ABC):
         m, n = self.shape
         return self.matvec(np.eye(n)) if m >= n else self.rmatvec(np.eye(m)).T
 
-    def _written(self) -> DenseOperator:
-        from pmldesign_solvers.operators.dense import DenseOperator
-
-        return DenseOperator(self.to_dense())
-
+    @abstractmethod
     def gram(self, weights: Array) -> Array:
         """A^T diag(weights) A, shape (n, n), for weights of shape (m,)."""
-        return self._written().gram(weights)
 
     def gram_rounding(self, weights: Array) -> float:
         """gram(u) is off by at most this times d d^T, d_j = norm(diag(u)^(1/2) A e_j)."""
         return np.count_nonzero(weights) * EPS
 
+    @abstractmethod
     def row_quadratic(self, matrix: Array) -> Array:
         """diag(A X A^T), shape (m,), for a symmetric matrix X of shape (n, n)."""
-        return self._written().row_quadratic(matrix)
 
     def row_norms(self, half: Array) -> Array:
         """diag(A H H^T A^T), shape (m,), for H of shape (n, c): squared norms of the rows of A H.
@@ -85,9 +76,9 @@ class Operator(ABC):
             total += np.einsum("ij,ij->i", image, image)
         return total
 
+    @abstractmethod
     def row_sizes(self) -> Array:
         """Largest absolute entry of every row, shape (m,)."""
-        return self._written().row_sizes()
 
     def without_offsets(self) -> tuple[Operator, Array]:
         """The same on vectors that sum to zero, where rows lost what their entries share.
@@ -98,17 +89,17 @@ class Operator(ABC):
         """
         return self, np.zeros(0)
 
+    @abstractmethod
     def merge(self) -> Merged:
         """The same workload without repeated or zero rows and columns."""
-        return self._written().merge()
 
+    @abstractmethod
     def relative(self, *, idle: bool) -> tuple[Operator, Indices]:
         """The operator on vectors that sum to zero, in the coordinates of all cells but one.
 
         Columns are a_j - a_n, or a_j as they are beside an idle cell that is not among them. Rows
         may change their sign; zero ones are left out, and the indices tell which are there.
         """
-        return self._written().relative(idle=idle)
 
 
 @dataclass(frozen=True, slots=True)
