@@ -43,8 +43,17 @@ def both(sizes, subsets, counted, seed=0):
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("p", [2, 3, math.inf])
 def test_the_norm_is_that_of_the_written_matrix(case, p):
-    queries, written, _ = both(*case)
-    np.testing.assert_allclose(queries.to_dense(), written.to_dense(), atol=1e-12)
+    queries, written, table = both(*case)
+    matrix = written.to_dense()
+    np.testing.assert_allclose(queries.to_dense(), matrix, atol=1e-12)
+    steps = [
+        np.sum((matrix[:, i] - matrix[:, j]) ** 2)
+        for i, j in combinations(range(matrix.shape[1]), 2)
+        if (table[:, i] == table[:, j]).all()
+    ]
+    for known in (queries, written):
+        assert known.longest_difference() == pytest.approx(max(steps), rel=1e-9)
+        assert known.longest_difference() >= max(steps) * (1 - 1e-14)
     options = DesignOptions(neighbours="replace")
     first, second = (solve(A, p, options).certificate for A in (queries, written))
     assert first.gap <= 1e-6

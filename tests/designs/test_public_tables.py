@@ -37,6 +37,7 @@ def both(text, known):
 def test_the_norm_is_that_of_the_written_matrix(text, known, p):
     product, written = both(text, known)
     np.testing.assert_allclose(product.to_dense(), written.to_dense(), atol=1e-12)
+    assert product.longest_difference() == pytest.approx(written.longest_difference(), rel=1e-9)
     options = DesignOptions(neighbours="replace")
     first, second = (solve(queries, p, options).certificate for queries in (product, written))
     assert first.gap <= 1e-6

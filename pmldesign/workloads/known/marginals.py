@@ -82,8 +82,11 @@ class KnownMarginals(Workload):
         return total * (1 + (len(self.counts.subsets) + 4) * EPS)
 
     def longest_difference(self) -> float:
-        """Largest squared distance of two columns, or a bound above it, rounded up."""
-        return self.counts.longest_difference()
+        """Largest squared distance of two columns that the table counts alike, rounded up."""
+        known, sizes = self.known.attributes, self.counts.sizes
+        told = [all(i in known or sizes[i] == 1 for i in S) for S in self.counts.subsets]
+        squares = float((self.counts.weights**2).sum(where=~np.array(told)))
+        return 2 * squares * (1 + len(told) * EPS)
 
     def row_sizes(self) -> Array:
         """Largest absolute entry of every row of A, shape (m,)."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import WRITTEN_CELLS, Workload
+from pmldesign.workloads.base import EPS, WRITTEN_CELLS, Workload
 from pmldesign.workloads.known.marginals import KnownMarginals, counts_asked
 from pmldesign.workloads.known.table import KnownMargins
 from pmldesign.workloads.kronecker import KroneckerWorkload
@@ -52,6 +52,14 @@ class KnownProduct(KroneckerWorkload):
     def row_sizes(self):  # type: ignore[no-untyped-def]
         """Largest absolute entry of every row of A, shape (m,)."""
         return self.asked.row_sizes()
+
+    def longest_difference(self) -> float:
+        """Largest squared distance of two columns that the table counts alike, rounded up."""
+        longest = [
+            factor.longest_difference() if number == self.place else factor.longest_column()
+            for number, factor in enumerate(self.factors)
+        ]
+        return math.prod(longest) * (1 + 4 * len(longest) * EPS)
 
     def row_label(self, index: int) -> str:
         """How messages and tables call query `index` (from 0)."""

@@ -48,6 +48,12 @@ class KnownWorkload(DenseWorkload):
         plain = asked.unweighted
         self.unweighted = None if plain is None else KnownWorkload(plain, known)
 
+    def longest_difference(self) -> float:
+        """Largest squared distance of two columns of a group, rounded up."""
+        matrix = self.to_dense()
+        groups = [matrix[:, cells] for cells in self.known.members if len(cells) > 1]
+        return max(DenseWorkload(block).longest_difference() for block in groups)
+
 
 BESIDE = (KnownWorkload, KnownProduct, KnownMarginals)
 """Workloads beside more than the number of records."""
