@@ -1,4 +1,4 @@
-"""The report of `pmldesign release`: what was published, and nothing else."""
+"""The report of `pmldesign release`: what was published, and the command line."""
 
 from __future__ import annotations
 
