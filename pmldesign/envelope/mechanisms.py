@@ -155,11 +155,7 @@ def parse_channel(name: str, prior: ArrayLike | None = None) -> Channel:
         build = randomized_response if kind == "rr" else extremal
         return build(weights, epsilon=_number("eps", options["eps"], float))
     noise = quantized_laplace if kind == "laplace" else quantized_gaussian
-    return noise(
-        weights,
-        scale=_number("scale", options["scale"], float),
-        cells=outputs,
-    )
+    return noise(weights, scale=_number("scale", options["scale"], float), cells=outputs)
 
 
 def is_channel_name(text: str) -> bool:

@@ -13,8 +13,9 @@ matrix for cells and a grounded graph Laplacian for pairs.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from itertools import pairwise
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -33,36 +34,37 @@ BLOCK_ENTRIES = 2**15
 """Differences that are formed at a time: few enough to stay in a cache."""
 
 
-class Differences(Protocol):
-    """Difference vectors v_1 ... v_N in k coordinates."""
+class Differences(ABC):
+    """Difference vectors v_1 ... v_N in k coordinates.
 
-    @property
-    def count(self) -> int:
-        """Number of difference vectors, N."""
-        ...
+    Attributes:
+        count: number of difference vectors, N.
+    """
 
+    count: int
+
+    @abstractmethod
     def weighted(self, strategy: Array, weights: Array) -> Array:
         """R W R^T = sum_k w_k (R v_k) (R v_k)^T, shape (r, r), for R of shape (r, k)."""
-        ...
 
+    @abstractmethod
     def root(self, weights: Array) -> Array:
         """C, shape (k, k), with C C^T = W, for positive weights."""
-        ...
 
+    @abstractmethod
     def products(self, strategy: Array, image: Array) -> Array:
         """v_k^T R^T X R v_k, shape (N,), for R and X R of shape (r, k) with X symmetric."""
-        ...
 
     def squared_norms(self, strategy: Array) -> Array:
         """norm(R v_k)^2, shape (N,)."""
-        ...
+        return self.products(strategy, strategy)
 
+    @abstractmethod
     def vectors(self) -> Array:
         """The v_k as rows, shape (N, k)."""
-        ...
 
 
-class Cells:
+class Cells(Differences):
     """The unit vectors of k cells."""
 
     def __init__(self, cells: int) -> None:
@@ -80,16 +82,12 @@ class Cells:
         """The diagonal of R^T X R."""
         return np.asarray(np.einsum("ij,ij->j", image, strategy))
 
-    def squared_norms(self, strategy: Array) -> Array:
-        """Squared norms of the columns of R."""
-        return np.asarray(np.einsum("ij,ij->j", strategy, strategy))
-
     def vectors(self) -> Array:
         """The identity."""
         return np.eye(self.count)
 
 
-class Pairs:
+class Pairs(Differences):
     """The differences of k cells to the reference, then those of pairs i < j among them.
 
     Args:
@@ -137,14 +135,8 @@ class Pairs:
 
     def products(self, strategy: Array, image: Array) -> Array:
         """y_jj, then y_ii + y_jj - 2 y_ij, of Y = R^T X R."""
-        return self._distances(strategy, image)
-
-    def squared_norms(self, strategy: Array) -> Array:
-        """Of the columns, then of their differences."""
-        return self._distances(strategy, strategy)
-
-    def _distances(self, left: Array, right: Array) -> Array:
-        matrix = block_diag(*[left[:, group].T @ right[:, group] for group in self.groups])
+        parts = [strategy[:, group].T @ image[:, group] for group in self.groups]
+        matrix = block_diag(*parts)
         diagonal = matrix.diagonal()
         mixed = matrix.take(self._upper)
         pairs = diagonal.take(self._first) + diagonal.take(self._second) - 2 * mixed

@@ -23,7 +23,7 @@ NEGLIGIBLE = 1e-11
 """Singular values below this part of the largest are left out."""
 
 
-class Projected:
+class Projected(Differences):
     """The vectors Q v_j, for difference vectors v_j and Q of shape (r, k)."""
 
     def __init__(self, differences: Differences, basis: Array) -> None:
@@ -41,10 +41,6 @@ class Projected:
     def products(self, strategy: Array, image: Array) -> Array:
         """v_j^T Q^T R^T X R Q v_j."""
         return self._differences.products(strategy @ self._basis, image @ self._basis)
-
-    def squared_norms(self, strategy: Array) -> Array:
-        """norm(R Q v_j)^2."""
-        return self._differences.squared_norms(strategy @ self._basis)
 
     def vectors(self) -> Array:
         """Q v_j as rows."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pmldesign_solvers.operators.differences import ONLY_THE_TOTAL, Pairs, diameter
+from pmldesign_solvers.operators.differences import ONLY_THE_TOTAL, Pairs
 from pmldesign_solvers.operators.merge import MergedWorkload, is_definite, sharing_gram
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.operators.reduce import numerical_rank
@@ -57,7 +57,7 @@ class GroundedWorkload:
     def original_factors(self, strategy: Array, right_inverse: Array) -> tuple[Array, Array]:
         """R and B of the original workload, R 1 = 0, scaled to sensitivity 1."""
         columns = np.hstack([strategy, np.zeros((len(strategy), 1))])
-        sensitivity = diameter(columns)
+        sensitivity = self.pairs.diameter(strategy)
         full = columns[:, self._groups] / sensitivity
         full -= full.mean(axis=1, keepdims=True)
         shares = (
