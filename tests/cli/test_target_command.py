@@ -52,6 +52,8 @@ def test_targets_from_a_file_and_by_part(run):
     )
     assert file["rho"]["enough"] == pytest.approx(parts["rho"]["enough"], rel=1e-5)
     long = "random-range:3,3,seed=1+histogram:3"
+    twice = ("--table-std", "prefix:3=4", "--table-std", "histogram:3=1")
+    assert run.json("target", "prefix:3+histogram:3", *twice, *options)["rho"] == parts["rho"]
     named = run.json("target", long, "--table-std", "random-range:3,3,seed=1=4,2=1", *options)
     assert named["targets"] == {"smallest": 1, "largest": 4, "level": None}
     level = ("--level", 0.6)
@@ -77,6 +79,7 @@ def test_pure_laplace(run):
         (("--max-std", 5, "--currency", "rho", "--delta", 1e-6), "leave it out"),
         (("--table-std", "5"), "NAME=20"),
         (("--table-std", "x=5"), "no part or query"),
+        (("--table-std", "Row 0 (cell 0)=5", "--max-std", 9), "did you mean 'row 0 (cell 0)'"),
         (("--max-std", 5, "--noise", "gaussian"), "delta"),
     ],
 )

@@ -48,7 +48,7 @@ def command(
     half_width: float | None,
     level: float,
     targets: Path | None,
-    table_std: str | None,
+    table_std: tuple[str, ...],
     rel_gap: float,
     time_limit: float | None,
     search_time: float,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ ACCURACIES: list[Any] = [
     ),
     click.option(
         "--table-std",
+        multiple=True,
         metavar="NAME=C,...",
         help="Or for parts of WORKLOAD by name or number from 1, or queries by their labels; "
         "--max-std for the others.",
@@ -72,7 +73,7 @@ def accuracy(
     max_std: float | None,
     half_width: float | None,
     targets: Path | None,
-    table_std: str | None,
+    table_std: Sequence[str],
     level: float,
 ) -> Targets:
     """What the options ask for: standard deviations, or half-widths.
@@ -87,11 +88,11 @@ def accuracy(
         raise InvalidInputError("--level is of half-widths; take --half-width, not --max-std")
     of = level if half_width is not None or common.given("level") else None
     if targets is not None:
-        if number is not None or table_std is not None:
+        if number is not None or table_std:
             raise InvalidInputError("--targets has a number for each query; leave the others out")
         return as_targets(Targets(read_prior(targets, name="targets"), level=of), queries)
-    if table_std is not None:
-        named = named_targets(queries, _named(table_std, text), number)
+    if table_std:
+        named = named_targets(queries, _named(",".join(table_std), text), number)
         return as_targets(replace(named, level=of), queries)
     if number is None:
         raise InvalidInputError(

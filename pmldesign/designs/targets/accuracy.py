@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -162,9 +163,11 @@ def _of_labels(
     unknown = next((name for name in named if name not in labels), None)
     if unknown is not None:
         known = ", ".join(repr(name) for name in parts_of(workload)[:5])
+        close = get_close_matches(unknown.lower(), labels, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
         raise InvalidInputError(
             f"--table-std: no part or query is called {unknown!r}; parts are {known}, or their "
-            "numbers from 1"
+            f"numbers from 1{hint}"
         )
     if len(by_part) > 1 or by_part[0] is None:
         raise InvalidInputError(
