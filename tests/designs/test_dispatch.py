@@ -38,6 +38,11 @@ TABLE = [
         {"neighbours": "replace"},
         "public table",
     ),
+    (
+        given_answers(as_workload("marginals:50,50,3,ways=2"), "histogram:50*total:50*total:3"),
+        {"neighbours": "replace"},
+        "marginals beside a public table",
+    ),
     (given_answers(as_workload("prefix:1025"), "total"), {}, "stream"),
     ("marginals:prefix60,prefix50,4,ways=2", {}, "large union of products"),
 ]
