@@ -120,7 +120,6 @@ def _check_form(
         return rounding.NAME
     if (
         large
-        and not pml
         and "factor_0" in arrays
         and queries.tables
         and not (plain and "weights" not in arrays and queries.factors())

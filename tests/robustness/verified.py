@@ -122,10 +122,11 @@ def file_of_form(path, rng):
             if rng.random() < 0.3:
                 pml.write_strategy(path, strategy)
                 return
-            noisy = pml.mechanism(strategy, guarantee=random_guarantee(rng, neighbours))
+            guarantee = random_guarantee(rng, neighbours, strategy.workload.shape[1])
+            noisy = pml.mechanism(strategy, guarantee=guarantee)
             pml.write_strategy(path, strategy, mechanism=noisy)
         else:
-            guarantee = random_guarantee(rng, neighbours)
+            guarantee = random_guarantee(rng, neighbours, strategy.shape[1])
             pml.write_strategy(path, pml.mechanism(strategy, queries, guarantee=guarantee))
     finally:
         writer.WRITTEN_ENTRIES = largest
@@ -141,7 +142,8 @@ def file_of_matrix(path, rng):
     if rng.random() < 0.3:
         queries = rng.standard_normal((int(rng.integers(2, 9)), int(rng.integers(2, 7))))
     best = pml.factorize(queries, p=p, neighbours=neighbours)
-    guarantee = random_guarantee(rng, neighbours)
+    cells = queries.shape[1]
+    guarantee = random_guarantee(rng, neighbours, cells)
     if rng.random() < 0.4:
         pml.write_strategy(path, best)
     elif rng.random() < 0.5:
@@ -153,8 +155,9 @@ def file_of_matrix(path, rng):
 
 def manifest(path, rng):
     """The manifest of a release of counts."""
-    guarantee = random_guarantee(rng, str(rng.choice(["add-remove", "replace"])))
-    queries = str(rng.choice(["prefix:7", "histogram:5", PLAIN]))
+    queries = pml.workload(str(rng.choice(["prefix:7", "histogram:5", PLAIN])))
+    cells = queries.shape[1]
+    guarantee = random_guarantee(rng, str(rng.choice(["add-remove", "replace"])), cells)
     currency = isinstance(guarantee, pml.ZCDP | pml.GaussianDP | pml.RenyiDP)
     noise = "gaussian" if currency else "auto"
     noisy = pml.mechanism("identity", queries, guarantee=guarantee, noise=noise)
@@ -175,10 +178,13 @@ def envelope(path, rng):
 MAKERS = {MATRIX: file_of_matrix, FORM: file_of_form, MANIFEST: manifest, ENVELOPE: envelope}
 
 
-def random_guarantee(rng, neighbours, *, with_pml=True):
-    """One of all kinds; PML where neighbours are replaced."""
+def random_guarantee(rng, neighbours, cells):
+    """One of all kinds; PML where neighbours are replaced, of a public sample every other time."""
     epsilon, delta = float(rng.uniform(0.3, 1.2)), float(10 ** rng.uniform(-8, -3))
     alpha, order = float(rng.uniform(0.01, 0.03)), float(rng.uniform(1.5, 20))
+    if rng.random() < 0.5:
+        alpha = pml.sampled_alpha(rng.integers(20, 200, cells), float(rng.uniform(0.9, 0.999)))
+        epsilon = min(epsilon, -0.7 * float(np.log(min(alpha))))
     kinds = [
         pml.PureDP(epsilon, neighbours),
         pml.ApproxDP(epsilon, delta, neighbours),
@@ -186,7 +192,7 @@ def random_guarantee(rng, neighbours, *, with_pml=True):
         pml.GaussianDP(epsilon, neighbours),
         pml.RenyiDP(order, epsilon, neighbours),
     ]
-    if neighbours == "replace" and with_pml:
+    if neighbours == "replace":
         kinds += [
             pml.PML(epsilon, alpha),
             pml.ApproxPML(epsilon, delta, alpha),

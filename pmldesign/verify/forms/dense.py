@@ -31,6 +31,8 @@ from pmldesign.verify.moments import gaussian_error, laplace_error
 from pmldesign.verify.report import WEAKER, WEAKER_LOSS, Checks, as_number
 from pmldesign.verify.streams.participation import Pattern
 
+MOST_CELLS = 2048
+"""Beyond, the loss under PML of a strategy with structure is that of its farthest columns."""
 BALL_CELLS, BALL_ENTRIES = 256, 2**18
 """Of A and L in ball arithmetic: 0.1 s for a product of 256 x 256."""
 RESIDUAL = 1e4
@@ -255,8 +257,8 @@ def check_guarantee(strategy: Dense, checks: Checks, distances: Any, scale: floa
     if "achieved" in header:
         few = numbers["kind"] == "pml" and strategy.R.shape[1] <= FEW
         weaker = WEAKER_FEW if few else WEAKER_LOSS
-        if not strategy.written:  # the sensitivity may be a bound
-            weaker = math.inf
+        if not strategy.written or (numbers["kind"] == "pml" and strategy.R.shape[1] > MOST_CELLS):
+            weaker = math.inf  # the loss may be that of bounds on the distances
         checks.at_most("achieved", header["achieved"], value * (1 - slack), weaker=weaker)
 
 

@@ -5,7 +5,8 @@ That is all that is needed of the matrix: entries are sums over a cube of number
 attribute, along which matrices are applied one after the other.
 
     squared lengths      X_xx, sums of v along the squares of R_i; sums of v^(1/2) in l1
-    squared distances    X_xx + X_yy - 2 X_xy
+    squared distances    X_xx + X_yy - 2 X_xy; without weights from the factors (`far_columns`);
+                         at most twice the length of what varies, where cells are too many
     variances            q = a X^-1 a^T;  under replace, where the total is known,
                          q - (a X^-1 1)^2 / (1^T X^-1 1)
 
@@ -34,8 +35,9 @@ import numpy as np
 from flint import arb
 
 from pmldesign.verify.arithmetic.intervals import dual_norm, root
+from pmldesign.verify.forms.far_columns import farthest
 from pmldesign.verify.forms.products import residual_of, split
-from pmldesign.verify.forms.structured import Computed, check_computed, rounded
+from pmldesign.verify.forms.structured import Computed, Profile, check_computed, rounded
 from pmldesign.verify.forms.written import pseudo_inverse
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import WEAKER, Checks
@@ -46,8 +48,8 @@ EXTENDED = 512
 """Values of an attribute up to which V^T A^T A V is computed in extended precision."""
 COMMUTE = 1e-9
 """E, as part of the whole, up to which blocks are used."""
-MOST_PAIRS = 2**25
-"""Entries of X for the distances of all cells, 256 MiB."""
+MOST_PAIRS = 2**26
+"""Entries of X for the distances of all cells, of which those of one value are made at a time."""
 MOST_CELLS = 4096
 """Of M that is written out."""
 MOST_QUERIES = 2**22
@@ -80,7 +82,10 @@ def check_product_basis(
     missed, rest = residual_of(parts, R, P, p)
     checks.state("L R = A", missed < 1e-9, f"but for {missed:.1e}")
     variances = np.concatenate([_variances(part, P, v, replace=replace) for part in parts])
-    sensitivities = _distances(R, v) if replace else _lengths(R, v)
+    known = _distances(R, v if "weights" in arrays else None) if replace else _lengths(R, v)
+    sensitivities = {norm: rounded(value) for norm, value in known.items()}
+    cells = math.prod(sizes)
+    profiles = {norm: Profile([far], [cells - 1], 1) for norm, far in sensitivities.items()}
     lower = lower_bound(header, arrays, queries) if "lower" in header else None
 
     def spread(exponent: float) -> Any:
@@ -88,10 +93,9 @@ def check_product_basis(
             return rounded(math.sqrt(float(variances.max())))
         return rounded(float((variances ** (exponent / 2)).sum()) ** (1 / exponent))
 
-    known = {norm: rounded(value) for norm, value in sensitivities.items()}
     rest = rest * arb(2).sqrt() if replace else rest
     weaker = WEAKER_PAIRS if replace else WEAKER
-    computed = Computed(spread, variances.size, known, lower, rest, weaker=weaker)
+    computed = Computed(spread, variances.size, sensitivities, lower, rest, profiles, weaker)
     check_computed(header, computed, checks)
 
 
@@ -136,15 +140,25 @@ def _lengths(R: Sequence[Any], v: Any) -> dict[str, float]:
 
 
 def _distances(R: Sequence[Any], v: Any) -> dict[str, float]:
-    """The largest l2 distance of two columns, where there are not too many."""
+    """The largest distances of two columns, or bounds above them; without weights v is None."""
+    if v is None:
+        known = {norm: farthest(R, norm) for norm in ("l1", "l2")}
+        return {norm: value for norm, value in known.items() if value is not None}
+    l1 = 2 * _lengths(R, v)["l1"]
     if math.prod(part.shape[1] for part in R) ** 2 > MOST_PAIRS:
-        return {}
-    X = gram(R, v)
-    lengths = X.diagonal().copy()
-    X *= -2
-    X += lengths
-    X += lengths[:, None]
-    return {"l2": math.sqrt(float(X.max()))}
+        constant = reduce(np.multiply.outer, [np.ptp(part, axis=1) == 0 for part in R])
+        return {"l1": l1, "l2": 2 * _lengths(R, np.where(constant, 0.0, v))["l2"]}
+    lengths, largest = along(v, [part.T**2 for part in R]).ravel(), 0.0
+    first, *others = R
+    pairs = [(B[:, :, None] * B[:, None, :]).reshape(len(B), -1).T for B in others]
+    sizes = [B.shape[1] for B in others]
+    for x, own in zip(first.T, lengths.reshape(first.shape[1], -1), strict=True):
+        cube = along(v, [first.T * x, *pairs])
+        cube = cube.reshape([len(first.T), *(n for size in sizes for n in (size, size))])
+        order = [*range(1, cube.ndim, 2), 0, *range(2, cube.ndim, 2)]
+        inner = cube.transpose(order).reshape(own.size, -1)
+        largest = max(largest, float((own[:, None] + lengths - 2 * inner).max()))
+    return {"l1": l1, "l2": math.sqrt(largest)}
 
 
 def lower_bound(
