@@ -14,14 +14,15 @@ alpha_sample_options: list[Decorator] = [
     file_option(
         "--alpha-sample",
         help="PML: the counts of a public sample of the same population, one for each cell, from "
-        "which lower confidence limits for the probabilities of the cells are taken.",
+        "which lower confidence limits for the probabilities of the cells are taken, and how far "
+        "all of these may be from the frequencies.",
     ),
     click.option(
         "--confidence",
         type=float,
         default=0.99,
         show_default=True,
-        help="Of all limits of --alpha-sample together.",
+        help="Probability that all limits from --alpha-sample hold together.",
     ),
 ]
 alpha_file_option = file_option(
