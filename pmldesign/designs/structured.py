@@ -7,7 +7,6 @@ from pmldesign.designs.one_matrix import as_design, as_invalid_input, solve_matr
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import Design
 from pmldesign.designs.tables.course import question, solve_tables
-from pmldesign.designs.tables.separate import is_separate
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies import (
     BlockStrategy,
@@ -57,8 +56,7 @@ def solve_union(
     asked = question(workload)
     assert asked is not None
     single = len(asked.ordered) < 2 and workload.shape[1] <= MAX_PRODUCT_CELLS
-    apart = options.replace and is_separate(asked)
-    whole = not apart and (single or not asked.uniform)
+    whole = not asked.uniform or (single and not options.replace)
     parts = products_over(workload, asked.sizes) if whole else None
     if parts is None:
         return solve_tables(workload, asked, p, options)

@@ -89,3 +89,9 @@ def test_others_are_not_separate():
     two_of_three = as_workload(np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]))
     flat = question(TablesWorkload([two_of_three, 3], [(0,), (1,)]))
     assert separate_strategy(flat, 2.0, REPLACE) is None
+
+
+def test_a_large_union_with_one_ordered_attribute_under_replace():
+    found = pml.factorize("marginals:prefix100,2,5,7,ways=2", neighbours="replace", rel_gap=0.02)
+    assert isinstance(found.strategy, TablesStrategy)
+    assert found.certificate.gap < 0.02

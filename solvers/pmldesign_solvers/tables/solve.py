@@ -31,6 +31,8 @@ from pmldesign_solvers.tables.query_weights import Question, weighted
 
 SEARCHED, EVALUATED = 4e9, 3e10
 """Most work, in cubes of sizes, of one step of a search (about a second) and of one bound."""
+MOVED = 2e7
+"""Most cubes of sizes for moving coordinates, a few hundred steps of a hundredth of a second."""
 BOUND_STEPS = 25
 """Of L-BFGS; more gain 1e-5."""
 STAGES = ((1, 2, 4), (2, 3, 6))
@@ -139,7 +141,7 @@ def _stages(best: _Best, work: _Work, *, coupled: bool) -> Iterator[None]:
     best.below(bound.certified(point), cells)
     if not coupled:
         if any(work.problem.spaces.residuals):
-            best.public = candidates.public_total(strategy, search=work.small)
+            best.public = candidates.public_total(strategy, search=work.cubes <= MOVED)
         yield
         return
     if math.isinf(work.p):
@@ -186,9 +188,15 @@ class _Work:
     @property
     def small(self) -> bool:
         """Whether the weights of cells can be searched over, an eigh of each factor a step."""
+        return self.cubes <= SEARCHED
+
+    @property
+    def cubes(self) -> float:
+        """Sum of the cubes of the sizes of ordered attributes, for each of their factors."""
         factors = self.problem.factors
-        cubes = sum(self.problem.sizes[i] ** 3 * len(factors[i]) for i in self.problem.ordered)
-        return cubes <= SEARCHED
+        return float(
+            sum(self.problem.sizes[i] ** 3 * len(factors[i]) for i in self.problem.ordered)
+        )
 
     def bound(self, directions: Mapping[int, int] | int) -> dual_weights.SectorBound:
         """The lower bound that keeps so many directions beside the total."""
