@@ -28,7 +28,7 @@ from pmldesign_solvers.operators.merge import FLOOR
 from pmldesign_solvers.operators.operator import Array
 
 MEMORY = 10
-"""Steps remembered: 855 eigendecompositions; 895, 880, 889 with 3, 5, 20
+"""Steps remembered: 688 eigendecompositions; 719, 713, 713 with 3, 5, 20
 (benchmarks/constants.py)."""
 
 

@@ -44,8 +44,8 @@ FACTORED = 1400
 """Largest system that is written out: prefix:256 with weights over two orders of magnitude at
 p = inf takes 12 products for a direction instead of several hundred, 0.1 s instead of 0.4 s."""
 RATIO = 8.0
-"""Of neighbouring poles, at most: a relative error of the diagonal of 5 %. 364 steps for pairs; 369
-with 2 and 64 (benchmarks/constants.py)."""
+"""Of neighbouring poles, at most: a relative error of the diagonal of 5 %. 368 steps for pairs, as
+with 2; 372 with 64 (benchmarks/constants.py)."""
 
 
 class NewtonSystem:

@@ -36,8 +36,8 @@ from pmldesign_solvers.operators.reduce import RowSpaceWorkload, Spreading
 from pmldesign_solvers.operators.reference_cell import GroundedWorkload
 
 FIXED_POINT_STEPS = 30
-"""Steps that cost about a third of what the interior point method takes: on small matrices 855
-eigendecompositions; 665 with 15 and 981 with 60, for as much time (benchmarks/constants.py)."""
+"""Steps that cost about a third of what the interior point method takes: on small matrices 688
+eigendecompositions; 590 with 15 and 721 with 60, for as much time (benchmarks/constants.py)."""
 FEW_STEPS, STARTED_STEPS = 4, 12
 """Likewise at p = inf where the system of the interior point method is written out, from equal
 weights and from given ones: prefix:256 with weights over two orders of magnitude takes 15 steps and
@@ -46,7 +46,7 @@ MAX_PAIRS = 2**21
 """Largest number of pairs of distinct cells, those of 2048: a vector of weights takes 16 MiB.
 Chosen, not measured."""
 INTERIOR_STEPS = 60
-"""Chosen, not measured: 50 solutions for pairs take 364 together."""
+"""Chosen, not measured: 50 solutions for pairs take 368 together."""
 EXHAUSTED = 0.1
 """Bounds that are so close, in parts of the gap, but for their rounding come no closer. Chosen, not
 measured."""
@@ -58,8 +58,8 @@ LARGEST_ROW_SPACE = 2**24
 """Largest number of entries of a workload in coordinates of its row space, which is dense: 128 MiB.
 Chosen, not measured."""
 CRAWL = 12
-"""Steps without a visible change of the gap before the fixed point gives way: 855
-eigendecompositions; 733, 810, 858 with 4, 6, 24, for as much time (benchmarks/constants.py)."""
+"""Steps without a visible change of the gap before the fixed point gives way: 688
+eigendecompositions; 605, 651, 687 with 4, 6, 24, for as much time (benchmarks/constants.py)."""
 
 
 def solve_norm(
