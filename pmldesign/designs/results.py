@@ -120,8 +120,8 @@ class Design(Drawn, Displayed):
         spreads = factorization.variances / factorization.variances.max()
         if math.isinf(self.p):
             weights = self.dual_u
-            if isinstance(self.workload, MarginalsWorkload):
-                weights = np.repeat(weights, sizes)
+            if isinstance(self.workload, MarginalsWorkload) and weights.shape != spreads.shape:
+                weights = np.repeat(weights, sizes)  # of marginals; a program has those of queries
             if weights.shape != spreads.shape:
                 return None
             values = weights * spreads

@@ -115,7 +115,7 @@ def test_tiny_products_of_epsilon_and_delta(epsilon, delta):
     assert 0 <= least_deviation(epsilon, delta) < math.inf
     with mpmath.workdps(50):
         e, best = mpmath.mpf(epsilon), mpmath.mpf(0)
-        for n in (mpmath.floor(mpmath.mpf(10) ** (i / 16)) for i in range(4801)):
+        for n in (mpmath.floor(mpmath.mpf(10) ** (i / 8)) for i in range(2401)):
             growth = mpmath.expm1(n * e)
             tau = (growth + 2 * delta * growth / mpmath.expm1(e)) / (growth + 2)
             if tau >= 1 or n * e > 20:

@@ -125,6 +125,15 @@ def test_parts_alone_have_no_shares():
     assert sum(marginals.values()) == pytest.approx(1)
 
 
+@pytest.mark.parametrize("p", [2.0, math.inf])
+def test_shares_of_marginals_are_the_same_by_a_semidefinite_program(p):
+    own, program = (
+        pml.factorize("marginals:3,4,ways=1", p=p, rel_gap=1e-6, method=method).budget_shares
+        for method in ("scaling", "dual")
+    )
+    assert program == pytest.approx(own, abs=1e-3)
+
+
 def test_joint_design_is_no_worse_than_releases_with_shares_of_the_budget():
     """The weighted union at p = 2, against every split of rho between its parts."""
     joint = pml.factorize("prefix:8+2*histogram:8").certificate.upper
