@@ -100,6 +100,7 @@ def _check_pml(content: Mapping[str, Any], checks: Checks) -> None:
     promise, noise = content["guarantee"], content["noise"]
     gaussian = noise["law"] == "discrete gaussian"
     check_sample(promise, checks)
+    checks.state("rows per person", promise["rows_per_person"] == 1, "PML is about single records")
     if promise["kind"] == "PML" and promise["delta"]:
         checks.state("delta", False, "PML has none")
     if content["distances"]["norm"] != ("l2" if gaussian else "l1"):

@@ -110,6 +110,7 @@ CLAIMS = {
     ("guarantee", "epsilon"): -1e-3,
     ("guarantee", "delta"): -1e-3,
     ("guarantee", "alpha"): -1e-2,
+    ("guarantee", "rows_per_person"): 1,
     ("guarantee", "sample", "radius"): -1e-6,
     ("guarantee", "sample", "confidence"): 1e-5,
     ("guarantee", "sample", "counts", 2): 1,
