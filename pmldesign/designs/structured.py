@@ -72,7 +72,7 @@ def solve_union(
     design = as_design(workload, p, options, _union_strategy(solution.strategy), solution)
     if not options.replace:
         return design
-    lower = lower_of_weights(workload, solution.dual_lower, solution.dual_u, solution.dual_w)
+    lower = lower_of_weights(workload, solution.certificate.lower, solution.dual_u, solution.dual_w)
     return as_pairs(workload, parts, design, lower, p, options)
 
 

@@ -212,6 +212,19 @@ def test_bounds_of_unions(p, alike):
 
 
 @pytest.mark.parametrize("p", [2.0, 3.0, np.inf])
+def test_the_bound_of_a_single_part_of_a_union(p):
+    rng = np.random.default_rng(4)
+    queries, A, *_ = union(rng, alike=False)
+    u, w = np.kron(rng.random(4), rng.random(3)), np.kron(rng.random(4), rng.random(3))
+    norm = np.linalg.norm(u, np.inf if p == 2 else 1 if np.isinf(p) else p / (p - 2))
+    scaled = np.sqrt(u)[:, None] * A[: u.size] * np.sqrt(w / w.sum())
+    arrays = {"dual_u": np.append(u, np.zeros(len(A) - u.size)), "dual_w": w}
+    proved = unions.lower_bound({"p": p, "neighbours": "add-remove"}, arrays, queries)
+    exact = np.linalg.norm(scaled, "nuc") / np.sqrt(norm)
+    assert float(proved.lower()) == pytest.approx(exact, rel=1e-13)
+
+
+@pytest.mark.parametrize("p", [2.0, 3.0, np.inf])
 def test_bounds_of_a_product_for_pairs(p):
     rng = np.random.default_rng(5)
     factors = [np.tri(4), rng.random((5, 3))]

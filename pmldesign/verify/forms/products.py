@@ -48,7 +48,7 @@ def check_product(
     if not fits:
         return
     diameters = [_longest(R) for R in strategies]
-    lower = _lower(arrays, factors, float(header["p"]), place)
+    lower = lower_of_factors(arrays, factors, float(header["p"]), place)
     if place is not None:
         diameters[place] = rounding.diameters(strategies[place])
         strategies[place], factors = _moves(strategies[place]), list(factors)
@@ -126,8 +126,8 @@ def _product(values: Any) -> Any:
     return result
 
 
-def _lower(
-    arrays: Mapping[str, Any], factors: Sequence[Any], p: float, place: int | None
+def lower_of_factors(
+    arrays: Mapping[str, Any], factors: Sequence[Any], p: float, place: int | None = None
 ) -> Any | None:
     """The product of the bounds of the factors' dual weights, of pairs for the open one."""
     u = split(arrays, "dual_u", [A.shape[0] for A in factors])

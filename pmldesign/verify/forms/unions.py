@@ -36,7 +36,7 @@ from flint import arb
 
 from pmldesign.verify.arithmetic.intervals import dual_norm, root
 from pmldesign.verify.forms.far_columns import farthest
-from pmldesign.verify.forms.products import residual_of, split
+from pmldesign.verify.forms.products import lower_of_factors, residual_of, split
 from pmldesign.verify.forms.structured import Computed, Profile, check_computed, rounded
 from pmldesign.verify.forms.written import pseudo_inverse
 from pmldesign.verify.queries import Queries
@@ -181,6 +181,12 @@ def lower_bound(
         u[start:end].reshape([len(A) for A in part])
         for part, start, end in zip(parts, starts, starts[1:], strict=False)
     ]
+    asked = [s for s, cube in enumerate(cubes) if cube.any()]
+    if len(asked) == 1 and not replace:  # the bound of a single part
+        alone = {"dual_u": cubes[asked[0]].ravel(), "dual_w": arrays["dual_w"]}
+        value = lower_of_factors(alone, parts[asked[0]], p)
+        if value is not None:
+            return value
     value = _by_blocks(parts, cubes, w)
     if value is None:
         return None

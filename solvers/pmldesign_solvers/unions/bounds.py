@@ -1,14 +1,13 @@
-r"""Lower bounds on gamma_(p) of a union of products, without a matrix of all cells.
+"""Lower bounds on gamma_(p) of a union of products, without a matrix of all cells.
 
 The workload is a union of parts A_s = A_s1 x ... x A_sk. Every bound is the value of a feasible
-dual point, or follows from several.
+dual point.
 
 One free attribute. The dual weights are constant along all others (`block_dual`), on which the
 Gram matrices of the parts have to commute. Where they do not, parts are left out, which lowers the
 norm. Where all do and their projections are even, strategies of blocks answer the whole union.
 
-Parts. Since gamma_(p)(A_s) is the product of its factors' norms, and the rows of the parts add up,
-gamma_(p)(A) >= (sum_s gamma_(p)(A_s)^p)^(1/p), the largest one at p = inf.
+The largest part. gamma_(p)(A) >= gamma_(p)(A_s), the product of its factors' norms.
 """
 
 from __future__ import annotations

@@ -29,7 +29,6 @@ from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
 from pmldesign_solvers.norm.solution import Outcome
 from pmldesign_solvers.norm.solve import MAX_PAIRS
 from pmldesign_solvers.operators import mode_products
-from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import EPS, Array, Operator
 from pmldesign_solvers.unions.block_design import BlockDesign
 from pmldesign_solvers.unions.block_dual import BlockProblem
@@ -61,12 +60,9 @@ class UnionSolution(Outcome):
 
     Attributes:
         strategy: of blocks, or in a product basis.
-        dual_lower: the bound of the weights: `certificate.lower`, or below it where the norms of
-            the parts give a better one.
     """
 
     strategy: ProductDesign | BlockDesign
-    dual_lower: float
 
 
 def solve(
@@ -94,12 +90,11 @@ def solve(
     """
     search = UnionSearch(options)
     strategy, status = search.run(_stages(search, operator, parts, attributes, p, product=product))
-    dual_lower, u, w = search.duals
+    u, w = search.duals
     return UnionSolution(
         strategy=strategy,
         dual_u=u,
         dual_w=w,
-        dual_lower=dual_lower,
         certificate=Certificate(search.lower, search.upper),
         status=status,
         steps=search.steps,
@@ -177,12 +172,11 @@ def _dense(
 
 
 def _norms(search: UnionSearch, parts: Parts, p: float) -> Array:
-    """A lower bound on gamma_(p) of every part; together, and for the largest, on the union's."""
+    """A lower bound on gamma_(p) of every part; that of the largest is one on the union's."""
     distinct = dict.fromkeys(factor for part in parts for factor in part)
     designs = {factor: search.factor(factor, p) for factor in distinct}
     lower = [[designs[factor].certificate.lower for factor in part] for part in parts]
     norms = np.array([math.prod(part) * (1 - len(part) * EPS) for part in lower])
-    search.lower = max(search.lower, power_mean(norms, p) * (1 - (len(parts) + 8) * EPS))
     largest = int(norms.argmax())
     weights = [
         mode_products.outer(

@@ -35,14 +35,14 @@ class UnionSearch(Stages[ProductDesign | BlockDesign]):
     Attributes:
         eigendecompositions: of designs for single attributes so far.
         problem, point, reached: the best strategy in a product basis, and its upper bound.
-        duals: the best lower bound that has dual weights, u and w.
+        duals: the weights u and w of the best lower bound.
     """
 
     eigendecompositions: int = 0
     problem: BasisProblem | None = None
     point: BasisPoint | None = None
     reached: float = math.inf
-    duals: tuple[float, Array, Array] = (-1.0, np.ones(1), np.ones(1))
+    duals: tuple[Array, Array] = (np.ones(1), np.ones(1))
 
     def in_time(self) -> bool:
         """Report the bounds; whether there is anything left to be spent."""
@@ -124,6 +124,5 @@ class UnionSearch(Stages[ProductDesign | BlockDesign]):
 
     def below(self, value: float, u: Array, w: Array) -> None:
         """A certified lower bound with its dual weights."""
-        self.lower = max(self.lower, value)
-        if value > self.duals[0]:
-            self.duals = (value, u, w)
+        if value > self.lower:
+            self.lower, self.duals = value, (u, w)
