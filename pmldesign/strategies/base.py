@@ -143,11 +143,11 @@ class Strategy(Drawn, Displayed):
     def _inverse_and_rank(self) -> tuple[Array, int]:
         if self._inverse is not None:
             return self._inverse, self.shape[0]
-        inverse, rank = linalg.pinv(self.matrix, rtol=RANK_CUTOFF, return_rank=True)
+        inverse, rank = _inverted(self.matrix)
         if rank == self.cells == self.shape[0] and linalg.bandwidth(self.matrix)[1] == 0:
             # Exact zeros above the diagonal: a stream has no later cell to multiply by 1e-17.
             inverse = linalg.solve_triangular(self.matrix, np.eye(rank), lower=True)
-        return read_only(np.asarray(inverse, dtype=np.float64)), int(rank)
+        return read_only(inverse), rank
 
     def require_answers(self, workload: Workload) -> None:
         """Refuse a workload that R does not determine.
@@ -268,3 +268,14 @@ class Strategy(Drawn, Displayed):
         factor = triangle[::-1, ::-1]
         signs = np.where(np.diag(factor) < 0, -1.0, 1.0)
         return Strategy(f"{self.name} (streaming)", np.tril(signs[:, None] * factor))
+
+
+def _inverted(matrix: Array) -> tuple[Array, int]:
+    """The pseudo-inverse, and the number of singular values above RANK_CUTOFF of the largest."""
+    try:
+        inverse, rank = linalg.pinv(matrix, rtol=RANK_CUTOFF, return_rank=True)
+    except linalg.LinAlgError:  # rare: many equal singular values; the slower algorithm converges
+        left, values, right = linalg.svd(matrix, full_matrices=False, lapack_driver="gesvd")
+        rank = int((values > RANK_CUTOFF * values[0]).sum())
+        inverse = (right[:rank].T / values[:rank]) @ left[:, :rank].T
+    return np.asarray(inverse, dtype=np.float64), int(rank)

@@ -255,3 +255,16 @@ def test_few_queries_are_checked_without_a_matrix_of_all_cells():
     with pytest.raises(InvalidInputError, match="cannot answer row 1"):
         first.require_answers(ArrayWorkload(A))
     first.require_answers(ArrayWorkload(3 * A[:1]))
+
+
+def test_the_inverse_does_not_hang_on_the_algorithm(monkeypatch):
+    matrix = np.random.default_rng(8).normal(size=(6, 3)) @ np.ones((3, 1)) * [1.0, 2, 0, 1]
+    exact = np.linalg.pinv(matrix)
+
+    def fails(*_, **__):
+        raise np.linalg.LinAlgError("SVD did not converge")
+
+    monkeypatch.setattr("scipy.linalg.pinv", fails)
+    strategy = Strategy("rank one", matrix)
+    np.testing.assert_allclose(strategy.pseudo_inverse, exact, atol=1e-15)
+    assert strategy.rank == 1
