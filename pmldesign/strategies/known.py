@@ -5,6 +5,7 @@ The sensitivity is the largest distance of two columns of one group (`workloads.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +24,33 @@ NOTHING = 1e-12
 """Rows below this part of what they are without known answers are rounding."""
 
 
-class KnownStrategy(Strategy):
+class BesideAnswers(Strategy):
+    """What all strategies beside public answers have in common."""
+
+    def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
+        """Largest distance of the measurements of neighbours, or a bound above it, rounded up.
+
+        Raises:
+            InvalidInputError: add-remove neighbours, which have other known answers.
+        """
+        if neighbours is not Neighbours.REPLACE:
+            raise known_refusal(self.known)
+        return self._farthest(norm)
+
+    def distance_profile(self, norm: Norm) -> None:  # noqa: ARG002
+        """None: profiles are for PML, which has no known answers."""
+        return
+
+    def normalised(self) -> Strategy:
+        """The same strategy scaled to l2 sensitivity 1."""
+        return self.scaled(1.0 / self._farthest("l2"))
+
+    @abstractmethod
+    def _farthest(self, norm: Norm) -> float:
+        """Largest distance within a group of cells, or a bound above it, rounded up."""
+
+
+class KnownStrategy(BesideAnswers):
     """R P, the strategy without what public answers tell, written out.
 
     Args:
@@ -44,20 +71,11 @@ class KnownStrategy(Strategy):
         """What the public answers are called."""
         return self.answers.name
 
-    def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
-        """Largest distance of the measurements of neighbours, rounded up.
-
-        Raises:
-            InvalidInputError: add-remove neighbours, which have other known answers.
-        """
-        if neighbours is not Neighbours.REPLACE:
-            raise known_refusal(self.known)
+    def _farthest(self, norm: Norm) -> float:
         groups = [cells for cells in self.answers.members if len(cells) > 1]
-        return max(sensitivity_above(self.matrix[:, cells], neighbours, norm) for cells in groups)
-
-    def normalised(self) -> Strategy:
-        """The same strategy scaled to l2 sensitivity 1."""
-        return self.scaled(1.0 / self.sensitivity_under(Neighbours.REPLACE, "l2"))
+        return max(
+            sensitivity_above(self.matrix[:, cells], Neighbours.REPLACE, norm) for cells in groups
+        )
 
     def scaled(self, factor: float) -> Strategy:
         """R times a positive number."""

@@ -20,9 +20,9 @@ from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.baselines.elementary import product_strategy
 from pmldesign.strategies.known import (
     NOTHING,
+    BesideAnswers,
     answers_of,
     beside_known,
-    known_refusal,
     within_groups,
 )
 from pmldesign.strategies.kronecker import ProductStrategy
@@ -39,7 +39,7 @@ from pmldesign.workloads.public_total import centre
 from pmldesign.workloads.tables.base import counts_of
 
 
-class KnownProductStrategy(ProductStrategy):
+class KnownProductStrategy(BesideAnswers, ProductStrategy):
     """A product of strategies beside a public table.
 
     Args:
@@ -60,27 +60,12 @@ class KnownProductStrategy(ProductStrategy):
         """What the public answers are called."""
         return self.margins.name
 
-    def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
-        """Largest distance of the measurements of neighbours, rounded up.
-
-        Raises:
-            InvalidInputError: add-remove neighbours, which have other known answers.
-        """
-        if neighbours is not Neighbours.REPLACE:
-            raise known_refusal(self.known)
+    def _farthest(self, norm: Norm) -> float:
         distance = 1.0
         for number, factor in enumerate(self.factors):
-            relation = neighbours if number == self.place else Neighbours.ADD_REMOVE
+            relation = Neighbours.REPLACE if number == self.place else Neighbours.ADD_REMOVE
             distance = math.nextafter(distance * factor.sensitivity_under(relation, norm), math.inf)
         return distance
-
-    def distance_profile(self, norm: Norm) -> None:  # noqa: ARG002
-        """None: profiles are for PML, which has no known answers."""
-        return
-
-    def normalised(self) -> Strategy:
-        """The same strategy scaled to l2 sensitivity 1."""
-        return self.scaled(1.0 / self.sensitivity_under(Neighbours.REPLACE, "l2"))
 
     def scaled(self, factor: float) -> Strategy:
         """R times a positive number."""

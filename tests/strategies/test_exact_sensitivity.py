@@ -41,7 +41,7 @@ from pmldesign.strategies.all_ranges import AllRangesStrategy
 from pmldesign.strategies.baselines.long_trees import LongTree
 from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy
 from pmldesign.strategies.chains import ChainStrategy
-from pmldesign.strategies.known import KnownStrategy
+from pmldesign.strategies.known import BesideAnswers, KnownStrategy
 from pmldesign.strategies.known_margins import KnownProductStrategy
 from pmldesign.strategies.marginals.counts import CountsStrategy
 from pmldesign.strategies.marginals.known import KnownMarginalsStrategy
@@ -57,7 +57,7 @@ EXACT = mpmath.mpf(10) ** -50
 """Relative rounding of the exact values themselves."""
 BOUNDED = {"coupled tables", "long coordinates"}
 """In l2 a bound, which is the exact value for the levelled columns of a design."""
-SHARED = {ChainStrategy, CountsStrategy, WeightedStrategy}
+SHARED = {BesideAnswers, ChainStrategy, CountsStrategy, WeightedStrategy}
 """Bases of others, of which there are no instances."""
 OTHER_NEIGHBOURS = {
     ParticipationStrategy,

@@ -14,15 +14,15 @@ from __future__ import annotations
 from functools import cached_property
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.neighbours import Neighbours, Norm
-from pmldesign.strategies.known import known_refusal
+from pmldesign.privacy.neighbours import Norm
+from pmldesign.strategies.known import BesideAnswers
 from pmldesign.strategies.marginals.distances import MarginalDistances
 from pmldesign.strategies.marginals.strategy import MarginalsStrategy
 from pmldesign.workloads.known.table import KnownMargins
 from pmldesign_solvers.structure.cell_pairs import OpenParts
 
 
-class KnownMarginalsStrategy(MarginalsStrategy):
+class KnownMarginalsStrategy(BesideAnswers, MarginalsStrategy):
     """Residuals of marginals that a public table does not tell.
 
     Args:
@@ -39,23 +39,8 @@ class KnownMarginalsStrategy(MarginalsStrategy):
         """What the public answers are called."""
         return self.margins.name
 
-    def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
-        """Largest distance of the measurements of neighbours, rounded up; a bound above it in l1.
-
-        Raises:
-            InvalidInputError: add-remove neighbours, which have other known answers.
-        """
-        if neighbours is not Neighbours.REPLACE:
-            raise known_refusal(self.known)
+    def _farthest(self, norm: Norm) -> float:
         return (self._distances if norm == "l1" else self._within).farthest(norm)
-
-    def distance_profile(self, norm: Norm) -> None:  # noqa: ARG002
-        """None: profiles are for PML, which has no known answers."""
-        return
-
-    def normalised(self) -> MarginalsStrategy:
-        """The same strategy scaled to l2 sensitivity 1."""
-        return self.scaled(1.0 / self.sensitivity_under(Neighbours.REPLACE, "l2"))
 
     def scaled(self, factor: float) -> MarginalsStrategy:
         """R times a positive number."""
