@@ -9,6 +9,9 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
+NORMALISED = 1e-11
+"""What normalised strategies are above 1 by rounding, as the sums of up to 10^4 numbers."""
+
 
 def shortest(value: float) -> str:
     """The fewest digits that read back as the same float64: 1, 0.1, 1.0000049, 1e-06."""
@@ -21,11 +24,11 @@ def at_least(value: float, digits: int = 6) -> str:
 
 
 def of_scale(value: float, digits: int = 6) -> str:
-    """So many digits of a scale or a sensitivity, rounded upwards but for a relative 1e-12.
+    """So many digits of a scale or a sensitivity, rounded upwards but for NORMALISED of it.
 
-    What normalised strategies are above 1 by rounding is not shown as 1.00001.
+    So that 1 is not shown as 1.00001.
     """
-    return at_least(value * (1 - 1e-12), digits)
+    return at_least(value * (1 - NORMALISED), digits)
 
 
 def at_most(value: float, digits: int = 6) -> str:
