@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from pmldesign.bounds.polytope_width import kappa
 from pmldesign.cli import main
 from pmldesign.comparison.comparison import compare
+from pmldesign.designs.laplace.candidates import promising
 from pmldesign.designs.laplace.search import laplace_design
 from pmldesign.designs.min_norm import factorize
 from pmldesign.errors import InvalidInputError
@@ -206,3 +207,15 @@ def test_errors_beyond_float64_are_refused():
     for value in (lambda: made.error(2.0), lambda: made.rmse, lambda: made.max_std):
         with pytest.raises(InvalidInputError, match="rescale the workload"):
             value()
+
+
+def test_which_strategies_are_promising_does_not_hang_on_units():
+    candidates = [baseline(name, TRIANGLE) for name in ("identity", "tree", "haar")]
+    names = []
+    for exponent in (0, 990):
+        best = mechanism(
+            "identity", DenseWorkload(np.ldexp(TRIANGLE, exponent)), guarantee=PureDP(1.0)
+        )
+        names.append([strategy.name for strategy in promising(candidates, best, 2.0)])
+    assert names[0] == names[1]
+    assert names[0] != [strategy.name for strategy in candidates]

@@ -25,6 +25,7 @@ from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import BASELINES, Strategy, baseline
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import WRITTEN_CELLS
+from pmldesign.workloads.scaled import near_one
 from pmldesign.workloads.union import by_attribute, tables_asked
 from pmldesign_solvers.search.laplace_noise import AddRemoveL1, Leakage, ReplaceL1, ScaleRule
 
@@ -116,8 +117,9 @@ def promising(candidates: Iterable[Strategy], best: Mechanism, p: float) -> Iter
 
 def _nuclear_norm(workload: Workload) -> float:
     """norm(A)_*, rounded down; seconds for thousands of cells."""
-    eigenvalues = np.linalg.eigvalsh(workload.gram(np.ones(workload.shape[0])))
-    return float(np.sqrt(eigenvalues.clip(min=0)).sum()) * (1 - 1e-6)
+    scaled, exponent = near_one(workload)
+    eigenvalues = np.linalg.eigvalsh(scaled.gram(np.ones(scaled.shape[0])))
+    return math.ldexp(float(np.sqrt(eigenvalues.clip(min=0)).sum()) * (1 - 1e-6), exponent)
 
 
 def scale_rule(guarantee: Guarantee, cells: int) -> ScaleRule:
