@@ -29,7 +29,7 @@ from pmldesign.strategies import (
 from pmldesign.workloads.tables.attributes import attribute_sizes
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.tables.measured import Measured
-from pmldesign_solvers.tables.products import Attributes
+from pmldesign_solvers.tables.problem import Attributes
 from pmldesign_solvers.tables.sectors import Sector
 
 

@@ -26,7 +26,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.outward import UNIT, raised
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.tables.measured import Measured
-from pmldesign_solvers.tables.products import Attributes
+from pmldesign_solvers.tables.problem import Attributes
 from pmldesign_solvers.tables.sectors import Sector
 
 

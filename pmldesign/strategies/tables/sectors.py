@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from pmldesign_solvers.operators.operator import Array
-from pmldesign_solvers.tables.products import Attributes
+from pmldesign_solvers.tables.problem import Attributes
 from pmldesign_solvers.tables.sectors import Sector
 
 Parts = Mapping[Attributes, Array]

@@ -19,8 +19,7 @@ from itertools import combinations
 import numpy as np
 
 from pmldesign_solvers.operators.operator import Array, Indices
-from pmldesign_solvers.tables.problem import Tables
-from pmldesign_solvers.tables.products import Attributes, Factors
+from pmldesign_solvers.tables.problem import Attributes, Factors, Tables
 
 DIGITS = 12
 """Binary fractions of coefficients that agree to so many digits are the same."""

@@ -17,8 +17,7 @@ from pmldesign_solvers.operators.operator import EPS
 from pmldesign_solvers.tables import apart, couplings, even_weights
 from pmldesign_solvers.tables.couplings import Coupled
 from pmldesign_solvers.tables.free_vector import FreeVector
-from pmldesign_solvers.tables.problem import Tables
-from pmldesign_solvers.tables.products import Attributes
+from pmldesign_solvers.tables.problem import Attributes, Tables
 from pmldesign_solvers.tables.query_weights import Question
 from pmldesign_solvers.tables.upper.asked import Asked, asked_plain
 from pmldesign_solvers.tables.upper.asked import asked as asked_ordered
@@ -47,19 +46,19 @@ class Candidates:
         start: FreeVector,
         proceed: Callable[[], bool],
     ) -> None:
-        self._question, self._problem, self._p = question, problem, p
-        self._start, self._proceed = start, proceed
+        self._question, self.problem, self.p = question, problem, p
+        self.start, self._proceed = start, proceed
 
     def coupled(self, features: Mapping[int, int]) -> tuple[float, Coupled]:
         """The best strategy with these features, and its certified value."""
         strategy = couplings.solve(
-            self._problem, self._start, features, steps=COUPLING_STEPS, proceed=self._proceed
+            self.problem, self.start, features, steps=COUPLING_STEPS, proceed=self._proceed
         )
         return self._value(strategy, self._asked(strategy)), strategy
 
     def even(self, strategy: Coupled) -> tuple[float, Coupled]:
         """A strategy without couplings, with the best weights of sets where p is inf."""
-        asked, sets = self._asked(strategy), self._problem.spaces.residuals
+        asked, sets = self._asked(strategy), self.problem.spaces.residuals
         weights = even_weights.even_weights(self._rows(asked, sets), proceed=self._proceed)
         sectors = even_weights.as_sectors(sets, weights, strategy.attributes)
         strategy = replace(strategy, sectors=sectors)
@@ -72,13 +71,13 @@ class Candidates:
             strategy: what it measures of each attribute.
             search: whether to look for something better to measure.
         """
-        sets = [s for s in self._problem.spaces.residuals if s]
-        attributes, squares = strategy.attributes, self._start.value.roots[-len(sets) :] ** 2
+        sets = [s for s in self.problem.spaces.residuals if s]
+        attributes, squares = strategy.attributes, self.start.value.roots[-len(sets) :] ** 2
         if attributes and search:
-            attributes, squares = apart.best(self._problem, attributes, proceed=self._proceed)
+            attributes, squares = apart.best(self.problem, attributes, proceed=self._proceed)
             strategy = replace(strategy, attributes=attributes)
         rows = sparse.csr_matrix(squares)
-        if math.isinf(self._p):
+        if math.isinf(self.p):
             rows = self._rows(self._asked(strategy), sets)
         lengths = even_weights.length_rows(self._least(strategy), sets)
         weights = even_weights.even_weights(rows, lengths, proceed=self._proceed)
@@ -96,10 +95,10 @@ class Candidates:
 
     def _least(self, strategy: Coupled) -> dict[int, float]:
         """The least entry of X0_i of each attribute."""
-        least = {i: -1 / (n - 1) for i, n in enumerate(self._problem.sizes) if n > 1}
+        least = {i: -1 / (n - 1) for i, n in enumerate(self.problem.sizes) if n > 1}
         for i, measured in strategy.attributes.items():
             least[i] = float((measured.rows.T @ measured.rows).min())
-        return {i: least[i] for i in self._problem.factors if i in least}
+        return {i: least[i] for i in self.problem.factors if i in least}
 
     def _asked(self, strategy: Coupled) -> list[Asked]:
         """The numbers of all factors' queries."""
@@ -118,5 +117,5 @@ class Candidates:
             squares = np.ones(n) if operator is None else operator.row_norms(np.eye(n))
             norms.append(math.sqrt(float(squares.sum()) * (1 + (len(squares) + 8) * EPS)))
         return upper_bound(
-            strategy, asked, norms, self._question.tables, self._question.scales, self._p
+            strategy, asked, norms, self._question.tables, self._question.scales, self.p
         )

@@ -33,8 +33,7 @@ from pmldesign_solvers.tables.descent import descend
 from pmldesign_solvers.tables.free_vector import FreeVector
 from pmldesign_solvers.tables.layout import Layout
 from pmldesign_solvers.tables.measured import Measured, measured
-from pmldesign_solvers.tables.problem import Tables
-from pmldesign_solvers.tables.products import Products
+from pmldesign_solvers.tables.problem import Factors, Tables
 from pmldesign_solvers.tables.sectors import Sector
 
 LEAST = 1e-9
@@ -68,7 +67,7 @@ class _Program:
         self.size = int(self.layouts[-1].columns[-1, -1]) + 1
         matrices, rest = self._numbers(problem, attributes)
         self.jobs = []
-        products = Products()
+        products: dict[Factors, Array] = {}
         layout_of = {id(layout.batch): layout for layout in self.layouts}
         for space in sectors.spaces(problem, dims):
             layout = layout_of[id(space.batch)]

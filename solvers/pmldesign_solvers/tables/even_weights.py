@@ -26,7 +26,7 @@ from scipy.special import logsumexp, softmax
 
 from pmldesign_solvers.operators.operator import TINY, Array
 from pmldesign_solvers.tables.descent import descend
-from pmldesign_solvers.tables.products import Attributes
+from pmldesign_solvers.tables.problem import Attributes
 from pmldesign_solvers.tables.sectors import Sector
 
 SHARPNESS = (20.0, 80.0, 320.0, 1280.0)

@@ -10,8 +10,7 @@ import numpy as np
 from pmldesign_solvers.operators.operator import Indices
 from pmldesign_solvers.tables import sectors
 from pmldesign_solvers.tables.batches import Batch
-from pmldesign_solvers.tables.problem import Tables
-from pmldesign_solvers.tables.products import Attributes
+from pmldesign_solvers.tables.problem import Attributes, Tables
 from pmldesign_solvers.tables.sectors import Space
 
 MAX_TOGETHER = 3

@@ -28,6 +28,10 @@ from pmldesign_solvers.structure.subsets import ResidualSpaces, residual_spaces
 SMALLEST = 1e-30
 """Of h and t: the closed form divides by them."""
 
+Attributes = tuple[int, ...]
+Factors = tuple[int, ...]
+"""Numbers of attributes, and of factors."""
+
 
 @dataclass(frozen=True, eq=False)
 class Tables:

@@ -18,13 +18,13 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.tables.batches import Batch, batches
-from pmldesign_solvers.tables.problem import Tables
-from pmldesign_solvers.tables.products import Attributes, Products
+from pmldesign_solvers.tables.problem import Attributes, Factors, Tables
 
 
 def subsets(members: Sequence[int]) -> Iterator[tuple[int, ...]]:
@@ -103,30 +103,17 @@ class Space:
             ]
         )
 
-    def assemble(self, matrices: Sequence[Array], rest: Array, products: Products) -> Array:
-        """K, shape (B, size, size), of H_k and rho_k."""
+    def assemble(
+        self, matrices: Sequence[Array], rest: Array, products: dict[Factors, Array]
+    ) -> Array:
+        """K, shape (B, size, size), of H_k and rho_k; `products` remembers those of the H_k."""
         total = np.zeros((len(self.batch.weights), self.size, self.size))
         for number, on, others, places in self.entries:
+            if others not in products:
+                products[others] = reduce(np.kron, (matrices[k] for k in others), np.ones((1, 1)))
             scale = self.batch.coefficients[:, number] * math.prod(float(rest[k]) for k in on)
-            block = scale[:, None, None] * products.of(others, matrices)
-            total[:, places[:, None], places] += block
+            total[:, places[:, None], places] += scale[:, None, None] * products[others]
         return total
-
-    def pull_back(
-        self, slopes: Array, matrices: Sequence[Array], rest: Array, products: Products
-    ) -> Array:
-        """Slopes by rho_k, from slopes by K; those by H_k are added up in `products`."""
-        by_rest = np.zeros(len(rest))
-        for number, on, others, places in self.entries:
-            block = slopes[:, places[:, None], places]
-            part = np.tensordot(self.batch.coefficients[:, number], block, 1)
-            scale = math.prod(float(rest[k]) for k in on)
-            products.add(others, scale * part)
-            if on:
-                value = scale * float(np.vdot(part, products.of(others, matrices)))
-                for k in on:
-                    by_rest[k] += value / rest[k]
-        return by_rest
 
 
 def spaces(problem: Tables, dims: Mapping[int, int]) -> list[Space]:

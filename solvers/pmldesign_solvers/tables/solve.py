@@ -11,8 +11,8 @@ p = inf a strategy whose largest variances are even is better (`even_weights`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from pmldesign_solvers.tables import free_vector, sectors
 from pmldesign_solvers.tables.candidates import Candidates
 from pmldesign_solvers.tables.couplings import Coupled
 from pmldesign_solvers.tables.free_vector import FreeVector, Watch
-from pmldesign_solvers.tables.lower import dual_weights
+from pmldesign_solvers.tables.lower.dual_weights import Point, SectorBound
 from pmldesign_solvers.tables.problem import Tables
 from pmldesign_solvers.tables.query_weights import Question, weighted
 
@@ -33,10 +33,8 @@ SEARCHED, EVALUATED = 4e9, 3e10
 """Most work, in cubes of sizes, of one step of a search (about a second) and of one bound."""
 MOVED = 2e7
 """Most cubes of sizes for moving coordinates, a few hundred steps of a hundredth of a second."""
-BOUND_STEPS = 25
-"""Of L-BFGS; more gain 1e-5."""
-STAGES = ((1, 2, 4), (2, 3, 6))
-"""Features, directions searched with, and directions of the certified bound, in turn.
+STAGES = ((1, 4), (2, 6))
+"""Features, and directions of the lower bound, in turn.
 
 Three features take 15 s more on the tables of fourteen attributes and gain 2e-5.
 """
@@ -65,16 +63,10 @@ class TablesSolution(Outcome):
 
 @dataclass(slots=True)
 class _Best(Stages[Coupled], Watch):
-    """The best of either side so far, and the weights of the lower bound."""
+    """The best of either side so far."""
 
-    cells: dict[int, Array] = field(default_factory=dict)
     public: Coupled | None = None
     stopped: bool = False
-
-    def below(self, value: float, cells: dict[int, Array]) -> None:
-        """A lower bound and its weights."""
-        if value > self.lower:
-            self.lower, self.cells = value, cells
 
     def search(self, point: FreeVector) -> bool:
         """Count a step of the first search and show its value; whether to go on."""
@@ -114,16 +106,17 @@ def solve(
         ValueError: too many sets of attributes.
     """
     best = _Best(options)
-    work = _Work(question, p, best, total=coupled)
-    strategy, status = best.run(_stages(best, work, coupled=coupled))
-    weights = [best.cells[i] for i in sorted(best.cells)]
+    problem, query_weights = weighted(question, p, watch=best)
+    point = free_vector.best(problem, total=coupled, watch=best)
+    candidates = Candidates(question, problem, p, point, best.proceed)
+    strategy, status = best.run(_stages(best, candidates, coupled=coupled))
     return TablesSolution(
         strategy=strategy,
         public=best.public,
-        problem=work.problem,
-        cell_weights=best.cells,
-        dual_u=work.query_weights,
-        dual_w=np.concatenate(weights) if weights else np.ones(1),
+        problem=problem,
+        cell_weights=point.cells,
+        dual_u=query_weights,
+        dual_w=np.concatenate([*point.cells.values()] or [np.ones(1)]),
         certificate=Certificate(best.lower, best.upper),
         status=status,
         steps=best.steps,
@@ -131,87 +124,33 @@ def solve(
     )
 
 
-def _stages(best: _Best, work: _Work, *, coupled: bool) -> Iterator[None]:
+def _stages(best: _Best, candidates: Candidates, *, coupled: bool) -> Iterator[None]:
     """Better and better bounds, the cheap ones first."""
-    cells, candidates = work.point.cells, work.candidates
+    problem, cells = candidates.problem, candidates.start.cells
     value, strategy = candidates.coupled(dict.fromkeys(cells, 0))
     best.above(value, strategy)
-    point = work.weights(cells)
-    bound = work.bound(0)
-    best.below(bound.certified(point), cells)
+    point, features = Point.of(problem, cells), dict.fromkeys(cells, 0)
+    best.lower = _lower(problem, point, 0)
     if not coupled:
-        if any(work.problem.spaces.residuals):
-            best.public = candidates.public_total(strategy, search=work.cubes <= MOVED)
+        if any(problem.spaces.residuals):
+            cubes = sum(problem.sizes[i] ** 3 * len(problem.factors[i]) for i in problem.ordered)
+            best.public = candidates.public_total(strategy, search=cubes <= MOVED)
         yield
         return
-    if math.isinf(work.p):
+    if math.isinf(candidates.p):
         best.above(*candidates.even(strategy))
     yield
-    if not cells:
-        return
-    if work.small:
-        point = work.improved(bound, point, best)
-        best.below(bound.certified(point), point.cells)
+    for wanted, directions in STAGES if cells else ():
+        best.lower = max(best.lower, _lower(problem, point, directions))
         yield
-    last: dict[int, int] = {}
-    for features, searched, certified in STAGES:
-        directions = sectors.affordable(work.problem, searched, SEARCHED)
-        bound = work.bound(directions)
-        best.below(bound.certified(point), point.cells)
-        yield
-        count = sectors.affordable(work.problem, features, SEARCHED)
-        if any(count.values()) and count != last:
-            last = count
-            best.above(*candidates.coupled(count))
+        more = sectors.affordable(problem, wanted, SEARCHED)
+        if more != features:
+            features = more
+            best.above(*candidates.coupled(features))
             yield
-        if work.small and any(directions.values()):
-            point = work.improved(bound, point, best)
-            best.below(bound.certified(point), point.cells)
-            yield
-        for number in range(searched + 1, certified + 1):
-            more = sectors.affordable(work.problem, number, EVALUATED)
-            if more != directions:
-                directions = more
-                best.below(work.bound(directions).certified(point), point.cells)
-                yield
 
 
-class _Work:
-    """The problem with weights of queries, its strategies and bounds."""
-
-    def __init__(self, question: Question, p: float, best: _Best, *, total: bool) -> None:
-        self.p = p
-        self.problem, self.query_weights = weighted(question, p, watch=best)
-        self.point = free_vector.best(self.problem, total=total, watch=best)
-        self.candidates = Candidates(question, self.problem, p, self.point, best.proceed)
-
-    @property
-    def small(self) -> bool:
-        """Whether the weights of cells can be searched over, an eigh of each factor a step."""
-        return self.cubes <= SEARCHED
-
-    @property
-    def cubes(self) -> float:
-        """Sum of the cubes of the sizes of ordered attributes, for each of their factors."""
-        factors = self.problem.factors
-        return float(
-            sum(self.problem.sizes[i] ** 3 * len(factors[i]) for i in self.problem.ordered)
-        )
-
-    def bound(self, directions: Mapping[int, int] | int) -> dual_weights.SectorBound:
-        """The lower bound that keeps so many directions beside the total."""
-        if isinstance(directions, int):
-            directions = dict.fromkeys(self.problem.ordered, directions)
-        dims = {i: count + 1 for i, count in directions.items()}
-        return dual_weights.SectorBound(self.problem, dims)
-
-    def weights(self, cells: dict[int, Array]) -> dual_weights.Point:
-        """Weights of the cells, with what their lower bounds need."""
-        return dual_weights.Point.of(self.problem, cells)
-
-    def improved(
-        self, bound: dual_weights.SectorBound, point: dual_weights.Point, best: _Best
-    ) -> dual_weights.Point:
-        """Weights of cells with a better lower bound, searched from a point on."""
-        cells = dual_weights.improve(bound, point, steps=BOUND_STEPS, proceed=best.proceed)
-        return self.weights(cells)
+def _lower(problem: Tables, point: Point, directions: int) -> float:
+    """The bound that keeps so many directions beside the total, or as many as can be afforded."""
+    kept = sectors.affordable(problem, directions, EVALUATED)
+    return SectorBound(problem, {i: count + 1 for i, count in kept.items()}).certified(point)

@@ -119,23 +119,3 @@ def _complete(r: Array, directions: Array) -> Array:
 def _unit_or_zero(x: Array) -> Array:
     size = float(np.linalg.norm(x))
     return np.asarray(x / size) if size > SMALLEST else np.zeros_like(x)
-
-
-def slope_by_r(kept: Frame, number: int, gram: Array, by_square: Array, by_rest: float) -> Array:
-    """Of one factor's numbers, with the span of L but r fixed.
-
-    N moves with r by dN N + N dN = d(N^2); L turns so that r stays its first column.
-    """
-    root, columns, inner = kept.roots[number], kept.columns, kept.inner[number]
-    d = len(inner)
-    by_inner = by_square @ inner + inner @ by_square - by_rest * np.eye(d)
-    turned = root.vectors.T @ columns
-    middle = by_rest * np.eye(len(kept.r)) + turned @ by_inner @ turned.T
-    sums = root.values[:, None] + root.values
-    quotient = np.where(sums > 0, middle / np.where(sums > 0, sums, 1.0), 0.0)
-    z = root.vectors @ quotient @ root.vectors.T
-    slope = 2 * ((z * gram) @ kept.r)
-    moved = by_inner @ inner
-    slope += 2 * columns[:, 1:] @ (moved[0, 1:] - moved[1:, 0])
-    y = root.times(columns @ by_inner[:, 0])
-    return np.asarray(slope + 2 * (y - columns @ (columns.T @ y)))

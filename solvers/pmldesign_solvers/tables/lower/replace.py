@@ -32,8 +32,7 @@ from pmldesign_solvers.operators.operator import EPS, Array
 from pmldesign_solvers.tables import sectors
 from pmldesign_solvers.tables.lower.dual_weights import Point, SectorBound, roots
 from pmldesign_solvers.tables.lower.frames import frame
-from pmldesign_solvers.tables.problem import Tables
-from pmldesign_solvers.tables.products import Attributes
+from pmldesign_solvers.tables.problem import Attributes, Tables
 from pmldesign_solvers.tables.sectors import Space
 
 DIRECTIONS = 4

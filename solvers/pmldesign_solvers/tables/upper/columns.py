@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmldesign_solvers.operators.operator import EPS, Array
-from pmldesign_solvers.tables.products import Attributes
+from pmldesign_solvers.tables.problem import Attributes
 from pmldesign_solvers.tables.sectors import Sector
 
 

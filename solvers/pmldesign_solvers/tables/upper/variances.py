@@ -21,8 +21,7 @@ import numpy as np
 
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import TINY, Array, Indices
-from pmldesign_solvers.tables.problem import padded
-from pmldesign_solvers.tables.products import Attributes
+from pmldesign_solvers.tables.problem import Attributes, padded
 from pmldesign_solvers.tables.sectors import Sector, subsets
 from pmldesign_solvers.tables.upper.asked import Asked
 
