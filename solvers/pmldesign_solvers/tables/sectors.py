@@ -110,7 +110,8 @@ class Space:
         total = np.zeros((len(self.batch.weights), self.size, self.size))
         for number, on, others, places in self.entries:
             if others not in products:
-                products[others] = reduce(np.kron, (matrices[k] for k in others), np.ones((1, 1)))
+                every = [matrices[k] for k in others]
+                products[others] = np.asarray(reduce(np.kron, every, np.ones((1, 1))))  # type: ignore[arg-type]
             scale = self.batch.coefficients[:, number] * math.prod(float(rest[k]) for k in on)
             total[:, places[:, None], places] += scale[:, None, None] * products[others]
         return total
