@@ -2,7 +2,7 @@
 
 encoder   y_t = (C x)_t + noise on a grid, exactly
 whole     C x in whole numbers; digits cuts them so that many steps are made at once
-decoding  C^-1 y in floating point
+decoding  C^-1 y in floating point; rows has what both share
 sums      the answers A C^-1 y
 noise     where the noise comes from
 stream    all together, with standard deviations; vectors in floating point

@@ -6,59 +6,22 @@ F^T x^; with a window of the last w, x^_t = (y_t - sum_{j < t} C_tj x^_j) / C_tt
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from operator import mul
 
 import numpy as np
 from scipy import linalg
 
+from pmldesign.streams.rows import StatesRows, require_numbers
 from pmldesign_solvers.operators.operator import Array
-from pmldesign_solvers.streams.blocks import SIZE, BlockRows
+from pmldesign_solvers.streams.blocks import SIZE
 
 
-class Decoder(ABC):
-    """Goes through the rows of C; `state` is what it needs to know of earlier ones."""
-
-    state: list[float]
-
-    @abstractmethod
-    def resume(self, time: int, state: list[float]) -> None:
-        """Go on from a saved state; ValueError if it is none for this step."""
-
-    @abstractmethod
-    def take(self, y: float) -> float:
-        """(C^-1 y)_t for the next y."""
-
-    @abstractmethod
-    def together(self, y: Array) -> Array:
-        """The same for several, shape (m,)."""
-
-
-class StatesDecoder(Decoder):
+class StatesDecoder(StatesRows[float]):
     """C of K numbers of state."""
 
-    def __init__(self, rows: BlockRows) -> None:
-        self._rows = rows
-        self.resume(0, [0.0] * rows.memory)
-
-    def resume(self, time: int, state: list[float]) -> None:
-        """As `Decoder.resume`: z before the block, and x^ since."""
-        count, inside = self._rows.memory, time % SIZE
-        if len(state) != count + inside:
-            raise ValueError(f"{count + inside} numbers are needed, got {len(state)}")
-        self._z, self._inputs = np.array(state[:count]), state[count:]
-        self._block, self._lists = time // SIZE, self._listed(time // SIZE)
-        if inside:
-            self._begin()
-
-    @property
-    def state(self) -> list[float]:  # type: ignore[override]
-        """Z before the block, and x^ since."""
-        return [*self._z.tolist(), *self._inputs]
-
     def take(self, y: float) -> float:
-        """As `Decoder.take`."""
+        """(C^-1 y)_t for the next y."""
         inputs = self._inputs
         place = len(inputs)
         if not place:
@@ -86,26 +49,26 @@ class StatesDecoder(Decoder):
             )
 
     def together(self, y: Array) -> Array:
-        """As `Decoder.together`: the blocks that are whole at once, the others one by one."""
+        """The same for several, shape (m,): whole blocks at once, the others one by one."""
         begin = min(-len(self._inputs) % SIZE, len(y))
         count = (len(y) - begin) // SIZE
         results = np.empty(len(y))
         results[:begin] = [self.take(value) for value in y[:begin].tolist()]
-        z, done = self._z[:, None], begin
+        z, done = np.reshape(self._z, (-1, 1)), begin
         for part in self._rows.blocks_from(self._block, count):
             stop = done + SIZE * len(part.kept)
             x, z = part.inputs(y[done:stop].reshape(-1, SIZE, 1), z)
             results[done:stop] = x.ravel()
             done = stop
         if count:
-            self._block += count
-            self._z, self._lists = z[:, 0], self._listed(self._block)
+            self._z = z[:, 0]
+            self._go_on(self._block + count)
         results[done:] = [self.take(value) for value in y[done:].tolist()]
         return results
 
 
-class WindowDecoder(Decoder):
-    """C with w diagonals below the main one."""
+class WindowDecoder:
+    """C with w diagonals below the main one, which reads the last w of x^."""
 
     def __init__(self, matrix: Array, width: int) -> None:
         self._matrix, self._width = matrix, width
@@ -113,25 +76,19 @@ class WindowDecoder(Decoder):
         self.resume(0, [])
 
     def resume(self, time: int, state: list[float]) -> None:
-        """As `Decoder.resume`: the last x^."""
-        if len(state) != min(time, self._width):
-            raise ValueError(f"{min(time, self._width)} numbers are needed, got {len(state)}")
+        """As `StatesRows.resume`."""
+        require_numbers(state, min(time, self._width))
         self._time = time
         self._inputs[time - len(state) : time] = state
 
     @property
-    def _last(self) -> Array:
+    def state(self) -> Array:
+        """The last x^."""
         return self._inputs[max(0, self._time - self._width) : self._time]
 
-    @property
-    def state(self) -> list[float]:  # type: ignore[override]
-        """The last x^."""
-        listed: list[float] = self._last.tolist()
-        return listed
-
     def take(self, y: float) -> float:
-        """As `Decoder.take`."""
-        time, last = self._time, self._last
+        """As `StatesDecoder.take`."""
+        time, last = self._time, self.state
         row = self._matrix[time, time - len(last) : time + 1]
         x = (y - float(row[:-1] @ last)) / float(row[-1])
         self._inputs[time] = x
@@ -139,9 +96,9 @@ class WindowDecoder(Decoder):
         return x
 
     def together(self, y: Array) -> Array:
-        """As `Decoder.together`."""
+        """As `StatesDecoder.together`."""
         first, stop = self._time, self._time + len(y)
-        x = window_rows(self._matrix, y[:, None], first, self._last[:, None])[:, 0]
+        x = window_rows(self._matrix, y[:, None], first, self.state[:, None])[:, 0]
         self._inputs[first:stop] = x
         self._time = stop
         return x

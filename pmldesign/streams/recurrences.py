@@ -9,8 +9,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-
 import numpy as np
 from scipy import linalg
 
@@ -19,52 +17,20 @@ from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.participation.epochs import EpochStrategy
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.strategies.streams import StreamStrategy
-from pmldesign.streams.decoding import Decoder, StatesDecoder, WindowDecoder, window_rows
+from pmldesign.streams.decoding import StatesDecoder, WindowDecoder, window_rows
 from pmldesign.streams.digits import COEFFICIENT_BITS, KEPT_BITS, READ_BITS, STATE_BITS
-from pmldesign.streams.whole import WholeRows, WholeStates, WholeWindow
+from pmldesign.streams.whole import WholeStates, WholeWindow
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.blocks import SIZE, BlockRows
 from pmldesign_solvers.streams.factor import Factor
 
 
-class Recurrence(ABC):
-    """C, n x n, lower triangular with a positive diagonal.
+class States:
+    """C of K numbers of state, n x n, lower triangular with a positive diagonal.
 
     Attributes:
         cells: n.
         memory: numbers that a state has, at most.
-    """
-
-    cells: int
-    memory: int
-
-    @abstractmethod
-    def encoder(self) -> WholeRows:
-        """From x to C x, from the first row on."""
-
-    @abstractmethod
-    def decoder(self) -> Decoder:
-        """From y to C^-1 y, from the first row on."""
-
-    @abstractmethod
-    def start(self, width: int) -> Array:
-        """The state before the first row for inputs of shape (width,)."""
-
-    @abstractmethod
-    def solve_rows(self, y: Array, first: int, state: Array) -> tuple[Array, Array]:
-        """Rows of C^-1 y from number `first` on, y of shape (m, c), and the state behind them."""
-
-    @abstractmethod
-    def moved(self) -> float:
-        """By how much the whole numbers that define C move a column, at most."""
-
-    @abstractmethod
-    def drift(self) -> float:
-        """How far (C x)_i is off at most before it is rounded to the grid, whatever the inputs."""
-
-
-class States(Recurrence):
-    """C of K numbers of state.
 
     Raises:
         InvalidInputError: it grows along the stream, so that no fixed precision holds the state.
@@ -78,23 +44,24 @@ class States(Recurrence):
                 "precision can hold it; take rates of at most 1 and weights that vary less"
             )
         self.factor = factor
-        self.cells, self.memory = factor.gains.shape
+        self.cells: int = len(factor.gains)
+        self.memory: int = factor.gains.shape[1]
         self._rows = BlockRows(factor.diagonal, factor.gains, factor.decays)
 
-    def encoder(self) -> WholeRows:
-        """As `Recurrence.encoder`."""
+    def encoder(self) -> WholeStates:
+        """From x to C x, from the first row on."""
         return WholeStates(self._rows)
 
-    def decoder(self) -> Decoder:
-        """As `Recurrence.decoder`."""
+    def decoder(self) -> StatesDecoder:
+        """From y to C^-1 y, from the first row on."""
         return StatesDecoder(self._rows)
 
     def start(self, width: int) -> Array:
-        """The state before the first row: K zeros."""
+        """The state before the first row for inputs of shape (width,)."""
         return np.zeros((self.memory, width))
 
     def solve_rows(self, y: Array, first: int, state: Array) -> tuple[Array, Array]:
-        """As `Recurrence.solve_rows`."""
+        """Rows of C^-1 y from number `first` on, y of shape (m, c), and the state behind them."""
         return self.factor.solve_rows(y, first, state)
 
     @property
@@ -102,17 +69,23 @@ class States(Recurrence):
         return -(-self.cells // SIZE)
 
     def moved(self) -> float:
-        """Entries are sums of K products of numbers of at most 1: R, F, and kept for each block."""
+        """By how much the whole numbers that define C move a column, at most.
+
+        Entries are sums of K products of numbers of at most 1: R, F, and kept for each block.
+        """
         products = 2.0**-COEFFICIENT_BITS + self._blocks * 2.0 ** -(KEPT_BITS + 1)
         entry = 2.0 ** -(COEFFICIENT_BITS + 1) + self.memory * products
         return float(np.sqrt(self.cells)) * entry * (1.0 + 1e-9)
 
     def drift(self) -> float:
-        """K numbers of z, rounded down once a block, and where they are read."""
+        """How far (C x)_i is off at most before it is rounded to the grid, whatever the inputs.
+
+        K numbers of z are rounded down once a block, and where they are read.
+        """
         return self.memory * (2.0**-READ_BITS + self._blocks * 2.0**-STATE_BITS)
 
 
-class Window(Recurrence):
+class Window:
     """C as a matrix whose entries are 0 more than w steps below the diagonal.
 
     Raises:
@@ -129,12 +102,12 @@ class Window(Recurrence):
                 " that it cannot go on line; use strategy.streaming()"
             )
 
-    def encoder(self) -> WholeRows:
-        """As `Recurrence.encoder`."""
+    def encoder(self) -> WholeWindow:
+        """As `States.encoder`."""
         return WholeWindow(self.matrix, self.memory)
 
-    def decoder(self) -> Decoder:
-        """As `Recurrence.decoder`."""
+    def decoder(self) -> WindowDecoder:
+        """As `States.decoder`."""
         return WindowDecoder(self.matrix, self.memory)
 
     def start(self, width: int) -> Array:
@@ -142,18 +115,21 @@ class Window(Recurrence):
         return np.zeros((0, width))
 
     def solve_rows(self, y: Array, first: int, state: Array) -> tuple[Array, Array]:
-        """As `Recurrence.solve_rows`."""
+        """As `States.solve_rows`."""
         x = window_rows(self.matrix, y, first, state)
         both = np.concatenate([state, x])
         return x, both[len(both) - min(len(both), self.memory) :]
 
     def moved(self) -> float:
-        """As `Recurrence.moved`: an entry moves by 2^-53 at most."""
+        """As `States.moved`: an entry moves by 2^-53 at most."""
         return float(np.sqrt(self.memory + 1.0)) * 2.0 ** -(COEFFICIENT_BITS + 1) * (1.0 + 1e-9)
 
     def drift(self) -> float:
         """Nothing: the state is the inputs themselves."""
         return 0.0
+
+
+Recurrence = States | Window
 
 
 def recurrence_of(strategy: Strategy) -> Recurrence:

@@ -65,16 +65,13 @@ class Stream:
         if not 0 < scale < math.inf:
             raise InvalidInputError(f"scale must be positive and finite, got {scale}")
         self.strategy = strategy
-        self._sums = Sums(strategy, workload)
         self.encoder = Encoder(strategy)
         self.scale = scale * self.encoder.sensitivity
+        self._sums = Sums(strategy, workload, self.scale)
         self.noise = grid_noise() if noise is None else noise
         self._unit = 2.0**self.encoder.grid_exponent
-        self._deviations = self.scale * np.sqrt(self._sums.variances)
         self._drawn: list[int] = []
         self._decoder = self.encoder.recurrence.decoder()
-        self._total = 0.0
-        self._weights = self._sums.weights_from(0, self._deviations)
 
     @property
     def time(self) -> int:
@@ -96,9 +93,7 @@ class Stream:
         if not self._drawn:
             self._draw(1)
         estimate = self._decoder.take((y + self._drawn.pop()) * self._unit)
-        keep, weight, query, deviation = next(self._weights)
-        self._total = keep * self._total + weight * estimate
-        return Answer(query * self._total, deviation)
+        return Answer(*self._sums.take(estimate))
 
     def steps(self, values: Sequence[float | int]) -> tuple[Array, Array]:
         """Several steps at once, faster.
@@ -112,15 +107,10 @@ class Stream:
         """
         first = self.time
         encoded = self.encoder.encode(values)
-        part = slice(first, self.time)
         if len(self._drawn) < len(encoded):
             self._draw(len(encoded) - len(self._drawn))
         outputs = [(y + self._drawn.pop()) * self._unit for y in encoded]
-        terms = self._sums.step[part] * self._decoder.together(np.array(outputs))
-        sums = self._sums.added(part, terms, self._total)
-        self._total = float(sums[-1]) if sums.size else self._total
-        self._weights = self._sums.weights_from(self.time, self._deviations)
-        return self._sums.query[part] * sums, self._deviations[part]
+        return self._sums.together(first, self._decoder.together(np.array(outputs)))
 
     def _draw(self, needed: int) -> None:
         """Draw noise ahead; the last of the list comes first."""
@@ -133,8 +123,8 @@ class Stream:
         return {
             "time": self.time,
             "encoder": [format(z, "x") for z in self.encoder.state],
-            "decoder": [z.hex() for z in self._decoder.state],
-            "sum": self._total.hex(),
+            "decoder": [float(z).hex() for z in self._decoder.state],
+            "sum": float(self._sums.total).hex(),
         }
 
     def resume(self, state: dict[str, Any]) -> None:
@@ -142,5 +132,4 @@ class Stream:
         time = int(state["time"])
         self.encoder.resume(time, [int(z, 16) for z in state["encoder"]])
         self._decoder.resume(time, [float.fromhex(z) for z in state["decoder"]])
-        self._total = float.fromhex(state["sum"])
-        self._weights = self._sums.weights_from(time, self._deviations)
+        self._sums.go_on(time, float.fromhex(state["sum"]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -18,18 +19,23 @@ from pmldesign_solvers.operators.operator import Array
 ROWS = 1024
 """Steps whose numbers are turned into lists at a time."""
 
-Weights = tuple[float, float, float, float]
-"""What a step keeps of the sum, the weights of its input and answer, and its deviation."""
-
 
 class Sums:
-    """The running sums that a stream answers, with the variances of C^-1 z in them.
+    """The running sums that a stream answers, with the standard deviations of A C^-1 z.
+
+    Args:
+        strategy: C, with the participation of a person.
+        workload: A; None for the running sums that C is made for.
+        scale: standard deviation of each entry of z.
+        total: the sum before the first step, 0 or zeros of shape (d,).
 
     Raises:
         InvalidInputError: no running sums, or more or fewer steps than the strategy has.
     """
 
-    def __init__(self, strategy: Strategy, workload: Workload | None) -> None:
+    def __init__(
+        self, strategy: Strategy, workload: Workload | None, scale: float, total: Any = 0.0
+    ) -> None:
         whole, sums = with_participation(strategy, None), None
         if workload is not None:
             sums = stream_problem(workload)
@@ -41,21 +47,41 @@ class Sums:
                 f"a stream answers running sums over {strategy.cells} steps, such as"
                 f" prefix:{strategy.cells} or decay:{strategy.cells},0.99; got {asked}"
             )
-        self.variances: Array
         if workload is not None:
-            self.variances = whole.variances(workload)
+            variances = whole.variances(workload)
         else:
             assert isinstance(whole, StreamStrategy | EpochStrategy)
-            self.variances = whole.sums_variances
-        self.kept = np.concatenate([[0.0], sums.rates])
-        self.query, self.step = np.sqrt(sums.query_squares), np.sqrt(sums.step_squares)
+            variances = whole.sums_variances
+        self._deviations = scale * np.sqrt(variances)
+        self._kept = np.concatenate([[0.0], sums.rates])
+        self._query, self._step = np.sqrt(sums.query_squares), np.sqrt(sums.step_squares)
+        self.go_on(0, total)
 
-    def added(self, part: slice, terms: Array, total: float | Array) -> Array:
-        """The sums after each step of a part, for terms of shape (m,) or (m, d) and what was."""
-        kept, sums = self.kept[part], np.array(terms)
+    def go_on(self, time: int, total: Any) -> None:
+        """From a step on, with the sum of all before."""
+        self.total, self._weights = total, self._weights_from(time)
+
+    def take(self, x: Any) -> tuple[Any, float]:
+        """The answer of the next step for its x^, and its standard deviation."""
+        keep, weight, query, deviation = next(self._weights)
+        self.total = keep * self.total + weight * x
+        return query * self.total, deviation
+
+    def together(self, first: int, x: Array) -> tuple[Array, Array]:
+        """Those of the steps from `first` on, for x^ of shape (m,) or (m, d)."""
+        part = slice(first, first + len(x))
+        step, query = (
+            weights[part].reshape(-1, *[1] * (x.ndim - 1)) for weights in (self._step, self._query)
+        )
+        sums = self._added(self._kept[part], step * x)
+        self.go_on(part.stop, sums[-1] if len(sums) else self.total)
+        return query * sums, self._deviations[part]
+
+    def _added(self, kept: Array, sums: Array) -> Array:
+        """The sums after each of some steps, for their terms."""
         if not kept.size:
             return sums
-        sums[0] += kept[0] * total
+        sums[0] += kept[0] * self.total
         if (kept[1:] == 1.0).all():
             return np.asarray(np.cumsum(sums, axis=0))
         total = 0.0
@@ -63,9 +89,9 @@ class Sums:
             sums[t] = total = keep * total + term
         return sums
 
-    def weights_from(self, first: int, deviations: Array) -> Iterator[Weights]:
-        """The weights of step after step, from step `first` on."""
-        numbers = (self.kept, self.step, self.query, deviations)
-        for start in range(first, self.kept.size, ROWS):
+    def _weights_from(self, first: int) -> Iterator[tuple[float, float, float, float]]:
+        """What a step keeps of the sum, the weights of its input and answer, its deviation."""
+        numbers = (self._kept, self._step, self._query, self._deviations)
+        for start in range(first, self._kept.size, ROWS):
             lists = (values[start : start + ROWS].tolist() for values in numbers)
             yield from zip(*lists, strict=True)

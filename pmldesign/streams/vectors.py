@@ -49,13 +49,11 @@ class VectorStream:
     ) -> None:
         self.strategy, self.scale, self.time = strategy, scale * strategy.sensitivity, 0
         self.width = whole("width", width)
-        self._sums, self._recurrence = Sums(strategy, workload), recurrence_of(strategy)
+        self._sums = Sums(strategy, workload, self.scale, np.zeros(self.width))
+        self._recurrence = recurrence_of(strategy)
         self._generator = np.random.default_rng(seed)
         self._state = self._recurrence.start(width)
-        self._total = np.zeros(width)
         self._errors, self._place = np.zeros((0, width)), 0
-        self._deviations = self.scale * np.sqrt(self._sums.variances)
-        self._weights = self._sums.weights_from(0, self._deviations)
 
     def step(self, vector: ArrayLike) -> tuple[Array, float]:
         """The noisy running sum, shape (d,), and the standard deviation of each of its entries.
@@ -67,11 +65,11 @@ class VectorStream:
         self._require(x, x.shape, 1)
         if self._place == len(self._errors):
             self._draw(1)
-        keep, weight, query, deviation = next(self._weights)
-        self._total = keep * self._total + weight * (x + self._errors[self._place])
+        error = self._errors[self._place]
         self._place += 1
         self.time += 1
-        return query * self._total, deviation
+        answer: tuple[Array, float] = self._sums.take(x + error)
+        return answer
 
     def steps(self, vectors: ArrayLike) -> tuple[Array, Array]:
         """Several steps at once: sums of shape (t, d) for vectors of that shape, deviations (t,).
@@ -86,12 +84,7 @@ class VectorStream:
         errors = self._errors[self._place : self._place + len(x)]
         self._place += len(x)
         self.time += len(x)
-        part = slice(first, self.time)
-        terms = self._sums.step[part, None] * (x + errors)
-        sums = self._sums.added(part, terms, self._total)
-        self._total = sums[-1] if len(sums) else self._total
-        self._weights = self._sums.weights_from(self.time, self._deviations)
-        return self._sums.query[part, None] * sums, self._deviations[part]
+        return self._sums.together(first, x + errors)
 
     def _require(self, x: Array, shape: tuple[int, ...], count: int) -> None:
         if shape != (self.width,) or not np.isfinite(x).all():

@@ -14,7 +14,6 @@ A window of the last w inputs is exact without any of this.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from operator import mul
 
@@ -27,63 +26,19 @@ from pmldesign.streams.digits import (
     multiples,
     products,
 )
+from pmldesign.streams.rows import StatesRows, require_numbers
 from pmldesign_solvers.operators.operator import Array
-from pmldesign_solvers.streams.blocks import SIZE, BlockRows
+from pmldesign_solvers.streams.blocks import SIZE
 
 _Lists = tuple[list[list[int]], list[list[int]], list[int], list[list[int]]]
 """T, R, kept and F^T of a block."""
 
 
-class WholeRows(ABC):
-    """Goes through the rows of C; `state` is what it needs to know of earlier inputs."""
-
-    state: list[int]
-
-    @abstractmethod
-    def resume(self, time: int, state: list[int]) -> None:
-        """Go on from a saved state; ValueError if it is none for this step."""
-
-    @abstractmethod
-    def take(self, x: int) -> int:
-        """(C x)_t for the next input: in units of 2^-112 for inputs in units of 2^-40."""
-
-    def together(self, inputs: Array, exponent: int) -> list[int] | None:  # noqa: ARG002
-        """The next rows at once, in units of 2^exponent, off by half a unit and 2^-30 of it.
-
-        Args:
-            inputs: whole numbers of 2^-40.
-            exponent: of the unit.
-
-        Returns:
-            None where they have to go one by one.
-        """
-        return None
-
-
-class WholeStates(WholeRows):
+class WholeStates(StatesRows[int]):
     """C of K numbers of state."""
 
-    def __init__(self, rows: BlockRows) -> None:
-        self._rows = rows
-        self.resume(0, [0] * rows.memory)
-
-    def resume(self, time: int, state: list[int]) -> None:
-        """As `WholeRows.resume`: z before the block, and the inputs since."""
-        count, inside = self._rows.memory, time % SIZE
-        if len(state) != count + inside:
-            raise ValueError(f"{count + inside} numbers are needed, got {len(state)}")
-        self._z, self._inputs = state[:count], state[count:]
-        self._block, self._lists = time // SIZE, self._listed(time // SIZE)
-        if inside:
-            self._begin()
-
-    @property
-    def state(self) -> list[int]:  # type: ignore[override]
-        """Z before the block, and the inputs since."""
-        return self._z + self._inputs
-
     def take(self, x: int) -> int:
-        """As `WholeRows.take`."""
+        """(C x)_t for the next input: in units of 2^-112 for inputs in units of 2^-40."""
         inputs = self._inputs
         place = len(inputs)
         if not place:
@@ -120,7 +75,15 @@ class WholeStates(WholeRows):
             )
 
     def together(self, inputs: Array, exponent: int) -> list[int] | None:
-        """As `WholeRows.together`, for whole blocks."""
+        """The next rows at once, in units of 2^exponent, off by half a unit and 2^-30 of it.
+
+        Args:
+            inputs: whole numbers of 2^-40.
+            exponent: of the unit.
+
+        Returns:
+            None where they have to go one by one.
+        """
         if self._inputs or len(inputs) % SIZE:
             return None
         outputs, done, z = [], 0, self._z
@@ -131,33 +94,35 @@ class WholeStates(WholeRows):
                 return None
             outputs += rows
             done = stop
-        self._block += len(inputs) // SIZE
-        self._z, self._lists = z, self._listed(self._block)
+        self._z = z
+        self._go_on(self._block + len(inputs) // SIZE)
         return outputs
 
 
-class WholeWindow(WholeRows):
+class WholeWindow:
     """C with w diagonals below the main one, which reads the last w inputs."""
 
-    def __init__(self, rows: Array, width: int) -> None:
-        self._matrix, self._width = rows, width
+    def __init__(self, matrix: Array, width: int) -> None:
+        self._matrix, self._width = matrix, width
         self.resume(0, [])
 
     def resume(self, time: int, state: list[int]) -> None:
-        """As `WholeRows.resume`."""
-        if len(state) != min(time, self._width):
-            raise ValueError(f"{min(time, self._width)} numbers are needed, got {len(state)}")
+        """As `StatesRows.resume`."""
+        require_numbers(state, min(time, self._width))
         self._time, self._inputs = time, list(state)
 
     @property
-    def state(self) -> list[int]:  # type: ignore[override]
+    def state(self) -> list[int]:
         """The last inputs."""
         return self._inputs[max(0, len(self._inputs) - self._width) :]
 
     def take(self, x: int) -> int:
-        """As `WholeRows.take`."""
+        """As `WholeStates.take`."""
         time, inputs = self._time, [*self.state, x]
         row = self._matrix[time, time + 1 - len(inputs) : time + 1]
         self._time, self._inputs = time + 1, inputs
         y: int = sum(map(mul, multiples(row, COEFFICIENT_BITS), inputs))
         return y << READ_BITS - INPUT_BITS
+
+    def together(self, inputs: Array, exponent: int) -> None:
+        """They have to go one by one."""
