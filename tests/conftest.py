@@ -1,3 +1,5 @@
+import gc
+
 from hypothesis import settings
 
 # timing never decides a test, and a run can be repeated; --hypothesis-seed looks elsewhere, and
@@ -5,3 +7,7 @@ from hypothesis import settings
 settings.register_profile("pmldesign", deadline=None, derandomize=True, max_examples=25)
 settings.register_profile("thorough", deadline=None, max_examples=400)
 settings.load_profile("pmldesign")
+
+
+def pytest_collection_finish():
+    gc.freeze()  # what is loaded stays: the collector need not walk it again and again

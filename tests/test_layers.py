@@ -42,34 +42,49 @@ MANY_ARGUMENTS = {
     "compare_all",
 }
 """The public functions and the commands, whose options are their arguments."""
+FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
+BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")
+"""Where statements hold others."""
 
 
 @cache
-def parsed(path):
-    return ast.parse(path.read_text())
+def statements(path):
+    """Every statement of a module, the inner ones too; with each whether it runs at import."""
+    return tuple(walk(ast.parse(path.read_text())))
+
+
+def walk(tree):
+    stack = [(tree, True)]
+    while stack:
+        node, now = stack.pop()
+        yield node, now
+        deferred = isinstance(node, FUNCTIONS) or is_type_checking(node)
+        children = (child for block in BLOCKS for child in getattr(node, block, ()))
+        stack.extend((child, now and not deferred) for child in children)
 
 
 def sources(folder):
     return sorted((ROOT / folder).rglob("*.py"))
 
 
-def imported(tree, *, now_only=False):
+def imported(nodes, *, now_only=False):
     """Full names of the imported modules; with now_only those loaded at import time."""
-    stack = [tree]
-    while stack:
-        node = stack.pop()
+    for node, now in nodes:
+        if now_only and not now:
+            continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports name their package in full"
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        deferred = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        if not (now_only and (deferred or is_type_checking(node))):
-            stack.extend(ast.iter_child_nodes(node))
+
+
+def imports(path):
+    return imported(statements(path))
 
 
 def is_type_checking(node):
-    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+    return isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
 
 
 def layer_of(component):
@@ -80,23 +95,22 @@ def component(path):
     return path.relative_to(ROOT / "pmldesign").with_suffix("").parts[0]
 
 
-@pytest.mark.parametrize("path", sources("solvers"), ids=lambda path: path.stem)
-def test_solvers_know_nothing_of_privacy(path):
-    tree = parsed(path)
-    assert not [name for name in imported(tree) if name.split(".")[0] == "pmldesign"]
+def test_solvers_know_nothing_of_privacy():
+    for path in sources("solvers"):
+        assert not [name for name in imports(path) if name.split(".")[0] == "pmldesign"], path
 
 
-@pytest.mark.parametrize("path", sources("solvers"), ids=lambda path: "/".join(path.parts[-2:]))
-def test_rooms_of_the_solvers_import_their_own_modules_and_lower_rooms(path):
-    room, *inner = path.relative_to(ROOT / "solvers" / "pmldesign_solvers").parts
-    if not inner:
-        assert room == "__init__.py", "a module of the solvers belongs to a room"
-        return
-    depth = solver_layer(room)
-    for name in imported(parsed(path)):
-        package, *rest = name.split(".")
-        if package == "pmldesign_solvers" and rest[0] != room:
-            assert solver_layer(rest[0]) > depth, f"{path.name} imports {name}, not a lower room"
+def test_rooms_of_the_solvers_import_their_own_modules_and_lower_rooms():
+    for path in sources("solvers"):
+        room, *inner = path.relative_to(ROOT / "solvers" / "pmldesign_solvers").parts
+        if not inner:
+            assert room == "__init__.py", "a module of the solvers belongs to a room"
+            continue
+        depth = solver_layer(room)
+        for name in imports(path):
+            package, *rest = name.split(".")
+            if package == "pmldesign_solvers" and rest[0] != room:
+                assert solver_layer(rest[0]) > depth, f"{path} imports {name}, not a lower room"
 
 
 def solver_layer(room):
@@ -113,7 +127,7 @@ def test_a_room_of_the_solvers_has_few_modules_and_no_circle_of_imports(room):
     graph = {
         module: {
             name.split(".")[2]
-            for name in imported(parsed(path))
+            for name in imports(path)
             if name.startswith(f"pmldesign_solvers.{room}.")
         }
         for module, path in modules.items()
@@ -121,32 +135,30 @@ def test_a_room_of_the_solvers_has_few_modules_and_no_circle_of_imports(room):
     tuple(TopologicalSorter(graph).static_order())  # a CycleError names the circle
 
 
-@pytest.mark.parametrize("path", sources("pmldesign"), ids=lambda path: "/".join(path.parts[-2:]))
-def test_no_module_imports_a_layer_above_its_own(path):
-    if component(path) in ("__init__", "__main__"):  # the package's front door sees everything
-        return
-    own = layer_of(component(path))
-    assert own is not None, f"{path.name} has no layer: name it in LAYERS"
-    for name in imported(parsed(path)):
-        package, *rest = name.split(".")
-        if package == "pmldesign" and rest:
-            assert layer_of(rest[0]) is not None, f"{name} has no layer"
-            assert layer_of(rest[0]) >= own, f"{path.name} imports {name} from a layer above"
+def test_no_module_imports_a_layer_above_its_own():
+    for path in sources("pmldesign"):
+        if component(path) in ("__init__", "__main__"):  # the package's front door sees everything
+            continue
+        own = layer_of(component(path))
+        assert own is not None, f"{path} has no layer: name it in LAYERS"
+        for name in imports(path):
+            package, *rest = name.split(".")
+            if package == "pmldesign" and rest:
+                assert layer_of(rest[0]) is not None, f"{name} has no layer"
+                assert layer_of(rest[0]) >= own, f"{path} imports {name} from a layer above"
 
 
-@pytest.mark.parametrize(
-    "path", sources("pmldesign") + sources("solvers"), ids=lambda path: "/".join(path.parts[-2:])
-)
-def test_heavy_libraries_are_imported_where_used(path):
-    tree = parsed(path)
-    assert not LATE & {name.split(".")[0] for name in imported(tree, now_only=True)}
+def test_heavy_libraries_are_imported_where_used():
+    for path in sources("pmldesign") + sources("solvers"):
+        names = imported(statements(path), now_only=True)
+        assert not LATE & {name.split(".")[0] for name in names}, path
 
 
-@pytest.mark.parametrize("path", sources("pmldesign/verify"), ids=lambda path: path.stem)
-def test_verification_shares_nothing_with_what_it_verifies(path):
-    names = imported(parsed(path))
+def test_verification_shares_nothing_with_what_it_verifies():
     allowed = ("pmldesign.verify.", "pmldesign.errors.")
-    assert not [n for n in names if n.startswith("pmldesign") and not n.startswith(allowed)]
+    for path in sources("pmldesign/verify"):
+        names = [name for name in imports(path) if name.startswith("pmldesign")]
+        assert not [name for name in names if not name.startswith(allowed)], path
 
 
 def test_rooms_are_few_and_their_arrows_form_no_circle():
@@ -155,7 +167,7 @@ def test_rooms_are_few_and_their_arrows_form_no_circle():
         room = component(path)
         if room in ("__init__", "__main__"):
             continue
-        names = [name.split(".") for name in imported(parsed(path))]
+        names = [name.split(".") for name in imports(path)]
         targets = {rest[0] for package, *rest in names if package == "pmldesign" and rest}
         arrows.setdefault(room, set()).update(targets & ROOMS - {room})
     assert set(arrows) == ROOMS
@@ -174,8 +186,8 @@ def test_folders_are_small():
 
 def functions(*folders):
     for path in (path for folder in folders for path in sources(folder)):
-        for node in ast.walk(parsed(path)):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        for node, _ in statements(path):
+            if isinstance(node, FUNCTIONS):
                 yield path, node
 
 
@@ -197,5 +209,6 @@ def test_functions_take_few_arguments():
 
 def test_the_walk_sees_what_it_should():
     tree = ast.parse("import a.b\ndef f():\n    from cvxpy import x\nif True:\n    import rich")
-    assert set(imported(tree)) == {"a.b", "cvxpy.x", "rich"}
-    assert set(imported(tree, now_only=True)) == {"a.b", "rich"}
+    nodes = tuple(walk(tree))
+    assert set(imported(nodes)) == {"a.b", "cvxpy.x", "rich"}
+    assert set(imported(nodes, now_only=True)) == {"a.b", "rich"}

@@ -136,19 +136,19 @@ class Newton:
         curvature = 0.5 * average * here.value * self._dimensions * here.eigenvalues**-1.5
         added = mass * root / self._power
         diagonal = u**2 * (self._squares @ curvature) + added
+        shape = len(u), len(u)
+        system = LinearOperator(
+            shape,
+            lambda x: u * (self._transpose @ (curvature * (self._matrix @ (u * x)))) + added * x,
+            dtype=np.float64,
+        )
         solution, _ = cg(
-            LinearOperator(
-                (len(u), len(u)),
-                matvec=lambda x: (
-                    u * (self._transpose @ (curvature * (self._matrix @ (u * x)))) + added * x
-                ),
-                dtype=np.float64,
-            ),
+            system,
             mass * (average * here.variances - root),
             rtol=TOLERANCE,
             atol=0.0,
             maxiter=MOST_PRODUCTS,
-            M=LinearOperator((len(u), len(u)), matvec=lambda x: x / diagonal, dtype=np.float64),
+            M=LinearOperator(shape, lambda x: x / diagonal, dtype=np.float64),
         )
         return np.asarray(solution)
 

@@ -95,12 +95,10 @@ class NewtonSystem:
         from scipy.sparse.linalg import LinearOperator, cg
 
         scale = self._scale
+        shape = len(right), len(right)
+        system = LinearOperator(shape, lambda x: scale * self._apply(scale * x), dtype=np.float64)
         solution, _ = cg(
-            LinearOperator(
-                (len(right), len(right)),
-                matvec=lambda x: scale * self._apply(scale * x),
-                dtype=np.float64,
-            ),
+            system,
             scale * right,
             None if start is None else start / scale,
             rtol=tolerance,
