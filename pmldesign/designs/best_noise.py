@@ -32,9 +32,9 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import StreamStrategy
-from pmldesign.strategies.all_ranges import AllRangesStrategy
 from pmldesign.strategies.known import with_known
 from pmldesign.strategies.participation.strategy import participation_of
+from pmldesign.strategies.streams import AllRangesStrategy
 from pmldesign.workloads.base import WRITTEN_CELLS
 from pmldesign_solvers.norm.solution import Status
 

@@ -15,7 +15,7 @@ from pmldesign.strategies import (
     Strategy,
     StreamStrategy,
 )
-from pmldesign.strategies.all_ranges import AllRangesStrategy
+from pmldesign.strategies.streams import AllRangesStrategy
 from pmldesign.workloads import (
     MarginalsWorkload,
     RangeWorkload,

@@ -11,9 +11,9 @@ import numpy as np
 
 from pmldesign.files.arrays import Archive, whole_numbers
 from pmldesign.strategies import StreamStrategy
-from pmldesign.strategies.all_ranges import AllRangesStrategy
 from pmldesign.strategies.participation.epochs import EpochStrategy
 from pmldesign.strategies.participation.schema import Participation
+from pmldesign.strategies.streams import AllRangesStrategy
 from pmldesign.workloads.running import RunningWorkload, stream_problem
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.chain import RunningSums

@@ -57,6 +57,10 @@ class Strategy(Drawn, Displayed):
         inverse: R^+, shape (n, r), where whoever made R knows it (R has full row rank then);
             None computes it when asked for.
 
+    Attributes:
+        name: how tables and messages call it.
+        shape: number of measurements r and of cells n, as large as they may be.
+
     Raises:
         InvalidInputError: the matrix is not 2-D, is empty, is not real, has an entry that is not
             finite, is zero, or is scaled out of the range of float64 squares.
@@ -64,10 +68,14 @@ class Strategy(Drawn, Displayed):
 
     regular: ClassVar[bool] = False
     """Whether every R of a subclass has rank n, so that it answers all workloads on its cells."""
+    shape: tuple[int, int]
+    _inverse: Array | None = None
 
     def __init__(self, name: str, matrix: ArrayLike, inverse: Array | None = None) -> None:
         self.name = name
         self._matrix = strategy_matrix(name, matrix)
+        rows, cells = self._matrix.shape
+        self.shape = rows, cells
         self._inverse = inverse
 
     def _display(self) -> tuple[str, Facts]:
@@ -79,12 +87,6 @@ class Strategy(Drawn, Displayed):
     def matrix(self) -> Array:
         """R, shape (r, n), float64, read-only."""
         return self._matrix
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of measurements r and of cells n."""
-        rows, cells = self._matrix.shape
-        return rows, cells
 
     @property
     def cells(self) -> int:

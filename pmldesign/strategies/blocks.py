@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
+from pmldesign.privacy.neighbours import Norm
 from pmldesign.strategies.arguments import read_only, strategy_matrix
 from pmldesign.strategies.base import ANSWER_TOLERANCE, Strategy
 from pmldesign.strategies.block_distances import BlockDistances
 from pmldesign.strategies.sensitivity import product_labels
-from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
+from pmldesign.strategies.structured import StructuredStrategy
+from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.union import products_over
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array, Indices
@@ -34,7 +35,7 @@ ORTHONORMAL = 1e-8
 """Largest entry of V^T V - 1 of a basis."""
 
 
-class BlockStrategy(Strategy):
+class BlockStrategy(StructuredStrategy):
     """A block for each combination of the other attributes.
 
     Args:
@@ -44,6 +45,9 @@ class BlockStrategy(Strategy):
         combinations: the number of the block of each combination, -1 if it is not measured; of the
             shape of the sizes of the others. Copied.
         blocks: R_b, all over the cells of attribute i, each of them used.
+
+    Attributes:
+        sizes: number of cells of each attribute.
 
     Raises:
         InvalidInputError: a basis that is not orthonormal, or arguments that do not fit together.
@@ -69,50 +73,20 @@ class BlockStrategy(Strategy):
         if len({block.cells for block in self.blocks}) > 1:
             raise InvalidInputError(f"strategy {name!r}: blocks have the same number of cells")
         self.index = index
+        others = [len(basis) for basis in self.bases]
+        self.sizes = (*others[:index], self.blocks[0].cells, *others[index:])
+        self.shape, self.columns = (sum(self._rows), math.prod(self.sizes)), math.prod(self.sizes)
 
     @cached_property
     def _design(self) -> BlockDesign:
         blocks = tuple(Basis(block.matrix, block.pseudo_inverse) for block in self.blocks)
         return BlockDesign(self.index, self.bases, self.combinations, blocks)
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of measurements r and of cells n."""
-        return sum(self._rows), math.prod(self.sizes)
+    def _longest(self, norm: Norm) -> float:
+        return self._distances.longest(norm)
 
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Number of cells of each attribute."""
-        others = [len(basis) for basis in self.bases]
-        return (*others[: self.index], self.blocks[0].cells, *others[self.index :])
-
-    @cached_property
-    def matrix(self) -> Array:
-        """R, shape (r, n).
-
-        Raises:
-            InvalidInputError: too large to be written out.
-        """
-        check_entries(f"strategy {self.name!r}", self.shape)
-        return read_only(self.measure(np.eye(self.cells)))
-
-    def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
-        """Largest distance of the measurements of neighbours, in the l1 or l2 norm.
-
-        Under replace with more than WRITTEN_CELLS cells it may be a bound above it
-        (`block_distances`).
-        """
-        if neighbours == Neighbours.ADD_REMOVE:
-            return self._distances.longest(norm)
-        if self.cells <= WRITTEN_CELLS:
-            return super().sensitivity_under(neighbours, norm)
+    def _farthest(self, norm: Norm) -> float:
         return self._distances.farthest(norm)
-
-    def distance_profile(self, norm: Norm) -> DistanceProfile | None:
-        """Beyond WRITTEN_CELLS: all other columns as far away as the farthest two can be."""
-        if self.cells <= WRITTEN_CELLS:
-            return None
-        return DistanceProfile.all_at(self.sensitivity_under(Neighbours.REPLACE, norm), self.cells)
 
     @property
     def entry_units(self) -> float:

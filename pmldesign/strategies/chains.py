@@ -16,11 +16,12 @@ from typing import ClassVar, Self
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.neighbours import Neighbours, Norm
-from pmldesign.privacy.outward import raised, root_above
+from pmldesign.privacy.neighbours import Norm
+from pmldesign.privacy.outward import raised
 from pmldesign.strategies.arguments import read_only
 from pmldesign.strategies.base import Strategy
-from pmldesign.workloads.base import WRITTEN_CELLS, check_entries
+from pmldesign.strategies.structured import StructuredStrategy
+from pmldesign.workloads.base import check_entries
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.streams.certificate import longest_column
 from pmldesign_solvers.streams.chain import StreamProblem
@@ -28,7 +29,7 @@ from pmldesign_solvers.streams.factor import Factor, factor
 from pmldesign_solvers.streams.nodes import Nodes
 
 
-class ChainStrategy(Strategy):
+class ChainStrategy(StructuredStrategy):
     """What strategies for running sums and for all intervals share.
 
     Args:
@@ -43,9 +44,11 @@ class ChainStrategy(Strategy):
     """
 
     regular: ClassVar[bool] = True
+    non_negative: ClassVar[bool] = True
 
     def __init__(self, name: str, problem: StreamProblem, u: Array, w: Array, nodes: Nodes) -> None:
         self.name, self.problem, self.nodes = name, problem, nodes
+        self.shape = problem.cells, problem.cells
         self.u, self.w = read_only(np.array(u)), read_only(np.array(w))
         for label, values, size in (
             ("u", self.u, problem.cells),
@@ -64,11 +67,6 @@ class ChainStrategy(Strategy):
         """K, how many numbers a stream has to keep."""
         return len(self.nodes.poles)
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of measurements and of cells, which are equal."""
-        return self.problem.cells, self.problem.cells
-
     @cached_property
     def factor(self) -> Factor:
         """C by its recurrence; O(n K^2) when it is asked for first."""
@@ -78,29 +76,9 @@ class ChainStrategy(Strategy):
             raise InvalidInputError(f"strategy {self.name!r}: {error}") from None
 
     @cached_property
-    def matrix(self) -> Array:
-        """C, shape (n, n), where it is not too large to be written out."""
-        check_entries(f"strategy {self.name!r}", self.shape)
-        return read_only(self.factor.multiply(np.eye(self.cells)))
-
-    @cached_property
     def _inverse_and_rank(self) -> tuple[Array, int]:
         check_entries(f"the inverse of strategy {self.name!r}", self.shape)
         return read_only(self.factor.solve(np.eye(self.cells))), self.cells
-
-    def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
-        """Largest distance of the measurements of neighbours, in the l1 or l2 norm, rounded up.
-
-        Under replace with more than WRITTEN_CELLS cells it is a bound: C >= 0.
-        """
-        if neighbours == Neighbours.REPLACE and self.cells <= WRITTEN_CELLS:
-            return super().sensitivity_under(neighbours, norm)
-        if norm == "l1":
-            longest, apart = float(self.factor.column_sums().max()), 2.0
-            longest = raised(longest, self.factor.column_units)
-        else:
-            longest, apart = self._longest, root_above(2.0)
-        return longest if neighbours == Neighbours.ADD_REMOVE else raised(apart * longest, 1)
 
     @property
     def entry_units(self) -> float:
@@ -111,12 +89,17 @@ class ChainStrategy(Strategy):
         """All columns differ: C is triangular, its diagonal positive."""
         return np.arange(self.cells)
 
+    def _longest(self, norm: Norm) -> float:
+        if norm == "l2":
+            return self._longest_l2
+        return raised(float(self.factor.column_sums().max()), self.factor.column_units)
+
     @cached_property
-    def _longest(self) -> float:
+    def _longest_l2(self) -> float:
         """Largest l2 norm of a column of X^(1/2), and of the recurrence where that is short."""
         square, rounding = longest_column(self.problem, self.u, self.w, self.nodes)
         longest = raised(math.sqrt(square * (1.0 + rounding)), 4)
-        return longest if self.cells > WRITTEN_CELLS else max(longest, self.measured_length)
+        return longest if not self.few else max(longest, self.measured_length)
 
     @cached_property
     def measured_length(self) -> float:

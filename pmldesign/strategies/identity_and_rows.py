@@ -25,8 +25,8 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours, Norm, distance_blocks, sensitivity_above
 from pmldesign.privacy.outward import is_whole, raised
 from pmldesign.strategies.arguments import read_only, strategy_matrix
-from pmldesign.strategies.base import Strategy
-from pmldesign.workloads.base import Workload, check_entries
+from pmldesign.strategies.structured import StructuredStrategy
+from pmldesign.workloads.base import Workload
 from pmldesign.workloads.public_total import CentredWorkload
 from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign.workloads.running import AllRangesWorkload
@@ -47,7 +47,7 @@ def outweigh(diagonal: Array, rows: Array) -> bool:
     return bool(((diagonal > 0) & (diagonal >= LEAST_WEIGHT * norms)).all())
 
 
-class IdentityAndRows(Strategy):
+class IdentityAndRows(StructuredStrategy):
     """Every cell by itself, each with a weight, and a few rows beside them.
 
     Args:
@@ -63,7 +63,6 @@ class IdentityAndRows(Strategy):
 
     def __init__(self, name: str, diagonal: ArrayLike, rows: ArrayLike) -> None:
         self.name = name
-        self._inverse = None
         self.rows = strategy_matrix(name, rows)
         weights = np.array(diagonal, dtype=np.float64)
         if weights.shape != self.rows.shape[1:] or not (weights > 0).all():
@@ -77,18 +76,8 @@ class IdentityAndRows(Strategy):
                 "norm of its column of the rows, which leaves too few digits; give the whole matrix"
             )
         self.diagonal = read_only(strategy_matrix(name, weights[None, :])[0].copy())
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of measurements r and of cells n."""
         k, n = self.rows.shape
-        return n + k, n
-
-    @cached_property
-    def matrix(self) -> Array:
-        """R, shape (r, n); refused if too large."""
-        check_entries(f"strategy {self.name!r}", self.shape)
-        return read_only(np.vstack([np.diag(self.diagonal), self.rows]))
+        self.shape, self.sizes = (n + k, n), (n,)
 
     def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
         """Largest distance of the measurements of neighbours, in the l1 or l2 norm, rounded up."""
@@ -124,11 +113,6 @@ class IdentityAndRows(Strategy):
     def _inverse_and_rank(self) -> tuple[Array, int]:
         inverse = self.estimate(np.eye(self.shape[0]))
         return read_only(inverse), self.cells
-
-    @property
-    def sizes(self) -> tuple[int]:
-        """Cells of the one attribute."""
-        return (self.cells,)
 
     def total_weights(self) -> Array:
         """(R^+)^T 1, shape (r,)."""

@@ -35,7 +35,7 @@ class BesideAnswers(Strategy):
         """
         if neighbours is not Neighbours.REPLACE:
             raise known_refusal(self.known)
-        return self._farthest(norm)
+        return self._apart(norm)
 
     def distance_profile(self, norm: Norm) -> None:  # noqa: ARG002
         """None: profiles are for PML, which has no known answers."""
@@ -43,10 +43,10 @@ class BesideAnswers(Strategy):
 
     def normalised(self) -> Strategy:
         """The same strategy scaled to l2 sensitivity 1."""
-        return self.scaled(1.0 / self._farthest("l2"))
+        return self.scaled(1.0 / self._apart("l2"))
 
     @abstractmethod
-    def _farthest(self, norm: Norm) -> float:
+    def _apart(self, norm: Norm) -> float:
         """Largest distance within a group of cells, or a bound above it, rounded up."""
 
 
@@ -71,7 +71,7 @@ class KnownStrategy(BesideAnswers):
         """What the public answers are called."""
         return self.answers.name
 
-    def _farthest(self, norm: Norm) -> float:
+    def _apart(self, norm: Norm) -> float:
         groups = [cells for cells in self.answers.members if len(cells) > 1]
         return max(
             sensitivity_above(self.matrix[:, cells], Neighbours.REPLACE, norm) for cells in groups

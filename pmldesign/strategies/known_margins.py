@@ -60,7 +60,7 @@ class KnownProductStrategy(BesideAnswers, ProductStrategy):
         """What the public answers are called."""
         return self.margins.name
 
-    def _farthest(self, norm: Norm) -> float:
+    def _apart(self, norm: Norm) -> float:
         distance = 1.0
         for number, factor in enumerate(self.factors):
             relation = Neighbours.REPLACE if number == self.place else Neighbours.ADD_REMOVE

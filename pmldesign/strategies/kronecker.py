@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
+from pmldesign.privacy.neighbours import Norm
 from pmldesign.strategies.arguments import read_only
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.sensitivity import (
@@ -30,7 +30,8 @@ from pmldesign.strategies.sensitivity import (
     product_entry_units,
     product_labels,
 )
-from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
+from pmldesign.strategies.structured import StructuredStrategy
+from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.tables.attributes import positive_weights
 from pmldesign.workloads.union import products_over
 from pmldesign_solvers.operators import mode_products
@@ -42,7 +43,7 @@ EXTREME = 300.0
 the product counts as factors alone."""
 
 
-class ProductStrategy(Strategy):
+class ProductStrategy(StructuredStrategy):
     """A product of strategies, one for each attribute, the last one's cells running fastest.
 
     Args:
@@ -50,6 +51,9 @@ class ProductStrategy(Strategy):
         factors: R_1 ... R_k, at least one.
         weights: shape (r,), positive: the squared factor of each measurement; None for 1. Copied.
             With weights every factor has full row rank.
+
+    Attributes:
+        sizes: number of cells of each attribute.
 
     Raises:
         InvalidInputError: no factor, weights that are not r positive numbers, or weights on
@@ -63,6 +67,10 @@ class ProductStrategy(Strategy):
         self.factors = tuple(part for factor in factors for part in _factors(factor))
         if not self.factors:
             raise InvalidInputError("strategies must hold at least one strategy, got none")
+        self.sizes = tuple(factor.cells for factor in self.factors)
+        self.columns = math.prod(self.sizes)
+        self.shape = math.prod(factor.shape[0] for factor in self.factors), self.columns
+        self._distances: dict[Norm, float] = {}
         self.weights = (
             None if weights is None else positive_weights("measurement", weights, self.shape[0])
         )
@@ -71,52 +79,24 @@ class ProductStrategy(Strategy):
                 f"strategy {name!r}: measurements that depend on each other cannot be weighted"
             )
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of measurements r and of cells n."""
-        rows, cells = zip(*(factor.shape for factor in self.factors), strict=True)
-        return math.prod(rows), math.prod(cells)
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Number of cells of each attribute."""
-        return tuple(factor.cells for factor in self.factors)
-
     @cached_property
     def matrix(self) -> Array:
-        """R, shape (r, n).
-
-        Raises:
-            InvalidInputError: too large to be written out.
-        """
+        """R, shape (r, n); refused if too large."""
         check_entries(f"strategy {self.name!r}", self.shape)
         product = _kronecker([factor.matrix for factor in self.factors])
         return read_only(self._roots[:, None] * product)
 
-    def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
-        """Largest distance of the measurements of neighbours, in the l1 or l2 norm.
+    def _matrix_tells(self, norm: Norm) -> bool:
+        return super()._matrix_tells(norm) and not self._extreme
 
-        Under replace with more than WRITTEN_CELLS cells it may be a bound above it: in the l1 norm
-        unless all entries are 0, 1 or -1, and with weights (`farthest_columns`).
-        """
-        if neighbours == Neighbours.REPLACE:
-            if self.cells <= WRITTEN_CELLS and not self._extreme:
-                return super().sensitivity_under(neighbours, norm)
-            if norm not in self._distances:
-                self._distances[norm] = diameter_of_product(self._matrices, self.weights, norm)
-            return self._distances[norm]
+    def _longest(self, norm: Norm) -> float:
         return longest_of_product(self._matrices, self.weights, norm)
 
-    def distance_profile(self, norm: Norm) -> DistanceProfile | None:
-        """Beyond WRITTEN_CELLS: all other columns as far away as the farthest two can be."""
-        if self.cells <= WRITTEN_CELLS and not self._extreme:
-            return None
-        return DistanceProfile.all_at(self.sensitivity_under(Neighbours.REPLACE, norm), self.cells)
-
-    @cached_property
-    def _distances(self) -> dict[Norm, float]:
-        """Distances that were computed before, by norm."""
-        return {}
+    def _farthest(self, norm: Norm) -> float:
+        """Above the largest distance in l1, unless all entries are 0, 1, -1, and with weights."""
+        if norm not in self._distances:
+            self._distances[norm] = diameter_of_product(self._matrices, self.weights, norm)
+        return self._distances[norm]
 
     @property
     def _matrices(self) -> list[Array]:

@@ -51,14 +51,8 @@ class PublicTotal(Strategy):
     """
 
     def __init__(self, whole: ProductStrategy | BlockStrategy | IdentityAndRows) -> None:
-        self.name = whole.name
+        self.name, self.shape = whole.name, whole.shape
         self.whole = whole
-        self._inverse = None
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of measurements r and of cells n."""
-        return self.whole.shape
 
     @cached_property
     def matrix(self) -> Array:

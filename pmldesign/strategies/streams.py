@@ -1,7 +1,8 @@
-"""Strategies for running sums with a few numbers of state (`strategies.chains`).
+"""Strategies for running sums and for all intervals with a few numbers of state (`chains`).
 
 Beside C, its column norms and its recurrence, the variances of the running sums A x that it was
-made for follow from diagonals of rational functions, in O(n K).
+made for follow from diagonals of rational functions, in O(n K). Of all N (N + 1) / 2 intervals it
+is the total variance; variances of single ones are too many.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import numpy as np
 
 from pmldesign.strategies.chains import ChainStrategy
 from pmldesign.workloads.base import Workload, check_entries
-from pmldesign.workloads.running import stream_problem
+from pmldesign.workloads.ranges import RangeWorkload
+from pmldesign.workloads.running import AllRangesWorkload, query_ratios
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.certificate import variance_norm, variances
-from pmldesign_solvers.streams.chain import RunningSums
+from pmldesign_solvers.streams.chain import AllRanges, RunningSums
 from pmldesign_solvers.streams.factor import generators
 from pmldesign_solvers.streams.nodes import Nodes
 
@@ -51,7 +53,7 @@ class StreamStrategy(ChainStrategy):
             InvalidInputError: other cells; or no running sums with other weights of the queries,
                 and C is too large for a matrix.
         """
-        ratios = self._query_ratios(workload)
+        ratios = query_ratios(workload, self.sums)
         if ratios is None:
             return super().variances(workload)
         return ratios * self.sums_variances
@@ -63,7 +65,7 @@ class StreamStrategy(ChainStrategy):
 
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
         """`variance_norm` of the running sums that the strategy is made for."""
-        ratios = self._query_ratios(workload)
+        ratios = query_ratios(workload, self.sums)
         if ratios is None or (ratios != 1).any():
             return None
         if power not in self._norms:
@@ -76,18 +78,6 @@ class StreamStrategy(ChainStrategy):
         """Norms that were computed before, by power."""
         return {}
 
-    def _query_ratios(self, workload: Workload) -> Array | None:
-        """Squares of the queries' weights over those of `sums`; None for other running sums."""
-        problem = stream_problem(workload)
-        if (
-            problem is None
-            or problem.cells != self.cells
-            or not np.array_equal(problem.rates, self.sums.rates)
-            or not np.array_equal(problem.step_squares, self.sums.step_squares)
-        ):
-            return None
-        return np.asarray(problem.query_squares / self.sums.query_squares)
-
     def reconstruction(self, workload: Workload) -> Array:
         """L = A C^-1, shape (m, n)."""
         check_entries(f"the reconstruction of strategy {self.name!r}", (*workload.shape,))
@@ -96,3 +86,44 @@ class StreamStrategy(ChainStrategy):
     def with_nodes(self, nodes: Nodes) -> Self:
         """The strategy of the same weights and other nodes."""
         return type(self)(self.name, self.sums, self.u, self.w, nodes)
+
+
+class AllRangesStrategy(ChainStrategy):
+    """A lower triangular strategy for all intervals, with K buffers.
+
+    Args:
+        name: how tables and messages call it.
+        w: weights of the cells, shape (n,), positive.
+        nodes: s_k and c_k, K of each.
+
+    Raises:
+        InvalidInputError: weights or nodes that are not positive.
+    """
+
+    def __init__(self, name: str, w: Array, nodes: Nodes) -> None:
+        super().__init__(name, AllRanges(np.size(w)), np.ones(np.size(w)), w, nodes)
+
+    def variances(self, workload: Workload) -> Array:
+        """diag(L L^T), shape (m,), where the queries can be written out.
+
+        Raises:
+            InvalidInputError: all intervals, which are too many.
+        """
+        if isinstance(workload, AllRangesWorkload):
+            raise workload.refusal()
+        return super().variances(workload)
+
+    def norm_by_structure(self, workload: Workload, power: float) -> float | None:
+        """The sum of the variances of all intervals."""
+        complete = isinstance(workload, RangeWorkload) and workload.is_complete
+        if power != 1 or not (complete or isinstance(workload, AllRangesWorkload)):
+            return None
+        return self._total if workload.shape[1] == self.cells else None
+
+    @cached_property
+    def _total(self) -> float:
+        return variance_norm(self.problem, self.u, self.w, 2.0, self.nodes)[0]
+
+    def with_nodes(self, nodes: Nodes) -> Self:
+        """The strategy of the same weights and other nodes."""
+        return type(self)(self.name, self.w, nodes)

@@ -165,16 +165,22 @@ def stream_problem(workload: Workload) -> RunningSums | None:
     return RunningSums(np.ones(n - 1), np.ones(n), np.ones(n))
 
 
+def query_ratios(workload: Workload, sums: RunningSums) -> Array | None:
+    """Squares of a workload's query weights over those of running sums; None for other queries."""
+    problem = stream_problem(workload)
+    if (
+        problem is None
+        or not np.array_equal(problem.rates, sums.rates)
+        or not np.array_equal(problem.step_squares, sums.step_squares)
+    ):
+        return None
+    return np.asarray(problem.query_squares / sums.query_squares)
+
+
 def is_same_sums(workload: Workload, sums: RunningSums) -> bool:
     """Whether a workload is these running sums."""
-    problem = stream_problem(workload)
-    return (
-        problem is not None
-        and problem.cells == sums.cells
-        and np.array_equal(problem.rates, sums.rates)
-        and np.array_equal(problem.query_squares, sums.query_squares)
-        and np.array_equal(problem.step_squares, sums.step_squares)
-    )
+    ratios = query_ratios(workload, sums)
+    return ratios is not None and bool((ratios == 1).all())
 
 
 def _weights(values: ArrayLike | None, cells: int) -> Array:

@@ -8,7 +8,7 @@ from pmldesign.designs.laplace.search import laplace_design
 from pmldesign.designs.min_norm import factorize
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy, write_strategy
-from pmldesign.strategies.all_ranges import AllRangesStrategy
+from pmldesign.strategies.streams import AllRangesStrategy
 from pmldesign.workloads import RangeWorkload, as_workload
 from pmldesign.workloads.running import AllRangesWorkload
 from pmldesign_solvers.search.plan import FOLLOWED

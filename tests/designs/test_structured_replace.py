@@ -44,9 +44,7 @@ WORKLOADS = (
 )
 LIMITS = (
     "pmldesign.factorization.WRITTEN_CELLS",
-    "pmldesign.strategies.blocks.WRITTEN_CELLS",
-    "pmldesign.strategies.kronecker.WRITTEN_CELLS",
-    "pmldesign.strategies.marginals.strategy.WRITTEN_CELLS",
+    "pmldesign.strategies.structured.WRITTEN_CELLS",
     "pmldesign.workloads.public_total.WRITTEN_CELLS",
     "pmldesign.workloads.kronecker.WRITTEN_CELLS",
     "pmldesign.workloads.union.WRITTEN_CELLS",

@@ -23,12 +23,12 @@ from pmldesign.strategies import (
     WeightedProductsStrategy,
     WeightedTablesStrategy,
 )
-from pmldesign.strategies.all_ranges import AllRangesStrategy
 from pmldesign.strategies.baselines.long_trees import LongTree
 from pmldesign.strategies.baselines.queries import QueriesStrategy
 from pmldesign.strategies.baselines.regular import CentredStrategy
 from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy
 from pmldesign.strategies.participation.epochs import EpochStrategy
+from pmldesign.strategies.streams import AllRangesStrategy
 
 mpmath.mp.dps = 60
 

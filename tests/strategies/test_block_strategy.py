@@ -10,7 +10,7 @@ from same_strategy import assert_same_strategy, well_conditioned
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.strategies import BlockStrategy, PublicTotal, Strategy, blocks
+from pmldesign.strategies import BlockStrategy, PublicTotal, Strategy, structured
 from pmldesign.workloads import DenseWorkload, KroneckerWorkload, UnionWorkload, parse_workload
 from pmldesign.workloads import base as workload_base
 from pmldesign.workloads.public_total import CentredWorkload, centre
@@ -129,7 +129,7 @@ def test_beyond_the_cells_that_are_written_out_distances_are_bounds(given_strate
     strategy, _ = given_strategy
     dense = written_out(strategy)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "WRITTEN_CELLS", 0)
+        patch.setattr(structured, "WRITTEN_CELLS", 0)
         for norm in ("l1", "l2"):
             exact = dense.sensitivity_under(Neighbours.REPLACE, norm)
             found = strategy.sensitivity_under(Neighbours.REPLACE, norm)
@@ -147,7 +147,7 @@ def test_l2_distances_of_symmetric_attributes_are_exact(given_strategy):
     strategy, _ = given_strategy
     exact = written_out(strategy).sensitivity_under(Neighbours.REPLACE, "l2")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "WRITTEN_CELLS", 0)
+        patch.setattr(structured, "WRITTEN_CELLS", 0)
         found = strategy.sensitivity_under(Neighbours.REPLACE, "l2")
     assert found == pytest.approx(exact, rel=1e-5, abs=1e-5)
 

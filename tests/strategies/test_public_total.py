@@ -78,7 +78,7 @@ def test_sensitivities_are_never_below_those_of_the_matrix(problem, norm):
     columns = centre(strategy.matrix).T
     exact = pdist(columns, "cityblock" if norm == "l1" else "euclidean").max()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(import_module("pmldesign.strategies.kronecker"), "WRITTEN_CELLS", 0)
+        patch.setattr(import_module("pmldesign.strategies.structured"), "WRITTEN_CELLS", 0)
         own = PublicTotal(strategy)
         found = own.sensitivity_under(Neighbours.REPLACE, norm)
         profile = own.distance_profile(norm)

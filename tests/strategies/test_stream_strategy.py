@@ -66,7 +66,7 @@ def test_all_else_is_that_of_the_matrix(designed):
 
 def test_distances_are_bounded_where_they_are_too_many(designed, monkeypatch):
     exact = {norm: designed.strategy.sensitivity_under("replace", norm) for norm in ("l1", "l2")}
-    monkeypatch.setattr("pmldesign.strategies.chains.WRITTEN_CELLS", 8)
+    monkeypatch.setattr("pmldesign.strategies.structured.WRITTEN_CELLS", 8)
     for norm, value in exact.items():
         bound = designed.strategy.sensitivity_under(Neighbours.REPLACE, norm)
         assert value <= bound <= 2 * value

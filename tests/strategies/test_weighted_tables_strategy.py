@@ -60,7 +60,7 @@ def test_it_is_the_strategy_of_its_matrix(case, relation, seed):
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 def test_the_profile_is_that_of_the_matrix(monkeypatch, norm):
     own = WeightedTablesStrategy("own", (2, 3, 2), [(0,), (0, 1)], [0.3, 0.7])
-    monkeypatch.setattr(pmldesign.strategies.tables.weighted, "WRITTEN_CELLS", 4)
+    monkeypatch.setattr("pmldesign.strategies.structured.WRITTEN_CELLS", 4)
     profile = own.distance_profile(norm)
     order = 1 if norm == "l1" else 2
     columns = own.matrix[:, ::2]  # the third attribute is not looked at
@@ -74,7 +74,7 @@ def test_pml_of_the_profile_and_of_the_matrix_agree(monkeypatch):
     own = WeightedTablesStrategy("own", (3, 4), [(0,), (1,), (0, 1)], [0.3, 0.5, 0.2])
     guarantee = PML(1.0, 0.05)
     exact = calibrate(own.without_total(), guarantee, noise="laplace").scale
-    monkeypatch.setattr(pmldesign.strategies.tables.weighted, "WRITTEN_CELLS", 4)
+    monkeypatch.setattr("pmldesign.strategies.structured.WRITTEN_CELLS", 4)
     assert calibrate(own.without_total(), guarantee, noise="laplace").scale == pytest.approx(
         exact, rel=1e-5
     )

@@ -28,7 +28,7 @@ def honest(request, tmp_path_factory):
     name, options = CASES[request.param]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pmldesign.files.strategies.WRITTEN_ENTRIES", 100)
-        patch.setattr("pmldesign.strategies.kronecker.WRITTEN_CELLS", 10, raising=False)
+        patch.setattr("pmldesign.strategies.structured.WRITTEN_CELLS", 10)
         best = pml.factorize(name, p=3, **options)
         noisy = pml.mechanism(best, guarantee=pml.ApproxDP(1, 1e-6), noise="gaussian")
         pml.write_strategy(path, best, mechanism=noisy)

@@ -15,8 +15,8 @@ from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.digits import at_least, at_most, of_scale, shortest
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import Strategy, StreamStrategy
-from pmldesign.strategies.all_ranges import AllRangesStrategy
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
+from pmldesign.strategies.streams import AllRangesStrategy
 from pmldesign.workloads.base import count_text
 from pmldesign_solvers.norm.solution import Status
 

@@ -48,21 +48,15 @@ class LongTree(Strategy):
     def __init__(self, name: str, cells: int, rate: float, branching: int) -> None:
         self.name, self.rate, self.branching = name, rate, branching
         self.widths = level_widths(cells, branching or 2)
-        self._cells, self._inverse = cells, None
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of measurements and of cells."""
-        if not self.branching:
-            return 1 + sum(-(-self._cells // width) for width in self.widths[1:]), self._cells
-        return sum(-(-self._cells // width) for width in self.widths), self._cells
+        nodes = [-(-cells // width) for width in self.widths]
+        self.shape = sum(nodes) if branching else 1 + sum(nodes[1:]), cells
 
     @property
     def matrix(self) -> Array:
         """R, where it is not too large to be written out."""
         if not self.branching:
-            return haar_wavelet(self._cells).matrix
-        return tree(self._cells, branching=self.branching).matrix
+            return haar_wavelet(self.cells).matrix
+        return tree(self.cells, branching=self.branching).matrix
 
     def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
         """Largest distance of the measurements of neighbours: of the first and the last cell."""

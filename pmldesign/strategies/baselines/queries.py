@@ -18,9 +18,10 @@ from pmldesign.privacy.outward import root_above
 from pmldesign.strategies.arguments import read_only, strategy_matrix
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.baselines.regular import CONSTANT, Flags, RegularStrategy
+from pmldesign.strategies.structured import written_out
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.scaled import near_one
-from pmldesign_solvers.operators.operator import Array, column_blocks
+from pmldesign_solvers.operators.operator import Array
 
 LEAST_CONDITION = 1e-8
 """Reciprocal condition number of A^T A (prefix:2048 has 1e-7): variances keep eight digits."""
@@ -48,14 +49,9 @@ class QueriesStrategy(RegularStrategy):
         self.workload = workload
         self._written = matrix
         self._gram = gram
-        self._inverse = None
+        self.shape = workload.shape
         self._invert = lambda: inverse
         self._distances = {}
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of queries m and of cells n."""
-        return self.workload.shape
 
     @cached_property
     def gram(self) -> Array:
@@ -65,7 +61,7 @@ class QueriesStrategy(RegularStrategy):
     @cached_property
     def matrix(self) -> Array:
         """A, shape (m, n), float64, read-only; refused if too large."""
-        return written_out(self.workload) if self._written is None else self._written
+        return _as_matrix(self.workload) if self._written is None else self._written
 
     @cached_property
     def varying(self) -> Flags:
@@ -103,13 +99,13 @@ def workload_strategy(workload: Workload) -> Strategy:
     m, n = workload.shape
     # squares that leave float64 have no Gram matrix
     regular = n <= min(m, GRAM_CELLS) and near_one(workload)[1] == 0
-    matrix = None if regular and workload.binary and m * n > KEPT else written_out(workload)
+    matrix = None if regular and workload.binary and m * n > KEPT else _as_matrix(workload)
     if regular:
         gram = workload.gram(np.ones(m))
         inverse = _inverse(gram)
         if inverse is not None:
             return QueriesStrategy(workload, gram, inverse, matrix)
-    return Strategy("workload", written_out(workload) if matrix is None else matrix)
+    return Strategy("workload", _as_matrix(workload) if matrix is None else matrix)
 
 
 def _inverse(gram: Array) -> Array | None:
@@ -127,7 +123,7 @@ def _inverse(gram: Array) -> Array | None:
     return np.asarray(inverse + np.tril(inverse, -1).T)
 
 
-def written_out(workload: Workload) -> Array:
+def _as_matrix(workload: Workload) -> Array:
     """A as a read-only float64 matrix that is a strategy.
 
     Raises:
@@ -138,10 +134,6 @@ def written_out(workload: Workload) -> Array:
     if m < n:
         matrix = np.array(workload.to_dense())
     else:
-        matrix = np.empty((m, n))
-        for columns in column_blocks(m, n):
-            unit = np.zeros((n, columns.stop - columns.start))
-            np.fill_diagonal(unit[columns], 1.0)
-            matrix[:, columns] = workload.matvec(unit)
+        matrix = written_out(workload.matvec, workload.shape)
     matrix.flags.writeable = False  # so that it is kept without a copy
     return strategy_matrix("workload", matrix)

@@ -106,12 +106,7 @@ class CentredStrategy(RegularStrategy):
     def __init__(self, whole: RegularStrategy) -> None:
         self.name = whole.name
         self.whole = whole
-        self._inverse = None
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of measurements r and of cells n; one that the total answers is left out."""
-        return int(self.whole.varying.sum()), self.whole.cells
+        self.shape = int(whole.varying.sum()), whole.cells  # without what the total answers
 
     @cached_property
     def matrix(self) -> Array:

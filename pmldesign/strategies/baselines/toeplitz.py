@@ -22,10 +22,10 @@ import scipy  # whose parts load when used; signal takes long
 from scipy import linalg
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.neighbours import Neighbours, Norm
-from pmldesign.privacy.outward import raised, root_above
+from pmldesign.privacy.neighbours import Norm
+from pmldesign.privacy.outward import raised
 from pmldesign.strategies.arguments import read_only
-from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.structured import StructuredStrategy
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.running import stream_problem
 from pmldesign_solvers.operators.operator import Array
@@ -33,7 +33,7 @@ from pmldesign_solvers.participation.scaled_toeplitz import reciprocal
 from pmldesign_solvers.streams.nodes import zolotarev
 
 
-class ToeplitzStrategy(Strategy):
+class ToeplitzStrategy(StructuredStrategy):
     """A Toeplitz strategy R of n steps that answers the running sums of one rate.
 
     Args:
@@ -44,16 +44,12 @@ class ToeplitzStrategy(Strategy):
     """
 
     regular: ClassVar[bool] = True
+    non_negative: ClassVar[bool] = True
 
     def __init__(self, name: str, coefficients: Array, answers: Array, rate: float) -> None:
         self.name, self.rate = name, rate
-        self._inverse = None  # computed when it is asked for
         self.coefficients, self.answers = read_only(coefficients), read_only(answers)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of measurements and of cells, which are equal."""
-        return self.coefficients.size, self.coefficients.size
+        self.shape = coefficients.size, coefficients.size
 
     @cached_property
     def matrix(self) -> Array:
@@ -61,19 +57,10 @@ class ToeplitzStrategy(Strategy):
         check_entries(f"strategy {self.name!r}", self.shape)
         return read_only(np.tril(linalg.toeplitz(self.coefficients)))
 
-    def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
-        """Largest distance of the measurements of neighbours, in the l1 or l2 norm, rounded up.
-
-        Under replace with more than WRITTEN_CELLS cells a bound: no entry is negative.
-        """
-        if neighbours == Neighbours.REPLACE and self.cells <= WRITTEN_CELLS:
-            return super().sensitivity_under(neighbours, norm)
+    def _longest(self, norm: Norm) -> float:
         if norm == "l1":
-            longest, apart = raised(math.fsum(self.coefficients), 1), 2.0
-        else:
-            squares = math.fsum(self.coefficients**2)
-            longest, apart = raised(math.sqrt(squares), 3), root_above(2.0)
-        return longest if neighbours == Neighbours.ADD_REMOVE else raised(apart * longest, 1)
+            return raised(math.fsum(self.coefficients), 1)
+        return raised(math.sqrt(math.fsum(self.coefficients**2)), 3)
 
     def variances(self, workload: Workload) -> Array:
         """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise."""

@@ -12,13 +12,13 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.structured import StructuredStrategy
 from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign_solvers.operators.operator import Array
 
 
-class CountsStrategy(Strategy):
+class CountsStrategy(StructuredStrategy):
     """A strategy that measures functions of tables of counts.
 
     Attributes:

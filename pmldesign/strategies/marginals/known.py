@@ -39,7 +39,7 @@ class KnownMarginalsStrategy(BesideAnswers, MarginalsStrategy):
         """What the public answers are called."""
         return self.margins.name
 
-    def _farthest(self, norm: Norm) -> float:
+    def _apart(self, norm: Norm) -> float:
         return (self._distances if norm == "l1" else self._within).farthest(norm)
 
     def scaled(self, factor: float) -> MarginalsStrategy:

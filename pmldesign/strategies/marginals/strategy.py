@@ -32,20 +32,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
+from pmldesign.privacy.neighbours import DistanceProfile, Norm
 from pmldesign.strategies.arguments import (
     nothing_but_the_total,
     read_only,
     require_measurements,
 )
-from pmldesign.strategies.marginals.contrast_basis import contrasts
 from pmldesign.strategies.marginals.counts import CountsStrategy
 from pmldesign.strategies.marginals.distances import MarginalDistances
 from pmldesign.strategies.marginals.residual_transform import (
     residual_contrasts,
     tables_of_residuals,
 )
-from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
+from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.known.marginals import KnownMarginals
 from pmldesign.workloads.public_total import CentredWorkload, with_total
 from pmldesign.workloads.tables.attributes import attribute_sets, attribute_sizes, positive_weights
@@ -94,24 +93,7 @@ class MarginalsStrategy(CountsStrategy):
         self._dimensions = [
             math.prod(self.sizes[i] - 1 for i in residual) for residual in self.residuals
         ]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of measurements r and of cells n, as large as they may be."""
-        return sum(self._dimensions), math.prod(self.sizes)
-
-    @cached_property
-    def matrix(self) -> Array:
-        """R, shape (r, n), residual by residual; refused if too large."""
-        check_entries(f"strategy {self.name!r}", self.shape)
-        blocks = []
-        for residual, precision in zip(self.residuals, self.precisions, strict=True):
-            block = np.full((1, 1), math.sqrt(precision))
-            for i, size in enumerate(self.sizes):
-                factor = contrasts(np.eye(size)) if i in residual else np.ones((1, size))
-                block = np.asarray(np.kron(block, factor))
-            blocks.append(block)
-        return read_only(np.vstack(blocks))
+        self.shape = sum(self._dimensions), math.prod(self.sizes)
 
     @cached_property
     def _inverse_and_rank(self) -> tuple[Array, int]:
@@ -132,17 +114,13 @@ class MarginalsStrategy(CountsStrategy):
             self.name, self.sizes, [self.residuals[k] for k in kept], self.precisions[kept]
         )
 
-    def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
-        """Largest distance of the measurements of neighbours, in the l1 or l2 norm.
+    def _matrix_tells(self, norm: Norm) -> bool:
+        return norm == "l1" and self.few
 
-        Under replace the l2 distance may be bounded from above (`marginal_distances`). The l1
-        distance is that of the matrix up to WRITTEN_CELLS cells, and twice the largest column
-        beyond.
-        """
-        if neighbours == Neighbours.ADD_REMOVE:
-            return self._distances.longest(norm)
-        if norm == "l1" and self.cells <= WRITTEN_CELLS:
-            return super().sensitivity_under(neighbours, norm)
+    def _longest(self, norm: Norm) -> float:
+        return self._distances.longest(norm)
+
+    def _farthest(self, norm: Norm) -> float:
         return self._distances.farthest(norm)
 
     @property
@@ -152,7 +130,7 @@ class MarginalsStrategy(CountsStrategy):
 
     def distance_profile(self, norm: Norm) -> DistanceProfile | None:
         """Beyond WRITTEN_CELLS: by the attributes in which two cells differ, in the l2 norm."""
-        return None if self.cells <= WRITTEN_CELLS else self._distances.profile(norm)
+        return None if self.few else self._distances.profile(norm)
 
     @cached_property
     def _distances(self) -> MarginalDistances:

@@ -63,6 +63,7 @@ class EpochStrategy(Strategy):
         self.name, self.sums, self.participation = name, sums, participation
         self.epochs = Epochs(sums, participation.apart)
         self.weights, self.nodes = read_only(np.array(weights)), nodes
+        self.shape = sums.cells, sums.cells
         b, m = participation.apart, self.epochs.members
         if not participation.fixed or m > participation.times:
             raise InvalidInputError(f"strategy {name!r} is for fixed epochs that cover all steps")
@@ -73,11 +74,6 @@ class EpochStrategy(Strategy):
                 f"strategy {name!r}: weights must be {b} matrices of {m} x {m} finite numbers and"
                 f" nodes positive, got weights of shape {self.weights.shape}"
             )
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of measurements and of cells, which are equal."""
-        return self.sums.cells, self.sums.cells
 
     @cached_property
     def _blocks(self) -> Array:

@@ -25,14 +25,9 @@ class ParticipationStrategy(Strategy):
     """
 
     def __init__(self, whole: Strategy, participation: Participation) -> None:
-        self.name = whole.name
+        self.name, self.shape = whole.name, whole.shape
         self.whole, self.participation = whole, participation
         self._sensitivities: dict[Norm, float] = {}
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of measurements r and of cells n."""
-        return self.whole.shape
 
     @property
     def matrix(self) -> Array:

@@ -26,13 +26,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property, reduce
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
+from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.privacy.outward import raised
 from pmldesign.strategies.arguments import (
     nothing_but_the_total,
@@ -44,7 +44,7 @@ from pmldesign.strategies.tables.design_coordinates import tau_and_coordinates
 from pmldesign.strategies.tables.sectors import SectorMap
 from pmldesign.strategies.tables.strategy import TablesStrategy
 from pmldesign.strategies.tables.weights import WeightedStrategy
-from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
+from pmldesign.workloads.base import Workload
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.structure.subsets import residual_spaces
@@ -65,6 +65,9 @@ class WeightedProductsStrategy(WeightedStrategy):
         subsets: the attributes of each table, in any order; () is the total.
         weights: theta_S > 0 for each of them.
         public_total: whether what the measurements say about the number of records is taken out.
+
+    Attributes:
+        table_rows: the number of measurements of each table.
 
     Raises:
         InvalidInputError: sizes, sets, weights or designs that are none or do not fit.
@@ -101,33 +104,12 @@ class WeightedProductsStrategy(WeightedStrategy):
             raise nothing_but_the_total(name)
         features = dict.fromkeys(self.designs, 0)
         sectors = [self._sector(T, level) for T, level in self._levels.items()]
+        rows = [len(self.designs[i]) if i in self.designs else n for i, n in enumerate(self.sizes)]
+        self.table_rows = [math.prod(rows[i] for i in subset) for subset in self.subsets]
+        self.shape = sum(self.table_rows), math.prod(self.sizes)
+        self.columns = math.prod(self.sizes[i] for i in set().union(*self.subsets))
         self._coordinates = SectorMap(self.sizes, features, sectors)
         self.residual = TablesStrategy(name, self.sizes, self._measured, features, sectors)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of measurements r and of cells n, as large as they may be."""
-        return sum(self.table_rows), math.prod(self.sizes)
-
-    @property
-    def table_rows(self) -> list[int]:
-        """The number of measurements of each table."""
-        rows = [len(self.designs[i]) if i in self.designs else n for i, n in enumerate(self.sizes)]
-        return [math.prod(rows[i] for i in subset) for subset in self.subsets]
-
-    @cached_property
-    def matrix(self) -> Array:
-        """R, shape (r, n), table by table; refused if too large."""
-        check_entries(f"strategy {self.name!r}", self.shape)
-        blocks = []
-        for subset, weight in zip(self.subsets, self.weights, strict=True):
-            factors = [
-                (self.designs.get(i, np.eye(n)) if i in subset else np.ones((1, n)))
-                for i, n in enumerate(self.sizes)
-            ]
-            blocks.append(weight * reduce(_kron, factors))
-        full = np.vstack(blocks)
-        return read_only(full - full.mean(axis=1, keepdims=True) if self.public_total else full)
 
     @property
     def entry_units(self) -> float:
@@ -155,9 +137,9 @@ class WeightedProductsStrategy(WeightedStrategy):
         """
         single = neighbours == Neighbours.ADD_REMOVE
         rows, cells = self.shape
-        few = cells <= WRITTEN_CELLS and rows * cells * (1 if single else cells)
+        entries = self.few and rows * cells * (1 if single else cells)
         closed = single and norm == "l1" and not self.public_total
-        if few and few <= WRITTEN_DISTANCES and not closed:
+        if entries and entries <= WRITTEN_DISTANCES and not closed:
             return super().sensitivity_under(neighbours, norm)
         order = 1 if norm == "l1" else 2
         longest = {i: np.linalg.norm(D, order, axis=0).max() for i, D in self.designs.items()}
@@ -171,14 +153,6 @@ class WeightedProductsStrategy(WeightedStrategy):
         factor = 1 if single and not self.public_total else 2
         return raised(factor * length, operations)
 
-    def distance_profile(self, norm: Norm) -> DistanceProfile | None:
-        """Beyond WRITTEN_CELLS: all other columns as far away as the farthest two can be."""
-        if self.cells <= WRITTEN_CELLS:
-            return None
-        used = math.prod(self.sizes[i] for i in set().union(*self.subsets))
-        distance = self.sensitivity_under(Neighbours.REPLACE, norm)
-        return DistanceProfile.all_at(distance, used, float(self.cells // used))
-
     def rows_of_table(self, subset: tuple[int, ...], table: Array) -> Array:
         """(x)_S D_i times the table by S."""
         maps = [self.designs[i].__matmul__ if i in self.designs else _same for i in subset]
@@ -189,7 +163,7 @@ class WeightedProductsStrategy(WeightedStrategy):
 
     def estimate(self, measurements: Array) -> Array:
         """A histogram with the coordinates that were measured, as `TablesStrategy.estimate`."""
-        if self.cells <= WRITTEN_CELLS or measurements.ndim > 1:
+        if self.few or measurements.ndim > 1:
             return super().estimate(measurements)
         return self.residual.estimate(self._coordinates_from(measurements))
 
@@ -268,7 +242,3 @@ class WeightedProductsStrategy(WeightedStrategy):
 
 def _same(y: Array) -> Array:
     return y
-
-
-def _kron(left: Array, right: Array) -> Array:
-    return np.asarray(np.kron(left, right), dtype=np.float64)

@@ -24,11 +24,10 @@ from functools import cached_property
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
+from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.privacy.outward import raised
 from pmldesign.strategies.arguments import (
     nothing_but_the_total,
-    read_only,
     require_measurements,
 )
 from pmldesign.strategies.marginals.counts import CountsStrategy, without_mean
@@ -43,7 +42,7 @@ from pmldesign.strategies.tables.lengths import (
 )
 from pmldesign.strategies.tables.queries import QueryNumbers, as_tables_over
 from pmldesign.strategies.tables.sectors import SectorMap, mixing
-from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
+from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.public_total import CentredWorkload
 from pmldesign.workloads.tables.base import asks_counts
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
@@ -79,27 +78,17 @@ class TablesStrategy(CountsStrategy):
         self.sizes = tuple(sizes)
         self.ordered, self.features = dict(ordered), dict(features)
         self.sectors = tuple(sectors)
-        self._inverse = None  # computed when it is asked for
         check_sectors(name, self.sizes, self.ordered, self.features, self.sectors)
         self._coordinates = Coordinates(self.sizes, self.ordered)
         self._measured = SectorMap(self.sizes, self.features, self.sectors)
         self._sets = self._measured.sets
+        self.shape = self._measured.rows, math.prod(self.sizes)
+        self.columns = math.prod(self.sizes[i] for i in set().union(*self._sets))
 
     @property
     def public(self) -> bool:
         """Whether the total is public: it is not measured."""
         return () not in self._sets
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of measurements r and of cells n, as large as they may be."""
-        return self._measured.rows, math.prod(self.sizes)
-
-    @cached_property
-    def matrix(self) -> Array:
-        """R, shape (r, n); refused if too large."""
-        check_entries(f"strategy {self.name!r}", self.shape)
-        return read_only(self.measure(np.eye(self.cells)))
 
     def without_total(self) -> TablesStrategy:
         """The same strategy for data whose total is public."""
@@ -121,10 +110,10 @@ class TablesStrategy(CountsStrategy):
         where the total is public.
         """
         single = neighbours == Neighbours.ADD_REMOVE and not self.public
-        if self.cells <= WRITTEN_CELLS and not (single and norm == "l2"):
+        if self.few and not (single and norm == "l2"):
             return super().sensitivity_under(neighbours, norm)
         if neighbours == Neighbours.REPLACE and norm == "l2":
-            return self._farthest
+            return self._farthest_l2
         if norm == "l1":
             longest = self._longest_l1
         else:
@@ -152,14 +141,6 @@ class TablesStrategy(CountsStrategy):
             for i, size in enumerate(self.sizes)
         ]
         return product_labels(parts)
-
-    def distance_profile(self, norm: Norm) -> DistanceProfile | None:
-        """Beyond WRITTEN_CELLS: all other columns as far away as the farthest two can be."""
-        if self.cells <= WRITTEN_CELLS:
-            return None
-        distance = self.sensitivity_under(Neighbours.REPLACE, norm)
-        used = math.prod(self.sizes[i] for i in set().union(*self._sets))
-        return DistanceProfile.all_at(distance, used, float(self.cells // used))
 
     @cached_property
     def counts(self) -> MarginalsWorkload:
@@ -214,7 +195,7 @@ class TablesStrategy(CountsStrategy):
         Up to WRITTEN_CELLS cells, and for several measurements at once, it is the one of least
         norm, R^+ y.
         """
-        if self.cells <= WRITTEN_CELLS or measurements.ndim > 1:
+        if self.few or measurements.ndim > 1:
             return super().estimate(measurements)
         check_entries(f"the histogram of strategy {self.name!r}", (self.cells, 1))
         require_measurements(self.name, self.shape[0], measurements)
@@ -314,7 +295,7 @@ class TablesStrategy(CountsStrategy):
         return TablesStrategy(self.name, self.sizes, self.ordered, self.features, sectors)
 
     @cached_property
-    def _farthest(self) -> float:
+    def _farthest_l2(self) -> float:
         return farthest(self.sizes, self.ordered, self.features, self.sectors)
 
     def _spread(self, centred: bool) -> Variances:

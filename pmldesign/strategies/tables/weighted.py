@@ -18,7 +18,6 @@ measurements y_S the contrasts of the residual T are estimated by the weighted m
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
@@ -28,7 +27,6 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
 from pmldesign.strategies.arguments import (
     nothing_but_the_total,
-    read_only,
     require_measurements,
 )
 from pmldesign.strategies.marginals.residual_transform import (
@@ -38,7 +36,7 @@ from pmldesign.strategies.marginals.residual_transform import (
 from pmldesign.strategies.marginals.strategy import MarginalsStrategy
 from pmldesign.strategies.tables.weighted_distances import farthest, length, profile
 from pmldesign.strategies.tables.weights import WeightedStrategy
-from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
+from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.public_total import with_total
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign_solvers.operators.operator import Array
@@ -73,6 +71,7 @@ class WeightedTablesStrategy(WeightedStrategy):
         public_total: bool = False,
     ) -> None:
         super().__init__(name, sizes, subsets, weights, public_total=public_total)
+        self.shape = self.counts.shape
         try:
             spaces = residual_spaces(self.sizes, self.subsets)
         except ValueError as error:
@@ -85,22 +84,6 @@ class WeightedTablesStrategy(WeightedStrategy):
         self.residual_precisions = dict(zip(marginals.residuals, precisions, strict=True))
         if public_total:
             self._incidence = self._incidence[1:]  # the first residual is that of the total
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of measurements r and of cells n, as large as they may be."""
-        return self.counts.shape
-
-    @cached_property
-    def matrix(self) -> Array:
-        """R, shape (r, n), table by table; refused if too large."""
-        check_entries(f"strategy {self.name!r}", self.shape)
-        scale = np.repeat(self.weights, self.counts.table_queries)
-        rows = self.counts.to_dense()
-        if self.public_total:  # every row of a table over m cells has the mean 1/m
-            cells = np.array(self.counts.table_queries)
-            rows = rows - np.repeat(1.0 / cells, cells)[:, None]
-        return read_only(scale[:, None] * rows)
 
     @property
     def entry_units(self) -> float:
@@ -134,7 +117,7 @@ class WeightedTablesStrategy(WeightedStrategy):
 
     def distance_profile(self, norm: Norm) -> DistanceProfile | None:
         """Beyond WRITTEN_CELLS: by the attributes in which two cells differ."""
-        if self.cells <= WRITTEN_CELLS:
+        if self.few:
             return None
         return profile(self.sizes, self.subsets, self.weights, norm)
 

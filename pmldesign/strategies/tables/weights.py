@@ -54,7 +54,6 @@ class WeightedStrategy(CountsStrategy):
         self.subsets = attribute_sets("table", subsets, len(self.sizes))
         self.weights = positive_weights("table", weights, len(self.subsets))
         self.public_total = public_total
-        self._inverse = None  # computed when it is asked for
 
     @cached_property
     def counts(self) -> MarginalsWorkload:

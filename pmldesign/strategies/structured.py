@@ -1,0 +1,83 @@
+"""Strategies that measure by their structure, and are written out where that tells more.
+
+Under replace the matrix of few cells has the exact distances; of more, two columns are at most
+twice the longest one apart, 2^(1/2) times in the l2 norm where no entry is negative, or what a
+structure tells.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
+from pmldesign.privacy.outward import raised, root_above
+from pmldesign.strategies.arguments import read_only
+from pmldesign.strategies.base import Strategy
+from pmldesign.workloads.base import WRITTEN_CELLS, check_entries
+from pmldesign_solvers.operators.mode_products import Map
+from pmldesign_solvers.operators.operator import Array, column_blocks
+
+
+class StructuredStrategy(Strategy):
+    """A strategy that measures without its matrix."""
+
+    non_negative: ClassVar[bool] = False
+    """Whether no entry of R is negative."""
+    columns: int | None = None
+    """Number of different columns, each of as many cells, where `distance_profile` bounds them."""
+
+    @cached_property
+    def matrix(self) -> Array:
+        """R, shape (r, n); refused if too large."""
+        check_entries(f"strategy {self.name!r}", self.shape)
+        return read_only(written_out(self.measure, self.shape))
+
+    def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
+        """Largest distance of the measurements of neighbours, rounded up.
+
+        Under replace with more than WRITTEN_CELLS cells it may be a bound above it.
+        """
+        if neighbours == Neighbours.ADD_REMOVE:
+            return self._longest(norm)
+        if self._matrix_tells(norm):
+            return super().sensitivity_under(neighbours, norm)
+        return self._farthest(norm)
+
+    def distance_profile(self, norm: Norm) -> DistanceProfile | None:
+        """Beyond WRITTEN_CELLS: all other columns as far away as the farthest two can be."""
+        if self.columns is None or self._matrix_tells(norm):
+            return None
+        distance = self.sensitivity_under(Neighbours.REPLACE, norm)
+        return DistanceProfile.all_at(distance, self.columns, float(self.cells // self.columns))
+
+    @property
+    def few(self) -> bool:
+        """Whether there are at most WRITTEN_CELLS cells."""
+        return self.cells <= WRITTEN_CELLS
+
+    def _matrix_tells(self, norm: Norm) -> bool:  # noqa: ARG002
+        """Whether distances under replace are those of the matrix."""
+        return self.few
+
+    def _longest(self, norm: Norm) -> float:
+        """Largest norm of a column, rounded up."""
+        return super().sensitivity_under(Neighbours.ADD_REMOVE, norm)
+
+    def _farthest(self, norm: Norm) -> float:
+        """Largest distance of two columns, or a bound above it, rounded up."""
+        apart = root_above(2.0) if self.non_negative and norm == "l2" else 2.0
+        return raised(apart * self._longest(norm), 1)
+
+
+def written_out(linear: Map, shape: tuple[int, int]) -> Array:
+    """The matrix of a linear map, some columns at a time."""
+    rows, cells = shape
+    matrix = np.empty(shape)
+    for columns in column_blocks(max(rows, cells), cells):
+        unit = np.zeros((cells, columns.stop - columns.start))
+        np.fill_diagonal(unit[columns], 1.0)
+        matrix[:, columns] = linear(unit)
+    return matrix
