@@ -27,6 +27,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,12 +40,12 @@ from pmldesign.strategies.arguments import (
     read_only,
     require_measurements,
 )
+from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.marginals.contrast_basis import contrasts
 from pmldesign.strategies.tables.design_coordinates import tau_and_coordinates
 from pmldesign.strategies.tables.sectors import SectorMap
 from pmldesign.strategies.tables.strategy import TablesStrategy
 from pmldesign.strategies.tables.weights import WeightedStrategy
-from pmldesign.workloads.base import Workload
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.structure.subsets import residual_spaces
@@ -116,16 +117,8 @@ class WeightedProductsStrategy(WeightedStrategy):
         """Units of 2^-53 that entries of `matrix` are off by: products, and means of all cells."""
         return 2.0 * len(self.sizes) + (4.0 * self.cells if self.public_total else 0.0)
 
-    def without_total(self) -> WeightedProductsStrategy:
-        """The same strategy without what it says about the number of records, which is public.
-
-        Raises:
-            InvalidInputError: it measures nothing else.
-        """
-        kept = [k for k, subset in enumerate(self.subsets) if subset]
-        subsets = [self.subsets[k] for k in kept] or [()]
-        weights = self.weights[kept] if kept else np.ones(1)
-        return WeightedProductsStrategy(
+    def _of_tables(self, subsets: Sequence[tuple[int, ...]], weights: Array) -> Self:
+        return type(self)(
             self.name, self.sizes, self.designs, subsets, weights, public_total=True
         )
 
@@ -164,20 +157,10 @@ class WeightedProductsStrategy(WeightedStrategy):
     def estimate(self, measurements: Array) -> Array:
         """A histogram with the coordinates that were measured, as `TablesStrategy.estimate`."""
         if self.few or measurements.ndim > 1:
-            return super().estimate(measurements)
-        return self.residual.estimate(self._coordinates_from(measurements))
+            return Strategy.estimate(self, measurements)
+        return super().estimate(measurements)
 
-    def answer(self, workload: Workload, measurements: Array) -> Array:
-        """L y = A R^+ y, shape (m,), for measurements y of shape (r,).
-
-        Raises:
-            InvalidInputError: as `require_answers`, or measurements of another shape.
-        """
-        self.require_answers(workload)
-        return self.residual.answer(workload, self._coordinates_from(measurements))
-
-    def _coordinates_from(self, measurements: Array) -> Array:
-        """What `residual` would have measured."""
+    def _as_residual(self, measurements: Array) -> Array:
         require_measurements(self.name, self.shape[0], measurements)
         blocks = np.split(measurements, np.cumsum(self.table_rows)[:-1])
         parts = {T: self._estimated(T, blocks) / level for T, level in self._levels.items()}

@@ -17,28 +17,20 @@ measurements y_S the contrasts of the residual T are estimated by the weighted m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
-from pmldesign.strategies.arguments import (
-    nothing_but_the_total,
-    require_measurements,
-)
-from pmldesign.strategies.marginals.residual_transform import (
-    residual_contrasts,
-    tables_of_residuals,
-)
+from pmldesign.strategies.arguments import require_measurements
+from pmldesign.strategies.marginals.residual_transform import residual_contrasts
 from pmldesign.strategies.marginals.strategy import MarginalsStrategy
 from pmldesign.strategies.tables.weighted_distances import farthest, length, profile
 from pmldesign.strategies.tables.weights import WeightedStrategy
-from pmldesign.workloads.base import Workload, check_entries
-from pmldesign.workloads.public_total import with_total
-from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.structure.subsets import residual_spaces
 
@@ -93,20 +85,6 @@ class WeightedTablesStrategy(WeightedStrategy):
         """
         return 4.0 if self.public_total else 0.0
 
-    def without_total(self) -> WeightedTablesStrategy:
-        """The same strategy without what it says about the number of records, which is public.
-
-        Raises:
-            InvalidInputError: it measures nothing else.
-        """
-        wide = [any(self.sizes[i] > 1 for i in subset) for subset in self.subsets]
-        kept = [subset for subset, keep in zip(self.subsets, wide, strict=True) if keep]
-        if not kept:
-            raise nothing_but_the_total(self.name)
-        return WeightedTablesStrategy(
-            self.name, self.sizes, kept, self.weights[wide], public_total=True
-        )
-
     def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
         """Largest distance of the measurements of neighbours, in the l1 or l2 norm, rounded up."""
         if neighbours == Neighbours.ADD_REMOVE:
@@ -125,43 +103,21 @@ class WeightedTablesStrategy(WeightedStrategy):
         """The table by S itself: D_S = I."""
         return table
 
-    def estimate(self, measurements: Array) -> Array:
-        """R^+ y, shape (n,) or (n, c), for y of shape (r,) or (r, c); refused if too large."""
-        check_entries(f"the histogram of strategy {self.name!r}", (self.cells, 1))
-        return self._tables([tuple(range(len(self.sizes)))], measurements)[0]
+    def _of_tables(self, subsets: Sequence[tuple[int, ...]], weights: Array) -> Self:
+        return type(self)(self.name, self.sizes, subsets, weights, public_total=True)
 
-    def answer(self, workload: Workload, measurements: Array) -> Array:
-        """L y = A R^+ y, shape (m,), for measurements y of shape (r,).
-
-        Raises:
-            InvalidInputError: as `require_answers`.
-        """
-        self.require_answers(workload)
-        inner = with_total(workload)
-        if not isinstance(inner, MarginalsWorkload) or inner.sizes != self.sizes:
-            return workload.matvec(self.estimate(measurements))
-        tables = self._tables(inner.subsets, measurements)
-        weighted = [c * table for c, table in zip(inner.weights, tables, strict=True)]
-        return np.concatenate(weighted)
-
-    def _tables(self, subsets: Sequence[tuple[int, ...]], measurements: Array) -> list[Array]:
-        """The table by each set, from the weighted mean of what the measured tables say."""
+    def _as_residual(self, measurements: Array) -> Array:
+        """The weighted means of what the tables say, over the roots of the precisions."""
         require_measurements(self.name, self.shape[0], measurements)
-        stops = list(accumulate(self.counts.table_queries))[:-1]
-        measured = np.split(measurements, stops)
+        measured = self.counts.split(measurements)
         sums: list[Array] = []
         for row, T in enumerate(self.residual_precisions):
             tables = self._incidence.indices[slice(*self._incidence.indptr[row : row + 2])]
             told = sum(self._shares[k] * self._margin(k, T, measured[k]) for k in tables)
             sums.append(np.asarray(told))
         contrasts = residual_contrasts(self.sizes, tuple(self.residual_precisions), sums)
-        parts = {
-            T: contrast / precision
-            for (T, precision), contrast in zip(
-                self.residual_precisions.items(), contrasts, strict=True
-            )
-        }
-        return tables_of_residuals(self.sizes, subsets, parts)
+        roots = map(math.sqrt, self.residual_precisions.values())
+        return np.concatenate([part / root for part, root in zip(contrasts, roots, strict=True)])
 
     def _margin(self, number: int, kept: tuple[int, ...], table: Array) -> Array:
         """The table over the attributes kept, summed from one over more."""

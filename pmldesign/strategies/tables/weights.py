@@ -10,10 +10,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import compress
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pmldesign.strategies.arguments import nothing_but_the_total
 from pmldesign.strategies.marginals.counts import CountsStrategy, without_mean
 from pmldesign.strategies.marginals.strategy import MarginalsStrategy
 from pmldesign.strategies.tables.strategy import TablesStrategy
@@ -72,26 +75,42 @@ class WeightedStrategy(CountsStrategy):
             measured.append(weight * self.rows_of_table(subset, kept))
         return np.concatenate(measured)
 
-    def require_answers(self, workload: Workload) -> None:
-        """Refuse a workload that R does not determine.
+    @abstractmethod
+    def _as_residual(self, measurements: Array) -> Array:
+        """What `residual` would have measured, by least squares."""
+
+    @abstractmethod
+    def _of_tables(self, subsets: Sequence[tuple[int, ...]], weights: Array) -> Self:
+        """That of some tables alone, without what they say about the number of records."""
+
+    def without_total(self) -> Self:
+        """The same strategy without what it says about the number of records, which is public.
 
         Raises:
-            InvalidInputError: as the strategy of the same Gram matrix.
+            InvalidInputError: it measures nothing else.
         """
+        wide = [any(self.sizes[i] > 1 for i in subset) for subset in self.subsets]
+        if not any(wide):
+            raise nothing_but_the_total(self.name)
+        return self._of_tables([*compress(self.subsets, wide)], self.weights[wide])
+
+    def estimate(self, measurements: Array) -> Array:
+        """A histogram as that of `residual`, shape (n,) or (n, c); refused if too large."""
+        return self.residual.estimate(self._as_residual(measurements))
+
+    def answer(self, workload: Workload, measurements: Array) -> Array:
+        """L y = A R^+ y, shape (m,), for measurements y of shape (r,)."""
+        self.require_answers(workload)
+        return self.residual.answer(workload, self._as_residual(measurements))
+
+    def require_answers(self, workload: Workload) -> None:
+        """Refuse a workload that R does not determine."""
         self.residual.require_answers(workload)
 
     def variances(self, workload: Workload) -> Array:
-        """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise.
-
-        Raises:
-            InvalidInputError: as `require_answers`.
-        """
+        """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise."""
         return self.residual.variances(workload)
 
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
-        """`variance_norm`, table by table.
-
-        Raises:
-            InvalidInputError: as `require_answers`.
-        """
+        """`variance_norm`, table by table."""
         return self.residual.norm_by_structure(workload, power)
