@@ -204,9 +204,7 @@ def without_total(strategy: Strategy) -> Strategy:
     """
     if isinstance(strategy, MarginalsStrategy) and strategy.residuals != ((),):
         return strategy.without_total()
-    if isinstance(strategy, TablesStrategy):
-        return strategy if strategy.public else strategy.without_total()
-    if isinstance(strategy, WeightedTablesStrategy | WeightedProductsStrategy):
+    if isinstance(strategy, TablesStrategy | WeightedTablesStrategy | WeightedProductsStrategy):
         return strategy.without_total()
     if isinstance(strategy, ProductStrategy | BlockStrategy) and strategy.cells > WRITTEN_CELLS:
         return PublicTotal(strategy)

@@ -8,7 +8,7 @@ from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.tables.course import question, solve_tables
 from pmldesign.designs.tables.separate import is_separate, separate_strategy
 from pmldesign.strategies import TablesStrategy
-from pmldesign.strategies.tables.distances import farthest
+from pmldesign.strategies.tables.distances import TableDistances
 from pmldesign.workloads import TablesWorkload, as_workload
 from pmldesign_solvers.tables.measured import Measured
 from pmldesign_solvers.tables.sectors import Sector
@@ -37,7 +37,9 @@ def test_the_strategy_attains_the_norm_as_a_matrix(p):
     gram = matrix.T @ matrix
     squares = gram.diagonal()[:, None] + gram.diagonal() - 2 * gram
     distance = np.sqrt(squares.max())
-    bound = farthest(strategy.sizes, strategy.ordered, strategy.features, strategy.sectors)
+    bound = TableDistances(
+        strategy.sizes, strategy.ordered, strategy.features, strategy.sectors
+    ).farthest
     assert distance <= bound <= distance * (1 + 1e-9)
     queries = MIXED.to_dense()
     queries -= queries.mean(axis=1, keepdims=True)
@@ -62,7 +64,7 @@ def test_an_attribute_in_other_tables_counts_as_before():
     strategy = TablesStrategy("random", (3, 2), ordered, {0: 0, 1: 0}, sectors)
     gram = strategy.matrix.T @ strategy.matrix
     squares = gram.diagonal()[:, None] + gram.diagonal() - 2 * gram
-    assert farthest((3, 2), ordered, {0: 0, 1: 0}, sectors) >= np.sqrt(squares.max())
+    assert TableDistances((3, 2), ordered, {0: 0, 1: 0}, sectors).farthest >= np.sqrt(squares.max())
 
 
 def test_large_tables_take_this_way():

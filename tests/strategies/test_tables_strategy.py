@@ -22,7 +22,7 @@ from pmldesign.strategies import (
     TablesStrategy,
 )
 from pmldesign.strategies.tables import distances as table_distances
-from pmldesign.strategies.tables.distances import farthest, longest_l1
+from pmldesign.strategies.tables.distances import TableDistances
 from pmldesign.workloads import TablesWorkload, as_workload
 from pmldesign.workloads.public_total import CentredWorkload
 
@@ -124,16 +124,16 @@ def test_distances_are_exact_without_couplings_and_safe_with_them(kind, monkeypa
     gram = one.gram
     squares = gram.diagonal()
     exact = np.sqrt((squares[:, None] + squares - 2 * gram).max())
-    assert farthest(*parts) >= exact * (1 - 1e-12)
+    assert TableDistances(*parts).farthest >= exact * (1 - 1e-12)
     if kind == "pairs":
-        assert farthest(*parts) == pytest.approx(exact, rel=1e-9)
+        assert TableDistances(*parts).farthest == pytest.approx(exact, rel=1e-9)
         monkeypatch.setattr(table_distances, "MAX_ATTRIBUTES", 2)
-        assert farthest(*parts) >= exact
+        assert TableDistances(*parts).farthest >= exact
     columns = one.matrix.T
     apart = np.abs(columns[:, None] - columns).sum(axis=2).max()
-    assert 2 * longest_l1(*parts) >= apart
+    assert 2 * TableDistances(*parts).longest("l1") >= apart
     if kind == "cells":
-        assert longest_l1(*parts) >= np.abs(columns).sum(axis=1).max()
+        assert TableDistances(*parts).longest("l1") >= np.abs(columns).sum(axis=1).max()
 
 
 def test_guarantees_that_need_distances():

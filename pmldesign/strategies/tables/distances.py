@@ -16,86 +16,129 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 
+from pmldesign.privacy.neighbours import Norm
+from pmldesign.privacy.outward import raised
 from pmldesign.strategies.marginals.contrast_basis import largest_column as longest_contrasts
 from pmldesign.strategies.tables.lengths import squared_lengths, unit_sectors
 from pmldesign_solvers.operators.operator import EPS, Array
 from pmldesign_solvers.tables.measured import Measured
 from pmldesign_solvers.tables.sectors import Sector
-from pmldesign_solvers.tables.upper.columns import largest_column
+from pmldesign_solvers.tables.upper.columns import largest_column, summed
 
 MAX_ATTRIBUTES = 14
 """Their 2^14 sets times some hundreds of tables take a second."""
 
 
-def farthest(
-    sizes: Sequence[int],
-    ordered: Mapping[int, Measured],
-    features: Mapping[int, int],
-    sectors: Sequence[Sector],
-) -> float:
-    """Largest l2 distance of two columns, or a bound above it, rounded up."""
-    rho = squared_lengths(ordered)
-    sectors = unit_sectors(sectors, features, rho)
-    kept = [
-        sector for sector in sectors if sector.plain or sector.spectators or () not in sector.sets
-    ]
-    if any(features.values()):
-        inner = [
-            Sector((), (), sector.sets[1:], sector.matrix[1:, 1:])
-            for sector in sectors
-            if not sector.plain
-            and not sector.spectators
-            and sector.sets[:1] == ((),)
-            and len(sector.sets) > 1
-        ]
-        return 2 * math.sqrt(largest_column([*kept, *inner], features))
-    weights = {sector.plain + sector.spectators: float(sector.matrix[0, 0]) for sector in kept}
-    used = sorted(set().union(*weights))
-    least = np.array([_least(sizes[i], ordered.get(i), rho.get(i, 1.0)) for i in used])
-    s = np.array(list(weights.values()))
-    inside = np.array([[i in members for i in used] for members in weights])
-    values = np.where(inside, least, 1.0)
-    for place, i in enumerate(used):
-        (rows,) = np.nonzero(inside[:, place])
-        if i in ordered and inside[rows].sum() == 1:  # {i}, and no other S with i
-            values[rows, place] = max(least[place], _half_distance(ordered[i], rho[i]))
-    if len(used) > MAX_ATTRIBUTES:
-        entries = (row[members] for row, members in zip(values, inside, strict=True))
-        smallest = np.array([min(float(row.min()), float(row.prod())) for row in entries])
-        square = 2 * float(s @ (1 - smallest))
-    else:
-        products = np.ones((len(s), 1))
-        for column in values.T:
-            products = np.hstack([products, products * column[:, None]])
-        square = 2 * float((s.sum() - s @ products).max())
-    # of a small difference of large sums the rounding counts beside it
-    square += (len(s) + len(used) + 20) * EPS * float(s.sum())
-    longest = 1 + sum(sizes[i] for i in used) * EPS
-    return math.sqrt(max(square, 0.0) * longest) * (1 + (len(s) + 100) * EPS)
+class TableDistances:
+    """Lengths and distances for some sectors.
 
+    Args:
+        sizes: number of values of each attribute.
+        ordered: Y_i and its inverse for attributes that are not plain.
+        features: the number of features of each of these.
+        sectors: E for each Q and Sp.
+    """
 
-def longest_l1(
-    sizes: Sequence[int],
-    ordered: Mapping[int, Measured],
-    features: Mapping[int, int],
-    sectors: Sequence[Sector],
-) -> float:
-    """At least the largest l1 norm of a column."""
-    total = 0.0
-    for sector in sectors:
-        mixing = np.abs(np.linalg.cholesky(sector.matrix)).sum(axis=1)
-        tops = [_tops(ordered, features, s) for s in sector.sets]
-        rest = math.prod(
-            float(np.abs(ordered[i].rows[features[i] :]).sum(axis=0).max())
-            for i in sector.spectators
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        ordered: Mapping[int, Measured],
+        features: Mapping[int, int],
+        sectors: Sequence[Sector],
+    ) -> None:
+        self._sizes, self._ordered, self._features = sizes, ordered, features
+        self._sectors = sectors
+
+    def longest(self, norm: Norm) -> float:
+        """Largest norm of a column, or a bound above it, rounded up."""
+        if norm == "l1":
+            return self._longest_l1
+        sectors = unit_sectors(
+            summed(self._sectors), self._features, squared_lengths(self._ordered)
         )
-        plain = math.prod(_longest_plain(sizes[i]) for i in sector.plain)
-        total += float(mixing @ np.concatenate(tops)) * rest * plain
-    order = max(len(sector.matrix) for sector in sectors)
-    return total * (1 + (len(sectors) + sum(sizes) + (order + 2) ** 2 + 200) * EPS)
+        return raised(math.sqrt(largest_column(sectors, self._features)), 4)
+
+    @cached_property
+    def farthest(self) -> float:
+        """Largest l2 distance of two columns, or a bound above it, rounded up."""
+        rho = squared_lengths(self._ordered)
+        sectors = unit_sectors(self._sectors, self._features, rho)
+        kept = without_total(sectors)
+        if any(self._features.values()):
+            return 2 * math.sqrt(largest_column(kept, self._features))
+        weights = {sector.plain + sector.spectators: float(sector.matrix[0, 0]) for sector in kept}
+        used = sorted(set().union(*weights))
+        least = np.array([self._least(i, rho) for i in used])
+        s = np.array(list(weights.values()))
+        inside = np.array([[i in members for i in used] for members in weights])
+        values = np.where(inside, least, 1.0)
+        for place, i in enumerate(used):
+            (rows,) = np.nonzero(inside[:, place])
+            if i in self._ordered and inside[rows].sum() == 1:  # {i}, and no other S with i
+                values[rows, place] = max(least[place], _half_distance(self._ordered[i], rho[i]))
+        if len(used) > MAX_ATTRIBUTES:
+            entries = (row[members] for row, members in zip(values, inside, strict=True))
+            smallest = np.array([min(float(row.min()), float(row.prod())) for row in entries])
+            square = 2 * float(s @ (1 - smallest))
+        else:
+            products = np.ones((len(s), 1))
+            for column in values.T:
+                products = np.hstack([products, products * column[:, None]])
+            square = 2 * float((s.sum() - s @ products).max())
+        # of a small difference of large sums the rounding counts beside it
+        square += (len(s) + len(used) + 20) * EPS * float(s.sum())
+        longest = 1 + sum(self._sizes[i] for i in used) * EPS
+        return math.sqrt(max(square, 0.0) * longest) * (1 + (len(s) + 100) * EPS)
+
+    def entry_units(self, matrix: Array) -> float:
+        """Units of 2^-53 that entries of the written R are off by, relative to its l2 columns.
+
+        Sums over the values of attributes and the rows of E are off by that many units of what they
+        would be without signs, at most three times the l1 norm (of a table and its mean).
+        """
+        order = max(len(sector.matrix) for sector in self._sectors)
+        units = 3.0 * (sum(self._sizes) + 12 * len(self._sizes) + (order + 2) * (order + 2) + 20)
+        longest = float(np.sqrt((matrix**2).sum(axis=0).max(initial=0.0)))
+        return units * self._longest_l1 / longest if longest > 0 else 0.0
+
+    @cached_property
+    def _longest_l1(self) -> float:
+        total = 0.0
+        for sector in self._sectors:
+            mixing = np.abs(np.linalg.cholesky(sector.matrix)).sum(axis=1)
+            tops = [_tops(self._ordered, self._features, s) for s in sector.sets]
+            rest = math.prod(
+                float(np.abs(self._ordered[i].rows[self._features[i] :]).sum(axis=0).max())
+                for i in sector.spectators
+            )
+            plain = math.prod(_longest_plain(self._sizes[i]) for i in sector.plain)
+            total += float(mixing @ np.concatenate(tops)) * rest * plain
+        order = max(len(sector.matrix) for sector in self._sectors)
+        rounding = len(self._sectors) + sum(self._sizes) + (order + 2) ** 2 + 200
+        return total * (1 + rounding * EPS)
+
+    def _least(self, i: int, rho: Mapping[int, float]) -> float:
+        """The least entry of X0 of an attribute, rounded down."""
+        size = self._sizes[i]
+        if i not in self._ordered:
+            return -1.0 / (size - 1) * (1 + EPS)
+        gram = self._ordered[i].rows.T @ self._ordered[i].rows
+        return float(gram.min()) / rho[i] - 2 * (size + 2) * EPS
+
+
+def without_total(sectors: Sequence[Sector]) -> list[Sector]:
+    """The sectors without the coordinate of the empty set."""
+    kept = []
+    for sector in sectors:
+        if sector.plain or sector.spectators or () not in sector.sets:
+            kept.append(sector)
+        elif len(sector.sets) > 1:
+            kept.append(Sector((), (), sector.sets[1:], sector.matrix[1:, 1:]))
+    return kept
 
 
 def _tops(ordered: Mapping[int, Measured], features: Mapping[int, int], s: Sequence[int]) -> Array:
@@ -117,11 +160,3 @@ def _half_distance(ordered: Measured, rho: float) -> float:
     lengths = gram.diagonal()
     square = float((lengths[:, None] + lengths - 2 * gram).max()) / rho
     return 1 - square / 2 - 4 * (len(gram) + 2) * EPS
-
-
-def _least(size: int, ordered: Measured | None, rho: float) -> float:
-    """The least entry of X0, rounded down."""
-    if ordered is None:
-        return -1.0 / (size - 1) * (1 + EPS)
-    gram = ordered.rows.T @ ordered.rows
-    return float(gram.min()) / rho - 2 * (size + 2) * EPS

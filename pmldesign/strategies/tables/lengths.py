@@ -24,7 +24,6 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.outward import UNIT, raised
-from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.tables.measured import Measured
 from pmldesign_solvers.tables.problem import Attributes
 from pmldesign_solvers.tables.sectors import Sector
@@ -125,17 +124,3 @@ def _fits(
 
 def _increasing(members: Attributes) -> bool:
     return all(a < b for a, b in pairwise(members))
-
-
-def entry_rounding(
-    sizes: Sequence[int], sectors: Sequence[Sector], longest_l1: float, matrix: Array
-) -> float:
-    """Units of 2^-53 that entries of the written R are off by, relative to its l2 columns.
-
-    Sums over the values of attributes and the rows of E are off by that many units of what they
-    would be without signs, at most three times the l1 norm `longest_l1` (of a table and its mean).
-    """
-    order = max(len(sector.matrix) for sector in sectors)
-    units = 3.0 * (sum(sizes) + 12 * len(sizes) + (order + 2) * (order + 2) + 20)
-    longest = float(np.sqrt((matrix**2).sum(axis=0).max(initial=0.0)))
-    return units * longest_l1 / longest if longest > 0 else 0.0

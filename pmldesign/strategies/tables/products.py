@@ -118,9 +118,7 @@ class WeightedProductsStrategy(WeightedStrategy):
         return 2.0 * len(self.sizes) + (4.0 * self.cells if self.public_total else 0.0)
 
     def _of_tables(self, subsets: Sequence[tuple[int, ...]], weights: Array) -> Self:
-        return type(self)(
-            self.name, self.sizes, self.designs, subsets, weights, public_total=True
-        )
+        return type(self)(self.name, self.sizes, self.designs, subsets, weights, public_total=True)
 
     def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
         """Largest distance of the measurements of neighbours, in the l1 or l2 norm, rounded up.

@@ -25,7 +25,6 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours, Norm
-from pmldesign.privacy.outward import raised
 from pmldesign.strategies.arguments import (
     nothing_but_the_total,
     require_measurements,
@@ -33,13 +32,8 @@ from pmldesign.strategies.arguments import (
 from pmldesign.strategies.marginals.counts import CountsStrategy, without_mean
 from pmldesign.strategies.sensitivity import product_labels
 from pmldesign.strategies.tables.coordinates import Coordinates
-from pmldesign.strategies.tables.distances import farthest, longest_l1
-from pmldesign.strategies.tables.lengths import (
-    check_sectors,
-    entry_rounding,
-    squared_lengths,
-    unit_sectors,
-)
+from pmldesign.strategies.tables.distances import TableDistances, without_total
+from pmldesign.strategies.tables.lengths import check_sectors
 from pmldesign.strategies.tables.queries import QueryNumbers, as_tables_over
 from pmldesign.strategies.tables.sectors import SectorMap, mixing
 from pmldesign.workloads.base import Workload, check_entries
@@ -51,7 +45,6 @@ from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.tables.measured import Measured
 from pmldesign_solvers.tables.sectors import Sector
-from pmldesign_solvers.tables.upper.columns import largest_column, summed
 from pmldesign_solvers.tables.upper.variances import Variances
 
 
@@ -92,12 +85,9 @@ class TablesStrategy(CountsStrategy):
 
     def without_total(self) -> TablesStrategy:
         """The same strategy for data whose total is public."""
-        sectors = []
-        for sector in self.sectors:
-            if sector.plain or sector.spectators or () not in sector.sets:
-                sectors.append(sector)
-            elif len(sector.sets) > 1:
-                sectors.append(Sector((), (), sector.sets[1:], sector.matrix[1:, 1:]))
+        if self.public:
+            return self
+        sectors = without_total(self.sectors)
         if not sectors:
             raise nothing_but_the_total(self.name)
         return TablesStrategy(self.name, self.sizes, self.ordered, self.features, sectors)
@@ -113,23 +103,14 @@ class TablesStrategy(CountsStrategy):
         if self.few and not (single and norm == "l2"):
             return super().sensitivity_under(neighbours, norm)
         if neighbours == Neighbours.REPLACE and norm == "l2":
-            return self._farthest_l2
-        if norm == "l1":
-            longest = self._longest_l1
-        else:
-            rho = squared_lengths(self.ordered)
-            sectors = unit_sectors(summed(self.sectors), self.features, rho)
-            longest = raised(math.sqrt(largest_column(sectors, self.features)), 4)
+            return self._distances.farthest
+        longest = self._distances.longest(norm)
         return longest if single else 2 * longest
-
-    @cached_property
-    def _longest_l1(self) -> float:
-        return longest_l1(self.sizes, self.ordered, self.features, self.sectors)
 
     @property
     def entry_units(self) -> float:
         """Units of 2^-53 that entries of `matrix` are off by, relative to its columns."""
-        return entry_rounding(self.sizes, self.sectors, self._longest_l1, self.matrix)
+        return self._distances.entry_units(self.matrix)
 
     def column_labels(self) -> Indices:
         """Columns are equal where the coordinates of all measured attributes are."""
@@ -295,11 +276,11 @@ class TablesStrategy(CountsStrategy):
         return TablesStrategy(self.name, self.sizes, self.ordered, self.features, sectors)
 
     @cached_property
-    def _farthest_l2(self) -> float:
-        return farthest(self.sizes, self.ordered, self.features, self.sectors)
+    def _distances(self) -> TableDistances:
+        return TableDistances(self.sizes, self.ordered, self.features, self.sectors)
 
     def _spread(self, centred: bool) -> Variances:
-        strategy = self.without_total() if centred and not self.public else self
+        strategy = self.without_total() if centred else self
         return Variances(strategy.sectors, self.features)
 
     @cached_property
