@@ -170,12 +170,7 @@ class BlockStrategy(StructuredStrategy):
             first += len(sizes)
 
     def variances(self, workload: Workload) -> Array:
-        """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise.
-
-        Raises:
-            InvalidInputError: as `require_answers`; or the workload is no union of products over
-                the attributes of the strategy, and R is too large to be written out.
-        """
+        """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise."""
         parts = products_over(workload, self.sizes)
         if parts is None:
             return super().variances(workload)

@@ -131,21 +131,13 @@ class IdentityAndRows(StructuredStrategy):
         return np.asarray(plain - self._half @ (self._half.T @ back))
 
     def variances(self, workload: Workload) -> Array:
-        """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise.
-
-        Raises:
-            InvalidInputError: as `require_answers`.
-        """
+        """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise."""
         self.require_answers(workload)
         plain = workload.weighted_squares(self.diagonal**-2)
         return np.maximum(plain - workload.row_norms(self._half), 0.0)
 
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
-        """`variance_norm` at power 1 from the Gram matrix of a workload of very many queries.
-
-        Raises:
-            InvalidInputError: as `require_answers`.
-        """
+        """`variance_norm` at power 1 from the Gram matrix of a workload of very many queries."""
         m, n = workload.shape
         parts = None
         if isinstance(workload, RangeWorkload | AllRangesWorkload):

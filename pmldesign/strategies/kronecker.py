@@ -136,11 +136,7 @@ class ProductStrategy(StructuredStrategy):
         return np.asarray(mode_products.outer(sums) / self._roots)
 
     def require_answers(self, workload: Workload) -> None:
-        """Refuse a workload that R does not determine.
-
-        Raises:
-            InvalidInputError: as `Strategy.require_answers`, factor by factor.
-        """
+        """Refuse a workload that R does not determine."""
         parts = products_over(workload, self.sizes)
         if parts is None:
             super().require_answers(workload)
@@ -151,12 +147,7 @@ class ProductStrategy(StructuredStrategy):
             factor.require_answers(queries)
 
     def variances(self, workload: Workload) -> Array:
-        """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise.
-
-        Raises:
-            InvalidInputError: as `require_answers`; or the workload is no union of products over
-                the attributes of the strategy, and R is too large to be written out.
-        """
+        """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise."""
         parts = products_over(workload, self.sizes)
         if parts is None:
             return super().variances(workload)
@@ -164,11 +155,7 @@ class ProductStrategy(StructuredStrategy):
         return np.concatenate([self._variances(part) for part in parts])
 
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
-        """`variance_norm` of products without weights: the norms of the factors multiply.
-
-        Raises:
-            InvalidInputError: as `variances`.
-        """
+        """`variance_norm` of products without weights: the norms of the factors multiply."""
         parts = products_over(workload, self.sizes)
         if parts is None or self.weights is not None:
             return None

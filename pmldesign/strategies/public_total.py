@@ -95,31 +95,19 @@ class PublicTotal(Strategy):
         return np.asarray(estimates - np.multiply.outer(direction, part))
 
     def require_answers(self, workload: Workload) -> None:
-        """Refuse a workload that R does not determine.
-
-        Raises:
-            InvalidInputError: as `Strategy.require_answers`, factor by factor.
-        """
+        """Refuse a workload that R does not determine."""
         if self._parts(workload) is None:
             super().require_answers(workload)
         else:
             self.whole.require_answers(with_total(workload))
 
     def answer(self, workload: Workload, measurements: Array) -> Array:
-        """L y, shape (m,), for measurements y of shape (r,).
-
-        Raises:
-            InvalidInputError: as `require_answers`.
-        """
+        """L y, shape (m,), for measurements y of shape (r,)."""
         self.require_answers(workload)
         return with_total(workload).matvec(self.estimate(measurements))
 
     def variances(self, workload: Workload) -> Array:
-        """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise.
-
-        Raises:
-            InvalidInputError: as those of R.
-        """
+        """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise."""
         if self._parts(workload) is None:
             return super().variances(workload)
         variances = self.whole.variances(with_total(workload))
@@ -130,11 +118,7 @@ class PublicTotal(Strategy):
         return np.where(explained >= variances * (1 - KNOWN), 0.0, variances - explained)
 
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
-        """`variance_norm` of products without weights, at power 1 and inf.
-
-        Raises:
-            InvalidInputError: as `variances`.
-        """
+        """`variance_norm` of products without weights, at power 1 and inf."""
         parts, whole = self._parts(workload), self.whole
         if not isinstance(whole, ProductStrategy) or whole.weights is not None or parts is None:
             return None

@@ -81,11 +81,7 @@ class RegularStrategy(Strategy):
         return read_only(self.inverse_gram @ self.matrix.T), self.cells
 
     def variances(self, workload: Workload) -> Array:
-        """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise.
-
-        Raises:
-            InvalidInputError: as `require_answers`.
-        """
+        """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise."""
         self.require_answers(workload)
         return workload.row_quadratic(self.inverse_gram).clip(min=0.0)
 

@@ -156,9 +156,6 @@ class MarginalsStrategy(CountsStrategy):
         """L y = A R^+ y, shape (m,), for measurements y of shape (r,).
 
         The answers agree with each other: a table by fewer attributes has the sums of one by more.
-
-        Raises:
-            InvalidInputError: as `require_answers`.
         """
         self.require_answers(workload)
         marginals, public = self._known(workload)
@@ -168,11 +165,7 @@ class MarginalsStrategy(CountsStrategy):
         return np.concatenate([c * t for c, t in zip(marginals.weights, tables, strict=True)])
 
     def require_answers(self, workload: Workload) -> None:
-        """Refuse a workload that R does not determine.
-
-        Raises:
-            InvalidInputError: as `Strategy.require_answers`; a missing residual is named.
-        """
+        """Refuse a workload that R does not determine."""
         marginals, public = self._known(workload)
         if marginals is None:
             super().require_answers(workload)
@@ -180,11 +173,7 @@ class MarginalsStrategy(CountsStrategy):
             self._marginal_variances(marginals, public)
 
     def variances(self, workload: Workload) -> Array:
-        """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise.
-
-        Raises:
-            InvalidInputError: as `require_answers`.
-        """
+        """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise."""
         marginals, public = self._known(workload)
         if marginals is None:
             return super().variances(workload)
@@ -193,11 +182,7 @@ class MarginalsStrategy(CountsStrategy):
         return np.repeat(values, marginals.table_queries)
 
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
-        """`variance_norm` of marginals, of which all answers of one have the same variance.
-
-        Raises:
-            InvalidInputError: as `require_answers`.
-        """
+        """`variance_norm` of marginals, of which all answers of one have the same variance."""
         marginals, public = self._known(workload)
         if marginals is None:
             return None

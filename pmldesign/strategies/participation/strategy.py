@@ -68,11 +68,7 @@ class ParticipationStrategy(Strategy):
         return self._sensitivities[norm]
 
     def require_answers(self, workload: Workload) -> None:
-        """Refuse a workload that R does not determine.
-
-        Raises:
-            InvalidInputError: likewise.
-        """
+        """Refuse a workload that R does not determine."""
         self.whole.require_answers(workload)
 
     def measure(self, x: Array) -> Array:

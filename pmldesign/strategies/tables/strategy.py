@@ -188,9 +188,6 @@ class TablesStrategy(CountsStrategy):
         """L y = A R^+ y, shape (m,), for measurements y of shape (r,).
 
         The answers agree with each other: sums over an attribute are the same in all tables.
-
-        Raises:
-            InvalidInputError: as `require_answers`.
         """
         tables = as_tables_over(workload, self.sizes)
         if tables is None:
@@ -211,11 +208,7 @@ class TablesStrategy(CountsStrategy):
         return np.concatenate(answers)
 
     def require_answers(self, workload: Workload) -> None:
-        """Refuse a workload that R does not determine.
-
-        Raises:
-            InvalidInputError: as `Strategy.require_answers`; a table that is not measured is named.
-        """
+        """Refuse a workload that R does not determine."""
         tables = as_tables_over(workload, self.sizes)
         if tables is None:
             super().require_answers(workload)
@@ -234,11 +227,7 @@ class TablesStrategy(CountsStrategy):
                 )
 
     def variances(self, workload: Workload) -> Array:
-        """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise.
-
-        Raises:
-            InvalidInputError: as `require_answers`.
-        """
+        """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise."""
         tables = as_tables_over(workload, self.sizes)
         if tables is None:
             return super().variances(workload)
@@ -253,11 +242,7 @@ class TablesStrategy(CountsStrategy):
         return np.maximum(np.concatenate(values), 0.0)
 
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
-        """`variance_norm` of tables, one after the other.
-
-        Raises:
-            InvalidInputError: as `require_answers`.
-        """
+        """`variance_norm` of tables, one after the other."""
         tables = as_tables_over(workload, self.sizes)
         if tables is None:
             return None
