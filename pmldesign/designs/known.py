@@ -12,8 +12,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import without_total
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies.known import KnownStrategy, known_refusal
-from pmldesign.strategies.known_margins import KnownProductStrategy
-from pmldesign.strategies.marginals.known import KnownMarginalsStrategy
+from pmldesign.strategies.known_margins import KnownMarginalsStrategy, KnownProductStrategy
 from pmldesign.strategies.marginals.strategy import MarginalsStrategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.known.marginals import KnownMarginals

@@ -21,7 +21,7 @@ from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.display import Displayed, Drawn, Facts
 from pmldesign.workloads.known.workload import BESIDE
 from pmldesign.workloads.public_total import CentredWorkload
-from pmldesign.workloads.weighting.parts import part_queries, parts_of
+from pmldesign.workloads.weighting.weigh import part_queries, parts_of
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators import mode_products

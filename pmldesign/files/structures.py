@@ -60,11 +60,10 @@ from pmldesign.strategies import (
     WeightedProductsStrategy,
     WeightedTablesStrategy,
 )
-from pmldesign.strategies.known_margins import KnownProductStrategy
-from pmldesign.strategies.marginals.known import KnownMarginalsStrategy
+from pmldesign.strategies.known_margins import KnownMarginalsStrategy, KnownProductStrategy
 from pmldesign.strategies.participation.epochs import EpochStrategy
 from pmldesign.strategies.streams import AllRangesStrategy
-from pmldesign.workloads.known.table import KnownMargins
+from pmldesign.workloads.known.marginals import KnownMargins
 from pmldesign_solvers.operators.operator import Array
 
 

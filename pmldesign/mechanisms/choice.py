@@ -3,7 +3,7 @@
 Of the kinds of noise that can meet the guarantee, each at the scale that it asks for
 (`privacy.calibration`), the one of smaller error. Without a guarantee the scale is the sensitivity
 itself, so that errors compare strategies: that is 1/2-zCDP for Gaussian noise and 1-DP for Laplace
-noise.
+noise. `compose` says what several satisfy together (`privacy.currencies.composition`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import Factorization, answer
 from pmldesign.mechanisms.exact_error import Mechanism
 from pmldesign.privacy.calibration import calibrate, require_attainable
+from pmldesign.privacy.currencies.composition import composed
+from pmldesign.privacy.currencies.curves import PrivacyCurve
+from pmldesign.privacy.currencies.mixed import MixedCurve
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import LARGEST_EXPONENT, Noise, laplace_exponent
@@ -185,3 +188,33 @@ def require_feasible(
             require_attainable(guarantee, cells, noise=kind)
         if kind is Noise.LAPLACE:
             laplace_exponent(p)
+
+
+def compose(
+    releases: Sequence[Mechanism | PrivacyCurve | MixedCurve],
+) -> PrivacyCurve | MixedCurve:
+    """What several releases satisfy together: of Gaussian noise exactly those of one.
+
+    Args:
+        releases: mechanisms for one relation of neighbours, or their `privacy`.
+
+    Returns:
+        The curve of all together, rounded up: `.mu`, `.rho`, `.epsilon(delta)` and so on; with both
+        kinds of noise a `MixedCurve`, which has the same.
+
+    Raises:
+        InvalidInputError: none, or different neighbours or known answers.
+    """
+    mechanisms = [release for release in releases if isinstance(release, Mechanism)]
+    if len({release.neighbours for release in mechanisms}) > 1:
+        raise InvalidInputError(
+            "the releases have different neighbours; calibrate all for add-remove or for replace"
+        )
+    if len({release.strategy.known for release in mechanisms}) > 1:
+        raise InvalidInputError(
+            "the releases have different known answers, so that their neighbours differ; give all"
+            " the same known answers"
+        )
+    return composed(
+        [release.privacy if isinstance(release, Mechanism) else release for release in releases]
+    )

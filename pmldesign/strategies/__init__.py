@@ -7,13 +7,13 @@ from typing import Any
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy as Strategy
-from pmldesign.strategies.baselines.circulant import henzinger_upadhyay as henzinger_upadhyay
+from pmldesign.strategies.baselines.characters import fourier as fourier
+from pmldesign.strategies.baselines.characters import hadamard as hadamard
+from pmldesign.strategies.baselines.characters import henzinger_upadhyay as henzinger_upadhyay
 from pmldesign.strategies.baselines.eigen import eigen_design as eigen_design
 from pmldesign.strategies.baselines.elementary import identity as identity
 from pmldesign.strategies.baselines.elementary import product_strategy as product_strategy
 from pmldesign.strategies.baselines.elementary import square_root as square_root
-from pmldesign.strategies.baselines.orthonormal import fourier as fourier
-from pmldesign.strategies.baselines.orthonormal import hadamard as hadamard
 from pmldesign.strategies.baselines.queries import workload_strategy as workload_strategy
 from pmldesign.strategies.baselines.registry import BASELINES as BASELINES
 from pmldesign.strategies.baselines.registry import Baseline as Baseline

@@ -1,7 +1,15 @@
-"""Strategies beside a public table; for a product R_C x R_O P_O (`workloads.known.margins`).
+r"""Strategies beside a public table of some attributes C, over a domain of any size.
 
-Its sensitivity is the add-remove sensitivity of the factors for attributes that the table counts,
-times the largest distance of two columns of the factor for all others.
+Of a product R_C x R_O P_O (`workloads.known.margins`) the sensitivity is the add-remove sensitivity
+of the factors for C, times the largest distance of two columns of the factor for all others, O.
+
+Of residuals of marginals it tells those of T within C. The others measure what two records with the
+same values of C differ by: in the letters of `marginals.strategy`, with O the open attributes,
+
+    norm(R (e_x - e_y))^2 = 2 sum_{T in O} theta'_T (d_T - n_O (P_T)_xy),
+    theta'_T = sum over the T' that have T in O of theta_T' d_(T' in C),
+
+the distance of two cells of the open attributes alone, for the precisions theta'.
 """
 
 from __future__ import annotations
@@ -9,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,17 +35,17 @@ from pmldesign.strategies.known import (
     within_groups,
 )
 from pmldesign.strategies.kronecker import ProductStrategy
-from pmldesign.strategies.marginals.known import KnownMarginalsStrategy, residuals_beside
+from pmldesign.strategies.marginals.distances import MarginalDistances
 from pmldesign.strategies.marginals.strategy import MarginalsStrategy
 from pmldesign.workloads import DenseWorkload
 from pmldesign.workloads.base import WRITTEN_CELLS
-from pmldesign.workloads.known.marginals import KnownMarginals
+from pmldesign.workloads.known.marginals import KnownMarginals, KnownMargins
 from pmldesign.workloads.known.margins import KnownProduct, beside_margins
-from pmldesign.workloads.known.table import KnownMargins
 from pmldesign.workloads.known.workload import KnownWorkload, given_answers, table_of
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.public_total import centre
 from pmldesign.workloads.tables.base import counts_of
+from pmldesign_solvers.structure.cell_pairs import OpenParts
 
 
 class KnownProductStrategy(BesideAnswers, ProductStrategy):
@@ -75,6 +84,39 @@ class KnownProductStrategy(BesideAnswers, ProductStrategy):
         )
 
 
+class KnownMarginalsStrategy(BesideAnswers, MarginalsStrategy):
+    """Residuals of marginals that a public table does not tell.
+
+    Args:
+        strategy: with residuals outside the table alone.
+        margins: the table.
+    """
+
+    def __init__(self, strategy: MarginalsStrategy, margins: KnownMargins) -> None:
+        super().__init__(strategy.name, strategy.sizes, strategy.residuals, strategy.precisions)
+        self.margins = margins
+
+    @property
+    def known(self) -> str:
+        """What the public answers are called."""
+        return self.margins.name
+
+    def _apart(self, norm: Norm) -> float:
+        return (self._distances if norm == "l1" else self._within).farthest(norm)
+
+    def scaled(self, factor: float) -> MarginalsStrategy:
+        """R times a positive number."""
+        precisions = self.precisions * factor**2
+        plain = MarginalsStrategy(self.name, self.sizes, self.residuals, precisions)
+        return KnownMarginalsStrategy(plain, self.margins)
+
+    @cached_property
+    def _within(self) -> MarginalDistances:
+        """Those of the open attributes alone."""
+        parts = OpenParts(self.sizes, self.residuals, self.margins.attributes)
+        return MarginalDistances(self.sizes, parts.sets, parts.totals(self.precisions))
+
+
 MADE_FOR_TABLES = (KnownProductStrategy, KnownMarginalsStrategy)
 """Strategies that were made for a public table."""
 
@@ -99,7 +141,7 @@ def beside_table(strategy: Strategy, workload: KnownProduct | KnownMarginals) ->
     if strategy.known or getattr(strategy, "sizes", None) != margins.sizes:
         raise _no_such_strategy(strategy, margins)
     if isinstance(strategy, MarginalsStrategy):
-        return residuals_beside(strategy, margins)
+        return _residuals_beside(strategy, margins)
     if (
         not isinstance(strategy, ProductStrategy)
         or strategy.weights is not None
@@ -113,6 +155,22 @@ def beside_table(strategy: Strategy, workload: KnownProduct | KnownMarginals) ->
     free = Strategy(strategy.name, centred[kept])
     factors = [*strategy.factors[:place], free, *strategy.factors[after:]]
     return KnownProductStrategy(strategy.name, factors, margins, place)
+
+
+def _residuals_beside(strategy: MarginalsStrategy, margins: KnownMargins) -> KnownMarginalsStrategy:
+    """What residuals tell beside a public table.
+
+    Raises:
+        InvalidInputError: they tell nothing else.
+    """
+    kept = [k for k, T in enumerate(strategy.residuals) if not margins.attributes.issuperset(T)]
+    if not kept:
+        raise InvalidInputError(
+            f"strategy {strategy.name!r} measures nothing but the known answers {margins.name!r}"
+        )
+    residuals, precisions = [strategy.residuals[k] for k in kept], strategy.precisions[kept]
+    rest = MarginalsStrategy(strategy.name, strategy.sizes, residuals, precisions)
+    return KnownMarginalsStrategy(rest, margins)
 
 
 def _no_such_strategy(strategy: Strategy, margins: KnownMargins) -> InvalidInputError:

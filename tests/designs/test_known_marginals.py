@@ -15,8 +15,7 @@ from pmldesign.mechanisms import mechanism
 from pmldesign.strategies import MarginalsStrategy
 from pmldesign.strategies.known import beside_known
 from pmldesign.workloads import MarginalsWorkload
-from pmldesign.workloads.known.marginals import KnownMarginals
-from pmldesign.workloads.known.table import KnownMargins
+from pmldesign.workloads.known.marginals import KnownMarginals, KnownMargins
 from pmldesign.workloads.known.workload import given_answers
 
 CASES = [  # sizes, subsets, counted attributes

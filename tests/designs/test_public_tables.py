@@ -13,8 +13,8 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy, write_strategy
 from pmldesign.mechanisms import mechanism
 from pmldesign.strategies.known import beside_known
+from pmldesign.workloads.known.marginals import known_margins
 from pmldesign.workloads.known.margins import beside_margins
-from pmldesign.workloads.known.table import known_margins
 from pmldesign.workloads.known.workload import given_answers
 
 CASES = [

@@ -40,9 +40,8 @@ from pmldesign.strategies.baselines.long_trees import LongTree
 from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy
 from pmldesign.strategies.chains import ChainStrategy
 from pmldesign.strategies.known import BesideAnswers, KnownStrategy
-from pmldesign.strategies.known_margins import KnownProductStrategy
+from pmldesign.strategies.known_margins import KnownMarginalsStrategy, KnownProductStrategy
 from pmldesign.strategies.marginals.counts import CountsStrategy
-from pmldesign.strategies.marginals.known import KnownMarginalsStrategy
 from pmldesign.strategies.participation.strategy import ParticipationStrategy
 from pmldesign.strategies.streams import AllRangesStrategy
 from pmldesign.strategies.structured import StructuredStrategy

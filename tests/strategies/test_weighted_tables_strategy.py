@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import pmldesign.strategies.tables.weighted_distances
+import pmldesign.strategies.tables.weighted
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import answer
 from pmldesign.privacy.calibration import calibrate
@@ -78,7 +78,7 @@ def test_pml_of_the_profile_and_of_the_matrix_agree(monkeypatch):
     assert calibrate(own.without_total(), guarantee, noise="laplace").scale == pytest.approx(
         exact, rel=1e-5
     )
-    monkeypatch.setattr(pmldesign.strategies.tables.weighted_distances, "LISTED", 1)
+    monkeypatch.setattr(pmldesign.strategies.tables.weighted, "LISTED", 1)
     assert calibrate(own.without_total(), guarantee, noise="laplace").scale > exact
 
 

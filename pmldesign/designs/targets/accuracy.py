@@ -17,9 +17,8 @@ import numpy as np
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import count_text
-from pmldesign.workloads.weighting.parts import parts_of
 from pmldesign.workloads.weighting.rows import LARGEST_WEIGHT
-from pmldesign.workloads.weighting.weigh import weighted, weighted_parts
+from pmldesign.workloads.weighting.weigh import parts_of, weighted, weighted_parts
 from pmldesign_solvers.operators.operator import Array
 
 LARGEST_LABELS = 10**5

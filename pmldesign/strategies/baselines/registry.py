@@ -14,11 +14,10 @@ from difflib import get_close_matches
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.baselines.circulant import henzinger_upadhyay
+from pmldesign.strategies.baselines.characters import fourier, hadamard, henzinger_upadhyay
 from pmldesign.strategies.baselines.eigen import eigen_design
 from pmldesign.strategies.baselines.elementary import identity, product_strategy, square_root
 from pmldesign.strategies.baselines.long_trees import LongTree
-from pmldesign.strategies.baselines.orthonormal import fourier, hadamard
 from pmldesign.strategies.baselines.queries import workload_strategy
 from pmldesign.strategies.baselines.toeplitz import (
     banded_root,

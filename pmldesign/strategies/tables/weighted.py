@@ -12,6 +12,9 @@ measurements y_S the contrasts of the residual T are estimated by the weighted m
 
     sum over S containing T of theta_S / m_S (contrasts of T from y_S) / lambda_T.
 
+Columns that differ in the attributes D are 2 sum of theta_S apart in the l1 norm, and
+(2 sum of theta_S^2)^(1/2) in the l2 norm, over the S that meet D.
+
 (`pmldesign_solvers.search.table_weights` chooses the weights.)
 """
 
@@ -19,6 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from typing import Self
 
 import numpy as np
@@ -26,13 +30,18 @@ from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
+from pmldesign.privacy.outward import factor_above, float_above, raised, size, unscaled
 from pmldesign.strategies.arguments import require_measurements
 from pmldesign.strategies.marginals.residual_transform import residual_contrasts
 from pmldesign.strategies.marginals.strategy import MarginalsStrategy
-from pmldesign.strategies.tables.weighted_distances import farthest, length, profile
 from pmldesign.strategies.tables.weights import WeightedStrategy
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.structure.subsets import residual_spaces
+
+LISTED = 16
+"""With more attributes in use, their 2^d sets are not listed: all cells count as the farthest."""
+
+Subsets = Sequence[tuple[int, ...]]
 
 
 class WeightedTablesStrategy(WeightedStrategy):
@@ -90,14 +99,14 @@ class WeightedTablesStrategy(WeightedStrategy):
         if neighbours == Neighbours.ADD_REMOVE:
             if self.public_total:
                 return super().sensitivity_under(neighbours, norm)
-            return length(self.weights, 1, norm)
-        return farthest(self.sizes, self.subsets, self.weights, norm)
+            return _length(self.weights, 1, norm)
+        return _farthest(self.sizes, self.subsets, self.weights, norm)
 
     def distance_profile(self, norm: Norm) -> DistanceProfile | None:
         """Beyond WRITTEN_CELLS: by the attributes in which two cells differ."""
         if self.few:
             return None
-        return profile(self.sizes, self.subsets, self.weights, norm)
+        return _profile(self.sizes, self.subsets, self.weights, norm)
 
     def rows_of_table(self, subset: tuple[int, ...], table: Array) -> Array:  # noqa: ARG002
         """The table by S itself: D_S = I."""
@@ -125,3 +134,44 @@ class WeightedTablesStrategy(WeightedStrategy):
         shaped = table.reshape([*(self.sizes[i] for i in subset), *table.shape[1:]])
         left_out = tuple(axis for axis, i in enumerate(subset) if i not in kept)
         return np.asarray(shaped.sum(axis=left_out).reshape(-1, *table.shape[1:]))
+
+
+def _length(weights: Array, factor: int, norm: Norm) -> float:
+    """The l1 norm of factor times the weights, or the l2 norm of each taken `factor` times."""
+    if not weights.size:
+        return 0.0
+    if norm == "l1":
+        return float_above(
+            "the sensitivity", factor * sum(map(Fraction, weights.tolist()), Fraction(0))
+        )
+    exponent = size(float(weights.max()))
+    square = factor * math.fsum(np.ldexp(weights, -exponent) ** 2)
+    return unscaled("the sensitivity", raised(math.sqrt(square), 4), exponent)
+
+
+def _farthest(sizes: Sequence[int], subsets: Subsets, weights: Array, norm: Norm) -> float:
+    """The largest distance of two columns, rounded up: they differ in all attributes."""
+    wide = [any(sizes[i] > 1 for i in subset) for subset in subsets]
+    return _length(weights[wide], 2, norm)
+
+
+def _profile(sizes: Sequence[int], subsets: Subsets, weights: Array, norm: Norm) -> DistanceProfile:
+    """Distances by the attributes in which two cells differ, rounded up."""
+    used = sorted({i for subset in subsets for i in subset if sizes[i] > 1})
+    seen = math.prod(sizes[i] for i in used)
+    copies = float(math.prod(sizes) // seen)
+    if len(used) > LISTED:
+        return DistanceProfile.all_at(_farthest(sizes, subsets, weights, norm), seen, copies)
+    bits = {i: 1 << place for place, i in enumerate(used)}
+    differing = np.arange(1, 1 << len(used))
+    squares, counts = np.zeros(len(differing)), np.ones(len(differing))
+    exponent = size(float(weights.max()))  # so that no square leaves the range of float64
+    scaled = np.ldexp(weights, -exponent)
+    for subset, weight in zip(subsets, scaled, strict=True):
+        meets = (differing & sum(bits.get(i, 0) for i in subset)) > 0
+        squares += 2 * np.where(meets, weight if norm == "l1" else weight**2, 0.0)
+    for i, bit in bits.items():
+        counts *= np.where(differing & bit, sizes[i] - 1.0, 1.0)
+    distances = squares if norm == "l1" else np.sqrt(squares)
+    rounding = factor_above(len(subsets) + 4)
+    return DistanceProfile(np.ldexp(distances * rounding, exponent), counts, copies, float(seen))

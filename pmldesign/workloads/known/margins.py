@@ -16,8 +16,7 @@ import math
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import EPS, WRITTEN_CELLS, Workload
-from pmldesign.workloads.known.marginals import KnownMarginals, counts_asked
-from pmldesign.workloads.known.table import KnownMargins
+from pmldesign.workloads.known.marginals import KnownMarginals, KnownMargins, counts_asked
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.public_total import CentredWorkload
 from pmldesign.workloads.tables.base import asks_total

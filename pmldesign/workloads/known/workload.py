@@ -9,9 +9,8 @@ from pmldesign.workloads import as_workload
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload
 from pmldesign.workloads.dense import DenseWorkload
 from pmldesign.workloads.known.groups import KnownAnswers, known_answers, tells_total
-from pmldesign.workloads.known.marginals import KnownMarginals
+from pmldesign.workloads.known.marginals import KnownMarginals, KnownMargins, known_margins
 from pmldesign.workloads.known.margins import KnownProduct, beside_margins
-from pmldesign.workloads.known.table import KnownMargins, known_margins
 from pmldesign.workloads.public_total import CentredWorkload
 
 
