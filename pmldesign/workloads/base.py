@@ -62,6 +62,12 @@ class Workload(Displayed, Operator):
     label: Callable[[int], str] | None = None
     binary: bool = False
     unweighted: Workload | None = None
+    _shape: tuple[int, int]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of queries m and of cells n, as large as they may be."""
+        return self._shape
 
     def _display(self) -> tuple[str, Facts]:
         m, n = self.shape

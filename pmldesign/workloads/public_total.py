@@ -42,7 +42,7 @@ class CentredWorkload(Workload):
         self.workload: Workload = workload.without_offsets()[0]
         if self.workload is not workload:
             self.workload.unweighted = workload.unweighted
-        self.name = workload.name
+        self.name, self._shape = workload.name, workload.shape
 
     @cached_property
     def _kept(self) -> Array:
@@ -62,13 +62,7 @@ class CentredWorkload(Workload):
         identity = np.eye(self.shape[1])
         rows = self.workload.row_norms(identity)
         centred = self.workload.row_norms(centre(identity))
-        kept: Array = np.where(centred > KNOWN**2 * rows, 1.0, 0.0)
-        return kept
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of queries m and of cells n."""
-        return self.workload.shape
+        return np.asarray(np.where(centred > KNOWN**2 * rows, 1.0, 0.0))
 
     def gram(self, weights: Array) -> Array:
         """P A^T diag(weights) A P, shape (n, n)."""
@@ -84,14 +78,12 @@ class CentredWorkload(Workload):
 
     def matvec(self, x: Array) -> Array:
         """A P x, for x of shape (n,) or (n, c)."""
-        product: Array = (self._kept * self.workload.matvec(x - x.mean(axis=0)).T).T
-        return product
+        return np.asarray((self._kept * self.workload.matvec(x - x.mean(axis=0)).T).T)
 
     def rmatvec(self, y: Array) -> Array:
         """P A^T y, for y of shape (m,) or (m, c)."""
         product = self.workload.rmatvec((self._kept * y.T).T)
-        centred: Array = product - product.mean(axis=0)
-        return centred
+        return np.asarray(product - product.mean(axis=0))
 
     def to_dense(self) -> Array:
         """The matrix itself, shape (m, n)."""
@@ -110,5 +102,4 @@ def with_total(workload: Workload) -> Workload:
 def centre(matrix: Array) -> Array:
     """X P: every row without its mean."""
     matrix, _ = without_offsets(matrix)
-    centred: Array = matrix - matrix.mean(axis=1, keepdims=True)
-    return centred
+    return np.asarray(matrix - matrix.mean(axis=1, keepdims=True))

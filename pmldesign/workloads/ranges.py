@@ -90,11 +90,7 @@ class RangeWorkload(Workload):
                 f"0 <= start <= stop <= {cells} is required (stop is one past the last cell)"
             )
         self._corners = self.starts * (cells + 1) + self.stops
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of queries m and of cells n."""
-        return self.starts.size, self.cells
+        self._shape = self.starts.size, cells
 
     def gram(self, weights: Array) -> Array:
         """A^T diag(weights) A, shape (n, n), for weights of shape (m,)."""
@@ -149,8 +145,7 @@ class RangeWorkload(Workload):
         sums = np.zeros((self.cells + 1, self.cells + 1))
         columns = np.cumsum(terms[::-1], axis=0, dtype=np.longdouble)[::-1]
         sums[:-1, 1:] = np.cumsum(columns, axis=1)
-        values: Array = sums[self.starts, self.stops]
-        return values
+        return np.asarray(sums[self.starts, self.stops])
 
     def row_norms(self, half: Array) -> Array:
         """diag(A H H^T A^T), shape (m,), for H of shape (n, c), rounded up."""
@@ -175,16 +170,14 @@ class RangeWorkload(Workload):
             return np.asarray(x[self.starts[0] : self.stops[0]].sum(axis=0, keepdims=True) + 0.0)
         sums = np.zeros((self.cells + 1, *x.shape[1:]))
         np.cumsum(x, axis=0, out=sums[1:])
-        product: Array = sums[self.stops] - sums[self.starts]
-        return product
+        return np.asarray(sums[self.stops] - sums[self.starts])
 
     def rmatvec(self, y: Array) -> Array:
         """A^T y, for y of shape (m,) or (m, c)."""
         steps = np.zeros((self.cells + 1, *y.shape[1:]))
         np.add.at(steps, self.starts, y)
         np.subtract.at(steps, self.stops, y)
-        product: Array = np.cumsum(steps[:-1], axis=0)
-        return product
+        return np.asarray(np.cumsum(steps[:-1], axis=0))
 
     def to_dense(self) -> Array:
         """The matrix itself, shape (m, n)."""

@@ -47,6 +47,7 @@ class RunningWorkload(Workload):
     ) -> None:
         self.rates = np.atleast_1d(np.array(rates, dtype=np.float64))
         cells = self.rates.size + 1
+        self._shape = cells, cells
         self.query_weights = _weights(query_weights, cells)
         self.step_weights = _weights(step_weights, cells)
         self.name = name
@@ -64,11 +65,6 @@ class RunningWorkload(Workload):
                 raise InvalidInputError(
                     f"{label} must be positive, from {1 / LARGEST_WEIGHT:g} to {LARGEST_WEIGHT:g}"
                 )
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of queries and of cells, which are equal."""
-        return self.query_weights.size, self.query_weights.size
 
     def column_squares(self) -> Array:
         """diag(A^T A), shape (n,): the squared norms of the columns."""
@@ -107,11 +103,7 @@ class AllRangesWorkload(Workload):
 
     def __init__(self, cells: int, *, name: str) -> None:
         self.cells, self.name = cells, name
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of queries n (n + 1) / 2 and of cells n."""
-        return self.cells * (self.cells + 1) // 2, self.cells
+        self._shape = cells * (cells + 1) // 2, cells
 
     def _refused(self, *_: Any, **__: Any) -> Any:
         """What takes an array of the queries."""

@@ -47,6 +47,7 @@ class SparseWorkload(Workload):
             kept.sum_duplicates()
         kept.eliminate_zeros()
         self.matrix: Any = kept
+        self._shape = kept.shape
         self.name = name
         self.label = label
         finite = np.isfinite(kept.data)
@@ -58,18 +59,11 @@ class SparseWorkload(Workload):
                 "entry must be a finite number"
             )
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of queries m and of cells n."""
-        m, n = self.matrix.shape
-        return m, n
-
     def gram(self, weights: Array) -> Array:
         """A^T diag(weights) A, shape (n, n), for weights of shape (m,)."""
         weighted = self.matrix.copy()
         weighted.data *= np.repeat(weights, np.diff(weighted.indptr))
-        product: Array = (self.matrix.T @ weighted).toarray()
-        return product
+        return np.asarray((self.matrix.T @ weighted).toarray())
 
     def row_quadratic(self, matrix: Array) -> Array:
         """diag(A X A^T), shape (m,), for a symmetric matrix X of shape (n, n)."""
@@ -83,24 +77,20 @@ class SparseWorkload(Workload):
 
     def matvec(self, x: Array) -> Array:
         """A x, for x of shape (n,) or (n, c)."""
-        product: Array = self.matrix @ x
-        return product
+        return np.asarray(self.matrix @ x)
 
     def rmatvec(self, y: Array) -> Array:
         """A^T y, for y of shape (m,) or (m, c)."""
-        product: Array = self.matrix.T @ y
-        return product
+        return np.asarray(self.matrix.T @ y)
 
     def to_dense(self) -> Array:
         """The matrix itself, shape (m, n)."""
         check_entries(self.name, self.shape)
-        dense: Array = self.matrix.toarray()
-        return dense
+        return np.asarray(self.matrix.toarray())
 
     def row_sizes(self) -> Array:
         """Largest absolute entry of every row, shape (m,)."""
-        sizes: Array = abs(self.matrix).max(axis=1).toarray()
-        return sizes
+        return np.asarray(abs(self.matrix).max(axis=1).toarray())
 
     def without_offsets(self) -> tuple[SparseWorkload, Array]:
         """The same on vectors that sum to zero; rows without a zero may lose a constant."""

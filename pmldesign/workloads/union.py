@@ -55,6 +55,7 @@ class UnionWorkload(Workload):
                     f"{count_text(cells)} cells, {part.name!r} has {count_text(part.shape[1])}"
                 )
         self._stops = np.cumsum([part.shape[0] for part in self.parts])
+        self._shape = int(self._stops[-1]), cells
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -82,11 +83,6 @@ class UnionWorkload(Workload):
             distinct.setdefault((m, factor.gram(np.ones(m)).tobytes()), factor)
         workloads = list(distinct.values())
         return workloads[0] if len(workloads) == 1 else UnionWorkload(workloads)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of queries m and of cells n."""
-        return int(self._stops[-1]), self.parts[0].shape[1]
 
     def gram(self, weights: Array) -> Array:
         """A^T diag(weights) A, shape (n, n), for weights of shape (m,)."""

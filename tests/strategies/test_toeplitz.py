@@ -14,7 +14,7 @@ from pmldesign.workloads import parse_workload
 @pytest.mark.parametrize("text", ["prefix:40", "decay:40,0.7"])
 def test_the_same_as_its_matrix(name, text, monkeypatch):
     workload = parse_workload(text)
-    monkeypatch.setattr("pmldesign.strategies.baselines.toeplitz.WRITTEN_CELLS", 10)
+    monkeypatch.setattr("pmldesign.strategies.baselines.registry.WRITTEN_CELLS", 10)
     long = baseline(name, workload)
     assert isinstance(long, ToeplitzStrategy)
     plain = Strategy(name, long.matrix)
@@ -42,6 +42,6 @@ def test_square_root_of_a_million_steps():
 
 
 def test_other_queries_have_no_toeplitz_baseline(monkeypatch):
-    monkeypatch.setattr("pmldesign.strategies.baselines.toeplitz.WRITTEN_CELLS", 10)
+    monkeypatch.setattr("pmldesign.strategies.baselines.registry.WRITTEN_CELLS", 10)
     for text in ("histogram:40", "total:40", "window:40,3"):
         assert not isinstance(baseline("identity", parse_workload(text)), ToeplitzStrategy)

@@ -145,15 +145,15 @@ def baseline(name: str, workload: Workload, *, others: Sequence[str] = ()) -> St
             return entry.build(workload)
     stem, colon, branching = name.partition(":")
     if stem == "tree" and colon:
-        children = _branching(stem, branching)
+        children = _number(stem, branching)
         return _by_cells(lambda cells: tree(cells, branching=children))(workload)
     if stem == "weighted-tree" and colon:
-        children = _branching(stem, branching)
+        children = _number(stem, branching)
         return _each_factor(lambda part: weighted_tree(part, branching=children))(workload)
     if stem == "banded" and colon:
         return banded_root(workload, _number(stem, branching, least=1))
     if stem == "blt" and colon:
-        return poles_root(workload, _number(stem, branching, least=2))
+        return poles_root(workload, _number(stem, branching))
     names = [*others, *(entry.name for entry in BASELINES)]
     close = get_close_matches(stem.lower(), names, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
@@ -165,32 +165,24 @@ def baseline(name: str, workload: Workload, *, others: Sequence[str] = ()) -> St
 
 def long_baseline(name: str, workload: Workload) -> Strategy | None:
     """Of long running sums, by recurrences or coefficients; None where matrices will do."""
-    long = toeplitz_baseline(name, workload)
-    rate = toeplitz_rate(workload) if workload.shape[1] > WRITTEN_CELLS else None
-    if long is not None or rate is None:
-        return long
+    n = workload.shape[1]
+    rate = toeplitz_rate(workload) if n > WRITTEN_CELLS else None
+    if rate is None:
+        return None
     stem, _, branching = name.partition(":")
     if name == "haar":
-        return LongTree(name, workload.shape[1], rate, 0)
+        return LongTree(name, n, rate, 0)
     if name == "tree" or (stem == "tree" and branching.isdigit()):
-        return LongTree(name, workload.shape[1], rate, _branching(stem, branching or "2"))
-    return None
+        return LongTree(name, n, rate, _number(stem, branching or "2"))
+    return toeplitz_baseline(name, n, rate)
 
 
-def _number(stem: str, text: str, *, least: int) -> int:
-    """The number of coefficients or of exponentials."""
+def _number(stem: str, text: str, *, least: int = 2) -> int:
+    """The number of children, of coefficients or of exponentials."""
     if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) >= least):
+        letter = "B" if stem.endswith("tree") else "K"
         raise InvalidInputError(
-            f"{stem}:K needs a whole number K of at least {least}, got {stem + ':' + text!r}; try"
-            f" {stem}:8"
-        )
-    return int(text)
-
-
-def _branching(stem: str, text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or len(text) > 18:
-        raise InvalidInputError(
-            f"{stem}:B needs a whole number B of at least 2, got {stem + ':' + text!r}; "
-            f"try {stem}:4"
+            f"{stem}:{letter} needs a whole number {letter} of at least {least}, got "
+            f"{stem + ':' + text!r}; try {stem}:4"
         )
     return int(text)

@@ -26,7 +26,7 @@ from pmldesign.privacy.neighbours import Norm
 from pmldesign.privacy.outward import raised
 from pmldesign.strategies.arguments import read_only
 from pmldesign.strategies.structured import StructuredStrategy
-from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
+from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.running import stream_problem
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.participation.scaled_toeplitz import reciprocal
@@ -81,12 +81,8 @@ def toeplitz_rate(workload: Workload) -> float | None:
     return float(problem.rates[0]) if plain else None
 
 
-def toeplitz_baseline(name: str, workload: Workload) -> ToeplitzStrategy | None:
-    """Identity, workload or square-root for long running sums; None for all else."""
-    n = workload.shape[1]
-    rate = toeplitz_rate(workload) if n > WRITTEN_CELLS else None
-    if rate is None:
-        return None
+def toeplitz_baseline(name: str, n: int, rate: float) -> ToeplitzStrategy | None:
+    """Identity, workload or square-root for n running sums; None for other names."""
     powers, unit, root = rate ** np.arange(n), np.eye(1, n)[0], _root(n, rate)
     pairs = {"identity": (unit, powers), "workload": (powers, unit), "square-root": (root, root)}
     return ToeplitzStrategy(name, *pairs[name], rate) if name in pairs else None

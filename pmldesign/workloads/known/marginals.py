@@ -62,6 +62,7 @@ class KnownMarginals(Workload):
 
     def __init__(self, asked: Workload, counts: MarginalsWorkload, known: KnownMargins) -> None:
         self.name, self.asked, self.counts, self.known = asked.name, asked, counts, known
+        self._shape = counts.shape
         if all(known.attributes.issuperset(subset) for subset in counts.subsets):
             raise InvalidInputError(
                 f"the known answers {known.name!r} answer all queries of {asked.name!r}"
@@ -69,11 +70,6 @@ class KnownMarginals(Workload):
         plain = None if asked.unweighted is None else counts_asked(asked.unweighted)
         if plain is not None:
             self.unweighted = KnownMarginals(plain, plain, known)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of queries m and of cells n, as large as they may be."""
-        return self.counts.shape
 
     def gram(self, weights: Array) -> Array:
         """P A^T diag(weights) A P, shape (n, n); refused if too large."""
