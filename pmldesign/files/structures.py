@@ -12,11 +12,14 @@
     stream      `poles` and `weights_of_poles` of the nodes, `u` and `w`, and the running sums that
                 they are for: `rates`, `query_weights`, `step_weights`, a single number for equal
                 ones; whatever its size
-    epochs      for people who take part in fixed epochs: as stream, with `epochs` (k and b) and
+    epochs      for people who take part in fixed epochs: as stream, with `epochs` (n, k and b) and
                 `epoch_weights`, one matrix for each class of steps, in place of `u` and `w`
     all ranges  as stream, without `u` and the running sums
     rows        `diagonal` and `rows`: R = [diag(diagonal); rows]
-    tables      residuals of marginals, weighted tables and sectors: as in `tables_strategies`
+    tables      `sizes` of the attributes and, for residuals of marginals, `residuals` (sets of
+                attributes) and `precisions`; for weighted tables `tables` (sets) and `weights`; for
+                weighted products `designed` beside (the attributes with a design) and `design_0`,
+                ... (D of each); for sectors as in `sectors`
 
 What a file holds is told by the names of its arrays.
 """
@@ -25,30 +28,26 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pmldesign.files.arrays import Archive, whole_numbers
-from pmldesign.files.streams import (
-    all_ranges_arrays,
-    epoch_arrays,
-    read_all_ranges,
-    read_epochs,
-    read_stream,
-    stream_arrays,
+from pmldesign.files.parts import (
+    NODES,
+    SUMS,
+    Arrays,
+    Part,
+    listed,
+    matrices,
+    plain,
+    sets,
+    shortened,
+    whole,
 )
-from pmldesign.files.tables_strategies import (
-    marginals_arrays,
-    marginals_strategy,
-    products_arrays,
-    products_strategy,
-    tables_arrays,
-    tables_strategy,
-    weighted_arrays,
-    weighted_strategy,
-)
+from pmldesign.files.sectors import tables_arrays, tables_strategy
 from pmldesign.strategies import (
     BlockStrategy,
     IdentityAndRows,
@@ -62,22 +61,49 @@ from pmldesign.strategies import (
 )
 from pmldesign.strategies.known_margins import KnownMarginalsStrategy, KnownProductStrategy
 from pmldesign.strategies.participation.epochs import EpochStrategy
+from pmldesign.strategies.participation.schema import Participation
 from pmldesign.strategies.streams import AllRangesStrategy
 from pmldesign.workloads.known.marginals import KnownMargins
-from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.streams.chain import RunningSums
+from pmldesign_solvers.streams.nodes import Nodes
 
 
-def structure_arrays(strategy: Strategy, *, large: bool) -> dict[str, Any] | None:
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How strategies of a class are written.
+
+    Attributes:
+        kind: the class.
+        mark: pattern of the name of an array that no form after this has.
+        parts: the arguments of the class after the name of the strategy.
+        make: called with the name and the arguments in place of the class.
+        always: whether small ones are written so as well, not as R and L.
+    """
+
+    kind: type[Strategy]
+    mark: str
+    parts: tuple[Part, ...]
+    make: Callable[..., Strategy] | None = None
+    always: bool = True
+
+    def write(self, strategy: Strategy) -> Arrays:
+        """The arrays of a strategy of this form."""
+        return {key: array for part in self.parts for key, array in part.write(strategy).items()}
+
+    def read(self, name: str, arrays: Archive) -> Strategy:
+        """The strategy that arrays stand for."""
+        return (self.make or self.kind)(name, *(part.read(name, arrays) for part in self.parts))
+
+
+def structure_arrays(strategy: Strategy, *, large: bool) -> Arrays | None:
     """What a strategy is made of; None for one that is written out.
 
     Args:
         strategy: any.
         large: whether its matrices are too large to be written out.
     """
-    arrays = _WRITERS.get(type(strategy))
-    if arrays is None and large:
-        arrays = _LARGE_WRITERS.get(type(strategy))
-    return None if arrays is None else arrays(strategy)
+    form = next((form for form in FORMS if form.kind is type(strategy)), None)
+    return form.write(strategy) if form and (form.always or large) else None
 
 
 def read_structure(name: str, arrays: Archive) -> Strategy | None:
@@ -87,127 +113,124 @@ def read_structure(name: str, arrays: Archive) -> Strategy | None:
         InvalidInputError: arrays that do not fit together.
         ValueError: a missing array.
     """
-    for pattern, read in _READERS:
-        if any(re.fullmatch(pattern, key) for key in arrays.names):
-            return read(name, arrays)
+    for form in FORMS:
+        if any(re.fullmatch(form.mark, key) for key in arrays.names):
+            return form.read(name, arrays)
     return None
 
 
-def _product_arrays(strategy: ProductStrategy) -> dict[str, Array]:
-    factors = {f"factor_{i}": part.matrix for i, part in enumerate(strategy.factors)}
-    return factors if strategy.weights is None else {**factors, "weights": strategy.weights}
+def _epochs(
+    name: str, sums: RunningSums, epochs: list[int], weights: Any, nodes: Nodes
+) -> EpochStrategy:
+    _, times, apart = epochs
+    return EpochStrategy(name, sums, Participation(times, apart, fixed=True), weights, nodes)
 
 
-def _read_product(name: str, arrays: Archive) -> ProductStrategy:
-    parts = [Strategy(name, factor) for factor in _numbered(arrays, "factor")]
-    return ProductStrategy(name, parts, weights=arrays.optional("weights"))
+def _blocks(name: str, free: list[int], *others: Any) -> BlockStrategy:
+    (index,) = free
+    return BlockStrategy(name, index, *others)
 
 
-def _table_arrays(strategy: KnownProductStrategy) -> dict[str, Any]:
-    margins = strategy.margins
-    return {
-        **_product_arrays(strategy),
-        "counted": np.array(margins.counted, dtype=np.int64),
-        "sizes": np.array(margins.sizes, dtype=np.int64),
-        "place": np.array([strategy.place], dtype=np.int64),
-    }
+def _product(name: str, factors: Sequence[Strategy], weights: Any) -> ProductStrategy:
+    return ProductStrategy(name, factors, weights=weights)
 
 
-def _read_table(name: str, arrays: Archive) -> KnownProductStrategy:
-    counted, sizes = (tuple(whole_numbers(key, arrays[key])) for key in ("counted", "sizes"))
-    (place,) = whole_numbers("place", arrays["place"])
-    product = _read_product(name, arrays)
-    cells, after = list(product.sizes), place + 1 + len(sizes) - len(product.factors)
+def _beside_table(
+    name: str, factors: Sequence[Strategy], counted: list[int], sizes: list[int], places: list[int]
+) -> KnownProductStrategy:
+    (place,) = places
+    cells, after = [part.cells for part in factors], place + 1 + len(sizes) - len(factors)
     if not 0 <= place < len(cells) or after <= place or len(counted) != len(sizes):
         raise ValueError("place is no factor, or counted and sizes do not fit")
     merged = [*sizes[:place], math.prod(sizes[place:after]), *sizes[after:]]
-    if (
-        cells != merged
-        or any(counted[place:after])
-        or not all(counted[:place] + counted[after:])
-        or not set(counted) <= {0, 1}
-    ):
+    if cells != merged or any(counted[place:after]) or not all(counted[:place] + counted[after:]):
         raise ValueError("the factors have other sizes than the attributes")
-    margins = KnownMargins(name, sizes, tuple(map(bool, counted)))
-    return KnownProductStrategy(name, product.factors, margins, place)
+    return KnownProductStrategy(name, factors, _margins(name, sizes, counted), place)
 
 
-def _residuals_arrays(strategy: KnownMarginalsStrategy) -> dict[str, Any]:
-    counted = np.array(strategy.margins.counted, dtype=np.int64)
-    return {**marginals_arrays(strategy), "counted": counted}
-
-
-def _read_beside_table(name: str, arrays: Archive) -> Strategy:
-    if "residuals" not in arrays:
-        return _read_table(name, arrays)
-    counted, plain = whole_numbers("counted", arrays["counted"]), marginals_strategy(name, arrays)
-    if len(counted) != len(plain.sizes) or not set(counted) <= {0, 1}:
-        raise ValueError("counted and sizes do not fit")
-    margins = KnownMargins(name, plain.sizes, tuple(map(bool, counted)))
-    if any(map(margins.attributes.issuperset, plain.residuals)):
+def _residuals_beside_table(
+    name: str, sizes: list[int], residuals: Any, precisions: Any, counted: list[int]
+) -> KnownMarginalsStrategy:
+    residual = MarginalsStrategy(name, sizes, residuals, precisions)
+    margins = _margins(name, sizes, counted)
+    if any(map(margins.attributes.issuperset, residual.residuals)):
         raise ValueError("a residual is one of the public table")
-    return KnownMarginalsStrategy(plain, margins)
+    return KnownMarginalsStrategy(residual, margins)
 
 
-def _rows_arrays(strategy: IdentityAndRows) -> dict[str, Array]:
-    return {"diagonal": strategy.diagonal, "rows": strategy.rows}
+def _margins(name: str, sizes: list[int], counted: list[int]) -> KnownMargins:
+    if len(counted) != len(sizes) or not set(counted) <= {0, 1}:
+        raise ValueError("counted and sizes do not fit")
+    return KnownMargins(name, tuple(sizes), tuple(map(bool, counted)))
 
 
-def _read_rows(name: str, arrays: Archive) -> IdentityAndRows:
-    return IdentityAndRows(name, arrays["diagonal"], arrays["rows"])
+def _design_arrays(strategy: WeightedProductsStrategy) -> Arrays:
+    designed = sorted(strategy.designs)
+    designs = {f"design_{k}": strategy.designs[i] for k, i in enumerate(designed)}
+    return {"designed": np.array(designed, dtype=np.int64), **designs}
 
 
-def _block_arrays(strategy: BlockStrategy) -> dict[str, Any]:
-    return {
-        "free": np.array(strategy.index, dtype=np.int64),
-        "combinations": strategy.combinations.astype(np.int64),
-        **{f"basis_{i}": basis for i, basis in enumerate(strategy.bases)},
-        **{f"block_{i}": part.matrix for i, part in enumerate(strategy.blocks)},
-    }
+def _read_designs(_name: str, arrays: Archive) -> dict[int, Any]:
+    designed = whole_numbers("designed", arrays["designed"])
+    return {i: arrays[f"design_{k}"] for k, i in enumerate(designed)}
 
 
-def _read_blocks(name: str, arrays: Archive) -> BlockStrategy:
-    parts = [Strategy(name, block) for block in _numbered(arrays, "block")]
-    (free,) = whole_numbers("free", arrays["free"])
-    return BlockStrategy(name, free, _numbered(arrays, "basis"), arrays["combinations"], parts)
-
-
-def _numbered(arrays: Archive, name: str) -> list[Array]:
-    """The arrays `name_0`, `name_1` ..., none missing."""
-    present = {text for text in arrays.names if re.fullmatch(rf"{name}_[0-9]+", text)}
-    wanted = [f"{name}_{i}" for i in range(len(present))]
-    missing = next((text for text in wanted if text not in present), None)
-    if missing is not None:
-        raise ValueError(f"there is no array {missing!r}, but others of that kind")
-    return [arrays[text] for text in wanted]
-
-
-_WRITERS: dict[type[Strategy], Callable[[Any], dict[str, Any]]] = {
-    AllRangesStrategy: all_ranges_arrays,
-    EpochStrategy: epoch_arrays,
-    KnownMarginalsStrategy: _residuals_arrays,
-    KnownProductStrategy: _table_arrays,
-    MarginalsStrategy: marginals_arrays,
-    StreamStrategy: stream_arrays,
-    TablesStrategy: tables_arrays,
-    WeightedProductsStrategy: products_arrays,
-    WeightedTablesStrategy: weighted_arrays,
-}
-_LARGE_WRITERS: dict[type[Strategy], Callable[[Any], dict[str, Any]]] = {
-    BlockStrategy: _block_arrays,
-    IdentityAndRows: _rows_arrays,
-    ProductStrategy: _product_arrays,
-}
-_READERS: tuple[tuple[str, Callable[[str, Archive], Strategy]], ...] = (
-    ("epochs", read_epochs),
-    ("u", read_stream),
-    ("poles", read_all_ranges),
-    ("counted", _read_beside_table),
-    (r"factor_[0-9]+", _read_product),
-    ("diagonal", _read_rows),
-    (r"block_[0-9]+", _read_blocks),
-    ("sector_plain", tables_strategy),
-    ("designed", products_strategy),
-    ("tables", weighted_strategy),
-    ("residuals", marginals_strategy),
+SIZES = whole("sizes")
+PRODUCT_WEIGHTS = Part(
+    lambda strategy: {} if strategy.weights is None else {"weights": strategy.weights},
+    lambda _, arrays: arrays.optional("weights"),
 )
+PLACE = whole("place")._replace(write=lambda strategy: {"place": np.array([strategy.place])})
+STREAM_U = Part(
+    lambda strategy: {"u": shortened(strategy.u)},
+    lambda _, arrays: np.broadcast_to(arrays["u"], len(arrays["w"])).astype(float),
+)
+FACTORS = matrices("factor", "factors")
+RESIDUALS = (SIZES, sets("residuals"), plain("precisions"))
+WEIGHTED = (sets("tables", "subsets"), plain("weights"))
+COUNTED = whole("counted", "margins.counted")
+FORMS = (
+    Form(
+        EpochStrategy,
+        "epochs",
+        (
+            SUMS,
+            whole("epochs", "cells", "participation.times", "participation.apart"),
+            plain("epoch_weights", "weights"),
+            NODES,
+        ),
+        _epochs,
+    ),
+    Form(StreamStrategy, "u", (SUMS, STREAM_U, plain("w"), NODES)),
+    Form(AllRangesStrategy, "poles", (plain("w"), NODES)),
+    Form(
+        KnownProductStrategy,
+        "place",
+        (FACTORS, COUNTED, whole("sizes", "margins.sizes"), PLACE),
+        _beside_table,
+    ),
+    Form(KnownMarginalsStrategy, "counted", (*RESIDUALS, COUNTED), _residuals_beside_table),
+    Form(ProductStrategy, "factor_[0-9]+", (FACTORS, PRODUCT_WEIGHTS), _product, always=False),
+    Form(IdentityAndRows, "diagonal", (plain("diagonal"), plain("rows")), always=False),
+    Form(
+        BlockStrategy,
+        "block_[0-9]+",
+        (
+            whole("free", "index"),
+            listed("basis", "bases"),
+            plain("combinations"),
+            matrices("block", "blocks"),
+        ),
+        _blocks,
+        always=False,
+    ),
+    Form(TablesStrategy, "sector_plain", (Part(tables_arrays, tables_strategy),), lambda _, s: s),
+    Form(
+        WeightedProductsStrategy,
+        "designed",
+        (SIZES, Part(_design_arrays, _read_designs), *WEIGHTED),
+    ),
+    Form(WeightedTablesStrategy, "tables", (SIZES, *WEIGHTED)),
+    Form(MarginalsStrategy, "residuals", RESIDUALS),
+)
+"""In the order in which they are told: a mark may be an array of forms before."""

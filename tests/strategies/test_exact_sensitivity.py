@@ -16,7 +16,7 @@ from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.tables.course import question, solve_tables
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy
-from pmldesign.files.tables_strategies import tables_arrays
+from pmldesign.files.sectors import tables_arrays
 from pmldesign.privacy.calibration import calibrate
 from pmldesign.privacy.guarantees import PML, ApproxPML, PureDP
 from pmldesign.privacy.neighbours import Neighbours

@@ -11,7 +11,7 @@ import pmldesign as pml
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.structured import solve_all_ranges
 from pmldesign.designs.tables.course import question, solve_tables
-from pmldesign.files.streams import all_ranges_arrays
+from pmldesign.files.structures import structure_arrays
 from pmldesign.strategies import (
     BlockStrategy,
     IdentityAndRows,
@@ -157,7 +157,9 @@ def test_all_intervals_by_recurrences():
     queries = Queries(None, count=n * (n + 1) // 2)
     for name in (None, "sensitivity", "error", "scale"):
         checks, less = Checks(), {} if name is None else {name: header[name] * 0.999}
-        check_intervals({**header, **less}, all_ranges_arrays(strategy), queries, checks)
+        check_intervals(
+            {**header, **less}, structure_arrays(strategy, large=False), queries, checks
+        )
         verdicts = {check.verdict for check in checks.rows}
         assert (verdicts == {Verdict.HOLDS}) == (name is None), checks.rows
 
