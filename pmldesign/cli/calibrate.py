@@ -11,6 +11,7 @@ from pmldesign.cli.options import alpha, common, guarantees, inputs, outputs
 from pmldesign.cli.reports.privacy import (
     draw_privacy,
     fallback_json,
+    guarantee_json,
     privacy_facts,
     privacy_json,
 )
@@ -128,8 +129,7 @@ def _as_json(noisy: Mechanism, guarantee: Guarantee, name: str, p: float) -> dic
         "noise": noisy.noise.value,
         "scale": noisy.scale,
         "sensitivity": noisy.sensitivity,
-        "guarantee": guarantee.describe(noisy.strategy.cells),
-        "guarantee_numbers": guarantee.to_json(),
+        **guarantee_json(guarantee, noisy.strategy.cells),
         "privacy": privacy_json(noisy),
         "achieved": noisy.calibration.achieved if noisy.calibration else None,
         "if_alpha_is_wrong": fallback_json(noisy),
@@ -141,44 +141,24 @@ def _as_json(noisy: Mechanism, guarantee: Guarantee, name: str, p: float) -> dic
     } | ({} if schema is None else {"participation": str(schema)})
 
 
-def _largest(noisy: Mechanism) -> str:
-    """The largest standard deviation, where it is known."""
-    return "-" if noisy.known_max_std is None else number(noisy.known_max_std)
-
-
 def _print(noisy: Mechanism, guarantee: Guarantee, name: str, p: float) -> None:
     gaussian = noisy.noise is Noise.GAUSSIAN
     kind = "standard deviation" if gaussian else "b, density exp(-|z|/b)/(2b)"
+    rows, cells = noisy.strategy.shape
+    norm = f"{'l2' if gaussian else 'l1'}, {noisy.neighbours.value} neighbours"
+    scale = at_least(noisy.scale, 9)
     lines = [
-        (
-            "strategy",
-            f"{name}: {count_text(noisy.strategy.shape[0])} measurements of "
-            f"{count_text(noisy.strategy.cells)} cells",
-        ),
-        ("guarantee", guarantee.describe(noisy.strategy.cells)),
-        (
-            "noise",
-            f"{noisy.noise.value}, scale {at_least(noisy.scale, 9)} ({kind}) on every measurement",
-        ),
-        (
-            "sensitivity",
-            f"{of_scale(noisy.sensitivity)} ({'l2' if gaussian else 'l1'}, "
-            f"{noisy.neighbours.value} neighbours)",
-        ),
+        ("strategy", f"{name}: {count_text(rows)} measurements of {count_text(cells)} cells"),
+        ("guarantee", guarantee.describe(cells)),
+        ("noise", f"{noisy.noise.value}, scale {scale} ({kind}) on every measurement"),
+        ("sensitivity", f"{of_scale(noisy.sensitivity)} ({norm})"),
     ]
-    schema = participation_of(noisy.strategy)
+    schema, found = participation_of(noisy.strategy), noisy.calibration
     if schema is not None:
         lines.append(("record", schema.describe()))
-    if noisy.calibration is not None:
-        lines.append(
-            ("achieved", f"{noisy.calibration.loss} {at_least(noisy.calibration.achieved, 9)}")
-        )
-    lines += privacy_facts(noisy)
-    lines.append(
-        (
-            "error",
-            f"err_{shortest(p)} {number(noisy.error(p))}, rmse {number(noisy.rmse)}, "
-            f"max std {_largest(noisy)} on {noisy.workload.name}",
-        )
-    )
-    facts(lines)
+    if found is not None:
+        lines.append(("achieved", f"{found.loss} {at_least(found.achieved, 9)}"))
+    largest = "-" if noisy.known_max_std is None else number(noisy.known_max_std)
+    errors = f"err_{shortest(p)} {number(noisy.error(p))}, rmse {number(noisy.rmse)}"
+    error = ("error", f"{errors}, max std {largest} on {noisy.workload.name}")
+    facts([*lines, *privacy_facts(noisy), error])

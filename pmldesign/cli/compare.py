@@ -11,6 +11,8 @@ import click
 from pmldesign.cli.options import common, guarantees, inputs, outputs
 from pmldesign.cli.pages.comparison import compare_page
 from pmldesign.cli.reports.comparison import OPTIONAL, cells_of, heading
+from pmldesign.cli.reports.designs import norm_json
+from pmldesign.cli.reports.privacy import guarantee_json
 from pmldesign.cli.terminal.completion import FILE_ENDINGS, StrategyNames, WorkloadName
 from pmldesign.cli.terminal.show import facts, note, print_json, progress, table
 from pmldesign.comparison.comparison import Comparison, compare_all
@@ -155,17 +157,10 @@ def _as_json(shown: Comparison) -> dict[str, Any]:
         "workload": shown.workload.name,
         "queries": m,
         "cells": n,
-        "guarantee": None if shown.guarantee is None else shown.guarantee.describe(n),
-        "guarantee_numbers": None if shown.guarantee is None else shown.guarantee.to_json(),
+        **guarantee_json(shown.guarantee, n),
         "strategies": [_record(row) for row in shown.rows],
         "norms": [
-            {
-                "p": p,
-                "lower": design.certificate.lower,
-                "upper": design.certificate.upper,
-                "gap": design.certificate.gap,
-                "status": design.status.name.lower(),
-            }
+            {"p": p, **norm_json(design), "status": design.status.name.lower()}
             for p, design in shown.designs.items()
         ],
         "left_out": list(shown.left_out),

@@ -35,18 +35,12 @@ def command(plan: str, delta: float, as_json: bool) -> None:
     planned = parse_plan(plan)
     together, chosen_later = planned.epsilon(delta), without_plan(planned, delta)
     if as_json:
-        parts = [
+        releases = [
             {"noise": part.noise.value, "ratio": part.ratio, "count": count}
             for part, count in Counter(planned.releases).items()
         ]
-        print_json(
-            {
-                "releases": parts,
-                "delta": delta,
-                "epsilon": together,
-                "epsilon_without_plan": chosen_later,
-            }
-        )
+        costs = {"epsilon": together, "epsilon_without_plan": chosen_later}
+        print_json({"releases": releases, "delta": delta} | costs)
         return
     laplace = sum(part.noise is Noise.LAPLACE for part in planned.releases)
     kinds = {"laplace": laplace, "gaussian": len(planned.releases) - laplace}

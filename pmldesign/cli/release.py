@@ -189,7 +189,8 @@ def _page(path: Path | None, published: Release, chosen: Mechanism, output: Path
 def _report(chosen: Mechanism, scale: float, guarantee: Guarantee, written: Sequence[str]) -> None:
     from pmldesign.release.result import manifest_path
 
-    gaussian = chosen.noise is Noise.GAUSSIAN
+    letter = "s" if chosen.noise is Noise.GAUSSIAN else "b"
+    noise = f"discrete {chosen.noise.value}, {letter} = {of_scale(scale)}"
     m, n = chosen.workload.shape
     wrong = chosen.fallback
     facts(
@@ -197,11 +198,7 @@ def _report(chosen: Mechanism, scale: float, guarantee: Guarantee, written: Sequ
             ("workload", f"{chosen.workload.name}: {m} queries on {n} cells"),
             ("guarantee", guarantee.describe(n)),
             *([] if wrong is None else [("if wrong", wrong.describe())]),
-            (
-                "noise",
-                f"discrete {chosen.noise.value}, {'s' if gaussian else 'b'} = {of_scale(scale)},"
-                f" on {chosen.strategy.shape[0]} measurements",
-            ),
+            ("noise", f"{noise}, on {chosen.strategy.shape[0]} measurements"),
             ("written", f"{', '.join(written)} and {manifest_path(written[0]).name}"),
         ]
     )

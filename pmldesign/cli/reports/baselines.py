@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 from pmldesign.cli.terminal.show import note
 from pmldesign.comparison.comparison import compare_all
 from pmldesign.comparison.rows import Row
 from pmldesign.designs.cost import row_seconds
-from pmldesign.errors import InvalidInputError
+from pmldesign.errors import InvalidInputError, PmldesignError
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.workloads import Workload
 
+T = TypeVar("T")
+
 BASELINES = ("tree", "haar", "identity", "workload")
+
+
+def beside(
+    names: Sequence[str], announce: Callable[[str], None], rows_of: Callable[[str], Iterable[T]]
+) -> list[T]:
+    """The rows of every strategy; a note on stderr says why one has none, or that Ctrl-C came."""
+    rows: list[T] = []
+    for name in names:
+        announce(f"comparing with {name!r}")
+        try:
+            rows += rows_of(name)
+        except PmldesignError as error:
+            note(f"the table leaves out {name!r}: {error}")
+        except KeyboardInterrupt:
+            note(f"the table ends before {name!r}: interrupted")
+            break
+    return rows
 
 
 def usual_rows(
     queries: Workload,
     names: Sequence[str] = BASELINES,
     *,
-    p: float,
     guarantee: Guarantee | None,
     neighbours: Neighbours,
     announce: Callable[[str], None],
@@ -31,40 +50,22 @@ def usual_rows(
 ) -> list[Row]:
     """The rows of the baselines that answer the workload in float64, within minutes.
 
-    A note on stderr says why others are left out. Ctrl-C leaves out what is not done.
-
     Args:
         queries: the workload.
         names: of the baselines.
-        p: of the error, as the following for `compare_all`.
         guarantee: what the noise is to meet.
         neighbours: where there is no guarantee.
         announce: called with a line of text before every row.
         deadline: of `time.perf_counter`; rows that would take longer are left out.
-        others: the noise and how often a person takes part, for `compare_all`.
+        others: p, the noise and how often a person takes part, for `compare_all`.
     """
-    rows: list[Row] = []
-    for name in names:
-        left = None if deadline is None else deadline - time.perf_counter()
-        if left is not None and left < row_seconds(name, queries, guarantee, neighbours):
-            note(f"the table leaves out {name!r}: the time limit came first")
-            continue
-        announce(f"comparing with {name!r}")
-        try:
-            shown = compare_all(
-                [queries],
-                [name],
-                p=p,
-                guarantees=[guarantee],
-                neighbours=neighbours,
-                leave_out=True,
-                **others,
-            )
-        except InvalidInputError as error:
-            note(f"the table leaves out {name!r}: {error}")
-        except KeyboardInterrupt:
-            note(f"the table ends before {name!r}: interrupted")
-            break
-        else:
-            rows += shown[0].rows
-    return rows
+
+    def rows_of(name: str) -> Sequence[Row]:
+        left = math.inf if deadline is None else deadline - time.perf_counter()
+        if left < math.inf and left < row_seconds(name, queries, guarantee, neighbours):
+            raise InvalidInputError("the time limit came first")
+        asked: dict[str, Any] = {"guarantees": [guarantee], "neighbours": neighbours}
+        (shown,) = compare_all([queries], [name], leave_out=True, **asked, **others)
+        return shown.rows
+
+    return beside(names, announce, rows_of)

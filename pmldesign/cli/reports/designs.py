@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pmldesign.bounds import Bound
-from pmldesign.cli.reports.privacy import fallback_json, privacy_facts, privacy_json
+from pmldesign.cli.reports.privacy import fallback_json, guarantee_json, privacy_facts, privacy_json
 from pmldesign.cli.terminal.show import facts
 from pmldesign.comparison.rows import Row
 from pmldesign.designs.results import Design, Optimized
@@ -20,6 +20,7 @@ from pmldesign.strategies.streams import AllRangesStrategy
 from pmldesign.workloads.base import count_text
 from pmldesign_solvers.norm.solution import Status
 
+STREAMS = (StreamStrategy, AllRangesStrategy)
 MOST_PARTS = 6
 """Whose shares are shown."""
 _STOPPED = {
@@ -44,30 +45,22 @@ def as_json(
         "cells": n,
         "p": design.p,
         "neighbours": design.neighbours.value,
-        "norm": {
-            "lower": design.certificate.lower,
-            "upper": design.certificate.upper,
-            "gap": design.certificate.gap,
-        },
+        "norm": norm_json(design),
         "status": design.status.name.lower(),
-        "message": f"{design.status.value}{design.forms and '; ' + design.forms}",
+        "message": _message(design),
         "steps": design.steps,
-        "buffers": stream.buffers
-        if isinstance(stream, StreamStrategy | AllRangesStrategy)
-        else None,
+        "buffers": stream.buffers if isinstance(stream, STREAMS) else None,
         "eigendecompositions": design.eigendecompositions,
         "seconds": design.seconds,
-        "descent": None
-        if polished is None
-        else {
+        "descent": polished
+        and {
             "status": polished.status.name.lower(),
             "before": polished.starts[0].before,
             "after": polished.starts[0].after,
             "seconds": polished.seconds,
         },
-        "search": None
-        if searched is None
-        else {
+        "search": searched
+        and {
             "status": searched.status.name.lower(),
             "starts": len(searched.starts),
             "stationary": searched.settled,
@@ -75,75 +68,56 @@ def as_json(
         },
         "sensitivity": best.sensitivity,
         "noise": {"kind": best.noise.value, "scale": best.scale},
-        "guarantee": None if designs.guarantee is None else designs.guarantee.describe(n),
-        "guarantee_numbers": None if designs.guarantee is None else designs.guarantee.to_json(),
+        **guarantee_json(designs.guarantee, n),
         "privacy": privacy_json(best),
         "budget_shares": shares_json(design, best.noise),
         "if_alpha_is_wrong": fallback_json(best),
-        "lower_bound": None if lower is None else lower.value,
+        "lower_bound": lower and lower.value,
         "strategies": [row.to_json() for row in rows],
-        "output": None if output is None else str(output),
+        "output": output and str(output),
     } | ({} if schema is None else {"participation": str(schema)})
+
+
+def norm_json(design: Design) -> dict[str, float]:
+    """Both bounds on the norm."""
+    return {name: getattr(design.certificate, name) for name in ("lower", "upper", "gap")}
 
 
 def print_design(designs: Optimized, output: Path | None) -> None:
     """What was asked for, before it is compared with anything."""
-    design, polished, searched = (
-        designs.norm_design,
-        designs.gaussian_design,
-        designs.laplace_design,
-    )
+    design, best = designs.norm_design, designs.mechanisms[designs.best]
     m, n = design.workload.shape
-    certificate = design.certificate
+    norm = design.certificate
+    between = f"between {at_most(norm.lower, 9)} and {at_least(norm.upper, 9)}, gap {norm.gap:.1e}"
+    steps = _counted(design.steps, "step")
+    solved = _counted(design.eigendecompositions, "eigendecomposition")
     lines = [
         ("workload", f"{design.workload.name}: {count_text(m)} queries on {count_text(n)} cells"),
-        (
-            "norm",
-            f"gamma_({shortest(design.p)}) between {at_most(certificate.lower, 9)}"
-            f" and {at_least(certificate.upper, 9)},"
-            f" gap {certificate.gap:.1e} ({design.neighbours.value} neighbours)",
-        ),
-        ("status", f"{design.status.value}{design.forms and '; ' + design.forms}"),
-        (
-            "effort",
-            f"{_counted(design.steps, 'step')},"
-            f" {_counted(design.eigendecompositions, 'eigendecomposition')},"
-            f" {design.seconds:.2f} s",
-        ),
+        ("norm", f"gamma_({shortest(design.p)}) {between} ({design.neighbours.value} neighbours)"),
+        ("status", _message(design)),
+        ("effort", f"{steps}, {solved}, {design.seconds:.2f} s"),
+        *_kind(design.strategy),
+        *shares_facts(design, best.noise),
     ]
-    best = designs.mechanisms[designs.best]
-    lines += [*_kind(design.strategy), *shares_facts(design, best.noise)]
-    if polished is not None:
-        start = polished.starts[0]
-        lines.append(
-            (
-                "descent",
-                f"from {start.before:.6g} to {start.after:.6g} for Gaussian noise,"
-                f" {polished.seconds:.1f} s{_STOPPED[polished.status]}",
-            )
-        )
-    if searched is not None:
-        lines.append(
-            (
-                "search",
-                f"{_counted(len(searched.starts), 'start')} for Laplace noise,"
-                f" {searched.settled} followed to a stationary point, {searched.seconds:.1f} s;"
-                f" {searched.status.value}",
-            )
-        )
+    if (polished := designs.gaussian_design) is not None:
+        start, ended = polished.starts[0], _STOPPED[polished.status]
+        descent = f"from {start.before:.6g} to {start.after:.6g} for Gaussian noise"
+        lines.append(("descent", f"{descent}, {polished.seconds:.1f} s{ended}"))
+    if (searched := designs.laplace_design) is not None:
+        starts = f"{_counted(len(searched.starts), 'start')} for Laplace noise"
+        settled = f"{searched.settled} followed to a stationary point"
+        ended = f"{searched.seconds:.1f} s; {searched.status.value}"
+        lines.append(("search", f"{starts}, {settled}, {ended}"))
     if designs.guarantee is None:
         lines.append(("noise", "scale equal to the sensitivity (give --epsilon to calibrate it)"))
     else:
         lines.append(("guarantee", designs.guarantee.describe(n)))
-    lines.append(
-        (
-            "design",
-            f"{best.noise.value.capitalize()} noise of scale {of_scale(best.scale)}:"
-            f" err_{shortest(design.p)} {best.error(design.p):.6g}, rmse {best.rmse:.6g}"
-            f"{_largest(best)}",
-        )
-    )
-    lines += [*_unweighted(best, design.p), *privacy_facts(best)]
+    noise = f"{best.noise.value.capitalize()} noise of scale {of_scale(best.scale)}"
+    lines += [("design", f"{noise}: {_errors(best, design.p)}")]
+    if best.unweighted is not None:
+        plain = _errors(best.unweighted, design.p)
+        lines.append(("unweighted", f"{plain}: the queries without their weights"))
+    lines += privacy_facts(best)
     if output is not None:
         lines.append(("written", str(output)))
     facts(lines, column=_column(designs))
@@ -161,28 +135,25 @@ def shares_facts(design: Design, noise: Noise) -> list[tuple[str, str]]:
     return [("shares", f"of the budget: {parts}")] if 1 < len(shares) <= MOST_PARTS else []
 
 
-def _unweighted(best: Mechanism, p: float) -> list[tuple[str, str]]:
-    """The errors of queries without the weights that they have."""
-    plain = best.unweighted
-    if plain is None:
-        return []
-    errors = f"err_{shortest(p)} {plain.error(p):.6g}, rmse {plain.rmse:.6g}{_largest(plain)}"
-    return [("unweighted", f"{errors}: the queries without their weights")]
-
-
 def _kind(strategy: Strategy) -> list[tuple[str, str]]:
     """What a record is where a person takes part several times, and the buffers of a stream."""
     schema, stream = participation_of(strategy), with_participation(strategy, None)
     lines = [] if schema is None else [("record", schema.describe())]
-    if isinstance(stream, StreamStrategy | AllRangesStrategy):
+    if isinstance(stream, STREAMS):
         lines.append(("stream", f"{stream.buffers} buffers, a step in O(buffers)"))
     return lines
 
 
-def _largest(mechanism: Mechanism) -> str:
-    """The largest standard deviation, where it is known."""
+def _errors(mechanism: Mechanism, p: float) -> str:
+    """Its errors, the largest standard deviation where it is known."""
     largest = mechanism.known_max_std
-    return "" if largest is None else f", max std {largest:.6g}"
+    errors = f"err_{shortest(p)} {mechanism.error(p):.6g}, rmse {mechanism.rmse:.6g}"
+    return errors if largest is None else f"{errors}, max std {largest:.6g}"
+
+
+def _message(design: Design) -> str:
+    """How the solver ended."""
+    return f"{design.status.value}{design.forms and '; ' + design.forms}"
 
 
 def print_bound(designs: Optimized, lower: Bound | None) -> None:

@@ -51,6 +51,14 @@ def currencies(curve: PrivacyCurve, guarantee: Guarantee) -> str:
     return "; ".join(parts)
 
 
+def guarantee_json(guarantee: Guarantee | None, cells: int) -> dict[str, Any]:
+    """What is promised, in words and as numbers; None where nothing is."""
+    return {
+        "guarantee": guarantee and guarantee.describe(cells),
+        "guarantee_numbers": guarantee and guarantee.to_json(),
+    }
+
+
 def fallback_json(mechanism: Mechanism) -> dict[str, Any] | None:
     """What is left if alpha is wrong; None where nothing is assumed."""
     return mechanism.fallback.to_json() if mechanism.fallback else None

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pmldesign.cli.reports.designs import shares_facts, shares_json
-from pmldesign.cli.reports.privacy import fallback_json, privacy_facts, privacy_json
-from pmldesign.cli.terminal.show import facts, note
+from pmldesign.cli.reports.baselines import beside
+from pmldesign.cli.reports.designs import norm_json, shares_facts, shares_json
+from pmldesign.cli.reports.privacy import fallback_json, guarantee_json, privacy_facts, privacy_json
+from pmldesign.cli.terminal.show import facts
 from pmldesign.designs.cost import require_quick
 from pmldesign.designs.targets.least import LeastBudget
-from pmldesign.errors import PmldesignError
 from pmldesign.factorization import answer
 from pmldesign.mechanisms import NoiseChoice
 from pmldesign.privacy.digits import at_least, at_most, of_scale
@@ -48,32 +48,24 @@ def usual_budgets(
 
     "equal noise" measures the queries themselves, all with the same noise.
     """
-    rows = [BudgetRow("design", budget.mechanism.noise, budget.enough)]
     queries, guarantee = budget.workload, budget.mechanism.guarantee
-    for name in (EQUAL, *USUAL):
-        announce(f"comparing with {name!r}")
-        try:
-            require_quick(
-                "workload" if name == EQUAL else name, queries, guarantee, budget.design.neighbours
-            )
-            strategy = baseline("workload" if name == EQUAL else name, queries)
-            answer(strategy, queries, budget.design.neighbours)
-            value, kind = budget.budget_of(strategy, noise)
-        except PmldesignError as error:
-            note(f"the table leaves out {name!r}: {error}")
-        except KeyboardInterrupt:
-            note(f"the table ends before {name!r}: interrupted")
-            break
-        else:
-            rows.append(BudgetRow(name, kind, value))
-    return rows
+    relation = budget.design.neighbours
+
+    def rows_of(name: str) -> list[BudgetRow]:
+        called = "workload" if name == EQUAL else name
+        require_quick(called, queries, guarantee, relation)
+        strategy = baseline(called, queries)
+        answer(strategy, queries, relation)
+        value, kind = budget.budget_of(strategy, noise)
+        return [BudgetRow(name, kind, value)]
+
+    design = BudgetRow("design", budget.mechanism.noise, budget.enough)
+    return [design, *beside((EQUAL, *USUAL), announce, rows_of)]
 
 
 def as_json(budget: LeastBudget, rows: Sequence[BudgetRow], output: Path | None) -> dict[str, Any]:
     """The documented keys."""
     noisy, (m, n) = budget.mechanism, budget.workload.shape
-    guarantee, certificate = noisy.guarantee, budget.design.certificate
-    assert guarantee is not None
     return {
         "workload": budget.workload.name,
         "queries": m,
@@ -85,14 +77,9 @@ def as_json(budget: LeastBudget, rows: Sequence[BudgetRow], output: Path | None)
         },
         "currency": budget.name,
         budget.name: {"enough": budget.enough, "at_least": budget.at_least},
-        "guarantee": guarantee.describe(n),
-        "guarantee_numbers": guarantee.to_json(),
+        **guarantee_json(noisy.guarantee, n),
         "neighbours": noisy.neighbours.value,
-        "norm": {
-            "lower": certificate.lower,
-            "upper": certificate.upper,
-            "gap": certificate.gap,
-        },
+        "norm": norm_json(budget.design),
         "status": budget.design.status.name.lower(),
         "seconds": budget.design.seconds,
         "noise": {"kind": noisy.noise.value, "scale": noisy.scale},
@@ -106,7 +93,7 @@ def as_json(budget: LeastBudget, rows: Sequence[BudgetRow], output: Path | None)
         "strategies": [
             {"name": row.name, "noise": row.noise.value, budget.name: row.budget} for row in rows
         ],
-        "output": None if output is None else str(output),
+        "output": output and str(output),
     }
 
 
@@ -115,6 +102,9 @@ def print_budget(budget: LeastBudget, output: Path | None) -> None:
     noisy, (m, n) = budget.mechanism, budget.workload.shape
     assert noisy.guarantee is not None
     name, kind = budget.name, noisy.noise.value
+    noise = f"{kind.capitalize()} noise of scale {of_scale(noisy.scale)}"
+    errors = f"rmse {noisy.rmse:.6g}, max std {noisy.max_std:.6g}"
+    budget_share = f"{100 * budget.tightest:.4f} %"
     gap = f"; gap {budget.gap:.1e}" if math.isfinite(budget.gap) else ""
     lines = [
         ("workload", f"{budget.workload.name}: {count_text(m)} queries on {count_text(n)} cells"),
@@ -122,12 +112,7 @@ def print_budget(budget: LeastBudget, output: Path | None) -> None:
         (name, f"{at_least(budget.enough, 10)} is enough"),
         ("at least", f"{at_most(budget.at_least, 10)} for {kind} noise on any strategy{gap}"),
         ("guarantee", noisy.guarantee.describe(n)),
-        (
-            "design",
-            f"{kind.capitalize()} noise of scale {of_scale(noisy.scale)}: rmse {noisy.rmse:.6g},"
-            f" max std {noisy.max_std:.6g}; the tightest query has"
-            f" {100 * budget.tightest:.4f} % of its target",
-        ),
+        ("design", f"{noise}: {errors}; the tightest query has {budget_share} of its target"),
         *shares_facts(budget.design, noisy.noise),
         *privacy_facts(noisy),
     ]
