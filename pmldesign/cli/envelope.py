@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -167,8 +168,5 @@ def _curve(channel: Channel, curve: EnvelopeCurve) -> dict[str, Any]:
         "exact": curve.upper.tolist(),
         "exact_lower": curve.lower.tolist(),
         **{name: [bound(channel, point) for point in deltas] for name, bound in bounds.items()},
-        "plateaus": [
-            {"level": plateau.level, "start": plateau.start, "end": plateau.end}
-            for plateau in curve.plateaus
-        ],
+        "plateaus": [asdict(plateau) for plateau in curve.plateaus],
     }

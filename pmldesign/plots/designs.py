@@ -1,4 +1,4 @@
-"""Pictures of bounds, strategies and errors of queries."""
+"""Pictures of bounds, strategies, errors of queries, and what was published."""
 
 from __future__ import annotations
 
@@ -18,10 +18,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from pmldesign.release.tables import Table
+
 PIXELS = 256
 """Rows and columns of a matrix that are drawn: beyond, each is the largest entry of a block."""
 POINTS = 2000
 """Queries of a line: beyond, the smallest and the largest value of every stretch."""
+NAMED = 60
+"""Published queries with labels; beyond, their numbers."""
 
 
 @styled
@@ -148,3 +152,28 @@ def _thinned(values: Array) -> tuple[Array, Array]:
     edges = np.linspace(0, count, POINTS // 2 + 1).astype(int)[:-1]
     pairs = np.stack([np.minimum.reduceat(values, edges), np.maximum.reduceat(values, edges)])
     return np.repeat(edges, 2), pairs.T.ravel()
+
+
+@styled
+def intervals_figure(table: Table) -> Figure:
+    """The estimate of every query, and its interval."""
+    count = len(table.estimate)
+    places = range(count)
+    if count > NAMED:
+        figure, axes = one_axes(7.2, 3.4)
+        axes.fill_between(places, table.lower, table.upper, color=COLOURS[0], alpha=0.3)
+        axes.plot(places, table.estimate, color=COLOURS[0])
+        axes.set(xlabel="query", ylabel="estimate and interval")
+    else:
+        figure, axes = one_axes(7.2, 0.9 + 0.26 * count)
+        axes.hlines(places, table.lower, table.upper, color=COLOURS[0])
+        axes.plot(table.estimate, places, "o", color=COLOURS[0])
+        names = [
+            " ".join(part for part in row if part != "*") or "total"
+            for row in zip(*table.labels.values(), strict=True)
+        ]
+        axes.set_yticks(places, names)
+        axes.invert_yaxis()
+        axes.set_xlabel("estimate and interval")
+    axes.grid(alpha=0.3)
+    return figure

@@ -14,12 +14,15 @@ from pmldesign.designs.targets.least import LeastBudget
 from pmldesign.envelope import EnvelopeCurve
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import Mechanism
-from pmldesign.plots.channels import envelope_figure
 from pmldesign.plots.comparisons import comparisons_figure, sweep_figure
-from pmldesign.plots.designs import bounds_figure, deviations_figure, strategy_figure
+from pmldesign.plots.designs import (
+    bounds_figure,
+    deviations_figure,
+    intervals_figure,
+    strategy_figure,
+)
 from pmldesign.plots.page import svg_text
-from pmldesign.plots.privacy import privacy_figure
-from pmldesign.plots.releases import intervals_figure
+from pmldesign.plots.privacy import envelope_figure, privacy_figure
 from pmldesign.privacy.currencies.curves import PrivacyCurve
 from pmldesign.release.result import Release
 from pmldesign.strategies import Strategy

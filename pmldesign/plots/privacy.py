@@ -1,23 +1,34 @@
-"""Pictures of what noise satisfies: delta against epsilon."""
+"""Pictures of privacy: delta against epsilon, envelopes of channels, losses at a smaller alpha."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.plots.style import one_axes, styled
+from pmldesign.plots.files import save
+from pmldesign.plots.style import BOUND, COLOURS, one_axes, styled
 from pmldesign.privacy.currencies.curves import PrivacyCurve
+from pmldesign_solvers.operators.operator import Array
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LEAST = 1e-12
 """delta at the lower edge."""
 POINTS = 400
 """Of a curve: more than a picture has pixels for each."""
+ENVELOPE_STYLES: Mapping[str, tuple[str, str]] = {
+    "Theorem 3": (BOUND, ":"),
+    "CVaR bound": (COLOURS[1], "--"),
+    "exact envelope": (COLOURS[0], "-"),
+    "binary envelope": (COLOURS[2], "-."),
+}
+"""Colour and line of each bound on the PML envelope, from above to below."""
 
 
 @styled
@@ -43,3 +54,58 @@ def privacy_figure(curves: Mapping[str, PrivacyCurve]) -> Figure:
     axes.grid(alpha=0.3)
     axes.legend()
     return figure
+
+
+def plot_alpha_curve(title: str, label: str, curves: Mapping[str, Any], path: Path) -> None:
+    """Draw what a mechanism loses as alpha falls from what was assumed to nothing.
+
+    Args:
+        title: of the picture.
+        label: of the losses.
+        curves: "share" of alpha, and a loss for each of them by name.
+        path: .png, .pdf or .svg; an existing file is replaced at the end.
+
+    Raises:
+        FileError: the file cannot be written.
+    """
+    figure, axes = one_axes(6.4, 4.4)
+    for name, values in curves.items():
+        if name != "share":
+            axes.plot(curves["share"], values, label=name)
+            axes.plot(0.0, values[-1], "o", color=axes.lines[-1].get_color(), clip_on=False)
+    axes.set_xlim(1, 0)
+    axes.set_xlabel("share of alpha that holds; at 0 differential privacy")
+    axes.set_ylabel(label)
+    axes.grid(alpha=0.3)
+    axes.legend()
+    axes.set_title(title)
+    save(figure, path)
+
+
+@styled
+def envelope_figure(title: str, deltas: Array, curves: Mapping[str, Array]) -> Figure:
+    """Bounds on the PML envelope of one channel; deltas and curves as for `draw_envelope`."""
+    figure, axes = one_axes(6.4, 4.4)
+    draw_envelope(axes, deltas, curves)
+    axes.set_title(title)
+    return figure
+
+
+def draw_envelope(axes: Axes, deltas: Array, curves: Mapping[str, Array]) -> None:
+    """Draw bounds on the PML envelope over delta into axes.
+
+    Args:
+        axes: where to draw.
+        deltas: shape (d,), increasing.
+        curves: for some keys of ENVELOPE_STYLES, shape (d,), in nats.
+    """
+    for name, (color, line) in ENVELOPE_STYLES.items():
+        if name in curves:
+            width = 2.0 if name == "exact envelope" else 1.4
+            axes.plot(deltas, curves[name], line, color=color, linewidth=width, label=name)
+    axes.set_xlim(0, 1)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel(r"failure probability $\delta$")
+    axes.set_ylabel("leakage (nats)")
+    axes.grid(alpha=0.3)
+    axes.legend()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +25,9 @@ def bounds_page(path: Path, facts: Sequence[tuple[str, str]], bounds: Sequence[B
             tables=[records([*map(_record, holding)])],
             sentences=["Lower bounds are rounded down, upper bounds up."],
         ),
-        Section(
-            "Why they hold",
-            facts=[(bound.name, bound.reason) for bound in bounds if bound.holds],
-        ),
-        Section(
-            "Not applicable",
-            facts=[(bound.name, bound.reason) for bound in bounds if not bound.holds],
+        *(
+            Section(title, facts=[(b.name, b.reason) for b in bounds if b.holds is holds])
+            for title, holds in (("Why they hold", True), ("Not applicable", False))
         ),
     ]
     write_page(path, "Bounds on the error", sections, command=command_words())
@@ -38,11 +35,5 @@ def bounds_page(path: Path, facts: Sequence[tuple[str, str]], bounds: Sequence[B
 
 def _record(bound: Bound) -> dict[str, Any]:
     """The bound with its number rounded outwards."""
-    assert bound.value is not None
-    return {
-        "name": bound.name,
-        "kind": bound.kind,
-        "value": Rounded(bound.value, bound.rounded),
-        "mechanisms": bound.mechanisms,
-        "source": bound.source,
-    }
+    record = asdict(bound) | {"value": Rounded(bound.value or 0.0, bound.rounded)}
+    return {key: value for key, value in record.items() if key != "reason"}

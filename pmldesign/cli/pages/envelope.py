@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from pmldesign.cli.pages.parts import command_words, records
-from pmldesign.plots.channels import envelope_figure
+from pmldesign.cli.reports.envelope import records_of
 from pmldesign.plots.page import Picture, Section, write_page
+from pmldesign.plots.privacy import envelope_figure
 
 
 def envelope_page(path: Path, document: Mapping[str, Any], curves: Mapping[str, Any]) -> None:
@@ -26,14 +27,12 @@ def envelope_page(path: Path, document: Mapping[str, Any], curves: Mapping[str, 
         Section("Numbers", tables=[records([single])]),
     ]
     if "curve" in document:
-        table = {key: values for key, values in document["curve"].items() if key != "plateaus"}
-        rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
-        figure = envelope_figure("", table["delta"], curves)
+        figure = envelope_figure("", document["curve"]["delta"], curves)
         sections += [
             Section(
                 "The curve",
                 pictures=[Picture(figure, "Bounds on the leakage at every delta.")],
-                tables=[records(rows)],
+                tables=[records(records_of(document))],
             ),
             Section("Where it is constant", tables=[records(document["curve"]["plateaus"])]),
         ]

@@ -8,8 +8,8 @@ from typing import Any
 
 from pmldesign.cli.pages.parts import command_words, measured, records
 from pmldesign.mechanisms import Mechanism
+from pmldesign.plots.designs import intervals_figure
 from pmldesign.plots.page import Cell, Grid, Picture, Rounded, Section, write_page
-from pmldesign.plots.releases import intervals_figure
 from pmldesign.privacy.digits import of_scale
 from pmldesign.release.result import Release, manifest_path
 from pmldesign.release.tables import Table
