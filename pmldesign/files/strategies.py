@@ -33,33 +33,28 @@ import numpy as np
 from pmldesign.designs.min_norm import Design
 from pmldesign.designs.results import SearchedDesign
 from pmldesign.errors import FileError, InvalidInputError, PmldesignError
-from pmldesign.files.arrays import Archive, whole_numbers
+from pmldesign.files.arrays import Archive
 from pmldesign.files.atomic import PathName, atomic_write, check_writable
 from pmldesign.files.fingerprints import fingerprint_or_none
 from pmldesign.files.messages import file_name, reason
-from pmldesign.files.structures import read_structure, structure_arrays
+from pmldesign.files.structures import structure_arrays
 from pmldesign.files.workloads import opened, read_workload
+from pmldesign.files.written import read_arrays
 from pmldesign.mechanisms import Mechanism, answered_workload
 from pmldesign.privacy.guarantees import Guarantee, from_json
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy
-from pmldesign.strategies.known import KnownStrategy
-from pmldesign.strategies.known_margins import called
 from pmldesign.strategies.participation.schema import as_participation
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.verify.digest import KEY, digest_of
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
-from pmldesign.workloads.known.groups import KnownAnswers
 from pmldesign.workloads.known.workload import KnownWorkload, as_asked
 from pmldesign.workloads.public_total import CentredWorkload
-from pmldesign_solvers.operators.operator import Array
 
 FORMAT = 2
 READABLE = (1, 2)
 """Format that is written, and those that are read."""
-INVERSE_TOLERANCE = 1e-6
-"""Of R R^+ R - R when a file is read, relative to R: float64 writes it to 1e-9 or better."""
 WRITTEN_ENTRIES = 2**22
 """Largest R and L of a product that are written out (32 MiB each): the inverse of one of
 4096 x 4096 that is read back takes most of a minute."""
@@ -119,8 +114,7 @@ def write_strategy(
     if mechanism is not None and mechanism.calibration is not None:
         header |= _noise_claims(mechanism, design.p)
     if isinstance(design, Design):
-        header["lower"] = design.certificate.lower
-        header["upper"] = design.certificate.upper
+        header |= {"lower": design.certificate.lower, "upper": design.certificate.upper}
         arrays |= _duals(design)
     header[KEY] = digest_of(header, arrays)
     with atomic_write(path, "wb") as handle:
@@ -155,33 +149,18 @@ def read_strategy(path: PathName) -> Strategy:
         FileError: missing, unreadable, damaged, or written by a later version.
         InvalidInputError: the matrix is no strategy.
     """
-    path = Path(path)
-    strategy = _read_own(path) if path.suffix.lower() == ".npz" else None
-    if strategy is not None:
-        return strategy
-    return Strategy(file_name(path), read_workload(path).to_dense())
+    return _read(Path(path))[0]
 
 
 def read_question(path: PathName) -> str | None:
     """The name of the workload that a file was made for, or None; raises as `read_strategy`."""
-    name = _header(path).get("workload")
+    name = _read(Path(path))[1].get("workload")
     return None if name is None else str(name)
 
 
 def read_guarantee(path: PathName) -> Guarantee | None:
     """The guarantee that a file was made for, None if it has none; raises as `read_strategy`."""
-    return _checked_guarantee(file_name(Path(path)), _header(path))
-
-
-def _header(path: PathName) -> dict[str, Any]:
-    """The header of a strategy file; empty for any other matrix."""
-    path = Path(path)
-    read_strategy(path)  # refuses what is damaged
-    if path.suffix.lower() != ".npz":
-        return {}
-    with opened(path) as handle:
-        arrays = Archive(handle)
-        return _checked_header(file_name(path), arrays) if "header" in arrays else {}
+    return _checked_guarantee(file_name(Path(path)), _read(Path(path))[1])
 
 
 def _arrays(design: Design | SearchedDesign | Mechanism, workload: Workload) -> dict[str, Any]:
@@ -212,30 +191,6 @@ def _duals(design: Design) -> dict[str, Any]:
     return arrays | {f"dual_w_{i}": w for i, (_, w) in enumerate(pairs)}
 
 
-def _strategy(name: str, arrays: Archive, known: str | None) -> Strategy | None:
-    """What the arrays of a strategy file stand for; None if they are no strategy."""
-    if known is not None and "counted" not in arrays:
-        return _known_strategy(name, arrays, known)
-    if "strategy" not in arrays:
-        structure = read_structure(name, arrays)
-        return structure if known is None or structure is None else called(structure, known)
-    strategy = Strategy(name, arrays["strategy"])
-    if "right_inverse" in arrays:
-        _check_inverse(strategy, arrays["right_inverse"])
-    return strategy
-
-
-def _known_strategy(name: str, arrays: Archive, known: str) -> Strategy:
-    """A strategy beside public answers; ValueError if its groups are none."""
-    whole_numbers("groups", arrays["groups"])
-    groups = arrays["groups"].astype(np.intp)
-    if groups.shape != arrays["strategy"].shape[1:] or groups.min() < 0:
-        raise ValueError("there is no group for each cell")
-    if not np.bincount(groups).all() or groups.max() + 1 == len(groups):
-        raise ValueError("its groups are not numbered from 0 without gaps, or none has two cells")
-    return KnownStrategy(name, arrays["strategy"], KnownAnswers(known, groups))
-
-
 def _checked_header(name: str, arrays: Archive) -> dict[str, Any]:
     """The header of a strategy file of this format."""
     header: dict[str, Any] = json.loads(str(arrays["header"]))
@@ -258,29 +213,14 @@ def _checked_guarantee(name: str, header: Mapping[str, Any]) -> Guarantee | None
         raise FileError(f"{name} is damaged or no strategy file: {error}") from None
 
 
-def _check_inverse(strategy: Strategy, inverse: Array) -> None:
-    """Refuse what does not undo R, so that A times it is no reconstruction.
-
-    Raises:
-        FileError: another shape, or R R^+ R is not R.
-    """
-    matrix = strategy.matrix
-    fits = inverse.shape == matrix.shape[::-1] and inverse.dtype == np.float64
-    if fits and np.isfinite(inverse).all():
-        rest = matrix @ (inverse @ matrix) - matrix
-        fits = bool(np.linalg.norm(rest) <= INVERSE_TOLERANCE * np.linalg.norm(matrix))
-    else:
-        fits = False
-    if not fits:
-        rows, cells = matrix.shape
-        raise FileError(
-            f"{strategy.name} is damaged: its array right_inverse is not a float64 matrix of"
-            f" {cells} x {rows} that undoes the strategy; write the file again"
-        )
+def _read(path: Path) -> tuple[Strategy, dict[str, Any]]:
+    """The strategy in a file, and its header; any other matrix has an empty one."""
+    own = _read_own(path) if path.suffix.lower() == ".npz" else None
+    return own or (Strategy(file_name(path), read_workload(path).to_dense()), {})
 
 
-def _read_own(path: Path) -> Strategy | None:
-    """The strategy in a strategy file; None if the file is some other .npz."""
+def _read_own(path: Path) -> tuple[Strategy, dict[str, Any]] | None:
+    """What a strategy file holds; None if the file is some other .npz."""
     name = file_name(path)
     with opened(path) as handle:
         try:
@@ -290,9 +230,9 @@ def _read_own(path: Path) -> Strategy | None:
             header = _checked_header(name, arrays)
             _checked_guarantee(name, header)
             known = header.get("known")
-            strategy = _strategy(name, arrays, None if known is None else str(known))
+            strategy = read_arrays(name, arrays, None if known is None else str(known))
             schema = as_participation(header.get("participation"))
-            return strategy and with_participation(strategy, schema)
+            return None if strategy is None else (with_participation(strategy, schema), header)
         except PmldesignError:
             raise
         except MemoryError:

@@ -208,15 +208,11 @@ def _read_npz(handle: IO[bytes]) -> Any:
         return read_sparse(handle, arrays)
     numbered = [name for name in names if name.startswith("arr_")]
     if "workload" in names:
-        chosen = "workload"
-    elif len(names) == 1:
-        chosen = names[0]
-    elif numbered == ["arr_0"]:
-        chosen = "arr_0"
-    else:
-        listed = printable(", ".join(names)[:100]) or "none"
-        raise FileError(f'one array must be called "workload"; found: {listed}')
-    return np.asarray(arrays[chosen])
+        return np.asarray(arrays["workload"])
+    if len(names) == 1 or numbered == ["arr_0"]:
+        return np.asarray(arrays[(numbered or names)[0]])
+    listed = printable(", ".join(names)[:100]) or "none"
+    raise FileError(f'one array must be called "workload"; found: {listed}')
 
 
 def _read_mtx(handle: IO[bytes]) -> Any:
@@ -230,18 +226,6 @@ def _check_magic(handle: IO[bytes], magic: bytes) -> None:
     if handle.read(len(magic)) != magic:
         raise FileError(f"the contents do not start with {magic!r}, as this format does")
     handle.seek(0)
-
-
-def _write_npy(handle: IO[bytes], workload: Workload) -> None:
-    np.save(handle, workload.to_dense(), allow_pickle=False)
-
-
-def _write_npz(handle: IO[bytes], workload: Workload) -> None:
-    np.savez_compressed(handle, allow_pickle=False, workload=workload.to_dense())
-
-
-def _write_csv(handle: IO[bytes], workload: Workload) -> None:
-    write_csv(handle, workload.to_dense())
 
 
 def _write_mtx(handle: IO[bytes], workload: Workload) -> None:
@@ -260,9 +244,11 @@ _READERS: dict[str, Callable[[IO[bytes]], Any]] = {
     ".mtx": _read_mtx,
 }
 _WRITERS: dict[str, Callable[[IO[bytes], Workload], None]] = {
-    ".npy": _write_npy,
-    ".npz": _write_npz,
-    ".csv": _write_csv,
+    ".npy": lambda handle, queries: np.save(handle, queries.to_dense(), allow_pickle=False),
+    ".npz": lambda handle, queries: np.savez_compressed(
+        handle, allow_pickle=False, workload=queries.to_dense()
+    ),
+    ".csv": lambda handle, queries: write_csv(handle, queries.to_dense()),
     ".mtx": _write_mtx,
 }
 _MAGIC = {b"\x93NUMPY": ".npy", b"PK": ".npz", b"%%MatrixMarket": ".mtx"}

@@ -1,0 +1,59 @@
+"""What the arrays of a strategy file stand for: R itself, R beside public answers, its parts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pmldesign.errors import FileError
+from pmldesign.files.arrays import Archive, whole_numbers
+from pmldesign.files.structures import read_structure
+from pmldesign.strategies import Strategy
+from pmldesign.strategies.known import KnownStrategy
+from pmldesign.strategies.known_margins import called
+from pmldesign.workloads.known.groups import KnownAnswers
+from pmldesign_solvers.operators.operator import Array
+
+INVERSE_TOLERANCE = 1e-6
+"""Of R R^+ R - R when a file is read, relative to R: float64 writes it to 1e-9 or better."""
+
+
+def read_arrays(name: str, arrays: Archive, known: str | None) -> Strategy | None:
+    """What the arrays of a strategy file stand for; None if they are no strategy."""
+    if known is not None and "counted" not in arrays:
+        return _known_strategy(name, arrays, known)
+    if "strategy" not in arrays:
+        structure = read_structure(name, arrays)
+        return structure if known is None or structure is None else called(structure, known)
+    strategy = Strategy(name, arrays["strategy"])
+    if "right_inverse" in arrays:
+        _check_inverse(strategy, arrays["right_inverse"])
+    return strategy
+
+
+def _known_strategy(name: str, arrays: Archive, known: str) -> Strategy:
+    """A strategy beside public answers; ValueError if its groups are none."""
+    whole_numbers("groups", arrays["groups"])
+    groups = arrays["groups"].astype(np.intp)
+    if groups.shape != arrays["strategy"].shape[1:] or groups.min() < 0:
+        raise ValueError("there is no group for each cell")
+    if not np.bincount(groups).all() or groups.max() + 1 == len(groups):
+        raise ValueError("its groups are not numbered from 0 without gaps, or none has two cells")
+    return KnownStrategy(name, arrays["strategy"], KnownAnswers(known, groups))
+
+
+def _check_inverse(strategy: Strategy, inverse: Array) -> None:
+    """Refuse what does not undo R, so that A times it is no reconstruction.
+
+    Raises:
+        FileError: another shape, or R R^+ R is not R.
+    """
+    matrix = strategy.matrix
+    fits = inverse.shape == matrix.shape[::-1] and inverse.dtype == np.float64
+    fits = fits and bool(np.isfinite(inverse).all())
+    rest = matrix @ (inverse @ matrix) - matrix if fits else matrix
+    if np.linalg.norm(rest) > INVERSE_TOLERANCE * np.linalg.norm(matrix):
+        rows, cells = matrix.shape
+        raise FileError(
+            f"{strategy.name} is damaged: its array right_inverse is not a float64 matrix of"
+            f" {cells} x {rows} that undoes the strategy; write the file again"
+        )
