@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import math
 import zipfile
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy
 
-from pmldesign.errors import InvalidInputError
+from pmldesign.errors import InvalidInputError, printable
 from pmldesign.workloads.base import MAX_ENTRIES
 
 EMPTY_LINES = 2**20
 """A sparse matrix has at most so many more rows, or columns, than entries."""
+LONGEST_REASON = 200
+"""Characters of another library's message: two lines and a half of a terminal."""
 INDEX_ARRAYS = {"indices", "indptr", "row", "col", "coords", "offsets"}
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
@@ -134,3 +137,18 @@ def whole_numbers(name: str, array: Any) -> list[int]:
         raise ValueError(f"array {name!r} must hold whole numbers, got entries of {array.dtype}")
     numbers: list[int] = np.ravel(array).tolist()
     return numbers
+
+
+def file_name(path: Path) -> str:
+    """How messages, tables and files call a file: the last part of its path."""
+    return printable(path.name)
+
+
+def reason(error: BaseException) -> str:
+    """Why a parser gave up; never the advice of a library to load a file in an unsafe way."""
+    text = " ".join(str(error).split())[:LONGEST_REASON] or type(error).__name__
+    if "pickle" in text:
+        return "it holds pickled Python objects, which are never loaded; save numbers"
+    if "max_header_size" in text or "Header info length" in text:
+        return "the header of an array is too long"
+    return printable(text)

@@ -33,10 +33,9 @@ import numpy as np
 from pmldesign.designs.min_norm import Design
 from pmldesign.designs.results import SearchedDesign
 from pmldesign.errors import FileError, InvalidInputError, PmldesignError
-from pmldesign.files.arrays import Archive
+from pmldesign.files.arrays import Archive, file_name, reason
 from pmldesign.files.atomic import PathName, atomic_write, check_writable
 from pmldesign.files.fingerprints import fingerprint_or_none
-from pmldesign.files.messages import file_name, reason
 from pmldesign.files.structures import structure_arrays
 from pmldesign.files.workloads import opened, read_workload
 from pmldesign.files.written import read_arrays

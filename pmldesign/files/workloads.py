@@ -19,9 +19,8 @@ from typing import IO, Any, TypeVar
 import numpy as np
 
 from pmldesign.errors import FileError, PmldesignError, printable
-from pmldesign.files.arrays import Archive, read_array, read_sparse, size_of
+from pmldesign.files.arrays import Archive, file_name, read_array, read_sparse, reason, size_of
 from pmldesign.files.atomic import PathName, atomic_write
-from pmldesign.files.messages import file_name, reason
 from pmldesign.files.tables import Table, read_table, write_csv
 from pmldesign.workloads import DenseWorkload, Workload, parse_workload
 from pmldesign.workloads.parsing import starts_with_name

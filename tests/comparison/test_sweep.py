@@ -16,7 +16,6 @@ import pytest
 
 import pmldesign as pml
 from pmldesign.comparison import sweeping, tasks
-from pmldesign.comparison.study import read_study
 from pmldesign.comparison.units import COLUMNS
 
 BACKENDS = ["processes", "dask", *(["ray"] if find_spec("ray") else [])]
@@ -351,64 +350,3 @@ def test_files_are_looked_for_beside_the_study(tmp_path):
     assert (row["workload"], row["strategy"]) == ("queries.npy", "mine.csv")
     # variances 1, 2, 3 and 4, of normal numbers E x^4 = 3 sigma^4
     assert float(row["error"]) == pytest.approx((3 * (1 + 4 + 9 + 16)) ** 0.25)
-
-
-def test_sizes_between_are_spaced_by_equal_ratios():
-    study = read_study(
-        {
-            "workloads": ["prefix:{n}"],
-            "strategies": ["tree"],
-            "n": {"from": 10, "to": 1000, "count": 3},
-        }
-    )
-    assert [asked.told for asked in study.workloads] == ["prefix:10", "prefix:100", "prefix:1000"]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"workload": ["prefix:4"]}, "unknown key 'workload'; known are workloads, n, p"),
-        ({"workloads": []}, "workloads must be a list of names"),
-        ({"workloads": ["prefx:4"]}, "did you mean prefix"),
-        ({"strategies": ["oak"]}, "strategy must be one of design, least-norm"),
-        ({"n": [0]}, "n must be a whole number of at least 1, got 0"),
-        ({"n": {"from": 4}}, "got the keys from"),
-        ({"n": {"from": 9, "to": 4, "count": 2}}, "from must not be above to"),
-        ({"p": [1]}, "p must be"),
-        ({"p": ["two"]}, "p must be a number, got 'two'"),
-        ({"noise": "white"}, "noise must be one of auto, gaussian, laplace, got 'white'"),
-        ({"guarantees": [{"delta": 0.1}]}, "a guarantee needs epsilon, rho, mu"),
-        ({"guarantees": [{"rho": 1, "delta": 0.1}]}, "a guarantee of rho does not go with delta"),
-        ({"guarantees": [{"mu": 1, "rho": 0.1}]}, "does not go with"),
-        ({"guarantees": [{"order": 8}]}, "a guarantee of order needs epsilon"),
-        ({"guarantees": [{"rho": [0.1, -1]}]}, "rho must be"),
-        ({"participation": ["twice"]}, "participation must be such as"),
-        ({"participation": "2,every=4", "neighbours": "replace"}, "participation"),
-        ({"weights": [3]}, "weights must be texts, got 3"),
-        ({"guarantees": [{"epsilon": 1, "beta": 0.1}]}, "unknown key 'beta' of a guarantee"),
-        ({"guarantees": [{"epsilon": 1, "failure": "slack"}]}, "failure is for PML"),
-        ({"guarantees": [{"epsilon": 1, "alpha": "none.csv"}]}, "cannot read 'none.csv'"),
-        ({"guarantees": {"epsilon": -1}}, "epsilon must be"),
-        ({"rel_gap": "small"}, "rel_gap must be a number"),
-    ],
-)
-def test_a_study_that_is_none_is_refused(tmp_path, change, message):
-    with pytest.raises(pml.PmldesignError, match=message):
-        pml.sweep(STUDY | change, tmp_path / "rows.csv")
-    assert not [*tmp_path.iterdir()]
-
-
-def test_a_size_that_is_missing_is_named(tmp_path):
-    with pytest.raises(pml.InvalidInputError, match="gives none: add n = 64"):
-        read_study({"workloads": ["prefix:{n}"], "strategies": ["tree"]})
-    (tmp_path / "broken.toml").write_text("workloads = [")
-    with pytest.raises(pml.FileError, match="as TOML"):
-        read_study(tmp_path / "broken.toml")
-    with pytest.raises(pml.FileError, match="cannot read"):
-        read_study(tmp_path / "none.toml")
-
-
-@pytest.mark.parametrize(("name", "size"), [("study", 15 * 3 * 3), ("streams", 3 * 2)])
-def test_the_studies_of_the_examples_are_read(name, size):
-    folder = Path(__file__).parents[2] / "examples" / "lp_error"
-    assert read_study(folder / f"{name}.toml").size == size

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pmldesign.errors import FileError, InvalidInputError, PmldesignError, printable
-from pmldesign.files.messages import file_name, reason
+from pmldesign.files.arrays import file_name, reason
 from pmldesign.release.people.csv_files import first_damage, header_problem, pieces
 
 BATCH = 1_000_000
