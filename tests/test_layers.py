@@ -24,7 +24,7 @@ LAYERS = [
 ]
 SOLVER_ROOMS = [
     {"participation"},
-    {"search", "oracle", "unions", "tables", "streams", "groups"},
+    {"search", "oracle", "unions", "tables", "streams"},
     {"norm"},
     {"certificate"},
     {"structure"},

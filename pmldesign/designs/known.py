@@ -19,8 +19,9 @@ from pmldesign.workloads.known.marginals import KnownMarginals
 from pmldesign.workloads.known.margins import KnownProduct
 from pmldesign.workloads.known.workload import KnownWorkload
 from pmldesign.workloads.public_total import CentredWorkload
-from pmldesign_solvers.groups.solve import solve_groups
 from pmldesign_solvers.norm.marginals import solve_marginals
+from pmldesign_solvers.norm.solve import solve_norm
+from pmldesign_solvers.operators.dense import DenseOperator
 
 Solve = Callable[[Workload, float, DesignOptions], Design]
 """`dispatch.solve`."""
@@ -84,7 +85,13 @@ def solve_known(workload: KnownWorkload, p: float, options: DesignOptions) -> De
     _check_options(known.name, options)
     matrix = known.relative(workload.asked.to_dense())
     with as_invalid_input(workload):
-        solution = solve_groups(matrix, known.groups, p, options=options.stopping)
+        solution = solve_norm(
+            DenseOperator(matrix),
+            p,
+            relation="replace",
+            groups=known.groups,
+            options=options.stopping,
+        )
     strategy = KnownStrategy("design", solution.strategy, known, solution.right_inverse)
     return as_design(workload, p, options, strategy, solution)
 

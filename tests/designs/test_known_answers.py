@@ -12,7 +12,8 @@ from scipy.stats import norm
 import pmldesign as pml
 from pmldesign.cli import main
 from pmldesign.errors import InvalidInputError
-from pmldesign_solvers.groups.solve import solve_groups
+from pmldesign_solvers.norm.solve import solve_norm
+from pmldesign_solvers.operators.dense import DenseOperator
 
 RECORDS = 3
 NAME = "histogram:2*total:3"
@@ -96,7 +97,8 @@ def test_queries_within_groups_are_solved_group_by_group(p, power):
     rng = np.random.default_rng(1)
     blocks = [rng.standard_normal((4, 3)), rng.standard_normal((3, 5))]
     both = np.block([[blocks[0], np.zeros((4, 5))], [np.zeros((3, 3)), blocks[1]]])
-    solution = solve_groups(both, np.repeat([0, 1], [3, 5]), p)
+    groups = np.repeat([0, 1], [3, 5])
+    solution = solve_norm(DenseOperator(both), p, relation="replace", groups=groups)
     single = [pml.factorize(block, p=p, neighbours="replace").certificate for block in blocks]
     lower = np.linalg.norm([part.lower for part in single], power)
     upper = np.linalg.norm([part.upper for part in single], power)

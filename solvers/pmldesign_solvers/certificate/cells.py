@@ -33,7 +33,7 @@ from pmldesign_solvers.certificate.factors import factor_sizes
 from pmldesign_solvers.certificate.pairs import lower_bound_of_pairs, upper_bound_of_pairs
 from pmldesign_solvers.operators.differences import Relation
 from pmldesign_solvers.operators.norms import dual_norm
-from pmldesign_solvers.operators.operator import EPS, SVD_ENTRIES, TINY, Array, Operator
+from pmldesign_solvers.operators.operator import EPS, SVD_ENTRIES, TINY, Array, Indices, Operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +116,7 @@ def upper_bound(
     p: float,
     *,
     relation: Relation = "add-remove",
+    groups: Indices | None = None,
 ) -> float:
     """Certified upper bound on gamma_(p)(A) from any factorization, exact or nearly so.
 
@@ -126,9 +127,10 @@ def upper_bound(
         p: in [2, inf].
         relation: of neighbours; under replace A counts on vectors that sum to zero only, and the
             columns of B, which should sum to zero, without their last entries.
+        groups: under replace the number of the group of each cell, whose total is public.
     """
     if relation == "replace":
-        return upper_bound_of_pairs(operator, strategy, right_inverse, p)
+        return upper_bound_of_pairs(operator, strategy, right_inverse, p, groups)
     sensitivity = float(np.sqrt(np.einsum("ij,ij->j", strategy, strategy).max() + TINY))
     value, rest = factor_sizes(operator, strategy, right_inverse, p)
     return (value * sensitivity + rest) * (1.0 + sum(operator.shape) * EPS)
@@ -143,9 +145,10 @@ def certify(
     p: float,
     *,
     relation: Relation = "add-remove",
+    groups: Indices | None = None,
 ) -> Certificate:
     """Both bounds, from the original workload and the returned arrays alone."""
     return Certificate(
         lower=lower_bound(operator, u, w, p),
-        upper=upper_bound(operator, strategy, right_inverse, p, relation=relation),
+        upper=upper_bound(operator, strategy, right_inverse, p, relation=relation, groups=groups),
     )

@@ -2,7 +2,8 @@
 
 Upper bound. R counts by the largest distance of two columns, and A on vectors that sum to zero
 only: as differences of its columns to the last one, so that nothing which they have in common is
-rounded. L and E of `cells` are made of these and of the first n - 1 rows of B.
+rounded. L and E of `cells` are made of these and of the first n - 1 rows of B. Where i and j are
+of one group of cells, all of this is said of each group, and no weight is between groups.
 
 Lower bound. Every pair has a weight, and their graph Laplacian takes the place of diag(w).
 
@@ -25,12 +26,15 @@ w_ij + w_1i w_1j / d. Nothing is ever subtracted:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from pmldesign_solvers.certificate.factors import factor_sizes
-from pmldesign_solvers.operators.differences import diameter
+from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.operators.differences import diameter, members_of
 from pmldesign_solvers.operators.norms import power_mean
-from pmldesign_solvers.operators.operator import EPS, TINY, Array, Operator
+from pmldesign_solvers.operators.operator import EPS, TINY, Array, Indices, Operator
 
 
 def lower_bound_of_pairs(matrix: Array, u: Array, w: Array) -> float:
@@ -68,16 +72,30 @@ def laplacian_root(weights: Array) -> Array:
 
 
 def upper_bound_of_pairs(
-    operator: Operator, strategy: Array, right_inverse: Array, p: float
+    operator: Operator,
+    strategy: Array,
+    right_inverse: Array,
+    p: float,
+    groups: Indices | None = None,
 ) -> float:
     """Certified upper bound from any factorization, as `cells.upper_bound` has it."""
     m, n = operator.shape
-    sensitivity = diameter(strategy) + float(np.sqrt(TINY))
-    relative, kept = operator.relative(idle=False)
-    value, rest = factor_sizes(relative, strategy[:, :-1] - strategy[:, -1:], right_inverse[:-1], p)
+    members = [np.arange(n)] if groups is None else members_of(groups)
+    sensitivity = max(diameter(strategy[:, cells]) for cells in members) + float(np.sqrt(TINY))
+    if groups is None:
+        relative, kept = operator.relative(idle=False)
+    else:
+        relative, kept = DenseOperator(_relative(operator.to_dense(), members)), np.arange(m)
+    inverse = right_inverse[np.concatenate([cells[:-1] for cells in members])]
+    value, rest = factor_sizes(relative, _relative(strategy, members), inverse, p)
     if len(kept) < m:
         moves = np.vstack([np.eye(n - 1), -np.ones(n - 1)])
         left_out = np.delete(operator.row_norms(moves), kept)
         rest += float(np.sqrt(power_mean(left_out + TINY, p / 2)))
-    # measuring every cell but one has the sensitivity sqrt 2
+    # measuring every cell but one of each group has the sensitivity sqrt 2
     return float((value * sensitivity + rest * np.sqrt(2.0)) * (1.0 + (m + n) * EPS))
+
+
+def _relative(matrix: Array, members: Sequence[Indices]) -> Array:
+    """Columns less the last one of their group, which is left out."""
+    return np.hstack([matrix[:, cells[:-1]] - matrix[:, cells[-1:]] for cells in members])

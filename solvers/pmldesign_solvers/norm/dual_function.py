@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pmldesign_solvers.operators.differences import Differences
 from pmldesign_solvers.operators.jacobi import jacobi_svd
 from pmldesign_solvers.operators.norms import dual_norm, power_mean
 from pmldesign_solvers.operators.operator import EPS, SVD_ENTRIES, Array
@@ -79,8 +78,8 @@ class DualFunction:
         decompositions: so far.
     """
 
-    def __init__(self, problem: ReducedWorkload, differences: Differences, p: float) -> None:
-        self.operator, self.differences = problem.operator, differences
+    def __init__(self, problem: ReducedWorkload, p: float) -> None:
+        self.operator, self.differences = problem.operator, problem.differences
         self.counts, self.p = problem.row_copies, p
         self._rank, self._direct, self._rotated = problem.rank, False, False
         self.decompositions = 0

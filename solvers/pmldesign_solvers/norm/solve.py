@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import Protocol
 
 import numpy as np
 
@@ -27,11 +26,11 @@ from pmldesign_solvers.norm.interior_point import InteriorPoint
 from pmldesign_solvers.norm.newton_system import FACTORED
 from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
 from pmldesign_solvers.norm.solution import Candidate, Solution, Status
-from pmldesign_solvers.operators.differences import ONLY_THE_TOTAL, Cells, Differences, Relation
+from pmldesign_solvers.operators.differences import ONLY_THE_TOTAL, Relation
 from pmldesign_solvers.operators.merge import MergedWorkload, right_inverse_of
 from pmldesign_solvers.operators.normalised import normalised
 from pmldesign_solvers.operators.norms import dual_norm
-from pmldesign_solvers.operators.operator import Array, Operator
+from pmldesign_solvers.operators.operator import Array, Indices, Operator
 from pmldesign_solvers.operators.reduce import RowSpaceWorkload, Spreading
 from pmldesign_solvers.operators.reference_cell import GroundedWorkload
 
@@ -67,6 +66,7 @@ def solve_norm(
     p: float,
     *,
     relation: Relation = "add-remove",
+    groups: Indices | None = None,
     options: SolverOptions = DEFAULTS,
 ) -> Solution:
     """Compute gamma_(p)(A) with a certificate, and the factorization that attains it.
@@ -75,6 +75,8 @@ def solve_norm(
         operator: the m x n workload, not all zero.
         p: in [2, inf].
         relation: of neighbours, "add-remove" or "replace".
+        groups: under replace the number of the group of each cell, shape (n,), where the number of
+            records in each group is public.
         options: when to stop.
 
     Returns:
@@ -86,26 +88,31 @@ def solve_norm(
     """
     if not p >= 2:
         raise ValueError(f"p must be in [2, inf], got {p}")
+    if groups is None and not operator.row_sizes().any():
+        raise ValueError(ZERO)
     start = time.perf_counter()
     rel_gap = options.rel_gap
     normal = normalised(operator, relation, rel_gap)
-    merged = MergedWorkload(normal.searched)
-    if 0 in merged.shape:
-        raise ValueError(ONLY_THE_TOTAL if operator.row_sizes().any() else ZERO)
-    exact = merged.original if normal.searched is normal.operator else normal.operator
-    candidates = _cells(merged, p, rel_gap) if relation == "add-remove" else _pairs(merged, p)
+    exact, problem = normal.operator, _problem(normal.searched, relation, groups)
+    if isinstance(problem, MergedWorkload):
+        exact = problem.original if normal.searched is exact else exact
+        candidates = _cells(problem, p, rel_gap)
+    else:
+        candidates = _interior_candidates(problem, p)
     callback = in_units_of(normal.exponent, options.callback)
     search = Search(candidates, replace(options, callback=callback), start)
 
     def certified(strategy: Array, right_inverse: Array, u: Array, w: Array) -> Certificate:
-        certificate = certify(exact, strategy, right_inverse, u, w, p, relation=relation)
+        certificate = certify(
+            exact, strategy, right_inverse, u, w, p, relation=relation, groups=groups
+        )
         return replace(certificate, upper=certificate.upper + normal.allowance(p))
 
-    solution = certified_solution(search, certified, p, normal.exponent, rel_gap)
-    return replace(solution, eigendecompositions=merged.decompositions + 1)
+    solution = _certified_solution(search, certified, p, normal.exponent, rel_gap)
+    return replace(solution, eigendecompositions=problem.decompositions + 1)
 
 
-def certified_solution(
+def _certified_solution(
     search: Search[Candidate],
     certify: Callable[[Array, Array, Array, Array], Certificate],
     p: float,
@@ -188,14 +195,8 @@ def _cells(merged: MergedWorkload, p: float, rel_gap: float) -> Iterator[Candida
     u, w = problem.turn(best.u, best.w)
     # weights that the fixed point has brought near zero are far from the central path
     start = None if written else (u * merged.row_copies, w)
-    yield from interior_candidates(merged, merged, Cells(merged.shape[1]), p, start)
+    yield from _interior_candidates(merged, p, start)
     yield from points
-
-
-class Counter(Protocol):
-    """Who counts eigendecompositions."""
-
-    decompositions: int
 
 
 def _until_it_crawls(candidates: Iterator[Candidate], most: int) -> Iterator[Candidate]:
@@ -210,38 +211,43 @@ def _until_it_crawls(candidates: Iterator[Candidate], most: int) -> Iterator[Can
             return
 
 
-def _pairs(merged: MergedWorkload, p: float) -> Iterator[Candidate]:
-    grounded = GroundedWorkload(merged)
-    if grounded.pairs.count > MAX_PAIRS:
+def _problem(
+    operator: Operator, relation: Relation, groups: Indices | None
+) -> MergedWorkload | GroundedWorkload:
+    """The workload in coordinates of the differences between neighbours."""
+    if groups is None:
+        merged = MergedWorkload(operator)
+        if 0 in merged.shape:
+            raise ValueError(ONLY_THE_TOTAL)
+        if relation == "add-remove":
+            return merged
+        grounded = GroundedWorkload.of(merged)
+    else:
+        grounded = GroundedWorkload.in_groups(operator.to_dense(), groups)
+    if grounded.differences.count > MAX_PAIRS:
+        other = "add-remove neighbours" if groups is None else "more known answers"
         raise ValueError(
-            f"under replace it has {grounded.pairs.count} pairs of distinct cells, more than the"
-            f" {MAX_PAIRS} that can be weighed; take fewer cells, or add-remove neighbours"
+            f"under replace it has {grounded.differences.count} pairs of distinct cells, more than"
+            f" the {MAX_PAIRS} that can be weighed; take fewer cells, or {other}"
         )
-    return interior_candidates(merged, grounded, grounded.pairs, p)
+    return grounded
 
 
-def interior_candidates(
-    counter: Counter,
-    problem: Spreading,
-    differences: Differences,
-    p: float,
-    start: tuple[Array, Array] | None = None,
+def _interior_candidates(
+    problem: Spreading, p: float, start: tuple[Array, Array] | None = None
 ) -> Iterator[Candidate]:
     """The interior point method, as long as it gets anywhere; in the row space of A if need be.
 
     Args:
-        counter: of eigendecompositions.
         problem: the workload in the coordinates of the differences.
-        differences: of neighbours.
         p: in [2, inf].
         start: weights u of rows, their copies together, and w of differences; None for equal ones.
     """
-    rows, cells = problem.operator.shape
+    counter, (rows, cells) = problem, problem.operator.shape
     if problem.rank < cells and min(rows, cells) * rows <= LARGEST_ROW_SPACE:
-        problem = RowSpaceWorkload(problem, differences)
-        differences = problem.differences
+        problem = RowSpaceWorkload(problem)
         counter.decompositions += 1
-    function = DualFunction(problem, differences, p)
+    function = DualFunction(problem, p)
     method = InteriorPoint(function, start)
 
     def offer(iterate: Iterate) -> Candidate:

@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 from scipy.linalg import block_diag
 
-from pmldesign_solvers.operators.operator import EPS, Array
+from pmldesign_solvers.operators.operator import EPS, Array, Indices
 
 Relation = Literal["add-remove", "replace"]
 """What neighbouring histograms differ by: one cell (add-remove), or two (replace)."""
@@ -158,15 +158,15 @@ class Pairs(Differences):
             matrices.append(np.vstack([np.column_stack([matrix[group, group], single]), border]))
         return matrices
 
-    def to_matrix(self, weights: Array) -> Array:
-        """The only one of `to_matrices`."""
-        (matrix,) = self.to_matrices(weights)
-        return matrix
-
     def diameter(self, strategy: Array) -> float:
         """Largest distance of two columns of one group, for R in these coordinates."""
         reference = np.zeros((len(strategy), 1))
         return max(diameter(np.hstack([strategy[:, group], reference])) for group in self.groups)
+
+
+def members_of(groups: Indices) -> list[Indices]:
+    """The cells of each group, given the number of the group of each cell."""
+    return [np.flatnonzero(groups == number) for number in np.unique(groups)]
 
 
 def diameter(strategy: Array) -> float:

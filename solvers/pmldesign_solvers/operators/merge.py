@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.operators.differences import Cells
 from pmldesign_solvers.operators.operator import DIRECT_ENTRIES, EPS, Array, Indices, Operator
 
 FLOOR = 1e-13
@@ -27,6 +28,7 @@ class MergedWorkload:
         row_copies: shape (m,), how many original rows each row stands for.
         column_copies: shape (n,), likewise.
         row_of, column_of: the merged row or column of every original one, -1 for zero.
+        differences: the merged cells.
         decompositions: of matrices of the smaller side so far; whoever decomposes counts here.
     """
 
@@ -38,6 +40,7 @@ class MergedWorkload:
         self.row_of, self.column_of = merged.row_of, merged.column_of
         self.row_copies = counts(self.row_of)
         self.column_copies = counts(self.column_of)
+        self.differences = Cells(self.operator.shape[1])
         self.decompositions = 0
 
     @property
@@ -86,14 +89,10 @@ class MergedWorkload:
         self.decompositions += 1
         return int((values > 100 * n * EPS * values.max()).sum())
 
-    def original_rows(self, u: Array) -> Array:
-        """Weights of the original rows, shape (original m,)."""
-        return np.where(self.row_of >= 0, u[self.row_of], 0.0)
-
     def original_weights(self, u: Array, w: Array) -> tuple[Array, Array]:
         """u, shape (m,), and w, shape (n,), of the original workload; equal columns share w."""
         columns = np.where(self.column_of >= 0, (w / self.column_copies)[self.column_of], 0.0)
-        return self.original_rows(u), columns
+        return np.where(self.row_of >= 0, u[self.row_of], 0.0), columns
 
     def original_factors(self, strategy: Array, right_inverse: Array) -> tuple[Array, Array]:
         """R and B of the original workload, scaled to largest column norm 1."""

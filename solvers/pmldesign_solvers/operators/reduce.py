@@ -48,34 +48,39 @@ class Projected(Differences):
 
 
 class ReducedWorkload(Protocol):
-    """A workload in k coordinates, without repetitions."""
+    """A workload in k coordinates, without repetitions.
+
+    Attributes:
+        operator: A, shape (m, k).
+        row_copies: how many original rows each row stands for, shape (m,).
+    """
+
+    operator: Operator
+    row_copies: Array
 
     @property
-    def operator(self) -> Operator:
-        """A, shape (m, k)."""
-        ...
-
-    @property
-    def row_copies(self) -> Array:
-        """How many original rows each row stands for, shape (m,)."""
-        ...
+    def differences(self) -> Differences:
+        """Of neighbours."""
 
     @property
     def rank(self) -> int:
         """Rank of A."""
-        ...
 
 
 class Spreading(ReducedWorkload, Protocol):
-    """A workload that takes its solutions back to the original one."""
+    """A workload that takes its solutions back to the original one.
 
-    def original_factors(self, strategy: Array, basis: Array) -> tuple[Array, Array]:
+    Attributes:
+        decompositions: so far.
+    """
+
+    decompositions: int
+
+    def original_factors(self, strategy: Array, right_inverse: Array) -> tuple[Array, Array]:
         """R and B of the original workload."""
-        ...
 
     def original_weights(self, u: Array, w: Array) -> tuple[Array, Array]:
         """Weights u and w of the original workload."""
-        ...
 
 
 class RowSpaceWorkload:
@@ -88,17 +93,17 @@ class RowSpaceWorkload:
         rank: r.
     """
 
-    def __init__(self, problem: Spreading, differences: Differences) -> None:
+    def __init__(self, problem: Spreading) -> None:
         norms, left, values, right = _decomposed(problem.operator.to_dense())
-        self.rank = len(values)
+        self.rank, self.decompositions = len(values), 0
         self._problem, self._basis = problem, right
         self.operator: Operator = DenseOperator(norms * left * values)
         self.row_copies = problem.row_copies
-        self.differences = Projected(differences, right)
+        self.differences = Projected(problem.differences, right)
 
-    def original_factors(self, strategy: Array, basis: Array) -> tuple[Array, Array]:
+    def original_factors(self, strategy: Array, right_inverse: Array) -> tuple[Array, Array]:
         """R and B of the original workload."""
-        return self._problem.original_factors(strategy @ self._basis, self._basis.T @ basis)
+        return self._problem.original_factors(strategy @ self._basis, self._basis.T @ right_inverse)
 
     def original_weights(self, u: Array, w: Array) -> tuple[Array, Array]:
         """Weights u and w of the original workload."""

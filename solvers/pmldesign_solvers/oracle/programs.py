@@ -12,7 +12,6 @@ exactly feasible, and its certificate is recomputed from the workload.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -22,10 +21,10 @@ from pmldesign_solvers.norm.dense_dual import ScalingProblem
 from pmldesign_solvers.norm.dual_function import DualFunction
 from pmldesign_solvers.norm.solution import Solution, Status
 from pmldesign_solvers.operators.dense import DenseOperator
-from pmldesign_solvers.operators.differences import Cells, Pairs, Relation, diameter
+from pmldesign_solvers.operators.differences import Cells, Differences, Pairs, Relation, diameter
 from pmldesign_solvers.operators.merge import FLOOR, MergedWorkload, right_inverse_of
 from pmldesign_solvers.operators.norms import dual_norm
-from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.operators.operator import Array, Operator
 from pmldesign_solvers.oracle.solve import SOLVERS, dual, primal, solver_options
 
 Form = Literal["primal", "dual"]
@@ -73,7 +72,7 @@ def solve(
     size = float(np.abs(matrix).max(initial=0.0))
     scale = 2.0 ** (np.frexp(size)[1] - 1)  # a power of two: nothing is rounded
     matrix = matrix / scale
-    problem = _Coordinates.of(matrix, relation)
+    problem = _Coordinates(matrix, relation)
     size = float(np.abs(problem.matrix).max(initial=0.0))
     if size == 0.0:
         raise ValueError("the workload is zero: every answer is known without measuring anything")
@@ -98,26 +97,15 @@ def solve(
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class _Coordinates:
     """A workload in the coordinates of its difference vectors, nothing merged."""
 
-    matrix: Array
-    differences: Cells | Pairs
-
-    @classmethod
-    def of(cls, matrix: Array, relation: Relation) -> _Coordinates:
-        if relation == "add-remove":
-            return cls(matrix, Cells(matrix.shape[1]))
-        return cls(matrix[:, :-1] - matrix[:, -1:], Pairs(matrix.shape[1] - 1))
-
-    @property
-    def operator(self) -> DenseOperator:
-        return DenseOperator(self.matrix)
-
-    @property
-    def row_copies(self) -> Array:
-        return np.ones(len(self.matrix))
+    def __init__(self, matrix: Array, relation: Relation) -> None:
+        self.matrix = matrix if relation == "add-remove" else matrix[:, :-1] - matrix[:, -1:]
+        cells = self.matrix.shape[1]
+        self.differences: Differences = (Cells if relation == "add-remove" else Pairs)(cells)
+        self.operator: Operator = DenseOperator(self.matrix)
+        self.row_copies = np.ones(len(matrix))
 
     @property
     def rank(self) -> int:
@@ -152,9 +140,9 @@ def _repair(
         candidates.append(scaling.factors(point))
     else:
         u, w = (np.maximum(x, FLOOR * x.max()) for x in (u, w))
-        iterate = DualFunction(problem, pairs, p).evaluate(u, w)
+        iterate = DualFunction(problem, p).evaluate(u, w)
         candidates.append(problem.lift(iterate.strategy, right_inverse_of(iterate.strategy)))
-        u, w = u / dual_norm(u, p), pairs.to_matrix(w / w.sum())
+        u, w = u / dual_norm(u, p), pairs.to_matrices(w / w.sum())[0]
     if gram is not None and np.trace(gram) > 0:
         candidates += [problem.lift(*_from_gram(gram, ridge)) for ridge in RIDGES]
     relation: Relation = "add-remove" if pairs is None else "replace"

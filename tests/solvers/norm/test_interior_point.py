@@ -13,7 +13,6 @@ from pmldesign_solvers.norm.interior_point import InteriorPoint
 from pmldesign_solvers.norm.newton_system import NewtonSystem
 from pmldesign_solvers.norm.solve import solve_norm
 from pmldesign_solvers.operators.dense import DenseOperator
-from pmldesign_solvers.operators.differences import Cells
 from pmldesign_solvers.operators.merge import MergedWorkload, right_inverse_of
 from pmldesign_solvers.operators.reduce import RowSpaceWorkload
 from pmldesign_solvers.operators.reference_cell import GroundedWorkload
@@ -26,16 +25,14 @@ P_VALUES = [2.0, 3.0, 10.0, math.inf]
 def start(A, p, relation):
     """Dual function, A in its coordinates, difference vectors as columns, copies of rows."""
     merged = MergedWorkload(DenseOperator(np.asarray(A, dtype=float)))
-    problem, differences = merged, Cells(merged.shape[1])
+    problem = merged
     if relation == "replace":
-        problem = GroundedWorkload(merged)
-        differences = problem.pairs
+        problem = GroundedWorkload.of(merged)
     elif relation == "row space":
-        problem = RowSpaceWorkload(merged, Cells(merged.shape[1]))
-        differences = problem.differences
+        problem = RowSpaceWorkload(merged)
     matrix = problem.operator.to_dense()
-    vectors = differences.vectors().T
-    return DualFunction(problem, differences, p), matrix, vectors, problem.row_copies
+    vectors = problem.differences.vectors().T
+    return DualFunction(problem, p), matrix, vectors, problem.row_copies
 
 
 def nuclear(A, V, u, w):
@@ -196,7 +193,7 @@ def test_given_weights_near_the_optimum_shorten_the_way(p, scale):
     merged = MergedWorkload(DenseOperator(A))
 
     def steps(given):
-        function = DualFunction(merged, Cells(merged.shape[1]), p)
+        function = DualFunction(merged, p)
         lower, upper = 0.0, math.inf
         for number, one in enumerate(
             itertools.islice(InteriorPoint(function, given).iterates(), 60)

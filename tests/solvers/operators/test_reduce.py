@@ -72,7 +72,7 @@ def test_the_coordinates_are_those_of_an_orthonormal_basis(rank, scale):
     A = gaussian(4, rank, 1) @ gaussian(rank, 9, 2)
     A[0] *= scale
     merged = MergedWorkload(DenseOperator(A))
-    problem = RowSpaceWorkload(merged, Cells(9))
+    problem = RowSpaceWorkload(merged)
     Q = problem.differences.vectors().T
     assert merged.wide
     assert problem.rank == rank
@@ -88,9 +88,9 @@ def test_iterates_are_points_of_the_original_workload(p, deficient):
     A = zeros_and_ones(5, 40, 3)
     A = np.vstack([A, A[:1] + A[1:2] if deficient else A[:1]])
     merged = MergedWorkload(DenseOperator(A))
-    problem = RowSpaceWorkload(merged, Cells(merged.shape[1]))
+    problem = RowSpaceWorkload(merged)
     best = solve_norm(DenseOperator(A), p).certificate
-    function = DualFunction(problem, problem.differences, p)
+    function = DualFunction(problem, p)
     for one in itertools.islice(InteriorPoint(function).iterates(), 8):
         u, w = problem.original_weights(one.each, one.w)
         assert dual_value(A, u, w, p) == pytest.approx(one.lower, rel=1e-9)

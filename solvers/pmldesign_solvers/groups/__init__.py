@@ -1,1 +1,0 @@
-"""gamma_(p) where the numbers of records in groups of cells are public."""
