@@ -13,8 +13,7 @@ Then with K = diag(s) G' diag(s) and C = (I + T T^T)^-1, exactly,
 
 The gradient is 2 a_J h_J - 2 (M - C T K T^T C T)_kJ with
 h_J = (c_J + G'_JJ) s_J - (sum_k T_kJ M_kJ) / s_J. Row k is free on a run of blocks, its support,
-and zero elsewhere: only there T and M are formed. Where a fine level of many rows with short
-supports comes first, I + T T^T is banded but for the last rows, which a Schur complement takes in.
+and zero elsewhere: only there T and M are formed.
 
 For running sums and all ranges G_ij = u_min(i,j) v_max(i,j): T K follows from cumulative sums, and
 G is never formed.
@@ -26,24 +25,16 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy import linalg, sparse
 
 from pmldesign_solvers.operators.operator import Array, Indices
 
-BANDED_ROWS, WIDEST_BAND = 150, 12
-"""From so many rows with so narrow a band on, banded elimination is faster (10 % at 150 rows)."""
-
 DENSE_ENTRIES = 2**16
 """Up to so many entries of T whole matrices are faster: 1.0 ms at 75 rows and 256 blocks, by rows
 1.6 ms."""
-
-Sandwich = Callable[[Array], Array]
-"""Q to C Q C."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,19 +110,15 @@ class TentProblem:
     Args:
         gram: of the workload, on blocks.
         lower, upper: shape (k,), the support of each row: blocks lower_k ... upper_k - 1.
-        fine: how many of the rows, from the first on, belong to the finest level.
     """
 
-    def __init__(self, gram: BlockGram, lower: Indices, upper: Indices, fine: int) -> None:
-        self.gram, self.lower, self.upper, self.fine = gram, lower, upper, fine
+    def __init__(self, gram: BlockGram, lower: Indices, upper: Indices) -> None:
+        self.gram, self.lower, self.upper = gram, lower, upper
         self.stops = np.concatenate([[0], np.cumsum(upper - lower)])
         self.place: Indices = np.concatenate(
             [np.arange(a, b) for a, b in zip(lower, upper, strict=True)]
         )
         self.row: Indices = np.repeat(np.arange(len(lower)), upper - lower)
-        reach = np.searchsorted(lower[:fine], upper[:fine], "left") - np.arange(fine) - 1
-        self._band = int(reach.max(initial=0))
-        self._banded = len(lower) > BANDED_ROWS and self._band < WIDEST_BAND
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -161,21 +148,21 @@ class TentProblem:
         """M and C T K T^T C T on the supports, by whole matrices."""
         T = np.zeros(self.shape)
         T[self.row, self.place] = entries
-        C, sandwich = self._inverse(T @ T.T)
-        M, back = C @ image, sandwich(image @ T.T) @ T
+        C = _inverse(T @ T.T)
+        M, back = C @ image, C @ (image @ T.T) @ C @ T
         return M[self.row, self.place], back[self.row, self.place]
 
     def _sparse(self, entries: Array, image: Array) -> tuple[Array, Array]:
         """M and C T K T^T C T on the supports, by rows."""
         k, m = self.shape
         T = sparse.csr_array((entries, self.place, self.stops), shape=(k, m))
-        C, sandwich = self._inverse((T @ T.T).toarray())
+        C = _inverse((T @ T.T).toarray())
         M, Q = np.empty_like(entries), np.empty((k, k))
         for row, (a, b) in enumerate(zip(self.lower, self.upper, strict=True)):
             part, run = image[:, a:b], slice(self.stops[row], self.stops[row + 1])
             np.dot(C[row], part, out=M[run])
             np.dot(part, entries[run], out=Q[row])
-        return M, (T.T.tocsr() @ sandwich(Q))[self.place, self.row]
+        return M, (T.T.tocsr() @ (C @ Q @ C))[self.place, self.row]
 
     def _times_gram(self, scaled: Array, s: Array) -> Array:
         """T K, shape (k, m), from the entries of T diag(s)."""
@@ -207,37 +194,8 @@ class TentProblem:
             np.multiply(right[b:], at_u[number + 1] - at_u[number], out=line[b:])
         return image
 
-    def _inverse(self, system: Array) -> tuple[Array, Sandwich]:
-        """C from T T^T, which is overwritten, and how to multiply by it on both sides."""
-        k = len(system)
-        system.flat[:: k + 1] += 1.0
-        if not self._banded:
-            C = np.asarray(linalg.cho_solve(linalg.cho_factor(system), np.eye(k)))
-            return C, lambda Q: C @ Q @ C
-        solve = _arrow_solver(system, self.fine, self._band)
-        C = solve(np.eye(k))
-        return np.ascontiguousarray((C + C.T) / 2), lambda Q: solve(solve(Q).T)
 
-
-def _arrow_solver(system: Array, fine: int, band: int) -> Callable[[Array], Array]:
-    """Solves for a matrix whose first `fine` rows have a band; a Schur complement for the rest."""
-    diagonals = np.zeros((band + 1, fine))
-    for offset in range(band + 1):
-        diagonals[offset, : fine - offset] = np.diagonal(system[:fine, :fine], -offset)
-    factor: Any = linalg.cholesky_banded(diagonals, lower=True, check_finite=False)
-
-    def inner(right: Array) -> Array:
-        return np.asarray(linalg.cho_solve_banded((factor, True), right, check_finite=False))
-
-    if fine == len(system):
-        return inner
-    border = system[:fine, fine:]
-    reduced = inner(border)
-    complement = np.linalg.inv(system[fine:, fine:] - border.T @ reduced)
-
-    def solve(right: Array) -> Array:
-        top = inner(right[:fine])
-        bottom = complement @ (right[fine:] - border.T @ top)
-        return np.concatenate([top - reduced @ bottom, bottom])
-
-    return solve
+def _inverse(system: Array) -> Array:
+    """(I + T T^T)^-1 from T T^T, which is overwritten."""
+    system.flat[:: len(system) + 1] += 1.0
+    return np.asarray(linalg.cho_solve(linalg.cho_factor(system), np.eye(len(system))))

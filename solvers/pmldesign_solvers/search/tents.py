@@ -198,7 +198,7 @@ def _starts(gram: Gram, blocks: int, deadline: float) -> Iterator[_Candidate]:
     on_blocks = gram.on_blocks(_edges(gram.cells, blocks))
     for levels in systems_of_levels(gram.cells):
         lower, upper, heights = tents_in_levels(on_blocks.edges, levels)
-        problem = TentProblem(on_blocks, lower, upper, levels[0])
+        problem = TentProblem(on_blocks, lower, upper)
         level = np.repeat(np.arange(len(levels)), levels)[problem.row]
         heights = heights / on_blocks.roots[problem.place]
         yield _fitted(levels, problem, heights, level)
@@ -241,6 +241,6 @@ def _refined(candidate: _Candidate, gram: Gram, blocks: int) -> _Candidate:
     rows, entries = old.rows(candidate.entries), []
     for row, (a, b) in enumerate(zip(lower, upper, strict=True)):
         entries.append(np.interp(targets[a:b], centres, rows[row]))
-    problem = TentProblem(on_blocks, lower, upper, old.fine)
+    problem = TentProblem(on_blocks, lower, upper)
     values = np.concatenate(entries) / on_blocks.roots[problem.place]
     return _Candidate(candidate.levels, problem, values, problem.evaluate(values)[0])
