@@ -11,8 +11,7 @@ from scipy import sparse
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.dense import check_matrix
-from pmldesign_solvers.operators.dense import NOTHING, without_offsets
-from pmldesign_solvers.operators.distinct import first_seen
+from pmldesign_solvers.operators.dense import NOTHING, first_seen, without_offsets
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array, Indices, Merged
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import blake2b
 
 import numpy as np
 
-from pmldesign_solvers.operators.distinct import distinct_rows
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, EPS, Array, Indices, Merged, Operator
 
 
@@ -120,6 +120,35 @@ def without_offsets(matrix: Array) -> tuple[Array, Array]:
     moved = matrix - near[:, None]
     moved[constant] = 0.0
     return moved, np.where(constant, apart, 0.0)
+
+
+def first_seen(keys: list[bytes], zero: bytes) -> tuple[Indices, Indices]:
+    """Number equal keys by their first appearance; `zero` gets -1.
+
+    Returns:
+        The positions of the representatives, and for every key the number of its representative.
+    """
+    number: dict[bytes, int] = {zero: -1}
+    representatives: list[int] = []
+    labels = np.empty(len(keys), dtype=np.intp)
+    for position, key in enumerate(keys):
+        label = number.get(key)
+        if label is None:
+            label = number[key] = len(representatives)
+            representatives.append(position)
+        labels[position] = label
+    return np.array(representatives, dtype=np.intp), labels
+
+
+def _key(vector: Array) -> bytes:
+    # A digest, for the bytes of all rows would be a second copy of the matrix; + 0.0 turns -0.0
+    # into 0.0, so that equal rows have equal bytes.
+    return blake2b((vector + 0.0).tobytes(), digest_size=16).digest()
+
+
+def distinct_rows(matrix: Array) -> tuple[Indices, Indices]:
+    """As `first_seen`, for the rows of a matrix."""
+    return first_seen([_key(row) for row in matrix], _key(np.zeros(matrix.shape[1])))
 
 
 NOTHING = DenseOperator(np.zeros((0, 0)))

@@ -10,10 +10,11 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
-from scipy.optimize import minimize
 
+from pmldesign_solvers.operators.lbfgs import descend
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.search.laplace_noise import ScaleRule
 from pmldesign_solvers.search.objectives import Blocks, Objective, Smoothing
@@ -46,10 +47,6 @@ def single_thread() -> Iterator[None]:
         yield
 
 
-class TimeUpError(Exception):
-    """The time limit came during a descent."""
-
-
 class Search:
     """The best strategy so far, and the descent from a start."""
 
@@ -58,7 +55,6 @@ class Search:
         self.best: tuple[float, Array] = (math.inf, np.zeros((0, problem.cells)))
         self.best_form: tuple[Objective, Blocks] | None = None
         self.table: list[Start] = []
-        self._reached, self._settled = np.zeros(0), False
 
     def offer(self, strategy: Array) -> float:
         """The exact error of a strategy, which is kept if it is the best."""
@@ -81,16 +77,24 @@ class Search:
         settled = False
         try:
             for stage in stages:
-                x = self._descend(objective, objective.variables(objective.form(x)), stage)
+                descended = descend(
+                    partial(objective.evaluate, smoothing=stage),
+                    objective.variables(objective.form(x)),
+                    proceed=lambda: time.perf_counter() <= self.deadline,
+                    bounds=objective.bounds(x.size),
+                    maxiter=STAGE_STEPS,
+                    maxcor=20,
+                    ftol=1e-12,
+                    gtol=1e-9,
+                )
+                x = descended.point
                 after = min(after, self.offer_point(objective, x))
+                descended.unless_stopped()
                 margin = 1 + BEHIND + PER_WIDTH * stage.width
                 if stage.width <= HOPEFUL_WIDTH and after > margin * self.best[0]:
                     break
             else:
-                settled = bool(stages) and self._settled
-        except (TimeUpError, KeyboardInterrupt):
-            after = min(after, self.offer_point(objective, self._reached))
-            raise
+                settled = bool(stages) and descended.settled
         finally:
             self.table.append(Start(name, before, after, settled))
         return after
@@ -110,29 +114,6 @@ class Search:
         if error < best:
             self.best_form = (objective, objective.form(x))
         return error
-
-    def _descend(self, objective: Objective, x: Array, stage: Smoothing) -> Array:
-        self._reached, lowest = x, math.inf
-
-        def value(x: Array) -> tuple[float, Array]:
-            nonlocal lowest
-            if time.perf_counter() > self.deadline:
-                raise TimeUpError
-            result, gradient = objective.evaluate(x, stage)
-            if result < lowest:
-                lowest, self._reached = result, x.copy()
-            return result, gradient
-
-        minimum = minimize(
-            value,
-            x,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=objective.bounds(x.size),
-            options={"maxiter": STAGE_STEPS, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-9},
-        )
-        self._settled = minimum.status == 0
-        return self._reached
 
 
 def _levelled(row: Array, tolerance: float) -> Array:

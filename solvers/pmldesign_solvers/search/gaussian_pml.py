@@ -20,16 +20,17 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import scipy  # whose parts load when used; spatial takes long
-from scipy.optimize import minimize
 
 from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.operators.lbfgs import TimeUpError, descend
 from pmldesign_solvers.operators.normalised import LARGEST_GAP, normalised
 from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import Array, Operator
-from pmldesign_solvers.search.descent import TimeUpError, single_thread
+from pmldesign_solvers.search.descent import single_thread
 from pmldesign_solvers.search.gaussian_scale import GaussianLeakage
 from pmldesign_solvers.search.solution import SearchStep
 
@@ -66,6 +67,11 @@ class Objective:
         gradient = (strategy * W.sum(axis=0) - strategy @ W) @ self.columns.T
         gradient -= inverse.T @ K @ X / trace
         return log_scale + 0.5 * math.log(trace), gradient
+
+    def flat(self, x: Array, scale: GaussianLeakage, width: float) -> tuple[float, Array]:
+        """The same for the entries of M one after the other."""
+        value, gradient = self.evaluate(x.reshape(len(self.columns), -1), scale, width)
+        return value, gradient.ravel()
 
     def tuned(self, M: Array, scale: GaussianLeakage, width: float) -> GaussianLeakage:
         """The scale with what it may choose at its best for M."""
@@ -124,44 +130,31 @@ def solve(
         if value < lowest:
             best, lowest = M, value
 
-    def descend(start: Array, width: float) -> None:
-        nonlocal reached
-        least = math.inf
-
-        def value(x: Array) -> tuple[float, Array]:
-            nonlocal reached, least
-            if time.perf_counter() > deadline:
-                raise TimeUpError
-            M = x.reshape(len(start), -1)
-            result, gradient = objective.evaluate(M, tuned, width)
-            if result < least:
-                least, reached = result, M.copy()
-            return result, gradient.ravel()
-
-        minimize(
-            value,
-            start.ravel(),
-            jac=True,
-            method="L-BFGS-B",
-            options={"maxiter": STAGE_STEPS, "maxcor": 20, "ftol": 1e-13, "gtol": 1e-9},
-        )
-
     status = Status.COMPLETED
     try:
         tuned = objective.tuned(reached, scale, WIDTHS[-1])
         offer(reached)
         for width in WIDTHS:
-            descend(reached, width)
+            descended = descend(
+                partial(objective.flat, scale=tuned, width=width),
+                reached.ravel(),
+                proceed=lambda: time.perf_counter() <= deadline,
+                maxiter=STAGE_STEPS,
+                maxcor=20,
+                ftol=1e-13,
+                gtol=1e-9,
+            )
+            reached = descended.point.reshape(best.shape)
+            offer(reached)
+            descended.unless_stopped()
             tuned = objective.tuned(reached, scale, WIDTHS[-1])
             offer(reached)
             if callback is not None:
                 callback(SearchStep(1, math.exp(lowest) * unit, time.perf_counter() - begin))
     except TimeUpError:
         status = Status.TIME_LIMIT
-        offer(reached)
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
-        offer(reached)
     return best, status
 
 

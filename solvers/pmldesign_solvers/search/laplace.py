@@ -26,9 +26,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.operators.lbfgs import TimeUpError
 from pmldesign_solvers.operators.normalised import LARGEST_GAP, normalised
 from pmldesign_solvers.operators.operator import Array, Operator
-from pmldesign_solvers.search.descent import Search, TimeUpError, single_thread
+from pmldesign_solvers.search.descent import Search, single_thread
 from pmldesign_solvers.search.laplace_noise import AddRemoveL1, Leakage, ReplaceL1, ScaleRule
 from pmldesign_solvers.search.plan import Plan
 from pmldesign_solvers.search.problem import Problem

@@ -18,9 +18,10 @@ import numpy as np
 from pmldesign_solvers.norm.options import SolverOptions
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.norm.solve import solve_norm
+from pmldesign_solvers.operators.lbfgs import TimeUpError
 from pmldesign_solvers.operators.operator import Array, Operator
 from pmldesign_solvers.search import tents
-from pmldesign_solvers.search.descent import WIDTHS, Search, TimeUpError
+from pmldesign_solvers.search.descent import WIDTHS, Search
 from pmldesign_solvers.search.laplace_noise import AddRemoveL1, is_exact
 from pmldesign_solvers.search.objectives import (
     Blocks,

@@ -29,8 +29,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 
+from pmldesign_solvers.operators.lbfgs import descend
 from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import Array
 
@@ -186,15 +186,10 @@ def _descend(tables: Tables, scale: Scale, theta: Array, power: float) -> Array:
             return 1e3, np.zeros_like(logs)
         return log_scale + log_spread, ((pull + push) * weights)[used]
 
-    minimum = minimize(
-        value,
-        np.log(theta[used]),
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": STEPS, "ftol": 1e-13, "gtol": 1e-9},
-    )
+    descended = descend(value, np.log(theta[used]), maxiter=STEPS, ftol=1e-13, gtol=1e-9)
+    logs = descended.unless_stopped()
     weights = np.zeros_like(theta)
-    weights[used] = np.exp(np.clip(minimum.x - minimum.x.max(), -60.0, 0.0))
+    weights[used] = np.exp(np.clip(logs - logs.max(), -60.0, 0.0))
     return weights
 
 

@@ -17,13 +17,13 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-from scipy.optimize import minimize
 
 from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.operators.lbfgs import TimeUpError, descend
 from pmldesign_solvers.operators.operator import Array, Indices
-from pmldesign_solvers.search.descent import TimeUpError
 from pmldesign_solvers.search.starts import HALVED, WHOLE, systems_of_levels, tents_in_levels
 from pmldesign_solvers.search.tent_problem import Gram, TentProblem
 
@@ -77,36 +77,21 @@ class _Candidate:
 
     def descend(self, steps: int, deadline: float) -> None:
         """L-BFGS on log f; keeps the best point, also when time is up."""
-
-        def objective(x: Array) -> tuple[float, Array]:
-            if time.perf_counter() > deadline:
-                raise TimeUpError
-            value, gradient = self.problem.evaluate(x)
-            if not value > 0:
-                return 1e3, np.zeros_like(x)
-            if value < self.value:
-                self.value, self.entries = value, x.copy()
-            return math.log(value), gradient / value
-
-        try:
-            minimum = minimize(
-                objective,
-                self.entries,
-                jac=True,
-                method="L-BFGS-B",
-                bounds=[(0.0, None)] * len(self.entries),
-                options={
-                    "maxiter": steps,
-                    "maxfun": 10 * steps,
-                    "maxcor": 8,
-                    "ftol": 1e-9,
-                    "gtol": 1e-12,
-                },
-            )
-            self.settled = minimum.status == 0
-        except (TimeUpError, KeyboardInterrupt):
-            self.settled = False
-            raise
+        descended = descend(
+            partial(_logarithm, self.problem),
+            self.entries,
+            proceed=lambda: time.perf_counter() <= deadline,
+            bounds=[(0.0, None)] * len(self.entries),
+            maxiter=steps,
+            maxfun=10 * steps,
+            maxcor=8,
+            ftol=1e-9,
+            gtol=1e-12,
+        )
+        if descended.value < math.log(self.value):
+            self.value, self.entries = math.exp(descended.value), descended.point
+        self.settled = descended.settled
+        descended.unless_stopped()
 
 
 _Descent = Callable[[_Candidate, int], None]
@@ -206,6 +191,14 @@ def _starts(gram: Gram, blocks: int, deadline: float) -> Iterator[_Candidate]:
             return
 
 
+def _logarithm(problem: TentProblem, entries: Array) -> tuple[float, Array]:
+    """Log f and its gradient."""
+    value, gradient = problem.evaluate(entries)
+    if not value > 0:
+        return 1e3, np.zeros_like(entries)
+    return math.log(value), gradient / value
+
+
 def _fitted(
     levels: tuple[int, ...], problem: TentProblem, heights: Array, level: Indices
 ) -> _Candidate:
@@ -213,20 +206,14 @@ def _fitted(
 
     def objective(logs: Array) -> tuple[float, Array]:
         entries = heights * np.exp(logs)[level]
-        value, gradient = problem.evaluate(entries)
-        if not value > 0:
-            return 1e3, np.zeros_like(logs)
-        return math.log(value), np.bincount(level, gradient * entries, len(logs)) / value
+        value, gradient = _logarithm(problem, entries)
+        return value, np.asarray(
+            np.bincount(level, gradient * entries, len(logs)), dtype=np.float64
+        )
 
-    minimum = minimize(
-        objective,
-        np.full(len(levels), 0.5),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(-6.0, 3.0)] * len(levels),
-        options={"maxiter": LEVEL_STEPS},
-    )
-    entries = heights * np.exp(minimum.x)[level]
+    start, bounds = np.full(len(levels), 0.5), [(-6.0, 3.0)] * len(levels)
+    best = descend(objective, start, bounds=bounds, maxiter=LEVEL_STEPS)
+    entries = heights * np.exp(best.unless_stopped())[level]
     return _Candidate(levels, problem, entries, problem.evaluate(entries)[0])
 
 

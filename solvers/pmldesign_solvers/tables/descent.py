@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from contextlib import suppress
 
+from pmldesign_solvers.operators import lbfgs
 from pmldesign_solvers.operators.operator import Array
 
 MEMORY = 50
@@ -13,11 +12,7 @@ MEMORY = 50
 
 
 def descend(
-    objective: Callable[[Array], tuple[float, Array]],
-    start: Array,
-    *,
-    steps: int,
-    proceed: Callable[[], bool],
+    objective: lbfgs.Value, start: Array, *, steps: int, proceed: Callable[[], bool]
 ) -> Array:
     """The best point that was tried.
 
@@ -27,29 +22,12 @@ def descend(
         steps: at most so many.
         proceed: asked before every evaluation whether to go on.
     """
-    from scipy.optimize import minimize
-
-    best = (math.inf, start)
-
-    def value(x: Array) -> tuple[float, Array]:
-        nonlocal best
-        if not proceed():
-            raise _StopError
-        result, slopes = objective(x)
-        if result < best[0]:
-            best = result, x.copy()
-        return result, slopes
-
-    with suppress(_StopError):
-        minimize(
-            value,
-            start,
-            jac=True,
-            method="L-BFGS-B",
-            options={"maxiter": steps, "maxfun": 3 * steps, "maxcor": MEMORY, "ftol": 1e-12},
-        )
-    return best[1]
-
-
-class _StopError(Exception):
-    """No more steps are wanted."""
+    return lbfgs.descend(
+        objective,
+        start,
+        proceed=proceed,
+        maxiter=steps,
+        maxfun=3 * steps,
+        maxcor=MEMORY,
+        ftol=1e-12,
+    ).unless_interrupted()

@@ -26,11 +26,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-from scipy.optimize import minimize
 
-from pmldesign_solvers.operators import mode_products
+from pmldesign_solvers.operators import lbfgs, mode_products
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.unions.product_basis import Basis, Parts
 
@@ -154,28 +154,18 @@ def descend(
     objective = BasisObjective(parts, bases, p)
     vector = objective.start(weights / weights.max())
     for beta in SHARPNESS:
-
-        def value(point: Array, beta: float = beta) -> tuple[float, Array]:
-            if not proceed():
-                raise _StoppedError
-            return objective.value(point, beta)
-
-        try:
-            minimum = minimize(
-                value,
-                vector,
-                jac=True,
-                method="L-BFGS-B",
-                options={"maxiter": evaluations, "maxfun": evaluations, "maxcor": MEMORY},
-            )
-        except _StoppedError:
+        descended = lbfgs.descend(
+            partial(objective.value, beta=beta),
+            vector,
+            proceed=proceed,
+            maxiter=evaluations,
+            maxfun=evaluations,
+            maxcor=MEMORY,
+        )
+        vector = descended.unless_interrupted()
+        if descended.stopped is not None:
             return
-        vector = minimum.x
         yield objective.end(vector, beta)
-
-
-class _StoppedError(Exception):
-    """Raised within L-BFGS where the time is up."""
 
 
 def _product(matrices: Sequence[Array], vector: Array) -> Array:

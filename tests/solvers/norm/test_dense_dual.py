@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pmldesign_solvers.norm.dense_dual import ScalingProblem
-from pmldesign_solvers.operators.dense import DenseOperator
-from pmldesign_solvers.operators.distinct import distinct_rows, first_seen
+from pmldesign_solvers.operators.dense import DenseOperator, distinct_rows, first_seen
 from pmldesign_solvers.operators.merge import MergedWorkload
 
 exponents = st.sampled_from(CHECK_P)

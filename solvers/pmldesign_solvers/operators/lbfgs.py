@@ -1,0 +1,85 @@
+"""Descent by limited-memory BFGS (scipy); the best point is kept, whatever ends it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pmldesign_solvers.operators.operator import Array
+
+Value = Callable[[Array], tuple[float, Array]]
+"""The value at a point, and its gradient."""
+
+
+class TimeUpError(Exception):
+    """The time limit came during a descent."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Descended:
+    """Where a descent ended.
+
+    Attributes:
+        point, value: the best that was evaluated; the start and infinity before the first.
+        settled: whether the descent ended by itself, and not by a limit.
+        stopped: what ended it from outside, a TimeUpError or a KeyboardInterrupt; or None.
+    """
+
+    point: Array
+    value: float
+    settled: bool
+    stopped: BaseException | None
+
+    def unless_stopped(self) -> Array:
+        """The point; raises what ended the descent from outside."""
+        if self.stopped is not None:
+            raise self.stopped
+        return self.point
+
+    def unless_interrupted(self) -> Array:
+        """The point, also where the time is up; raises KeyboardInterrupt."""
+        return self.point if isinstance(self.stopped, TimeUpError) else self.unless_stopped()
+
+
+def descend(
+    objective: Value,
+    start: Array,
+    *,
+    proceed: Callable[[], bool] = lambda: True,
+    bounds: Sequence[tuple[float | None, float | None]] | None = None,
+    **options: Any,
+) -> Descended:
+    """Descend from a start.
+
+    Args:
+        objective: what is to become small.
+        start: where to begin.
+        proceed: asked before every evaluation; False ends the descent.
+        bounds: of every entry.
+        options: of scipy's L-BFGS-B: maxiter, maxfun, maxcor, ftol, gtol.
+    """
+    from scipy.optimize import minimize
+
+    point, value = start, math.inf
+    settled, stopped = False, None
+
+    def watched(x: Array) -> tuple[float, Array]:
+        nonlocal point, value
+        if not proceed():
+            raise TimeUpError
+        result, gradient = objective(x)
+        if result < value:
+            point, value = x.copy(), result
+        return result, gradient
+
+    try:
+        limits: Any = options
+        minimum = minimize(
+            watched, start, jac=True, method="L-BFGS-B", bounds=bounds, options=limits
+        )
+        settled = minimum.status == 0
+    except (TimeUpError, KeyboardInterrupt) as reason:
+        stopped = reason
+    return Descended(point, value, settled, stopped)
