@@ -21,7 +21,7 @@ from typing import Any
 
 from flint import arb, ctx
 
-from pmldesign.verify.arithmetic.intervals import power_norm, total
+from pmldesign.verify.arithmetic.intervals import total
 
 APART = 40
 """Scales closer than 2^-APART are moved apart: the moment moves by less than the digits of a
@@ -30,12 +30,7 @@ MOST_TERMS = 96
 """Of a row of L whose Laplace moment is computed: precision is 2 APART bits for each."""
 
 
-def gaussian_error(squares: Sequence[Any], scale: Any, p: float) -> Any:
-    """Error of Gaussian noise from s_i^2."""
-    return gaussian_error_of_spread(power_norm(squares, p), scale, p)
-
-
-def gaussian_error_of_spread(spread: Any, scale: Any, p: float) -> Any:
+def gaussian_error(spread: Any, scale: Any, p: float) -> Any:
     """Error of Gaussian noise from (sum_i s_i^p)^(1/p)."""
     if math.isinf(p):
         return scale * spread
@@ -44,10 +39,8 @@ def gaussian_error_of_spread(spread: Any, scale: Any, p: float) -> Any:
     return scale * moment * spread
 
 
-def laplace_error(squares: Sequence[Any], rows: Any, scale: Any, p: float) -> Any | None:
-    """Error of Laplace noise from s_i^2 and L; None where it takes too long."""
-    if p == 2 or math.isinf(p):
-        return arb(2).sqrt() * scale * power_norm(squares, p)
+def laplace_error(rows: Any, scale: Any, p: float) -> Any | None:
+    """Error of Laplace noise from L at 2 < p < inf; None without L, or where it takes too long."""
     if rows is None or max((row != 0).sum() for row in rows) > MOST_TERMS:
         return None
     moments = [laplace_moment([x for x in row if x != 0], p) for row in abs(rows).tolist()]

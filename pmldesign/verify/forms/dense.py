@@ -10,25 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from flint import arb
 
 from pmldesign.verify.arithmetic import balls, rounding
-from pmldesign.verify.arithmetic.intervals import (
-    above,
-    below,
-    dual_norm,
-    largest,
-    power_norm,
-    root,
-    total,
-)
-from pmldesign.verify.distributions import rows_of
-from pmldesign.verify.losses import dp_loss, pml_loss
-from pmldesign.verify.moments import gaussian_error, laplace_error
-from pmldesign.verify.report import WEAKER, WEAKER_LOSS, Checks, as_number
+from pmldesign.verify.arithmetic.intervals import dual_norm, largest, power_norm, root, total
+from pmldesign.verify.distributions import Rows, rows_of
+from pmldesign.verify.forms.structured import Computed, check_computed
+from pmldesign.verify.report import WEAKER, WEAKER_LOSS, Checks
 from pmldesign.verify.streams.participation import Pattern
 
 MOST_CELLS = 2048
@@ -119,13 +111,38 @@ class Dense:
 
 def check_dense(strategy: Dense, checks: Checks) -> None:
     """Everything that the header claims."""
-    squares = None if strategy.L is None else strategy.arithmetic.squares(strategy.L)
-    rest = _check_product(strategy, checks)
-    distances = _Distances(strategy)
-    if "upper" in strategy.header:
-        _check_norm(strategy, checks, squares, rest, distances)
-    if "noise" in strategy.header:
-        _check_noise(strategy, checks, squares, distances)
+    numbers, arithmetic = strategy.header.get("guarantee_numbers", {}), strategy.arithmetic
+    distances, cells = _Distances(strategy), strategy.R.shape[1]
+    rest, spread, count = _check_product(strategy, checks), None, 0
+    if strategy.L is not None:
+        squares = arithmetic.squares(strategy.L)
+        count = strategy.queries or len(squares)
+
+        def spread(p: float) -> Any:
+            few = strategy.queries is None or not math.isinf(p)
+            return power_norm(squares, p) if few else None
+
+    weaker, pml = WEAKER_LOSS, numbers.get("kind") == "pml"
+    if pml and cells <= FEW:
+        weaker = WEAKER_FEW
+    if not strategy.written or (pml and cells > MOST_CELLS):
+        weaker = math.inf  # the loss may be that of bounds on the distances
+    computed = Computed(
+        spread,
+        count,
+        distances.sensitivity,
+        _lower(strategy, checks) if "lower" in strategy.header else None,
+        rest,
+        {norm: partial(distances.rows, norm) for norm in ("l1", "l2")},
+        strategy.L,
+        WEAKER if strategy.lower is None else strategy.weaker,
+        WEAKER if strategy.written else WEAKER_STRUCTURE,
+        weaker,
+        arithmetic.WEAKEST,
+        max(arithmetic.WEAKEST, strategy.rounding),
+        strategy.slack,
+    )
+    check_computed(strategy.header, computed, checks)
 
 
 class _Distances:
@@ -147,6 +164,10 @@ class _Distances:
             if arithmetic is rounding:
                 self._kept[norm] = _without_rounding(self._kept[norm])
         return self._kept[norm]
+
+    def rows(self, norm: str, numbers: Mapping[str, Any]) -> Rows:
+        """The same with what a guarantee says about the cells."""
+        return rows_of(numbers, self.all(norm), merge=norm == "l2")
 
     def sensitivity(self, norm: str) -> Any:
         """The largest distance of neighbours."""
@@ -190,105 +211,20 @@ def _check_product(strategy: Dense, checks: Checks) -> Any:
     return power_norm(rows, strategy.p) * cost
 
 
-def _check_norm(
-    strategy: Dense, checks: Checks, squares: Any, rest: Any, distances: _Distances
-) -> None:
-    header = strategy.header
-    if strategy.A is None:
-        for name in ("lower", "upper"):
-            checks.unchecked(name, "the queries are not known; give --workload", header[name])
-        return
+def _lower(strategy: Dense, checks: Checks) -> Any | None:
+    """What dual weights prove; None without any that are right."""
     slack = strategy.arithmetic.WEAKEST
-    value = power_norm(squares, strategy.p) * distances.sensitivity("l2") + rest
-    checks.at_most("upper", header["upper"], above(value) * (1 - slack))
-    if strategy.lower is not None:
-        proved = below(strategy.lower) * (1 + rounding.WEAKEST)
-        checks.at_least("lower", header["lower"], proved, weaker=strategy.weaker)
-        return
+    if strategy.A is None or strategy.lower is not None:
+        return None if strategy.A is None else strategy.lower * (1 + rounding.WEAKEST - slack)
     if strategy.duals is None:
-        checks.unchecked("lower", "the file has no dual weights of this form", header["lower"])
-        return
+        return None
     u, w = strategy.duals
     if min(u.min(), w.min()) < 0 or (w.ndim == 2 and not np.array_equal(w, w.T)):
         checks.state("dual weights", False, "are negative or not symmetric")
-        return
+        return None
     if strategy.groups is not None and w[strategy.groups[:, None] != strategy.groups].any():
         checks.state("dual weights", False, "are of pairs of cells in different groups")
-        return
+        return None
     weight = total(map(arb, w.ravel().tolist())) / (2 if w.ndim == 2 else 1)
     scale = root(dual_norm(u.tolist(), strategy.p) * weight)
-    proved = strategy.arithmetic.nuclear_norm(strategy.A, u, w) / scale
-    checks.at_least("lower", header["lower"], below(proved) * (1 + slack))
-
-
-def _check_noise(strategy: Dense, checks: Checks, squares: Any, distances: _Distances) -> None:
-    header = strategy.header
-    noise, scale = header["noise"], as_number(header["scale"])
-    if scale is None or scale < 0 or noise not in ("gaussian", "laplace"):
-        checks.state("noise", False, f"{noise!r} of scale {header['scale']!r}")
-        return
-    norm = "l1" if noise == "laplace" else "l2"
-    if "sensitivity" in header:
-        value = above(distances.sensitivity(norm))
-        slack = max(strategy.arithmetic.WEAKEST, strategy.rounding)
-        weaker = WEAKER if strategy.written else WEAKER_STRUCTURE
-        claimed = header["sensitivity"]
-        checks.at_most("sensitivity", claimed, value * (1 - slack), weaker=weaker)
-    check_guarantee(strategy, checks, distances, scale)
-    if squares is None:
-        checks.unchecked("error", "the queries are not known; give --workload")
-        return
-    _check_errors(strategy, checks, squares, scale)
-
-
-def check_guarantee(strategy: Dense, checks: Checks, distances: Any, scale: float) -> None:
-    """Whether noise of this scale meets the guarantee, and what it achieves."""
-    header = strategy.header
-    numbers = header["guarantee_numbers"]
-    if scale == 0:
-        checks.unchecked("guarantee", "noise of scale 0 meets a vacuous guarantee only")
-        return
-    loss = loss_of(numbers, header["noise"], distances, arb(scale))
-    if loss is None:
-        checks.unchecked("guarantee", f"{numbers['kind']} of {header['noise']} noise")
-        return
-    value, target, slack = above(loss[0]), loss[1], strategy.slack
-    checks.state("guarantee", value <= target * (1 + slack), "the loss at the scale", value)
-    if "achieved" in header:
-        few = numbers["kind"] == "pml" and strategy.R.shape[1] <= FEW
-        weaker = WEAKER_FEW if few else WEAKER_LOSS
-        if not strategy.written or (numbers["kind"] == "pml" and strategy.R.shape[1] > MOST_CELLS):
-            weaker = math.inf  # the loss may be that of bounds on the distances
-        checks.at_most("achieved", header["achieved"], value * (1 - slack), weaker=weaker)
-
-
-def loss_of(
-    numbers: Mapping[str, Any], noise: str, distances: Any, scale: Any
-) -> tuple[Any, float] | None:
-    """The loss of noise of this scale, and what it may be; None where it is not known."""
-    norm = "l1" if noise == "laplace" else "l2"
-    if numbers["kind"] != "pml":
-        return dp_loss(numbers, noise, distances.sensitivity(norm) / scale)
-    rows = rows_of(numbers, distances.all(norm), merge=norm == "l2")
-    return pml_loss(numbers, noise, rows, scale)
-
-
-def _check_errors(strategy: Dense, checks: Checks, squares: Any, scale: float) -> None:
-    header, factor, p = strategy.header, arb(scale), strategy.p
-
-    def error(exponent: float) -> Any | None:
-        if header["noise"] == "laplace":
-            return laplace_error(squares, strategy.L, factor, exponent)
-        return gaussian_error(squares, factor, exponent)
-
-    total_error, mean = error(2), arb(strategy.queries or len(squares)).sqrt()
-    values = {
-        "error": error(p),
-        "rmse": None if total_error is None else total_error / mean,
-        "max_std": error(math.inf) if strategy.queries is None else None,
-    }
-    for name, value in values.items():
-        if name in header and value is None:
-            checks.unchecked(name, "too many queries, or cells for this noise", header[name])
-        elif name in header:
-            checks.equal(name, header[name], below(value), above(value))
+    return strategy.arithmetic.nuclear_norm(strategy.A, u, w) / scale

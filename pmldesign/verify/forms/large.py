@@ -12,14 +12,12 @@ a is |a D^-1|^2 - |a D^-2 T^T C^(1/2)|^2.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from pmldesign.verify.forms.structured import Computed, check_computed, rounded
+from pmldesign.verify.forms.structured import Computed, check_computed, rounded, spread_of
 from pmldesign.verify.forms.unions import along, lower_bound
 from pmldesign.verify.forms.written import pseudo_inverse
 from pmldesign.verify.queries import Queries
@@ -56,8 +54,8 @@ def check_blocks(
         a = factors.pop(free)
         shares = [(A @ V) ** 2 for A, V in zip(factors, bases, strict=True)]
         images = [a @ inverse for inverse in inverses]
-        squares = [(image**2).sum(axis=1) for image in images]
-        parts = np.array([*squares, 0 * squares[0]])
+        lengths_of = [(image**2).sum(axis=1) for image in images]
+        parts = np.array([*lengths_of, 0 * lengths_of[0]])
         variances.append(table.weight**2 * along(parts[numbers], shares).ravel())
         rest = [a - image @ R for image, R in zip(images, blocks, strict=True)]
         outside = np.array([(part**2).sum(axis=1) for part in [*rest, a]])
@@ -66,8 +64,9 @@ def check_blocks(
         missed = max(missed, float(np.sqrt(part.max())))
     checks.state("L R = A", missed < MISSED, f"but for {missed:.1e} of its rows")
     lower = lower_bound(header, arrays, queries) if "lower" in header else None
-    computed = _computed(np.concatenate(variances), lengths)
-    check_computed(header, replace(computed, lower=lower), checks)
+    squares = np.concatenate(variances)
+    computed = Computed(spread_of((squares, 1)), squares.size, lengths.get, lower)
+    check_computed(header, computed, checks)
 
 
 def check_identity(
@@ -88,13 +87,4 @@ def check_identity(
         "l1": rounded(float(np.abs(both).sum(axis=0).max())),
         "l2": rounded(float(np.linalg.norm(both, axis=0).max())),
     }
-    check_computed(header, _computed(squares, lengths), checks)
-
-
-def _computed(squares: Any, lengths: Mapping[str, Any]) -> Computed:
-    def spread(p: float) -> Any:
-        if math.isinf(p):
-            return rounded(math.sqrt(float(squares.max())))
-        return rounded(float((np.maximum(squares, 0.0) ** (p / 2)).sum()) ** (1 / p))
-
-    return Computed(spread, squares.size, lengths)
+    check_computed(header, Computed(spread_of((squares, 1)), squares.size, lengths.get), checks)

@@ -32,7 +32,7 @@ from flint import arb
 from scipy.optimize import linprog
 
 from pmldesign.verify.arithmetic.intervals import largest, root, total
-from pmldesign.verify.forms.structured import Computed, Profile, check_computed
+from pmldesign.verify.forms.structured import Computed, check_computed, profile
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import Checks
 
@@ -73,13 +73,14 @@ def check_marginals(
         power = arb(p) / 2
         return total(m * s**power for m, s in zip(cells, squares, strict=True)) ** (1 / arb(p))
 
-    profiles = _profiles(sizes, theta, dimension, public or frozenset())
-    sensitivities = {norm: largest(profile.distances) for norm, profile in profiles.items()}
+    apart, copies = _distances(sizes, theta, dimension, public or frozenset())
+    sensitivities = {norm: largest(distances) for norm, (distances, _) in apart.items()}
     if public is None:
         sensitivities["l2"] = root(total(theta[T] * dimension[T] for T in theta))
         sensitivities["l1"] = _longest_l1(sizes, theta)
     lower = lower_bound(header, arrays, queries) if "dual_u" in arrays else None
-    computed = Computed(spread, sum(cells), sensitivities, lower, profiles=profiles)
+    rows = {norm: profile(*part, copies) for norm, part in apart.items()}
+    computed = Computed(spread, sum(cells), sensitivities.get, lower, rows=rows)
     check_computed(header, computed, checks)
 
 
@@ -150,21 +151,24 @@ def _all(values: Iterable[Any]) -> Any:
     return math.prod(values, start=arb(1))
 
 
-def _profiles(
+def _distances(
     sizes: Sequence[int], theta: Any, dimension: Any, known: frozenset[int]
-) -> dict[str, Profile]:
-    """Distances of cells by the attributes in which they differ; twice the longest in l1."""
+) -> tuple[dict[str, tuple[list[Any], list[int]]], int]:
+    """Distances of cells by the attributes in which they differ, twice the longest in l1.
+
+    With how many columns are that far from any one, and how many cells have the same column.
+    """
     used = tuple(i for i in sorted(set().union(*theta) - known) if sizes[i] > 1)
     columns = math.prod(sizes[i] for i in used)
     copies = math.prod(sizes) // columns
     away = 2 * _longest_l1(sizes, {T: value for T, value in theta.items() if T})
-    profiles = {"l1": Profile([away], [columns - 1], copies)}
+    known_distances = {"l1": ([away], [columns - 1])}
     if len(used) <= MOST_ATTRIBUTES:
         sets = _subsets(used, frozenset())
         apart = [root(_square(set(D), sizes, theta, dimension)) for D in sets]
         counts = [math.prod(sizes[i] - 1 for i in D) for D in sets]
-        profiles["l2"] = Profile(apart, counts, copies)
-    return profiles
+        known_distances["l2"] = (apart, counts)
+    return known_distances, copies
 
 
 def _square(different: set[int], sizes: Sequence[int], theta: Any, dimension: Any) -> Any:

@@ -69,7 +69,7 @@ def check_product(
     computed = Computed(
         lambda exponent: _product(power_norm(values, exponent) for values in squares),
         queries,
-        sensitivities,
+        sensitivities.get,
         lower,
         rest if place is None else rest * arb(2).sqrt(),
     )

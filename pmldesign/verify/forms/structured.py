@@ -1,4 +1,4 @@
-"""Claims of strategies with structure, from what the structure tells about them."""
+"""The claims of a strategy file, from what the arrays tell about the strategy in whatever form."""
 
 from __future__ import annotations
 
@@ -7,61 +7,75 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from flint import arb
 
 from pmldesign.verify.arithmetic.intervals import above, below
 from pmldesign.verify.distributions import Rows
 from pmldesign.verify.losses import dp_loss, pml_loss
-from pmldesign.verify.moments import gaussian_error_of_spread
+from pmldesign.verify.moments import gaussian_error, laplace_error
 from pmldesign.verify.report import WEAKER, WEAKER_LOSS, Checks, as_number
 
 SLACK = 1e-9
 """By how much a claim may exceed what is proved, relatively: products are not formed exactly."""
+UNKNOWN = "the queries are not known; give --workload"
+
+RowsOf = Callable[[Mapping[str, Any]], Rows]
+"""From the numbers of a guarantee."""
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+def profile(distances: Sequence[Any], counts: Sequence[int], copies: int) -> RowsOf:
     """How far all columns are from any one of them, at most.
 
-    Attributes:
+    Args:
         distances: of the other columns.
         counts: how many different columns there are at each distance.
         copies: how many cells have the same column.
     """
 
-    distances: Sequence[Any]
-    counts: Sequence[int]
-    copies: int
+    def rows(numbers: Mapping[str, Any]) -> Rows:
+        alpha, every = numbers["alpha"], [1, *counts]
+        least = arb(min(alpha) if isinstance(alpha, list) else alpha)
+        masses = [least * copies * count for count in every]
+        return Rows([[arb(0), *distances]], masses, sum(every))
 
-    def rows(self, alpha: Any) -> Rows:
-        """Of any column, for the least probability of a cell."""
-        counts = [1, *self.counts]
-        masses = [alpha * self.copies * count for count in counts]
-        return Rows([[arb(0), *self.distances]], masses, sum(counts))
+    return rows
 
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """What the arrays of a strategy give.
+    """What the arrays of a strategy give, and how exactly.
 
     Attributes:
-        spread: p to (sum_i s_i^p)^(1/p), s_i^2 the variance of query i per unit of noise; None
-            where it is not computed.
+        spread: p to (sum_i s_i^p)^(1/p), s_i^2 the variance of query i per unit of noise, or to
+            None where it is not computed; None where L is not known.
         queries: their number.
-        sensitivities: "l1" and "l2", where they are known.
+        sensitivity: of "l1" and "l2"; None where it is not known.
         lower: lower bound on the norm; None where it is not computed.
-        rest: what L R - A adds to the upper bound.
-        profiles: of distances in the l1 and l2 norms, where they are known.
+        rest: what L R - A adds to the upper bound; None where nobody knows the queries.
+        rows: in the norms "l1" and "l2" how far columns are apart, where that is known.
+        reconstruction: L, shape (m, r); None where it is not written out.
         weaker: by how much the lower bound that is claimed may be below this one.
+        weaker_sensitivity: by how much a sensitivity may be above this one.
+        weaker_loss: by how much a loss that is achieved may be above this one.
+        slack: by how much bounds on the norm may exceed what is proved, relatively.
+        slack_of_sensitivity: the same of sensitivities, and what depends on them alone.
+        slack_of_loss: the same of losses.
     """
 
-    spread: Callable[[float], Any]
+    spread: Callable[[float], Any] | None
     queries: int
-    sensitivities: Mapping[str, Any] = field(default_factory=dict)
+    sensitivity: Callable[[str], Any]
     lower: Any = None
     rest: Any = 0
-    profiles: Mapping[str, Profile] = field(default_factory=dict)
+    rows: Mapping[str, RowsOf] = field(default_factory=dict)
+    reconstruction: Any = None
     weaker: float = WEAKER
+    weaker_sensitivity: float = WEAKER
+    weaker_loss: float = WEAKER_LOSS
+    slack: float = SLACK
+    slack_of_sensitivity: float = SLACK
+    slack_of_loss: float = 100 * SLACK  # a delta at a distance with rounding
 
 
 def rounded(value: float) -> Any:
@@ -69,80 +83,101 @@ def rounded(value: float) -> Any:
     return arb(value, abs(value) * SLACK / 100)
 
 
+def spread_of(*parts: tuple[Any, int]) -> Callable[[float], Any]:
+    """`Computed.spread` from variances in double precision, and how often each of them comes."""
+
+    def spread(p: float) -> Any:
+        if math.isinf(p):
+            return rounded(math.sqrt(max(float(values.max()) for values, _ in parts)))
+        powers = [times * float((np.maximum(v, 0.0) ** (p / 2)).sum()) for v, times in parts]
+        return rounded(math.fsum(powers) ** (1 / p))
+
+    return spread
+
+
 def check_computed(header: Mapping[str, Any], computed: Computed, checks: Checks) -> None:
     """All claims of the header that can be compared."""
-    p, known = float(header["p"]), computed.sensitivities
     if "upper" in header:
-        if "l2" in known:
-            value = computed.spread(p) * known["l2"] + computed.rest
-            checks.at_most("upper", header["upper"], above(value) * (1 - SLACK))
-        else:
-            checks.unchecked("upper", "the sensitivity is not computed", header["upper"])
-        if computed.lower is None:
-            checks.unchecked("lower", "dual weights of this form", header["lower"])
-        else:
-            proved = below(computed.lower) * (1 + SLACK)
-            checks.at_least("lower", header["lower"], proved, weaker=computed.weaker)
+        _check_norm(header, computed, checks)
     if "noise" not in header:
         return
     scale = as_number(header["scale"])
-    if scale is None or scale <= 0 or header["noise"] not in ("gaussian", "laplace"):
+    if scale is None or scale < 0 or header["noise"] not in ("gaussian", "laplace"):
         checks.state("noise", False, f"{header['noise']!r} of scale {header['scale']!r}")
         return
     _check_privacy(header, computed, scale, checks)
     _check_errors(header, computed, scale, checks)
 
 
+def _check_norm(header: Mapping[str, Any], computed: Computed, checks: Checks) -> None:
+    if computed.spread is None or computed.rest is None:
+        for name in ("lower", "upper"):
+            checks.unchecked(name, UNKNOWN, header[name])
+        return
+    longest = computed.sensitivity("l2")
+    if longest is None:
+        checks.unchecked("upper", "the sensitivity is not computed", header["upper"])
+    else:
+        value = computed.spread(float(header["p"])) * longest + computed.rest
+        checks.at_most("upper", header["upper"], above(value) * (1 - computed.slack))
+    if computed.lower is None:
+        checks.unchecked("lower", "the file has no dual weights of this form", header["lower"])
+    else:
+        proved = below(computed.lower) * (1 + computed.slack)
+        checks.at_least("lower", header["lower"], proved, weaker=computed.weaker)
+
+
 def _check_privacy(
     header: Mapping[str, Any], computed: Computed, scale: float, checks: Checks
 ) -> None:
-    norm = "l1" if header["noise"] == "laplace" else "l2"
-    numbers, known = header["guarantee_numbers"], computed.sensitivities
-    loss = None
-    if norm in known:
-        if "sensitivity" in header:
-            checks.at_most("sensitivity", header["sensitivity"], above(known[norm]) * (1 - SLACK))
-        if numbers["kind"] != "pml":
-            loss = dp_loss(numbers, header["noise"], known[norm] / arb(scale))
-        elif norm in computed.profiles:
-            alpha = numbers["alpha"]
-            least = arb(min(alpha) if isinstance(alpha, list) else alpha)
-            rows = computed.profiles[norm].rows(least)
-            loss = pml_loss(numbers, header["noise"], rows, arb(scale))
-    elif "sensitivity" in header:
+    """Whether noise of this scale meets the guarantee, and what it achieves."""
+    noise, numbers = header["noise"], header["guarantee_numbers"]
+    norm, pml = "l1" if noise == "laplace" else "l2", numbers["kind"] == "pml"
+    longest = computed.sensitivity(norm) if "sensitivity" in header or not pml else None
+    if "sensitivity" in header and longest is None:
         checks.unchecked("sensitivity", "of a strategy of this form", header["sensitivity"])
+    elif "sensitivity" in header:
+        proved = above(longest) * (1 - computed.slack_of_sensitivity)
+        claimed, weaker = header["sensitivity"], computed.weaker_sensitivity
+        checks.at_most("sensitivity", claimed, proved, weaker=weaker)
+    if scale == 0:
+        checks.unchecked("guarantee", "noise of scale 0 meets a vacuous guarantee only")
+        return
+    loss = None
+    if pml and norm in computed.rows:
+        loss = pml_loss(numbers, noise, computed.rows[norm](numbers), arb(scale))
+    elif not pml and longest is not None:
+        loss = dp_loss(numbers, noise, longest / arb(scale))
     if loss is None:
-        checks.unchecked("guarantee", "of this kind, for a strategy of this form")
+        checks.unchecked("guarantee", f"{numbers['kind']} of {noise} noise, for such a strategy")
         return
     value, target = above(loss[0]), loss[1]
-    slack = (
-        100 * SLACK if numbers["kind"] == "pml" else SLACK
-    )  # a delta at a distance with rounding
+    slack = computed.slack_of_loss if pml else computed.slack_of_sensitivity
     checks.state("guarantee", value <= target * (1 + slack), "the loss at the scale", value)
     if "achieved" in header:
-        checks.at_most(
-            "achieved", header["achieved"], value * (1 - 100 * SLACK), weaker=WEAKER_LOSS
-        )
+        proved, weaker = value * (1 - computed.slack_of_loss), computed.weaker_loss
+        checks.at_most("achieved", header["achieved"], proved, weaker=weaker)
 
 
 def _check_errors(
     header: Mapping[str, Any], computed: Computed, scale: float, checks: Checks
 ) -> None:
-    p = float(header["p"])
-    laplace = header["noise"] == "laplace"
-
+    if computed.spread is None:
+        checks.unchecked("error", UNKNOWN)
+        return
+    spread, laplace = computed.spread, header["noise"] == "laplace"
     factor = arb(2).sqrt() * scale if laplace else arb(scale)
 
-    def error(exponent: float) -> Any | None:
-        spread = computed.spread(exponent)
-        if spread is None or (laplace and exponent != 2 and not math.isinf(exponent)):
-            return None
-        return factor * spread if laplace else gaussian_error_of_spread(spread, factor, exponent)
+    def error(p: float) -> Any | None:
+        if laplace and p != 2 and not math.isinf(p):
+            return laplace_error(computed.reconstruction, arb(scale), p)
+        size = spread(p)
+        return None if size is None else gaussian_error(size, factor, 2 if laplace else p)
 
-    mean = factor * computed.spread(2) / arb(computed.queries).sqrt()
-    values = {"error": error(p), "rmse": mean, "max_std": error(math.inf)}
+    mean = factor * spread(2) / arb(computed.queries).sqrt()
+    values = {"error": error(float(header["p"])), "rmse": mean, "max_std": error(math.inf)}
     for name, value in values.items():
         if name in header and value is None:
-            checks.unchecked(name, "of this noise at this p", header[name])
+            checks.unchecked(name, "of this noise at this p, or of so many queries", header[name])
         elif name in header:
             checks.equal(name, header[name], below(value), above(value))

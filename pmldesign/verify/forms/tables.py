@@ -14,7 +14,14 @@ from typing import Any
 import numpy as np
 
 from pmldesign.verify.forms.measured import Measured, Ordered, Plain, Sector
-from pmldesign.verify.forms.structured import Computed, Profile, check_computed, rounded
+from pmldesign.verify.forms.structured import (
+    Computed,
+    RowsOf,
+    check_computed,
+    profile,
+    rounded,
+    spread_of,
+)
 from pmldesign.verify.forms.table_blocks import lower_bound
 from pmldesign.verify.forms.written import members_of
 from pmldesign.verify.queries import Queries
@@ -43,22 +50,19 @@ def check_tables(
         return
     counted = strategy.without_total() if replace else strategy
     parts = [counted.variances(table) for table in queries.tables]
-
-    def spread(p: float) -> Any:
-        if math.isinf(p):
-            return rounded(math.sqrt(max(float(values.max()) for values, _ in parts)))
-        powers = [times * float((values ** (p / 2)).sum()) for values, times in parts]
-        return rounded(math.fsum(powers) ** (1 / p))
-
     lower = lower_bound(header, arrays, queries) if "dual_w" in arrays else None
     count = sum(values.size * times for values, times in parts)
     lengths = _weighted_lengths(arrays, replace=replace)
     if "sector_plain" in arrays:
         lengths = {"l2": strategy.farthest() if replace else strategy.longest()}
     sensitivities = {norm: rounded(value) for norm, value in lengths.items()}
-    profiles = _profiles(arrays, sensitivities) if replace else {}
     computed = Computed(
-        spread, count, sensitivities, lower, profiles=profiles, weaker=WEAKER_BLOCKS
+        spread_of(*parts),
+        count,
+        sensitivities.get,
+        lower,
+        rows=_rows(arrays, sensitivities) if replace else {},
+        weaker=WEAKER_BLOCKS,
     )
     check_computed(header, computed, checks)
 
@@ -134,7 +138,7 @@ def _weighted_lengths(arrays: Mapping[str, Any], *, replace: bool) -> dict[str, 
     return lengths
 
 
-def _profiles(arrays: Mapping[str, Any], farthest: Mapping[str, Any]) -> dict[str, Profile]:
+def _rows(arrays: Mapping[str, Any], farthest: Mapping[str, Any]) -> dict[str, RowsOf]:
     """Of weighted tables by the attributes in which cells differ; else all at the farthest."""
     sizes = arrays["sizes"].tolist()
     sets = [set(S) for S in members_of(arrays["tables"])] if "tables" in arrays else []
@@ -143,16 +147,14 @@ def _profiles(arrays: Mapping[str, Any], farthest: Mapping[str, Any]) -> dict[st
     columns = math.prod(sizes[i] for i in used)
     copies = math.prod(sizes) // columns
     if not sets or _designs(arrays) or len(used) > LISTED:
-        return {
-            norm: Profile([distance], [columns - 1], copies) for norm, distance in farthest.items()
-        }
+        return {norm: profile([far], [columns - 1], copies) for norm, far in farthest.items()}
     differing = [
         D for count in range(1, len(used) + 1) for D in itertools.combinations(used, count)
     ]
     counts = [math.prod(sizes[i] - 1 for i in D) for D in differing]
-    profiles = {}
+    rows = {}
     for norm, power in (("l1", 1), ("l2", 2)):
         weights = arrays["weights"] ** power
         sums = [2 * float(weights[[bool(S & set(D)) for S in sets]].sum()) for D in differing]
-        profiles[norm] = Profile([rounded(value ** (1 / power)) for value in sums], counts, copies)
-    return profiles
+        rows[norm] = profile([rounded(value ** (1 / power)) for value in sums], counts, copies)
+    return rows

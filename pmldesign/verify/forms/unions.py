@@ -37,7 +37,7 @@ from flint import arb
 from pmldesign.verify.arithmetic.intervals import dual_norm, root
 from pmldesign.verify.forms.far_columns import farthest
 from pmldesign.verify.forms.products import lower_of_factors, residual_of, split
-from pmldesign.verify.forms.structured import Computed, Profile, check_computed, rounded
+from pmldesign.verify.forms.structured import Computed, check_computed, profile, rounded, spread_of
 from pmldesign.verify.forms.written import pseudo_inverse
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import WEAKER, Checks
@@ -85,17 +85,17 @@ def check_product_basis(
     known = _distances(R, v if "weights" in arrays else None) if replace else _lengths(R, v)
     sensitivities = {norm: rounded(value) for norm, value in known.items()}
     cells = math.prod(sizes)
-    profiles = {norm: Profile([far], [cells - 1], 1) for norm, far in sensitivities.items()}
+    rows_of = {norm: profile([far], [cells - 1], 1) for norm, far in sensitivities.items()}
     lower = lower_bound(header, arrays, queries) if "lower" in header else None
-
-    def spread(exponent: float) -> Any:
-        if math.isinf(exponent):
-            return rounded(math.sqrt(float(variances.max())))
-        return rounded(float((variances ** (exponent / 2)).sum()) ** (1 / exponent))
-
-    rest = rest * arb(2).sqrt() if replace else rest
-    weaker = WEAKER_PAIRS if replace else WEAKER
-    computed = Computed(spread, variances.size, sensitivities, lower, rest, profiles, weaker)
+    computed = Computed(
+        spread_of((variances, 1)),
+        variances.size,
+        sensitivities.get,
+        lower,
+        rest * arb(2).sqrt() if replace else rest,
+        rows_of,
+        weaker=WEAKER_PAIRS if replace else WEAKER,
+    )
     check_computed(header, computed, checks)
 
 

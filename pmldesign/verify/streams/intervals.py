@@ -49,7 +49,7 @@ def check_intervals(
     computed = Computed(
         lambda exponent: rounded(math.sqrt(total)) if exponent == 2 else None,
         n * (n + 1) // 2,
-        {"l2": rounded(math.sqrt(float(columns.max())))},
+        {"l2": rounded(math.sqrt(float(columns.max())))}.get,
         lower_bound(arrays, p) if p == 2 else None,
     )
     check_computed(header, computed, checks)

@@ -52,7 +52,7 @@ def check_stream(
             columns[i] += weight * value
     sensitivities = {"l2": root(largest(columns))}
     lower = lower_bound(arrays, float(header["p"]))
-    check_computed(header, Computed(deviations(arrays), n, sensitivities, lower), checks)
+    check_computed(header, Computed(deviations(arrays), n, sensitivities.get, lower), checks)
 
 
 def too_long(arrays: Mapping[str, Any], checks: Checks) -> bool:

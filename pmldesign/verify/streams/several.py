@@ -20,7 +20,7 @@ import numpy as np
 from flint import arb
 
 from pmldesign.verify.arithmetic.intervals import dual_norm, root
-from pmldesign.verify.forms.structured import Computed, check_computed, rounded
+from pmldesign.verify.forms.structured import Computed, check_computed, rounded, spread_of
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import Checks
 from pmldesign.verify.streams import epochs
@@ -43,19 +43,13 @@ def check_several(
     """All claims of fixed epochs, or of a stream for several participations; Gaussian noise."""
     pattern, p = Pattern.of(header["participation"]), float(header["p"])
     check_sums(arrays, queries, checks)
-    spread: Any
     if "epochs" in arrays:
         n = int(arrays["epochs"][0])
         if arrays["epoch_weights"].size > MOST_NUMBERS:
             checks.unchecked("claims", "the blocks of so many classes take too long")
             return
         square = _of_blocks(epochs.gram_blocks(arrays), pattern)
-        squares = epochs.variances(arrays)
-
-        def spread(exponent: float) -> Any:
-            if math.isinf(exponent):
-                return rounded(math.sqrt(float(squares.max())))
-            return rounded(float((squares ** (exponent / 2)).sum()) ** (1 / exponent))
+        spread = spread_of((epochs.variances(arrays), 1))
     else:
         n = len(arrays["w"])
         if too_long(arrays, checks):
@@ -63,7 +57,7 @@ def check_several(
         square, spread = _of_stream(arrays, pattern), deviations(arrays)
     sensitivities = {} if square is None else {"l2": rounded(math.sqrt(square))}
     lower = _lower(arrays, pattern, p)
-    check_computed(header, Computed(spread, n, sensitivities, lower), checks)
+    check_computed(header, Computed(spread, n, sensitivities.get, lower), checks)
 
 
 def _of_blocks(blocks: Any, pattern: Pattern) -> float | None:
