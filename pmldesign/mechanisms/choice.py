@@ -20,7 +20,6 @@ from pmldesign.mechanisms.exact_error import Mechanism
 from pmldesign.privacy.calibration import calibrate, require_attainable
 from pmldesign.privacy.currencies.composition import composed
 from pmldesign.privacy.currencies.curves import PrivacyCurve
-from pmldesign.privacy.currencies.mixed import MixedCurve
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import LARGEST_EXPONENT, Noise, laplace_exponent
@@ -190,17 +189,14 @@ def require_feasible(
             laplace_exponent(p)
 
 
-def compose(
-    releases: Sequence[Mechanism | PrivacyCurve | MixedCurve],
-) -> PrivacyCurve | MixedCurve:
+def compose(releases: Sequence[Mechanism | PrivacyCurve]) -> PrivacyCurve:
     """What several releases satisfy together: of Gaussian noise exactly those of one.
 
     Args:
         releases: mechanisms for one relation of neighbours, or their `privacy`.
 
     Returns:
-        The curve of all together, rounded up: `.mu`, `.rho`, `.epsilon(delta)` and so on; with both
-        kinds of noise a `MixedCurve`, which has the same.
+        The curve of all together, rounded up: `.mu`, `.rho`, `.epsilon(delta)` and so on.
 
     Raises:
         InvalidInputError: none, or different neighbours or known answers.

@@ -12,6 +12,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.plots.files import save
 from pmldesign.plots.style import BOUND, COLOURS, one_axes, styled
 from pmldesign.privacy.currencies.curves import PrivacyCurve
+from pmldesign.privacy.noise import Noise
 from pmldesign_solvers.operators.operator import Array
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def privacy_figure(curves: Mapping[str, PrivacyCurve]) -> Figure:
     Raises:
         InvalidInputError: no noise, or nothing to protect.
     """
-    if not all(0 < curve.ratio < np.inf for curve in curves.values()):
+    if not all(0 < max(curve.ratios) < np.inf for curve in curves.values()):
         raise InvalidInputError("there is no noise whose delta could be drawn; leave --plot out")
     figure, axes = one_axes(6, 4.2)
     end = max(curve.epsilon(LEAST) for curve in curves.values())
@@ -46,7 +47,8 @@ def privacy_figure(curves: Mapping[str, PrivacyCurve]) -> Figure:
     for name, curve in curves.items():
         deltas = curve.deltas(epsilons)
         shown = deltas > 0
-        label = f"{name}, {curve.noise.value} noise" if name else f"{curve.noise.value} noise"
+        kinds = (kind.value for kind, ratio in zip(Noise, curve.ratios, strict=True) if ratio)
+        label = f"{name}, " * bool(name) + f"{' and '.join(kinds)} noise"
         axes.semilogy(epsilons[shown], deltas[shown], label=label)
     axes.set_ylim(LEAST, 1)
     axes.set_xlabel(r"$\varepsilon$")

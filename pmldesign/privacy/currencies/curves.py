@@ -32,7 +32,6 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -104,6 +103,11 @@ class PrivacyCurve(Drawn):
         return self.noise is Noise.GAUSSIAN
 
     @property
+    def ratios(self) -> tuple[float, float]:
+        """Those of Gaussian and of Laplace noise, 0 without such noise."""
+        return (self.ratio, 0.0) if self.gaussian else (0.0, self.ratio)
+
+    @property
     def pure(self) -> float:
         """Epsilon of pure differential privacy; inf for Gaussian noise."""
         return math.inf if self.gaussian and self.ratio > 0 else self.ratio
@@ -157,46 +161,28 @@ class PrivacyCurve(Drawn):
         delta = probability("delta", delta)
         if self.delta(0.0) <= delta:
             return 0.0
+        if math.isinf(max(self.ratios)):
+            return math.inf
         if not self.gaussian:
             exact = self.ratio + 2 * math.log1p(-delta)
             return min(self.ratio, exact + 1e-14 * (1 + self.ratio))
         low, high = 0.0, self.ratio
         while self.delta(high) > delta:
             low, high = high, 2 * high
-        return least_epsilon(self.delta, delta, low, high, WIDTH)
+        while high - low > WIDTH * high:
+            middle = (low + high) / 2
+            low, high = (low, middle) if self.delta(middle) <= delta else (middle, high)
+        return high
 
     def to_json(self) -> dict[str, Any]:
-        """The numbers that reports show."""
-        return numbers_of(self)
-
-
-def numbers_of(curve: Any) -> dict[str, Any]:
-    """The numbers of a curve that reports show; None for what is infinite."""
-    return {
-        "epsilon": None if math.isinf(curve.pure) else curve.pure,
-        "rho": curve.rho,
-        "mu": curve.mu,
-        "renyi": [{"order": order, "epsilon": curve.renyi(order)} for order in ORDERS],
-        "curve": [{"delta": delta, "epsilon": curve.epsilon(delta)} for delta in DELTAS],
-    }
-
-
-def least_epsilon(
-    profile: Callable[[float], float], delta: float, low: float, high: float, width: float
-) -> float:
-    """The private end of a bracket of the least epsilon at which a profile is at most delta.
-
-    Args:
-        profile: delta at an epsilon, not increasing; at most delta at high.
-        delta: in (0, 1).
-        low: not above the least epsilon.
-        high: not below it.
-        width: of the bracket, relative to its upper end.
-    """
-    while high - low > width * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if profile(middle) <= delta else (middle, high)
-    return high
+        """The numbers that reports show; None for what is infinite."""
+        return {
+            "epsilon": None if math.isinf(self.pure) else self.pure,
+            "rho": self.rho,
+            "mu": self.mu,
+            "renyi": [{"order": order, "epsilon": self.renyi(order)} for order in ORDERS],
+            "curve": [{"delta": delta, "epsilon": self.epsilon(delta)} for delta in DELTAS],
+        }
 
 
 def curve_of(noise: Noise, sensitivity: float, scale: float) -> PrivacyCurve:
