@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -41,18 +41,17 @@ from pmldesign.privacy.currencies.guarantees import ZCDP as ZCDP
 from pmldesign.privacy.currencies.guarantees import CurrencyGuarantee as CurrencyGuarantee
 from pmldesign.privacy.currencies.guarantees import GaussianDP as GaussianDP
 from pmldesign.privacy.currencies.guarantees import RenyiDP as RenyiDP
-from pmldesign.privacy.currencies.guarantees import currency_from_json
-from pmldesign.privacy.currencies.relation import OneRecord, Promise
+from pmldesign.privacy.currencies.relation import OneRecord
 from pmldesign.privacy.digits import shortest
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.priors import Shifts
 
 
-class _DP(OneRecord, Promise):
+class _DP(OneRecord):
     """What the guarantees of differential privacy share."""
 
     __slots__ = ()
-    pml: ClassVar[bool] = False
+    kind: ClassVar[str] = "dp"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", parameter("epsilon", self.epsilon))
@@ -121,7 +120,9 @@ class ApproxDP(_DP):
 
 Guarantee = PureDP | ApproxDP | PMLGuarantee | CurrencyGuarantee
 
-KEYS = ("kind", "epsilon", "delta", "alpha", "neighbours", "failure")
+KINDS: Any = (PureDP, ApproxDP, PML, ApproxPML, EnvelopePML, ZCDP, GaussianDP, RenyiDP)
+BESIDE = {"kind", "neighbours", "failure", "known", "sample"}
+"""Keys of a guarantee that are none of its numbers."""
 
 
 def from_json(numbers: Any) -> Guarantee:
@@ -130,24 +131,30 @@ def from_json(numbers: Any) -> Guarantee:
     Raises:
         InvalidInputError: other keys, values out of range, or values that do not go together.
     """
-    currency = currency_from_json(dict(numbers)) if isinstance(numbers, Mapping) else None
-    if currency is not None:
-        return currency
-    if not isinstance(numbers, Mapping) or set(numbers) - {"sample", "known"} != set(KEYS):
-        raise InvalidInputError(f"a guarantee has the keys {', '.join(KEYS)}, got {numbers!r}")
-    alpha = numbers["alpha"]
-    several = [("alpha", value) for value in (alpha if isinstance(alpha, list) else [alpha])]
-    for key, value in [(key, numbers[key]) for key in ("epsilon", "delta")] + several:
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number and (value is not None or key == "epsilon"):
-            raise InvalidInputError(f"{key} of a guarantee must be a number, got {value!r}")
-    arguments = {key: numbers[key] for key in KEYS}
-    if isinstance(alpha, list) and "sample" in numbers:
-        arguments["alpha"] = _sampled(alpha, numbers["sample"])
-    guarantee = _build(**arguments, known=str(numbers.get("known", "")))
-    if guarantee is None or guarantee.to_json() != dict(numbers):
-        raise InvalidInputError(f"these numbers are no guarantee: {dict(numbers)!r}")
-    return guarantee
+    given = dict(numbers) if isinstance(numbers, Mapping) else {}
+    several = isinstance(given.get("alpha"), list)
+    own = {key for key, value in given.items() if value is not None} - BESIDE
+    for kind in KINDS:
+        names = {field.name for field in fields(kind)}
+        same = (kind.kind, kind.failure) == (given.get("kind"), given.get("failure"))
+        if not same or own != names - BESIDE:
+            continue
+        values = {name: given[name] for name in names if name in given}
+        for key in own:
+            for value in values[key] if several and key == "alpha" else [values[key]]:
+                if not isinstance(value, int | float) or isinstance(value, bool):
+                    raise InvalidInputError(f"{key} of a guarantee must be a number, got {value!r}")
+        if several and "sample" in given:
+            values["alpha"] = _sampled(given["alpha"], given["sample"])
+        if "known" in values:
+            values["known"] = str(values["known"])
+        guarantee: Guarantee = kind(**values)
+        if guarantee.to_json() == given:
+            return guarantee
+    raise InvalidInputError(
+        "a guarantee has the keys kind, epsilon, delta, alpha, neighbours and failure, with values"
+        f" that go together, got {numbers!r}"
+    )
 
 
 def _sampled(alpha: list[float], sample: Any) -> SampledAlpha:
@@ -162,25 +169,3 @@ def _sampled(alpha: list[float], sample: Any) -> SampledAlpha:
     if not np.all(limits) or not math.isclose(sample["radius"], own.radius):
         raise InvalidInputError("alpha is not what the counts of its sample give")
     return SampledAlpha(alpha, own.counts, own.confidence, sample["radius"])
-
-
-def _build(
-    *,
-    kind: str,
-    epsilon: Any,
-    delta: Any,
-    alpha: Any,
-    neighbours: str,
-    failure: str | None,
-    known: str,
-) -> Guarantee | None:
-    if kind == "dp":
-        relation = Neighbours(neighbours)
-        if delta is None:
-            return PureDP(epsilon, relation, known)
-        return ApproxDP(epsilon, delta, relation, known)
-    if kind != "pml" or alpha is None:
-        return None
-    if delta is None:
-        return PML(epsilon, alpha)
-    return (ApproxPML if failure == "slack" else EnvelopePML)(epsilon, delta, alpha)

@@ -34,6 +34,7 @@ import numpy as np
 from pmldesign.arguments import parameter, probability
 from pmldesign.errors import InvalidInputError, VacuousGuaranteeError
 from pmldesign.privacy.alpha.sample import SampledAlpha
+from pmldesign.privacy.currencies.relation import Promise
 from pmldesign.privacy.digits import shortest
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.workloads.base import count_text
@@ -61,23 +62,16 @@ class Shifts:
     delta: float
 
 
-class OnPriors:
+class OnPriors(Promise):
     """What the guarantees that speak of Q_alpha share."""
 
     __slots__ = ()
     if TYPE_CHECKING:
-        epsilon: float
         alpha: float | tuple[float, ...]
-        failure: ClassVar[str | None]
-
-        @property
-        def delta(self) -> float:
-            """Slack or failure probability; 0 without one."""
-            ...
 
     neighbours: ClassVar[Neighbours] = Neighbours.REPLACE
     known: ClassVar[str] = ""
-    pml: ClassVar[bool] = True
+    kind: ClassVar[str] = "pml"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", parameter("epsilon", self.epsilon))

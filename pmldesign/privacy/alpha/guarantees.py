@@ -11,13 +11,12 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pmldesign.privacy.currencies.relation import Promise
 from pmldesign.privacy.digits import shortest
 from pmldesign.privacy.priors import OnPriors
 
 
 @dataclass(frozen=True, slots=True)
-class PML(OnPriors, Promise):
+class PML(OnPriors):
     """epsilon pointwise maximal leakage on Q_alpha.
 
     Attributes:
@@ -40,7 +39,7 @@ class PML(OnPriors, Promise):
 
 
 @dataclass(frozen=True, slots=True)
-class ApproxPML(OnPriors, Promise):
+class ApproxPML(OnPriors):
     """epsilon-PML on Q_alpha up to an additive slack delta on every event (psi_2 of [SPP]).
 
     Attributes:
@@ -70,7 +69,7 @@ class ApproxPML(OnPriors, Promise):
 
 
 @dataclass(frozen=True, slots=True)
-class EnvelopePML(OnPriors, Promise):
+class EnvelopePML(OnPriors):
     """epsilon-PML on Q_alpha but for a probability delta, after any post-processing [SPP].
 
     Attributes:

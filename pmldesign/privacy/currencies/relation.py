@@ -17,22 +17,36 @@ _CHANGE = {
 
 
 class Promise:
-    """What every guarantee of an epsilon answers: noises that can meet it, and its numbers."""
+    """What every guarantee answers: noises that can meet it, and its numbers."""
 
     __slots__ = ()
     if TYPE_CHECKING:
         epsilon: float
-        neighbours: Neighbours
-        pml: ClassVar[bool]
-        known: str
 
         @property
         def delta(self) -> float:
             """Slack or failure probability; 0 without one."""
             ...
 
+        @property
+        def neighbours(self) -> Neighbours:
+            """How neighbouring data sets differ."""
+            ...
+
+        @property
+        def known(self) -> str:
+            """What public answers are called that neighbours have in common; "" for none."""
+            ...
+
+    kind: ClassVar[str]
+    """What files call it."""
     failure: ClassVar[str | None] = None
     """What delta means under PML: "slack" on every event, or "envelope"."""
+
+    @property
+    def pml(self) -> bool:
+        """Whether it is about pointwise maximal leakage."""
+        return self.kind == "pml"
 
     def admits(self, noise: Noise) -> bool:
         """Whether this noise meets it at some scale: Gaussian noise needs a delta."""
@@ -47,7 +61,7 @@ class Promise:
         """The numbers that it is made of, for JSON and strategy files (`from_json`)."""
         alpha = getattr(self, "alpha", None)
         numbers = {
-            "kind": "pml" if self.pml else "dp",
+            "kind": self.kind,
             "epsilon": self.epsilon,
             "delta": self.delta or None,
             "alpha": list(alpha) if isinstance(alpha, tuple) else alpha,
@@ -61,7 +75,7 @@ class Promise:
         return numbers
 
 
-class OneRecord:
+class OneRecord(Promise):
     """A guarantee about neighbours that differ in one record.
 
     Attributes:
@@ -71,9 +85,6 @@ class OneRecord:
     """
 
     __slots__ = ()
-    if TYPE_CHECKING:
-        neighbours: Neighbours
-        known: str
 
     def _check_relation(self) -> None:
         """The relation by its value; InvalidInputError if it goes without known answers."""
