@@ -42,7 +42,6 @@ from pmldesign.privacy.currencies.guarantees import CurrencyGuarantee as Currenc
 from pmldesign.privacy.currencies.guarantees import GaussianDP as GaussianDP
 from pmldesign.privacy.currencies.guarantees import RenyiDP as RenyiDP
 from pmldesign.privacy.currencies.relation import OneRecord
-from pmldesign.privacy.digits import shortest
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.priors import Shifts
 
@@ -81,13 +80,9 @@ class PureDP(_DP):
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     known: str = ""
     delta: ClassVar[float] = 0.0
-
-    def describe(self, cells: int) -> str:  # noqa: ARG002 - likewise
-        """What is promised, in words."""
-        return (
-            f"No event becomes more than e^{shortest(self.epsilon)} times as likely when "
-            f"{self.change}, whatever the data."
-        )
+    words: ClassVar[str] = (
+        "No event becomes more than e^{epsilon} times as likely when {about}, whatever the data."
+    )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -105,17 +100,14 @@ class ApproxDP(_DP):
     delta: float
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     known: str = ""
+    words: ClassVar[str] = (
+        "No event's probability exceeds e^{epsilon} times what it was, plus {delta}, when {about}, "
+        "whatever the data."
+    )
 
     def __post_init__(self) -> None:
         _DP.__post_init__(self)
         object.__setattr__(self, "delta", probability("delta", self.delta))
-
-    def describe(self, cells: int) -> str:  # noqa: ARG002 - likewise
-        """What is promised, in words."""
-        return (
-            f"No event's probability exceeds e^{shortest(self.epsilon)} times what it was, plus "
-            f"{shortest(self.delta)}, when {self.change}, whatever the data."
-        )
 
 
 Guarantee = PureDP | ApproxDP | PMLGuarantee | CurrencyGuarantee

@@ -142,7 +142,7 @@ class OnPriors(Promise):
         epsilon = self.epsilon + math.log1p(-others) - math.log(room)
         return Shifts(epsilon * (1 + 8 * EPS) + 8 * EPS, delta) if delta < 1 else None
 
-    def assumption(self, cells: int) -> str:
+    def about(self, cells: int) -> str:
         """About whom the promise is made, in words."""
         if isinstance(self.alpha, float):
             least = least_probability(self.alpha, cells)

@@ -11,7 +11,6 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pmldesign.privacy.digits import shortest
 from pmldesign.privacy.priors import OnPriors
 
 
@@ -28,14 +27,10 @@ class PML(OnPriors):
     epsilon: float
     alpha: float | tuple[float, ...]
     delta: ClassVar[float] = 0.0
-
-    def describe(self, cells: int) -> str:
-        """What is promised, to whom, and under which assumption."""
-        return (
-            f"No output raises an adversary's expected gain about any record more than "
-            f"e^{shortest(self.epsilon)} times above what it was before, "
-            f"{self.assumption(cells)}."
-        )
+    words: ClassVar[str] = (
+        "No output raises an adversary's expected gain about any record more than e^{epsilon} "
+        "times above what it was before, {about}."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +48,15 @@ class ApproxPML(OnPriors):
     delta: float
     alpha: float | tuple[float, ...]
     failure: ClassVar[str | None] = "slack"
+    words: ClassVar[str] = (
+        "Knowing any one record raises no event's probability above e^{epsilon} times what it was, "
+        "plus {delta}, {about}."
+    )
 
     def is_vacuous(self, cells: int) -> bool:
         """Whether every mechanism satisfies it: delta >= 1 - e^eps min alpha."""
         least = self.least_probability(cells)
         return self.epsilon + math.log(least) >= math.log1p(-self.delta)
-
-    def describe(self, cells: int) -> str:
-        """What is promised, to whom, and under which assumption."""
-        return (
-            "Knowing any one record raises no event's probability above "
-            f"e^{shortest(self.epsilon)} times what it was, plus {shortest(self.delta)}, "
-            f"{self.assumption(cells)}."
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +74,11 @@ class EnvelopePML(OnPriors):
     delta: float
     alpha: float | tuple[float, ...]
     failure: ClassVar[str | None] = "envelope"
-
-    def describe(self, cells: int) -> str:
-        """What is promised, to whom, and under which assumption."""
-        return (
-            f"Except with probability {shortest(self.delta)}, nothing computed from the output "
-            "raises an adversary's expected gain about any one record more than "
-            f"e^{shortest(self.epsilon)} times above what it was before, "
-            f"{self.assumption(cells)}."
-        )
+    words: ClassVar[str] = (
+        "Except with probability {delta}, nothing computed from the output raises an adversary's "
+        "expected gain about any one record more than e^{epsilon} times above what it was before, "
+        "{about}."
+    )
 
 
 PMLGuarantee = PML | ApproxPML | EnvelopePML

@@ -15,27 +15,20 @@ order of at least 2 gives epsilon.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, ClassVar
 
 from pmldesign.arguments import parameter
 from pmldesign.privacy.brackets import NARROW, private_end
-from pmldesign.privacy.currencies.curves import (
-    PrivacyCurve,
-    checked_order,
-    laplace_mu,
-    laplace_renyi,
-    laplace_rho,
-)
+from pmldesign.privacy.currencies.curves import PrivacyCurve, checked_order
 from pmldesign.privacy.currencies.relation import OneRecord
-from pmldesign.privacy.digits import shortest
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 
 
-class _Currency(OneRecord, ABC):
+class _Currency(OneRecord):
     """What the guarantees in these currencies share."""
 
     __slots__ = ()
@@ -58,21 +51,19 @@ class _Currency(OneRecord, ABC):
         """Largest square of sensitivity over standard deviation of Gaussian noise."""
 
     @property
-    @abstractmethod
     def divergence(self) -> float | None:
         """Upper bound on the Renyi divergence of order 2; None where it implies none."""
-
-    @abstractmethod
-    def laplace_loss(self, ratio: float) -> float:
-        """What Laplace noise spends of the budget at a ratio of sensitivity over scale."""
+        return float(self.gaussian_square)
 
     @property
     def laplace_ratio(self) -> float:
         """Largest sensitivity over scale of Laplace noise, but for a relative 5e-7."""
         start = max(1.0, 1 / self.budget)
-        scale = private_end(
-            lambda b: self.laplace_loss(1 / b), self.budget, start=start, width=NARROW
-        )
+
+        def loss(scale: float) -> float:
+            return self.spent(PrivacyCurve(Noise.LAPLACE, 1 / scale))
+
+        scale = private_end(loss, self.budget, start=start, width=NARROW)
         return math.nextafter(1 / scale, 0)
 
     def admits(self, noise: Noise) -> bool:  # noqa: ARG002 - the question to every guarantee
@@ -108,27 +99,15 @@ class ZCDP(_Currency):
     known: str = ""
     unit: ClassVar[str] = "rho"
     kind: ClassVar[str] = "zcdp"
+    words: ClassVar[str] = (
+        "The Renyi divergence of every order a > 1 is at most a times {rho} when {about}, whatever "
+        "the data (zCDP)."
+    )
 
     @property
     def gaussian_square(self) -> Fraction:
         """2 rho, as Gaussian noise of t = sensitivity/sigma is t^2/2-zCDP."""
         return 2 * Fraction(self.rho)
-
-    @property
-    def divergence(self) -> float:
-        """2 rho, as Gaussian noise of t = sensitivity/sigma is t^2/2-zCDP."""
-        return 2 * self.rho
-
-    def laplace_loss(self, ratio: float) -> float:
-        """Rho of Laplace noise."""
-        return laplace_rho(ratio)
-
-    def describe(self, cells: int) -> str:  # noqa: ARG002 - the same question to every guarantee
-        """What is promised, in words."""
-        return (
-            f"The Renyi divergence of every order a > 1 is at most a times {shortest(self.rho)} "
-            f"when {self.change}, whatever the data (zCDP)."
-        )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -146,27 +125,15 @@ class GaussianDP(_Currency):
     known: str = ""
     unit: ClassVar[str] = "mu"
     kind: ClassVar[str] = "gaussian-dp"
+    words: ClassVar[str] = (
+        "Whether {about} is as hard to tell as one draw from N(0, 1) from one of N({mu}, 1), or "
+        "harder, whatever the data (Gaussian DP)."
+    )
 
     @property
     def gaussian_square(self) -> Fraction:
         """mu^2, as Gaussian noise of t = sensitivity/sigma is t-Gaussian DP."""
         return Fraction(self.mu) ** 2
-
-    @property
-    def divergence(self) -> float:
-        """mu^2, that of the two Gaussians."""
-        return self.mu**2
-
-    def laplace_loss(self, ratio: float) -> float:
-        """Mu of Laplace noise."""
-        return laplace_mu(ratio)
-
-    def describe(self, cells: int) -> str:  # noqa: ARG002 - likewise
-        """What is promised, in words."""
-        return (
-            f"Whether {self.change} is as hard to tell as one draw from N(0, 1) from "
-            f"one of N({shortest(self.mu)}, 1), or harder, whatever the data (Gaussian DP)."
-        )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -186,6 +153,10 @@ class RenyiDP(_Currency):
     known: str = ""
     unit: ClassVar[str] = "epsilon"
     kind: ClassVar[str] = "renyi"
+    words: ClassVar[str] = (
+        "The Renyi divergence of order {order} is at most {epsilon} when {about}, whatever the "
+        "data."
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "order", checked_order(self.order))
@@ -201,20 +172,9 @@ class RenyiDP(_Currency):
         """Epsilon from order 2 on: the divergence rises with its order."""
         return self.epsilon if self.order >= 2 else None
 
-    def laplace_loss(self, ratio: float) -> float:
-        """Its Renyi divergence of this order."""
-        return laplace_renyi(ratio, self.order)
-
     def spent(self, curve: PrivacyCurve) -> float:
         """What noise spends of the budget, rounded up."""
         return curve.renyi(self.order)
-
-    def describe(self, cells: int) -> str:  # noqa: ARG002 - likewise
-        """What is promised, in words."""
-        return (
-            f"The Renyi divergence of order {shortest(self.order)} is at most "
-            f"{shortest(self.epsilon)} when {self.change}, whatever the data."
-        )
 
 
 CurrencyGuarantee = ZCDP | GaussianDP | RenyiDP

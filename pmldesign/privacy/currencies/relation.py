@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.alpha.sample import SampledAlpha
+from pmldesign.privacy.digits import shortest
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 
@@ -16,7 +18,7 @@ _CHANGE = {
 }
 
 
-class Promise:
+class Promise(ABC):
     """What every guarantee answers: noises that can meet it, and its numbers."""
 
     __slots__ = ()
@@ -42,6 +44,18 @@ class Promise:
     """What files call it."""
     failure: ClassVar[str | None] = None
     """What delta means under PML: "slack" on every event, or "envelope"."""
+    words: ClassVar[str]
+    """What is promised, with its numbers by their names, and {about}, whom it is about."""
+
+    @abstractmethod
+    def about(self, cells: int) -> str:
+        """To whom, and under which assumption, in words."""
+
+    def describe(self, cells: int) -> str:
+        """What is promised, to whom, and under which assumption."""
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}  # type: ignore[arg-type]
+        numbers = {name: shortest(value) for name, value in values.items() if type(value) is float}
+        return self.words.format(**numbers, about=self.about(cells))
 
     @property
     def pml(self) -> bool:
@@ -95,8 +109,7 @@ class OneRecord(Promise):
                 " one is added or removed; take neighbours 'replace'"
             )
 
-    @property
-    def change(self) -> str:
+    def about(self, cells: int) -> str:  # noqa: ARG002 - the same question to every guarantee
         """How neighbours differ, in words."""
         if not self.known:
             return _CHANGE[self.neighbours]
