@@ -38,7 +38,7 @@ from pmldesign.privacy.analytic_gaussian import gaussian_delta as gaussian_delta
 from pmldesign.privacy.brackets import private_end
 from pmldesign.privacy.currencies.curves import curve_of
 from pmldesign.privacy.digits import at_least
-from pmldesign.privacy.guarantees import CurrencyGuarantee, Guarantee
+from pmldesign.privacy.guarantees import ApproxDP, CurrencyGuarantee, Guarantee, PureDP
 from pmldesign.privacy.neighbours import (
     Measured,
     Neighbours,
@@ -168,31 +168,25 @@ def laplace_scale(sensitivity: float, *, epsilon: float) -> float:
 
 
 def _calibrate_dp(
-    strategy: Measured | ArrayLike, guarantee: Guarantee, noise: Noise
+    strategy: Measured | ArrayLike,
+    guarantee: PureDP | ApproxDP | CurrencyGuarantee,
+    noise: Noise,
 ) -> Calibration:
     _require_possible(guarantee, noise)
     _require_same_known(strategy, guarantee)
     sensitivity = _sensitivity(strategy, guarantee.neighbours, noise)
-    if isinstance(guarantee, CurrencyGuarantee):
-        return _calibrate_currency(sensitivity, guarantee, noise)
-    epsilon = guarantee.epsilon
-    if noise is Noise.GAUSSIAN:
-        scale = analytic_gaussian_scale(sensitivity, epsilon=epsilon, delta=guarantee.delta)
-        return Calibration(noise, scale, guarantee, gaussian_delta(sensitivity, scale, epsilon))
-    scale = laplace_scale(sensitivity, epsilon=epsilon)
-    achieved = quotient_above(sensitivity, scale) if scale > 0 else 0.0
-    return Calibration(noise, scale, guarantee, achieved)
-
-
-def _calibrate_currency(
-    sensitivity: float, guarantee: CurrencyGuarantee, noise: Noise
-) -> Calibration:
     if noise is Noise.LAPLACE:
         scale = laplace_scale(sensitivity, epsilon=guarantee.laplace_ratio)
-    else:
+    elif isinstance(guarantee, CurrencyGuarantee):
         scale = gaussian_scale(sensitivity, guarantee.gaussian_square)
-    spent = guarantee.spent(curve_of(noise, sensitivity, scale))
-    return Calibration(noise, scale, guarantee, min(spent, guarantee.budget))
+    else:
+        epsilon, delta = guarantee.epsilon, guarantee.delta
+        scale = analytic_gaussian_scale(sensitivity, epsilon=epsilon, delta=delta)
+        return Calibration(noise, scale, guarantee, gaussian_delta(sensitivity, scale, epsilon))
+    curve = curve_of(noise, sensitivity, scale)
+    if isinstance(guarantee, CurrencyGuarantee):
+        return Calibration(noise, scale, guarantee, min(guarantee.spent(curve), guarantee.budget))
+    return Calibration(noise, scale, guarantee, curve.pure)
 
 
 def gaussian_scale(sensitivity: float, squared_ratio: Fraction) -> float:

@@ -37,6 +37,7 @@ from pmldesign.privacy.calibration import calibrate, gaussian_scale
 from pmldesign.privacy.guarantees import ApproxDP, CurrencyGuarantee, Guarantee, PureDP
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
+from pmldesign.privacy.outward import float_above, root_above
 from pmldesign.release.noise.integers import Integers
 from pmldesign.release.noise.lattice import ROUNDING, Lattice
 from pmldesign.release.noise.sampler import LARGEST_SCALE, Sampler, draw, privacy_map
@@ -249,17 +250,9 @@ def require_agreement(noise: ExactNoise) -> None:
 
 def laplace_parameter(sensitivity: int, epsilon: float) -> float:
     """Smallest float b with Fraction(sensitivity) / Fraction(b) <= Fraction(epsilon)."""
-    ratio = Fraction(sensitivity) / Fraction(epsilon)
-    scale = float(ratio)
-    while Fraction(scale) < ratio:
-        scale = math.nextafter(scale, math.inf)
-    return scale
+    return float_above("the parameter of the noise", Fraction(sensitivity) / Fraction(epsilon))
 
 
 def gaussian_parameter(sigma: float) -> float:
     """A float s with s^2 >= sigma^2 + 4."""
-    target = Fraction(sigma) ** 2 + Fraction(SMOOTHING)
-    scale = math.sqrt(target)
-    while Fraction(scale) ** 2 < target:
-        scale = math.nextafter(scale, math.inf)
-    return scale
+    return root_above(Fraction(sigma) ** 2 + Fraction(SMOOTHING))

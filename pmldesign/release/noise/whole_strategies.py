@@ -30,7 +30,7 @@ from functools import partial
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.neighbours import Neighbours, Norm
+from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.release.noise.integers import (
     Integers,
@@ -49,6 +49,7 @@ from pmldesign.release.noise.rounding import (
 from pmldesign.release.noise.whole_chains import chain_lattice
 from pmldesign.release.noise.whole_structures import (
     block_lattice,
+    distortion_of,
     product_lattice,
     tables_lattice,
     weighted_products_lattice,
@@ -185,17 +186,11 @@ def _biased(strategy: Strategy, bits: int) -> Lattice:
         strategy.whole.matrix if isinstance(strategy, PublicTotal) else strategy.matrix, bits
     )
     units = np.full(len(rounded), unit)
-    rows, distortion = len(rounded), 0.0
-    measured = strategy
+    measured, distortion = strategy, 0.0
     if strategy.distance_profile("l2") is None:
         measured = _alike(strategy, rounded * unit)
     else:  # every distance counts as the largest: unit is what two rounded columns add to it
-        sizes: dict[Norm, float] = {"l1": rows, "l2": math.sqrt(rows)}
-        ratios = [
-            unit * size / strategy.sensitivity_under(Neighbours.REPLACE, norm)
-            for norm, size in sizes.items()
-        ]
-        distortion = 2 * max(ratios)
+        distortion = 2 * distortion_of(strategy, unit)
     image = partial(times, rounded)
     return Lattice(measured, strategy, units, image, rounded, distortion=distortion, bias=unit / 2)
 

@@ -159,19 +159,17 @@ def _rounded(strategy: Strategy, exact: Image, tops: Sequence[int], bits: int) -
 def lattice_of_unit(strategy: Strategy, image: Image, exponent: int) -> Lattice:
     """The lattice of unit 2^exponent."""
     unit, rows = math.ldexp(1.0, exponent), strategy.shape[0]
+    off, units = distortion_of(strategy, SLACK * unit), np.full(rows, unit)
+    return Lattice(strategy, strategy, units, image, slack=SLACK, distortion=off, bias=unit)
+
+
+def distortion_of(strategy: Strategy, step: float) -> float:
+    """By what part distances of columns grow where every entry may grow by a step."""
+    rows = strategy.shape[0]
     sizes: dict[Norm, float] = {"l1": rows, "l2": math.sqrt(rows)}
-    ratios = [
-        SLACK * unit * size / strategy.sensitivity_under(Neighbours.REPLACE, norm)
+    return max(
+        step * size / strategy.sensitivity_under(Neighbours.REPLACE, norm)
         for norm, size in sizes.items()
-    ]
-    return Lattice(
-        strategy,
-        strategy,
-        np.full(rows, unit),
-        image,
-        slack=SLACK,
-        distortion=max(ratios),
-        bias=unit,
     )
 
 
