@@ -64,8 +64,12 @@ class Queries:
 
     def factors(self) -> list[Any] | None:
         """The factors of a single product; None for any other workload."""
-        if len(self.tables) != 1:
-            return None
-        table = self.tables[0]
-        factors = [table.factor(i, size) for i, size in enumerate(self.sizes)]
-        return [table.weight * factors[0], *factors[1:]]
+        return self.products()[0] if len(self.tables) == 1 else None
+
+    def products(self) -> list[list[Any]]:
+        """The factors of every table, the first ones times its weight."""
+        every = [[table.factor(i, n) for i, n in enumerate(self.sizes)] for table in self.tables]
+        return [
+            [table.weight * factors[0], *factors[1:]]
+            for table, factors in zip(self.tables, every, strict=True)
+        ]

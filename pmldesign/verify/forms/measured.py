@@ -56,78 +56,56 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
-    """An attribute of n values with Y^T Y = scale (1 - 1 1^T / n)."""
+class Attribute:
+    """What is measured of an attribute: coordinates Y, of which the first rows are features.
+
+    Attributes:
+        size: the number of values n.
+        longest: the largest squared length of a column of Y.
+        least: the least entry of Y^T Y.
+        farthest: the largest squared distance of two columns of Y.
+        scale: where Y^T Y = scale (1 - 1 1^T / n); None where `rows` tell.
+        features: how many rows of Y are features.
+        rows: Y, shape (n - 1, n).
+        inverse: that of [1^T; Y].
+    """
 
     size: int
-    scale: float
+    longest: float
+    least: float
+    farthest: float
+    scale: float | None = None
     features: int = 0
+    rows: Any = None
+    inverse: Any = None
 
-    @property
-    def longest(self) -> float:
-        """The squared length of every column of Y."""
-        return self.scale * (1 - 1 / self.size)
+    @classmethod
+    def plain(cls, n: int, scale: float) -> Attribute:
+        """With Y^T Y = scale (1 - 1 1^T / n)."""
+        return cls(n, scale * (1 - 1 / n), -scale / n, 2 * scale, scale)
 
-    @property
-    def least(self) -> float:
-        """The least entry of Y^T Y."""
-        return -self.scale / self.size
-
-    @property
-    def farthest(self) -> float:
-        """The squared distance of two columns of Y."""
-        return 2 * self.scale
+    @classmethod
+    def of(cls, rows: Any, features: int = 0) -> Attribute:
+        """With coordinates of its own."""
+        gram, n = rows.T @ rows, rows.shape[1]
+        lengths = gram.diagonal()
+        far = float((lengths[:, None] + lengths - 2 * gram).max())
+        inverse = np.linalg.inv(np.vstack([np.ones(n), rows]))
+        longest, least = float(lengths.max()), float(gram.min())
+        return cls(n, longest, least, far, None, features, rows, inverse)
 
     def asked(self, queries: Any) -> Asked:
         """Of queries, or of the counts of all values."""
-        n, none = self.size, np.zeros((0, 1))
+        n, d = self.size, self.features
+        if self.scale is None:
+            image = self.inverse if queries is None else queries @ self.inverse
+            return Asked(image[:, 0], image[:, 1 : 1 + d].T, (image[:, 1 + d :] ** 2).sum(axis=1))
         if queries is None:
-            return Asked(np.array([1 / n]), none, np.array([(1 - 1 / n) / self.scale]), n)
+            rest = np.array([(1 - 1 / n) / self.scale])
+            return Asked(np.array([1 / n]), np.zeros((0, 1)), rest, n)
         sums = queries.sum(axis=1)
         rest = ((queries - (sums / n)[:, None]) ** 2).sum(axis=1) / self.scale
         return Asked(sums / n, np.zeros((0, sums.size)), rest)
-
-
-@dataclass(frozen=True, slots=True)
-class Ordered:
-    """An attribute with coordinates Y of its own, the first ones features."""
-
-    rows: Any
-    inverse: Any
-    features: int = 0
-
-    @classmethod
-    def of(cls, rows: Any, features: int = 0) -> Ordered:
-        """With the inverse of [1^T; Y]."""
-        return cls(rows, np.linalg.inv(np.vstack([np.ones(rows.shape[1]), rows])), features)
-
-    @property
-    def size(self) -> int:
-        """The number of values."""
-        return int(self.rows.shape[1])
-
-    @property
-    def longest(self) -> float:
-        """The largest squared length of a column of Y."""
-        return float((self.rows**2).sum(axis=0).max())
-
-    @property
-    def least(self) -> float:
-        """The least entry of Y^T Y."""
-        return float((self.rows.T @ self.rows).min())
-
-    @property
-    def farthest(self) -> float:
-        """The largest squared distance of two columns of Y."""
-        gram = self.rows.T @ self.rows
-        lengths = gram.diagonal()
-        return float((lengths[:, None] + lengths - 2 * gram).max())
-
-    def asked(self, queries: Any) -> Asked:
-        """Of queries, or of the counts of all values."""
-        image = self.inverse if queries is None else queries @ self.inverse
-        d = self.features
-        return Asked(image[:, 0], image[:, 1 : 1 + d].T, (image[:, 1 + d :] ** 2).sum(axis=1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +121,7 @@ class Sector:
 class Measured:
     """A strategy: its attributes and sectors."""
 
-    attributes: Mapping[int, Plain | Ordered]
+    attributes: Mapping[int, Attribute]
     sectors: Sequence[Sector]
 
     def variances(self, table: Table) -> tuple[Any, int]:
@@ -259,12 +237,10 @@ class Measured:
 
     def _top(self, attribute: int, place: int) -> float:
         """The largest size of a feature."""
-        measured = self.attributes[attribute]
-        assert isinstance(measured, Ordered)
-        return float(np.abs(measured.rows[place]).max())
+        return float(np.abs(self.attributes[attribute].rows[place]).max())
 
 
-def _choices(attribute: Plain | Ordered) -> Iterator[str]:
+def _choices(attribute: Attribute) -> Iterator[str]:
     yield "total"
     if attribute.features:
         yield "features"

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pmldesign.verify.forms.measured import Measured, Ordered, Plain, Sector
+from pmldesign.verify.forms.measured import Attribute, Measured, Sector
 from pmldesign.verify.forms.structured import (
     Computed,
     RowsOf,
@@ -73,11 +73,9 @@ def measured_of(arrays: Mapping[str, Any]) -> Measured:
     if "sector_plain" not in arrays:
         return _weighted(arrays, sizes)
     order = arrays["ordered"].tolist()
-    attributes: dict[int, Plain | Ordered] = {
-        i: Plain(n, n / (n - 1) if n > 1 else 1.0) for i, n in enumerate(sizes)
-    }
+    attributes = {i: Attribute.plain(n, n / max(n - 1, 1)) for i, n in enumerate(sizes)}
     for k, i in enumerate(order):
-        attributes[i] = Ordered.of(arrays[f"coordinates_{k}"], int(arrays["features"][k]))
+        attributes[i] = Attribute.of(arrays[f"coordinates_{k}"], int(arrays["features"][k]))
     sets, start, sectors = iter(members_of(arrays["sets"])), 0, []
     for plain, spectators, count in zip(
         members_of(arrays["sector_plain"]),
@@ -95,13 +93,13 @@ def measured_of(arrays: Mapping[str, Any]) -> Measured:
 
 def _weighted(arrays: Mapping[str, Any], sizes: Sequence[int]) -> Measured:
     """Weighted products as sectors without features."""
-    attributes: dict[int, Plain | Ordered] = {i: Plain(n, 1.0) for i, n in enumerate(sizes)}
+    attributes = {i: Attribute.plain(n, 1.0) for i, n in enumerate(sizes)}
     tau = {i: float(n) for i, n in enumerate(sizes)}
     for i, D in _designs(arrays).items():
         gram = D.T @ D
         tau[i] = float(np.linalg.solve(gram, np.ones(len(gram))).sum())
         values, vectors = np.linalg.eigh(gram - 1 / tau[i])
-        attributes[i] = Ordered.of(np.sqrt(values[1:])[:, None] * vectors[:, 1:].T)
+        attributes[i] = Attribute.of(np.sqrt(values[1:])[:, None] * vectors[:, 1:].T)
     levels: dict[frozenset[int], float] = defaultdict(float)
     for S, theta in zip(members_of(arrays["tables"]), arrays["weights"].tolist(), strict=True):
         for count in range(len(S) + 1):

@@ -74,7 +74,7 @@ def check_product_basis(
     if not fits:
         return
     p, replace = float(header["p"]), header["neighbours"] == "replace"
-    parts = [_factors(queries, s) for s in range(len(queries.tables))]
+    parts = queries.products()
     if sum(math.prod(len(A) for A in part) for part in parts) > MOST_QUERIES:
         checks.unchecked("claims", "too many queries")
         return
@@ -113,13 +113,6 @@ def gram(factors: Sequence[Any], weights: Any) -> Any:
     cube = along(weights, pairs).reshape([n for size in sizes for n in (size, size)])
     order = [*range(0, cube.ndim, 2), *range(1, cube.ndim, 2)]
     return cube.transpose(order).reshape(math.prod(sizes), -1)
-
-
-def _factors(queries: Queries, part: int) -> list[Any]:
-    """The A_i of a product, its weight in the first one."""
-    table = queries.tables[part]
-    first, *others = (table.factor(i, n) for i, n in enumerate(queries.sizes))
-    return [table.weight * first, *others]
 
 
 def _variances(part: Sequence[Any], P: Sequence[Any], v: Any, *, replace: bool) -> Any:
@@ -166,7 +159,7 @@ def lower_bound(
 ) -> Any | None:
     """What weights u and w prove; None for those of another form."""
     p, replace = float(header["p"]), header["neighbours"] == "replace"
-    parts = [_factors(queries, s) for s in range(len(queries.tables))]
+    parts = queries.products()
     if replace and len(parts) == 1:
         return _product_of_pairs(arrays, parts[0], p)
     if "dual_u" not in arrays or arrays["dual_w"].size != math.prod(queries.sizes):
