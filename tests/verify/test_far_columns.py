@@ -10,8 +10,7 @@ from scipy.spatial.distance import pdist
 
 import pmldesign as pml
 from pmldesign.verify.digest import KEY, digest_of
-from pmldesign.verify.forms.far_columns import farthest
-from pmldesign.verify.forms.unions import _distances
+from pmldesign.verify.forms.far_columns import distances, farthest
 from pmldesign.verify.reading import read_archive
 
 
@@ -39,7 +38,7 @@ def test_distances_of_products_from_their_factors(seed, count):
     if 3 not in chosen:  # exact where entries are 0, 1 or -1
         assert bounds["l1"] == pytest.approx(far["l1"], abs=1e-8 * size)
     v = rng.uniform(0.5, 2, len(R))
-    weighted = _distances(factors, v.reshape([len(factor) for factor in factors]))
+    weighted = distances(factors, v.reshape([len(factor) for factor in factors]))
     exact = pdist((np.sqrt(v)[:, None] * R).T).max()
     assert weighted["l2"] == pytest.approx(exact, abs=1e-6 * size)
 

@@ -1,7 +1,11 @@
-r"""How far the columns of a product are apart at most, from its factors.
+r"""How long the columns of a product are, and how far apart at most, from its factors.
 
-Of two columns of R = (x) R_i let a, b be the squared lengths of their factors and c the inner
-products of these: the columns are (prod a + prod b - 2 prod c)^(1/2) apart. In the l1 norm, with
+With weights v of rows, R = diag(v)^(1/2) (x) R_i, the squared lengths are sums of v along the
+squares of R_i, those in l1 sums of v^(1/2); squared distances are X_xx + X_yy - 2 X_xy, X = R^T R,
+or where cells are too many at most twice the length of what varies.
+
+Without weights, of two columns of R = (x) R_i let a, b be the squared lengths of their factors and
+c the inner products of these: the columns are (prod a + prod b - 2 prod c)^(1/2) apart. In the l1 norm, with
 norms a, b, m = sum min(|x|, |y|) over the entries and s the same sum with the sign of x y, they are
 
     at most    prod a + prod b - prod m - prod s
@@ -15,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -23,6 +28,8 @@ from scipy.spatial.distance import cdist
 
 MOST_PAIRS, MOST_CHOICES = 2**22, 2**23
 """Of columns of a factor, and of corners of all factors but one."""
+MOST_ENTRIES = 2**26
+"""Entries of X for the distances of all cells, of which those of one value are made at a time."""
 GRID = 1e-13
 """Part of the largest number to which numbers of a factor are rounded."""
 OUTSIDE = 1e-12
@@ -81,3 +88,38 @@ def _corners(points: Any) -> Any:
         return points
     inside = along @ hull.equations[:, :-1].T <= OUTSIDE - hull.equations[:, -1]
     return points[hull.vertices] if inside.all() else points
+
+
+def along(cube: Any, matrices: Sequence[Any]) -> Any:
+    """A matrix along each axis of a cube."""
+    for matrix in matrices:  # the axis in front goes to the end, so that all take their turn
+        cube = np.moveaxis(np.tensordot(matrix, cube, axes=(1, 0)), 0, -1)
+    return cube
+
+
+def lengths(R: Sequence[Any], v: Any) -> dict[str, float]:
+    """The largest lengths of columns."""
+    l1 = along(np.sqrt(v), [np.abs(part).T for part in R]).max()
+    return {"l1": float(l1), "l2": math.sqrt(float(along(v, [part.T**2 for part in R]).max()))}
+
+
+def distances(R: Sequence[Any], v: Any) -> dict[str, float]:
+    """The largest distances of two columns, or bounds above them; without weights v is None."""
+    if v is None:
+        known = {norm: farthest(R, norm) for norm in ("l1", "l2")}
+        return {norm: value for norm, value in known.items() if value is not None}
+    l1 = 2 * lengths(R, v)["l1"]
+    if math.prod(part.shape[1] for part in R) ** 2 > MOST_ENTRIES:
+        constant = reduce(np.multiply.outer, [np.ptp(part, axis=1) == 0 for part in R])
+        return {"l1": l1, "l2": 2 * lengths(R, np.where(constant, 0.0, v))["l2"]}
+    squares, largest = along(v, [part.T**2 for part in R]).ravel(), 0.0
+    first, *others = R
+    pairs = [(B[:, :, None] * B[:, None, :]).reshape(len(B), -1).T for B in others]
+    sizes = [B.shape[1] for B in others]
+    for x, own in zip(first.T, squares.reshape(first.shape[1], -1), strict=True):
+        cube = along(v, [first.T * x, *pairs])
+        cube = cube.reshape([len(first.T), *(n for size in sizes for n in (size, size))])
+        order = [*range(1, cube.ndim, 2), 0, *range(2, cube.ndim, 2)]
+        inner = cube.transpose(order).reshape(own.size, -1)
+        largest = max(largest, float((own[:, None] + squares - 2 * inner).max()))
+    return {"l1": l1, "l2": math.sqrt(largest)}

@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from pmldesign.verify.forms.far_columns import along
 from pmldesign.verify.forms.structured import Computed, check_computed, rounded, spread_of
-from pmldesign.verify.forms.unions import along, lower_bound
+from pmldesign.verify.forms.unions import lower_bound
 from pmldesign.verify.forms.written import pseudo_inverse
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import Checks

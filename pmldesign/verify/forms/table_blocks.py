@@ -14,7 +14,7 @@ of the table and u_k of the queries on each attribute, u_T c_T^2 and U_k^(1/2) A
 and A_k, and norm(u)_q^(1/2), q = p/(p - 2), divides.
 
 Any frame gives a bound; L_i spans N^j w^(1/2), j = 0, 1, -1, 2, ..., N the sum over the A_k. Under
-replace the bound is that of `table_pairs`, and for tables over single attributes of `separate`.
+replace the bounds are those of `table_pairs`.
 """
 
 from __future__ import annotations
@@ -28,9 +28,15 @@ from typing import Any
 
 import numpy as np
 
-from pmldesign.verify.forms.separate import is_separate, of_queries, separate_bound
 from pmldesign.verify.forms.structured import rounded
-from pmldesign.verify.forms.table_pairs import halves, of_pairs, trace_of_root
+from pmldesign.verify.forms.table_pairs import (
+    halves,
+    is_separate,
+    of_pairs,
+    of_queries,
+    separate_bound,
+    trace_of_root,
+)
 from pmldesign.verify.queries import Queries, Table
 
 ROUNDING = 1e-9

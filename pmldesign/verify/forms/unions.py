@@ -4,9 +4,7 @@ R = diag(v)^(1/2) (x)_i R_i has X = R^T R and, P_i = R_i^+, X^-1 = (x) P_i diag(
 That is all that is needed of the matrix: entries are sums over a cube of numbers, an axis for each
 attribute, along which matrices are applied one after the other.
 
-    squared lengths      X_xx, sums of v along the squares of R_i; sums of v^(1/2) in l1
-    squared distances    X_xx + X_yy - 2 X_xy; without weights from the factors (`far_columns`);
-                         at most twice the length of what varies, where cells are too many
+    squared lengths      X_xx, and squared distances X_xx + X_yy - 2 X_xy: in `far_columns`
     variances            q = a X^-1 a^T;  under replace, where the total is known,
                          q - (a X^-1 1)^2 / (1^T X^-1 1)
 
@@ -35,7 +33,7 @@ import numpy as np
 from flint import arb
 
 from pmldesign.verify.arithmetic.intervals import dual_norm, root
-from pmldesign.verify.forms.far_columns import farthest
+from pmldesign.verify.forms.far_columns import along, distances, lengths
 from pmldesign.verify.forms.products import lower_of_factors, residual_of, split
 from pmldesign.verify.forms.structured import Computed, check_computed, profile, rounded, spread_of
 from pmldesign.verify.forms.written import pseudo_inverse
@@ -48,8 +46,6 @@ EXTENDED = 512
 """Values of an attribute up to which V^T A^T A V is computed in extended precision."""
 COMMUTE = 1e-9
 """E, as part of the whole, up to which blocks are used."""
-MOST_PAIRS = 2**26
-"""Entries of X for the distances of all cells, of which those of one value are made at a time."""
 MOST_CELLS = 4096
 """Of M that is written out."""
 MOST_QUERIES = 2**22
@@ -82,7 +78,7 @@ def check_product_basis(
     missed, rest = residual_of(parts, R, P, p)
     checks.state("L R = A", missed < 1e-9, f"but for {missed:.1e}")
     variances = np.concatenate([_variances(part, P, v, replace=replace) for part in parts])
-    known = _distances(R, v if "weights" in arrays else None) if replace else _lengths(R, v)
+    known = distances(R, v if "weights" in arrays else None) if replace else lengths(R, v)
     sensitivities = {norm: rounded(value) for norm, value in known.items()}
     cells = math.prod(sizes)
     rows_of = {norm: profile([far], [cells - 1], 1) for norm, far in sensitivities.items()}
@@ -97,13 +93,6 @@ def check_product_basis(
         weaker=WEAKER_PAIRS if replace else WEAKER,
     )
     check_computed(header, computed, checks)
-
-
-def along(cube: Any, matrices: Sequence[Any]) -> Any:
-    """A matrix along each axis of a cube."""
-    for matrix in matrices:  # the axis in front goes to the end, so that all take their turn
-        cube = np.moveaxis(np.tensordot(matrix, cube, axes=(1, 0)), 0, -1)
-    return cube
 
 
 def gram(factors: Sequence[Any], weights: Any) -> Any:
@@ -124,34 +113,6 @@ def _variances(part: Sequence[Any], P: Sequence[Any], v: Any, *, replace: bool) 
     mixed = along(1 / v, [image * one for image, one in zip(images, ones, strict=True)])
     whole = float(along(1 / v, [one**2 for one in ones]).item())
     return np.maximum(squares - mixed**2 / whole, 0.0).ravel()
-
-
-def _lengths(R: Sequence[Any], v: Any) -> dict[str, float]:
-    """The largest lengths of columns."""
-    l1 = along(np.sqrt(v), [np.abs(part).T for part in R]).max()
-    return {"l1": float(l1), "l2": math.sqrt(float(along(v, [part.T**2 for part in R]).max()))}
-
-
-def _distances(R: Sequence[Any], v: Any) -> dict[str, float]:
-    """The largest distances of two columns, or bounds above them; without weights v is None."""
-    if v is None:
-        known = {norm: farthest(R, norm) for norm in ("l1", "l2")}
-        return {norm: value for norm, value in known.items() if value is not None}
-    l1 = 2 * _lengths(R, v)["l1"]
-    if math.prod(part.shape[1] for part in R) ** 2 > MOST_PAIRS:
-        constant = reduce(np.multiply.outer, [np.ptp(part, axis=1) == 0 for part in R])
-        return {"l1": l1, "l2": 2 * _lengths(R, np.where(constant, 0.0, v))["l2"]}
-    lengths, largest = along(v, [part.T**2 for part in R]).ravel(), 0.0
-    first, *others = R
-    pairs = [(B[:, :, None] * B[:, None, :]).reshape(len(B), -1).T for B in others]
-    sizes = [B.shape[1] for B in others]
-    for x, own in zip(first.T, lengths.reshape(first.shape[1], -1), strict=True):
-        cube = along(v, [first.T * x, *pairs])
-        cube = cube.reshape([len(first.T), *(n for size in sizes for n in (size, size))])
-        order = [*range(1, cube.ndim, 2), 0, *range(2, cube.ndim, 2)]
-        inner = cube.transpose(order).reshape(own.size, -1)
-        largest = max(largest, float((own[:, None] + lengths - 2 * inner).max()))
-    return {"l1": l1, "l2": math.sqrt(largest)}
 
 
 def lower_bound(

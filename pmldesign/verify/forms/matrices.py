@@ -1,0 +1,136 @@
+"""The matrices of a strategy file, as they are or written out, which `dense` checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from flint import arb
+from scipy import linalg
+
+from pmldesign.verify.arithmetic import rounding
+from pmldesign.verify.arithmetic.intervals import dual_norm, root
+from pmldesign.verify.forms.dense import Dense
+from pmldesign.verify.forms.marginals import lower_bound as marginals_bound
+from pmldesign.verify.forms.table_blocks import lower_bound as tables_bound
+from pmldesign.verify.forms.tables import WEAKER_BLOCKS
+from pmldesign.verify.forms.written import FORMS, centred, pseudo_inverse, written_out
+from pmldesign.verify.queries import Queries
+from pmldesign.verify.report import WEAKER, Checks
+from pmldesign.verify.streams.participation import Pattern, dual_factor
+from pmldesign.verify.streams.running_sums import lower_bound as stream_bound
+
+ANSWERED = 2**26
+"""Most entries of the reconstruction L of a strategy that is written out."""
+
+
+def dense_of(
+    header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Queries, checks: Checks
+) -> Dense | None:
+    """The matrices, if there are any and their shapes fit."""
+    replace, pattern = header["neighbours"] == "replace", header.get("participation")
+    R = arrays["strategy"] if "strategy" in arrays else written_out(arrays)
+    if R is None and not any(mark in arrays for mark in FORMS):
+        checks.state("strategy", False, "is in none of the arrays")
+        return None
+    if R is None:
+        for name in ("lower", "upper", "sensitivity", "guarantee_numbers", "error"):
+            if name in header:
+                checks.unchecked(name, "the strategy is too large for its matrix")
+        return None
+    R = np.asarray(R, dtype=np.float64)
+    if "strategy" not in arrays and replace:
+        R = centred(R)
+    A, total = _matrix(header, queries)
+    L = arrays.get("reconstruction")
+    if A is not None and A.shape[1] == R.shape[1] and A.shape[0] * len(R) <= ANSWERED:
+        if "right_inverse" in arrays:
+            L = A @ arrays["right_inverse"]
+        elif L is None:
+            L = _reconstruction(A, R, replace=replace)
+    duals = (arrays["dual_u"], arrays["dual_w"]) if "dual_u" in arrays else None
+    fits = R.ndim == 2 and (L is None or L.shape[1:] == R.shape[:1])
+    lower = None
+    if A is not None:
+        m, n = A.shape
+        fits = fits and R.shape[1] == n and (L is None or L.shape[0] == m)
+        lower = _lower(header, arrays, A, queries)
+        if duals is not None and (duals[0].shape != (m,) or duals[1].shape not in ((n,), (n, n))):
+            fits = fits and (lower is not None or "strategy" not in arrays)
+            duals = None
+    checks.state("shapes", bool(fits), "of the arrays")
+    groups = arrays.get("groups")
+    if groups is not None or "known" in header:
+        fits = fits and groups is not None and groups.shape == R.shape[1:]
+        fits = fits and header["neighbours"] == "replace"
+        checks.state("groups", bool(fits), "of cells, within which a record is replaced")
+        _check_groups(groups, queries.known, checks)
+    if not fits:
+        return None
+    return Dense(
+        header,
+        A if L is not None else None,
+        L,
+        R,
+        duals,
+        groups=groups,
+        pattern=None if pattern is None else Pattern.of(pattern),
+        lower=lower,
+        weaker=WEAKER_BLOCKS if "sector_plain" in arrays else WEAKER,
+        written="strategy" in arrays,
+        queries=total,
+    )
+
+
+def _check_groups(groups: Any, known: Queries | None, checks: Checks) -> None:
+    """Whether groups are of equal columns of queries whose answers tell their numbers."""
+    if known is None or known.matrix is None:
+        checks.unchecked("known", "the known answers have no name that tells them")
+        return
+    columns, same = np.unique(known.matrix, axis=1, return_inverse=True)
+    pairs = set(zip(same.ravel().tolist(), groups.tolist(), strict=False))
+    count = columns.shape[1]
+    told = len(pairs) == count == len(set(groups.tolist())) and same.size == groups.size
+    told = told and int(np.linalg.matrix_rank(columns)) == count
+    checks.state("known", told, "answers that tell the number of records in each group")
+
+
+def _matrix(header: Mapping[str, Any], queries: Queries) -> tuple[Any, int | None]:
+    """A, or at p = 2 a square root of A^T A and the number of queries where A has too many."""
+    if queries.matrix is not None or queries.gram is None or float(header["p"]) != 2:
+        return queries.matrix, None
+    gram = queries.gram()
+    values, vectors = linalg.eigh(gram)
+    return np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T, queries.count
+
+
+def _reconstruction(A: Any, R: Any, *, replace: bool) -> Any:
+    """A R^+; under replace on differences of cells, where R may have full rank."""
+    if replace:
+        A, R = A[:, :-1] - A[:, -1:], R[:, :-1] - R[:, -1:]
+    return A @ pseudo_inverse(R)
+
+
+def _lower(header: Mapping[str, Any], arrays: Mapping[str, Any], A: Any, queries: Queries) -> Any:
+    """What dual weights prove that are not those of single queries and cells; None without any."""
+    if "dual_u" not in arrays:
+        return None
+    p, u, w = float(header["p"]), arrays["dual_u"], arrays["dual_w"]
+    if "poles" in arrays and w.ndim == 1 and header["neighbours"] == "add-remove":
+        return stream_bound(arrays, p)
+    if "residuals" in arrays and queries.plain:
+        return marginals_bound(header, arrays, queries)
+    if "sector_plain" in arrays:
+        return tables_bound(header, arrays, queries)
+    if w.ndim == 3 and "participation" in header:
+        steps, schema = u.size, Pattern.of(header["participation"])
+        count, width = w.shape[:2]
+        classes = np.arange(count)[:, None] + count * np.arange(width)
+        patterns = arrays.get("dual_steps", classes)
+        if patterns.shape != (count, width) or not schema.allows(patterns):
+            raise ValueError("dual weights are for steps of which a person cannot take part in all")
+        F, omega = dual_factor(w, patterns, steps)
+        proved = rounding.factored_norm(A[:steps, :steps], u, F)
+        return proved / root(dual_norm(u.tolist(), p) * arb(omega))
+    return None
