@@ -5,8 +5,9 @@ squares of R_i, those in l1 sums of v^(1/2); squared distances are X_xx + X_yy -
 or where cells are too many at most twice the length of what varies.
 
 Without weights, of two columns of R = (x) R_i let a, b be the squared lengths of their factors and
-c the inner products of these: the columns are (prod a + prod b - 2 prod c)^(1/2) apart. In the l1 norm, with
-norms a, b, m = sum min(|x|, |y|) over the entries and s the same sum with the sign of x y, they are
+c the inner products of these: the columns are (prod a + prod b - 2 prod c)^(1/2) apart. In the l1
+norm, with norms a, b, m = sum min(|x|, |y|) over the entries and s the same sum with the sign of
+x y, they are
 
     at most    prod a + prod b - prod m - prod s
 
