@@ -42,9 +42,9 @@ from pmldesign.privacy.guarantees import ApproxDP, CurrencyGuarantee, Guarantee,
 from pmldesign.privacy.neighbours import (
     Measured,
     Neighbours,
+    Norm,
     is_measured,
-    l1_sensitivity,
-    l2_sensitivity,
+    sensitivity_above,
 )
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import quotient_above, root_above, unscaled
@@ -217,10 +217,10 @@ def _require_same_known(strategy: Measured | ArrayLike, guarantee: Guarantee) ->
 
 
 def _sensitivity(strategy: Measured | ArrayLike, neighbours: Neighbours, noise: Noise) -> float:
+    norm: Norm = "l2" if noise is Noise.GAUSSIAN else "l1"
     if is_measured(strategy):
-        return strategy.sensitivity_under(neighbours, "l2" if noise is Noise.GAUSSIAN else "l1")
-    norm = l2_sensitivity if noise is Noise.GAUSSIAN else l1_sensitivity
-    return norm(strategy, neighbours)
+        return strategy.sensitivity_under(neighbours, norm)
+    return sensitivity_above(strategy, neighbours, norm)
 
 
 def _require_possible(guarantee: Guarantee, noise: Noise) -> None:

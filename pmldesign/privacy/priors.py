@@ -103,13 +103,11 @@ class OnPriors(Promise):
                 f"{shortest(self.epsilon)}: every mechanism satisfies that, nobody is protected; "
                 "lower epsilon (in Python, allow_vacuous=True accepts it)"
             )
-        asked = [f"epsilon {shortest(self.epsilon)}"]
-        if self.delta > 0:
-            asked.append(f"delta {shortest(self.delta)}")
+        delta = f" and delta {shortest(self.delta)}" if self.delta > 0 else ""
         return VacuousGuaranteeError(
-            f"{' and '.join(asked)} with min alpha {shortest(least)} are met by this strategy "
-            "without any noise, nobody is protected; lower them (in Python, allow_vacuous=True "
-            "accepts it)"
+            f"epsilon {shortest(self.epsilon)}{delta} with min alpha {shortest(least)} are met by "
+            "this strategy without any noise, nobody is protected; lower them (in Python, "
+            "allow_vacuous=True accepts it)"
         )
 
     def shifts(self, cells: int) -> Shifts | None:
@@ -167,8 +165,8 @@ class OnPriors(Promise):
                 f"from a public sample of {self.alpha.records} independent records of the same "
                 "population"
             )
-        publicity = "and their number is public"
-        return f"provided that records are independent, each {each}, {publicity}{source}"
+        each += f", and their number is public{source}"
+        return f"provided that records are independent, each {each}"
 
 
 def class_probabilities(alpha: float | Iterable[float], cells: int) -> Array:

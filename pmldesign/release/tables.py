@@ -23,7 +23,6 @@ ROUNDED = 1e-5
 """Of the largest standard deviation: less may be the rounding of one that is 0."""
 EXACT = 2.0**52
 """Sums of whole numbers below are exact in float64, with a bit to spare."""
-NUMBERS = ("estimate", "standard_deviation", "lower", "upper")
 FORMATS = (".csv", ".parquet")
 
 
@@ -49,23 +48,16 @@ class Table:
 
     def columns(self) -> dict[str, list[Any]]:
         """Names and columns, numbers as they are printed."""
-        numbers = {
-            "estimate": [float(text) for text in self._texts(self.estimate)],
-            "standard_deviation": [float(f"{v:.6g}") for v in self.standard_deviation],
-            "lower": [float(text) for text in self._texts(self.lower)],
-            "upper": [float(text) for text in self._texts(self.upper)],
-        }
+        numbers = {name: list(map(float, texts)) for name, texts in self._printed().items()}
         return {**self.labels, **numbers}
 
     def write_csv(self, handle: IO[bytes]) -> None:
         """Write the table as UTF-8 text with a header."""
         text = io.StringIO(newline="")
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([*self.labels, *NUMBERS])
-        spreads = [f"{v:.6g}" for v in self.standard_deviation]
-        ends = [self._texts(values) for values in (self.lower, self.upper)]
-        columns = [*self.labels.values(), self._texts(self.estimate), spreads, *ends]
-        writer.writerows(zip(*columns, strict=True))
+        columns = self.labels | self._printed()
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
         handle.write(text.getvalue().encode())
 
     def write_parquet(self, handle: IO[bytes]) -> None:
@@ -81,6 +73,15 @@ class Table:
                 "data frames need polars; install it with pip install 'pmldesign[release]'"
             ) from None
         return polars.DataFrame(self.columns())
+
+    def _printed(self) -> dict[str, list[str]]:
+        """The columns of numbers."""
+        return {
+            "estimate": self._texts(self.estimate),
+            "standard_deviation": [f"{value:.6g}" for value in self.standard_deviation],
+            "lower": self._texts(self.lower),
+            "upper": self._texts(self.upper),
+        }
 
     def _texts(self, values: Array) -> list[str]:
         texts = (f"{value:.{self.decimals}f}" for value in values + 0.0)

@@ -22,7 +22,7 @@ under replace.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import chain, combinations
 from typing import Any
@@ -142,13 +142,11 @@ def _longest_l1(sizes: Sequence[int], theta: Mapping[Any, Any]) -> Any:
     """The l1 norm of the column of the first cell, which is the longest."""
     sums = {n: total(1 / arb(k * (k + 1)).sqrt() for k in range(1, n)) for n in set(sizes)}
     return total(
-        value.sqrt() * arb(math.prod(sizes[i] for i in T)).sqrt() * _all(sums[sizes[i]] for i in T)
+        value.sqrt()
+        * arb(math.prod(sizes[i] for i in T)).sqrt()
+        * math.prod(sums[sizes[i]] for i in T)
         for T, value in theta.items()
     )
-
-
-def _all(values: Iterable[Any]) -> Any:
-    return math.prod(values, start=arb(1))
 
 
 def _distances(
@@ -187,7 +185,7 @@ def _shares_of_pairs(
     free = tuple(i for i, size in enumerate(sizes) if size > 1 and i not in known)
     sets = _subsets(free, frozenset())
     parts = [
-        [1 - _product(Fraction(-1, sizes[i] - 1) for i in set(T) & set(U)) for U in sets]
+        [1 - math.prod(Fraction(-1, sizes[i] - 1) for i in set(T) & set(U)) for U in sets]
         for T in wanted
     ]
     goal = np.array(list(wanted.values()))
@@ -204,14 +202,6 @@ def _shares_of_pairs(
     rho = [arb(max(value, 0.0)) for value in program.x[:-1].tolist()]
     mass = total(rho)
     return {
-        T: 2 * total(r * _ball(part) for r, part in zip(rho, row, strict=True)) / mass
+        T: 2 * total(r * x.numerator / x.denominator for r, x in zip(rho, row, strict=True)) / mass
         for T, row in zip(wanted, parts, strict=True)
     }
-
-
-def _product(values: Iterable[Fraction]) -> Fraction:
-    return math.prod(values, start=Fraction(1))
-
-
-def _ball(part: Fraction) -> Any:
-    return arb(part.numerator) / part.denominator

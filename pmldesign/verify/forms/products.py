@@ -12,6 +12,7 @@ p-norm of the norms of rows, which is a product too, A - L R adds at most
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -63,11 +64,11 @@ def check_product(
     missed, rest = residual_of([factors], strategies, inverses, p)
     checks.state("L R = A", missed < 1e-9, f"but for {missed:.1e}")
     sensitivities = {
-        norm: _product(longest[norm] for longest in diameters) for norm in ("l1", "l2")
+        norm: math.prod(longest[norm] for longest in diameters) for norm in ("l1", "l2")
     }
-    queries = int(np.prod([A.shape[0] for A in factors], dtype=object))
+    queries = math.prod(A.shape[0] for A in factors)
     computed = Computed(
-        lambda exponent: _product(power_norm(values, exponent) for values in squares),
+        lambda exponent: math.prod(power_norm(values, exponent) for values in squares),
         queries,
         sensitivities.get,
         lower,
@@ -108,8 +109,8 @@ def residual_of(
             missed = max(missed, float(rests[-1].upper()) / float(norms[-1].upper()))
         rest = arb(0)
         for i, error in enumerate(rests):
-            before = _product(a + e for a, e in zip(norms[:i], rests[:i], strict=True))
-            rest += before * error * _product(norms[i + 1 :])
+            before = math.prod(a + e for a, e in zip(norms[:i], rests[:i], strict=True))
+            rest += before * error * math.prod(norms[i + 1 :])
         squares.append(rest**2)
     return missed, power_norm(squares, p)
 
@@ -117,13 +118,6 @@ def residual_of(
 def _room(A: Any, R: Any) -> Any:
     """Which arithmetic is for factors of these sizes."""
     return balls if max(A.size, R.size) <= SMALL else rounding
-
-
-def _product(values: Any) -> Any:
-    result = arb(1)
-    for value in values:
-        result *= value
-    return result
 
 
 def lower_of_factors(
@@ -143,7 +137,7 @@ def lower_of_factors(
         scale = root(dual_norm(weights.tolist(), p) * mass)
         room = balls if A.size <= SMALL else rounding
         bounds.append(room.nuclear_norm(A, weights, masses) / scale)
-    return _product(bounds)
+    return math.prod(bounds)
 
 
 def _fits(w: Any, A: Any) -> bool:
