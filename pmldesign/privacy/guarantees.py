@@ -32,10 +32,6 @@ import numpy as np
 
 from pmldesign.arguments import parameter, probability
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.alpha.guarantees import PML as PML
-from pmldesign.privacy.alpha.guarantees import ApproxPML as ApproxPML
-from pmldesign.privacy.alpha.guarantees import EnvelopePML as EnvelopePML
-from pmldesign.privacy.alpha.guarantees import PMLGuarantee as PMLGuarantee
 from pmldesign.privacy.alpha.sample import SampledAlpha, sampled_alpha
 from pmldesign.privacy.currencies.guarantees import ZCDP as ZCDP
 from pmldesign.privacy.currencies.guarantees import CurrencyGuarantee as CurrencyGuarantee
@@ -43,7 +39,7 @@ from pmldesign.privacy.currencies.guarantees import GaussianDP as GaussianDP
 from pmldesign.privacy.currencies.guarantees import RenyiDP as RenyiDP
 from pmldesign.privacy.currencies.relation import OneRecord
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.privacy.priors import Shifts
+from pmldesign.privacy.priors import OnPriors, Shifts
 
 
 class _DP(OneRecord):
@@ -110,6 +106,74 @@ class ApproxDP(_DP):
         object.__setattr__(self, "delta", probability("delta", self.delta))
 
 
+@dataclass(frozen=True, slots=True)
+class PML(OnPriors):
+    """epsilon pointwise maximal leakage on Q_alpha.
+
+    Attributes:
+        epsilon: largest leakage about a record, positive and finite.
+        alpha: least probability of a cell: one number for all cells, or one for each, which
+            `sampled_alpha` takes from a public sample.
+    """
+
+    epsilon: float
+    alpha: float | tuple[float, ...]
+    delta: ClassVar[float] = 0.0
+    words: ClassVar[str] = (
+        "No output raises an adversary's expected gain about any record more than e^{epsilon} "
+        "times above what it was before, {about}."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ApproxPML(OnPriors):
+    """epsilon-PML on Q_alpha up to an additive slack delta on every event (psi_2 of [SPP]).
+
+    Attributes:
+        epsilon: leakage about a record, positive and finite.
+        delta: additive slack, in (0, 1); not a failure probability.
+        alpha: least probability of a cell: one number for all cells, or one for each, which
+            `sampled_alpha` takes from a public sample.
+    """
+
+    epsilon: float
+    delta: float
+    alpha: float | tuple[float, ...]
+    failure: ClassVar[str | None] = "slack"
+    words: ClassVar[str] = (
+        "Knowing any one record raises no event's probability above e^{epsilon} times what it was, "
+        "plus {delta}, {about}."
+    )
+
+    def is_vacuous(self, cells: int) -> bool:
+        """Whether every mechanism satisfies it: delta >= 1 - e^eps min alpha."""
+        least = self.least_probability(cells)
+        return self.epsilon + math.log(least) >= math.log1p(-self.delta)
+
+
+@dataclass(frozen=True, slots=True)
+class EnvelopePML(OnPriors):
+    """epsilon-PML on Q_alpha but for a probability delta, after any post-processing [SPP].
+
+    Attributes:
+        epsilon: leakage about a record, positive and finite.
+        delta: probability of a larger leakage, in (0, 1).
+        alpha: least probability of a cell: one number for all cells, or one for each, which
+            `sampled_alpha` takes from a public sample.
+    """
+
+    epsilon: float
+    delta: float
+    alpha: float | tuple[float, ...]
+    failure: ClassVar[str | None] = "envelope"
+    words: ClassVar[str] = (
+        "Except with probability {delta}, nothing computed from the output raises an adversary's "
+        "expected gain about any one record more than e^{epsilon} times above what it was before, "
+        "{about}."
+    )
+
+
+PMLGuarantee = PML | ApproxPML | EnvelopePML
 Guarantee = PureDP | ApproxDP | PMLGuarantee | CurrencyGuarantee
 
 KINDS: Any = (PureDP, ApproxDP, PML, ApproxPML, EnvelopePML, ZCDP, GaussianDP, RenyiDP)

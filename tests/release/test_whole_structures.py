@@ -18,8 +18,8 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.release.noise.exact import exact_noise
 from pmldesign.release.noise.integers import shifted, times
-from pmldesign.release.noise.whole_chains import chain_lattice
 from pmldesign.release.noise.whole_strategies import on_lattice
+from pmldesign.release.noise.whole_structures import chain_lattice
 from pmldesign.strategies import BlockStrategy, ProductStrategy, Strategy, TablesStrategy
 from pmldesign.strategies.chains import ChainStrategy
 from pmldesign.workloads import parse_workload

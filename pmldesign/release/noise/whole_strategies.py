@@ -9,7 +9,7 @@ r"""Strategies of every kind as strategies of whole numbers (`lattice`).
                   multiplied by c_i = round(2^k w_i^(1/2)); written out up to WRITTEN_CELLS cells
                   where several factors are rounded, and as in `whole_structures` beyond
     blocks        beyond WRITTEN_CELLS cells as in `whole_structures`, and so are tables of
-                  ordered attributes, and long running sums in `whole_chains`
+                  ordered attributes, and long running sums
     tables        in `whole_tables`
     anything else Z = round(2^k R), and L of R itself: the answer is off by at most
                   2^(-k-1) norm(L_i)_1 a person, which the manifest states
@@ -46,9 +46,9 @@ from pmldesign.release.noise.rounding import (
     rounded_matrix,
     through_rows,
 )
-from pmldesign.release.noise.whole_chains import chain_lattice
 from pmldesign.release.noise.whole_structures import (
     block_lattice,
+    chain_lattice,
     distortion_of,
     product_lattice,
     tables_lattice,

@@ -10,6 +10,16 @@ i and e_i half its unit. That is counted for both columns of a difference: with 
 at most 64 parts together less than half a unit of the lattice. So no entry of a difference is more
 than `SLACK` units above that of R, and the answers, of L of R, are off by half a unit a measurement
 and 2^-k a person at most.
+
+Long running sums and ranges (`strategies.chains`) by their recurrence,
+
+    (C x)_i = C_ii x_i + g_i^T z,      z <- lambda(i + 1) (z + x_i)      (K numbers of state)
+
+in whole numbers: all coefficients are rounded to PRECISION bits after the point, z likewise after
+every step, and what comes out is rounded to the lattice. Steps shrink what was before
+(0 <= lambda <= 1), so that z is off by n 2^-PRECISION at most, whatever x is: n (1 + sum_k g_ik)
+2^-PRECISION, with all coefficients, is far below half a unit. So with the last rounding no entry
+of the difference of two images is more than `SLACK` units above that of C.
 """
 
 from __future__ import annotations
@@ -18,6 +28,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -33,10 +44,13 @@ from pmldesign.strategies import (
     TablesStrategy,
     WeightedProductsStrategy,
 )
+from pmldesign.strategies.chains import ChainStrategy
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array
 
 EXTRA, SLACK, MOST_PARTS, MOST_BITS = 8, 2.0, 64, 62
+PRECISION = 160
+"""Bits: with 2^53 people, 2^48 units of the lattice and 2^30 steps there are 29 to spare."""
 
 
 def product_lattice(strategy: ProductStrategy, bits: int) -> Lattice:
@@ -146,6 +160,31 @@ def weighted_products_lattice(strategy: WeightedProductsStrategy, bits: int) -> 
     return replace(lattice, sizes=strategy.sizes, subsets=sets, of_tables=of_tables)
 
 
+def chain_lattice(strategy: ChainStrategy, bits: int) -> Lattice:
+    """F of the recurrence."""
+    top = math.frexp(strategy.sensitivity_under(Neighbours.REPLACE, "l2"))[1]
+    chain = strategy.factor
+    diagonal, gains, decays = (
+        _to_precision(values).tolist() for values in (chain.diagonal, chain.gains, chain.decays)
+    )
+    shift = 2 * PRECISION - (bits - top)
+
+    def image(x: Integers) -> Integers:
+        state = [0] * strategy.buffers
+        rows = []
+        for d, g, fading, count in zip(diagonal, gains, decays, x.tolist(), strict=True):
+            state = [(rate * z) >> PRECISION for rate, z in zip(fading, state, strict=True)]
+            told = sum(map(int.__mul__, g, state))
+            rows.append((told + (d * count << PRECISION) + (1 << shift - 1)) >> shift)
+            state = [z + (count << PRECISION) for z in state]
+        return np.array(rows, dtype=object)
+
+    lattice = lattice_of_unit(strategy, image, top - bits)
+    # sensitivities are those of X^(1/2); the recurrence is rounded
+    off = max(0.0, strategy.measured_length / strategy.sensitivity - 1)
+    return replace(lattice, distortion=lattice.distortion + 2 * off)
+
+
 def _rounded(strategy: Strategy, exact: Image, tops: Sequence[int], bits: int) -> Lattice:
     """The lattice of unit 2^(sum of tops - bits) for S of parts with entries up to 2^tops."""
     if len(tops) > MOST_PARTS:
@@ -181,3 +220,12 @@ def _top(matrix: Array) -> int:
 def _whole(matrix: Array, bits: int, top: int) -> Integers:
     """round(2^(bits - top) R), below 2^bits but for rounding; bits are at most 62."""
     return np.rint(np.ldexp(matrix, bits - top)).astype(np.int64)
+
+
+def _to_precision(values: Array) -> Integers:
+    """round(2^PRECISION values), exact: floats have 53 bits."""
+    mantissas, exponents = np.frexp(values)
+    digits: Any = np.ldexp(mantissas, 53).astype(np.int64).astype(object)
+    shifts = np.vectorize(lambda e: int(e) + PRECISION - 53, otypes=[object])(exponents)
+    left, right = np.maximum(shifts, 0), np.maximum(-shifts, 0)
+    return np.asarray((digits << left) >> right)

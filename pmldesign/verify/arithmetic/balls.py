@@ -17,7 +17,7 @@ import numpy as np
 from flint import arb, arb_mat
 from numpy.typing import NDArray
 
-from pmldesign.verify.arithmetic.intervals import largest, total
+from pmldesign.verify.arithmetic.intervals import laplacian_root, largest, total
 
 Array = NDArray[np.float64]
 
@@ -100,9 +100,10 @@ def nuclear_norm(A: Array, u: Array, w: Array) -> Any:
         roots = [arb(value).sqrt() for value in w.tolist()]
         scaled = arb_mat([[x * b for x, b in zip(row, roots, strict=True)] for row in A.tolist()])
     else:
-        scaled = matrix(A) * arb_mat(laplacian_root(w).tolist())
-    weights = [arb(value).sqrt() for value in u.tolist()]
-    rows = [[a * entry for entry in row] for a, row in zip(weights, scaled.tolist(), strict=True)]
+        weights = np.array([[arb(value) for value in row] for row in w.tolist()], dtype=object)
+        scaled = matrix(A) * arb_mat(laplacian_root(weights).tolist())
+    scales = [arb(value).sqrt() for value in u.tolist()]
+    rows = [[a * entry for entry in row] for a, row in zip(scales, scaled.tolist(), strict=True)]
     middle = np.array([[float(entry) for entry in row] for row in rows])
     left, _, right = np.linalg.svd(middle, full_matrices=False)
     polar = left @ right
@@ -120,19 +121,3 @@ def nuclear_norm(A: Array, u: Array, w: Array) -> Any:
         for a, b in zip(row, other, strict=True)
     )
     return inner / (1 + off).sqrt()
-
-
-def laplacian_root(w: Array) -> Any:
-    """F with F F^T the Laplacian of symmetric weights: elimination, in balls."""
-    count = len(w)
-    left = np.array([[arb(value) for value in row] for row in w.tolist()], dtype=object)
-    root = np.full((count, count - 1), arb(0), dtype=object)
-    for cell in range(count - 1):
-        below = left[cell + 1 :, cell]
-        degree = total(below)
-        if degree.lower() > 0:
-            size = degree.sqrt()
-            root[cell, cell] = size
-            root[cell + 1 :, cell] = -below / size
-            left[cell + 1 :, cell + 1 :] += np.outer(below, below / degree)
-    return root

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 from flint import arb
 
 HIDDEN = 2.0**-100
@@ -83,3 +84,17 @@ def normal(x: Any) -> Any:
 def free_mass(alpha: Sequence[Any]) -> Any:
     """What alpha leaves free, at least 0."""
     return (1 - total(alpha)).max(arb(0))
+
+
+def laplacian_root(w: Any) -> Any:
+    """F with F F^T the Laplacian of symmetric weights, floats or balls: elimination, only sums."""
+    left, root = w.copy(), np.zeros((len(w), len(w) - 1), dtype=w.dtype)
+    for cell in range(len(w) - 1):
+        below = left[cell + 1 :, cell]
+        degree = below.sum()
+        if bool(degree > 0):
+            size = degree.sqrt() if isinstance(degree, arb) else math.sqrt(degree)
+            root[cell, cell] = size
+            root[cell + 1 :, cell] = -below / size
+            left[cell + 1 :, cell + 1 :] += np.outer(below, below / degree)
+    return root

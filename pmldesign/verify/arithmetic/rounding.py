@@ -18,6 +18,8 @@ from flint import arb
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
+from pmldesign.verify.arithmetic.intervals import laplacian_root
+
 Array = NDArray[np.float64]
 
 UNIT = 2.0**-53
@@ -108,17 +110,3 @@ def _nuclear_norm(scaled: Array, error: Array) -> Any:
     rest += gamma(long + 2) * (np.abs(polar).T @ np.abs(polar))
     off = float(rest.sum(axis=1).max()) * (1 + gamma(short + 4))
     return arb(value * (1 - 4 * UNIT)) / (1 + arb(off)).sqrt()
-
-
-def laplacian_root(w: Array) -> Array:
-    """F with F F^T the Laplacian of symmetric weights: elimination, without subtractions."""
-    left = w.copy()
-    root = np.zeros((len(left), len(left) - 1))
-    for cell in range(len(left) - 1):
-        below = left[cell + 1 :, cell]
-        degree = float(below.sum())
-        if degree > 0:
-            root[cell, cell] = np.sqrt(degree)
-            root[cell + 1 :, cell] = -below / np.sqrt(degree)
-            left[cell + 1 :, cell + 1 :] += np.outer(below, below / degree)
-    return root
