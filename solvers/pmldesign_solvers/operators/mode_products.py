@@ -32,9 +32,11 @@ def apply(
     tensor = x.reshape(*sizes, -1)
     growth = [1.0 if images is None else images[axis] / n for axis, n in enumerate(sizes)]
     for axis in sorted(range(len(maps)), key=growth.__getitem__):
-        transform, front = maps[axis], np.moveaxis(tensor, axis, 0)
-        image = transform(np.ascontiguousarray(front).reshape(front.shape[0], -1))
-        tensor = np.moveaxis(image.reshape(-1, *front.shape[1:]), 0, axis)
+        before, after = range(axis), range(axis + 1, tensor.ndim)
+        front = tensor.transpose(axis, *before, *after)  # np.moveaxis takes longer than the product
+        image = maps[axis](np.ascontiguousarray(front).reshape(front.shape[0], -1))
+        tensor = image.reshape(-1, *front.shape[1:])
+        tensor = tensor.transpose(*range(1, axis + 1), 0, *after)
     return tensor.reshape(math.prod(tensor.shape[:-1]), *x.shape[1:])
 
 
