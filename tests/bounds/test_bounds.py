@@ -51,10 +51,10 @@ def random_guarantee(generator, kind, cells):
 
 @pytest.mark.parametrize("kind", ["pure", "approximate", "PML"])
 def test_no_mechanism_is_below_a_lower_bound_of_its_class(kind):
-    """20 random workloads, p, epsilon and delta; 3 strategies and 2 kinds of noise on each."""
+    """12 random workloads, p, epsilon and delta; 3 strategies and 2 kinds of noise on each."""
     generator = np.random.default_rng(["pure", "approximate", "PML"].index(kind))
     ratios = []
-    for _ in range(20):
+    for _ in range(12):
         workload = random_workload(generator)
         p = generator.choice([2, 2.5, 4, 7, 16, math.inf])
         guarantee = random_guarantee(generator, kind, workload.shape[1])
@@ -76,7 +76,7 @@ def test_no_mechanism_is_below_a_lower_bound_of_its_class(kind):
                     ):
                         assert value <= error * (1 + 1e-9), (name, workload.shape, p, guarantee)
                         ratios.append(value / error)
-    assert len(ratios) > 100
+    assert len(ratios) > 60
     assert max(ratios) > 0.5  # the bounds are not far off either
 
 

@@ -78,7 +78,7 @@ def corollary_1(R, alpha, scale):
 def test_pml_with_a_delta(run):
     options = ["--epsilon", 1, "--delta", 0.01, "--alpha", 0.05, "--noise", "gaussian"]
     slack, envelope = (
-        run.json("optimize", "prefix:3", *options, "--failure", failure)
+        run.json("optimize", "prefix:4", *options, *BRIEFLY, "--failure", failure)
         for failure in ("slack", "envelope")
     )
     assert "Except with probability" in envelope["guarantee"]
@@ -89,7 +89,7 @@ def test_pml_with_a_delta(run):
 
 def test_the_descent_for_gaussian_noise_under_pml(run, tmp_path):
     options = ["--epsilon", 1, "--delta", 1e-6, "--alpha", 0.125, "--noise", "gaussian"]
-    shown = run.json("optimize", "prefix:8", *options, "-o", "s.npz")
+    shown = run.json("optimize", "prefix:6", *options, "-o", "s.npz")
     descent = shown["descent"]
     assert descent["status"] == "completed"
     rows = {row["name"]: row["error"] for row in shown["strategies"]}
@@ -98,7 +98,7 @@ def test_the_descent_for_gaussian_noise_under_pml(run, tmp_path):
     R, L = strategy_of("s.npz")
     error = shown["noise"]["scale"] * np.linalg.norm(L)
     assert error == pytest.approx(rows["design"], rel=1e-9)
-    A = np.tril(np.ones((8, 8)))
+    A = np.tril(np.ones((6, 6)))
     np.testing.assert_allclose(L @ R, A - A.mean(axis=1, keepdims=True), atol=1e-9)
     assert "descent " in run("optimize", "prefix:2", *options).stdout
     assert run.json("optimize", "prefix:4", "--epsilon", 1, *BRIEFLY)["descent"] is None

@@ -22,7 +22,7 @@ BACKENDS = ["processes", "dask", *(["ray"] if find_spec("ray") else [])]
 """Ray is large and no part of the test extra."""
 STUDY = {
     "workloads": ["prefix:{n}", "histogram:5"],
-    "n": [3, 6, 7],
+    "n": [4, 6, 7],
     "p": [2, float("inf")],
     "strategies": ["least-norm", "tree", "identity"],
     "noise": "gaussian",
@@ -168,7 +168,7 @@ def test_no_norm_is_computed_twice(tmp_path, monkeypatch):
     assert second.present == first.computed > 0
     # four workloads, two p, two relations; at 7 cells the PML guarantee is refused before
     assert len(asked) == len(set(asked)) == 4 * 2 * 2 - 2
-    assert pml.sweep(STUDY | {"n": [3, 6, 7, 9]}, path).computed == 2 * 3 * 3  # what is new
+    assert pml.sweep(STUDY | {"n": [4, 6, 7, 9]}, path).computed == 2 * 3 * 3  # what is new
     assert len(asked) == len(set(asked))
 
 

@@ -16,10 +16,10 @@ from pmldesign.workloads import parse_workload
 from pmldesign_solvers.norm.solution import Status
 
 UNIFORM = [
-    ("prefix:8", 2, ApproxPML(1.0, 1e-6, 1 / 8)),
+    ("prefix:6", 2, ApproxPML(1.0, 1e-6, 1 / 6)),
     ("prefix:8", math.inf, ApproxPML(1.5, 1e-2, 1 / 16)),
     ("haar:8", 4, EnvelopePML(1.0, 1e-6, 1 / 8)),
-    ("all-range:6", 2, EnvelopePML(0.5, 1e-3, 1 / 6)),
+    ("all-range:5", 2, EnvelopePML(0.5, 1e-3, 1 / 5)),
 ]
 
 

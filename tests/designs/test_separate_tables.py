@@ -68,8 +68,8 @@ def test_an_attribute_in_other_tables_counts_as_before():
 
 
 def test_large_tables_take_this_way():
-    design = pml.factorize("prefix:48*total:48+total:48*prefix:48", neighbours="replace")
-    alone = pml.factorize("prefix:48", neighbours="replace").certificate
+    design = pml.factorize("prefix:46*total:46+total:46*prefix:46", neighbours="replace")
+    alone = pml.factorize("prefix:46", neighbours="replace").certificate
     assert design.certificate.upper == pytest.approx(2 * alone.upper, rel=1e-6)
     design.require_optimal()
 

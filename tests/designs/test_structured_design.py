@@ -35,7 +35,7 @@ from pmldesign.workloads import (
 from pmldesign_solvers.norm.solution import Status
 
 EXPONENTS = (2.0, 4.0, math.inf)
-UNION = "prefix:4*histogram:3+total:4*histogram:3+prefix:4*total:3+histogram:4*prefix:3"
+UNION = "prefix:3*histogram:3+total:3*histogram:3+prefix:3*total:3+histogram:3*prefix:3"
 
 BLOCKS = "prefix:4*histogram:3+histogram:4*total:3"
 
@@ -221,10 +221,10 @@ def test_a_union_as_a_factor(structured):
 
 
 @pytest.mark.parametrize("p", [2.0, math.inf])
-def test_three_thousand_cells_with_one_ordered_attribute(tmp_path, p):
-    text = "prefix:100*histogram:6*histogram:5+histogram:100*total:6*histogram:5"
-    queries = parse_workload(f"{text}+prefix:100*total:6*total:5")
-    assert queries.shape == (3600, 3000)
+def test_two_thousand_cells_with_one_ordered_attribute(tmp_path, p):
+    text = "prefix:72*histogram:6*histogram:5+histogram:72*total:6*histogram:5"
+    queries = parse_workload(f"{text}+prefix:72*total:6*total:5")
+    assert queries.shape == (2592, 2160)
     made = factorize(queries, p=p)
     assert made.require_optimal().certificate.gap <= 1e-6
     write_strategy(tmp_path / "s.npz", made)
@@ -234,8 +234,8 @@ def test_three_thousand_cells_with_one_ordered_attribute(tmp_path, p):
     expected = release.scale * gaussian_moment_root(p) * made.certificate.upper
     assert release.error(p) == pytest.approx(expected, rel=1e-6)
     rng = np.random.default_rng(0)
-    x = rng.poisson(4, 3000).astype(float)
-    table = x.reshape(100, 6, 5)
+    x = rng.poisson(4, 2160).astype(float)
+    table = x.reshape(72, 6, 5)
     exact = [
         table.cumsum(axis=0).ravel(),
         table.sum(axis=1).ravel(),
@@ -257,7 +257,7 @@ def test_the_limits_of_a_union(structured):
     for made in (one, timed):
         L = made.reconstruction()
         assert np.linalg.norm(L) == pytest.approx(made.certificate.upper, rel=1e-8)
-        assert made.dual_w.shape == (12,)
+        assert made.dual_w.shape == (9,)
 
 
 @pytest.mark.parametrize("p", [2.0, 3.0, math.inf])
@@ -293,17 +293,17 @@ def test_a_billion_queries_have_an_error(p):
 
 
 @pytest.mark.parametrize(
-    ("guarantee", "p"),
-    [(PureDP(1.0), 2.0), (PureDP(1.0, "replace"), 4.0), (PML(0.3, alpha=0.05), 2.0)],
-)
-@pytest.mark.parametrize(
-    "text",
+    ("text", "guarantee", "p"),
     [
-        "prefix:2*histogram:2",
-        UNION,
-        BLOCKS,
-        "prefix:2*marginals:2,2,ways=1",
-        "marginals:2,3,ways=1",
+        ("prefix:2*histogram:2", PureDP(1.0), 2.0),
+        ("prefix:2*histogram:2", PML(0.3, alpha=0.05), 2.0),
+        (UNION, PureDP(1.0), 2.0),
+        (UNION, PureDP(1.0, "replace"), 4.0),
+        (BLOCKS, PML(0.3, alpha=0.05), 2.0),
+        (BLOCKS, PureDP(1.0, "replace"), 4.0),
+        ("prefix:2*marginals:2,2,ways=1", PureDP(1.0, "replace"), 4.0),
+        ("marginals:2,3,ways=1", PureDP(1.0), 2.0),
+        ("marginals:2,3,ways=1", PML(0.3, alpha=0.05), 2.0),
     ],
 )
 def test_laplace_noise_beyond_the_search_takes_the_best_start(monkeypatch, text, guarantee, p):
@@ -311,7 +311,7 @@ def test_laplace_noise_beyond_the_search_takes_the_best_start(monkeypatch, text,
     monkeypatch.setattr(pmldesign.designs.laplace.course, "SEARCHED_TABLES", 2)
     for restarts in ("RESTARTS", "RESTARTS_ON_TABLES"):
         monkeypatch.setattr(pmldesign.designs.laplace.course, restarts, 0)
-    made = laplace_design(text, guarantee, p=p, time_limit=0.2)
+    made = laplace_design(text, guarantee, p=p, time_limit=0.1)
     assert made.status is Status.UNSEARCHED
     assert made.starts
     A = DenseWorkload(made.workload.to_dense())

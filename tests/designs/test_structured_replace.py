@@ -36,8 +36,8 @@ from pmldesign_solvers.norm.solve import solve_norm
 
 EXPONENTS = (2.0, 4.0, math.inf)
 WORKLOADS = (
-    "prefix:6*prefix:5",
-    "prefix:4*histogram:3*window:4,2",
+    "prefix:5*prefix:4",
+    "prefix:3*histogram:3*window:4,2",
     "all-range:4*prefix:3",
     "prefix:4*histogram:3+total:4*histogram:3+prefix:4*total:3",
     "prefix:5*total:3+total:5*prefix:3",

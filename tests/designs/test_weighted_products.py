@@ -74,7 +74,7 @@ def test_never_worse_than_the_product():
 @pytest.mark.parametrize("guarantee", [PureDP(1.0), PureDP(1.0, "replace"), PML(1.0, 1e-5)])
 def test_a_search_over_many_cells_takes_them(guarantee):
     workload = parse_workload("prefix:30*histogram:80+histogram:30*total:80")
-    design = laplace_design(workload, guarantee, time_limit=1.0)
+    design = laplace_design(workload, guarantee, time_limit=0.2)
     for name in ("identity", "tree", "haar"):
         assert design.mechanism.error(2) <= error(baseline(name, workload), workload, guarantee)
     assert "weighted-products" in {start.name for start in design.starts}

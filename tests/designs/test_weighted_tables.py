@@ -125,8 +125,8 @@ def test_gradient_of_the_spread():
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 def test_files_keep_tables(tmp_path, relation):
-    workload, guarantee = parse_workload("marginals:9,8,7,ways=2"), PureDP(1.0, relation)
-    found = laplace_design(workload, guarantee, time_limit=0.5)
+    workload, guarantee = parse_workload("marginals:7,6,5,ways=2"), PureDP(1.0, relation)
+    found = laplace_design(workload, guarantee, time_limit=0.2)
     write_strategy(tmp_path / "tables.npz", found)
     again = read_strategy(tmp_path / "tables.npz")
     assert isinstance(again, WeightedTablesStrategy)

@@ -151,7 +151,7 @@ def test_syg_files(syg, tmp_path):
 
 def test_a_design_for_pml_is_never_worse_than_one_for_dp(tmp_path, monkeypatch):
     example = load("pml_design/run")
-    monkeypatch.setattr("sys.argv", ["run.py", "--seconds", "0.15", "--output", str(tmp_path)])
+    monkeypatch.setattr("sys.argv", ["run.py", "--seconds", "0.05", "--output", str(tmp_path)])
     example.main()
     with (tmp_path / "error.csv").open() as file:
         rows = list(csv.DictReader(file))

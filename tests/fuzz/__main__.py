@@ -38,9 +38,9 @@ LARGE = (
 )
 """Strategy files of products and blocks, as they are written for many cells."""
 OTHERS = (
-    ["compare", "prefix:4", "--epsilon=1"],
+    ["compare", "prefix:4", "--epsilon=1", "--search-time=0.05"],
     ["bounds", "prefix:3", "--epsilon=1", "--delta=1e-6"],
-    ["optimize", "prefix:3", "--epsilon=0.5", "--delta=1e-6", "--alpha=0.1", "--search-time=0.05"],
+    ["optimize", "prefix:2", "--epsilon=0.5", "--delta=1e-6", "--alpha=0.1", "--search-time=0.05"],
     ["optimize", "prefix:3", "--method=dual"],
     ["leakage", "prefix:3", "--scale=1", "--alpha=0.1"],
     ["envelope", "rr:3,eps=1", "--prior=uniform", "--delta=0.1"],

@@ -66,7 +66,7 @@ TEXTS = (
     "prefix:3*total:2*histogram:2+total:3*prefix:2*total:2",
     "prefix:5*total:3+histogram:5*total:3",
     "random-range:2,6,seed=1*prefix:3+random-range:2,6,seed=2*histogram:3",
-    "prefix:4*histogram:3+total:4*histogram:3+prefix:4*total:3+histogram:4*prefix:3",
+    "prefix:3*histogram:3+total:3*histogram:3+prefix:3*total:3+histogram:3*prefix:3",
     "marginals:2,3,ways=1+prefix:2*prefix:3",
     "haar:4*prefix:3+prefix:4*window:3,2",
 )

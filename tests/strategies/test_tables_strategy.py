@@ -150,7 +150,7 @@ def test_guarantees_that_need_distances():
 @cache
 def large_tables(neighbours):
     """A design over more cells than one matrix has."""
-    return factorize("marginals:prefix60,4,prefix50,ways=2", neighbours=neighbours, rel_gap=0.3)
+    return factorize("marginals:prefix40,4,prefix30,ways=2", neighbours=neighbours, rel_gap=0.3)
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])

@@ -9,7 +9,7 @@ from pmldesign.verify.reading import read_archive
 
 CASES = {
     "written": ("prefix:6", "histogram:3*total:2"),
-    "product": ("prefix:40*histogram:60", "total:40*histogram:60"),
+    "product": ("prefix:8*histogram:260", "total:8*histogram:260"),
     "open middle": (
         "histogram:12*prefix:6*prefix:3*histogram:10",
         "histogram:12*total:6*total:3*histogram:10",

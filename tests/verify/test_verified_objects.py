@@ -51,6 +51,7 @@ def honest(request, tmp_path_factory):
     options = [str(folder / word) if word.endswith(".csv") else word for word in options]
     words = ["--schema", schema, "--noise", noise, "-o", folder / "t.csv"]
     words += [] if "--mu" in options else ["--epsilon", 1]
+    words += ["--search-time", 0.05]
     delta = ("--delta", 1e-6) if request.param == "gaussian" else ()
     run("release", "sex*b", people, *words, *delta, *options)
     path = folder / "t.manifest.json"

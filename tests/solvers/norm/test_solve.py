@@ -308,10 +308,10 @@ def test_a_gap_below_rounding_is_not_claimed():
 
 @pytest.mark.parametrize("p", [2, 4, np.inf])
 def test_a_search_ends_where_only_rounding_keeps_the_bounds_apart(p, monkeypatch):
-    # a Gram matrix of 300 cells, as larger workloads have, tells the lower bound to about 1e-9
+    # a Gram matrix of 200 cells, as larger workloads have, tells the lower bound to about 1e-9
     for module in (cells, dual_function):
         monkeypatch.setattr(module, "SVD_ENTRIES", 2**15)
-    solution = solve_norm(parse_workload("prefix:300"), p, options=SolverOptions(rel_gap=3e-10))
+    solution = solve_norm(parse_workload("prefix:200"), p, options=SolverOptions(rel_gap=3e-10))
     assert solution.status is Status.STALLED
     assert 3e-10 < solution.certificate.gap < 1e-8
     assert solution.steps <= 45  # 12 of the fixed point before and after the interior point
