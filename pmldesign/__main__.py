@@ -1,6 +1,7 @@
 """python -m pmldesign, and the command `pmldesign`: the command line.
 
-Imports take a moment: Ctrl-C ends the process at once until they are done.
+Imports take a moment: Ctrl-C ends the process at once until they are done. Then it is that of the
+command, and at the end it is ignored.
 """
 
 import os
@@ -16,11 +17,14 @@ def run() -> None:
 
     if usual:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    main(prog_name="pmldesign")
+    try:
+        main(prog_name="pmldesign")
+    finally:  # all is done: only libraries end their threads
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _quit(*_: object) -> None:
-    os.write(2, b"error: interrupted before there was anything to show\n")
+    os.write(2, b"error: interrupted before it was done\n")
     os._exit(1)
 
 

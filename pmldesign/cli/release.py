@@ -10,6 +10,7 @@ import click
 
 from pmldesign.cli.options import common, guarantees, inputs, outputs
 from pmldesign.cli.terminal.completion import WorkloadName
+from pmldesign.cli.terminal.process import interrupted
 from pmldesign.cli.terminal.show import facts, note, progress
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import Mechanism, mechanism, require_feasible
@@ -130,8 +131,7 @@ def command(
         integers=integers,
         quantiles=dict(map(parse_quantiles, quantiles)),
     )
-    published = carry_out(prepared, data, ledger=ledger, budget=budget, plan=plan)
-    published.write(output)
+    published = carry_out(prepared, data, ledger=ledger, budget=budget, plan=plan, output=output)
     files = [beside_path(output, "known").name] if published.known else []
     files += _page(report, published, chosen, output)
     _report(chosen, prepared.noise.noise_scale, guarantee, [str(output), *files])
@@ -171,9 +171,12 @@ def _mechanism(
     from pmldesign.designs.best_noise import optimize
 
     with progress() as callback:
-        return optimize(
+        best = optimize(
             queries, guarantee=guarantee, noise=noise, search_time=search_time, callback=callback
         )
+    if interrupted():  # a design may end early, but not in a release that nobody wants any more
+        raise KeyboardInterrupt
+    return best
 
 
 def _page(path: Path | None, published: Release, chosen: Mechanism, output: Path) -> list[str]:

@@ -11,6 +11,7 @@ import click
 from pmldesign.cli.options import common, inputs
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import load_workload
+from pmldesign.files.atomic import undisturbed
 from pmldesign.files.strategies import read_question, read_strategy
 from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale
 from pmldesign.strategies import Strategy, StreamStrategy
@@ -72,8 +73,9 @@ def command(
     try:
         for number, line in enumerate(sys.stdin, 1):
             if line.strip():
-                answer = _answer(steps, number, line)
-                click.echo(f"{answer.value:.12g} {answer.standard_deviation:.12g}")
+                with undisturbed():  # an answer that was drawn is shown
+                    answer = _answer(steps, number, line)
+                    click.echo(f"{answer.value:.12g} {answer.standard_deviation:.12g}")
     finally:
         if journal is not None:
             journal.close()

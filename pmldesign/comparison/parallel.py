@@ -16,6 +16,7 @@ the streams and the shared memory of a command that nobody waits for.
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -106,12 +107,18 @@ def _together(
     from joblib import Parallel, delayed
 
     # a batch of one task: a worker that dies takes no finished results along
-    results = Parallel(
+    parallel = Parallel(
         return_as="generator_unordered",
         batch_size=1,
         pre_dispatch=pool.width,
         **pool.options,
-    )(delayed(_numbered)(index, task) for index, task in [*tasks.items()])
+    )
+    # Ctrl-C of a terminal reaches every process: workers begin, and stay, with it blocked
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        results = parallel(delayed(_numbered)(index, task) for index, task in [*tasks.items()])
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     with closing(results):  # stops what is still running if the caller wants no more
         yield from results
 

@@ -1,19 +1,29 @@
-"""Writing a file completely or not at all: under a temporary name in its folder, then renamed."""
+"""Writing a file completely or not at all: under a temporary name in its folder, then renamed.
+
+Ctrl-C, TERM and HUP wait until it is there. Python raises what they ask for between any two of its
+steps: a file and what it was paid with would come apart, and libraries leave archives half closed.
+"""
 
 from __future__ import annotations
 
 import os
 import secrets
 import shutil
+import signal
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import IO, Any, Literal
 
 from pmldesign.errors import FileError, PmldesignError
 
 PathName = str | os.PathLike[str]
+SIGNALS = [
+    signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+]
 
 
 def check_writable(path: PathName, what: str = "", *endings: str) -> None:
@@ -62,7 +72,8 @@ def atomic_write(path: PathName, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
         mode: "w" for UTF-8 text, "wb" for bytes.
 
     Yields:
-        The open temporary file, in the same folder; removed if the block fails in any way.
+        The open temporary file, in the same folder; removed if the block fails in any way. Ctrl-C
+        waits until the file is complete.
 
     Raises:
         FileError: the system refuses to write.
@@ -73,21 +84,67 @@ def atomic_write(path: PathName, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
     text: dict[str, str] = (
         {} if mode == "wb" else {"encoding": "utf-8", "errors": "backslashreplace", "newline": "\n"}
     )
+    with undisturbed():
+        try:
+            with temporary.open(mode.replace("w", "x"), **text) as handle:  # type: ignore[call-overload]
+                yield handle
+                handle.flush()
+                os.fsync(handle.fileno())
+            if target.exists():
+                shutil.copymode(target, temporary)
+            temporary.replace(target)
+        except OSError as error:
+            if isinstance(error, PmldesignError):
+                raise
+            raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from None
+        finally:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+
+class _Later:
+    """The handler of signals during a block: remembers the first, and lets a second one end it."""
+
+    def __init__(self, note: str) -> None:
+        self._note, self._seen = note, 0
+        self._before = {
+            number: signal.signal(number, self)
+            for number in SIGNALS
+            if signal.getsignal(number) not in (signal.SIG_IGN, None)
+        }
+
+    def __call__(self, number: int, _frame: FrameType | None) -> None:
+        if self._seen:
+            self.end()
+        else:
+            self._seen = number
+            os.write(2, self._note.encode())
+
+    def end(self) -> None:
+        """Handle signals as before, first of all the one that was seen."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        seen, self._seen = self._seen, 0
+        if seen:
+            signal.raise_signal(seen)
+
+
+@contextmanager
+def undisturbed(note: str = "") -> Iterator[None]:
+    """Let signals wait until the block is done; a second one does not wait.
+
+    Args:
+        note: for standard error when the first one comes.
+    """
+    inside = any(isinstance(signal.getsignal(number), _Later) for number in SIGNALS)
+    if inside or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    later = _Later(note)
     try:
-        with temporary.open(mode.replace("w", "x"), **text) as handle:  # type: ignore[call-overload]
-            yield handle
-            handle.flush()
-            os.fsync(handle.fileno())
-        if target.exists():
-            shutil.copymode(target, temporary)
-        temporary.replace(target)
-    except OSError as error:
-        if isinstance(error, PmldesignError):
-            raise
-        raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from None
+        yield
     finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+        later.end()
 
 
 def sync_folder(folder: Path) -> None:

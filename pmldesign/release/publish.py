@@ -1,7 +1,8 @@
 """The release: from data to a table with intervals, and its manifest.
 
 The order: the mechanism is put on its lattice, the ledger may refuse, data are read and checked,
-the cost is written to the ledger, and only then noise is drawn. What comes after the measurements
+the cost is written to the ledger, and only then noise is drawn. Signals wait from the payment until
+the release is there, and in its file where that is named. What comes after the measurements
 is a function of them, and of the number of records where that is public.
 """
 
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.files.atomic import PathName
+from pmldesign.files.atomic import PathName, undisturbed
 from pmldesign.mechanisms import Mechanism
 from pmldesign.release.costs.budget import Budget, parse_budget
 from pmldesign.release.costs.ledger import open_ledger
@@ -21,6 +22,8 @@ from pmldesign.release.noise.sampler import Sampler, draw
 from pmldesign.release.people.schema import Schema
 from pmldesign.release.prepared import Prepared, prepare
 from pmldesign.release.result import Release
+
+PAID = "note: the release is paid for, so it is finished first; a second signal would lose it\n"
 
 
 def release_tables(
@@ -82,9 +85,10 @@ def carry_out(
     ledger: PathName | None = None,
     budget: Budget | str | None = None,
     plan: Plan | str | None = None,
+    output: PathName | None = None,
     sampler: Sampler = draw,
 ) -> Release:
-    """The release that is prepared; arguments and errors as `release`."""
+    """The release that is prepared, written to `output`; arguments and errors as `release`."""
     if isinstance(budget, str):
         budget = parse_budget(budget)
     if isinstance(plan, str):
@@ -92,11 +96,21 @@ def carry_out(
     if ledger is None:
         if budget is not None or plan is not None:
             raise InvalidInputError("a budget or a plan needs a ledger; add --ledger FILE")
-        return prepared.publish(prepared.counts(data), sampler)
+        return _published(prepared, prepared.counts(data), output, sampler)
     if not isinstance(data, str | Path):
         raise InvalidInputError("a ledger is kept for a file of data; give its path")
     with open_ledger(ledger, data=data, noise=prepared.noise, budget=budget, plan=plan) as account:
         cost = account.require(prepared.noise)
         counts = prepared.counts(data)
-        account.spend(cost, prepared.noise.mechanism.workload.name)
-        return prepared.publish(counts, sampler)
+        with undisturbed(PAID):
+            account.spend(cost, prepared.noise.mechanism.workload.name)
+            return _published(prepared, counts, output, sampler)
+
+
+def _published(
+    prepared: Prepared, counts: Any, output: PathName | None, sampler: Sampler
+) -> Release:
+    found = prepared.publish(counts, sampler)
+    if output is not None:
+        found.write(output)
+    return found

@@ -141,11 +141,14 @@ class Journal:
         spare = self.path.with_name(self.path.name + ".new")
         handle = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
-            _write_all(handle, text.encode())
-            os.fsync(handle)
+            try:
+                _write_all(handle, text.encode())
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+            spare.replace(self.path)
         finally:
-            os.close(handle)
-        spare.replace(self.path)
+            spare.unlink(missing_ok=True)
         folder = os.open(self.path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)

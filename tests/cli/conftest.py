@@ -1,4 +1,6 @@
 import json
+import os
+from contextlib import suppress
 
 import pytest
 from click.testing import CliRunner
@@ -35,3 +37,19 @@ class Shell:
 def run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return Shell()
+
+
+@pytest.fixture
+def signalled():
+    """Makes of a function another one that a signal reaches, and that goes on."""
+
+    def changed(number, function):
+        def call(*arguments, **options):
+            result = function(*arguments, **options)
+            with suppress(KeyboardInterrupt):
+                os.kill(os.getpid(), number)
+            return result
+
+        return call
+
+    return changed

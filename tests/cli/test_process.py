@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from pmldesign.cli import COMMANDS
+from pmldesign.cli.terminal.process import signals
 
 ENVIRONMENT = {
     **os.environ,
@@ -146,22 +147,61 @@ def test_names_that_are_no_utf8(tmp_path):
 IMPORTING = """
 import builtins, os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
+number = getattr(signal, sys.argv.pop())
 usual = builtins.__import__
 def interrupted(name, *arguments, **options):
     if name == "numpy":
-        os.kill(os.getpid(), signal.SIGINT)
+        try:
+            os.kill(os.getpid(), number)
+        except BaseException:
+            raise ImportError  # as libraries do
     return usual(name, *arguments, **options)
 builtins.__import__ = interrupted
 import pmldesign.__main__
 pmldesign.__main__.run()
 """
+INTERRUPTED = "error: interrupted before it was done\n"
 
 
-def test_ctrl_c_during_imports(tmp_path):
-    process = start("workload", "prefix:4", code=IMPORTING, cwd=tmp_path)
-    stdout, stderr = process.communicate()
-    assert (process.returncode, stdout) == (1, "")
-    assert stderr == "error: interrupted before there was anything to show\n"
+@pytest.mark.parametrize(
+    ("name", "code", "err"), [("SIGINT", 1, INTERRUPTED), ("SIGTERM", 143, "")]
+)
+def test_signals_during_imports(tmp_path, name, code, err):
+    process = start("workload", "prefix:4", name, code=IMPORTING, cwd=tmp_path)
+    assert process.communicate() == ("", err)
+    assert process.returncode == code
+
+
+SWALLOWING = """
+import os, signal
+try:
+    os.kill(os.getpid(), signal.SIGTERM)
+except BaseException:
+    pass
+"""
+
+
+class Finalized:
+    def __del__(self):
+        exec(SWALLOWING)
+
+
+def imported():
+    import late  # noqa: F401 - the file that the test writes
+
+
+@pytest.mark.parametrize("swallows", [Finalized, imported])
+def test_a_signal_waits_where_its_exception_would_be_swallowed(tmp_path, monkeypatch, swallows):
+    (tmp_path / "late.py").write_text(SWALLOWING)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def ended():
+        with signals():
+            swallows()
+            time.sleep(60)
+
+    with pytest.raises(SystemExit, match="143"):
+        ended()
 
 
 def test_ctrl_c_in_bounds(tmp_path):
@@ -180,22 +220,37 @@ pmldesign.cli.terminal.show._ignore = lambda step: kills and os.kill(os.getpid()
 
 WRITING = """
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
-number = getattr(signal, sys.argv.pop())
-os.fsync = lambda _: os.kill(os.getpid(), number)
+*numbers, = map(signal.Signals.__getitem__, sys.argv.pop().split("+"))
+def fsync(_):
+    for number in numbers:
+        os.kill(os.getpid(), number)
+os.fsync = fsync
 from pmldesign.cli import main
 main(sys.argv[1:])
 """
 
 
-@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGHUP", 129)])
-def test_a_signal_while_a_file_is_written_leaves_nothing(tmp_path, name, code):
+@pytest.mark.parametrize(
+    ("names", "code", "content"),
+    [
+        ("SIGINT", 1, "1,0\n1,1\n"),
+        ("SIGTERM", 143, "1,0\n1,1\n"),
+        ("SIGHUP", 129, "1,0\n1,1\n"),
+        ("SIGINT+SIGINT", 1, "before"),
+        ("SIGINT+SIGTERM", 1, "before"),
+    ],
+)
+def test_a_signal_waits_until_a_file_is_written_and_a_second_one_does_not(
+    tmp_path, names, code, content
+):
     (tmp_path / "w.csv").write_text("before")
-    process = start("workload", "prefix:4", "-o", "w.csv", name, code=WRITING, cwd=tmp_path)
+    process = start("workload", "prefix:2", "-o", "w.csv", names, code=WRITING, cwd=tmp_path)
     _, stderr = process.communicate()
-    assert (process.returncode, stderr) == (code, "")
+    assert (process.returncode, stderr) == (code, INTERRUPTED if code == 1 else "")
     assert [path.name for path in tmp_path.iterdir()] == ["w.csv"]
-    assert (tmp_path / "w.csv").read_text() == "before"
+    assert (tmp_path / "w.csv").read_text() == content
 
 
 JOBS = """

@@ -1,10 +1,16 @@
 """pmldesign release and pmldesign schema: from a file of people to the published table."""
 
 import csv
+import hashlib
 import json
+import signal
 
 import numpy as np
 import pytest
+
+from pmldesign.designs import best_noise
+from pmldesign.release.costs.ledger import Account
+from pmldesign.streams.stream import Stream
 
 SCHEMA = {
     "attributes": [
@@ -183,3 +189,34 @@ def test_the_command_shows_what_a_plan_costs(run):
     assert shown["epsilon_without_plan"] == pytest.approx(2)
     assert "epsilon 0.5702" in run("plan", "200*laplace:0.01").stdout
     assert run("plan", "laplace").exit_code == 2
+
+
+def test_ctrl_c_in_the_design_costs_nothing_and_a_signal_after_payment_loses_nothing(
+    run, people, monkeypatch, signalled
+):
+    ask = [*ASK, "--ledger", "ledger", "--budget", "epsilon=1", "-o", "t.csv"]
+    with monkeypatch.context() as patch:
+        name = "pmldesign.designs.best_noise.optimize"
+        patch.setattr(name, signalled(signal.SIGINT, best_noise.optimize))
+        result = run(*ask)
+    assert (result.exit_code, result.stderr) == (1, "error: interrupted before it was done\n")
+    assert {path.name for path in people.iterdir()} == {"people.csv", "schema.json"}
+    monkeypatch.setattr(Account, "spend", signalled(signal.SIGTERM, Account.spend))
+    result = run(*ask)
+    assert result.exit_code == 143, result.stderr
+    assert len((people / "ledger").read_text().splitlines()) == 2
+    assert json.loads((people / "t.manifest.json").read_text())["sha256"]["table"] == (
+        hashlib.sha256((people / "t.csv").read_bytes()).hexdigest()
+    )
+
+
+def test_an_answer_of_a_stream_that_was_drawn_is_shown(run, tmp_path, monkeypatch, signalled):
+    made = run("optimize", "prefix:8", "--buffers", 2, "--rel-gap", 1, "-o", "s.npz")
+    assert made.exit_code == 0, made.stderr
+    monkeypatch.setattr(Stream, "step", signalled(signal.SIGTERM, Stream.step))
+    options = ["--epsilon", 1, "--delta", 1e-6, "--state", "state"]
+    result = run("stream", "s.npz", *options, stdin="1\n1\n1\n")
+    assert result.exit_code == 143, result.stderr
+    assert len(result.stdout.splitlines()) == 1
+    assert (tmp_path / "state.log").read_text() == "1\n"
+    assert {path.name for path in tmp_path.iterdir()} == {"s.npz", "state", "state.log"}

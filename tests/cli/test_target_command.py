@@ -1,9 +1,11 @@
 import math
+import signal
 from pathlib import Path
 
 import pytest
 
 import pmldesign as pml
+from pmldesign.cli import target
 
 CENSUS = ("target", "census-p12", "--max-std", 5, "--table-std", "total=20,male=20,female=20")
 
@@ -93,3 +95,10 @@ def test_what_does_not_go_together_is_refused(run, options, problem):
 def test_leakage_that_protects_nobody(run):
     result = run("target", "prefix:4", "--max-std", 0.01, "--alpha", 0.1, "--search-time", 0.1)
     assert result.exit_code == 4
+
+
+def test_ctrl_c_in_the_search_is_not_called_a_success(run, tmp_path, monkeypatch, signalled):
+    monkeypatch.setattr(target, "least_budget", signalled(signal.SIGINT, target.least_budget))
+    result = run("target", "prefix:4", "--max-std", 5, "--search-time", 0.05, "-o", "s.npz")
+    assert (result.exit_code, (tmp_path / "s.npz").exists()) == (3, True)
+    assert result.stderr.startswith("error: interrupted: what is shown holds")

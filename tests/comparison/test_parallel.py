@@ -48,6 +48,15 @@ def test_every_task_is_done_once(workers):
     assert [*run([], workers)] == []
 
 
+def blocked():
+    return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
+def test_ctrl_c_of_a_terminal_is_for_the_parent_alone():
+    assert dict(run([blocked, blocked], Workers(2))) == {0: True, 1: True}
+    assert not blocked()
+
+
 def test_an_error_of_a_task_is_raised(workers):
     with pytest.raises(ZeroDivisionError):
         list(run([partial(square, 1), partial(divmod, 1, 0)], workers))

@@ -13,6 +13,7 @@ from pmldesign.cli.target.options import ACCURACIES, PROMISES, accuracy, promise
 from pmldesign.cli.target.report import as_json as to_json
 from pmldesign.cli.target.report import cells_of, print_budget, usual_budgets
 from pmldesign.cli.terminal.completion import WorkloadName
+from pmldesign.cli.terminal.process import interrupted
 from pmldesign.cli.terminal.show import note, print_json, progress, table
 from pmldesign.designs.targets.least import BUDGET_GAP, least_budget
 from pmldesign.errors import NotConvergedError
@@ -105,6 +106,8 @@ def command(
         from pmldesign.cli.pages.design import target_page
 
         target_page(report, budget, document)
+    if interrupted():
+        raise NotConvergedError("interrupted: what is shown holds, but more time may improve it")
     if budget.mechanism.noise is Noise.GAUSSIAN and not guarantee.pml and budget.gap > rel_gap:
         raise NotConvergedError(
             f"the bounds on {budget.name} are a relative {budget.gap:.1e} apart:"

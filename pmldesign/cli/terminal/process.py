@@ -22,7 +22,8 @@ import click
 
 from pmldesign.cli.terminal.text import terminal_width, wrapped
 
-INTERRUPTED = "interrupted before there was anything to show"
+NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
+INTERRUPTED = "interrupted before it was done"
 
 
 class Ended(BaseException):
@@ -37,55 +38,75 @@ class Ended(BaseException):
         self.number = number
 
 
-class _Interrupts:
-    """Whether Ctrl-C was pressed; while a library is imported it ends the process at once."""
+class _Signals:
+    """The handler of signals."""
 
-    seen = False
+    interrupted = False
     importing = False
 
-    def handle(self, _number: int, _frame: FrameType | None) -> None:
-        """The handler of Ctrl-C: a library may turn the exception into one of its own."""
-        self.seen = True
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        """Raise what the signal stands for, as soon as the exception is not swallowed or altered.
+
+        While a command is imported nothing is open yet, and the process ends at once.
+        """
         if self.importing:
-            os.write(2, f"error: {INTERRUPTED}\n".encode())
-            os._exit(1)
-        raise KeyboardInterrupt
+            if number == signal.SIGINT:
+                os.write(2, f"error: {INTERRUPTED}\n".encode())
+            os._exit(1 if number == signal.SIGINT else 128 + number)
+        elif _swallows(frame):
+            main = threading.main_thread().ident  # whose waiting for input it has to end
+            again = threading.Timer(0.02, signal.pthread_kill, [main, number])
+            again.daemon = True
+            again.start()
+        elif number == signal.SIGINT:
+            self.interrupted = True
+            raise KeyboardInterrupt
+        else:
+            signal.signal(number, signal.SIG_IGN)  # once is enough, and the way out takes its time
+            raise Ended(number)
 
 
-_interrupts = _Interrupts()
+_signals = _Signals()
 
 
-def interrupted() -> bool:
-    """Whether Ctrl-C was pressed since the command began."""
-    return _interrupts.seen
+def _swallows(frame: FrameType | None) -> bool:
+    """Whether this is in an import, where libraries catch anything, or in a finalizer."""
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "__del__" or code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """Imports that Ctrl-C cannot leave half done."""
-    _interrupts.importing = signal.getsignal(signal.SIGINT) == _interrupts.handle
+    """The import of a command."""
+    _signals.importing = signal.getsignal(signal.SIGTERM) == _signals.handle
     try:
         yield
     finally:
-        _interrupts.importing = False
+        _signals.importing = False
+
+
+def interrupted() -> bool:
+    """Whether Ctrl-C was pressed since the command began; a library may turn it into an error."""
+    return _signals.interrupted
 
 
 @contextmanager
 def signals() -> Iterator[None]:
     """Ctrl-C, TERM and HUP as exceptions, unless somebody handles or ignores them already."""
-    _interrupts.seen = False
+    _signals.interrupted = False
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    usual: dict[int, Any] = {
-        signal.SIGINT: signal.default_int_handler,
-        signal.SIGTERM: signal.SIG_DFL,
-    }
-    if hasattr(signal, "SIGHUP"):
-        usual[signal.SIGHUP] = signal.SIG_DFL
-    taken = {number: now for number, now in usual.items() if signal.getsignal(number) == now}
+    usual = (signal.SIG_DFL, signal.default_int_handler)
+    handled = {signal.Signals[name] for name in NAMES if hasattr(signal, name)}
+    taken = {number: signal.getsignal(number) for number in handled}
+    taken = {number: before for number, before in taken.items() if before in usual}
     for number in taken:
-        signal.signal(number, _interrupts.handle if number is signal.SIGINT else _end)
+        signal.signal(number, _signals.handle)
     try:
         yield
     except Ended as ended:
@@ -93,11 +114,6 @@ def signals() -> Iterator[None]:
     finally:
         for number, before in taken.items():
             signal.signal(number, before)
-
-
-def _end(number: int, _frame: FrameType | None) -> None:
-    signal.signal(number, signal.SIG_IGN)  # once is enough, and the way out takes its time
-    raise Ended(number)
 
 
 def prepare_streams() -> None:
