@@ -36,6 +36,15 @@ def at_most(value: float, digits: int = 6) -> str:
     return _rounded(value, digits, ROUND_FLOOR)
 
 
+def outward(value: float, *, up: bool, places: int = 6) -> str:
+    """So many places after the point of a bound, rounded upwards or downwards."""
+    if not math.isfinite(value):
+        return f"{value:g}"
+    direction = ROUND_CEILING if up else ROUND_FLOOR
+    exact = Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-places), direction)
+    return f"{exact + 0:f}"  # without the sign of a zero
+
+
 def _rounded(value: float, digits: int, direction: str) -> str:
     """In the form of the format %g."""
     if not math.isfinite(value):

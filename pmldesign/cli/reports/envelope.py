@@ -1,4 +1,4 @@
-"""What `pmldesign envelope` shows."""
+"""What `pmldesign envelope` shows, bounds rounded to the side where they stay bounds."""
 
 from __future__ import annotations
 
@@ -9,9 +9,17 @@ import click
 import numpy as np
 
 from pmldesign.cli.terminal.show import facts, table
+from pmldesign.privacy.digits import outward
 from pmldesign_solvers.operators.operator import Array
 
 COLUMNS = ("delta", "binary", "exact", "cvar", "theorem3")
+LABELS = {
+    "theorem3": "Theorem 3, from above",
+    "cvar": "CVaR bound, from above",
+    "exact": "exact envelope",
+    "quantile": "quantile, from below",
+    "binary": "binary envelope, from below",
+}
 
 
 def show(report: Mapping[str, Any]) -> None:
@@ -20,17 +28,13 @@ def show(report: Mapping[str, Any]) -> None:
         ("channel", report["channel"]),
         ("values of the secret", str(report["secrets"])),
         ("outputs", str(report["outputs"])),
-        ("maximal leakage", _nats(report["maximal_leakage"])),
-        ("largest leakage of an output", _nats(report["largest_leakage"])),
+        ("maximal leakage", f"{report['maximal_leakage']:.6f} nats"),
+        ("largest leakage of an output", f"{report['largest_leakage']:.6f} nats"),
     ]
     if "delta" in report:
         lines += [
             ("delta", f"{report['delta']:g}"),
-            ("Theorem 3, from above", _nats(report["theorem3"])),
-            ("CVaR bound, from above", _nats(report["cvar"])),
-            ("exact envelope", _nats(report["exact"])),
-            ("quantile, from below", _nats(report["quantile"])),
-            ("binary envelope, from below", _nats(report["binary"])),
+            *((label, f"{_bound(name, report[name])} nats") for name, label in LABELS.items()),
         ]
     facts(lines)
     if "curve" not in report:
@@ -58,7 +62,7 @@ def records_of(report: Mapping[str, Any]) -> list[dict[str, float]]:
 def cells_of(report: Mapping[str, Any]) -> tuple[tuple[str, ...], list[list[str]]]:
     """Header and cells of the table."""
     return COLUMNS, [
-        [f"{row['delta']:.4g}", *(f"{row[name]:.6f}" for name in COLUMNS[1:])]
+        [f"{row['delta']:.4g}", *(_bound(name, row[name]) for name in COLUMNS[1:])]
         for row in records_of(report)
     ]
 
@@ -74,5 +78,5 @@ def curves_of(report: Mapping[str, Any]) -> dict[str, Array]:
     return {label: np.array(report["curve"][key]) for key, label in labels.items()}
 
 
-def _nats(value: float) -> str:
-    return f"{value:.6f} nats"
+def _bound(name: str, value: float) -> str:
+    return outward(value, up=name not in ("quantile", "binary"))
