@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.operators.norms import dual_norm, power_mean
 from pmldesign_solvers.operators.operator import EPS, Array
 from pmldesign_solvers.structure.subsets import ResidualSpaces
@@ -68,16 +67,6 @@ def upper_bound(
         squared_sensitivity = float(spaces.dimensions @ precisions)
     size = power_mean(variances, p / 2, spaces.cells)
     return scale * float(np.sqrt(size) * np.sqrt(squared_sensitivity)) * (1 + _rounding(spaces))
-
-
-def certify_marginals(
-    spaces: ResidualSpaces, weights: Array, u: Array, precisions: Array, p: float
-) -> Certificate:
-    """Both bounds for neighbours that differ in one cell."""
-    return Certificate(
-        lower=lower_bound(spaces, weights, u, p),
-        upper=upper_bound(spaces, weights, precisions, p),
-    )
 
 
 def _scale(spaces: ResidualSpaces, weights: Array) -> float:

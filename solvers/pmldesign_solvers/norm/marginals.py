@@ -30,7 +30,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from pmldesign_solvers.certificate.cells import Certificate
-from pmldesign_solvers.certificate.marginals import certify_marginals
+from pmldesign_solvers.certificate.marginals import lower_bound, upper_bound
 from pmldesign_solvers.norm.bounds_loop import CLOSER, Search, final_status
 from pmldesign_solvers.norm.marginals_newton import Newton
 from pmldesign_solvers.norm.marginals_pairs import PairsProblem
@@ -97,7 +97,9 @@ def _solve_cells(
     u = search.lower.u / dual_norm(search.lower.u, p, spaces.cells)
     root = np.sqrt(search.upper.eigenvalues)
     precisions = root / float(spaces.dimensions @ root)
-    certificate = certify_marginals(spaces, weights, u, precisions, p)
+    certificate = Certificate(
+        lower_bound(spaces, weights, u, p), upper_bound(spaces, weights, precisions, p)
+    )
     return MarginalsSolution(
         dual_u=u,
         dual_w=np.ones(1),

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -135,7 +135,18 @@ def solve(
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
     search.table += [Start(start.name, start.before, start.before) for start in plan.waiting]
-    return _solution(search, scale, signed, status, begin).times(unit)
+    strategy = _strategy(search, scale, signed)
+    return SearchSolution(
+        strategy=strategy,
+        error=search.best[0] * unit,
+        scale=scale.scale(strategy),
+        status=status,
+        starts=tuple(
+            replace(start, before=unit * start.before, after=unit * start.after)
+            for start in search.table
+        ),
+        seconds=time.perf_counter() - begin,
+    )
 
 
 def _checked_starts(
@@ -149,24 +160,13 @@ def _checked_starts(
     return dict(starts)
 
 
-def _solution(
-    search: Search, scale: ScaleRule, signed: bool, status: Status, begin: float
-) -> SearchSolution:
-    problem = search.problem
-    error, merged = search.best
-    strategy = problem.unfold(merged)
-    if problem.public_total:
+def _strategy(search: Search, scale: ScaleRule, signed: bool) -> Array:
+    """The best strategy on the original cells, whose noise has the scale 1/epsilon."""
+    public = search.problem.public_total
+    strategy = search.problem.unfold(search.best[1])
+    if public:
         strategy -= strategy.mean(axis=1, keepdims=True)
-    noise = scale.scale(strategy)
-    strategy = strategy / (noise * scale.epsilon)
-    if problem.public_total and not signed:
+    strategy = strategy / (scale.scale(strategy) * scale.epsilon)
+    if public and not signed:
         strategy = strategy - strategy.min(axis=1, keepdims=True)
-    return SearchSolution(
-        strategy=strategy,
-        public_total=problem.public_total,
-        error=error,
-        scale=scale.scale(strategy),
-        status=status,
-        starts=tuple(search.table),
-        seconds=time.perf_counter() - begin,
-    )
+    return strategy

@@ -26,13 +26,14 @@ from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import Array, Indices, Operator
 from pmldesign_solvers.search.laplace_noise import is_exact, log_moment
-from pmldesign_solvers.search.solution import RANK_CUTOFF
 
 SMALL, REGULAR = 128, 1e-7
 """Up to so many cells a pseudo-inverse takes milliseconds; beyond, a Gram matrix with a reciprocal
 condition number above REGULAR is factored instead, ten times faster, to 1e-9 of the error."""
 WRITTEN = 2**10
 """Up to so many entries the workload is a matrix: products of 20 us, of structures 50 to 200 us."""
+RANK_CUTOFF = 1e-10
+"""Singular values of R below this part of the largest count as zero."""
 UNANSWERED = 1e-7
 """A query of which more than this part is not measured is not answered."""
 

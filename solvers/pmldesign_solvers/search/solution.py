@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import dataclass
 
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.operator import Array
-
-RANK_CUTOFF = 1e-10
-"""Singular values of R below this part of the largest count as zero."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +49,6 @@ class SearchSolution:
 
     Attributes:
         strategy: R, shape (r, n); the noise scale is 1/epsilon per unit sensitivity, see `scale`.
-        public_total: whether the number of records is public.
         error: the l_p norm of the answers' standard deviations, which is err_p at p = 2; at other
             even p up to 64, err_p itself.
         scale: b, the scale of the Laplace noise on R x, to a relative 1e-12; a release should
@@ -65,29 +59,8 @@ class SearchSolution:
     """
 
     strategy: Array
-    public_total: bool
     error: float
     scale: float
     status: Status
     starts: tuple[Start, ...]
     seconds: float
-
-    @property
-    def right_inverse(self) -> Array:
-        """B, shape (n, r): the reconstruction is L = A B.
-
-        Where the total N is public, the answers are A (N/n) 1 + L R' x, R' = R with the mean of
-        every row taken off.
-        """
-        R = self.strategy
-        if self.public_total:
-            R = R - R.mean(axis=1, keepdims=True)
-        return np.asarray(np.linalg.pinv(R, rcond=RANK_CUTOFF), dtype=np.float64)
-
-    def times(self, factor: float) -> SearchSolution:
-        """The solution of the workload times a positive factor: the same strategy."""
-        starts = tuple(
-            replace(start, before=factor * start.before, after=factor * start.after)
-            for start in self.starts
-        )
-        return replace(self, error=factor * self.error, starts=starts)

@@ -91,7 +91,7 @@ def largest_l1_distance(factors: Sequence[Array]) -> float:
             apart = scipy.spatial.distance.cdist(columns, columns, "cityblock")
             signed = (scipy.spatial.distance.cdist(columns, -columns, "cityblock") - apart) / 2
             pairs = np.broadcast_arrays(norm[:, None], norm[None, :], least, signed)
-            triples = _distinct(np.stack([entries.ravel() for entries in pairs], axis=1))
+            triples = np.unique(np.stack([entries.ravel() for entries in pairs], axis=1), axis=0)
         points.append(triples)
     return min(simple, largest_sum(points, np.array([1.0, 1.0, -1.0, -1.0])))
 
@@ -173,10 +173,6 @@ def largest_sum(points: Sequence[Array], signs: Array) -> float:
     blocks = np.array_split(total * signs, 1 + 8 * len(total) * len(most) // BLOCK_BYTES)
     largest = max(float((block @ most.T).max()) for block in blocks)
     return max(0.0, largest) + ROUNDING * size
-
-
-def _distinct(points: Array) -> Array:
-    return np.unique(points, axis=0)
 
 
 def _extreme(points: Array) -> Array:
