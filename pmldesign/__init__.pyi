@@ -1,9 +1,7 @@
 """The public names and their homes, for type checkers and for `__getattr__`."""
 
-from pmldesign.api import alpha_curve as alpha_curve
 from pmldesign.api import calibrate as calibrate
 from pmldesign.api import error_bounds as error_bounds
-from pmldesign.api import leakage as leakage
 from pmldesign.api import strategy as strategy
 from pmldesign.api import weighted as weighted
 from pmldesign.api import workload as workload
@@ -70,6 +68,8 @@ from pmldesign.files import write_workload as write_workload
 from pmldesign.mechanisms import Mechanism as Mechanism
 from pmldesign.mechanisms import compose as compose
 from pmldesign.mechanisms import mechanism as mechanism
+from pmldesign.mechanisms.losses import alpha_curve as alpha_curve
+from pmldesign.mechanisms.losses import leakage as leakage
 from pmldesign.plots.notebook import progress as progress
 from pmldesign.plots.objects import plot as plot
 from pmldesign.privacy.alpha.sample import sampled_alpha as sampled_alpha

@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
-from pmldesign.api import alpha_curve as losses_over_alpha
-from pmldesign.api import leakage
 from pmldesign.cli.options import alpha, common, inputs, outputs
 from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.show import facts, print_json, table
 from pmldesign.errors import InvalidInputError
+from pmldesign.mechanisms.losses import alpha_curve as losses_over_alpha
+from pmldesign.mechanisms.losses import leakage
 from pmldesign.privacy.digits import at_least, at_most, shortest
 
 Alpha = float | tuple[float, ...]

@@ -24,7 +24,7 @@ from pmldesign.privacy.gaussian_leakage import distinct_columns
 from pmldesign.privacy.guarantees import PMLGuarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy
-from pmldesign.strategies.base import RANK_CUTOFF
+from pmldesign.strategies.arguments import RANK_CUTOFF
 from pmldesign.workloads import Workload
 from pmldesign.workloads.public_total import CentredWorkload
 from pmldesign_solvers.norm.solution import Status

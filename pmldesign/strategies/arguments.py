@@ -1,4 +1,4 @@
-"""What every strategy checks about its arguments."""
+"""What every strategy checks about its arguments, and its pseudo-inverse."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import linalg
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload
 from pmldesign_solvers.operators.operator import Array
+
+RANK_CUTOFF = 1e-10
+"""Singular values of R below this part of the largest count as zero.
+
+The rounding of R^+ R is about the machine precision over the smallest value kept, 2e-6 at worst.
+"""
 
 LARGEST_ENTRY = 1e100
 """Entries up to this size, and no matrix all below its inverse: squares stay in range."""
@@ -101,3 +108,20 @@ def strategy_matrix(name: str, matrix: ArrayLike) -> Array:
             "at a given guarantee"
         )
     return read_only(values)
+
+
+def inverted(matrix: Array) -> tuple[Array, int]:
+    """The pseudo-inverse, and the number of singular values above RANK_CUTOFF of the largest.
+
+    That of a regular lower triangular matrix is exactly lower triangular.
+    """
+    try:
+        inverse, rank = linalg.pinv(matrix, rtol=RANK_CUTOFF, return_rank=True)
+    except linalg.LinAlgError:  # rare: many equal singular values; the slower algorithm converges
+        left, values, right = linalg.svd(matrix, full_matrices=False, lapack_driver="gesvd")
+        rank = int((values > RANK_CUTOFF * values[0]).sum())
+        inverse = (right[:rank].T / values[:rank]) @ left[:, :rank].T
+    if rank == matrix.shape[0] == matrix.shape[1] and linalg.bandwidth(matrix)[1] == 0:
+        # Exact zeros above the diagonal: a stream has no later cell to multiply by 1e-17.
+        inverse = linalg.solve_triangular(matrix, np.eye(rank), lower=True)
+    return read_only(np.asarray(inverse, dtype=np.float64)), int(rank)

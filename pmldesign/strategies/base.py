@@ -26,19 +26,18 @@ from scipy import linalg
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm, sensitivity_above
-from pmldesign.strategies.arguments import read_only, require_same_cells, strategy_matrix
+from pmldesign.strategies.arguments import (
+    inverted,
+    read_only,
+    require_same_cells,
+    strategy_matrix,
+)
 from pmldesign.workloads.base import Workload, check_entries, count_text
 from pmldesign.workloads.display import Displayed, Drawn, Facts
 from pmldesign.workloads.public_total import CentredWorkload
 from pmldesign.workloads.scaled import near_one
 from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import Array, Indices
-
-RANK_CUTOFF = 1e-10
-"""Singular values of R below this part of the largest count as zero.
-
-The rounding of R^+ R is about the machine precision over the smallest value kept, 2e-6 at worst.
-"""
 
 ANSWER_TOLERANCE = 1e-6
 """Row a_i is answered when norm(a_i - a_i R^+ R) is at most this part of norm(a_i).
@@ -58,7 +57,6 @@ class Strategy(Drawn, Displayed):
             None computes it when asked for.
 
     Attributes:
-        name: how tables and messages call it.
         shape: number of measurements r and of cells n, as large as they may be.
 
     Raises:
@@ -69,6 +67,8 @@ class Strategy(Drawn, Displayed):
     regular: ClassVar[bool] = False
     """Whether every R of a subclass has rank n, so that it answers all workloads on its cells."""
     shape: tuple[int, int]
+    known: str = ""
+    """What public answers beyond the number of records are called; "" for none."""
     _inverse: Array | None = None
 
     def __init__(self, name: str, matrix: ArrayLike, inverse: Array | None = None) -> None:
@@ -114,11 +114,6 @@ class Strategy(Drawn, Displayed):
         return sensitivity_above(self.matrix, neighbours, norm, entry_units=self.entry_units)
 
     @property
-    def known(self) -> str:
-        """What public answers beyond the number of records are called; "" for none."""
-        return ""
-
-    @property
     def entry_units(self) -> float:
         """Units of 2^-53 that the entries of `matrix` are off by at most, relative to each."""
         return 0.0
@@ -145,11 +140,7 @@ class Strategy(Drawn, Displayed):
     def _inverse_and_rank(self) -> tuple[Array, int]:
         if self._inverse is not None:
             return self._inverse, self.shape[0]
-        inverse, rank = _inverted(self.matrix)
-        if rank == self.cells == self.shape[0] and linalg.bandwidth(self.matrix)[1] == 0:
-            # Exact zeros above the diagonal: a stream has no later cell to multiply by 1e-17.
-            inverse = linalg.solve_triangular(self.matrix, np.eye(rank), lower=True)
-        return read_only(inverse), rank
+        return inverted(self.matrix)
 
     def require_answers(self, workload: Workload) -> None:
         """Refuse a workload that R does not determine.
@@ -182,15 +173,14 @@ class Strategy(Drawn, Displayed):
             )
 
     def _remedy(self, workload: Workload) -> str:
-        if isinstance(workload, CentredWorkload):  # the number of records is public already
-            return "add a query that covers it"
         sums = np.abs(self.matrix.sum(axis=1)).max()
-        if sums <= 1e-9 * np.abs(self.matrix).sum(axis=1).max():
-            return (
-                "it says nothing about the number of records, as is right where that is public: "
-                "take neighbours 'replace', or add a query for the total"
-            )
-        return "add a query that covers it"
+        told = sums > 1e-9 * np.abs(self.matrix).sum(axis=1).max()
+        if told or isinstance(workload, CentredWorkload):
+            return "add a query that covers it"
+        return (
+            "it says nothing about the number of records, as is right where that is public: "
+            "take neighbours 'replace', or add a query for the total"
+        )
 
     def measure(self, x: Array) -> Array:
         """R x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""
@@ -204,8 +194,10 @@ class Strategy(Drawn, Displayed):
         """L = A R^+, shape (m, r).
 
         Raises:
-            InvalidInputError: as `require_answers`.
+            InvalidInputError: as `require_answers`, or too large.
         """
+        rows = workload.shape[0], self.shape[0]
+        check_entries(f"the reconstruction of strategy {self.name!r}", rows)
         self.require_answers(workload)
         return workload.matvec(self.pseudo_inverse)
 
@@ -231,11 +223,7 @@ class Strategy(Drawn, Displayed):
         return power_mean(self.variances(workload), power) if norm is None else norm
 
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:  # noqa: ARG002
-        """`variance_norm` where structure tells it without a vector of variances, else None.
-
-        Raises:
-            InvalidInputError: as `require_answers`.
-        """
+        """`variance_norm` where structure tells it without a vector of variances, else None."""
         return None
 
     def answer(self, workload: Workload, measurements: Array) -> Array:
@@ -270,14 +258,3 @@ class Strategy(Drawn, Displayed):
         factor = triangle[::-1, ::-1]
         signs = np.where(np.diag(factor) < 0, -1.0, 1.0)
         return Strategy(f"{self.name} (streaming)", np.tril(signs[:, None] * factor))
-
-
-def _inverted(matrix: Array) -> tuple[Array, int]:
-    """The pseudo-inverse, and the number of singular values above RANK_CUTOFF of the largest."""
-    try:
-        inverse, rank = linalg.pinv(matrix, rtol=RANK_CUTOFF, return_rank=True)
-    except linalg.LinAlgError:  # rare: many equal singular values; the slower algorithm converges
-        left, values, right = linalg.svd(matrix, full_matrices=False, lapack_driver="gesvd")
-        rank = int((values > RANK_CUTOFF * values[0]).sum())
-        inverse = (right[:rank].T / values[:rank]) @ left[:, :rank].T
-    return np.asarray(inverse, dtype=np.float64), int(rank)

@@ -64,12 +64,7 @@ class KnownStrategy(BesideAnswers):
         self, name: str, matrix: Array, answers: KnownAnswers, inverse: Array | None = None
     ) -> None:
         super().__init__(name, matrix, inverse)
-        self.answers = answers
-
-    @property
-    def known(self) -> str:
-        """What the public answers are called."""
-        return self.answers.name
+        self.answers, self.known = answers, answers.name
 
     def _apart(self, norm: Norm) -> float:
         groups = [cells for cells in self.answers.members if len(cells) > 1]

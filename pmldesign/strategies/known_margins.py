@@ -62,12 +62,7 @@ class KnownProductStrategy(BesideAnswers, ProductStrategy):
         self, name: str, factors: Sequence[Strategy], margins: KnownMargins, place: int
     ) -> None:
         super().__init__(name, factors)
-        self.margins, self.place = margins, place
-
-    @property
-    def known(self) -> str:
-        """What the public answers are called."""
-        return self.margins.name
+        self.margins, self.place, self.known = margins, place, margins.name
 
     def _apart(self, norm: Norm) -> float:
         distance = 1.0
@@ -94,12 +89,7 @@ class KnownMarginalsStrategy(BesideAnswers, MarginalsStrategy):
 
     def __init__(self, strategy: MarginalsStrategy, margins: KnownMargins) -> None:
         super().__init__(strategy.name, strategy.sizes, strategy.residuals, strategy.precisions)
-        self.margins = margins
-
-    @property
-    def known(self) -> str:
-        """What the public answers are called."""
-        return self.margins.name
+        self.margins, self.known = margins, margins.name
 
     def _apart(self, norm: Norm) -> float:
         return (self._distances if norm == "l1" else self._within).farthest(norm)
@@ -124,7 +114,7 @@ MADE_FOR_TABLES = (KnownProductStrategy, KnownMarginalsStrategy)
 def called(strategy: Strategy, known: str) -> Strategy:
     """The strategy, with what its public table is called."""
     if isinstance(strategy, MADE_FOR_TABLES):
-        strategy.margins = replace(strategy.margins, name=known)
+        strategy.margins, strategy.known = replace(strategy.margins, name=known), known
     return strategy
 
 

@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 
 from pmldesign.strategies.chains import ChainStrategy
-from pmldesign.workloads.base import Workload, check_entries
+from pmldesign.workloads.base import Workload
 from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign.workloads.running import AllRangesWorkload, query_ratios
 from pmldesign_solvers.operators.operator import Array
@@ -77,11 +77,6 @@ class StreamStrategy(ChainStrategy):
     def _norms(self) -> dict[float, float]:
         """Norms that were computed before, by power."""
         return {}
-
-    def reconstruction(self, workload: Workload) -> Array:
-        """L = A C^-1, shape (m, n)."""
-        check_entries(f"the reconstruction of strategy {self.name!r}", (*workload.shape,))
-        return super().reconstruction(workload)
 
     def with_nodes(self, nodes: Nodes) -> Self:
         """The strategy of the same weights and other nodes."""

@@ -18,6 +18,7 @@ from pmldesign.workloads.base import EPS, WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.kronecker import MERGED_ENTRIES, KroneckerWorkload
 from pmldesign.workloads.tables.base import AttributeTables, asks_counts, asks_total, total_of
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
+from pmldesign.workloads.tables.workload import TablesWorkload
 from pmldesign.workloads.weighting.rows import without_scale
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.operator import Array, Merged
@@ -86,11 +87,8 @@ class UnionWorkload(Workload):
 
     def gram(self, weights: Array) -> Array:
         """A^T diag(weights) A, shape (n, n), for weights of shape (m,)."""
-        n = self.shape[1]
-        total = np.zeros((n, n))
-        for part, part_weights in zip(self.parts, self._split(weights), strict=True):
-            total += part.gram(part_weights)
-        return total
+        pairs = zip(self.parts, self._split(weights), strict=True)
+        return np.asarray(sum(part.gram(part_weights) for part, part_weights in pairs))
 
     def row_quadratic(self, matrix: Array) -> Array:
         """diag(A X A^T), shape (m,), for a symmetric matrix X of shape (n, n)."""
@@ -110,17 +108,12 @@ class UnionWorkload(Workload):
 
     def rmatvec(self, y: Array) -> Array:
         """A^T y, for y of shape (m,) or (m, c)."""
-        total = np.zeros((self.shape[1], *y.shape[1:]))
-        for part, part_values in zip(self.parts, self._split(y), strict=True):
-            total += part.rmatvec(part_values)
-        return total
+        pairs = zip(self.parts, self._split(y), strict=True)
+        return np.asarray(sum(part.rmatvec(values) for part, values in pairs))
 
     def column_squares(self) -> Array:
         """diag(A^T A), shape (n,): the squared norms of the columns."""
-        total = np.zeros(self.shape[1])
-        for part in self.parts:
-            total += part.column_squares()
-        return total
+        return np.asarray(sum(part.column_squares() for part in self.parts))
 
     def to_dense(self) -> Array:
         """The matrix itself, shape (m, n)."""
@@ -199,7 +192,7 @@ def products_over(workload: Workload, sizes: Sequence[int]) -> list[tuple[Worklo
         that form.
     """
     products = []
-    for part in workload.parts if isinstance(workload, UnionWorkload) else (workload,):
+    for part in _parts(workload):
         products_of_part = products_of(part)
         if products_of_part is None:
             return None
@@ -213,7 +206,12 @@ def products_over(workload: Workload, sizes: Sequence[int]) -> list[tuple[Worklo
 
 def tables_asked(workload: Workload) -> list[MarginalsWorkload] | None:
     """The tables of counts that a workload consists of, part by part; None if it has others."""
-    return _all_marginals(workload.parts if isinstance(workload, UnionWorkload) else (workload,))
+    return _all_marginals(_parts(workload))
+
+
+def counts_asked(workload: Workload) -> MarginalsWorkload | None:
+    """The marginals that a workload consists of; None if it has other queries, or any twice."""
+    return as_marginals(_parts(workload))
 
 
 def as_marginals(parts: Sequence[Workload]) -> MarginalsWorkload | None:
@@ -237,6 +235,10 @@ def _all_marginals(parts: Sequence[Workload]) -> list[MarginalsWorkload] | None:
     return tables if fits else None
 
 
+def _parts(workload: Workload) -> Sequence[Workload]:
+    return workload.parts if isinstance(workload, UnionWorkload) else (workload,)
+
+
 def _sizes(part: Workload) -> tuple[int, ...]:
     if isinstance(part, AttributeTables):
         return part.sizes
@@ -253,6 +255,8 @@ def products_of(part: Workload) -> list[tuple[Workload, ...]] | None:
 def _marginals(part: Workload) -> MarginalsWorkload | None:
     if isinstance(part, MarginalsWorkload):
         return part
+    if isinstance(part, TablesWorkload):
+        return part.as_marginals() if part.is_plain else None
     scale, factors = without_scale(part.factors if isinstance(part, KroneckerWorkload) else (part,))
     sizes = [factor.shape[1] for factor in factors]
     counted = []

@@ -38,7 +38,7 @@ from pmldesign.strategies.tables.queries import QueryNumbers, as_tables_over
 from pmldesign.strategies.tables.sectors import SectorMap, mixing
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.public_total import CentredWorkload
-from pmldesign.workloads.tables.base import asks_counts
+from pmldesign.workloads.tables.base import ask
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.norms import power_mean
@@ -57,6 +57,9 @@ class TablesStrategy(CountsStrategy):
         ordered: Y_i and its inverse for attributes that are not plain.
         features: the number of features of each of these.
         sectors: E for each Q and Sp. If none holds the empty set, the total is public.
+
+    Attributes:
+        measured_sets: the sets of attributes of the tables that are measured.
     """
 
     def __init__(
@@ -74,14 +77,14 @@ class TablesStrategy(CountsStrategy):
         check_sectors(name, self.sizes, self.ordered, self.features, self.sectors)
         self._coordinates = Coordinates(self.sizes, self.ordered)
         self._measured = SectorMap(self.sizes, self.features, self.sectors)
-        self._sets = self._measured.sets
+        self.measured_sets = tuple(self._measured.sets)
         self.shape = self._measured.rows, math.prod(self.sizes)
-        self.columns = math.prod(self.sizes[i] for i in set().union(*self._sets))
+        self.columns = math.prod(self.sizes[i] for i in set().union(*self.measured_sets))
 
     @property
     def public(self) -> bool:
         """Whether the total is public: it is not measured."""
-        return () not in self._sets
+        return () not in self.measured_sets
 
     def without_total(self) -> TablesStrategy:
         """The same strategy for data whose total is public."""
@@ -95,9 +98,8 @@ class TablesStrategy(CountsStrategy):
     def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
         """Largest distance of the measurements of neighbours, in the l1 or l2 norm.
 
-        Beyond WRITTEN_CELLS cells it may be a bound above it: in the l1 norm, under replace where
-        features are coupled or there are many attributes (`table_distances`), and under add-remove
-        where the total is public.
+        Beyond WRITTEN_CELLS cells it may be a bound above it: in l1, under replace with coupled
+        features or many attributes (`distances`), under add-remove where the total is public.
         """
         single = neighbours == Neighbours.ADD_REMOVE and not self.public
         if self.few and not (single and norm == "l2"):
@@ -114,7 +116,7 @@ class TablesStrategy(CountsStrategy):
 
     def column_labels(self) -> Indices:
         """Columns are equal where the coordinates of all measured attributes are."""
-        seen = set().union(*self._sets)
+        seen = set().union(*self.measured_sets)
         parts = [
             (self.ordered[i].rows if i in self.ordered else np.eye(size))
             if i in seen
@@ -126,28 +128,22 @@ class TablesStrategy(CountsStrategy):
     @cached_property
     def counts(self) -> MarginalsWorkload:
         """The tables that are measured."""
-        return MarginalsWorkload(self.sizes, self._sets)
+        return MarginalsWorkload(self.sizes, self.measured_sets)
 
     def measure_tables(self, tables: Iterable[Array]) -> Array:
         """R x, shape (r,) or (r, c), from the tables of `counts`, each of shape (m,) or (m, c)."""
         parts, columns = {}, ()
-        for subset, table in zip(self._sets, tables, strict=True):
+        for subset, table in zip(self.measured_sets, tables, strict=True):
             cells, columns = table.reshape(len(table), -1), table.shape[1:]
             kept = without_mean(cells) if self.public else cells
             parts[subset] = self._coordinates.of_table(subset, kept)
         return self._measured.measure(parts).reshape(-1, *columns)
 
-    @property
-    def measured_sets(self) -> tuple[tuple[int, ...], ...]:
-        """The sets of attributes of the tables that are measured."""
-        return tuple(self._sets)
-
     def parts(self) -> tuple[dict[int, Array], list[Array]]:
         """Y_i of the attributes that are measured, and C^T of the sectors."""
-        used = sorted(set().union(*self._sets))
-        return {i: self._coordinates.rows(i) for i in used}, [
-            mixing(sector) for sector in self.sectors
-        ]
+        used = sorted(set().union(*self.measured_sets))
+        rows = {i: self._coordinates.rows(i) for i in used}
+        return rows, [mixing(sector) for sector in self.sectors]
 
     def through(
         self,
@@ -166,7 +162,7 @@ class TablesStrategy(CountsStrategy):
         """
         coordinates = {
             subset: self._coordinates.of_table(subset, table, turns).astype(object) * scales[subset]
-            for subset, table in zip(self._sets, tables, strict=True)
+            for subset, table in zip(self.measured_sets, tables, strict=True)
         }
         return self._measured.measure(coordinates, mixers).ravel()
 
@@ -181,8 +177,7 @@ class TablesStrategy(CountsStrategy):
         check_entries(f"the histogram of strategy {self.name!r}", (self.cells, 1))
         require_measurements(self.name, self.shape[0], measurements)
         parts = self._measured.estimate(measurements)
-        every = tuple(range(len(self.sizes)))
-        return self._coordinates.table(every, parts, 1).ravel()
+        return self._coordinates.table(tuple(range(len(self.sizes))), parts, 1).ravel()
 
     def answer(self, workload: Workload, measurements: Array) -> Array:
         """L y = A R^+ y, shape (m,), for measurements y of shape (r,).
@@ -197,14 +192,8 @@ class TablesStrategy(CountsStrategy):
         parts = self._measured.estimate(measurements)
         answers = []
         for scale, queries in tables:
-            subset = tuple(queries)
-            cells = self._coordinates.table(subset, parts, 1)
-            maps: list[mode_products.Map] = [
-                (lambda y: y) if asks_counts(factor) else factor.matvec
-                for factor in queries.values()
-            ]
-            cells = mode_products.apply(maps, [self.sizes[i] for i in subset], cells)
-            answers.append(scale * cells.ravel())
+            cells = self._coordinates.table(tuple(queries), parts, 1)
+            answers.append(scale * ask([*queries.values()], cells).ravel())
         return np.concatenate(answers)
 
     def require_answers(self, workload: Workload) -> None:
@@ -214,12 +203,10 @@ class TablesStrategy(CountsStrategy):
             super().require_answers(workload)
             return
         centred = isinstance(workload, CentredWorkload)
-        measured = set(self._sets)
+        public = self.public and not centred
+        told = set[tuple[int, ...]]() if public else {*self.measured_sets, *[()] * centred}
         for subset in {tuple(queries) for _, queries in tables}:
-            wide = tuple(i for i in subset if self.sizes[i] > 1)
-            needed = wide if wide or not centred else None
-            if (needed is not None and needed not in measured) or (self.public and not centred):
-                public = self.public and not centred
+            if tuple(i for i in subset if self.sizes[i] > 1) not in told:
                 remedy = "take neighbours 'replace'" if public else "add it"
                 raise InvalidInputError(
                     f"strategy {self.name!r} cannot answer {workload.name!r}: it does not measure "
@@ -233,7 +220,7 @@ class TablesStrategy(CountsStrategy):
             return super().variances(workload)
         self.require_answers(workload)
         check_entries(f"the variances of {workload.name}", (workload.shape[0], 1))
-        spread = self._spread(isinstance(workload, CentredWorkload))
+        spread = self._spread(workload)
         asked, numbers = self._asked(tables)
         values = [
             scale**2 * spread.of_table([asked[k] for k in factors])
@@ -247,7 +234,7 @@ class TablesStrategy(CountsStrategy):
         if tables is None:
             return None
         self.require_answers(workload)
-        spread = self._spread(isinstance(workload, CentredWorkload))
+        spread = self._spread(workload)
         norms = spread.norms(*self._asked(tables), power)
         scales = np.array([scale for scale, _ in tables])
         return power_mean(np.maximum(scales**2 * norms, 0.0), power)
@@ -264,8 +251,8 @@ class TablesStrategy(CountsStrategy):
     def _distances(self) -> TableDistances:
         return TableDistances(self.sizes, self.ordered, self.features, self.sectors)
 
-    def _spread(self, centred: bool) -> Variances:
-        strategy = self.without_total() if centred else self
+    def _spread(self, workload: Workload) -> Variances:
+        strategy = self.without_total() if isinstance(workload, CentredWorkload) else self
         return Variances(strategy.sectors, self.features)
 
     @cached_property

@@ -15,11 +15,8 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import EPS, WRITTEN_CELLS, Workload
-from pmldesign.workloads.tables.base import asks_counts, asks_total
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
-from pmldesign.workloads.tables.workload import TablesWorkload
-from pmldesign.workloads.union import UnionWorkload, as_marginals, products_of
-from pmldesign.workloads.weighting.rows import without_scale
+from pmldesign.workloads.union import counts_asked, tables_asked
 from pmldesign_solvers.operators.operator import Array
 
 
@@ -45,11 +42,6 @@ class KnownMargins:
 
 class KnownMarginals(Workload):
     """A P, the queries of marginals without what a public table tells.
-
-    Args:
-        asked: A.
-        counts: A as marginals.
-        known: the table.
 
     Attributes:
         asked: A as it was given.
@@ -121,13 +113,6 @@ class KnownMarginals(Workload):
         return np.asarray((tensor - tensor.mean(axis=axes, keepdims=True)).reshape(x.shape))
 
 
-def counts_asked(workload: Workload) -> MarginalsWorkload | None:
-    """The marginals that a workload consists of; None if it has other queries, or any twice."""
-    if isinstance(workload, TablesWorkload):
-        return workload.as_marginals() if workload.is_plain else None
-    return as_marginals(workload.parts if isinstance(workload, UnionWorkload) else (workload,))
-
-
 def known_margins(queries: Workload) -> KnownMargins:
     """The table that public answers on many cells are; others beside it follow from it.
 
@@ -135,46 +120,20 @@ def known_margins(queries: Workload) -> KnownMargins:
         InvalidInputError: they are no table of some of the attributes with tables that it tells,
             or one of all attributes.
     """
-    tables = [_counted(product) for product in _products(queries)]
-    largest = max(tables, key=lambda table: 0 if table is None else sum(table[1]), default=None)
-    if largest is None or not all(table is not None and _tells(largest, table) for table in tables):
+    tables = tables_asked(queries) or []
+    subsets = [set(subset) for table in tables for subset in table.subsets]
+    largest = max(subsets, key=len, default=set())
+    if not tables or not all(subset <= largest for subset in subsets):
         raise InvalidInputError(
             f"known answers on more than {WRITTEN_CELLS} cells are the total or one table, alone or"
             " with tables that follow from it: a product of histograms and totals, such as"
             f" 'histogram:50*total:100'; got {queries.name!r}"
         )
-    sizes, counted = largest
+    sizes = tables[0].sizes
+    counted = tuple(i in largest or size == 1 for i, size in enumerate(sizes))
     if all(counted):
         raise InvalidInputError(
             f"the answers to {queries.name!r} tell all cells apart: replacing a record would change"
             " them, and nothing would be protected; give known answers that tell less"
         )
     return KnownMargins(queries.name, sizes, counted)
-
-
-Table = tuple[tuple[int, ...], tuple[bool, ...]]
-"""Sizes of attributes, and whether a table counts each of them."""
-
-
-def _counted(product: tuple[Workload, ...]) -> Table | None:
-    """The table that a product is; None for other queries."""
-    plain = without_scale(product)[1] if product else ()
-    counted = tuple(asks_counts(factor) for factor in plain)
-    if not plain or not all(
-        c or asks_total(factor) for c, factor in zip(counted, plain, strict=True)
-    ):
-        return None
-    return tuple(factor.shape[1] for factor in plain), counted
-
-
-def _tells(first: Table, second: Table) -> bool:
-    """Whether a table follows from another one."""
-    same = first[0] == second[0]
-    return same and all(c or not d for c, d in zip(first[1], second[1], strict=True))
-
-
-def _products(queries: Workload) -> list[tuple[Workload, ...]]:
-    """The products that queries consist of; empty where they are others."""
-    parts = queries.parts if isinstance(queries, UnionWorkload) else (queries,)
-    products = [products_of(part) for part in parts]
-    return [product for of_part in products for product in of_part or [()]]

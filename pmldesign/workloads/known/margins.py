@@ -16,27 +16,22 @@ import math
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import EPS, WRITTEN_CELLS, Workload
-from pmldesign.workloads.known.marginals import KnownMarginals, KnownMargins, counts_asked
+from pmldesign.workloads.known.marginals import KnownMarginals, KnownMargins
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.public_total import CentredWorkload
 from pmldesign.workloads.tables.base import asks_total
-from pmldesign.workloads.union import products_over
+from pmldesign.workloads.union import counts_asked, products_over
 from pmldesign.workloads.weighting.rows import without_scale
 
 
 class KnownProduct(KroneckerWorkload):
     """A P = A_C x A_O P_O, the queries of a product without what a public table tells.
 
-    Args:
-        asked: A.
-        known: the table.
-        factors: those of A, with A_O P_O in place of the open ones.
-        place: of the open factor among them.
-
     Attributes:
         asked: A as it was given.
         known: the table.
-        place: of the open factor.
+        factors: those of A, with A_O P_O in place of the open ones.
+        place: of the open factor among them.
     """
 
     def __init__(
@@ -44,9 +39,8 @@ class KnownProduct(KroneckerWorkload):
     ) -> None:
         super().__init__(factors, name=asked.name)
         self.asked, self.known, self.place = asked, known, place
-        plain = asked.unweighted
-        if plain is not None:
-            self.unweighted = beside_margins(plain, known)
+        if asked.unweighted is not None:
+            self.unweighted = beside_margins(asked.unweighted, known)
 
     def row_sizes(self):  # type: ignore[no-untyped-def]
         """Largest absolute entry of every row of A, shape (m,)."""

@@ -17,10 +17,6 @@ from pmldesign.workloads.public_total import CentredWorkload
 class KnownWorkload(DenseWorkload):
     """A P, the queries without what public answers tell, written out.
 
-    Args:
-        asked: A.
-        known: what is public.
-
     Attributes:
         asked: A as it was given.
         known: what is public.

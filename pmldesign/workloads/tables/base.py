@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from bisect import bisect_right
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate
 from typing import ClassVar, Self
@@ -14,6 +15,7 @@ import numpy as np
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign.workloads.weighting.rows import scaled_factors
+from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array
 
 
@@ -98,6 +100,14 @@ def counts_of(size: int) -> RangeWorkload:
 def total_of(size: int) -> RangeWorkload:
     """The sum over an attribute of so many values."""
     return RangeWorkload(np.array([0]), np.array([size]), size, name=f"total:{size}")
+
+
+def ask(queries: Sequence[Workload], counts: Array) -> Array:
+    """Every combination of queries, shape (m,) or (m, c), from the counts of their attributes."""
+    maps: list[mode_products.Map] = [
+        (lambda y: y) if asks_counts(entry) else entry.matvec for entry in queries
+    ]
+    return mode_products.apply(maps, [entry.shape[1] for entry in queries], counts)
 
 
 def asks_counts(queries: Workload) -> bool:

@@ -39,11 +39,6 @@ class MarginalsWorkload(AttributeTables):
         weights: c_S > 0 for each marginal; None for 1.
         name: what messages and tables call it.
 
-    Attributes:
-        sizes: n_1 ... n_d.
-        subsets: the attributes of each marginal, in increasing order.
-        weights: c_S, shape (K,), read-only.
-
     Raises:
         InvalidInputError: no attribute or no marginal, over MAX_SETS of them, a size or an
             attribute out of its range, a repeated one, or weights that are not positive and finite.

@@ -23,7 +23,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import EPS, WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.ranges import RangeWorkload
-from pmldesign.workloads.tables.base import AttributeTables, asks_counts, counts_of
+from pmldesign.workloads.tables.base import AttributeTables, ask, asks_counts, counts_of
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array
@@ -43,10 +43,6 @@ class TablesWorkload(AttributeTables):
 
     Attributes:
         attributes: A_1 ... A_d.
-        sizes: n_1 ... n_d.
-        subsets: the attributes of each table, in increasing order.
-        weights: c_T, shape (K,), read-only.
-        asked: m_1 ... m_d.
 
     Raises:
         InvalidInputError: as `MarginalsWorkload`; or the queries of an attribute are zero.
@@ -164,11 +160,7 @@ class TablesWorkload(AttributeTables):
 
     def ask(self, number: int, counts: Array) -> Array:
         """The answers of table `number`, shape (m_T,) or (m_T, c), from its counts (times c_T)."""
-        asked = [self.attributes[i] for i in self.subsets[number]]
-        maps: list[mode_products.Map] = [
-            (lambda y: y) if asks_counts(queries) else queries.matvec for queries in asked
-        ]
-        return mode_products.apply(maps, [queries.shape[1] for queries in asked], counts)
+        return ask([self.attributes[i] for i in self.subsets[number]], counts)
 
     def tables(self, records: ArrayLike) -> Iterator[Array]:
         """The exact answers for records, table by table, whatever the size of the domain.
