@@ -19,17 +19,14 @@ from pmldesign.privacy.noise import Noise, gaussian_error, gaussian_moment_root,
 from pmldesign.strategies import (
     BlockStrategy,
     IdentityAndRows,
-    MarginalsStrategy,
     ProductStrategy,
     PublicTotal,
     RegularStrategy,
     Strategy,
-    TablesStrategy,
-    WeightedProductsStrategy,
-    WeightedTablesStrategy,
 )
 from pmldesign.strategies.known import known_refusal, within_groups
 from pmldesign.strategies.known_margins import beside_table
+from pmldesign.strategies.marginals.counts import CountsStrategy
 from pmldesign.strategies.participation.schema import participation_refusal
 from pmldesign.strategies.participation.strategy import participation_of
 from pmldesign.workloads import DenseWorkload, Workload
@@ -202,16 +199,12 @@ def without_total(strategy: Strategy) -> Strategy:
     Products and blocks with more than WRITTEN_CELLS cells, the identity with rows beyond DENSE_ROWS
     cells, tables, and strategies of marginals keep their structure.
     """
-    if isinstance(strategy, MarginalsStrategy) and strategy.residuals != ((),):
+    if isinstance(strategy, CountsStrategy | RegularStrategy):
         return strategy.without_total()
-    if isinstance(strategy, TablesStrategy | WeightedTablesStrategy | WeightedProductsStrategy):
-        return strategy.without_total()
-    if isinstance(strategy, ProductStrategy | BlockStrategy) and strategy.cells > WRITTEN_CELLS:
-        return PublicTotal(strategy)
-    if isinstance(strategy, IdentityAndRows) and strategy.cells > DENSE_ROWS:
-        return PublicTotal(strategy)
-    if isinstance(strategy, RegularStrategy):
-        return strategy.without_total()
+    if isinstance(strategy, ProductStrategy | BlockStrategy | IdentityAndRows):
+        limit = DENSE_ROWS if isinstance(strategy, IdentityAndRows) else WRITTEN_CELLS
+        if strategy.cells > limit:
+            return PublicTotal(strategy)
     matrix = centre(strategy.matrix)
     kept = np.abs(matrix).max(axis=1) > 1e-12 * np.abs(strategy.matrix).max(axis=1)
     return Strategy(strategy.name, matrix[kept] if kept.any() else matrix)

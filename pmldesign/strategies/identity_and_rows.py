@@ -26,7 +26,7 @@ from pmldesign.privacy.neighbours import Neighbours, Norm, distance_blocks, sens
 from pmldesign.privacy.outward import is_whole, raised
 from pmldesign.strategies.arguments import read_only, strategy_matrix
 from pmldesign.strategies.structured import StructuredStrategy
-from pmldesign.workloads.base import Workload
+from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.public_total import CentredWorkload
 from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign.workloads.running import AllRangesWorkload
@@ -78,6 +78,12 @@ class IdentityAndRows(StructuredStrategy):
         self.diagonal = read_only(strategy_matrix(name, weights[None, :])[0].copy())
         k, n = self.rows.shape
         self.shape, self.sizes = (n + k, n), (n,)
+
+    @cached_property
+    def matrix(self) -> Array:
+        """R, shape (r, n); refused if too large."""
+        check_entries(f"strategy {self.name!r}", self.shape)
+        return read_only(np.vstack([np.diag(self.diagonal), self.rows]))
 
     def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
         """Largest distance of the measurements of neighbours, in the l1 or l2 norm, rounded up."""

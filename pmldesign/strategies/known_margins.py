@@ -131,7 +131,9 @@ def beside_table(strategy: Strategy, workload: KnownProduct | KnownMarginals) ->
     if strategy.known or getattr(strategy, "sizes", None) != margins.sizes:
         raise _no_such_strategy(strategy, margins)
     if isinstance(strategy, MarginalsStrategy):
-        return _residuals_beside(strategy, margins)
+        nothing = f"measures nothing but the known answers {margins.name!r}"
+        refusal = InvalidInputError(f"strategy {strategy.name!r} {nothing}")
+        return KnownMarginalsStrategy(strategy.outside(margins.attributes, refusal), margins)
     if (
         not isinstance(strategy, ProductStrategy)
         or strategy.weights is not None
@@ -145,22 +147,6 @@ def beside_table(strategy: Strategy, workload: KnownProduct | KnownMarginals) ->
     free = Strategy(strategy.name, centred[kept])
     factors = [*strategy.factors[:place], free, *strategy.factors[after:]]
     return KnownProductStrategy(strategy.name, factors, margins, place)
-
-
-def _residuals_beside(strategy: MarginalsStrategy, margins: KnownMargins) -> KnownMarginalsStrategy:
-    """What residuals tell beside a public table.
-
-    Raises:
-        InvalidInputError: they tell nothing else.
-    """
-    kept = [k for k, T in enumerate(strategy.residuals) if not margins.attributes.issuperset(T)]
-    if not kept:
-        raise InvalidInputError(
-            f"strategy {strategy.name!r} measures nothing but the known answers {margins.name!r}"
-        )
-    residuals, precisions = [strategy.residuals[k] for k in kept], strategy.precisions[kept]
-    rest = MarginalsStrategy(strategy.name, strategy.sizes, residuals, precisions)
-    return KnownMarginalsStrategy(rest, margins)
 
 
 def _no_such_strategy(strategy: Strategy, margins: KnownMargins) -> InvalidInputError:

@@ -17,8 +17,7 @@ from pmldesign.privacy.outward import raised, root_above
 from pmldesign.strategies.arguments import read_only
 from pmldesign.strategies.base import Strategy
 from pmldesign.workloads.base import WRITTEN_CELLS, check_entries
-from pmldesign_solvers.operators.mode_products import Map
-from pmldesign_solvers.operators.operator import Array, column_blocks
+from pmldesign_solvers.operators.operator import Array
 
 
 class StructuredStrategy(Strategy):
@@ -33,7 +32,7 @@ class StructuredStrategy(Strategy):
     def matrix(self) -> Array:
         """R, shape (r, n); refused if too large."""
         check_entries(f"strategy {self.name!r}", self.shape)
-        return read_only(written_out(self.measure, self.shape))
+        return read_only(self.measure(np.eye(self.cells)))
 
     def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
         """Largest distance of the measurements of neighbours, rounded up.
@@ -70,14 +69,3 @@ class StructuredStrategy(Strategy):
         """Largest distance of two columns, or a bound above it, rounded up."""
         apart = root_above(2.0) if self.non_negative and norm == "l2" else 2.0
         return raised(apart * self._longest(norm), 1)
-
-
-def written_out(linear: Map, shape: tuple[int, int]) -> Array:
-    """The matrix of a linear map, some columns at a time."""
-    rows, cells = shape
-    matrix = np.empty(shape)
-    for columns in column_blocks(max(rows, cells), cells):
-        unit = np.zeros((cells, columns.stop - columns.start))
-        np.fill_diagonal(unit[columns], 1.0)
-        matrix[:, columns] = linear(unit)
-    return matrix

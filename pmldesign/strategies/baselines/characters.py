@@ -47,9 +47,6 @@ from pmldesign_solvers.operators.operator import Array, Indices
 def henzinger_upadhyay(cells: int) -> Strategy:
     """The group-algebra strategy for prefix sums, n + 1 rows.
 
-    Args:
-        cells: number of cells n, at least 1.
-
     Raises:
         InvalidInputError: `cells` is not a whole number of at least 1, or too large.
     """

@@ -32,9 +32,6 @@ from pmldesign.workloads.base import check_entries
 def identity(cells: int) -> Strategy:
     """The identity: every cell is measured by itself.
 
-    Args:
-        cells: number of cells n, at least 1.
-
     Raises:
         InvalidInputError: `cells` is not a whole number of at least 1, or too large.
     """
@@ -50,9 +47,6 @@ def identity(cells: int) -> Strategy:
 
 def square_root(cells: int) -> Strategy:
     """The lower-triangular Toeplitz square root of prefix sums.
-
-    Args:
-        cells: number of cells n, at least 1.
 
     Raises:
         InvalidInputError: `cells` is not a whole number of at least 1, or too large.

@@ -18,10 +18,9 @@ from pmldesign.privacy.outward import root_above
 from pmldesign.strategies.arguments import read_only, strategy_matrix
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.baselines.regular import CONSTANT, Flags, RegularStrategy
-from pmldesign.strategies.structured import written_out
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.scaled import near_one
-from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.operators.operator import Array, column_blocks
 
 LEAST_CONDITION = 1e-8
 """Reciprocal condition number of A^T A (prefix:2048 has 1e-7): variances keep eight digits."""
@@ -134,6 +133,10 @@ def _as_matrix(workload: Workload) -> Array:
     if m < n:
         matrix = np.array(workload.to_dense())
     else:
-        matrix = written_out(workload.matvec, workload.shape)
+        matrix = np.empty((m, n))
+        for columns in column_blocks(m, n):
+            unit = np.zeros((n, columns.stop - columns.start))
+            np.fill_diagonal(unit[columns], 1.0)
+            matrix[:, columns] = workload.matvec(unit)
     matrix.flags.writeable = False  # so that it is kept without a copy
     return strategy_matrix("workload", matrix)

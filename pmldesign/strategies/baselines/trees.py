@@ -80,9 +80,6 @@ def tree(cells: int, *, branching: int = 2) -> Strategy:
 def haar_wavelet(cells: int) -> Strategy:
     """The Haar wavelet with entries 1 and -1, and the total.
 
-    Args:
-        cells: number of cells n, at least 1.
-
     Raises:
         InvalidInputError: `cells` is not a whole number of at least 1, or too large.
     """

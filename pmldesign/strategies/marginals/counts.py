@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pmldesign.strategies.arguments import read_only
+from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.structured import StructuredStrategy
 from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
@@ -35,6 +38,21 @@ class CountsStrategy(StructuredStrategy):
     @abstractmethod
     def measure_tables(self, tables: Iterable[Array]) -> Array:
         """R x from the tables of `counts`, each of shape (m,) or (m, c): shape (r,) or (r, c)."""
+
+    @abstractmethod
+    def without_total(self) -> Strategy:
+        """The same strategy for data whose total is public.
+
+        Raises:
+            InvalidInputError: it measures nothing else.
+        """
+
+    @cached_property
+    def matrix(self) -> Array:
+        """R, shape (r, n); refused if too large."""
+        check_entries(f"strategy {self.name!r}", self.shape)
+        tables = (MarginalsWorkload(self.sizes, [subset]) for subset in self.counts.subsets)
+        return read_only(self.measure_tables(table.to_dense() for table in tables))
 
     def measure(self, x: Array) -> Array:
         """R x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""

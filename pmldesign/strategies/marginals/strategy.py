@@ -27,6 +27,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import compress
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -102,17 +103,20 @@ class MarginalsStrategy(CountsStrategy):
         return read_only(self.matrix.T / squares), self.shape[0]
 
     def without_total(self) -> MarginalsStrategy:
-        """The same strategy without the residual of the total, for data whose total is public.
+        """The same strategy without the residual of the total, for data whose total is public."""
+        return self.outside(frozenset(), nothing_but_the_total(self.name))
+
+    def outside(self, known: frozenset[int], refusal: Exception) -> MarginalsStrategy:
+        """Without the residuals that a public table of some attributes tells.
 
         Raises:
-            InvalidInputError: it measures nothing else.
+            Exception: `refusal`, where it measures nothing else.
         """
-        kept = [number for number, residual in enumerate(self.residuals) if residual]
-        if not kept:
-            raise nothing_but_the_total(self.name)
-        return MarginalsStrategy(
-            self.name, self.sizes, [self.residuals[k] for k in kept], self.precisions[kept]
-        )
+        kept = [not known.issuperset(residual) for residual in self.residuals]
+        if not any(kept):
+            raise refusal
+        residuals = [*compress(self.residuals, kept)]
+        return MarginalsStrategy(self.name, self.sizes, residuals, self.precisions[kept])
 
     def _matrix_tells(self, norm: Norm) -> bool:
         return norm == "l1" and self.few

@@ -23,7 +23,7 @@ import numpy as np
 from pmldesign.privacy.neighbours import Norm
 from pmldesign.privacy.outward import raised
 from pmldesign.strategies.marginals.contrast_basis import largest_column as longest_contrasts
-from pmldesign.strategies.tables.lengths import squared_lengths, unit_sectors
+from pmldesign.strategies.tables.lengths import squared_lengths, unit_sector
 from pmldesign_solvers.operators.operator import EPS, Array
 from pmldesign_solvers.tables.measured import Measured
 from pmldesign_solvers.tables.sectors import Sector
@@ -57,16 +57,15 @@ class TableDistances:
         """Largest norm of a column, or a bound above it, rounded up."""
         if norm == "l1":
             return self._longest_l1
-        sectors = unit_sectors(
-            summed(self._sectors), self._features, squared_lengths(self._ordered)
-        )
+        rho = squared_lengths(self._ordered)
+        sectors = [unit_sector(sector, self._features, rho) for sector in summed(self._sectors)]
         return raised(math.sqrt(largest_column(sectors, self._features)), 4)
 
     @cached_property
     def farthest(self) -> float:
         """Largest l2 distance of two columns, or a bound above it, rounded up."""
         rho = squared_lengths(self._ordered)
-        sectors = unit_sectors(self._sectors, self._features, rho)
+        sectors = [unit_sector(sector, self._features, rho) for sector in self._sectors]
         kept = without_total(sectors)
         if any(self._features.values()):
             return 2 * math.sqrt(largest_column(kept, self._features))

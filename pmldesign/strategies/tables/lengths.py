@@ -17,7 +17,7 @@ k (k + 1) u tr E times the lengths of the spectators.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from itertools import pairwise
 
 import numpy as np
@@ -35,14 +35,8 @@ def squared_lengths(ordered: Mapping[int, Measured]) -> dict[int, float]:
     return {i: raised(square, len(ordered[i].rows) + 2) for i, square in squares.items()}
 
 
-def unit_sectors(
-    sectors: Sequence[Sector], features: Mapping[int, int], rho: Mapping[int, float]
-) -> list[Sector]:
-    """The sectors that measure the same of coordinates of length 1, rounded up."""
-    return [_unit_sector(sector, features, rho) for sector in sectors]
-
-
-def _unit_sector(sector: Sector, features: Mapping[int, int], rho: Mapping[int, float]) -> Sector:
+def unit_sector(sector: Sector, features: Mapping[int, int], rho: Mapping[int, float]) -> Sector:
+    """The sector that measures the same of coordinates of length 1, rounded up."""
     roots = np.concatenate(
         [
             np.full(math.prod(features[i] for i in s), math.sqrt(math.prod(rho[i] for i in s)))
@@ -73,13 +67,14 @@ def check_sectors(
     fits = set(ordered) == set(features) and all(
         _coordinates_fit(sizes, i, entry, features[i]) for i, entry in ordered.items()
     )
+    plain = {*range(len(sizes))} - features.keys()
     forms = {(entry.spectators, entry.sets, entry.matrix.shape) for entry in sectors}
     pairs = {(entry.plain, entry.spectators) for entry in sectors}
     if (
         not fits
         or not sectors
         or len(pairs) < len(sectors)
-        or not all(_is_plain(sizes, features, plain) for plain in {s.plain for s in sectors})
+        or not all(_increasing(members, plain) for members in {s.plain for s in sectors})
         or not all(_fits(features, *form) for form in forms)
     ):
         raise InvalidInputError(
@@ -96,11 +91,6 @@ def _coordinates_fit(sizes: Sequence[int], i: int, measured: Measured, count: in
     )
 
 
-def _is_plain(sizes: Sequence[int], features: Mapping[int, int], members: Attributes) -> bool:
-    """Whether these are plain attributes, in order."""
-    return _increasing(members) and all(0 <= i < len(sizes) and i not in features for i in members)
-
-
 def _fits(
     features: Mapping[int, int],
     spectators: Attributes,
@@ -108,19 +98,16 @@ def _fits(
     shape: tuple[int, ...],
 ) -> bool:
     """Whether spectators, sets and the shape of E go together."""
-    inner = all(
-        _increasing(s)
-        and all(i in features and features[i] > 0 for i in s)
-        and not set(s) & set(spectators)
-        for s in sets
+    coupled = {i for i, count in features.items() if count > 0} - {*spectators}
+    return (
+        _increasing(spectators, features.keys())
+        and all(_increasing(s, coupled) for s in sets)
+        and list(sets) == sorted(set(sets), key=lambda s: (len(s), s))
+        and (size := sum(math.prod(features[i] for i in s) for s in sets)) > 0
+        and shape == (size, size)
     )
-    if not (inner and _increasing(spectators) and all(i in features for i in spectators)):
-        return False
-    if list(sets) != sorted(set(sets), key=lambda s: (len(s), s)):
-        return False
-    size = sum(math.prod(features[i] for i in s) for s in sets)
-    return shape == (size, size) and size > 0
 
 
-def _increasing(members: Attributes) -> bool:
-    return all(a < b for a, b in pairwise(members))
+def _increasing(members: Attributes, allowed: Set[int]) -> bool:
+    """Whether these are some of the attributes that are allowed, in order."""
+    return allowed >= {*members} and all(a < b for a, b in pairwise(members))

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -69,6 +68,7 @@ class WeightedProductsStrategy(WeightedStrategy):
 
     Attributes:
         table_rows: the number of measurements of each table.
+        levels: lambda_T of every T that is measured.
 
     Raises:
         InvalidInputError: sizes, sets, weights or designs that are none or do not fit.
@@ -100,11 +100,11 @@ class WeightedProductsStrategy(WeightedStrategy):
             residuals = residual_spaces(self.sizes, self.subsets).residuals
         except ValueError as error:
             raise InvalidInputError(f"strategy {name!r}: {error}") from None
-        self._levels = {T: self._level(T) for T in residuals if T or not public_total}
-        if not self._levels:
+        self.levels = {T: self._level(T) for T in residuals if T or not public_total}
+        if not self.levels:
             raise nothing_but_the_total(name)
         features = dict.fromkeys(self.designs, 0)
-        sectors = [self._sector(T, level) for T, level in self._levels.items()]
+        sectors = [self._sector(T, level) for T, level in self.levels.items()]
         rows = [len(self.designs[i]) if i in self.designs else n for i, n in enumerate(self.sizes)]
         self.table_rows = [math.prod(rows[i] for i in subset) for subset in self.subsets]
         self.shape = sum(self.table_rows), math.prod(self.sizes)
@@ -161,7 +161,10 @@ class WeightedProductsStrategy(WeightedStrategy):
     def _as_residual(self, measurements: Array) -> Array:
         require_measurements(self.name, self.shape[0], measurements)
         blocks = np.split(measurements, np.cumsum(self.table_rows)[:-1])
-        parts = {T: self._estimated(T, blocks) / level for T, level in self._levels.items()}
+        parts = {
+            T: self._estimated(T, blocks) / (self._plain(T) * level)
+            for T, level in self.levels.items()
+        }
         return self._coordinates.measure(parts).ravel()
 
     def free_basis(self, attribute: int) -> tuple[Array, Array]:
@@ -172,31 +175,25 @@ class WeightedProductsStrategy(WeightedStrategy):
         n = self.sizes[attribute]
         return np.full(n, 1 / n), np.eye(n) - 1 / n
 
-    @cached_property
-    def levels(self) -> dict[tuple[int, ...], float]:
-        """lambda_T of every T that is measured."""
-        return {
-            T: level / math.prod(1 - 1 / self.sizes[i] for i in T if i not in self.designs)
-            for T, level in self._levels.items()
-        }
-
     @property
     def _arrays(self) -> list[Array]:
         return [np.ones(1), *self.designs.values()]
 
     def _level(self, T: tuple[int, ...]) -> float:
-        """Lambda_T for coordinates whose squares make n / (n - 1) of X_i, i plain."""
-        plain = math.prod(1 - 1 / self.sizes[i] for i in T if i not in self.designs)
-        return plain * math.fsum(
+        return math.fsum(
             weight**2 / math.prod(self._taus[i] for i in S if i not in T)
             for S, weight in zip(self.subsets, self.weights.tolist(), strict=True)
             if set(T) <= set(S)
         )
 
+    def _plain(self, T: tuple[int, ...]) -> float:
+        """Of coordinates whose squares make n / (n - 1) of X_i, i plain: what lambda_T counts."""
+        return math.prod(1 - 1 / self.sizes[i] for i in T if i not in self.designs)
+
     def _sector(self, T: tuple[int, ...], level: float) -> Sector:
         plain = tuple(i for i in T if i not in self.designs)
         spectators = tuple(i for i in T if i in self.designs)
-        return Sector(plain, spectators, ((),), np.array([[level]]))
+        return Sector(plain, spectators, ((),), np.array([[self._plain(T) * level]]))
 
     def _estimated(self, T: tuple[int, ...], blocks: Sequence[Array]) -> Array:
         """lambda_T times the coordinates of T, one axis for each attribute and one of columns."""

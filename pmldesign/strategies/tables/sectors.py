@@ -52,19 +52,41 @@ class SectorMap:
             mixers: what takes the place of C^T of each sector; None for itself.
         """
         maps = [mixing(sector).__matmul__ for sector in self._sectors] if mixers is None else mixers
-        measured = [
-            measure_sector(sector, self._features, parts, mixer)
-            for sector, mixer in zip(self._sectors, maps, strict=True)
-        ]
-        return np.concatenate([rows.reshape(-1, rows.shape[-1]) for rows in measured])
+        measured = []
+        for sector, mixer in zip(self._sectors, maps, strict=True):
+            views = [self._view(sector, parts, members) for members in sector.sets]
+            rows = np.concatenate([view.reshape(k, -1, view.shape[-1]) for view, k in views])
+            measured.append(mixer(rows.reshape(len(rows), -1)).reshape(-1, rows.shape[-1]))
+        return np.concatenate(measured)
 
     def estimate(self, measurements: Array) -> dict[Attributes, Array]:
         """The coordinates of `sets`, from measurements of shape (r,)."""
         parts = {s: np.zeros([self._sizes[i] - 1 for i in s] + [1]) for s in self.sets}
         stops = np.cumsum(self._counts)[:-1]
         for sector, rows in zip(self._sectors, np.split(measurements, stops), strict=True):
-            estimate_sector(sector, self._features, rows, parts)
+            solved = np.linalg.solve(mixing(sector), rows.reshape(len(sector.matrix), -1))
+            first = 0
+            for members in sector.sets:
+                view, size = self._view(sector, parts, members)
+                view[...] = solved[first : first + size].reshape(view.shape)
+                first += size
         return parts
+
+    def _view(self, sector: Sector, parts: Parts, members: Attributes) -> tuple[Array, int]:
+        """What it takes of a set, the axes of features first, and how many products they have."""
+        subset = attributes_of(sector, members)
+        place = tuple(
+            slice(self._features[i], None)
+            if i in sector.spectators
+            else slice(0, self._features[i])
+            if i in members
+            else slice(None)
+            for i in subset
+        )
+        order = [subset.index(i) for i in members]
+        rest = [axis for axis in range(len(subset)) if axis not in order]
+        view = parts[subset][place].transpose([*order, *rest, len(subset)])
+        return view, math.prod(self._features[i] for i in members)
 
     def _copies(self, sector: Sector) -> int:
         """How many rows a sector measures for each row of E."""
@@ -76,47 +98,3 @@ class SectorMap:
 def mixing(sector: Sector) -> Array:
     """C^T of E = C C^T."""
     return np.asarray(np.linalg.cholesky(sector.matrix).T)
-
-
-def measure_sector(
-    sector: Sector, features: Mapping[int, int], parts: Parts, mixer: Mixer
-) -> Array:
-    """C^T times its coordinates, shape (rows of E, rest, columns)."""
-    rows = []
-    for members in sector.sets:
-        view, size = _view(sector, features, parts, members)
-        rows.append(view.reshape(size, -1, view.shape[-1]))
-    stacked = np.concatenate(rows)
-    return mixer(stacked.reshape(len(stacked), -1)).reshape(stacked.shape)
-
-
-def estimate_sector(
-    sector: Sector, features: Mapping[int, int], measurements: Array, parts: Parts
-) -> None:
-    """Put the coordinates that measurements stand for in their places, one column."""
-    given = measurements.reshape(len(sector.matrix), -1)
-    rows = np.linalg.solve(np.linalg.cholesky(sector.matrix).T, given)
-    first = 0
-    for members in sector.sets:
-        view, size = _view(sector, features, parts, members)
-        view[...] = rows[first : first + size].reshape(view.shape)
-        first += size
-
-
-def _view(
-    sector: Sector, features: Mapping[int, int], parts: Parts, members: Attributes
-) -> tuple[Array, int]:
-    """What it takes of a set, the axes of features first, and how many products they have."""
-    subset = attributes_of(sector, members)
-    place = tuple(
-        slice(features[i], None)
-        if i in sector.spectators
-        else slice(0, features[i])
-        if i in members
-        else slice(None)
-        for i in subset
-    )
-    order = [subset.index(i) for i in members]
-    rest = [axis for axis in range(len(subset)) if axis not in order]
-    view = parts[subset][place].transpose([*order, *rest, len(subset)])
-    return view, math.prod(features[i] for i in members)

@@ -84,11 +84,7 @@ class WeightedStrategy(CountsStrategy):
         """That of some tables alone, without what they say about the number of records."""
 
     def without_total(self) -> Self:
-        """The same strategy without what it says about the number of records, which is public.
-
-        Raises:
-            InvalidInputError: it measures nothing else.
-        """
+        """The same strategy without what it says about the number of records, which is public."""
         wide = [any(self.sizes[i] > 1 for i in subset) for subset in self.subsets]
         if not any(wide):
             raise nothing_but_the_total(self.name)
