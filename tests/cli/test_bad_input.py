@@ -242,7 +242,7 @@ def test_outputs_in_a_folder_that_refuses_files(refused, no_solve):
     [
         ("least-norm,nothing", INPUT, "strategy must be one of design, least-norm, identity"),
         ("least-norm,tre", INPUT, "did you mean 'tree'?"),
-        ("tree:1", INPUT, "at least 2, got 1"),
+        ("tree:1", INPUT, "at least 2, got 'tree:1'"),
         ("tree:x", INPUT, "try tree:4"),
         ("least-norm,", INPUT, "strategy must be one of"),
         ("missing.npz", FILE, "No such file"),
