@@ -54,7 +54,7 @@ def whole(name: str, value: Any, least: int = 1) -> int:
         InvalidInputError: no integer of any type, or below.
     """
     try:
-        number = operator.index(value)
+        number = least - 1 if isinstance(value, bool) else operator.index(value)
     except TypeError:
         number = least - 1
     if number < least:

@@ -14,14 +14,14 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from pmldesign.comparison.rows import PARAMETERS
 from pmldesign.comparison.values import listed, number
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_prior
 from pmldesign.privacy.guarantees import Guarantee, from_json
 from pmldesign.privacy.neighbours import Neighbours
 
-NUMBERS = ("epsilon", "delta", "alpha", "rho", "mu", "order")
-KEYS = (*NUMBERS, "neighbours", "failure")
+KEYS = (*PARAMETERS, "neighbours", "failure")
 CURRENCIES = {"rho": "zcdp", "mu": "gaussian-dp", "order": "renyi"}
 """The number that makes a guarantee one of another currency, and what that is called in JSON."""
 
@@ -76,7 +76,7 @@ def _demand(table: dict[str, Any], relation: Neighbours, folder: Path) -> Demand
 
 
 def _guarantee(table: dict[str, Any], relation: Neighbours) -> Guarantee:
-    given = [key for key in NUMBERS if key in table and not isinstance(table[key], list)]
+    given = [key for key in PARAMETERS if key in table and not isinstance(table[key], list)]
     table |= {key: number(f"{key} of a guarantee", table[key]) for key in given}
     currencies = [key for key in CURRENCIES if key in table]
     if currencies:

@@ -19,7 +19,7 @@ from pmldesign.bounds.lower import gaussian_class, laplace_class, least_variance
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.alpha.fallback import Fallback
 from pmldesign.privacy.currencies.curves import PrivacyCurve, curve_of
-from pmldesign.privacy.guarantees import CurrencyGuarantee, Guarantee
+from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.noise import Noise, gaussian_moment_root
 from pmldesign.workloads import Workload
 from pmldesign_solvers.certificate.cells import Certificate
@@ -28,6 +28,8 @@ ROUNDING = 1e-12
 """Relative rounding of a lower bound computed here, downwards."""
 SHOWN = ("p", "noise", "sensitivity", "scale", "error", "rmse", "max_std", "ratio")
 UNWEIGHTED = ("unweighted_error", "unweighted_rmse", "unweighted_max_std")
+PARAMETERS = ("epsilon", "delta", "alpha", "rho", "mu", "order")
+"""Numbers of guarantees."""
 BOUNDS = ("norm", "lower_bound", "over_lower_bound", "class_bound", "over_class_bound")
 """Columns of a row, those of queries without their weights where there are weights."""
 
@@ -122,18 +124,11 @@ def parameters(guarantee: Guarantee | None) -> dict[str, float | None]:
 
     Also rho, mu and order of those that have one.
     """
-    epsilon = delta = alpha = None
-    if isinstance(guarantee, CurrencyGuarantee):
-        others = {name: getattr(guarantee, name, None) for name in ("rho", "mu", "order")}
-        epsilon = getattr(guarantee, "epsilon", None)
-        present = {name: value for name, value in others.items() if value is not None}
-        return {"epsilon": epsilon, "delta": None, "alpha": None, **present}
-    if guarantee is not None:
-        epsilon = guarantee.epsilon
-        delta = guarantee.delta or None
-        several = getattr(guarantee, "alpha", None)
-        alpha = several if isinstance(several, float) else None
-    return {"epsilon": epsilon, "delta": delta, "alpha": alpha}
+    numbers = {name: getattr(guarantee, name, None) or None for name in PARAMETERS}
+    if not isinstance(numbers["alpha"], float):
+        numbers["alpha"] = None
+    always = PARAMETERS[:3]
+    return {name: n for name, n in numbers.items() if n is not None or name in always}
 
 
 def as_row(name: str, p: float, mechanism: Mechanism) -> Row:

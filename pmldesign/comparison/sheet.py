@@ -30,8 +30,6 @@ from pmldesign.comparison.units import COLUMNS, Unit
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.files import atomic_write, check_writable
 
-ENDINGS = (".csv", ".parquet")
-
 
 class Sheet:
     """Rows by unit, in a file that one process at a time may add to.
@@ -172,16 +170,12 @@ def check_sheet(path: Path) -> None:
         FileError: another ending, or a file that cannot be written.
         InvalidInputError: polars is missing for .parquet.
     """
-    if path.suffix.lower() not in ENDINGS:
-        raise FileError(
-            f"cannot write {str(path)!r}: rows of a sweep end in {' or '.join(ENDINGS)}"
-        )
+    check_writable(path, "the file of a sweep", ".csv", ".parquet")
     if path.suffix.lower() == ".parquet" and find_spec("polars") is None:
         raise InvalidInputError(
             "a .parquet file needs polars; install it with: pip install 'pmldesign[release]', or"
             " write .csv"
         )
-    check_writable(path)
 
 
 def _working(path: Path) -> Path:

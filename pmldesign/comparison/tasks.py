@@ -50,13 +50,6 @@ Rows = dict[tuple[int, float], Row]
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
-    """Why a strategy has no row."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Task:
     """What is asked of every workload; small, as every process gets it.
 
@@ -97,7 +90,7 @@ class Task:
                 rows[index, p] = as_row(name, p, best)
         return rows
 
-    def known(self, entry: str | Strategy, workload: Workload) -> Rows | LeftOut:
+    def known(self, entry: str | Strategy, workload: Workload) -> Rows | str:
         """The rows of a strategy that needs no design, or why it is left out."""
         try:
             if self.leave_out is True and isinstance(entry, str):
@@ -112,30 +105,24 @@ class Task:
         except InvalidInputError as error:
             if not self.leave_out:
                 raise
-            return LeftOut(str(error))
+            return str(error)
         rows: Rows = {}
         for factorization in factorizations:
             rows |= self.rows(strategy.name, factorization, self.values)
         return rows
 
     def designed(
-        self,
-        names: Sequence[str],
-        workload: Workload,
-        p: float,
-        relation: Neighbours,
+        self, names: Sequence[str], workload: Workload, p: float, relation: Neighbours
     ) -> Designed:
         """The strategy of least norm at one p, and the rows of it and of the best mechanisms."""
         options = replace(self.options, neighbours=relation)
         design = solve(workload, p, options)
         interrupted = design.status is Status.INTERRUPTED
-        rows: dict[str, Rows] = {}
+        rows: dict[str, Rows] = {name: {} for name in names}
         if LEAST_NORM in names:
-            rows[LEAST_NORM] = self.rows(
-                LEAST_NORM, answer(design.strategy, workload, relation), [p]
-            )
+            least = answer(design.strategy, workload, relation)
+            rows[LEAST_NORM] = self.rows(LEAST_NORM, least, [p])
         if DESIGN in names:
-            rows[DESIGN] = {}
             for index in self.relations()[relation]:
                 best = improve(
                     design,
@@ -144,10 +131,8 @@ class Task:
                     noise=self.noise,
                     search_time=LEAST_TIME if interrupted else self.search_time,
                 )
-                searches = (best.gaussian_design, best.laplace_design)
-                interrupted |= Status.INTERRUPTED in [
-                    search.status for search in searches if search
-                ]
+                searches = filter(None, (best.gaussian_design, best.laplace_design))
+                interrupted |= any(search.status is Status.INTERRUPTED for search in searches)
                 rows[DESIGN][index, p] = as_row(DESIGN, p, best.mechanisms[best.best])
         return Designed(design, rows, interrupted)
 
@@ -199,14 +184,14 @@ class Work:
             for s, entry in enumerate(self.asked)
             if not isinstance(entry, str) or entry not in DESIGNED
         ]
-        tasks: list[Callable[[], Rows | LeftOut]] = [
+        tasks: list[Callable[[], Rows | str]] = [
             partial(self.task.known, self.asked[s], self.workloads[w]) for w, s in keys
         ]
         with closing(run_all(tasks, workers)) as results:
             for done, (index, outcome) in enumerate(results, start=1):
                 w, s = keys[index]
-                if isinstance(outcome, LeftOut):
-                    self.left_out[w, s] = outcome.reason
+                if isinstance(outcome, str):
+                    self.left_out[w, s] = outcome
                 else:
                     self.rows[w, s] = outcome
                 self._say(f"strategy {done} of {len(keys)} is done")

@@ -16,7 +16,7 @@ from typing import Any
 
 from pmldesign.comparison.comparison import assembled
 from pmldesign.comparison.promises import Demand
-from pmldesign.comparison.rows import Row
+from pmldesign.comparison.rows import BOUNDS, SHOWN, UNWEIGHTED, Row
 from pmldesign.comparison.tasks import DESIGNED, Task, Work
 from pmldesign.comparison.workers import Workers
 from pmldesign.designs.options import DesignOptions
@@ -38,11 +38,7 @@ TEXTS = (
     "strategy", "noise", "status", "unit",
 )  # fmt: skip
 COUNTS = ("queries", "cells")
-NUMBERS = (
-    "sensitivity", "scale", "error", "rmse", "max_std", "ratio", "norm", "lower_bound",
-    "over_lower_bound", "class_bound", "over_class_bound", "unweighted_error", "unweighted_rmse",
-    "unweighted_max_std",
-)  # fmt: skip
+NUMBERS = (*SHOWN[2:], *BOUNDS, *UNWEIGHTED)
 COLUMNS = (
     "workload", "queries", "cells", "weights", "participation", "p", "kind", "epsilon", "delta",
     "alpha", "alpha_file", "rho", "mu", "order", "failure", "neighbours", "strategy", "noise",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pmldesign.arguments import whole
 from pmldesign.errors import InvalidInputError
 
 
@@ -41,17 +42,6 @@ def number(key: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidInputError(f"{key} must be a number, got {value!r}")
     return float(value)
-
-
-def whole(key: str, value: Any) -> int:
-    """A whole number of at least 1.
-
-    Raises:
-        InvalidInputError: it is none.
-    """
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidInputError(f"{key} must be a whole number of at least 1, got {value!r}")
-    return value
 
 
 def choice(key: str, table: Mapping[str, Any], allowed: tuple[str, ...]) -> Any:

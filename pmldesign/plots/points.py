@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pmldesign.comparison.comparison import Comparison
+from pmldesign.comparison.rows import PARAMETERS
 from pmldesign.errors import InvalidInputError
 
-NUMBERS = ("epsilon", "delta", "alpha", "rho", "mu", "order")
-"""Of guarantees."""
 LABELS = {
     "cells": "cells n",
     "epsilon": r"$\varepsilon$",
@@ -112,7 +111,7 @@ def _point(record: Mapping[str, Any], families: Mapping[str, str]) -> Point:
     name = record["workload"]
     where = {"workload": families.get(name, name)}
     where |= {"cells": record["cells"]} if families else {}
-    where |= {key: record.get(key) for key in NUMBERS}
+    where |= {key: record.get(key) for key in PARAMETERS}
     if record.get("alpha_file") or isinstance(where["alpha"], list):
         where["alpha"] = record.get("alpha_file") or "one for each cell"
     where |= {key: record.get(key) or "none" for key in ("weights", "participation")}
@@ -150,7 +149,7 @@ def guarantee_text(points: Sequence[Point], varying: Sequence[str]) -> str:
         return "no guarantee: noise of scale equal to the sensitivity"
     numbers = [
         f"{LABELS[key]} = {text_of(points[0].where[key])}"
-        for key in NUMBERS
+        for key in PARAMETERS
         if key not in varying and points[0].where[key] is not None
     ]
     relations = sorted({point.neighbours for point in points if point.promise})

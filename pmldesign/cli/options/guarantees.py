@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -42,28 +42,19 @@ def _guarantee_options(*, several: bool) -> list[Decorator]:
     """The options of a guarantee; with `several`, numbers are lists for `build_guarantees`."""
     kind: Any = str if several else float
     metavar, more = ("NUMBER,...", " Several: separated by commas.") if several else (None, "")
+
+    def number(name: str, text: str) -> Decorator:
+        return click.option(name, type=kind, metavar=metavar, help=text + more)
+
     return [
-        click.option(
-            "--epsilon", type=kind, metavar=metavar, help=f"Privacy parameter of DP or PML.{more}"
-        ),
-        click.option(
-            "--delta", type=kind, metavar=metavar, help=f"Slack or failure probability.{more}"
-        ),
-        click.option(
-            "--rho", type=kind, metavar=metavar, help=f"Of zCDP, in place of epsilon.{more}"
-        ),
-        click.option(
-            "--mu", type=kind, metavar=metavar, help=f"Of Gaussian DP, in place of epsilon.{more}"
-        ),
+        number("--epsilon", "Privacy parameter of DP or PML."),
+        number("--delta", "Slack or failure probability."),
+        number("--rho", "Of zCDP, in place of epsilon."),
+        number("--mu", "Of Gaussian DP, in place of epsilon."),
         click.option(
             "--renyi", metavar="ORDER,EPSILON", help="Renyi DP of one order, in place of epsilon."
         ),
-        click.option(
-            "--alpha",
-            type=kind,
-            metavar=metavar,
-            help=f"PML: every cell has at least this probability; in (0, 1/cells].{more}",
-        ),
+        number("--alpha", "PML: every cell has at least this probability; in (0, 1/cells]."),
         alpha_file_option,
         *alpha_sample_options,
         failure_option,
@@ -72,6 +63,14 @@ def _guarantee_options(*, several: bool) -> list[Decorator]:
     ]
 
 
+LISTS = {
+    "epsilon": "0.5,1",
+    "delta": "1e-6,1e-9",
+    "alpha": "0.01,0.05",
+    "rho": "0.1,0.5",
+    "mu": "0.5,1",
+}
+"""Options that may be lists, and an example of each."""
 guarantee_options = _guarantee_options(several=False)
 guarantee_list_options = _guarantee_options(several=True)
 
@@ -129,19 +128,16 @@ def _with_epsilon(
                 "--delta and --alpha need --epsilon; add for example --epsilon 1"
             )
         return None
-    if least is None:
-        relation: Any = neighbours or "add-remove"
-        if delta is None:
-            return PureDP(epsilon, neighbours=relation)
-        return ApproxDP(epsilon, delta, neighbours=relation)
-    if neighbours == "add-remove":
+    if least is not None and neighbours == "add-remove":
         raise InvalidInputError(
             "PML (--alpha) speaks of a public number of records: its neighbours are always"
             " 'replace'; leave --neighbours out"
         )
-    if delta is None:
-        return PML(epsilon, least)
-    return (EnvelopePML if failure == "envelope" else ApproxPML)(epsilon, delta, least)
+    if least is not None:
+        loose = EnvelopePML if failure == "envelope" else ApproxPML
+        return PML(epsilon, least) if delta is None else loose(epsilon, delta, least)
+    relation: Any = neighbours or "add-remove"
+    return PureDP(epsilon, relation) if delta is None else ApproxDP(epsilon, delta, relation)
 
 
 def _currency(
@@ -163,29 +159,17 @@ def _currency(
     return None
 
 
-def build_guarantees(
-    *,
-    epsilon: str | None,
-    delta: str | None,
-    alpha: str | None,
-    rho: str | None = None,
-    mu: str | None = None,
-    **others: Any,
-) -> list[Guarantee | None]:
+def build_guarantees(**arguments: Any) -> list[Guarantee | None]:
     """The guarantees of every combination of the lists; [None] if the options ask for none.
 
     Raises:
         InvalidInputError: as `build_guarantee`, or a list that holds something else than numbers.
     """
-
-    def listed(option: str, text: str | None, example: str) -> Sequence[float | None]:
-        return [None] if text is None else numbers(option, text, example=example)
-
+    lists = [
+        [None] if (text := arguments[name]) is None else numbers(f"--{name}", text, example=example)
+        for name, example in LISTS.items()
+    ]
     return [
-        build_guarantee(epsilon=e, delta=d, alpha=a, rho=r, mu=g, **others)
-        for e in listed("--epsilon", epsilon, "0.5,1")
-        for d in listed("--delta", delta, "1e-6,1e-9")
-        for a in listed("--alpha", alpha, "0.01,0.05")
-        for r in listed("--rho", rho, "0.1,0.5")
-        for g in listed("--mu", mu, "0.5,1")
+        build_guarantee(**arguments | dict(zip(LISTS, values, strict=True)))
+        for values in product(*lists)
     ]

@@ -8,13 +8,12 @@ from collections.abc import Callable, Sequence
 from pmldesign.cli.reports.privacy import currencies
 from pmldesign.cli.terminal.show import number
 from pmldesign.comparison.comparison import Comparison
-from pmldesign.comparison.rows import Row, parameters
+from pmldesign.comparison.rows import PARAMETERS, Row, parameters
 from pmldesign.privacy.digits import of_scale, shortest
 from pmldesign.workloads.base import count_text
 
 Column = tuple[str, Callable[[Row], str]]
 
-PARAMETERS = ("epsilon", "delta", "alpha", "rho", "mu", "order")
 OPTIONAL = ("sensitivity", "rmse", "over-class", "max std", "scale", "over-any", "unweighted")
 """Columns that a narrow terminal goes without, the least important first."""
 
