@@ -31,6 +31,7 @@ from pmldesign.privacy.noise import gaussian_moment_root
 
 ANY_SIZE = "every mechanism, worst case over data of any size"
 ADDITIVE = "additive noise that serves every number of records"
+STEP = "a step of length 1 needs a standard deviation of {:.6g}"
 NOTHING = (
     "this guarantee bounds no step of additive noise: e^epsilon times the sum of alpha without its "
     "smallest entry is 1 or more, or the delta that it implies is 1 or more"
@@ -50,26 +51,20 @@ def lower_bounds(problem: Problem) -> list[Bound]:
 
 def gaussian_class(problem: Problem) -> Bound:
     """Gaussian noise of any covariance: c_p sigma(1) gamma."""
-    value, shifts = None, problem.shifts
+    sigma, reason, shifts = None, NOTHING, problem.shifts
     if isinstance(problem.guarantee, CurrencyGuarantee):
         sigma = 1 / math.sqrt(problem.guarantee.gaussian_square)
-        value = gaussian_moment_root(problem.p) * sigma * problem.norm_lower
-        reason = f"a step of length 1 needs a standard deviation of {sigma:.6g}"
-    elif shifts is None:
-        reason = NOTHING
-    elif shifts.delta == 0:
+    elif shifts is not None and shifts.delta == 0:
         reason = "Gaussian noise of any size violates a guarantee without delta"
-    else:
+    elif shifts is not None:
         # sigma(1) is the private end of its bracket, which is 1e-6 wide
         sigma = analytic_gaussian_scale(1, epsilon=shifts.epsilon, delta=shifts.delta) / (1 + 1e-6)
-        value = gaussian_moment_root(problem.p) * sigma * problem.norm_lower
-        reason = f"a step of length 1 needs a standard deviation of {sigma:.6g}{_implied(problem)}"
+    same = "" if _dp(problem) else ", the same for every number of records"
     return bound_below(
         "Gaussian mechanisms",
-        value,
-        mechanisms="additive Gaussian noise of any covariance"
-        + ("" if _dp(problem) else ", the same for every number of records"),
-        reason=reason,
+        None if sigma is None else gaussian_moment_root(problem.p) * sigma * problem.norm_lower,
+        mechanisms=f"additive Gaussian noise of any covariance{same}",
+        reason=reason if sigma is None else STEP.format(sigma) + _implied(problem),
         source="docs/bounds.md, 4",
     )
 
@@ -103,19 +98,19 @@ def laplace_class(problem: Problem) -> Bound:
 
 def least_variance(problem: Problem) -> Bound:
     """The exact least variance of a step, times gamma."""
-    value, reason, shifts = None, NOTHING, problem.shifts
+    deviation, reason, shifts = None, NOTHING, problem.shifts
     if isinstance(problem.guarantee, CurrencyGuarantee):
-        value, reason = _by_divergence(problem, problem.guarantee)
-    if shifts is not None:
+        deviation, reason = (
+            _by_divergence(problem.guarantee),
+            "orders below 2 bound no variance here",
+        )
+    elif shifts is not None:
         deviation = least_deviation(shifts.epsilon, shifts.delta)
-        value = deviation * problem.norm_lower
-        reason = f"a step of length 1 needs a standard deviation of {deviation:.6g}"
-        reason += _implied(problem)
     return bound_below(
         "least variance",
-        value,
+        None if deviation is None else deviation * problem.norm_lower,
         mechanisms=_mechanisms(problem),
-        reason=reason,
+        reason=reason if deviation is None else STEP.format(deviation) + _implied(problem),
         source="docs/bounds.md, 1, 2 and 3",
     )
 
@@ -162,17 +157,14 @@ def total_variation(problem: Problem) -> Bound:
     )
 
 
-def _by_divergence(problem: Problem, guarantee: CurrencyGuarantee) -> tuple[float | None, str]:
-    """(e^D - 1)^(-1/2) gamma, for steps of a divergence of order 2 of at most D."""
-    divergence = guarantee.divergence
-    if divergence is None:
-        return None, "orders below 2 bound no variance here"
+def _by_divergence(guarantee: CurrencyGuarantee) -> float | None:
+    """(e^D - 1)^(-1/2), for steps of a divergence of order 2 of at most D."""
+    if guarantee.divergence is None:
+        return None
     try:
-        deviation = 1 / math.sqrt(math.expm1(divergence))
+        return 1 / math.sqrt(math.expm1(guarantee.divergence))
     except OverflowError:
-        deviation = 0.0
-    reason = f"a step of length 1 needs a standard deviation of {deviation:.6g}"
-    return deviation * problem.norm_lower, reason
+        return 0.0
 
 
 def _least_scale(problem: Problem) -> float:

@@ -55,9 +55,8 @@ def upper_bounds(problem: Problem, errors: Mapping[str, float]) -> list[Bound]:
 
 def _gaussian(problem: Problem) -> list[Bound]:
     """Exact error of Gaussian noise on the optimal strategy and on the answers."""
-    guarantee, optimal, plain = problem.guarantee, None, None
-    reason = GAUSSIAN_ONLY
-    sigma = None
+    guarantee, reason = problem.guarantee, GAUSSIAN_ONLY
+    optimal = plain = sigma = None
     if isinstance(guarantee, CurrencyGuarantee):
         sigma = gaussian_scale(1.0, guarantee.gaussian_square)
     elif isinstance(guarantee, ApproxDP):

@@ -37,8 +37,8 @@ def binary_envelope(channel: Channel, delta: float) -> float:
         InvalidInputError: delta outside (0, 1).
     """
     taken = worst_masses(channel.ratios, channel.output_distribution, delta)
-    means = _means(channel.ratios, taken)
-    return log_down(float(means.max()) * (1 - relative_rounding(*channel.shape)))
+    mean = means(channel.ratios, taken)
+    return log_down(float(mean.max()) * (1 - relative_rounding(*channel.shape)))
 
 
 def cvar_bound(channel: Channel, delta: float) -> float:
@@ -48,7 +48,7 @@ def cvar_bound(channel: Channel, delta: float) -> float:
         InvalidInputError: delta outside (0, 1).
     """
     leakiest = channel.ratios.max(axis=0, keepdims=True)
-    mean = _means(leakiest, worst_masses(leakiest, channel.output_distribution, delta))
+    mean = means(leakiest, worst_masses(leakiest, channel.output_distribution, delta))
     return log_up(float(mean[0]) * (1 + relative_rounding(*channel.shape)))
 
 
@@ -111,6 +111,7 @@ def log_up(value: float) -> float:
     return max(float(np.nextafter(np.log(value), np.inf)), 0.0)
 
 
-def _means(values: Array, taken: Array) -> Array:
-    means: Array = (taken * values).sum(axis=1) / taken.sum(axis=1)
-    return means
+def means(values: Array, taken: Array) -> Array:
+    """For every row the mean of the values over the mass that is taken."""
+    mean: Array = (taken * values).sum(axis=1) / taken.sum(axis=1)
+    return mean

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pmldesign.envelope.bounds import worst_masses
+from pmldesign.envelope.bounds import means, worst_masses
 from pmldesign.envelope.programs import (
     LOOSE,
     descend,
@@ -76,7 +76,7 @@ class Search:
     def _start(self) -> None:
         """The best event from below, the mean of the worst delta from above."""
         events = worst_masses(self.ratios, self.masses, self.target)
-        best = int(((events * self.ratios).sum(axis=1) / events.sum(axis=1)).argmax())
+        best = int(means(self.ratios, events).argmax())
         event = np.zeros_like(self.ratios)
         event[best] = events[best]
         self._raise_lower(event)
