@@ -66,19 +66,12 @@ def command(
     with progress() as callback:
         options["neighbours"] = guarantee.neighbours
         factorization = factorize(queries, p=p, callback=callback, **options)
-        reached = compare(
-            queries,
-            [factorization.strategy.renamed("least-norm")],
-            p=p,
-            guarantee=guarantee,
-            noise=noise,
-        )
+        asked = {"p": p, "guarantee": guarantee, "noise": noise}
+        reached = compare(queries, [factorization.strategy.renamed("least-norm")], **asked)
         usual = usual_rows(
             queries,
             ("tree", "identity"),
-            p=p,
-            guarantee=guarantee,
-            noise=noise,
+            **asked,
             neighbours=guarantee.neighbours,
             participation=options["participation"],
             announce=callback,
@@ -93,29 +86,26 @@ def command(
         errors={f"{row.strategy}, {row.noise} noise": row.error for row in [*reached.rows, *usual]},
         norm_alone=options["participation"] is not None or bool(guarantee.known),
     )
-    asked = _asked(queries, factorization, p, guarantee)
-    numbers = guarantee.to_json()
-    documents = [
-        {**asdict(bound), "holds": bound.holds, "guarantee_numbers": numbers} for bound in listed
-    ]
-    cells = _cells(listed)
+    about = _about(queries, factorization, p, guarantee)
     records = [asdict(bound) | {"holds": bound.holds} for bound in listed]
+    cells = _cells(listed)
     outputs.write_tables(csv_path, latex, records, HEADER, cells)
     if as_json:
-        print_json(documents)
+        numbers = guarantee.to_json()
+        print_json([record | {"guarantee_numbers": numbers} for record in records])
     else:
-        facts(asked)
+        facts(about)
         click.echo()
         table(HEADER, cells, texts=["bound", "mechanisms"])
         click.echo("\nnot applicable:")
         facts([(f"  {bound.name}", bound.reason) for bound in listed if not bound.holds])
     if report is not None:
-        bounds_page(report, asked, listed)
+        bounds_page(report, about, listed)
     if interrupted() or factorization.status is Status.INTERRUPTED:
         raise NotConvergedError("interrupted: what is shown holds, but more time may improve it")
 
 
-def _asked(
+def _about(
     queries: Workload, factorization: Design, p: float, guarantee: Guarantee
 ) -> list[tuple[str, str]]:
     """What the bounds are about."""

@@ -58,13 +58,8 @@ ASKED = ("scale", "alpha", "epsilon", "share")
     is_flag=True,
     help="What leaks as alpha falls below what is assumed, down to differential privacy.",
 )
-@common.add_options(
-    [
-        outputs.plot_option("the curve of --alpha-curve"),
-        *outputs.table_options,
-        inputs.schema_option,
-    ]
-)
+@outputs.plot_option("the curve of --alpha-curve")
+@common.add_options([*outputs.table_options, inputs.schema_option])
 @outputs.json_option
 def command(
     strategy: str,

@@ -70,18 +70,10 @@ from pmldesign_solvers.norm.solution import Status
     "--seed", type=int, default=0, show_default=True, help="Of the search's random starts."
 )
 @outputs.strategy_option
-@common.add_options(
-    [outputs.plot_option("delta against epsilon"), outputs.report_option, *outputs.table_options]
-)
-@common.add_options(
-    [
-        inputs.participation_option,
-        alpha.at_alpha_option,
-        inputs.known_option,
-        inputs.weights_option,
-        inputs.schema_option,
-    ]
-)
+@outputs.plot_option("delta against epsilon")
+@common.add_options([outputs.report_option, *outputs.table_options, inputs.participation_option])
+@alpha.at_alpha_option
+@common.add_options([inputs.known_option, inputs.weights_option, inputs.schema_option])
 @outputs.json_option
 def command(
     workload: str,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 
@@ -46,31 +47,16 @@ def command(file: Path, workload: str | None, as_json: bool) -> None:
 
 
 def _show(result: Verification) -> None:
-    table(
-        ("claim", "claimed", "computed", "verdict", "about"),
-        [
-            [
-                check.name,
-                _number(check.claimed),
-                _number(check.computed),
-                check.verdict.value,
-                check.reason,
-            ]
-            for check in result.checks
-        ],
-        texts=("about",),
-    )
-    counts = dict.fromkeys(Verdict, 0)
-    for check in result.checks:
-        counts[check.verdict] += 1
+    rows = [
+        [c.name, _number(c.claimed), _number(c.computed), c.verdict.value, c.reason]
+        for c in result.checks
+    ]
+    table(("claim", "claimed", "computed", "verdict", "about"), rows, texts=("about",))
+    counts = Counter(check.verdict for check in result.checks)
+    told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict)
     click.echo()
-    facts(
-        [
-            ("file", f"{result.file}, {result.kind}"),
-            ("arithmetic", result.arithmetic),
-            ("result", ", ".join(f"{count} {verdict}" for verdict, count in counts.items())),
-        ]
-    )
+    file = ("file", f"{result.file}, {result.kind}")
+    facts([file, ("arithmetic", result.arithmetic), ("result", told)])
 
 
 def _number(value: float | None) -> str:

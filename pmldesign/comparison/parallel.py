@@ -19,11 +19,10 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing, suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pmldesign.comparison.clusters import with_dask, with_ray
 from pmldesign.comparison.workers import LOST, Lost, Workers
@@ -33,21 +32,6 @@ T = TypeVar("T")
 
 PATIENCE = 0.5
 """Seconds between two looks at the parent; a look costs microseconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Pool:
-    """Processes that are there.
-
-    Attributes:
-        options: of joblib's Parallel.
-        width: how many tasks are under way at most.
-        deaths: the errors that say that a worker died.
-    """
-
-    options: dict[str, Any]
-    width: int
-    deaths: tuple[type[BaseException], ...]
 
 
 def run(
@@ -71,16 +55,7 @@ def run(
     if workers.backend != "processes":
         yield from (with_dask if workers.backend == "dask" else with_ray)(tasks, workers)
         return
-    pending = dict(enumerate(tasks))
-    with _processes(workers) as pool:
-        while pending:
-            try:
-                for index, result in _together(pending, pool):
-                    del pending[index]
-                    yield index, result
-            except pool.deaths:
-                for index in [*pending][: pool.width]:
-                    yield index, _alone(pending.pop(index), pool)
+    yield from _with_processes(tasks, workers.jobs or 1)
 
 
 def run_all(
@@ -101,17 +76,38 @@ def run_all(
             yield index, result
 
 
+def _with_processes(
+    tasks: Sequence[Callable[[], T]], jobs: int
+) -> Generator[tuple[int, T | Lost], None, None]:
+    from joblib import parallel_config
+    from joblib.externals.loky.process_executor import BrokenProcessPool
+
+    pending, width = dict(enumerate(tasks)), 2 * jobs
+    with parallel_config("loky", n_jobs=jobs, initializer=partial(_watch, os.getpid())):
+        while pending:
+            try:
+                for index, result in _together(pending, width):
+                    del pending[index]
+                    yield index, result
+            except BrokenProcessPool:
+                for index in [*pending][:width]:
+                    alone: T | Lost = LOST
+                    with suppress(BrokenProcessPool):
+                        ((_, alone),) = _together({index: pending[index]}, width)
+                    del pending[index]
+                    yield index, alone
+
+
 def _together(
-    tasks: Mapping[int, Callable[[], T]], pool: _Pool
+    tasks: Mapping[int, Callable[[], T]], width: int
 ) -> Generator[tuple[int, T], None, None]:
+    """The results of tasks, `width` of them under way at most."""
     from joblib import Parallel, delayed
 
     # a batch of one task: a worker that dies takes no finished results along
+    # max_nbytes=None: no files in shared memory, which a killed process would leave
     parallel = Parallel(
-        return_as="generator_unordered",
-        batch_size=1,
-        pre_dispatch=pool.width,
-        **pool.options,
+        return_as="generator_unordered", batch_size=1, pre_dispatch=width, max_nbytes=None
     )
     # Ctrl-C of a terminal reaches every process: workers begin, and stay, with it blocked
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -123,28 +119,8 @@ def _together(
         yield from results
 
 
-def _alone(task: Callable[[], T], pool: _Pool) -> T | Lost:
-    try:
-        with closing(_together({0: task}, pool)) as results:
-            return next(results)[1]
-    except pool.deaths:
-        return LOST
-
-
 def _numbered(index: int, task: Callable[[], T]) -> tuple[int, T]:
     return index, task()
-
-
-@contextmanager
-def _processes(workers: Workers) -> Iterator[_Pool]:
-    from joblib import parallel_config
-    from joblib.externals.loky.process_executor import BrokenProcessPool
-
-    jobs = workers.jobs or 1
-    watch = partial(_watch, os.getpid())
-    with parallel_config("loky", n_jobs=jobs, initializer=watch):
-        # max_nbytes=None: no files in shared memory, which a killed process would leave
-        yield _Pool({"max_nbytes": None}, 2 * jobs, (BrokenProcessPool,))
 
 
 def _watch(parent: int) -> None:

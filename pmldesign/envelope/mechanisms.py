@@ -21,6 +21,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pmldesign.arguments import positive
 from pmldesign.envelope.channel import Channel
 from pmldesign.errors import InvalidInputError
 from pmldesign_solvers.operators.operator import Array
@@ -41,7 +42,7 @@ def randomized_response(prior: ArrayLike, *, epsilon: float) -> Channel:
     """
     weights = np.asarray(prior, dtype=np.float64)
     k = _at_least_two(weights)
-    _check_positive("epsilon", epsilon)
+    positive("epsilon", epsilon)
     other = np.exp(-epsilon)
     matrix = np.full((k, k), other / (1 + (k - 1) * other))
     np.fill_diagonal(matrix, 1 / (1 + (k - 1) * other))
@@ -103,7 +104,7 @@ def _quantized(
 ) -> Channel:
     weights = np.asarray(prior, dtype=np.float64)
     k = _at_least_two(weights)
-    _check_positive("scale", scale)
+    positive("scale", scale)
     if cells < 2:
         raise InvalidInputError(f"cells must be at least 2, got {cells}")
     cuts = np.linspace(0, k - 1, cells + 1)[1:-1]
@@ -181,11 +182,6 @@ def _number(name: str, text: str, kind: Callable[[str], Number]) -> Number:
     except ValueError:
         article = "a whole number" if kind is int else "a number"
         raise InvalidInputError(f"{name} must be {article}, got {text!r}") from None
-
-
-def _check_positive(name: str, value: float) -> None:
-    if not 0 < value < np.inf:
-        raise InvalidInputError(f"{name} must be positive and finite, got {value}")
 
 
 def _at_least_two(weights: Array) -> int:

@@ -35,7 +35,7 @@ def optimize_page(path: Path, best: Mechanism, document: Mapping[str, Any]) -> N
     errors = [(f"{row['name']} ({row['noise']})", row["error"]) for row in rows]
     sections = [
         Section("What was asked", facts=asked),
-        guarantee(document, best),
+        guarantee(document["guarantee"], document["guarantee_numbers"], best),
         Section(
             "Strategies and their errors",
             sentences=[
@@ -99,7 +99,7 @@ def target_page(path: Path, budget: LeastBudget, document: Mapping[str, Any]) ->
                 )
             ],
         ),
-        guarantee(document, budget.mechanism),
+        guarantee(document["guarantee"], document["guarantee_numbers"], budget.mechanism),
         privacy(document),
         measured(budget.mechanism, noise(document)),
         queries(budget.mechanism),

@@ -72,16 +72,15 @@ def noise(document: Mapping[str, Any]) -> str:
     return f"{kind} of scale {of_scale(scale, 9)} on every measurement"
 
 
-def guarantee(document: Mapping[str, Any], best: Mechanism) -> Section:
+def guarantee(words: str | None, numbers: Mapping[str, Any] | None, best: Mechanism) -> Section:
     """In words and numbers, under PML with what is left if alpha is wrong."""
-    if document["guarantee"] is None:
+    if words is None or numbers is None:
         none = "None was asked for: the scale of the noise is the sensitivity of the strategy."
         return Section("The guarantee", sentences=[none])
-    numbers = document["guarantee_numbers"]
     facts = [(key, str(value)) for key, value in numbers.items() if value is not None]
     if best.fallback is not None:
         facts.append(("if alpha is wrong", best.fallback.describe()))
-    return Section("The guarantee", sentences=[document["guarantee"]], facts=facts)
+    return Section("The guarantee", sentences=[words], facts=facts)
 
 
 def privacy(document: Mapping[str, Any]) -> Section | None:

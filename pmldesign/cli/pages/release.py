@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pmldesign.cli.pages.parts import command_words, measured, records
+from pmldesign.cli.pages.parts import command_words, guarantee, measured, records
 from pmldesign.mechanisms import Mechanism
 from pmldesign.plots.designs import intervals_figure
 from pmldesign.plots.page import Cell, Grid, Picture, Rounded, Section, write_page
@@ -22,6 +22,7 @@ def release_page(path: Path, published: Release, chosen: Mechanism, output: Path
     """The report of `release`, from the table and the manifest that it wrote."""
     manifest = published.manifest
     intervals, noise = manifest["intervals"], manifest["noise"]
+    promise = {key: n for key, n in manifest["guarantee"].items() if key != "words" and n != ""}
     scale = noise["parameter"] * manifest["lattice"]["unit"]
     together = "all of them together" if intervals["simultaneous"] else "each"
     sections = [
@@ -34,7 +35,7 @@ def release_page(path: Path, published: Release, chosen: Mechanism, output: Path
                 ("afterwards", ", ".join(manifest["post_processing"]) or "nothing was changed"),
             ],
         ),
-        _guarantee(manifest["guarantee"], chosen),
+        guarantee(manifest["guarantee"]["words"], promise, chosen),
         Section(
             "The table",
             tables=[_table(published.table)],
@@ -59,13 +60,6 @@ def release_page(path: Path, published: Release, chosen: Mechanism, output: Path
     ]
     title = f"Private answers to {manifest['workload']}"
     write_page(path, title, sections, command=command_words())
-
-
-def _guarantee(numbers: Mapping[str, Any], chosen: Mechanism) -> Section:
-    wrong = chosen.fallback
-    facts = [(key, str(n)) for key, n in numbers.items() if key != "words" and n not in (None, "")]
-    facts += [] if wrong is None else [("if alpha is wrong", wrong.describe())]
-    return Section("The guarantee", sentences=[numbers["words"]], facts=facts)
 
 
 def _cut(rows: int, output: Path) -> list[str]:

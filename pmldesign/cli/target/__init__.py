@@ -36,12 +36,9 @@ from pmldesign.privacy.noise import Noise
 @click.option("--time-limit", type=float, metavar="SECONDS", help="Stop the design after this.")
 @common.search_time_option(20.0, "For the search of a strategy for Laplace noise.")
 @outputs.strategy_option
-@common.add_options(
-    [outputs.plot_option("delta against epsilon"), outputs.report_option, *outputs.table_options]
-)
-@common.add_options(
-    [alpha.at_alpha_option, inputs.known_option, inputs.weights_option, inputs.schema_option]
-)
+@outputs.plot_option("delta against epsilon")
+@common.add_options([outputs.report_option, *outputs.table_options, alpha.at_alpha_option])
+@common.add_options([inputs.known_option, inputs.weights_option, inputs.schema_option])
 @outputs.json_option
 def command(
     workload: str,
