@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from pmldesign.files.channels import load_channel as load_channel
     from pmldesign.files.channels import read_channel as read_channel
     from pmldesign.files.channels import read_prior as read_prior
-    from pmldesign.files.strategies import check_strategy_path as check_strategy_path
     from pmldesign.files.strategies import read_guarantee as read_guarantee
     from pmldesign.files.strategies import read_strategy as read_strategy
     from pmldesign.files.strategies import write_strategy as write_strategy
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 _LATER = {
     "channels": ("load_channel", "read_channel", "read_prior"),
-    "strategies": ("check_strategy_path", "read_guarantee", "read_strategy", "write_strategy"),
+    "strategies": ("read_guarantee", "read_strategy", "write_strategy"),
     "verification": ("verify_file",),
 }
 """What is imported when it is used: strategies need scipy, workloads do not."""

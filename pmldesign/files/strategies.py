@@ -59,15 +59,6 @@ WRITTEN_ENTRIES = 2**22
 4096 x 4096 that is read back takes most of a minute."""
 
 
-def check_strategy_path(path: PathName) -> None:
-    """Refuse a path that a strategy cannot be written to; called before long work.
-
-    Raises:
-        FileError: not .npz, or not writable.
-    """
-    check_writable(path, "a strategy file", ".npz")
-
-
 def write_strategy(
     path: PathName,
     design: Design | SearchedDesign | Mechanism,
@@ -86,7 +77,7 @@ def write_strategy(
         FileError: the path is no .npz, or cannot be written.
         InvalidInputError: the strategy is too large to be written out.
     """
-    check_strategy_path(path)
+    check_writable(path, "a strategy file", ".npz")
     workload = answered_workload(design)
     arrays = _arrays(design, workload)
     if isinstance(workload, KnownWorkload):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,22 +17,17 @@ if TYPE_CHECKING:
 FORMATS = (".png", ".pdf", ".svg")
 
 
-def check_plot_path(path: Path) -> None:
-    """Refuse a picture that cannot be drawn or written; called before long work.
+def check_plot_path(path: Path, noun: str = "picture", endings: Sequence[str] = FORMATS) -> None:
+    """Refuse a picture, or a report, that cannot be drawn or written; called before long work.
 
     Raises:
         FileError: another extension, or not writable.
         InvalidInputError: matplotlib is not installed.
     """
-    check_writable(path, "a picture", *FORMATS)
-    require_matplotlib("pictures")
-
-
-def require_matplotlib(what: str) -> None:
-    """Refuse what is to be drawn where matplotlib is not installed."""
+    check_writable(path, f"a {noun}", *endings)
     if find_spec("matplotlib") is None:
         raise InvalidInputError(
-            f"{what} need matplotlib; install it with: pip install 'pmldesign[plot]'"
+            f"{noun}s need matplotlib; install it with: pip install 'pmldesign[plot]'"
         )
 
 

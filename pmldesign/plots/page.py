@@ -17,8 +17,7 @@ from pathlib import Path
 from platform import platform, python_version
 from typing import TYPE_CHECKING
 
-from pmldesign.files import atomic_write, check_writable
-from pmldesign.plots.files import require_matplotlib
+from pmldesign.files import atomic_write
 from pmldesign.plots.style import one_look
 
 if TYPE_CHECKING:
@@ -89,17 +88,6 @@ class Section:
     facts: Sequence[tuple[str, str]] = ()
     tables: Sequence[Grid] = ()
     pictures: Sequence[Picture] = field(default=())
-
-
-def check_page_path(path: Path) -> None:
-    """Refuse a report that cannot be written; called before long work.
-
-    Raises:
-        FileError: another extension, or not writable.
-        InvalidInputError: matplotlib is not installed.
-    """
-    check_writable(path, "a report", ".html")
-    require_matplotlib("reports")
 
 
 def write_page(

@@ -30,44 +30,37 @@ def _file(*names: str, check: Callable[[Path], None], text: str) -> Decorator:
     return file_option(*names, callback=checked, help=text)
 
 
-def _check_strategy(path: Path) -> None:
-    from pmldesign.files import check_strategy_path
+def _drawn(*what: Any) -> Callable[[Path], None]:
+    def check(path: Path) -> None:
+        from pmldesign.plots.files import check_plot_path
 
-    check_strategy_path(path)
+        check_plot_path(path, *what)
 
-
-def _check_picture(path: Path) -> None:
-    from pmldesign.plots import check_plot_path
-
-    check_plot_path(path)
+    return check
 
 
-def _check_page(path: Path) -> None:
-    from pmldesign.plots.page import check_page_path
-
-    check_page_path(path)
-
-
-def _check_ending(ending: str) -> Callable[[Path], None]:
-    return lambda path: check_writable(path, "this table", ending)
+def _ends(what: str, ending: str) -> Callable[[Path], None]:
+    return lambda path: check_writable(path, what, ending)
 
 
 def plot_option(shown: str) -> Decorator:
     """--plot FILE of a picture that shows this."""
     return _file(
-        "--plot", check=_check_picture, text=f"Draw {shown}: .png, .pdf or .svg (the plot extra)."
+        "--plot", check=_drawn(), text=f"Draw {shown}: .png, .pdf or .svg (the plot extra)."
     )
 
 
-strategy_option = _file("-o", "--output", check=_check_strategy, text="Write the strategy: .npz.")
+strategy_option = _file(
+    "-o", "--output", check=_ends("a strategy file", ".npz"), text="Write the strategy: .npz."
+)
 report_option = _file(
     "--report",
-    check=_check_page,
+    check=_drawn("report", [".html"]),
     text="Write a page to keep, send or print: .html (the plot extra).",
 )
 table_options = [
-    _file("--csv", "csv_path", check=_check_ending(".csv"), text="Write the table: .csv."),
-    _file("--latex", check=_check_ending(".tex"), text="Write the table for LaTeX: .tex."),
+    _file("--csv", "csv_path", check=_ends("this table", ".csv"), text="Write the table: .csv."),
+    _file("--latex", check=_ends("this table", ".tex"), text="Write the table for LaTeX: .tex."),
 ]
 
 
