@@ -78,7 +78,7 @@ def test_ctrl_c_keeps_what_is_done(run, study, monkeypatch):
     ("options", "code", "words"),
     [
         (["none.toml"], 6, "cannot read 'none.toml'"),
-        (["study.toml", "-o", "rows.txt"], 6, "end in .csv or .parquet"),
+        (["study.toml", "-o", "rows.txt"], 6, "ends in .csv, .parquet"),
         (["study.toml", "--jobs", "0"], 2, "jobs must be a whole number of at least 1, got 0"),
         (["study.toml", "--address", "tcp://a:1"], 2, "give backend dask or ray too"),
         (["study.toml", "--backend", "slurm"], 2, "'slurm'"),

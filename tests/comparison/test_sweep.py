@@ -210,7 +210,7 @@ def test_a_file_of_something_else_is_refused_and_kept(whole, tmp_path):
         pml.sweep(STUDY | {"rel_gap": 1e-3}, mine)
     assert mine.read_bytes() == whole.read_bytes()
     assert pml.sweep(STUDY | {"n": 3, "rel_gap": 1e-3}, mine, restart=True).present == 0
-    with pytest.raises(pml.FileError, match=r"end in .csv or .parquet"):
+    with pytest.raises(pml.FileError, match=r"ends in \.csv, \.parquet"):
         pml.sweep(STUDY, tmp_path / "rows.txt")
 
 
