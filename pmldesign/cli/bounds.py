@@ -10,7 +10,7 @@ import click
 
 from pmldesign.bounds import Bound, Kind, all_bounds
 from pmldesign.cli.options import common, guarantees, inputs, outputs
-from pmldesign.cli.pages.bounds import bounds_page
+from pmldesign.cli.pages.comparison import bounds_page
 from pmldesign.cli.reports.baselines import usual_rows
 from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.process import interrupted

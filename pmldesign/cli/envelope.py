@@ -12,7 +12,7 @@ import click
 import numpy as np
 
 from pmldesign.cli.options import common, outputs
-from pmldesign.cli.pages.envelope import envelope_page
+from pmldesign.cli.pages.comparison import envelope_page
 from pmldesign.cli.reports.envelope import cells_of, curves_of, records_of, show
 from pmldesign.cli.terminal.show import print_json
 from pmldesign.envelope import (

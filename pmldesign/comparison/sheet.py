@@ -15,7 +15,6 @@ from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from pmldesign.comparison.lines import (
@@ -61,12 +60,7 @@ class Sheet:
     def __enter__(self) -> Sheet:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _at: object) -> None:
         if error is not None and self._new and not self.units:
             self.working.unlink(missing_ok=True)
         os.close(self._handle)

@@ -1,15 +1,20 @@
-"""The report of `pmldesign compare`."""
+"""The reports of `pmldesign compare`, `bounds` and `envelope`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from pmldesign.bounds import Bound
 from pmldesign.cli.pages.parts import command_words, records, workload
+from pmldesign.cli.reports.envelope import records_of
 from pmldesign.comparison.comparison import Comparison
 from pmldesign.plots.comparisons import comparisons_figure
+from pmldesign.plots.designs import bounds_figure
 from pmldesign.plots.page import Picture, Rounded, Section, write_page
+from pmldesign.plots.privacy import envelope_figure
 from pmldesign.privacy.digits import at_least, at_most, shortest
 
 
@@ -73,3 +78,57 @@ def _norm(document: Mapping[str, Any], norm: Mapping[str, Any]) -> dict[str, Any
         "upper": Rounded(norm["upper"], at_least(norm["upper"], 9)),
     }
     return {"workload": document["workload"], **norm, **ends}
+
+
+def bounds_page(path: Path, facts: Sequence[tuple[str, str]], bounds: Sequence[Bound]) -> None:
+    """The report of `bounds`, from what it prints as text."""
+    picture = bounds_figure(bounds)
+    holding = sorted((bound for bound in bounds if bound.holds), key=lambda b: b.value or 0.0)
+    sections = [
+        Section("What was asked", facts=facts),
+        Section(
+            "How small the error can be",
+            pictures=[Picture(picture, "Every bound on the error.")] if picture else [],
+            tables=[records([*map(_bound, holding)])],
+            sentences=["Lower bounds are rounded down, upper bounds up."],
+        ),
+        *(
+            Section(title, facts=[(b.name, b.reason) for b in bounds if b.holds is holds])
+            for title, holds in (("Why they hold", True), ("Not applicable", False))
+        ),
+    ]
+    write_page(path, "Bounds on the error", sections, command=command_words())
+
+
+def _bound(bound: Bound) -> dict[str, Any]:
+    """The bound with its number rounded outwards."""
+    record = asdict(bound) | {"value": Rounded(bound.value or 0.0, bound.rounded)}
+    return {key: value for key, value in record.items() if key != "reason"}
+
+
+def envelope_page(path: Path, document: Mapping[str, Any], curves: Mapping[str, Any]) -> None:
+    """The report of `envelope`, from what it prints as JSON."""
+    single = {key: value for key, value in document.items() if not isinstance(value, dict | list)}
+    sections = [
+        Section(
+            "What was asked",
+            facts=[("channel", document["channel"])],
+            sentences=[
+                "The envelope at delta is the smallest leakage, in nats, that is exceeded with "
+                "probability at most delta, whatever is computed from the output."
+            ],
+        ),
+        Section("Numbers", tables=[records([single])]),
+    ]
+    if "curve" in document:
+        figure = envelope_figure("", document["curve"]["delta"], curves)
+        sections += [
+            Section(
+                "The curve",
+                pictures=[Picture(figure, "Bounds on the leakage at every delta.")],
+                tables=[records(records_of(document))],
+            ),
+            Section("Where it is constant", tables=[records(document["curve"]["plateaus"])]),
+        ]
+    title = f"Leakage envelope of {document['channel']}"
+    write_page(path, title, sections, command=command_words())

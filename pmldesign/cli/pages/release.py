@@ -24,6 +24,8 @@ def release_page(path: Path, published: Release, chosen: Mechanism, output: Path
     intervals, noise = manifest["intervals"], manifest["noise"]
     promise = {key: n for key, n in manifest["guarantee"].items() if key != "words" and n != ""}
     scale = noise["parameter"] * manifest["lattice"]["unit"]
+    rows = len(published.table.estimate)
+    cut = f"The first {MOST_ROWS} of {rows} rows; all of them are in {output.name}."
     together = "all of them together" if intervals["simultaneous"] else "each"
     sections = [
         Section(
@@ -42,7 +44,7 @@ def release_page(path: Path, published: Release, chosen: Mechanism, output: Path
             pictures=[
                 Picture(intervals_figure(published.table), "Every estimate, and its interval.")
             ],
-            sentences=_cut(len(published.table.estimate), output),
+            sentences=[cut] if rows > MOST_ROWS else [],
         ),
         *_beside("Quantiles", published.quantiles),
         *_beside("Public answers, without noise", published.known),
@@ -60,12 +62,6 @@ def release_page(path: Path, published: Release, chosen: Mechanism, output: Path
     ]
     title = f"Private answers to {manifest['workload']}"
     write_page(path, title, sections, command=command_words())
-
-
-def _cut(rows: int, output: Path) -> list[str]:
-    if rows <= MOST_ROWS:
-        return []
-    return [f"The first {MOST_ROWS} of {rows} rows; all of them are in {output.name}."]
 
 
 def _table(table: Table) -> Grid:

@@ -65,7 +65,7 @@ def cells_of(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
         ("scale", lambda row: of_scale(row.scale)),
         (error, lambda row: number(row.error)),
         ("rmse", lambda row: number(row.rmse)),
-        ("max std", lambda row: "-" if row.max_std is None else number(row.max_std)),
+        ("max std", lambda row: _number(row.max_std)),
         ("ratio", lambda row: f"{row.ratio:.4f}"),
     ]
     if any(row.unweighted_rmse is not None for row in rows):
