@@ -6,19 +6,23 @@
     always                      one participation
 
 A pattern of fewer steps, or of steps farther apart, is one of those that are allowed.
+
+A `Watch` goes along with them and with the searches of strategies (`course`).
 """
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pmldesign.designs.options import DesignOptions
-from pmldesign.designs.participation.watch import Watch
 from pmldesign.designs.results import Design
 from pmldesign.strategies.participation.schema import Participation
+from pmldesign_solvers.norm.solution import Step
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.participation import fixed_epochs, pattern_dual
 from pmldesign_solvers.participation.epochs import Epochs
@@ -36,6 +40,50 @@ EPOCH_CELLS = 2**17
 """Steps up to which fixed epochs are designed: blocks of all classes and nodes fit into memory."""
 MOST_EPOCHS = 128
 """Likewise: a step takes O(n m^2 K) for m epochs."""
+
+
+class Watch:
+    """Counts steps, reports them, and says when time is over.
+
+    Args:
+        options: the limit of time is for all stages together; the callback gets their steps.
+    """
+
+    def __init__(self, options: DesignOptions) -> None:
+        self._options, self._begin = options, time.perf_counter()
+        self.number, self.over = 0, False
+        self._lower, self._upper = 0.0, math.inf
+
+    @property
+    def options(self) -> DesignOptions:
+        """What was asked for, with the time that is left."""
+        limit = self._options.time_limit
+        left = None if limit is None else max(limit - self.seconds, 1e-9)
+        return replace(self._options, time_limit=left)
+
+    @property
+    def seconds(self) -> float:
+        """Since the start."""
+        return time.perf_counter() - self._begin
+
+    def bounded(self, lower: float) -> bool:
+        """A step with a lower bound on the norm; True where time is over."""
+        self._lower = max(self._lower, lower)
+        return self._stepped()
+
+    def reached(self, norm: float) -> bool:
+        """A step with a strategy of this norm; True where time is over."""
+        self._upper = min(self._upper, norm)
+        return self._stepped()
+
+    def _stepped(self) -> bool:
+        self.number += 1
+        if self._options.callback is not None:
+            step = Step(self.number, self._lower, self._upper, self.seconds)
+            self._options.callback(step)
+        limit = self._options.time_limit
+        self.over = limit is not None and self.seconds >= limit
+        return self.over
 
 
 @dataclass(frozen=True, slots=True, eq=False)

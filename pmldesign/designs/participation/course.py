@@ -3,8 +3,8 @@
 fixed epochs, n <= k b     the certified optimum (`pmldesign_solvers.participation.fixed_epochs`)
 everything else            the best of what is known for it: the strategy that goes with the lower
                            bound, the optimum for fixed epochs that cover all steps, for min-sep
-                           banded strategies and some with a few poles (`min_sep`), and the best
-                           strategy for one participation
+                           banded strategies and some with a few poles, which searches find, and
+                           the best strategy for one participation
 
 All are measured with the sensitivity of the participation that was asked for; `bounds` are below.
 """
@@ -23,14 +23,13 @@ from pmldesign.designs.one_matrix import as_design
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.participation.bounds import (
     LowerBound,
+    Watch,
     epochs_solution,
     of_epochs,
     of_once,
     of_patterns,
     solvable,
 )
-from pmldesign.designs.participation.min_sep import searched
-from pmldesign.designs.participation.watch import Watch
 from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import Factorization
@@ -45,7 +44,15 @@ from pmldesign.workloads.running import stream_problem
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.participation import banded, poles
 from pmldesign_solvers.streams.chain import RunningSums
+
+BANDED_CELLS = 2048
+"""Steps up to which banded strategies are searched: O(n^2) a step, 10 s for 1024."""
+POLES_CELLS = 512
+"""Likewise with poles: O(n^3) a step, 5 s for 365."""
+RANGE = 300.0
+"""Logarithm of what rates may multiply to: the search multiplies and divides by it."""
 
 Once = Callable[[Workload, float, DesignOptions], Design]
 """The solver for one participation."""
@@ -150,7 +157,7 @@ def _stages(
     else:
         bounds += of_epochs(sums, participation, watch)
     if not participation.fixed:
-        yield from searched(sums, participation, watch)
+        yield from _searched(sums, participation, watch)
     elif solvable(n, every):
         covering = Participation(-(-n // every), every, fixed=True)
         solution = epochs_solution(sums, every, watch.options)
@@ -158,6 +165,21 @@ def _stages(
             f"fixed epochs, {covering.times} of them",
             EpochStrategy("design", sums, covering, solution.weights, solution.nodes),
         )
+
+
+def _searched(
+    sums: RunningSums, participation: Participation, watch: Watch
+) -> Iterator[tuple[str, Strategy]]:
+    """The strategies that searches find for min-sep, with what they are."""
+    times, apart = participation.times, participation.apart
+    widest = float(np.abs(np.cumsum(np.log(sums.rates))).max())
+    if apart < 2 or sums.cells > BANDED_CELLS or widest > RANGE:
+        return
+    point = banded.solve(sums, times, apart, watch.reached)
+    yield "banded, rows and columns scaled", Strategy("design", point.matrix)
+    if sums.cells <= POLES_CELLS and times * apart <= sums.cells:
+        point = poles.solve(sums, times, apart, watch.reached)
+        yield f"{poles.POLES} poles, rows and columns scaled", Strategy("design", point.matrix)
 
 
 def _of_gram(gram: Array) -> Strategy:
