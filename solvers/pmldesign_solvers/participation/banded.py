@@ -120,9 +120,13 @@ def _refined(coarse: Array, count: int, apart: int) -> Array:
 
 def _knots(n: int, apart: int) -> Array:
     """Values at the steps by values at the knots, shape (n, knots)."""
+    return np.asarray(np.kron(np.eye(-(-n // apart)), by_knots(apart))[:n])
+
+
+def by_knots(apart: int) -> Array:
+    """Values at the steps of a window by values at its knots, shape (b, knots)."""
     chosen, places = _places(apart), np.arange(apart)
-    window = np.stack([np.interp(places, chosen, row) for row in np.eye(chosen.size)], axis=1)
-    return np.asarray(np.kron(np.eye(-(-n // apart)), window)[:n])
+    return np.stack([np.interp(places, chosen, row) for row in np.eye(chosen.size)], axis=1)
 
 
 def _places(apart: int) -> Array:

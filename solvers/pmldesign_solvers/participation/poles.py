@@ -20,12 +20,11 @@ from scipy import optimize
 from scipy.special import expit
 
 from pmldesign_solvers.operators.operator import Array, Indices
+from pmldesign_solvers.participation.banded import by_knots
 from pmldesign_solvers.participation.patterns import largest_pattern
 from pmldesign_solvers.participation.scaled_toeplitz import Scaled, scaled
 from pmldesign_solvers.streams.chain import RunningSums
 
-KNOTS = 7
-"""At each end of the stream."""
 POLES = 2
 """A third gains 1e-4 for 365 steps, 4 times 7 apart, and takes twice as long."""
 SHARPNESS = ((20.0, 100.0), (100.0, 400.0), (400.0,), (400.0,))
@@ -39,7 +38,7 @@ STARTS = 100
 def solve(sums: RunningSums, times: int, apart: int, callback: Callable[[float], bool]) -> Scaled:
     """The best strategy with poles that a descent finds; arguments as for `banded.solve`."""
     n = sums.cells
-    knots = _knots(n)
+    knots = by_knots(n)
     count = knots.shape[1]
 
     def strategy(x: Array) -> tuple[Scaled, Array]:
@@ -167,10 +166,3 @@ def _largest(
     by_rows += 2.0 * squares * scipy.signal.fftconvolve(by_sizes, c**2)[:n]
     by_impulse += 2.0 * c * scipy.signal.fftconvolve(by_sizes[::-1], squares)[n - 1 :][:n]
     return float(np.log(top * value)), (by_rows, 0.5 * by_columns, by_impulse)
-
-
-def _knots(n: int) -> Array:
-    """Values at the steps by values at the knots, shape (n, knots)."""
-    near = np.round(np.geomspace(1, max(1, n // 2), KNOTS)) - 1.0
-    chosen = np.unique(np.concatenate([near, n - 1.0 - near]))
-    return np.stack([np.interp(np.arange(n), chosen, row) for row in np.eye(chosen.size)], axis=1)

@@ -217,14 +217,9 @@ def _blocks(matrices: Sequence[Array], entries: int) -> Iterator[Sequence[Array]
 
 
 def _distinct(rows: Indices) -> tuple[Indices, Indices]:
-    """The different rows, and the number of each row among them; rows as numbers sort fast."""
-    base, width = int(rows.max(initial=0)) + 1, rows.shape[1]
-    if base**width > np.iinfo(np.int64).max:
-        distinct, numbers = np.unique(rows, axis=0, return_inverse=True)
-        return distinct, numbers.ravel()
-    keys = rows @ np.array([base**j for j in range(width)], dtype=np.int64)
-    _, first, numbers = np.unique(keys, return_index=True, return_inverse=True)
-    return rows[first], numbers
+    """The different rows, and the number of each row among them."""
+    distinct, numbers = np.unique(rows, axis=0, return_inverse=True)
+    return distinct, numbers.ravel()
 
 
 def _power_means(values: Array, power: float) -> Array:
