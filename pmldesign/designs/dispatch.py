@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from pmldesign.designs.known import solve_known, solve_known_marginals, solve_known_product
@@ -208,28 +209,17 @@ def _solve_plain_tables(workload: TablesWorkload, p: float, options: DesignOptio
     return replace(solve_marginals(workload.as_marginals(), p, options), workload=workload)
 
 
+def _is(form: type) -> Callable[[Any, DesignOptions], bool]:
+    return lambda workload, _: isinstance(workload, form)
+
+
 ROUTES = (
-    Route(
-        "public table",
-        lambda workload, _: isinstance(workload, KnownProduct),
-        lambda workload, p, options: solve_known_product(workload, p, options, solve),
-    ),
-    Route(
-        "marginals beside a public table",
-        lambda workload, _: isinstance(workload, KnownMarginals),
-        solve_known_marginals,
-    ),
-    Route("known answers", lambda workload, _: isinstance(workload, KnownWorkload), solve_known),
-    Route(
-        "all ranges",
-        _is_all_ranges,
-        solve_all_ranges,
-        buffers=True,
-    ),
+    Route("public table", _is(KnownProduct), partial(solve_known_product, solve=solve)),
+    Route("marginals beside a public table", _is(KnownMarginals), solve_known_marginals),
+    Route("known answers", _is(KnownWorkload), solve_known),
+    Route("all ranges", _is_all_ranges, solve_all_ranges, buffers=True),
     Route("semidefinite program", lambda _, options: options.method != "scaling", solve_matrix),
-    Route(
-        "marginals", lambda workload, _: isinstance(workload, MarginalsWorkload), solve_marginals
-    ),
+    Route("marginals", _is(MarginalsWorkload), solve_marginals),
     Route(
         "product, factor by factor",
         lambda workload, options: isinstance(workload, KroneckerWorkload) and not options.replace,

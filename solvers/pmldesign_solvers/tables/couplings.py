@@ -2,7 +2,7 @@ r"""Strategies with a free vector, improved by couplings that keep the diagonal 
 
 With X0_i = Y_i^T Y_i and (1, Y_i^T)^T (v_i, Psi_i) = 1 (`free_vector`), the first rows of Y_i are
 features f of its cells, in directions where the total and the rest are asked for together:
-(t + D)^-1 d first, then D d, D^-1 d, ..., for d = Psi^T G v, D = Psi^T G Psi. A Gram matrix
+(t + D)^-1 d first, then D d, D^2 d, ..., for d = Psi^T G v, D = Psi^T G Psi. A Gram matrix
 
     (x)_{i in Q} X0_i  (x)_{i in Sp} (X0_i without its features)  x  E_{Q,Sp}
 

@@ -7,7 +7,7 @@ X = C C^T, z = C^-1 1 / tau^(1/2) and an orthonormal Q whose columns are orthogo
     Y = (1 - 1/tau)^(-1/2) Q^T C^T,    Psi = (1 - 1/tau)^(1/2) C^-T Q,    v = C^-T z / tau^(1/2),
 
 (v, Psi) the inverse of 1^T above Y. With d = Psi^T G v and D = Psi^T G Psi the features are
-(t + D)^-1 d, D d, D^-1 d, D^2 d, ... in turn.
+(t + D)^-1 d, D d, D^2 d, ... in turn.
 """
 
 from __future__ import annotations
@@ -75,22 +75,10 @@ def _directions(gram: Array, v: Array, psi: Array, features: int) -> Array:
     """An orthonormal basis of what Y measures, the directions of the features first."""
     image = gram @ v
     t, d, inner = float(v @ image), psi.T @ image, psi.T @ (gram @ psi)
-    least = EPS * float(np.trace(inner))
-    columns = [_scaled(_solved(inner, t + least, d))]
-    up = down = d
-    for number in range(1, features):
-        if number % 2:
-            up = _scaled(inner @ up)
-        else:
-            down = _scaled(_solved(inner, least, down))
-        columns.append(up if number % 2 else down)
-    return np.linalg.qr(np.array(columns).T, mode="complete")[0]
-
-
-def _solved(matrix: Array, shift: float, x: Array) -> Array:
-    """(matrix + shift)^-1 x."""
-    return np.asarray(np.linalg.solve(matrix + shift * np.eye(len(x)), x))
-
-
-def _scaled(x: Array) -> Array:
-    return np.asarray(x / max(float(np.abs(x).max(initial=0.0)), TINY))
+    shift = t + EPS * float(np.trace(inner))
+    columns = [np.linalg.solve(inner + shift * np.eye(len(d)), d)]
+    for _ in range(1, features):
+        d = inner @ d
+        columns.append(d)
+    scaled = [x / max(float(np.abs(x).max(initial=0.0)), TINY) for x in columns]
+    return np.linalg.qr(np.array(scaled).T, mode="complete")[0]

@@ -101,22 +101,21 @@ def weighted(
 
 def _moved(shares: Array, p: float) -> Array:
     """Shares to the power 1/q, of norm 1 at most."""
-    u = np.maximum((shares / shares.max()) ** dual_exponent(p), LEAST)
+    return _unit((shares / shares.max()) ** dual_exponent(p), p)
+
+
+def _unit(u: Array, p: float) -> Array:
+    """Weights with none far below the largest, of norm 1 at most."""
+    u = np.maximum(u / u.max(), LEAST)
     return np.asarray(u / (dual_norm(u, p) * (1 + (len(u) + 8) * EPS)))
 
 
-def _alone(question: Question, k: int, p: float) -> Array | None:
+def _alone(question: Question, k: int, p: float) -> Array:
     """The best weights of a factor alone."""
     operator = question.factors[k]
     if operator is None:
-        ones = np.ones(question.sizes[question.attribute[k]])
-        return np.asarray(ones / (dual_norm(ones, p) * (1 + (len(ones) + 8) * EPS)))
-    return _moved_from(solve_norm(operator, p, options=SolverOptions(rel_gap=FACTOR_GAP)).dual_u, p)
-
-
-def _moved_from(u: Array, p: float) -> Array:
-    kept = np.maximum(u / u.max(), LEAST)
-    return np.asarray(kept / (dual_norm(kept, p) * (1 + (len(kept) + 8) * EPS)))
+        return _unit(np.ones(question.sizes[question.attribute[k]]), p)
+    return _unit(solve_norm(operator, p, options=SolverOptions(rel_gap=FACTOR_GAP)).dual_u, p)
 
 
 def _problem(question: Question, queries: Sequence[Array | None], tables: Array) -> Tables:

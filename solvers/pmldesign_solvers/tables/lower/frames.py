@@ -87,26 +87,18 @@ def root_of(gram: Array, r: Array) -> Root:
 
 def _krylov(roots: Sequence[Root], r: Array, size: int) -> Array:
     """Directions N r, N^-1 r, N^2 r ... in turn, N the sum of the factors' matrices."""
-    if size == 1:
-        return np.zeros((len(r), 0))
     if len(roots) == 1:
         values, vectors = roots[0].values, roots[0].vectors
     else:
         values, vectors = np.linalg.eigh(np.sum([root.matrix for root in roots], axis=0))
     inverse = np.where(values > KEPT * values.max(), 1 / np.maximum(values, SMALLEST), 0.0)
-    columns = [r]
-    up = down = vectors.T @ r
+    columns = np.empty((len(r), size - 1))
+    sides = [vectors.T @ r] * 2
     for number in range(size - 1):
-        if number % 2 == 0:
-            up = _unit_or_zero(up * values)
-        else:
-            down = _unit_or_zero(down * inverse)
-        x = vectors @ (up if number % 2 == 0 else down)
-        for _ in range(2):
-            for column in columns:
-                x = x - column * (column @ x)
-        columns.append(_unit_or_zero(x))
-    return np.array(columns[1:]).T
+        moved = sides[number % 2] * (inverse if number % 2 else values)
+        sides[number % 2] = moved / max(float(np.linalg.norm(moved)), SMALLEST)
+        columns[:, number] = vectors @ sides[number % 2]
+    return columns
 
 
 def _complete(r: Array, directions: Array) -> Array:
@@ -114,8 +106,3 @@ def _complete(r: Array, directions: Array) -> Array:
     columns = np.linalg.qr(np.column_stack([r, directions]))[0]
     columns[:, 0] = r / np.linalg.norm(r)
     return np.asarray(columns)
-
-
-def _unit_or_zero(x: Array) -> Array:
-    size = float(np.linalg.norm(x))
-    return np.asarray(x / size) if size > SMALLEST else np.zeros_like(x)
