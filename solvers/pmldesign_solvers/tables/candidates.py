@@ -10,10 +10,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
 from scipy import sparse
 
-from pmldesign_solvers.operators.operator import EPS
 from pmldesign_solvers.tables import apart, couplings, even_weights
 from pmldesign_solvers.tables.couplings import Coupled
 from pmldesign_solvers.tables.free_vector import FreeVector
@@ -111,11 +109,4 @@ class Candidates:
 
     def _value(self, strategy: Coupled, asked: list[Asked]) -> float:
         """Certified upper bound on the norm."""
-        norms = []
-        for i, operator in zip(self._question.attribute, self._question.factors, strict=True):
-            n = self._question.sizes[i]
-            squares = np.ones(n) if operator is None else operator.row_norms(np.eye(n))
-            norms.append(math.sqrt(float(squares.sum()) * (1 + (len(squares) + 8) * EPS)))
-        return upper_bound(
-            strategy, asked, norms, self._question.tables, self._question.scales, self.p
-        )
+        return upper_bound(strategy, asked, self._question, self.p)

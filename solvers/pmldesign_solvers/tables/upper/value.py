@@ -10,7 +10,7 @@ added by the triangle inequality, for the table of counts itself has the sensiti
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -19,41 +19,35 @@ from pmldesign_solvers.operators.operator import EPS, Array
 from pmldesign_solvers.tables.couplings import Coupled
 from pmldesign_solvers.tables.measured import Measured
 from pmldesign_solvers.tables.problem import padded
+from pmldesign_solvers.tables.query_weights import Question
 from pmldesign_solvers.tables.sectors import Sector
 from pmldesign_solvers.tables.upper.asked import Asked
 from pmldesign_solvers.tables.upper.columns import largest_column, summed
 from pmldesign_solvers.tables.upper.variances import Variances
 
 
-def upper_bound(
-    design: Coupled,
-    asked: Sequence[Asked],
-    norms: Sequence[float],
-    tables: Sequence[tuple[int, ...]],
-    scales: Array,
-    p: float,
-) -> float:
-    """Certified upper bound on gamma_(p).
-
-    Args:
-        design: the strategy.
-        asked: the queries of each factor, upwards.
-        norms: norm(A_k)_F, upwards.
-        tables: the factors of each.
-        scales: omega_T.
-        p: in [2, inf].
-    """
+def upper_bound(design: Coupled, asked: Sequence[Asked], question: Question, p: float) -> float:
+    """Certified upper bound on gamma_(p) from a strategy and its queries' numbers, upwards."""
+    tables, scales = question.tables, question.scales
     variances = Variances(design.sectors, design.features)
     spread = scales**2 * variances.norms(asked, tables, p / 2)
     off = {i: _off(measured) for i, measured in design.attributes.items()}
     numbers = padded(tables, len(asked))
     logs = np.array([math.log1p(off.get(query.attribute, 0.0)) for query in asked] + [0.0])
     left = np.expm1(logs[numbers].sum(axis=1)) + 8 * numbers.shape[1] * EPS
-    rest = float(scales @ (left * np.array([*norms, 1.0])[numbers].prod(axis=1)))
+    rest = float(scales @ (left * np.array([*_norms(question), 1.0])[numbers].prod(axis=1)))
     columns = largest_column(summed(design.sectors), design.features)
     square = power_mean(spread, p / 2) * columns
     rounding = (200 + 64 * _condition(design.sectors) + len(tables)) * EPS
     return math.sqrt(square) * (1 + rounding) + rest * (1 + len(tables) * EPS)
+
+
+def _norms(question: Question) -> Iterator[float]:
+    """norm(A_k)_F, upwards."""
+    for i, operator in zip(question.attribute, question.factors, strict=True):
+        n = question.sizes[i]
+        squares = np.ones(n) if operator is None else operator.row_norms(np.eye(n))
+        yield math.sqrt(float(squares.sum()) * (1 + (len(squares) + 8) * EPS))
 
 
 def _off(measured: Measured) -> float:
