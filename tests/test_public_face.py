@@ -145,8 +145,8 @@ def test_a_factorization_brings_its_workload_exponent_and_relation():
 
 
 def test_optimize_returns_the_best_of_all_designs():
-    designs = pml.all_designs("prefix:4", guarantee=DP, search_time=0.2)
-    noisy = pml.optimize("prefix:4", guarantee=DP, search_time=0.2)
+    designs = pml.all_designs("prefix:4", guarantee=DP, search_time=0.05)
+    noisy = pml.optimize("prefix:4", guarantee=DP, search_time=0.05)
     assert noisy.error() <= min(mechanism.error() for mechanism in designs.mechanisms) * (1 + 1e-9)
     assert noisy.guarantee == DP
 

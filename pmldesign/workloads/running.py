@@ -85,6 +85,13 @@ class RunningWorkload(Workload):
             after += rate * before
         return np.asarray((self.step_weights * sums.T).T)
 
+    def row_sizes(self) -> Array:
+        """Largest entry of every row, shape (n,)."""
+        sizes = self.step_weights.copy()
+        for before, after, rate in _steps(sizes, self.rates):
+            np.maximum(after, rate * before, out=after)
+        return np.asarray(self.query_weights * sizes)
+
     def to_dense(self) -> Array:
         """The matrix itself, shape (n, n)."""
         check_entries(self.name, self.shape)

@@ -71,9 +71,14 @@ def test_rows_are_written_as_csv(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "magic"), [("e.png", b"\x89PNG"), ("e.pdf", b"%PDF"), ("e.SVG", b"<?xml")]
+    ("name", "magic", "p"),
+    [
+        ("e.png", b"\x89PNG", "2"),
+        ("e.png", b"\x89PNG", "2,inf"),
+        ("e.pdf", b"%PDF", "2"),
+        ("e.SVG", b"<?xml", "2,inf"),
+    ],
 )
-@pytest.mark.parametrize("p", ["2", "2,inf"])
 def test_plot_writes_a_picture(run, tmp_path, name, magic, p):
     result = run("compare", "prefix:4", "--p", p, "--strategies", "tree,haar", "--plot", name)
     assert result.exit_code == 0

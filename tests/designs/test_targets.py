@@ -34,7 +34,7 @@ def test_one_count_needs_what_its_noise_needs():
         (pml.RenyiDP(8, 1), 8 * 0.02),
         (pml.PureDP(1), math.sqrt(2) / 5),
     ):
-        found = pml.least_budget("histogram:6", 5, guarantee, search_time=0.1)
+        found = pml.least_budget("histogram:6", 5, guarantee, search_time=0.05)
         assert found.at_least <= least <= found.enough
         assert found.enough == pytest.approx(least, rel=1e-5)
         assert found.mechanism.max_std <= 5
@@ -96,14 +96,14 @@ def test_targets_of_parts_and_tables():
 
 
 def test_leakage():
-    found = pml.least_budget("prefix:6", 4.0, pml.PML(1, 0.1), search_time=0.3)
+    found = pml.least_budget("prefix:6", 4.0, pml.PML(1, 0.1), search_time=0.05)
     assert 0 <= found.at_least <= found.enough < math.log(10)
     noisy = found.mechanism
     assert noisy.max_std <= 4
     leak = pml.leakage(noisy.strategy, scale=noisy.scale, alpha=0.1)
     assert leak["corollary1"] <= found.enough * (1 + 1e-12)
     with pytest.raises(pml.VacuousGuaranteeError):
-        pml.least_budget("prefix:6", 0.01, pml.PML(1, 0.1), search_time=0.1)
+        pml.least_budget("prefix:6", 0.01, pml.PML(1, 0.1), search_time=0.05)
     gaussian = pml.EnvelopePML(1, 0.01, 0.1)
     found = pml.least_budget("prefix:6", 8.0, gaussian, noise="gaussian")
     assert found.at_least <= found.enough
@@ -117,7 +117,7 @@ def test_leakage():
 def test_steps_spread_over_many_measurements_need_no_less_than_the_bound(guarantee, ratio):
     """A count measured very often with Laplace noise is measured with Gaussian noise."""
     target = math.sqrt(2) / ratio
-    found = pml.least_budget("histogram:1", target, guarantee, noise="laplace", search_time=0.1)
+    found = pml.least_budget("histogram:1", target, guarantee, noise="laplace", search_time=0.05)
     spread = PrivacyCurve(pml.Noise.GAUSSIAN, ratio)
     reached = spread.epsilon(guarantee.delta) if guarantee.delta else spread.mu
     assert 0 <= found.at_least <= min(reached, found.enough)
@@ -139,7 +139,7 @@ def test_renyi_divergences_of_laplace_noise_are_concave_in_the_square(order):
 )
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 def test_leakage_with_a_delta_has_a_bound(guarantee, noise):
-    found = pml.least_budget("prefix:6", 3.0, guarantee, noise=noise, search_time=0.1)
+    found = pml.least_budget("prefix:6", 3.0, guarantee, noise=noise, search_time=0.05)
     assert 0 < found.at_least <= found.enough
 
 
@@ -155,7 +155,7 @@ def tail(weights, h):
 def test_half_widths_under_laplace_noise_are_quantiles(level):
     queries = np.random.default_rng(4).standard_normal((4, 3))
     asked = Targets(np.array([5.0, 6.0, 7.0, 8.0]), level=level)
-    found = pml.least_budget(queries, asked, pml.PureDP(1), search_time=0.2)
+    found = pml.least_budget(queries, asked, pml.PureDP(1), search_time=0.1)
     rows = np.abs(found.mechanism.reconstruction()) * found.mechanism.scale
     misses = [tail(row, target) for row, target in zip(rows, asked.values, strict=True)]
     assert max(misses) <= 1 - level

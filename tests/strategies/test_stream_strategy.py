@@ -30,6 +30,7 @@ def test_factorization(designed):
     strategy, A = designed.strategy, designed.workload.to_dense()
     R, L = strategy.matrix, designed.reconstruction()
     assert isinstance(strategy, StreamStrategy)
+    np.testing.assert_allclose(designed.workload.row_sizes(), A.max(axis=1), rtol=1e-13)
     assert pytest.approx(A, abs=1e-12 * np.abs(A).max()) == L @ R
     assert (np.triu(R, 1) == 0).all()
     assert (R >= 0).all()
