@@ -36,7 +36,7 @@ def at_most(value: float, digits: int = 6) -> str:
     return _rounded(value, digits, ROUND_FLOOR)
 
 
-def outward(value: float, *, up: bool, places: int = 6) -> str:
+def to_places(value: float, *, up: bool, places: int = 6) -> str:
     """So many places after the point of a bound, rounded upwards or downwards."""
     if not math.isfinite(value):
         return f"{value:g}"

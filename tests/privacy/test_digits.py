@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pmldesign.privacy.digits import at_least, at_most, outward, shortest
+from pmldesign.privacy.digits import at_least, at_most, shortest, to_places
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -54,9 +54,9 @@ def test_integers_have_no_point():
 
 @given(st.floats(-1e6, 1e6))
 def test_places_are_rounded_outwards(value):
-    lower, upper = (Decimal(outward(value, up=up)) for up in (False, True))
+    lower, upper = (Decimal(to_places(value, up=up)) for up in (False, True))
     assert lower <= Decimal(repr(value)) <= upper
     assert upper - lower in (0, Decimal("1e-6"))
-    assert outward(0.1 + 0.2, up=True) == "0.300001"
-    assert outward(-1e-9, up=True) == "0.000000"
-    assert outward(float("inf"), up=True) == "inf"
+    assert to_places(0.1 + 0.2, up=True) == "0.300001"
+    assert to_places(-1e-9, up=True) == "0.000000"
+    assert to_places(float("inf"), up=True) == "inf"

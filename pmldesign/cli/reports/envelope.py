@@ -9,7 +9,7 @@ import click
 import numpy as np
 
 from pmldesign.cli.terminal.show import facts, table
-from pmldesign.privacy.digits import outward
+from pmldesign.privacy.digits import to_places
 from pmldesign_solvers.operators.operator import Array
 
 COLUMNS = ("delta", "binary", "exact", "cvar", "theorem3")
@@ -79,4 +79,4 @@ def curves_of(report: Mapping[str, Any]) -> dict[str, Array]:
 
 
 def _bound(name: str, value: float) -> str:
-    return outward(value, up=name not in ("quantile", "binary"))
+    return to_places(value, up=name not in ("quantile", "binary"))
