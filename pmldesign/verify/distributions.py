@@ -17,7 +17,7 @@ at q_j = alpha_j, and rho^2 = (2/N) log((2^k - 2)/(0.05 beta)).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ import numpy as np
 from flint import arb
 
 from pmldesign.verify.arithmetic.intervals import below, free_mass, total
-from pmldesign.verify.report import Checks
+from pmldesign.verify.report import Checks, Header
 
 OF_BALL = arb(1) / 20
 """Part of the probability of failure that is the ball's."""
@@ -96,7 +96,7 @@ class Rows:
 
 
 def rows_of(
-    numbers: Mapping[str, Any],
+    numbers: Header,
     distances: Sequence[Sequence[Any]],
     *,
     merge: bool = False,
@@ -129,7 +129,7 @@ def rows_of(
     return Rows(distances, vectors[0], 1, vectors[1] if sample else None, moved)
 
 
-def alpha_of(numbers: Mapping[str, Any], cells: int) -> list[Any]:
+def alpha_of(numbers: Header, cells: int) -> list[Any]:
     """The least probability of every cell."""
     alpha = numbers["alpha"]
     values = [arb(value) for value in alpha] if isinstance(alpha, list) else [arb(alpha)] * cells
@@ -138,7 +138,7 @@ def alpha_of(numbers: Mapping[str, Any], cells: int) -> list[Any]:
     return values
 
 
-def check_sample(numbers: Mapping[str, Any], checks: Checks) -> None:
+def check_sample(numbers: Header, checks: Checks) -> None:
     """Whether alpha and the radius are what the counts of a public sample give."""
     sample = numbers.get("sample")
     if sample is None:

@@ -11,21 +11,20 @@ With P(y|x) the channel, p the prior, q_y = sum_x p_x P(y|x) and r_xy = P(y|x)/q
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from flint import arb
 
 from pmldesign.verify.arithmetic.intervals import above, below, largest, total
 from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
-from pmldesign.verify.report import Checks
+from pmldesign.verify.report import Checks, Header
 
 NAME = "ball arithmetic of 192 bits: bounds are theorems about the channel"
 STOCHASTIC = 1e-12
 """By how much rows may miss 1; they are divided by their sums."""
 
 
-def check_envelope(content: Mapping[str, Any], checks: Checks) -> str:
+def check_envelope(content: Header, checks: Checks) -> str:
     """All claims of a certificate."""
     same = content[KEY].get(OBJECT) == digest_of_object(content)
     checks.state("digest", same, "of the whole certificate")
@@ -77,9 +76,7 @@ def _reached(P: Any, K: Any, q: Any, delta: float) -> Any:
     return arb(0)
 
 
-def _check_upper(
-    content: Mapping[str, Any], ratios: Any, q: Any, delta: float, checks: Checks
-) -> None:
+def _check_upper(content: Header, ratios: Any, q: Any, delta: float, checks: Checks) -> None:
     epsilon, dual = float(content["upper"]), [arb(float(mu)) for mu in content["dual"]]
     positive = min(float(mu) for mu in content["dual"]) >= 0
     growth = arb(epsilon).exp()

@@ -26,7 +26,7 @@ e^eps sum_j p_j P_j, the free mass on one of the other two cells, by quadrature.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ from scipy.special import log_ndtr, ndtri_exp
 from pmldesign.verify.arithmetic.intervals import largest, normal, total
 from pmldesign.verify.distributions import Rows
 from pmldesign.verify.few_columns import places_on_a_line, slack_of_three, slack_on_a_line
+from pmldesign.verify.report import Header
 
 CLOSE, HALVINGS = 1e-13, 40
 """Width of the interval of what is inverted in double precision, and how often it is halved."""
@@ -51,7 +52,7 @@ def gaussian_profile(ratio: Any, epsilon: Any) -> Any:
     return normal(ratio / 2 - shift) - epsilon.exp() * normal(-ratio / 2 - shift)
 
 
-def dp_loss(numbers: Mapping[str, Any], noise: str, ratio: Any) -> tuple[Any, float] | None:
+def dp_loss(numbers: Header, noise: str, ratio: Any) -> tuple[Any, float] | None:
     """The loss at sensitivity / scale, at most, and what it may be; None for PML."""
     kind, laplace = numbers["kind"], noise == "laplace"
     if kind == "dp" and laplace:
@@ -82,7 +83,7 @@ def _laplace_mu(ratio: Any) -> Any:
     return low.union(high)
 
 
-def pml_loss(numbers: Mapping[str, Any], noise: str, rows: Rows, scale: Any) -> tuple[Any, float]:
+def pml_loss(numbers: Header, noise: str, rows: Rows, scale: Any) -> tuple[Any, float]:
     """The loss under PML, and what it may be."""
     epsilon = numbers["epsilon"]
     if noise == "laplace":

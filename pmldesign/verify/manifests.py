@@ -15,7 +15,6 @@ up to 256 cells, else of any cell from the others. Without alpha the largest dis
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -25,7 +24,7 @@ from pmldesign.verify.arithmetic.intervals import above, largest
 from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
 from pmldesign.verify.distributions import Rows, alpha_of, check_sample, rows_of
 from pmldesign.verify.losses import dp_loss, gaussian_profile, pml_loss
-from pmldesign.verify.report import Checks
+from pmldesign.verify.report import Checks, Header
 from pmldesign.verify.sentences import check_sentence
 
 NAME = "ball arithmetic of 192 bits"
@@ -43,7 +42,7 @@ SHARPER_BOUND = 0.06
 """The same under PML with Gaussian noise: of three columns the loss is bounded on strips."""
 
 
-def check_manifest(content: Mapping[str, Any], checks: Checks) -> str:
+def check_manifest(content: Header, checks: Checks) -> str:
     """All claims of a manifest that can be recomputed from it."""
     stated = content[KEY].get(OBJECT)
     if stated is None:
@@ -73,9 +72,7 @@ def check_manifest(content: Mapping[str, Any], checks: Checks) -> str:
     return NAME
 
 
-def _check_guarantee(
-    promise: Mapping[str, Any], noise: Mapping[str, Any], lattice: Mapping[str, Any], checks: Checks
-) -> None:
+def _check_guarantee(promise: Header, noise: Header, lattice: Header, checks: Checks) -> None:
     """The loss of the noise on the sensitivity."""
     gaussian = noise["law"] == "discrete gaussian"
     distance = arb(int(Fraction(lattice["sensitivity"])))
@@ -95,7 +92,7 @@ def _check_guarantee(
     checks.state("scale", tight, "no more noise than the guarantee asks for", value)
 
 
-def _check_pml(content: Mapping[str, Any], checks: Checks) -> None:
+def _check_pml(content: Header, checks: Checks) -> None:
     """The loss on the distances, that at half of alpha, and that without any."""
     promise, noise = content["guarantee"], content["noise"]
     gaussian = noise["law"] == "discrete gaussian"
@@ -124,13 +121,13 @@ def _check_pml(content: Mapping[str, Any], checks: Checks) -> None:
 
 
 def _loss_of_share(
-    content: Mapping[str, Any], numbers: Mapping[str, Any], law: str, scale: Any, share: float
+    content: Header, numbers: Header, law: str, scale: Any, share: float
 ) -> tuple[float, float]:
     loss, target = pml_loss(numbers, law, _rows(content, arb(share)), scale)
     return above(loss), target
 
 
-def _rows(content: Mapping[str, Any], share: Any) -> Rows:
+def _rows(content: Header, share: Any) -> Rows:
     """The distances of a manifest, for a share of alpha."""
     listed, promise, cells = content["distances"], content["guarantee"], content["cells"]
     if "from_any" in listed:
@@ -146,7 +143,7 @@ def _rows(content: Mapping[str, Any], share: Any) -> Rows:
     return rows_of(promise, apart, merge=listed["norm"] == "l2", share=share)
 
 
-def _check_words(content: Mapping[str, Any], checks: Checks) -> None:
+def _check_words(content: Header, checks: Checks) -> None:
     """Whether the numbers in the words of the guarantee are those of the guarantee."""
     promise = content["guarantee"]
     if promise["words"].startswith("none:"):

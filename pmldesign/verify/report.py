@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+Header = Mapping[str, Any]
+Arrays = Mapping[str, Any]
+"""What a file says, or some of it, by names; and its arrays."""
 
 WEAKER = 1e-6
 """A bound that is claimed may be weaker than what is proved by this part of it, never stronger."""

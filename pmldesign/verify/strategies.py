@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +19,7 @@ from pmldesign.verify.forms.tables import check_tables
 from pmldesign.verify.forms.unions import check_product_basis
 from pmldesign.verify.forms.written import MOST_CELLS, cells_of, kron
 from pmldesign.verify.queries import Queries
-from pmldesign.verify.report import Checks
+from pmldesign.verify.report import Arrays, Checks, Header
 from pmldesign.verify.sentences import check_sentence
 from pmldesign.verify.streams.intervals import check_intervals
 from pmldesign.verify.streams.running_sums import check_stream
@@ -32,9 +30,7 @@ COLUMNS = 64
 """Of the workload that are hashed at a time."""
 
 
-def check_strategy(
-    header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Queries | None, checks: Checks
-) -> str:
+def check_strategy(header: Header, arrays: Arrays, queries: Queries | None, checks: Checks) -> str:
     """All checks of a strategy file.
 
     Args:
@@ -68,7 +64,7 @@ def check_strategy(
 
 
 def _check_form(
-    header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Queries | None, checks: Checks
+    header: Header, arrays: Arrays, queries: Queries | None, checks: Checks
 ) -> str | None:
     """Checks by the structure of a strategy; None for claims that only its matrix tells."""
     if "counted" in arrays:
@@ -119,7 +115,7 @@ def _check_form(
 
 
 def _check_beside_table(
-    header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Queries | None, checks: Checks
+    header: Header, arrays: Arrays, queries: Queries | None, checks: Checks
 ) -> str:
     """Claims of a product, or of marginals, beside a public table."""
     checks.state("neighbours", header["neighbours"] == "replace", "within groups of the table")
@@ -148,7 +144,7 @@ def _check_beside_table(
     return rounding.NAME
 
 
-def check_digest(header: Mapping[str, Any], arrays: Mapping[str, Any], checks: Checks) -> None:
+def check_digest(header: Header, arrays: Arrays, checks: Checks) -> None:
     """Whether the file is as it was written."""
     if KEY in header:
         reason = "of the header and the arrays"
@@ -157,7 +153,7 @@ def check_digest(header: Mapping[str, Any], arrays: Mapping[str, Any], checks: C
         checks.unchecked("digest", "the file is from before there was one")
 
 
-def _check_workload(header: Mapping[str, Any], queries: Queries, checks: Checks) -> None:
+def _check_workload(header: Header, queries: Queries, checks: Checks) -> None:
     """Whether A is the workload that the file speaks of."""
     A, n = queries.matrix, math.prod(queries.sizes) if queries.sizes else None
     m, n = (queries.count, n) if A is None else A.shape

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 from pmldesign.errors import FileError, InvalidInputError, PmldesignError
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.reading import read_archive, read_object
-from pmldesign.verify.report import Checks, Verification
+from pmldesign.verify.report import Checks, Header, Verification
 
 STRATEGIES, OBJECTS = (1, 2), (1,)
 """Formats of the files of each kind."""
@@ -61,9 +61,7 @@ def check_file(path: str | Path, queries: Any = None) -> Verification:
     return Verification(path.name, kind, arithmetic, tuple(checks.rows))
 
 
-def _of_object(
-    path: Path, content: Mapping[str, Any], checks: Checks
-) -> tuple[str, Callable[[], str]]:
+def _of_object(path: Path, content: Header, checks: Checks) -> tuple[str, Callable[[], str]]:
     """The kind of a JSON file, and its checks."""
     from pmldesign.verify.envelopes import check_envelope
     from pmldesign.verify.manifests import check_manifest
@@ -78,7 +76,7 @@ def _of_object(
     )
 
 
-def _require_format(path: Path, content: Mapping[str, Any], formats: tuple[int, ...]) -> None:
+def _require_format(path: Path, content: Header, formats: tuple[int, ...]) -> None:
     if content.get("format") not in formats:
         raise FileError(
             f"{path.name}: format {content.get('format')!r:.40} is none of {formats}; verify it "

@@ -8,7 +8,6 @@ Of several participations the sensitivity is that of their patterns (`participat
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,7 +19,7 @@ from pmldesign.verify.arithmetic import balls, rounding
 from pmldesign.verify.arithmetic.intervals import dual_norm, largest, power_norm, root, total
 from pmldesign.verify.distributions import Rows, rows_of
 from pmldesign.verify.forms.structured import Computed, check_computed
-from pmldesign.verify.report import WEAKER, WEAKER_LOSS, Checks
+from pmldesign.verify.report import WEAKER, WEAKER_LOSS, Checks, Header
 from pmldesign.verify.streams.participation import Pattern
 
 MOST_CELLS = 2048
@@ -57,7 +56,7 @@ class Dense:
             A'^T A' = A^T A has the same norm and the same sum of variances.
     """
 
-    header: Mapping[str, Any]
+    header: Header
     A: Any
     L: Any
     R: Any
@@ -165,7 +164,7 @@ class _Distances:
                 self._kept[norm] = _without_rounding(self._kept[norm])
         return self._kept[norm]
 
-    def rows(self, norm: str, numbers: Mapping[str, Any]) -> Rows:
+    def rows(self, norm: str, numbers: Header) -> Rows:
         """The same with what a guarantee says about the cells."""
         return rows_of(numbers, self.all(norm), merge=norm == "l2")
 

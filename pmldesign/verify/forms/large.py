@@ -12,7 +12,6 @@ a is |a D^-1|^2 - |a D^-2 T^T C^(1/2)|^2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -22,15 +21,13 @@ from pmldesign.verify.forms.structured import Computed, check_computed, rounded,
 from pmldesign.verify.forms.unions import lower_bound
 from pmldesign.verify.forms.written import pseudo_inverse
 from pmldesign.verify.queries import Queries
-from pmldesign.verify.report import Checks
+from pmldesign.verify.report import Arrays, Checks, Header
 
 MISSED = 1e-9
 """Part of a query that may lie outside of what is measured: rounding."""
 
 
-def check_blocks(
-    header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Queries, checks: Checks
-) -> None:
+def check_blocks(header: Header, arrays: Arrays, queries: Queries, checks: Checks) -> None:
     """All claims of a strategy of blocks, for a union of products; add-remove neighbours."""
     free, numbers = int(arrays["free"]), arrays["combinations"]
     bases = [arrays[f"basis_{j}"] for j in range(numbers.ndim)]
@@ -70,9 +67,7 @@ def check_blocks(
     check_computed(header, computed, checks)
 
 
-def check_identity(
-    header: Mapping[str, Any], arrays: Mapping[str, Any], A: Any, checks: Checks
-) -> None:
+def check_identity(header: Header, arrays: Arrays, A: Any, checks: Checks) -> None:
     """All claims of an identity with rows; add-remove neighbours."""
     d, T = arrays["diagonal"], arrays["rows"]
     fits = d.shape == T.shape[1:] == A.shape[1:] and bool((d > 0).all())

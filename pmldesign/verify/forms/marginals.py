@@ -34,7 +34,7 @@ from scipy.optimize import linprog
 from pmldesign.verify.arithmetic.intervals import largest, root, total
 from pmldesign.verify.forms.structured import Computed, check_computed, profile
 from pmldesign.verify.queries import Queries
-from pmldesign.verify.report import Checks
+from pmldesign.verify.report import Arrays, Checks, Header
 
 MOST_PAIRS = 10**6
 """Of tables and residuals that are compared."""
@@ -43,9 +43,7 @@ MOST_ATTRIBUTES = 12
 """Of which all sets are tried under replace."""
 
 
-def check_marginals(
-    header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Queries, checks: Checks
-) -> None:
+def check_marginals(header: Header, arrays: Arrays, queries: Queries, checks: Checks) -> None:
     """All claims of a strategy of residuals."""
     sizes, theta = list(queries.sizes), precisions_of(arrays)
     subsets = [tuple(sorted(table.factors)) for table in queries.tables]
@@ -84,14 +82,14 @@ def check_marginals(
     check_computed(header, computed, checks)
 
 
-def public_of(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> Public:
+def public_of(header: Header, arrays: Arrays) -> Public:
     """The attributes of the public table; none for the total, None where nothing is public."""
     if header["neighbours"] != "replace":
         return None
     return frozenset(np.flatnonzero(arrays.get("counted", np.zeros(1))).tolist())
 
 
-def precisions_of(arrays: Mapping[str, Any]) -> dict[tuple[int, ...], Any]:
+def precisions_of(arrays: Arrays) -> dict[tuple[int, ...], Any]:
     """theta_T.
 
     Raises:
@@ -103,9 +101,7 @@ def precisions_of(arrays: Mapping[str, Any]) -> dict[tuple[int, ...], Any]:
     return {T: arb(float(value)) for T, value in zip(rows, arrays["precisions"], strict=True)}
 
 
-def lower_bound(
-    header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Queries
-) -> Any | None:
+def lower_bound(header: Header, arrays: Arrays, queries: Queries) -> Any | None:
     """What dual weights u of the tables, and of pairs under replace, prove."""
     p, u, sizes = float(header["p"]), arrays["dual_u"], list(queries.sizes)
     public = public_of(header, arrays)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from pmldesign.verify.forms.table_blocks import lower_bound as tables_bound
 from pmldesign.verify.forms.tables import WEAKER_BLOCKS
 from pmldesign.verify.forms.written import FORMS, centred, pseudo_inverse, written_out
 from pmldesign.verify.queries import Queries
-from pmldesign.verify.report import WEAKER, Checks
+from pmldesign.verify.report import WEAKER, Arrays, Checks, Header
 from pmldesign.verify.streams.participation import Pattern, dual_factor
 from pmldesign.verify.streams.running_sums import lower_bound as stream_bound
 
@@ -25,9 +24,7 @@ ANSWERED = 2**26
 """Most entries of the reconstruction L of a strategy that is written out."""
 
 
-def dense_of(
-    header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Queries, checks: Checks
-) -> Dense | None:
+def dense_of(header: Header, arrays: Arrays, queries: Queries, checks: Checks) -> Dense | None:
     """The matrices, if there are any and their shapes fit."""
     replace, pattern = header["neighbours"] == "replace", header.get("participation")
     R = arrays["strategy"] if "strategy" in arrays else written_out(arrays)
@@ -96,7 +93,7 @@ def _check_groups(groups: Any, known: Queries | None, checks: Checks) -> None:
     checks.state("known", told, "answers that tell the number of records in each group")
 
 
-def _matrix(header: Mapping[str, Any], queries: Queries) -> tuple[Any, int | None]:
+def _matrix(header: Header, queries: Queries) -> tuple[Any, int | None]:
     """A, or at p = 2 a square root of A^T A and the number of queries where A has too many."""
     if queries.matrix is not None or queries.gram is None or float(header["p"]) != 2:
         return queries.matrix, None
@@ -112,7 +109,7 @@ def _reconstruction(A: Any, R: Any, *, replace: bool) -> Any:
     return A @ pseudo_inverse(R)
 
 
-def _lower(header: Mapping[str, Any], arrays: Mapping[str, Any], A: Any, queries: Queries) -> Any:
+def _lower(header: Header, arrays: Arrays, A: Any, queries: Queries) -> Any:
     """What dual weights prove that are not those of single queries and cells; None without any."""
     if "dual_u" not in arrays:
         return None

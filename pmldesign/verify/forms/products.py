@@ -13,7 +13,7 @@ p-norm of the norms of rows, which is a product too, A - L R adds at most
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from flint import arb
 from pmldesign.verify.arithmetic import balls, rounding
 from pmldesign.verify.arithmetic.intervals import dual_norm, largest, power_norm, root, total
 from pmldesign.verify.forms.structured import Computed, check_computed
-from pmldesign.verify.report import Checks
+from pmldesign.verify.report import Arrays, Checks, Header
 
 SMALL = 2**16
 """Entries of a factor in ball arithmetic."""
@@ -33,8 +33,8 @@ RANK_ONE = 1e-12
 
 
 def check_product(
-    header: Mapping[str, Any],
-    arrays: Mapping[str, Any],
+    header: Header,
+    arrays: Arrays,
     factors: Sequence[Any],
     checks: Checks,
     place: int | None = None,
@@ -121,7 +121,7 @@ def _room(A: Any, R: Any) -> Any:
 
 
 def lower_of_factors(
-    arrays: Mapping[str, Any], factors: Sequence[Any], p: float, place: int | None = None
+    arrays: Arrays, factors: Sequence[Any], p: float, place: int | None = None
 ) -> Any | None:
     """The product of the bounds of the factors' dual weights, of pairs for the open one."""
     u = split(arrays, "dual_u", [A.shape[0] for A in factors])
@@ -146,7 +146,7 @@ def _fits(w: Any, A: Any) -> bool:
     return w.shape in ((n,), (n, n)) and w.min() >= 0 and (w.ndim == 1 or np.array_equal(w, w.T))
 
 
-def split(arrays: Mapping[str, Any], name: str, sizes: Sequence[int]) -> list[Any] | None:
+def split(arrays: Arrays, name: str, sizes: Sequence[int]) -> list[Any] | None:
     """The factors of dual weights, which are stored apart or as their product; None of others."""
     if f"{name}_0" in arrays:
         parts = [arrays[f"{name}_{i}"] for i in range(len(sizes))]

@@ -14,7 +14,7 @@ from pmldesign.verify.arithmetic.intervals import above, below
 from pmldesign.verify.distributions import Rows
 from pmldesign.verify.losses import dp_loss, pml_loss
 from pmldesign.verify.moments import gaussian_error, laplace_error
-from pmldesign.verify.report import WEAKER, WEAKER_LOSS, Checks, as_number
+from pmldesign.verify.report import WEAKER, WEAKER_LOSS, Checks, Header, as_number
 
 SLACK = 1e-9
 """By how much a claim may exceed what is proved, relatively: products are not formed exactly."""
@@ -33,7 +33,7 @@ def profile(distances: Sequence[Any], counts: Sequence[int], copies: int) -> Row
         copies: how many cells have the same column.
     """
 
-    def rows(numbers: Mapping[str, Any]) -> Rows:
+    def rows(numbers: Header) -> Rows:
         alpha, every = numbers["alpha"], [1, *counts]
         least = arb(min(alpha) if isinstance(alpha, list) else alpha)
         masses = [least * copies * count for count in every]
@@ -95,7 +95,7 @@ def spread_of(*parts: tuple[Any, int]) -> Callable[[float], Any]:
     return spread
 
 
-def check_computed(header: Mapping[str, Any], computed: Computed, checks: Checks) -> None:
+def check_computed(header: Header, computed: Computed, checks: Checks) -> None:
     """All claims of the header that can be compared."""
     if "upper" in header:
         _check_norm(header, computed, checks)
@@ -109,7 +109,7 @@ def check_computed(header: Mapping[str, Any], computed: Computed, checks: Checks
     _check_errors(header, computed, scale, checks)
 
 
-def _check_norm(header: Mapping[str, Any], computed: Computed, checks: Checks) -> None:
+def _check_norm(header: Header, computed: Computed, checks: Checks) -> None:
     if computed.spread is None or computed.rest is None:
         for name in ("lower", "upper"):
             checks.unchecked(name, UNKNOWN, header[name])
@@ -127,9 +127,7 @@ def _check_norm(header: Mapping[str, Any], computed: Computed, checks: Checks) -
         checks.at_least("lower", header["lower"], proved, weaker=computed.weaker)
 
 
-def _check_privacy(
-    header: Mapping[str, Any], computed: Computed, scale: float, checks: Checks
-) -> None:
+def _check_privacy(header: Header, computed: Computed, scale: float, checks: Checks) -> None:
     """Whether noise of this scale meets the guarantee, and what it achieves."""
     noise, numbers = header["noise"], header["guarantee_numbers"]
     norm, pml = "l1" if noise == "laplace" else "l2", numbers["kind"] == "pml"
@@ -159,9 +157,7 @@ def _check_privacy(
         checks.at_most("achieved", header["achieved"], proved, weaker=weaker)
 
 
-def _check_errors(
-    header: Mapping[str, Any], computed: Computed, scale: float, checks: Checks
-) -> None:
+def _check_errors(header: Header, computed: Computed, scale: float, checks: Checks) -> None:
     if computed.spread is None:
         checks.unchecked("error", UNKNOWN)
         return

@@ -38,6 +38,7 @@ from pmldesign.verify.forms.table_pairs import (
     trace_of_root,
 )
 from pmldesign.verify.queries import Queries, Table
+from pmldesign.verify.report import Arrays, Header
 
 ROUNDING = 1e-9
 """Relative, of all numbers here, which are computed in double precision."""
@@ -47,7 +48,7 @@ FAINT = 1e-8
 """Part of the largest eigenvalue below which N is not inverted."""
 
 
-def lower_bound(header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Queries) -> Any:
+def lower_bound(header: Header, arrays: Arrays, queries: Queries) -> Any:
     """What weights of tables and cells prove, with the fewest directions for the claim, or None."""
     if "lower" not in header or "ordered" not in arrays:
         return None

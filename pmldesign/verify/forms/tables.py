@@ -25,7 +25,7 @@ from pmldesign.verify.forms.structured import (
 from pmldesign.verify.forms.table_blocks import lower_bound
 from pmldesign.verify.forms.written import members_of
 from pmldesign.verify.queries import Queries
-from pmldesign.verify.report import Checks
+from pmldesign.verify.report import Arrays, Checks, Header
 
 LISTED = 16
 """Attributes of which all sets are listed for distances."""
@@ -33,9 +33,7 @@ WEAKER_BLOCKS = 0.05
 """A lower bound may be that of other frames, or of other weights tried before."""
 
 
-def check_tables(
-    header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Queries, checks: Checks
-) -> None:
+def check_tables(header: Header, arrays: Arrays, queries: Queries, checks: Checks) -> None:
     """All claims of a strategy for tables, or of weighted tables."""
     replace = header["neighbours"] == "replace"
     strategy = measured_of(arrays)
@@ -67,7 +65,7 @@ def check_tables(
     check_computed(header, computed, checks)
 
 
-def measured_of(arrays: Mapping[str, Any]) -> Measured:
+def measured_of(arrays: Arrays) -> Measured:
     """The attributes and sectors of a file."""
     sizes = arrays["sizes"].tolist()
     if "sector_plain" not in arrays:
@@ -91,7 +89,7 @@ def measured_of(arrays: Mapping[str, Any]) -> Measured:
     return Measured(attributes, sectors)
 
 
-def _weighted(arrays: Mapping[str, Any], sizes: Sequence[int]) -> Measured:
+def _weighted(arrays: Arrays, sizes: Sequence[int]) -> Measured:
     """Weighted products as sectors without features."""
     attributes = {i: Attribute.plain(n, 1.0) for i, n in enumerate(sizes)}
     tau = {i: float(n) for i, n in enumerate(sizes)}
@@ -110,12 +108,12 @@ def _weighted(arrays: Mapping[str, Any], sizes: Sequence[int]) -> Measured:
     return Measured(attributes, sectors)
 
 
-def _designs(arrays: Mapping[str, Any]) -> dict[int, Any]:
+def _designs(arrays: Arrays) -> dict[int, Any]:
     designed = arrays["designed"].tolist() if "designed" in arrays else []
     return {i: arrays[f"design_{k}"] for k, i in enumerate(designed)}
 
 
-def _weighted_lengths(arrays: Mapping[str, Any], *, replace: bool) -> dict[str, float]:
+def _weighted_lengths(arrays: Arrays, *, replace: bool) -> dict[str, float]:
     """Sensitivities of weighted products, or bounds above them."""
     if "weights" not in arrays:
         return {}
@@ -136,7 +134,7 @@ def _weighted_lengths(arrays: Mapping[str, Any], *, replace: bool) -> dict[str, 
     return lengths
 
 
-def _rows(arrays: Mapping[str, Any], farthest: Mapping[str, Any]) -> dict[str, RowsOf]:
+def _rows(arrays: Arrays, farthest: Mapping[str, Any]) -> dict[str, RowsOf]:
     """Of weighted tables by the attributes in which cells differ; else all at the farthest."""
     sizes = arrays["sizes"].tolist()
     sets = [set(S) for S in members_of(arrays["tables"])] if "tables" in arrays else []

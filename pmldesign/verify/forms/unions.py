@@ -25,7 +25,7 @@ k_a the eigenvalues of M and s_a the coordinates of w^(1/2), C of M without that
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
@@ -38,7 +38,7 @@ from pmldesign.verify.forms.products import lower_of_factors, residual_of, split
 from pmldesign.verify.forms.structured import Computed, check_computed, profile, rounded, spread_of
 from pmldesign.verify.forms.written import pseudo_inverse
 from pmldesign.verify.queries import Queries
-from pmldesign.verify.report import WEAKER, Checks
+from pmldesign.verify.report import WEAKER, Arrays, Checks, Header
 
 ALIKE = 1e-12
 """Weights that differ by less than this part along an attribute are alike along it."""
@@ -56,9 +56,7 @@ WEAKER_PAIRS = 1e-4
 """A lower bound for pairs of cells may be one that cut eigenvalues to fewer."""
 
 
-def check_product_basis(
-    header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Queries, checks: Checks
-) -> None:
+def check_product_basis(header: Header, arrays: Arrays, queries: Queries, checks: Checks) -> None:
     """All claims of a product, with weights or without, for a union of products."""
     count = sum(name.startswith("factor_") for name in arrays)
     R, sizes = [arrays[f"factor_{i}"] for i in range(count)], list(queries.sizes)
@@ -115,9 +113,7 @@ def _variances(part: Sequence[Any], P: Sequence[Any], v: Any, *, replace: bool) 
     return np.maximum(squares - mixed**2 / whole, 0.0).ravel()
 
 
-def lower_bound(
-    header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Queries
-) -> Any | None:
+def lower_bound(header: Header, arrays: Arrays, queries: Queries) -> Any | None:
     """What weights u and w prove; None for those of another form."""
     p, replace = float(header["p"]), header["neighbours"] == "replace"
     parts = queries.products()
@@ -217,7 +213,7 @@ def _roots(blocks: Any, off: float) -> float:
     return float(np.sqrt(np.maximum(values - off - units, 0.0)).sum())
 
 
-def _product_of_pairs(arrays: Mapping[str, Any], factors: Sequence[Any], p: float) -> Any | None:
+def _product_of_pairs(arrays: Arrays, factors: Sequence[Any], p: float) -> Any | None:
     u = split(arrays, "dual_u", [A.shape[0] for A in factors])
     w = split(arrays, "dual_w", [A.shape[1] for A in factors])
     if u is None or w is None or math.prod(len(part) for part in w) > MOST_QUERIES:

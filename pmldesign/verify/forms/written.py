@@ -26,13 +26,13 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from pmldesign.verify.report import Arrays
 from pmldesign.verify.streams.resolvents import gram_of_epochs, gram_of_stream
 
 MOST_CELLS, MOST_ENTRIES = 2048, 2**23
 """Of R, in all: a decomposition of 2048 x 2048 takes ten seconds."""
 INDEPENDENT = 1e-10
 """Part of the largest singular value, or pivot, below which columns count as dependent."""
-Arrays = Mapping[str, Any]
 
 
 def written_out(arrays: Arrays) -> Any:

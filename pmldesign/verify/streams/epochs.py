@@ -28,13 +28,13 @@ Weights W of steps prove that the norm is at least tr (A W A^T)^(1/2) / (sum_c m
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from flint import arb
 
+from pmldesign.verify.report import Arrays
 from pmldesign.verify.streams.resolvents import Chain, chain_of
 from pmldesign.verify.streams.running_sums import reciprocal
 
@@ -126,7 +126,7 @@ class Epochs:
         return np.swapaxes(values, -1, -2).reshape(*values.shape[:-2], -1)[..., :steps]
 
 
-def gram_blocks(arrays: Mapping[str, Any]) -> Any:
+def gram_blocks(arrays: Arrays) -> Any:
     """The blocks of X on each class, shape (b, m, m)."""
     n, _, apart = arrays["epochs"].tolist()
     epochs = Epochs.of(chain_of(arrays, n, 1.0), apart)
@@ -135,7 +135,7 @@ def gram_blocks(arrays: Mapping[str, Any]) -> Any:
     return weights_of(np.einsum("k,kcij->cij", arrays["weights_of_poles"], blocks), n)
 
 
-def variances(arrays: Mapping[str, Any]) -> Any:
+def variances(arrays: Arrays) -> Any:
     """The variance of every running sum per unit of noise, shape (n,)."""
     n, _, apart = arrays["epochs"].tolist()
     chain, weights = chain_of(arrays, n, 1.0), weights_of(arrays["epoch_weights"], n)
@@ -156,7 +156,7 @@ def variances(arrays: Mapping[str, Any]) -> Any:
     return result
 
 
-def nuclear_norm(arrays: Mapping[str, Any], u: Any, weights: Any) -> float:
+def nuclear_norm(arrays: Arrays, u: Any, weights: Any) -> float:
     """At most tr (diag(u) A W A^T)^(1/2), for weights of shape (b, m, m) of the first steps."""
     n = len(u)
     names = ("rates", "query_weights", "step_weights")
@@ -189,7 +189,7 @@ def _across(Y: Any, middle: Any) -> Any:
     return np.swapaxes(Y, 1, 2) @ middle @ Y
 
 
-def _sums_of_weights(arrays: Mapping[str, Any], weights: Any, n: int) -> Any:
+def _sums_of_weights(arrays: Arrays, weights: Any, n: int) -> Any:
     """diag(A W A^T), shape (n,): from each step to the next with what the new step adds."""
     apart = len(weights)
     q, h = (np.broadcast_to(arrays[name], n) for name in ("query_weights", "step_weights"))

@@ -9,15 +9,13 @@ and z_j of `running_sums` the sum of all variances is
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from flint import arb
 
 from pmldesign.verify.forms.structured import Computed, check_computed, rounded
 from pmldesign.verify.queries import Queries
-from pmldesign.verify.report import Checks
+from pmldesign.verify.report import Arrays, Checks, Header
 from pmldesign.verify.streams.resolvents import chain_of
 from pmldesign.verify.streams.running_sums import lower_bound, reciprocal
 
@@ -25,9 +23,7 @@ MOST_CELLS = 2**18
 """Two recurrences in Python, ten seconds."""
 
 
-def check_intervals(
-    header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Queries, checks: Checks
-) -> None:
+def check_intervals(header: Header, arrays: Arrays, queries: Queries, checks: Checks) -> None:
     """All claims of a strategy for all intervals, under add-remove neighbours."""
     w, p = arrays["w"], float(header["p"])
     n = w.size

@@ -22,12 +22,13 @@ steps of STEP, which is off by at most 4.01 e^(-pi^2/STEP) of it; the tails are 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+
+from pmldesign.verify.report import Arrays
 
 STEP = 0.3
 """An error of 2.1e-14."""
@@ -80,7 +81,7 @@ class Chain:
         return value / (1 + 4.01 * math.exp(-(math.pi**2) / STEP))
 
 
-def chain_of(arrays: Mapping[str, Any], n: int, u: Any) -> Chain:
+def chain_of(arrays: Arrays, n: int, u: Any) -> Chain:
     """B of the sums that a file is for, with weights u of the queries."""
     if "rates" not in arrays:
         i = np.arange(float(n))
@@ -91,13 +92,13 @@ def chain_of(arrays: Mapping[str, Any], n: int, u: Any) -> Chain:
     return Chain(rows / h, np.broadcast_to(arrays["rates"], n - 1) * rows[:-1] / h[1:])
 
 
-def nuclear_norm(arrays: Mapping[str, Any], u: Any, w: Any) -> float:
+def nuclear_norm(arrays: Arrays, u: Any, w: Any) -> float:
     """At most the nuclear norm of diag(u)^(1/2) A diag(w)^(1/2); u = 1 for all intervals."""
     u, w = (np.maximum(values, FAINTEST * values.max()) for values in (u, w))
     return chain_of(arrays, w.size, u).scaled(w).nuclear_norm()
 
 
-def gram_of_stream(arrays: Mapping[str, Any]) -> Any:
+def gram_of_stream(arrays: Arrays) -> Any:
     """X = sum_k c_k (N + s_k^2 W)^-1, shape (n, n)."""
     w = arrays["w"]
     chain = chain_of(arrays, w.size, arrays.get("u", 1.0)).scaled(w)
@@ -114,7 +115,7 @@ def gram_of_stream(arrays: Mapping[str, Any]) -> Any:
     return (gram + np.triu(gram, 1).T) / roots / roots[:, None]
 
 
-def gram_of_epochs(arrays: Mapping[str, Any]) -> Any:
+def gram_of_epochs(arrays: Arrays) -> Any:
     """The same, W of blocks over the classes of steps that are b apart."""
     n, _, apart = arrays["epochs"].tolist()
     chain = chain_of(arrays, n, 1.0)

@@ -15,7 +15,7 @@ Diagonals of inverses of tridiagonal matrices come from elimination from both en
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -25,7 +25,7 @@ from flint import arb
 from pmldesign.verify.arithmetic.intervals import dual_norm, largest, power_norm, root, total
 from pmldesign.verify.forms.structured import Computed, check_computed
 from pmldesign.verify.queries import Queries
-from pmldesign.verify.report import Checks
+from pmldesign.verify.report import Arrays, Checks, Header
 from pmldesign.verify.streams.resolvents import nuclear_norm
 
 MOST_STEPS = 2 * 10**6
@@ -35,9 +35,7 @@ COMPARED = 2048
 HALVINGS = 200
 
 
-def check_stream(
-    header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Queries, checks: Checks
-) -> None:
+def check_stream(header: Header, arrays: Arrays, queries: Queries, checks: Checks) -> None:
     """All claims of a strategy for running sums, under add-remove neighbours."""
     if too_long(arrays, checks):
         return
@@ -55,7 +53,7 @@ def check_stream(
     check_computed(header, Computed(deviations(arrays), n, sensitivities.get, lower), checks)
 
 
-def too_long(arrays: Mapping[str, Any], checks: Checks) -> bool:
+def too_long(arrays: Arrays, checks: Checks) -> bool:
     """Whether there are too many steps and nodes, which is then added to the checks."""
     n, nodes = len(arrays["w"]), len(arrays["poles"])
     if n * nodes > MOST_STEPS:
@@ -63,13 +61,13 @@ def too_long(arrays: Mapping[str, Any], checks: Checks) -> bool:
     return n * nodes > MOST_STEPS
 
 
-def deviations(arrays: Mapping[str, Any]) -> Callable[[float], Any]:
+def deviations(arrays: Arrays) -> Callable[[float], Any]:
     """(sum_t s_t^p)^(1/p) for every p, s_t^2 the variance of query t per unit of noise."""
     variances = _variances(_in_balls(arrays), *_nodes(arrays))
     return lambda p: power_norm(variances, p)
 
 
-def _in_balls(arrays: Mapping[str, Any]) -> tuple[list[Any], ...]:
+def _in_balls(arrays: Arrays) -> tuple[list[Any], ...]:
     """u, w, q, h and the rates of each step."""
     n = len(arrays["w"])
     names = ("u", "w", "query_weights", "step_weights")
@@ -78,13 +76,13 @@ def _in_balls(arrays: Mapping[str, Any]) -> tuple[list[Any], ...]:
     return tuple([arb(value) for value in part.tolist()] for part in values)
 
 
-def _nodes(arrays: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+def _nodes(arrays: Arrays) -> tuple[list[Any], list[Any]]:
     """s_k^2 and c_k."""
     squares = [arb(value) ** 2 for value in arrays["poles"].tolist()]
     return squares, [arb(value) for value in arrays["weights_of_poles"].tolist()]
 
 
-def lower_bound(arrays: Mapping[str, Any], p: float) -> Any:
+def lower_bound(arrays: Arrays, p: float) -> Any:
     """What dual weights of queries and steps prove; None for those of another form."""
     if "dual_u" not in arrays or arrays["dual_w"].shape != arrays["w"].shape:
         return None
@@ -158,7 +156,7 @@ def reciprocal(squares: Any, weights: Any) -> list[tuple[Any, Any]]:
     return pairs
 
 
-def check_sums(arrays: Mapping[str, Any], queries: Queries, checks: Checks) -> None:
+def check_sums(arrays: Arrays, queries: Queries, checks: Checks) -> None:
     """Whether the running sums of the file are those of the workload."""
     n = len(arrays["w"]) if "w" in arrays else int(arrays["epochs"][0])
     names = ("rates", "query_weights", "step_weights")

@@ -13,7 +13,6 @@ and k^2 max_i X_ii in any case.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from flint import arb
 from pmldesign.verify.arithmetic.intervals import dual_norm, root
 from pmldesign.verify.forms.structured import Computed, check_computed, rounded, spread_of
 from pmldesign.verify.queries import Queries
-from pmldesign.verify.report import Checks
+from pmldesign.verify.report import Arrays, Checks, Header
 from pmldesign.verify.streams import epochs
 from pmldesign.verify.streams.participation import Pattern
 from pmldesign.verify.streams.resolvents import chain_of
@@ -37,9 +36,7 @@ MOST_NUMBERS = 2**23
 """Of the blocks of all classes: two minutes."""
 
 
-def check_several(
-    header: Mapping[str, Any], arrays: Mapping[str, Any], queries: Queries, checks: Checks
-) -> None:
+def check_several(header: Header, arrays: Arrays, queries: Queries, checks: Checks) -> None:
     """All claims of fixed epochs, or of a stream for several participations; Gaussian noise."""
     pattern, p = Pattern.of(header["participation"]), float(header["p"])
     check_sums(arrays, queries, checks)
@@ -70,7 +67,7 @@ def _of_blocks(blocks: Any, pattern: Pattern) -> float | None:
     return float(windows.diagonal(axis1=1, axis2=2).sum(axis=(1, 2)).max())
 
 
-def _of_stream(arrays: Mapping[str, Any], pattern: Pattern) -> float:
+def _of_stream(arrays: Arrays, pattern: Pattern) -> float:
     """At least the largest sum of abs(X_ij) over a pattern."""
     w, reach = arrays["w"], pattern.reach(len(arrays["w"]))
     chain = chain_of(arrays, w.size, arrays["u"]).scaled(w)
@@ -90,7 +87,7 @@ def _of_stream(arrays: Mapping[str, Any], pattern: Pattern) -> float:
     return square
 
 
-def _lower(arrays: Mapping[str, Any], pattern: Pattern, p: float) -> Any:
+def _lower(arrays: Arrays, pattern: Pattern, p: float) -> Any:
     """What dual weights prove: of single steps, or of classes of the first ones."""
     if "dual_w" not in arrays or "dual_steps" in arrays:
         return None
