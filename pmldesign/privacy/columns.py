@@ -9,10 +9,14 @@ underflows is far below the rounding of the sum. That rounding is bounded by the
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
+import scipy  # whose parts load when used; spatial takes long
+from numpy.typing import ArrayLike
 
+from pmldesign.arguments import finite_matrix
 from pmldesign.privacy.outward import is_whole, raised, root_above, size
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array
 
@@ -78,3 +82,31 @@ def l2_diameter(scaled: Array) -> float:
     if is_whole(scaled, 4 * raised(best, 8 * rows + 64), squared=True):
         return root_above(best)
     return raised(math.sqrt(best), 4 * rows + 32)
+
+
+def l1_diameter(scaled: Array) -> float:
+    """Largest l1 distance of two columns, rounded upwards."""
+    rows = len(scaled)
+    value = max(float(block.max()) for _, _, block in distance_blocks(scaled, norm="l1"))
+    return value if is_whole(scaled, raised(value, rows + 1)) else raised(value, rows + 1)
+
+
+def distance_blocks(
+    strategy_matrix: ArrayLike, *, norm: Literal["l1", "l2"]
+) -> Iterator[tuple[int, int, Array]]:
+    """The upper triangle of the pairwise distances, some rows at a time; rounded to nearest.
+
+    Yields:
+        start, stop and the distances of columns start .. stop - 1 to columns start .. k - 1.
+    """
+    metric: Literal["cityblock", "euclidean"] = "cityblock" if norm == "l1" else "euclidean"
+    columns = np.ascontiguousarray(finite_matrix("strategy_matrix", strategy_matrix).T)
+    step = max(1, BLOCK_BYTES // (8 * len(columns)))
+    for start in range(0, len(columns), step):
+        stop = min(start + step, len(columns))
+        # differences are formed entry by entry: no cancellation, unlike a Gram matrix
+        yield (
+            start,
+            stop,
+            scipy.spatial.distance.cdist(columns[start:stop], columns[start:], metric),
+        )

@@ -17,7 +17,6 @@ References:
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable
 
 import numpy as np
@@ -84,6 +83,4 @@ def _distinct_rows(matrix: Array) -> tuple[Array, Array]:
     shifted = shifted[shifted.any(axis=1)]
     first = shifted[np.arange(len(shifted)), (shifted != 0).argmax(axis=1)]
     shifted = shifted * np.sign(first)[:, None] + 0.0  # + 0.0 turns -0.0 into 0.0
-    occurrences = Counter(map(tuple, shifted))
-    rows = np.array(list(occurrences)).reshape(len(occurrences), matrix.shape[1])
-    return rows, np.array(list(occurrences.values()), dtype=np.intp)
+    return np.unique(shifted, axis=0, return_counts=True)

@@ -43,7 +43,7 @@ from pmldesign.privacy.analytic_gaussian import LONGEST, gaussian_profile
 from pmldesign.privacy.few.one_line import MOST_COLUMNS, places_on_a_line, slack_on_a_line
 from pmldesign.privacy.few.three_columns import slack_of_three
 from pmldesign.privacy.neighbours import column_labels, pairwise_distances
-from pmldesign.privacy.outward import UNIT, factor_above
+from pmldesign.privacy.outward import UNIT, factor_above, ratios_above
 from pmldesign.privacy.priors import worst_mean
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array, Indices
 
@@ -128,7 +128,7 @@ def slack_from_distances(distances: Array, least: Array, scale: float, epsilon: 
     all, shape (k,), or a row for each of these columns (`alpha.ball`).
     """
     every = np.arange(len(distances))
-    ratios = _ratios(distances, scale)
+    ratios = ratios_above(distances, scale, LONGEST)
     return float(_closest(_bounds(ratios, least, epsilon, every), ratios, least, epsilon).max())
 
 
@@ -142,7 +142,7 @@ def envelope_from_distances(
     """
     if epsilon >= -math.log(least.min()):
         return 0.0
-    ratios = _ratios(distances, scale)
+    ratios = ratios_above(distances, scale, LONGEST)
     span = math.expm1(epsilon)
     every = np.arange(len(ratios))
     # every c is valid, so some cells may choose it: those that are farthest from others count most
@@ -186,13 +186,6 @@ def _closest(parts: Array, ratios: Array, least: Array, epsilon: float) -> Array
         if count > 3
         else np.asarray(np.minimum(parts, slack_of_three(ratios, least, epsilon)))
     )
-
-
-def _ratios(distances: Array, scale: float) -> Array:
-    if scale > 0:
-        ratios = np.minimum(distances, LONGEST * scale) / scale
-        return np.where(distances > 0, np.nextafter(ratios, np.inf), 0.0)
-    return np.where(distances > 0, LONGEST, 0.0)
 
 
 def _bounds(ratios: Array, least: Array, epsilon: float, cells: Indices) -> Array:

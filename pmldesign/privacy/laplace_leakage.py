@@ -30,7 +30,7 @@ from pmldesign.arguments import finite_matrix, non_negative, positive
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.alpha.ball import least_masses
 from pmldesign.privacy.neighbours import pairwise_distances
-from pmldesign.privacy.outward import factor_above, quotient_above
+from pmldesign.privacy.outward import factor_above, quotient_above, ratios_above
 from pmldesign.privacy.priors import worst_mean
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array
 
@@ -78,10 +78,7 @@ def laplace_leakage_from_distances(distances: Array, least: Array, scale: float)
     for start in range(0, len(distances), step):
         block = distances[start : start + step]
         masses = least if least.ndim == 1 else least[start : start + step]
-        ratios = np.where(block > 0, FARTHEST, 0.0)
-        if scale > 0:
-            ratios = np.minimum(block, FARTHEST * scale) / scale
-            ratios = np.where(block > 0, np.nextafter(ratios, np.inf), 0.0)
+        ratios = ratios_above(block, scale, FARTHEST)
         farthest = ratios.max(axis=1)
         kept = float(worst_mean(np.exp(-ratios), masses, np.exp(-farthest)).min())
         if kept < 0.5:

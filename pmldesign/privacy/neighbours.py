@@ -21,21 +21,20 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
-import scipy  # whose parts load when used; spatial takes long
 from numpy.typing import ArrayLike
 
 from pmldesign.arguments import finite_matrix
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.columns import l2_diameter, longest_column, scaled_rows
+from pmldesign.privacy.columns import distance_blocks as distance_blocks
+from pmldesign.privacy.columns import l1_diameter, l2_diameter, longest_column, scaled_rows
 from pmldesign.privacy.outward import UNIT, factor_above, is_whole, raised, unscaled
 from pmldesign.workloads.base import check_entries
-from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array, Indices
+from pmldesign_solvers.operators.operator import Array, Indices
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -175,7 +174,7 @@ def sensitivity_above(
     if not replace:
         value = longest_column(scaled, norm)
     else:
-        value = l2_diameter(scaled) if norm == "l2" else _l1_diameter(scaled)
+        value = l2_diameter(scaled) if norm == "l2" else l1_diameter(scaled)
     value = unscaled(f"the {norm} sensitivity", value, exponent)
     if entry_units:  # every entry of two columns may be off by this part of its size
         columns = 2 if replace else 1
@@ -239,29 +238,3 @@ def scaled_distances(
 def column_labels(matrix: Array) -> Indices:
     """A number for each column, the same for equal columns."""
     return np.unique(matrix + 0.0, axis=1, return_inverse=True)[1].ravel()
-
-
-def distance_blocks(strategy_matrix: ArrayLike, *, norm: Norm) -> Iterator[tuple[int, int, Array]]:
-    """The upper triangle of the pairwise distances, some rows at a time; rounded to nearest.
-
-    Yields:
-        start, stop and the distances of columns start .. stop - 1 to columns start .. k - 1.
-    """
-    metric: Literal["cityblock", "euclidean"] = "cityblock" if norm == "l1" else "euclidean"
-    columns = np.ascontiguousarray(finite_matrix("strategy_matrix", strategy_matrix).T)
-    step = max(1, BLOCK_BYTES // (8 * len(columns)))
-    for start in range(0, len(columns), step):
-        stop = min(start + step, len(columns))
-        # differences are formed entry by entry: no cancellation, unlike a Gram matrix
-        yield (
-            start,
-            stop,
-            scipy.spatial.distance.cdist(columns[start:stop], columns[start:], metric),
-        )
-
-
-def _l1_diameter(scaled: Array) -> float:
-    """Largest l1 distance of two columns, rounded upwards."""
-    rows = len(scaled)
-    value = max(float(block.max()) for _, _, block in distance_blocks(scaled, norm="l1"))
-    return value if is_whole(scaled, raised(value, rows + 1)) else raised(value, rows + 1)

@@ -54,6 +54,14 @@ def quotient_above(numerator: float, denominator: float) -> float:
     return float_above("the quotient", Fraction(numerator) / Fraction(denominator))
 
 
+def ratios_above(distances: Array, scale: float, most: float) -> Array:
+    """Distances over a scale of at least 0, rounded upwards; at most about `most`, 0 stays 0."""
+    if scale > 0:
+        ratios = np.minimum(distances, most * scale) / scale
+        return np.where(distances > 0, np.nextafter(ratios, np.inf), 0.0)
+    return np.where(distances > 0, most, 0.0)
+
+
 def float_above(what: str, exact: Fraction) -> float:
     """The smallest float64 that is at least a number that is not negative.
 

@@ -59,10 +59,12 @@ def check_manifest(content: Header, checks: Checks) -> str:
         enough = Fraction(noise["parameter"]) ** 2 >= Fraction(noise["sigma"]) ** 2 + 4
         checks.state("parameter", enough, "its square is at least sigma^2 + 4")
     checks.state("unit", lattice["unit"] > 0 and lattice["bits"] > 0, "of the lattice")
+    law = "gaussian" if gaussian else "laplace"
+    scale = arb(noise["sigma" if gaussian else "parameter"])
     if promise["kind"] in KINDS:
-        _check_guarantee(promise, noise, lattice, checks)
+        _check_guarantee(promise, law, scale, lattice, checks)
     elif "distances" in content:
-        _check_pml(content, checks)
+        _check_pml(content, law, scale, checks)
     else:
         checks.unchecked("guarantee", "the manifest has no distances of its many cells")
     for name in ("strategy", "workload", "schema"):
@@ -72,17 +74,18 @@ def check_manifest(content: Header, checks: Checks) -> str:
     return NAME
 
 
-def _check_guarantee(promise: Header, noise: Header, lattice: Header, checks: Checks) -> None:
+def _check_guarantee(
+    promise: Header, law: str, scale: Any, lattice: Header, checks: Checks
+) -> None:
     """The loss of the noise on the sensitivity."""
-    gaussian = noise["law"] == "discrete gaussian"
     distance = arb(int(Fraction(lattice["sensitivity"])))
-    distance = distance.sqrt() if gaussian else distance
-    ratio = promise["rows_per_person"] * distance / arb(noise["sigma" if gaussian else "parameter"])
+    distance = distance.sqrt() if law == "gaussian" else distance
+    ratio = promise["rows_per_person"] * distance / scale
     kind, *names = KINDS[promise["kind"]]
     if "delta" not in names and promise.get("delta"):
         checks.state("delta", False, f"{promise['kind']} has none")
     numbers = {"kind": kind, **{name: promise[name] for name in names}}
-    loss = dp_loss(numbers, "gaussian" if gaussian else "laplace", ratio)
+    loss = dp_loss(numbers, law, ratio)
     if loss is None:
         checks.unchecked("guarantee", f"{kind} of Laplace noise")
         return
@@ -92,10 +95,9 @@ def _check_guarantee(promise: Header, noise: Header, lattice: Header, checks: Ch
     checks.state("scale", tight, "no more noise than the guarantee asks for", value)
 
 
-def _check_pml(content: Header, checks: Checks) -> None:
+def _check_pml(content: Header, law: str, scale: Any, checks: Checks) -> None:
     """The loss on the distances, that at half of alpha, and that without any."""
-    promise, noise = content["guarantee"], content["noise"]
-    gaussian = noise["law"] == "discrete gaussian"
+    promise, gaussian = content["guarantee"], law == "gaussian"
     check_sample(promise, checks)
     checks.state("rows per person", promise["rows_per_person"] == 1, "PML is about single records")
     if promise["kind"] == "PML" and promise["delta"]:
@@ -103,10 +105,8 @@ def _check_pml(content: Header, checks: Checks) -> None:
     if content["distances"]["norm"] != ("l2" if gaussian else "l1"):
         checks.state("distances", False, "are in the norm of the noise")
         return
-    scale = arb(noise["sigma" if gaussian else "parameter"])
     failure = "envelope" if promise["kind"] == "EnvelopePML" else "slack"
     numbers = {**promise, "kind": "pml", "failure": failure}
-    law = "gaussian" if gaussian else "laplace"
     value, target = _loss_of_share(content, numbers, law, scale, 1.0)
     checks.state("guarantee", value <= target * (1 + 1e-9), "the loss of the noise", value)
     sharper = SHARPER_BOUND if gaussian else SHARPER

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy import neighbours as module
+from pmldesign.privacy import columns as module
 from pmldesign.privacy.neighbours import (
     distance_blocks,
     l1_sensitivity,
