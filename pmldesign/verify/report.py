@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -86,10 +86,9 @@ class Checks:
 
     rows: list[Check] = field(default_factory=list)
 
-    def state(self, name: str, holds: bool, reason: str, computed: float | None = None) -> None:
-        """Something that is or is not so."""
-        verdict = Verdict.HOLDS if holds else Verdict.FAILS
-        self.rows.append(Check(name, None, as_number(computed), verdict, reason))
+    def state(self, name: str, holds: bool, reason: str, computed: float | None = None) -> bool:
+        """Something that is or is not so, which is returned."""
+        return self._add(name, None, computed, holds, reason)
 
     def unchecked(self, name: str, reason: str, claimed: float | None = None) -> None:
         """A claim that is left alone, and why."""
@@ -109,23 +108,27 @@ class Checks:
         slack = DIGITS * max(abs(low), abs(high))
         holds = value is not None and low - slack <= value <= high + slack
         reason = "" if holds else f"lies in [{low:.12g}, {high:.12g}]"
-        verdict = Verdict.HOLDS if holds else Verdict.FAILS
-        self.rows.append(Check(name, value, as_number(high), verdict, reason))
+        self._add(name, value, high, holds, reason)
 
     def _bound(self, name: str, claimed: Any, proved: float, sign: float, weaker: float) -> None:
         value = as_number(claimed)
+        reason = ""
         if value is None:
-            reason, holds = "is no finite number", False
+            reason = "is no finite number"
         elif not math.isfinite(proved):
-            reason, holds = "cannot be computed from the arrays", False
+            reason = "cannot be computed from the arrays"
         elif sign * (value - proved) < 0:
-            reason, holds = "claims more than the arrays prove", False
+            reason = "claims more than the arrays prove"
         elif abs(value - proved) > weaker * abs(proved):
-            reason, holds = "is not what the arrays give", False
-        else:
-            reason, holds = "", True
+            reason = "is not what the arrays give"
+        self._add(name, value, proved, not reason, reason)
+
+    def _add(
+        self, name: str, claimed: float | None, computed: Any, holds: bool, reason: str
+    ) -> bool:
         verdict = Verdict.HOLDS if holds else Verdict.FAILS
-        self.rows.append(Check(name, value, as_number(proved), verdict, reason))
+        self.rows.append(Check(name, claimed, as_number(computed), verdict, reason))
+        return holds
 
 
 def as_number(value: Any) -> float | None:
@@ -133,8 +136,3 @@ def as_number(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if math.isfinite(value) else None
-
-
-def numbers_of(values: Sequence[Any]) -> list[float]:
-    """Those of the values that are finite numbers."""
-    return [number for number in map(as_number, values) if number is not None]

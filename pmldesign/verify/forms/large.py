@@ -36,9 +36,7 @@ def check_blocks(header: Header, arrays: Arrays, queries: Queries, checks: Check
     sizes.insert(free, blocks[0].shape[1])
     off = max(float(np.abs(V.T @ V - np.eye(len(V))).max()) for V in bases)
     checks.state("bases", off < MISSED, "are orthonormal")
-    same = sizes == list(queries.sizes)
-    checks.state("sizes", same, "those of the workload")
-    if not same:
+    if not checks.state("sizes", sizes == list(queries.sizes), "those of the workload"):
         return
     lengths = {}
     for norm, k in (("l1", 1), ("l2", 2)):
@@ -71,8 +69,7 @@ def check_identity(header: Header, arrays: Arrays, A: Any, checks: Checks) -> No
     """All claims of an identity with rows; add-remove neighbours."""
     d, T = arrays["diagonal"], arrays["rows"]
     fits = d.shape == T.shape[1:] == A.shape[1:] and bool((d > 0).all())
-    checks.state("shapes", fits, "of the arrays, and a positive diagonal")
-    if not fits:
+    if not checks.state("shapes", fits, "of the arrays, and a positive diagonal"):
         return
     scaled = T / d
     values, vectors = np.linalg.eigh(np.eye(len(T)) + scaled @ scaled.T)

@@ -45,8 +45,7 @@ def check_product(
     fits = len(factors) == count and all(
         R.ndim == 2 and R.shape[1] == A.shape[1] for R, A in zip(strategies, factors, strict=False)
     )
-    checks.state("shapes", fits, "of the factors")
-    if not fits:
+    if not checks.state("shapes", fits, "of the factors"):
         return
     diameters = [_longest(R) for R in strategies]
     lower = lower_of_factors(arrays, factors, float(header["p"]), place)

@@ -38,13 +38,11 @@ def check_tables(header: Header, arrays: Arrays, queries: Queries, checks: Check
     replace = header["neighbours"] == "replace"
     strategy = measured_of(arrays)
     same = arrays["sizes"].tolist() == list(queries.sizes)
-    checks.state("sizes", same, "those of the workload")
-    if not same:
+    if not checks.state("sizes", same, "those of the workload"):
         return
     members = {tuple(sorted(table.factors)) for table in queries.tables}
     answered = all(strategy.answers(T, total=not replace) for T in members)
-    checks.state("L R = A", answered, "all coordinates of every table are measured")
-    if not answered:
+    if not checks.state("L R = A", answered, "all coordinates of every table are measured"):
         return
     counted = strategy.without_total() if replace else strategy
     parts = [counted.variances(table) for table in queries.tables]

@@ -64,8 +64,7 @@ def check_product_basis(header: Header, arrays: Arrays, queries: Queries, checks
     v = np.asarray(arrays.get("weights", np.ones(rows))).reshape(rows)
     fits = [part.shape[1] for part in R] == sizes and bool((v > 0).all())
     fits = fits and ("weights" not in arrays or list(rows) == sizes)
-    checks.state("shapes", fits, "of the factors, and positive weights")
-    if not fits:
+    if not checks.state("shapes", fits, "of the factors, and positive weights"):
         return
     p, replace = float(header["p"]), header["neighbours"] == "replace"
     parts = queries.products()

@@ -19,7 +19,7 @@ Under replace a strategy measures R (1 - 1 1^T / n).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
 from typing import Any
 
@@ -162,17 +162,9 @@ def _lower_factor(gram: Any) -> Any:
     return linalg.cholesky(gram[::-1, ::-1])[::-1, ::-1]
 
 
-def _stream(arrays: Arrays) -> Iterator[Any]:
-    yield _lower_factor(gram_of_stream(arrays))
-
-
-def _epochs(arrays: Arrays) -> Iterator[Any]:
-    yield _lower_factor(gram_of_epochs(arrays))
-
-
-FORMS = {
-    "epochs": _epochs,
-    "poles": _stream,
+FORMS: dict[str, Callable[[Arrays], Iterable[Any]]] = {
+    "epochs": lambda arrays: [_lower_factor(gram_of_epochs(arrays))],
+    "poles": lambda arrays: [_lower_factor(gram_of_stream(arrays))],
     "factor_0": _product,
     "diagonal": _identity_and_rows,
     "block_0": _blocks,
