@@ -13,9 +13,9 @@ takes those inside, or the sum and those outside.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from itertools import chain, combinations
 from typing import Any
 
@@ -38,79 +38,32 @@ Tables = MarginalsWorkload | TablesWorkload
 
 
 @dataclass(frozen=True, eq=False)
-class HistogramEstimate:
-    """The estimate of a histogram, from which queries are answered.
+class Estimate:
+    """What the measurements say.
 
     Attributes:
-        workload: A, what is asked.
-        cells: of x, shape (n,).
-        public: the sums of cells that are public.
+        summed: how many numbers an answer may be a sum of.
+        size: the largest sum of the absolute values of these.
+        answers: from a number of digits after the point to answers with so many, shape (m,), and by
+            how much these digits moved them at most, likewise.
+        cells: of the histogram, shape (n,); None where it would be too large.
     """
 
-    workload: Workload
-    cells: Array
-    public: PublicCounts | None = None
-
-    @property
-    def summed(self) -> int:
-        """How many numbers an answer may be a sum of."""
-        return len(self.cells)
-
-    @property
-    def size(self) -> float:
-        """The sum of the absolute values of all cells."""
-        return float(np.abs(self.cells).sum())
-
-    def answers(self, decimals: int) -> tuple[Array, Array]:
-        """Answers with so many digits after the point, and by how much these moved them at most."""
-        return rounded_answers(self.workload, self.cells, decimals, self.public)
+    summed: int
+    size: float
+    answers: Callable[[int], tuple[Array, Array]]
+    cells: Array | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class TablesEstimate:
-    """The estimates of tables and of all sums of them.
-
-    Attributes:
-        workload: A, tables with weight 1, of counts or of ranges.
-        tables: the counts for every set of attributes within one that is asked for.
-    """
-
-    workload: Tables
-    tables: Mapping[Attributes, Array]
-
-    @property
-    def summed(self) -> int:
-        """How many numbers an answer may be a sum of."""
-        return max(len(self.tables[subset]) for subset in self.workload.subsets)
-
-    @cached_property
-    def size(self) -> float:
-        """The largest sum of absolute values of a table."""
-        return max(float(np.abs(table).sum()) for table in self.tables.values())
-
-    def answers(self, decimals: int) -> tuple[Array, Array]:
-        """Answers as `HistogramEstimate.answers` gives them."""
-        whole = consistent_tables(self.workload.sizes, self.tables, 10.0**decimals)
-        answers, moved = [], []
-        for number, subset in enumerate(self.workload.subsets):
-            counts = whole[subset].ravel().astype(np.float64)
-            if isinstance(self.workload, TablesWorkload):
-                counts = self.workload.ask(number, counts)
-            answers.append(np.rint(counts))
-            moved.append(np.full(len(counts), 0.5 / 10.0**decimals * whole[subset].size))
-        return np.concatenate(answers) / 10.0**decimals, np.concatenate(moved)
-
-
-def estimated(
-    noise: ExactNoise, measured: Array, public: PublicCounts | None
-) -> HistogramEstimate | TablesEstimate:
+def estimated(noise: ExactNoise, measured: Array, public: PublicCounts | None) -> Estimate:
     """What the measurements say, with the numbers of records that are public."""
     queries = as_asked(noise.mechanism.workload)
     if queries.shape[1] <= MAX_PRODUCT_CELLS:
         cells = noise.lattice.estimator.estimate(measured)
         if public is not None:
             cells = public.completed(cells)
-        return HistogramEstimate(queries, cells, public)
+        answers_of = partial(rounded_answers, queries, cells, public=public)
+        return Estimate(len(cells), float(np.abs(cells).sum()), answers_of, cells)
     assert isinstance(queries, MarginalsWorkload | TablesWorkload)
     closure = all_within(queries.subsets)
     tables = MarginalsWorkload(queries.sizes, closure)
@@ -121,7 +74,30 @@ def estimated(
     if public is not None:
         total = public.total
         by_subset = {subset: table + total / len(table) for subset, table in by_subset.items()}
-    return TablesEstimate(queries, by_subset)
+    summed = max(len(by_subset[subset]) for subset in queries.subsets)
+    size = max(float(np.abs(table).sum()) for table in by_subset.values())
+    return Estimate(summed, size, partial(answers_of_tables, queries, by_subset))
+
+
+def answers_of_tables(
+    workload: Tables, tables: Mapping[Attributes, Array], decimals: int
+) -> tuple[Array, Array]:
+    """`Estimate.answers` for tables with weight 1, of counts or of ranges.
+
+    Args:
+        workload: A.
+        tables: the counts for every set of attributes within one that is asked for.
+        decimals: digits after the point.
+    """
+    whole = consistent_tables(workload.sizes, tables, 10.0**decimals)
+    answers, moved = [], []
+    for number, subset in enumerate(workload.subsets):
+        counts = whole[subset].ravel().astype(np.float64)
+        if isinstance(workload, TablesWorkload):
+            counts = workload.ask(number, counts)
+        answers.append(np.rint(counts))
+        moved.append(np.full(len(counts), 0.5 / 10.0**decimals * whole[subset].size))
+    return np.concatenate(answers) / 10.0**decimals, np.concatenate(moved)
 
 
 def all_within(subsets: tuple[Attributes, ...]) -> list[Attributes]:

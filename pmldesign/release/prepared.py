@@ -13,7 +13,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.files.atomic import PathName
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.release.estimates import TablesEstimate, estimated, rounded_answers
+from pmldesign.release.estimates import estimated, rounded_answers
 from pmldesign.release.intervals import deviations, half_widths
 from pmldesign.release.manifest import manifest_of, not_private
 from pmldesign.release.noise.exact import ExactNoise, exact_noise, require_agreement
@@ -95,9 +95,8 @@ class Prepared:
         table = Table(
             labels_of(queries, self.schema), raw, spreads, raw - widths, raw + widths, decimals
         )
-        if isinstance(estimate, TablesEstimate):
+        if (cells := estimate.cells) is None:
             return Release(table, content)
-        cells = estimate.cells
         if self.nonnegative or self.integers:
             table = self._processed(table, queries, cells, public)
         known = () if public is None else tuple(public.rows(self.schema))
