@@ -36,7 +36,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.release.noise.integers import Image, Integers, scaled, shifted, times
 from pmldesign.release.noise.lattice import Lattice
-from pmldesign.release.noise.whole_tables import table_counts
+from pmldesign.release.noise.whole_tables import by_tables
 from pmldesign.strategies import (
     BlockStrategy,
     ProductStrategy,
@@ -120,10 +120,8 @@ def tables_lattice(strategy: TablesStrategy, bits: int) -> Lattice:
         image = strategy.through(whole, turns, scales, mixers)
         return shifted(image, most + precision - mixed + top - bits)
 
-    lattice = lattice_of_unit(
-        strategy, lambda x: of_tables(table_counts(strategy.sizes, sets, x)), top - bits
-    )
-    return replace(lattice, sizes=strategy.sizes, subsets=sets, of_tables=of_tables)
+    tables = by_tables(strategy.sizes, sets, of_tables)
+    return replace(lattice_of_unit(strategy, tables["image"], top - bits), **tables)
 
 
 def weighted_products_lattice(strategy: WeightedProductsStrategy, bits: int) -> Lattice:
@@ -153,11 +151,8 @@ def weighted_products_lattice(strategy: WeightedProductsStrategy, bits: int) -> 
             parts.append(shifted(rows.astype(object) * weight, shift))
         return np.concatenate(parts)
 
-    sets = strategy.subsets
-    lattice = lattice_of_unit(
-        strategy, lambda x: of_tables(table_counts(strategy.sizes, sets, x)), top - bits
-    )
-    return replace(lattice, sizes=strategy.sizes, subsets=sets, of_tables=of_tables)
+    tables = by_tables(strategy.sizes, strategy.subsets, of_tables)
+    return replace(lattice_of_unit(strategy, tables["image"], top - bits), **tables)
 
 
 def chain_lattice(strategy: ChainStrategy, bits: int) -> Lattice:

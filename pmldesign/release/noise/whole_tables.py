@@ -11,8 +11,10 @@ farthest in weighted tables: of two such columns every entry differs.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -62,16 +64,8 @@ def weighted_lattice(strategy: WeightedTablesStrategy, bits: int) -> Lattice:
         (Neighbours.REPLACE, Noise.LAPLACE): 2 * sum(wide),
         (Neighbours.REPLACE, Noise.GAUSSIAN): 2 * sum(number**2 for number in wide),
     }
-    return Lattice(
-        strategy,
-        strategy,
-        np.repeat(units, cells),
-        lambda x: of_tables(table_counts(strategy.sizes, strategy.subsets, x)),
-        sizes=strategy.sizes,
-        subsets=strategy.subsets,
-        of_tables=of_tables,
-        lengths=lengths,
-    )
+    tables = by_tables(strategy.sizes, strategy.subsets, of_tables)
+    return Lattice(strategy, strategy, np.repeat(units, cells), lengths=lengths, **tables)
 
 
 def residual_lattice(strategy: MarginalsStrategy, bits: int) -> Lattice:
@@ -90,15 +84,17 @@ def residual_lattice(strategy: MarginalsStrategy, bits: int) -> Lattice:
             parts.append(mode_products.apply([contrasts] * len(shape), shape, table))
         return scaled(np.concatenate(parts), factors)
 
-    return Lattice(
-        strategy,
-        strategy,
-        units,
-        lambda x: of_tables(table_counts(strategy.sizes, strategy.residuals, x)),
-        sizes=strategy.sizes,
-        subsets=strategy.residuals,
-        of_tables=of_tables,
-    )
+    tables = by_tables(strategy.sizes, strategy.residuals, of_tables)
+    return Lattice(strategy, strategy, units, **tables)
+
+
+def by_tables(
+    sizes: Sequence[int], subsets: Sets, of_tables: Callable[[Sequence[Integers]], Integers]
+) -> dict[str, Any]:
+    """What a `Lattice` has of which tables are all that is measured."""
+    image = partial(table_counts, sizes, subsets)
+    tables = {"sizes": sizes, "subsets": subsets, "of_tables": of_tables}
+    return {"image": lambda x: of_tables(image(x)), **tables}
 
 
 def table_counts(sizes: Sequence[int], subsets: Sets, x: Integers) -> list[Integers]:

@@ -46,7 +46,7 @@ def _values(data: Any, name: str) -> set[str]:
     """The values of a column as keys; nothing for one of lists, which has none."""
     texts: set[str] = set()
     for batch in batches(data, [name]):
-        values = [value for value, *_ in batch.rows]
+        values = [value for value, *_ in batch]
         if not all(isinstance(value, Hashable) for value in values):
             return set()
         texts |= {key_text(value) for value in values if value is not None and value == value}

@@ -51,7 +51,7 @@ def count_tables(data: Any, schema: Schema, subsets: Iterable[Sequence[int]]) ->
     cuts = {a.name: a.cuts for a in schema.attributes if a.cuts is not None}
     total = 0
     for batch in batches(data, schema.names, cuts):
-        if not batch.rows:
+        if not batch:
             continue
         codes, counts = _coded(batch, schema, codes_of)
         total += int(counts.sum())
@@ -73,7 +73,7 @@ def _coded(
         schema: its attributes.
         codes_of: for each attribute the numbers of values that were seen before.
     """
-    *columns, counts, rows = zip(*batch.rows, strict=True)
+    *columns, counts, rows = zip(*batch, strict=True)
     problems, codes = [], []
     for attribute, numbers, column in zip(schema.attributes, codes_of, columns, strict=True):
         if len(numbers) > MOST_VALUES:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +27,8 @@ SCANNERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Different combinations of values: (values..., how many, first row) each, rows from 1."""
-
-    rows: list[tuple[Any, ...]]
+Batch = list[tuple[Any, ...]]
+"""Different combinations of values: (values..., how many, first row) each, rows from 1."""
 
 
 def batches(
@@ -56,7 +52,7 @@ def batches(
             with _reading(Path(data)):
                 batch = _counted_rows(rows, columns, cuts or {}, start)
             yield batch
-            start += sum(count for *_, count, _ in batch.rows)
+            start += sum(count for *_, count, _ in batch)
         return
     with _reading("the data frame"):
         frame = _frame(data)
@@ -79,14 +75,15 @@ def _counted(frame: Any, columns: Sequence[str], start: int) -> Batch:
     renamed = frame.select([nw.col(name).alias(f"c{i}") for i, name in enumerate(columns)])
     keys = renamed.columns
     if nw.Object in renamed.schema.dtypes():  # where 1 and True are equal, but not the same value
-        return Batch([(*row, 1, number) for number, row in enumerate(renamed.rows(), start + 1)])
+        return [(*row, 1, number) for number, row in enumerate(renamed.rows(), start + 1)]
     counted = (
         renamed.with_row_index("row")
         .group_by(*keys, drop_null_keys=False)
         .agg(nw.len().alias("count"), nw.col("row").min().alias("first"))
         .with_columns(first=nw.col("first") + 1 + start)
     )
-    return Batch(counted.select([*keys, "count", "first"]).rows())
+    rows: Batch = counted.select([*keys, "count", "first"]).rows()
+    return rows
 
 
 def _parts(path: Path) -> Iterator[Any]:
@@ -121,7 +118,8 @@ def _counted_rows(
         .agg(pl.len().alias("count"), pl.col("row").min().alias("first"))
         .collect(engine="streaming")
     )
-    return Batch(counted.rows())
+    result: Batch = counted.rows()
+    return result
 
 
 def _lower_cut(key: Any, cuts: Sequence[float], *, text: bool) -> Any:
