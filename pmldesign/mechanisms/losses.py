@@ -11,7 +11,7 @@ from typing import Any
 
 from pmldesign.arguments import positive
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.alpha.fallback import SHARES, losses_at
+from pmldesign.privacy.alpha.fallback import SHARES, loss_at
 from pmldesign.privacy.calibration import gaussian_delta
 from pmldesign.privacy.extreme_outputs import extreme_output_leakage
 from pmldesign.privacy.gaussian_leakage import gaussian_envelope_delta, gaussian_slack_delta
@@ -110,7 +110,7 @@ def alpha_curve(
         }
     scale = positive("scale", scale)
     curves = {
-        name: losses_at(measured, promise, noise, scale, shares).tolist()
+        name: [loss_at(measured, promise, noise, scale, share) for share in shares]
         for name, promise in promises.items()
     }
     return {"share": [float(share) for share in shares], **curves}

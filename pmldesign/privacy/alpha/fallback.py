@@ -12,7 +12,6 @@ Records that are not independent are beyond all of these but the last.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,7 +25,6 @@ from pmldesign.privacy.guarantees import PMLGuarantee
 from pmldesign.privacy.neighbours import Measured, Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import quotient_above
-from pmldesign_solvers.operators.operator import Array
 
 SHARES = (1.0, 0.9, 0.75, 0.5, 0.25, 0.1, 0.05, 0.01, 0.001, 0.0)
 """Of alpha, in a table."""
@@ -68,7 +66,7 @@ def fallback_of(
     strategy: Measured, guarantee: PMLGuarantee, noise: Noise, scale: float
 ) -> Fallback:
     """The losses of noise of a positive scale on R x without half, or all, of alpha."""
-    half = _loss(strategy, guarantee, noise, scale, 0.5)
+    half = loss_at(strategy, guarantee, noise, scale, 0.5)
     dp = dp_loss(strategy, noise, scale, guarantee.epsilon)
     return Fallback(noise, guarantee.epsilon, half, dp)
 
@@ -82,33 +80,22 @@ def dp_loss(strategy: Measured, noise: Noise, scale: float, epsilon: float) -> f
     return gaussian_delta(diameter, scale, epsilon)
 
 
-def losses_at(
-    strategy: Measured,
-    guarantee: PMLGuarantee,
-    noise: Noise,
-    scale: float,
-    shares: Sequence[float],
-) -> Array:
-    """The loss where alpha is a share of what the guarantee assumes.
+def loss_at(
+    strategy: Measured, guarantee: PMLGuarantee, noise: Noise, scale: float, share: float
+) -> float:
+    """The loss where alpha is a share of what the guarantee assumes, rounded upwards.
 
     Args:
         strategy: R.
         guarantee: what was promised.
         noise: Gaussian or Laplace.
         scale: of the noise, positive.
-        shares: in [0, 1]; 0 is differential privacy under replace, which says nothing about the
+        share: in [0, 1]; 0 is differential privacy under replace, which says nothing about the
             probability of a leakage (an envelope): a delta of 1.
 
     Returns:
-        An epsilon (Laplace) or a delta at the epsilon of the guarantee (Gaussian) for each share,
-        rounded upwards.
+        An epsilon (Laplace) or a delta at the epsilon of the guarantee (Gaussian).
     """
-    return np.array([_loss(strategy, guarantee, noise, scale, share) for share in shares])
-
-
-def _loss(
-    strategy: Measured, guarantee: PMLGuarantee, noise: Noise, scale: float, share: float
-) -> float:
     if share == 0:
         if guarantee.failure == "envelope":
             return 1.0
