@@ -23,7 +23,7 @@ from pmldesign.verify.forms.structured import (
     spread_of,
 )
 from pmldesign.verify.forms.table_blocks import lower_bound
-from pmldesign.verify.forms.written import members_of
+from pmldesign.verify.forms.written import members_of, sectors_of
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import Arrays, Checks, Header
 
@@ -72,18 +72,7 @@ def measured_of(arrays: Arrays) -> Measured:
     attributes = {i: Attribute.plain(n, n / max(n - 1, 1)) for i, n in enumerate(sizes)}
     for k, i in enumerate(order):
         attributes[i] = Attribute.of(arrays[f"coordinates_{k}"], int(arrays["features"][k]))
-    sets, start, sectors = iter(members_of(arrays["sets"])), 0, []
-    for plain, spectators, count in zip(
-        members_of(arrays["sector_plain"]),
-        members_of(arrays["sector_spectators"]),
-        arrays["sector_sets"].tolist(),
-        strict=True,
-    ):
-        members = [next(sets) for _ in range(count)]
-        rows = sum(math.prod(attributes[i].features for i in S) for S in members)
-        E = arrays["entries"][start : start + rows**2].reshape(rows, rows)
-        start += rows**2
-        sectors.append(Sector(frozenset(plain + spectators), members, E))
+    sectors = [Sector(frozenset(Q + Sp), sets, E) for Q, Sp, sets, E in sectors_of(arrays)]
     return Measured(attributes, sectors)
 
 

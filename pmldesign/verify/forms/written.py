@@ -124,19 +124,12 @@ def _weighted_tables(arrays: Arrays) -> Iterator[Any]:
 
 
 def _tables(arrays: Arrays) -> Iterator[Any]:
-    sizes, sets = arrays["sizes"].tolist(), iter(members_of(arrays["sets"]))
-    order = arrays["ordered"].tolist()
+    sizes, order = arrays["sizes"].tolist(), arrays["ordered"].tolist()
     features = dict(zip(order, arrays["features"].tolist(), strict=True))
     coordinates = {i: arrays[f"coordinates_{k}"] for k, i in enumerate(order)}
-    start = 0
-    for plain, spectators, count in zip(
-        members_of(arrays["sector_plain"]),
-        members_of(arrays["sector_spectators"]),
-        arrays["sector_sets"].tolist(),
-        strict=True,
-    ):
+    for plain, spectators, sets, E in sectors_of(arrays):
         stacked = []
-        for S in [next(sets) for _ in range(count)]:
+        for S in sets:
             factors = {i: math.sqrt(n / (n - 1)) * contrasts(n) for i, n in _sized(sizes, plain)}
             factors |= {i: coordinates[i][features[i] :] for i in spectators}
             factors |= {i: coordinates[i][: features[i]] for i in S}
@@ -146,11 +139,23 @@ def _tables(arrays: Arrays) -> Iterator[Any]:
             axes = [used.index(i) for i in S] + [used.index(i) for i in used if i not in S]
             cube = rows.reshape(*shape, -1).transpose(*axes, len(used))
             stacked.append(cube.reshape(math.prod(features[i] for i in S), -1))
-        rows = np.vstack(stacked)
-        size = len(rows)
-        E = arrays["entries"][start : start + size**2].reshape(size, size)
-        start += size**2
-        yield (np.linalg.cholesky(E).T @ rows).reshape(-1, math.prod(sizes))
+        yield (np.linalg.cholesky(E).T @ np.vstack(stacked)).reshape(-1, math.prod(sizes))
+
+
+def sectors_of(arrays: Arrays) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], list[Any], Any]]:
+    """Q, Sp, the sets S and E of every sector of a strategy for tables."""
+    sets, start = iter(members_of(arrays["sets"])), 0
+    features = dict(zip(arrays["ordered"].tolist(), arrays["features"].tolist(), strict=True))
+    for plain, spectators, count in zip(
+        members_of(arrays["sector_plain"]),
+        members_of(arrays["sector_spectators"]),
+        arrays["sector_sets"].tolist(),
+        strict=True,
+    ):
+        members = [next(sets) for _ in range(count)]
+        rows = sum(math.prod(features[i] for i in S) for S in members)
+        yield plain, spectators, members, arrays["entries"][start:][: rows**2].reshape(rows, rows)
+        start += rows**2
 
 
 def _sized(sizes: Any, members: Any) -> list[tuple[int, int]]:
