@@ -17,8 +17,8 @@ from pmldesign.privacy.analytic_gaussian import gaussian_delta
 from pmldesign.verify.arithmetic import balls, rounding
 from pmldesign.verify.arithmetic.intervals import power_norm
 from pmldesign.verify.digest import KEY, digest_of
+from pmldesign.verify.forms.structured import laplace_moment
 from pmldesign.verify.losses import gaussian_profile
-from pmldesign.verify.moments import laplace_moment
 from pmldesign.verify.reading import read_archive
 from pmldesign.verify.report import Checks, Verdict
 
