@@ -21,8 +21,7 @@ from pmldesign.verify.forms.written import MOST_CELLS, cells_of, kron
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import Arrays, Checks, Header
 from pmldesign.verify.sentences import check_sentence
-from pmldesign.verify.streams.intervals import check_intervals
-from pmldesign.verify.streams.running_sums import check_stream
+from pmldesign.verify.streams.running_sums import check_intervals, check_stream
 from pmldesign.verify.streams.several import check_several
 
 RELATIONS = ("add-remove", "replace")

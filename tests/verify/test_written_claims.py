@@ -26,8 +26,8 @@ from pmldesign.verify.queries import Queries, Table
 from pmldesign.verify.reading import read_archive
 from pmldesign.verify.report import Checks, Verdict
 from pmldesign.verify.streams import epochs, resolvents
-from pmldesign.verify.streams.intervals import check_intervals
 from pmldesign.verify.streams.participation import Pattern
+from pmldesign.verify.streams.running_sums import check_intervals
 from pmldesign.workloads.running import AllRangesWorkload
 
 DP, REPLACE = pml.ApproxDP(1, 1e-6), pml.ApproxDP(1, 1e-6, "replace")

@@ -11,10 +11,16 @@ zeros of r, d = 1/sum c, e_0 = 1/r(0), e_j = 1/(z_j sum_k c_k/(s_k^2 - z_j)^2), 
     M = U^(-1/2) A^-T W^-1 A^-1 U^(-1/2) (tridiagonal).
 
 Diagonals of inverses of tridiagonal matrices come from elimination from both ends.
+
+For all intervals of n cells at p = 2 the same is computed in double precision, by the chain of
+`resolvents`: N^-1 = A^T A has the diagonal (i + 1)(n - i), i from 0; the sum of all variances is
+
+    tr A X^-1 A^T = d n + e_0 sum_i w_i (i + 1)(n - i) + sum_j e_j tr (N + z_j W)^-1 W.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -23,16 +29,18 @@ import numpy as np
 from flint import arb
 
 from pmldesign.verify.arithmetic.intervals import dual_norm, largest, power_norm, root, total
-from pmldesign.verify.forms.structured import Computed, check_computed
+from pmldesign.verify.forms.structured import Computed, check_computed, rounded
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import Arrays, Checks, Header
-from pmldesign.verify.streams.resolvents import nuclear_norm
+from pmldesign.verify.streams.resolvents import chain_of, nuclear_norm
 
 MOST_STEPS = 2 * 10**6
 """Steps times nodes: a microsecond each for about ten operations."""
 COMPARED = 2048
 """Steps up to which the workload is compared with the sums of the file entry by entry."""
 HALVINGS = 200
+MOST_CELLS = 2**18
+"""Two recurrences in Python, ten seconds."""
 
 
 def check_stream(header: Header, arrays: Arrays, queries: Queries, checks: Checks) -> None:
@@ -51,6 +59,34 @@ def check_stream(header: Header, arrays: Arrays, queries: Queries, checks: Check
     sensitivities = {"l2": root(largest(columns))}
     lower = lower_bound(arrays, float(header["p"]))
     check_computed(header, Computed(deviations(arrays), n, sensitivities.get, lower), checks)
+
+
+def check_intervals(header: Header, arrays: Arrays, queries: Queries, checks: Checks) -> None:
+    """All claims of a strategy for all intervals, under add-remove neighbours."""
+    w, p = arrays["w"], float(header["p"])
+    n = w.size
+    checks.state("intervals", queries.count == n * (n + 1) // 2, "as many as the workload has")
+    if n > MOST_CELLS:
+        checks.unchecked("claims", f"recurrences over {n} cells take too long")
+        return
+    weights = arrays["weights_of_poles"]
+    squares = [arb(pole) ** 2 for pole in arrays["poles"].tolist()]
+    pairs = reciprocal(squares, [arb(weight) for weight in weights.tolist()])
+    zeros, shares = np.array(pairs, dtype=float).reshape(-1, 2).T
+    chain = chain_of(arrays, n, 1.0).scaled(w)
+    diagonals, _ = chain.inverse_diagonals(np.concatenate([arrays["poles"] ** 2, zeros]))
+    columns = diagonals[:, : len(weights)] @ weights / w
+    i = np.arange(float(n))
+    origin = 1 / float(weights @ arrays["poles"] ** -2.0)
+    square = n / float(weights.sum()) + origin * float(w @ ((i + 1) * (n - i)))
+    square += float(diagonals[:, len(weights) :].sum(axis=0) @ shares)
+    computed = Computed(
+        lambda exponent: rounded(math.sqrt(square)) if exponent == 2 else None,
+        n * (n + 1) // 2,
+        {"l2": rounded(math.sqrt(float(columns.max())))}.get,
+        lower_bound(arrays, p) if p == 2 else None,
+    )
+    check_computed(header, computed, checks)
 
 
 def too_long(arrays: Arrays, checks: Checks) -> bool:
