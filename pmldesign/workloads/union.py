@@ -133,8 +133,7 @@ class UnionWorkload(Workload):
     def without_offsets(self) -> tuple[UnionWorkload, Array]:
         """The same on vectors that sum to zero, part by part."""
         parts, left_out = zip(*(part.without_offsets() for part in self.parts), strict=True)
-        changed = any(new is not old for new, old in zip(parts, self.parts, strict=True))
-        if not changed:
+        if all(new is old for new, old in zip(parts, self.parts, strict=True)):
             return self, np.zeros(0)
         sizes = [part.shape[0] for part in self.parts]
         every = [
@@ -148,12 +147,8 @@ class UnionWorkload(Workload):
         One with fewer queries than cells counts as small.
         """
         m, n = self.shape
-        nothing = (
-            m * n > MERGED_ENTRIES
-            and m >= n
-            and (self.row_quadratic(np.eye(n)).all() and self.column_squares().all())
-        )
-        if nothing:
+        large = m * n > MERGED_ENTRIES and m >= n
+        if large and self.row_quadratic(np.eye(n)).all() and self.column_squares().all():
             return Merged(self, np.arange(m), np.arange(n))
         return DenseOperator(self.to_dense()).merge()
 
@@ -185,11 +180,9 @@ def by_attribute(workload: Workload) -> tuple[Workload, ...]:
 
 
 def products_over(workload: Workload, sizes: Sequence[int]) -> list[tuple[Workload, ...]] | None:
-    """The workload as a union of products over attributes of these sizes, if it is one.
+    """The factors of every product that a workload consists of, in the order of the rows.
 
-    Returns:
-        For every part its factors, in the order of the rows; None if the workload does not have
-        that form.
+    None if it is no union of products over attributes of these sizes.
     """
     products = []
     for part in _parts(workload):
@@ -197,11 +190,8 @@ def products_over(workload: Workload, sizes: Sequence[int]) -> list[tuple[Worklo
         if products_of_part is None:
             return None
         products += products_of_part
-    fits = all(
-        tuple(factor.shape[1] for factor in products_of_part) == tuple(sizes)
-        for products_of_part in products
-    )
-    return products if fits else None
+    shapes = {tuple(factor.shape[1] for factor in product) for product in products}
+    return products if shapes <= {tuple(sizes)} else None
 
 
 def tables_asked(workload: Workload) -> list[MarginalsWorkload] | None:
