@@ -103,6 +103,7 @@ def _together(
 ) -> Generator[tuple[int, T], None, None]:
     """The results of tasks, `width` of them under way at most."""
     from joblib import Parallel, delayed
+    from joblib.externals.loky.backend.resource_tracker import ensure_running
 
     # a batch of one task: a worker that dies takes no finished results along
     # max_nbytes=None: no files in shared memory, which a killed process would leave
@@ -110,6 +111,7 @@ def _together(
         return_as="generator_unordered", batch_size=1, pre_dispatch=width, max_nbytes=None
     )
     # Ctrl-C of a terminal reaches every process: workers begin, and stay, with it blocked
+    ensure_running()  # which unblocks it
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         results = parallel(delayed(_numbered)(index, task) for index, task in [*tasks.items()])
