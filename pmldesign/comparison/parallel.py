@@ -102,8 +102,9 @@ def _together(
     tasks: Mapping[int, Callable[[], T]], width: int
 ) -> Generator[tuple[int, T], None, None]:
     """The results of tasks, `width` of them under way at most."""
+    from multiprocessing.resource_tracker import ensure_running
+
     from joblib import Parallel, delayed
-    from joblib.externals.loky.backend.resource_tracker import ensure_running
 
     # a batch of one task: a worker that dies takes no finished results along
     # max_nbytes=None: no files in shared memory, which a killed process would leave
