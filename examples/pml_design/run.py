@@ -18,7 +18,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from pmldesign.designs.laplace.search import laplace_design
-from pmldesign.designs.results import SearchedDesign
+from pmldesign.designs.results import Searched
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy.guarantees import PML, PureDP
 from pmldesign.workloads import as_workload
@@ -28,15 +28,15 @@ SHOWN = (0.0, 1 / 16, 1 / 8)
 ALPHAS = (1 / 64, 1 / 32, 1 / 16, 3 / 32, 1 / 8)
 
 
-def found(name: str, alpha: float, seconds: float) -> SearchedDesign:
+def found(name: str, alpha: float, seconds: float) -> Searched:
     """The best strategy for one record replaced, alpha = 0 being DP."""
     guarantee = PML(1.0, alpha) if alpha else PureDP(1.0, "replace")
     return laplace_design(name, guarantee, time_limit=seconds)
 
 
-def rows(name: str, designs: dict[float, SearchedDesign]) -> list[dict[str, Any]]:
+def rows(name: str, designs: dict[float, Searched]) -> list[dict[str, Any]]:
     """The error at every alpha, designed for PML and designed for DP."""
-    plain = designs[0.0].strategy
+    plain = designs[0.0].mechanism.strategy
     return [
         {
             "workload": name,
@@ -69,13 +69,13 @@ def main() -> None:
     draw_errors(errors, options.output / "error.png")
 
 
-def draw_strategies(designs: dict[str, dict[float, SearchedDesign]], path: Path) -> None:
+def draw_strategies(designs: dict[str, dict[float, Searched]], path: Path) -> None:
     """One heat map a design: a row for each measurement, the strongest first."""
     figure = Figure(figsize=(9, 6), layout="constrained")
     axes = figure.subplots(len(WORKLOADS), len(SHOWN))
     for line, name in zip(axes, WORKLOADS, strict=True):
         for ax, alpha in zip(line, SHOWN, strict=True):
-            matrix = designs[name][alpha].strategy.matrix
+            matrix = designs[name][alpha].mechanism.strategy.matrix
             matrix = matrix[np.argsort(-np.abs(matrix).sum(axis=1))]
             limit = np.abs(matrix).max()
             image = ax.imshow(matrix, cmap="RdBu", vmin=-limit, vmax=limit, aspect="auto")

@@ -125,7 +125,7 @@ def command(
         )
         # first what was asked for, then what it is compared with, which may take longer
         if output is not None:
-            write_strategy(output, best.designs[best.best], mechanism=best.mechanisms[best.best])
+            _write(best, output)
         if not as_json:
             print_design(best, output)
         limit = options["time_limit"]
@@ -159,6 +159,12 @@ def command(
     if report is not None:
         optimize_page(report, chosen, document)
     _require_finished(best)
+
+
+def _write(best: Optimized, output: Path) -> None:
+    """The strategy of least norm with its certificate, any other with its noise alone."""
+    noisy = best.mechanisms[best.best]
+    write_strategy(output, noisy if best.best else best.norm_design, mechanism=noisy)
 
 
 def _require_finished(best: Optimized) -> None:
@@ -196,7 +202,7 @@ def _bound(
 
 def _own_rows(best: Optimized) -> list[Row]:
     """The designs, the best one first; that of least norm may not be the best for its noise."""
-    names = [DESIGN] * len(best.designs)
+    names = [DESIGN] * len(best.mechanisms)
     if best.mechanisms[0].noise in [other.noise for other in best.mechanisms[1:]]:
         names[0] = LEAST_NORM
     p = best.norm_design.p

@@ -17,7 +17,7 @@ from pmldesign.designs.dispatch import solve
 from pmldesign.designs.gaussian_pml_search import gaussian_design
 from pmldesign.designs.laplace.search import laplace_design
 from pmldesign.designs.options import DesignOptions, takes_options
-from pmldesign.designs.results import Design, Optimized, SearchedDesign
+from pmldesign.designs.results import Design, Optimized
 from pmldesign.designs.streaming import require_streaming
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import (
@@ -197,9 +197,12 @@ def improve(
         p=p,
         neighbours=factorization.neighbours,
     )
-    designs = Optimized(factorization, polished, searched, guarantee, ())
-    others = (design.mechanism for design in designs.designs if isinstance(design, SearchedDesign))
-    return replace(designs, mechanisms=(first, *others))
+    mechanisms = [first]
+    if polished is not None and polished.improved:
+        mechanisms.append(polished.mechanism)
+    if searched is not None:
+        mechanisms.append(searched.mechanism)
+    return Optimized(factorization, polished, searched, guarantee, tuple(mechanisms))
 
 
 def _time_for_searches(

@@ -16,7 +16,7 @@ import numpy as np
 from pmldesign.arguments import positive
 from pmldesign.designs.laplace.candidates import baselines
 from pmldesign.designs.min_norm import Design
-from pmldesign.designs.results import SearchedDesign
+from pmldesign.designs.results import Searched
 from pmldesign.errors import InvalidInputError, VacuousGuaranteeError
 from pmldesign.mechanisms import Mechanism, mechanism
 from pmldesign.privacy.alpha.ball import merged
@@ -47,7 +47,7 @@ def gaussian_design(
     *,
     time_limit: float | None = None,
     callback: Callable[[SearchStep], None] | None = None,
-) -> SearchedDesign:
+) -> Searched:
     """Descend from the strategy of least norm to a smaller error under Gaussian noise.
 
     Args:
@@ -82,10 +82,7 @@ def gaussian_design(
             left = None if left is None else max(left, LITTLE)
             polished, status = _descended(rival, p, guarantee, left, callback)
             best = min(rival, polished, key=lambda candidate: candidate.error(p))
-    return SearchedDesign(
-        workload=workload,
-        p=p,
-        guarantee=guarantee,
+    return Searched(
         mechanism=best,
         status=status,
         starts=(Start("least-norm", before.error(p), best.error(p)),),

@@ -163,36 +163,20 @@ def _outer(factors: Sequence[Array]) -> Array:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SearchedDesign:
-    """The best strategy that a search found.
+class Searched:
+    """The best mechanism that a search found, and how the search went.
 
     Attributes:
-        workload: what it answers.
-        p: of the l_p^p error, in [2, inf].
-        guarantee: what the noise was to meet.
-        mechanism: the strategy with its exactly calibrated noise.
+        mechanism: a strategy with its exactly calibrated noise.
         status: why the search stopped.
         starts: every start and what became of it.
         seconds: that the search took.
     """
 
-    workload: Workload
-    p: float
-    guarantee: Guarantee
     mechanism: Mechanism
     status: Status
     starts: tuple[Start, ...]
     seconds: float
-
-    @property
-    def strategy(self) -> Strategy:
-        """R; without its total where the number of records is public."""
-        return self.mechanism.strategy
-
-    @property
-    def neighbours(self) -> Neighbours:
-        """The relation that the sensitivity speaks of."""
-        return self.guarantee.neighbours
 
     @property
     def improved(self) -> bool:
@@ -205,10 +189,6 @@ class SearchedDesign:
         """How many starts were followed to a point from which no small step gains."""
         return sum(start.settled for start in self.starts)
 
-    def reconstruction(self) -> Array:
-        """L = A R^+, shape (m, r): answers are L (R x + noise)."""
-        return self.strategy.reconstruction(self.mechanism.workload)
-
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Optimized(Drawn, Displayed):
@@ -216,32 +196,23 @@ class Optimized(Drawn, Displayed):
 
     Attributes:
         norm_design: the strategy of least norm, with its certificate.
-        gaussian_design: the strategy found from there for Gaussian noise under PML; None where that
-            was not wanted.
-        laplace_design: the strategy found for Laplace noise; None likewise.
+        gaussian_design: the search from there for Gaussian noise under PML; None where that was not
+            wanted.
+        laplace_design: the search for Laplace noise; None likewise.
         guarantee: what the noise meets; None for a scale equal to the sensitivity.
-        mechanisms: of the designs, in this order.
+        mechanisms: the strategy of least norm with noise, then what searches found, but for one
+            for Gaussian noise that gained nothing.
     """
 
     norm_design: Design
-    gaussian_design: SearchedDesign | None
-    laplace_design: SearchedDesign | None
+    gaussian_design: Searched | None
+    laplace_design: Searched | None
     guarantee: Guarantee | None
     mechanisms: tuple[Mechanism, ...]
 
     @property
-    def designs(self) -> tuple[Design | SearchedDesign, ...]:
-        """The designs, that of least norm first; one that gained nothing on it is left out."""
-        kept: list[Design | SearchedDesign] = [self.norm_design]
-        if self.gaussian_design is not None and self.gaussian_design.improved:
-            kept.append(self.gaussian_design)
-        if self.laplace_design is not None:
-            kept.append(self.laplace_design)
-        return tuple(kept)
-
-    @property
     def best(self) -> int:
-        """Which of the designs has the smallest error."""
+        """Which of the mechanisms has the smallest error."""
         p = self.norm_design.p
         return min(range(len(self.mechanisms)), key=lambda index: self.mechanisms[index].error(p))
 

@@ -31,7 +31,6 @@ from typing import Any
 import numpy as np
 
 from pmldesign.designs.min_norm import Design
-from pmldesign.designs.results import SearchedDesign
 from pmldesign.errors import FileError, InvalidInputError, PmldesignError
 from pmldesign.files.arrays import Archive, file_name, reason
 from pmldesign.files.atomic import PathName, atomic_write, check_writable
@@ -61,7 +60,7 @@ WRITTEN_ENTRIES = 2**22
 
 def write_strategy(
     path: PathName,
-    design: Design | SearchedDesign | Mechanism,
+    design: Design | Mechanism,
     *,
     mechanism: Mechanism | None = None,
 ) -> None:
@@ -70,8 +69,7 @@ def write_strategy(
     Args:
         path: a .npz file; an existing one is replaced at the end.
         design: what to write.
-        mechanism: the noise that it is to have; by default a mechanism, and a design found by a
-            search, have their own.
+        mechanism: the noise that it is to have; by default a mechanism has its own.
 
     Raises:
         FileError: the path is no .npz, or cannot be written.
@@ -99,8 +97,8 @@ def write_strategy(
     schema = participation_of(design.strategy)
     if schema is not None:
         header["participation"] = str(schema)
-    if mechanism is None and not isinstance(design, Design):
-        mechanism = design if isinstance(design, Mechanism) else design.mechanism
+    if mechanism is None and isinstance(design, Mechanism):
+        mechanism = design
     if mechanism is not None and mechanism.calibration is not None:
         header |= _noise_claims(mechanism, design.p)
     if isinstance(design, Design):
@@ -153,7 +151,7 @@ def read_guarantee(path: PathName) -> Guarantee | None:
     return _checked_guarantee(file_name(Path(path)), _read(Path(path))[1])
 
 
-def _arrays(design: Design | SearchedDesign | Mechanism, workload: Workload) -> dict[str, Any]:
+def _arrays(design: Design | Mechanism, workload: Workload) -> dict[str, Any]:
     """R and L, or what R is made of."""
     strategy = with_participation(design.strategy, None)
     rows, cells = strategy.shape

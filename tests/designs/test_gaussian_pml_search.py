@@ -30,9 +30,9 @@ def test_it_gains_and_answers(name, p, guarantee):
     before = mechanism(start.strategy, start.workload, guarantee=guarantee, noise="gaussian")
     assert found.mechanism.error(p) < 0.999 * before.error(p)
     assert found.improved
-    A, R = start.workload.to_dense(), found.strategy.matrix
+    A, R = start.workload.to_dense(), found.mechanism.strategy.matrix
     centred = A - A.mean(axis=1, keepdims=True)
-    np.testing.assert_allclose(found.reconstruction() @ R, centred, atol=1e-9)
+    np.testing.assert_allclose(found.mechanism.reconstruction() @ R, centred, atol=1e-9)
     assert found.mechanism.calibration.achieved <= guarantee.delta
 
 
@@ -61,7 +61,7 @@ def test_the_noise_keeps_the_promise_for_two_cells():
     # one event is the worst: {y < y*}, two normal probabilities
     guarantee = ApproxPML(0.6, 1e-3, 0.2)
     found = gaussian_design(factorize(np.array([[1.0, 0.0]]), neighbours="replace"), guarantee)
-    t = np.ptp(found.strategy.matrix, axis=1)[0] / found.mechanism.scale
+    t = np.ptp(found.mechanism.strategy.matrix, axis=1)[0] / found.mechanism.scale
     grown = math.exp(0.6)
     cut = t / 2 + math.log((1 - grown * 0.2) / (grown * 0.8)) / t
     slack = (1 - grown * 0.2) * ndtr(cut) - grown * 0.8 * ndtr(cut - t)
@@ -84,12 +84,12 @@ def test_optimize_keeps_the_best_of_all():
     guarantee = ApproxPML(1.0, 1e-6, 1 / 8)
     found = all_designs("prefix:8", guarantee=guarantee, noise="gaussian")
     assert found.laplace_design is None
-    assert found.designs == (found.norm_design, found.gaussian_design)
+    assert found.mechanisms[1:] == (found.gaussian_design.mechanism,)
     assert found.best == 1
     assert found.mechanisms[1].error(2) < found.mechanisms[0].error(2)
     # nothing to gain on a histogram
     plain = all_designs("histogram:8", guarantee=guarantee, noise="gaussian")
-    assert plain.designs[plain.best].strategy.matrix.shape == (7, 8)
+    assert plain.mechanisms[plain.best].strategy.matrix.shape == (7, 8)
     assert plain.mechanisms[plain.best].error(2) <= plain.mechanisms[0].error(2)
 
 
@@ -129,4 +129,4 @@ def test_beyond_the_smoothed_loss_the_start_is_kept(guarantee):
     start = factorize(parse_workload("prefix:4"), p=2, neighbours="replace")
     kept = gaussian_design(start, guarantee)
     assert kept.status is Status.COMPLETED
-    np.testing.assert_allclose(kept.strategy.matrix, start.strategy.matrix, atol=1e-14)
+    np.testing.assert_allclose(kept.mechanism.strategy.matrix, start.strategy.matrix, atol=1e-14)

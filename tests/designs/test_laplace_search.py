@@ -54,7 +54,7 @@ def test_ctrl_c_during_the_search_for_a_factor():
     assert made.status is Status.INTERRUPTED
     plain = mechanism(identity(20), workload, guarantee=guarantee, noise="laplace")
     assert made.mechanism.error(2) <= plain.error(2) * (1 + 1e-6)
-    answers = made.reconstruction() @ made.strategy.matrix
+    answers = made.mechanism.reconstruction() @ made.mechanism.strategy.matrix
     np.testing.assert_allclose(answers, workload.to_dense(), atol=1e-9)
 
 

@@ -311,11 +311,12 @@ def test_laplace_noise_beyond_the_search_takes_the_best_start(monkeypatch, text,
     monkeypatch.setattr(pmldesign.designs.laplace.course, "SEARCHED_TABLES", 2)
     for restarts in ("RESTARTS", "RESTARTS_ON_TABLES"):
         monkeypatch.setattr(pmldesign.designs.laplace.course, restarts, 0)
-    made = laplace_design(text, guarantee, p=p, time_limit=0.1)
+    queries = parse_workload(text)
+    made = laplace_design(queries, guarantee, p=p, time_limit=0.1)
     assert made.status is Status.UNSEARCHED
     assert made.starts
-    A = DenseWorkload(made.workload.to_dense())
-    dense = Strategy("dense", made.strategy.matrix)
+    A = DenseWorkload(queries.to_dense())
+    dense = Strategy("dense", made.mechanism.strategy.matrix)
     again = mechanism(dense, A, guarantee=guarantee, noise="laplace", p=p)
     assert made.mechanism.error(p) == pytest.approx(again.error(p), rel=1e-8)
     assert made.mechanism.scale == pytest.approx(again.scale, rel=1e-8)
@@ -323,6 +324,6 @@ def test_laplace_noise_beyond_the_search_takes_the_best_start(monkeypatch, text,
         assert start.after >= made.mechanism.error(p)
     for name in ("tree", "haar", "identity", "workload"):
         other = mechanism(
-            baseline(name, made.workload), made.workload, guarantee=guarantee, noise="laplace", p=p
+            baseline(name, queries), queries, guarantee=guarantee, noise="laplace", p=p
         )
         assert made.mechanism.error(p) <= other.error(p) * (1 + 1e-12)

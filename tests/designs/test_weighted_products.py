@@ -55,11 +55,11 @@ def test_plain_attributes_make_weighted_tables():
 def test_one_way_sums_are_better_together():
     """Two margins alone have twice the noise each; what they share gains on that."""
     workload = parse_workload("prefix:24*total:24+total:24*prefix:24")
-    single = laplace_design("prefix:24", PureDP(1.0), time_limit=0.3)
-    D = single.mechanism.strategy.matrix
+    single = laplace_design("prefix:24", PureDP(1.0), time_limit=0.3).mechanism
+    D = single.strategy.matrix
     D = D / np.abs(D).sum(axis=0).max()
     strategy = weighted_products(workload, 2, lambda _: D, public_total=False)
-    apart = math.sqrt(2) * 2 * error(single.mechanism.strategy, single.workload, PureDP(1.0))
+    apart = math.sqrt(2) * 2 * error(single.strategy, single.workload, PureDP(1.0))
     assert error(strategy, workload, PureDP(1.0)) < apart
 
 

@@ -110,7 +110,7 @@ def test_designs_that_do_not_fit():
 def test_files_keep_products(tmp_path):
     workload, guarantee = parse_workload("marginals:prefix16,10,prefix12,ways=2"), PureDP(1.0)
     design = laplace_design(workload, guarantee, time_limit=0.1)
-    write_strategy(tmp_path / "stack.npz", design)
+    write_strategy(tmp_path / "stack.npz", design.mechanism)
     again = read_strategy(tmp_path / "stack.npz")
     assert isinstance(again, WeightedProductsStrategy)
     assert again.variances(workload) == pytest.approx(

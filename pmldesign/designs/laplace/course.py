@@ -28,7 +28,7 @@ from pmldesign.designs.laplace.ordered_cells import has_order, tents_design
 from pmldesign.designs.laplace.products import weighted_products
 from pmldesign.designs.laplace.tables import weighted_tables
 from pmldesign.designs.one_matrix import STRUCTURED
-from pmldesign.designs.results import SearchedDesign
+from pmldesign.designs.results import Searched
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.guarantees import Guarantee, PureDP
@@ -87,7 +87,7 @@ class LaplaceSearch:
     interrupted: bool = False
     designs: dict[Workload, Array] = field(default_factory=dict)
 
-    def run(self, starts: list[Strategy], begin: float) -> SearchedDesign:
+    def run(self, starts: list[Strategy], begin: float) -> Searched:
         """Candidates, then a descent where that is affordable; the best of all."""
         workload, guarantee = self.workload, self.guarantee
         structured = list(self._structured())
@@ -114,10 +114,7 @@ class LaplaceSearch:
             exact = self.p in (2, math.inf) or is_exact(self.p)
             self._compare(() if exact else self._in_time(named))
             self._compare_trees()
-        return SearchedDesign(
-            workload=self.workload,
-            p=self.p,
-            guarantee=self.guarantee,
+        return Searched(
             mechanism=self._best(),
             status=Status.INTERRUPTED if self.interrupted else status,
             starts=tuple(self.table),

@@ -18,7 +18,7 @@ from typing import Any
 
 from pmldesign.arguments import exponent, positive
 from pmldesign.designs.laplace.course import LaplaceSearch
-from pmldesign.designs.results import SearchedDesign
+from pmldesign.designs.results import Searched
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import require_feasible
 from pmldesign.privacy.guarantees import Guarantee
@@ -37,7 +37,7 @@ def laplace_design(
     seed: int = 0,
     time_limit: float | None = None,
     callback: Callable[[SearchStep], None] | None = None,
-) -> SearchedDesign:
+) -> Searched:
     """Search for the strategy with the smallest error under Laplace noise.
 
     Args:

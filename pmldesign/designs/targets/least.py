@@ -245,7 +245,7 @@ def _strategies(
     searched = laplace_design(
         normalised, promise, p=math.inf, starts=[design.strategy], time_limit=search_time
     )
-    yield searched.strategy
+    yield searched.mechanism.strategy
 
 
 def _on(strategy: Strategy, budget: LeastBudget) -> Factorization:
