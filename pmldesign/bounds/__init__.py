@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from pmldesign.arguments import exponent, non_negative
 from pmldesign.bounds.bound import Bound as Bound
+from pmldesign.bounds.bound import BoundProblem
 from pmldesign.bounds.bound import Kind as Kind
-from pmldesign.bounds.bound import Problem
 from pmldesign.bounds.lower import lower_bounds
 from pmldesign.bounds.one_dimensional import least_deviation as least_deviation
 from pmldesign.bounds.one_dimensional import staircase_deviation as staircase_deviation
@@ -59,7 +59,7 @@ def all_bounds(
         raise InvalidInputError(
             f"norm_lower must be at most norm_upper, got {norm_lower} and {norm_upper}"
         )
-    problem = Problem(
+    problem = BoundProblem(
         workload=workload,
         p=exponent(p),
         guarantee=guarantee,

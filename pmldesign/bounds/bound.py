@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from pmldesign.bounds.polytope_width import LARGEST, is_prefix, kappa
+from pmldesign.bounds.polytope_width import MOST_ENTRIES, is_prefix, kappa
 from pmldesign.privacy.digits import at_least, at_most
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
@@ -19,7 +19,7 @@ from pmldesign.workloads.display import Displayed, Facts
 from pmldesign.workloads.scaled import near_one
 from pmldesign_solvers.certificate.cells import lower_bound
 
-ROUNDING = 1e-12
+VALUE_ROUNDING = 1e-12
 """Relative rounding of a final value, away from the side where it could be wrong."""
 
 
@@ -72,7 +72,7 @@ class Bound(Displayed):
 
 
 @dataclass(frozen=True)
-class Problem:
+class BoundProblem:
     """A workload, an error, a guarantee and what is certified about the norm.
 
     Attributes:
@@ -120,7 +120,7 @@ class Problem:
     def is_parity(self) -> bool:
         """Whether A has entries 1 and -1 and orthogonal rows, as every set of parities has."""
         m, n = self.workload.shape
-        if m > n or m * n > LARGEST:
+        if m > n or m * n > MOST_ENTRIES:
             return False
         matrix = self.workload.to_dense()
         # whole numbers below 2^53: the products are exact
@@ -132,7 +132,7 @@ class Problem:
     def schatten_norm(self) -> float | None:
         """m^(1/p - 1/2) n^(-1/2) times the sum of singular values; None where A is too large."""
         m, n = self.workload.shape
-        if m * n > LARGEST:
+        if m * n > MOST_ENTRIES:
             return None
         workload, exponent = near_one(self.workload)
         return float(np.ldexp(lower_bound(workload, np.ones(m), np.ones(n), self.p), exponent))
@@ -143,7 +143,7 @@ def bound_below(
 ) -> Bound:
     """A lower bound, rounded down."""
     # beyond float64 the largest number of it is still a lower bound
-    rounded = None if value is None else min(value, sys.float_info.max) * (1 - ROUNDING)
+    rounded = None if value is None else min(value, sys.float_info.max) * (1 - VALUE_ROUNDING)
     return Bound(name, Kind.LOWER, rounded, mechanisms, reason, source)
 
 
@@ -151,5 +151,5 @@ def bound_above(
     name: str, value: float | None, *, mechanisms: str, reason: str, source: str
 ) -> Bound:
     """An upper bound, rounded up."""
-    rounded = None if value is None else value * (1 + ROUNDING)
+    rounded = None if value is None else value * (1 + VALUE_ROUNDING)
     return Bound(name, Kind.UPPER, rounded, mechanisms, reason, source)

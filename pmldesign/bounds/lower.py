@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 
-from pmldesign.bounds.bound import Bound, Problem, bound_below
+from pmldesign.bounds.bound import Bound, BoundProblem, bound_below
 from pmldesign.bounds.one_dimensional import (
     least_deviation,
     staircase_deviation,
@@ -32,13 +32,13 @@ from pmldesign.privacy.noise import gaussian_moment_root
 ANY_SIZE = "every mechanism, worst case over data of any size"
 ADDITIVE = "additive noise that serves every number of records"
 STEP = "a step of length 1 needs a standard deviation of {:.6g}"
-NOTHING = (
+NO_BOUND = (
     "this guarantee bounds no step of additive noise: e^epsilon times the sum of alpha without its "
     "smallest entry is 1 or more, or the delta that it implies is 1 or more"
 )
 
 
-def lower_bounds(problem: Problem) -> list[Bound]:
+def lower_bounds(problem: BoundProblem) -> list[Bound]:
     """The bounds with the sharp constants of this package, whether or not they hold."""
     return [
         gaussian_class(problem),
@@ -49,9 +49,9 @@ def lower_bounds(problem: Problem) -> list[Bound]:
     ]
 
 
-def gaussian_class(problem: Problem) -> Bound:
+def gaussian_class(problem: BoundProblem) -> Bound:
     """Gaussian noise of any covariance: c_p sigma(1) gamma."""
-    sigma, reason, shifts = None, NOTHING, problem.shifts
+    sigma, reason, shifts = None, NO_BOUND, problem.shifts
     if isinstance(problem.guarantee, CurrencyGuarantee):
         sigma = 1 / math.sqrt(problem.guarantee.gaussian_square)
     elif shifts is not None and shifts.delta == 0:
@@ -69,12 +69,12 @@ def gaussian_class(problem: Problem) -> Bound:
     )
 
 
-def laplace_class(problem: Problem) -> Bound:
+def laplace_class(problem: BoundProblem) -> Bound:
     """Laplace noise on a strategy: c_p sqrt(2) gamma / epsilon."""
     value, shifts, guarantee = None, problem.shifts, problem.guarantee
     currency = isinstance(guarantee, CurrencyGuarantee)
     if shifts is None and not currency:
-        reason = NOTHING
+        reason = NO_BOUND
     elif shifts is not None and shifts.delta > 0 and guarantee.pml:
         reason = "the guarantee implies no least scale of Laplace noise"
     else:
@@ -96,9 +96,9 @@ def laplace_class(problem: Problem) -> Bound:
     )
 
 
-def least_variance(problem: Problem) -> Bound:
+def least_variance(problem: BoundProblem) -> Bound:
     """The exact least variance of a step, times gamma."""
-    deviation, reason, shifts = None, NOTHING, problem.shifts
+    deviation, reason, shifts = None, NO_BOUND, problem.shifts
     if isinstance(problem.guarantee, CurrencyGuarantee):
         deviation, reason = (
             _by_divergence(problem.guarantee),
@@ -115,7 +115,7 @@ def least_variance(problem: Problem) -> Bound:
     )
 
 
-def staircase(problem: Problem) -> Bound:
+def staircase(problem: BoundProblem) -> Bound:
     """The variance of the staircase mechanism, times gamma."""
     value = None
     if not isinstance(problem.guarantee, PureDP):
@@ -138,9 +138,9 @@ def staircase(problem: Problem) -> Bound:
     )
 
 
-def total_variation(problem: Problem) -> Bound:
+def total_variation(problem: BoundProblem) -> Bound:
     """The elementary bound by the total variation of several steps, times gamma."""
-    value, reason, shifts = None, NOTHING, problem.shifts
+    value, reason, shifts = None, NO_BOUND, problem.shifts
     if isinstance(problem.guarantee, CurrencyGuarantee):
         reason = "only (epsilon, delta)-DP and PML have this bound"
     if shifts is not None:
@@ -167,7 +167,7 @@ def _by_divergence(guarantee: CurrencyGuarantee) -> float | None:
         return 0.0
 
 
-def _least_scale(problem: Problem) -> float:
+def _least_scale(problem: BoundProblem) -> float:
     """Of Laplace noise on a step of l2 length 1, in however many measurements.
 
     Divergences of such noise are concave in the square of the step (`targets.budgets`): one
@@ -182,15 +182,15 @@ def _least_scale(problem: Problem) -> float:
     return 1 / problem.shifts.epsilon
 
 
-def _dp(problem: Problem) -> bool:
+def _dp(problem: BoundProblem) -> bool:
     return not problem.guarantee.pml
 
 
-def _mechanisms(problem: Problem) -> str:
+def _mechanisms(problem: BoundProblem) -> str:
     return ANY_SIZE if _dp(problem) else ADDITIVE
 
 
-def _implied(problem: Problem) -> str:
+def _implied(problem: BoundProblem) -> str:
     """How PML came to speak of a step; nothing under DP."""
     shifts = problem.shifts
     if _dp(problem) or shifts is None:

@@ -48,10 +48,10 @@ MARGIN = 1e-9
 TABLE = 2**18
 """Largest support of a truncated geometric law that is tabulated."""
 
-NEGLIGIBLE = 50.0
+NEGLIGIBLE_LOGARITHM = 50.0
 """Weights below e^-50 do not change a sum in float64."""
 
-LARGEST = 700.0
+LARGEST_LOGARITHM = 700.0
 """e^700 is still finite."""
 
 HUGE = 1e307
@@ -75,7 +75,7 @@ def least_deviation(epsilon: float, delta: float = 0.0) -> float:
     epsilon, delta = _privacy(epsilon, delta)
     if delta == 0:
         return (1 - MARGIN) * math.sqrt(2) * math.exp(-epsilon / 2) / -math.expm1(-epsilon)
-    support = min(1 / delta, 2 * NEGLIGIBLE / epsilon, 1e300)
+    support = min(1 / delta, 2 * NEGLIGIBLE_LOGARITHM / epsilon, 1e300)
     steps = max(1, math.ceil(support / TABLE))
     if steps > 1:
         delta *= math.expm1(steps * epsilon) / math.expm1(epsilon)
@@ -157,7 +157,7 @@ def _truncated_geometric(epsilon: float, longest: int) -> tuple[Array, Array, Ar
     excess = (weight[a] + weight[b]) / (2 * total)
     added = weight[b + 1]
     rise = total / (total + added) * (b + 1 + mean) ** 2 - variance
-    return excess, variance, 2 * rise / (2 * excess + math.expm1(min(epsilon, LARGEST)))
+    return excess, variance, 2 * rise / (2 * excess + math.expm1(min(epsilon, LARGEST_LOGARITHM)))
 
 
 def _privacy(epsilon: float, delta: float) -> tuple[float, float]:

@@ -24,11 +24,11 @@ import numpy as np
 
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.ranges import RangeWorkload
+from pmldesign_solvers.operators.operator import EPS
 
-LARGEST = 2**21
+MOST_ENTRIES = 2**21
 """Most entries of a workload that is decomposed."""
 
-EPS = float(np.finfo(np.float64).eps)
 LARGEST_NUMBER = float(np.finfo(np.float64).max)
 
 
@@ -39,7 +39,7 @@ def is_prefix(workload: Workload) -> bool:
         return False
     if isinstance(workload, RangeWorkload):
         return not workload.starts.any() and np.array_equal(workload.stops, np.arange(n) + 1)
-    return m * n <= LARGEST and np.array_equal(workload.to_dense(), np.tri(n))
+    return m * n <= MOST_ENTRIES and np.array_equal(workload.to_dense(), np.tri(n))
 
 
 def kappa(workload: Workload) -> float:
@@ -51,7 +51,7 @@ def kappa(workload: Workload) -> float:
     m, n = workload.shape
     if is_prefix(workload):
         return 2 / math.sqrt(4 * n - 3) * (1 - 2 * EPS)
-    if m > n or m * n > LARGEST:
+    if m > n or m * n > MOST_ENTRIES:
         return 0.0
     matrix = workload.to_dense()
     exponent = math.frexp(float(np.abs(matrix).max()))[1]  # its largest entry becomes about 1

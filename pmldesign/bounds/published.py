@@ -22,13 +22,13 @@ from __future__ import annotations
 
 import math
 
-from pmldesign.bounds.bound import Bound, Problem, bound_below
+from pmldesign.bounds.bound import Bound, BoundProblem, bound_below
 from pmldesign.privacy.guarantees import ApproxDP, PureDP
 
 EVERY = "every mechanism, worst case over all data"
 
 
-def published_bounds(problem: Problem) -> list[Bound]:
+def published_bounds(problem: BoundProblem) -> list[Bound]:
     """The paper's lower bounds, whether or not they hold."""
     deviation, reason = step_deviation(problem, general=False)
     return [
@@ -53,7 +53,7 @@ def published_bounds(problem: Problem) -> list[Bound]:
     ]
 
 
-def step_deviation(problem: Problem, *, general: bool) -> tuple[float | None, str]:
+def step_deviation(problem: BoundProblem, *, general: bool) -> tuple[float | None, str]:
     """The factor of gamma_(p)(A) in Theorem 2.1, or None, and the reason.
 
     Args:
@@ -87,7 +87,7 @@ def step_deviation(problem: Problem, *, general: bool) -> tuple[float | None, st
     return factor, f"{at} is at most {name} = {limits[name]:.3g}"
 
 
-def _general(problem: Problem, name: str, norm: float | str | None, source: str) -> Bound:
+def _general(problem: BoundProblem, name: str, norm: float | str | None, source: str) -> Bound:
     """A bound for every mechanism from a lower bound on the norm, or from why there is none."""
     deviation, reason = step_deviation(problem, general=True)
     value = None
@@ -106,7 +106,7 @@ def _general(problem: Problem, name: str, norm: float | str | None, source: str)
     )
 
 
-def _prefix_norm(problem: Problem) -> float | str:
+def _prefix_norm(problem: BoundProblem) -> float | str:
     if not problem.is_prefix:
         return "the queries are not the prefix sums"
     n = problem.cells
@@ -115,7 +115,7 @@ def _prefix_norm(problem: Problem) -> float | str:
     return norm
 
 
-def _parity_norm(problem: Problem) -> float | str:
+def _parity_norm(problem: BoundProblem) -> float | str:
     if not problem.is_parity:
         return "the queries are not orthogonal rows of signs"
     norm: float = problem.queries ** (0.5 + 1 / problem.p)

@@ -20,10 +20,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-import numpy as np
-
 from pmldesign.arguments import non_negative
-from pmldesign.bounds.bound import Bound, Problem, bound_above
+from pmldesign.bounds.bound import Bound, BoundProblem, bound_above
 from pmldesign.privacy.calibration import (
     analytic_gaussian_scale,
     classical_gaussian_scale,
@@ -34,11 +32,10 @@ from pmldesign.privacy.guarantees import ApproxDP, CurrencyGuarantee
 from pmldesign.privacy.noise import gaussian_moment_root
 from pmldesign.workloads.scaled import near_one
 
-EPS = float(np.finfo(np.float64).eps)
 GAUSSIAN_ONLY = "neither PML nor epsilon-DP: their least scale of Gaussian noise is not known here"
 
 
-def upper_bounds(problem: Problem, errors: Mapping[str, float]) -> list[Bound]:
+def upper_bounds(problem: BoundProblem, errors: Mapping[str, float]) -> list[Bound]:
     """The bounds, whether or not they hold, and one for each mechanism of `errors`."""
     reached = [
         bound_above(
@@ -53,7 +50,7 @@ def upper_bounds(problem: Problem, errors: Mapping[str, float]) -> list[Bound]:
     return [*reached, *_gaussian(problem), _theorem_d1(problem), _theorem_2_12(problem)]
 
 
-def _gaussian(problem: Problem) -> list[Bound]:
+def _gaussian(problem: BoundProblem) -> list[Bound]:
     """Exact error of Gaussian noise on the optimal strategy and on the answers."""
     guarantee, reason = problem.guarantee, GAUSSIAN_ONLY
     optimal = plain = sigma = None
@@ -84,7 +81,7 @@ def _gaussian(problem: Problem) -> list[Bound]:
     ]
 
 
-def _longest_step(problem: Problem) -> float:
+def _longest_step(problem: BoundProblem) -> float:
     """Longest step, max over v of norm(v)_2, rounded up."""
     workload, exponent = near_one(problem.workload)
     if problem.add_remove:
@@ -95,7 +92,7 @@ def _longest_step(problem: Problem) -> float:
     return math.ldexp(math.sqrt(square), exponent)
 
 
-def _theorem_d1(problem: Problem) -> Bound:
+def _theorem_d1(problem: BoundProblem) -> Bound:
     value, p, m = None, problem.p, problem.queries
     unit, reason = _classical(problem)
     if unit is not None:
@@ -112,7 +109,7 @@ def _theorem_d1(problem: Problem) -> Bound:
     )
 
 
-def _theorem_2_12(problem: Problem) -> Bound:
+def _theorem_2_12(problem: BoundProblem) -> Bound:
     value, p, n = None, problem.p, problem.cells
     unit, reason = _classical(problem)
     if not problem.is_prefix:
@@ -132,7 +129,7 @@ def _theorem_2_12(problem: Problem) -> Bound:
     )
 
 
-def _classical(problem: Problem) -> tuple[float | None, str]:
+def _classical(problem: BoundProblem) -> tuple[float | None, str]:
     """The classical scale for a step of length 1 if it applies and is private, and the reason."""
     guarantee = problem.guarantee
     if not isinstance(guarantee, ApproxDP) or not problem.add_remove:

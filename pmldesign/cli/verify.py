@@ -15,7 +15,7 @@ from pmldesign.errors import VerificationError
 from pmldesign.files import load_workload, verify_file
 from pmldesign.verify import Verdict, Verification
 
-DIGITS = 10
+TABLE_DIGITS = 10
 """Of numbers in the table; verdicts compare all digits."""
 
 
@@ -60,4 +60,4 @@ def _show(result: Verification) -> None:
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.{DIGITS}g}"
+    return "" if value is None else f"{value:.{TABLE_DIGITS}g}"

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pmldesign.bounds.bound import Problem
+from pmldesign.bounds.bound import BoundProblem
 from pmldesign.bounds.lower import gaussian_class, laplace_class, least_variance
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.alpha.fallback import Fallback
@@ -24,7 +24,7 @@ from pmldesign.privacy.noise import Noise, gaussian_moment_root
 from pmldesign.workloads import Workload
 from pmldesign_solvers.certificate.cells import Certificate
 
-ROUNDING = 1e-12
+BOUND_ROUNDING = 1e-12
 """Relative rounding of a lower bound computed here, downwards."""
 SHOWN = ("p", "noise", "sensitivity", "scale", "error", "rmse", "max_std", "ratio")
 UNWEIGHTED = ("unweighted_error", "unweighted_rmse", "unweighted_max_std")
@@ -172,10 +172,10 @@ def with_bounds(rows: Sequence[Row], workload: Workload, norm: Certificate) -> t
     lower: float | None = None
     by_noise: dict[str, float | None]
     if guarantee is None:
-        gaussian = gaussian_moment_root(p) * norm.lower * (1 - ROUNDING)
+        gaussian = gaussian_moment_root(p) * norm.lower * (1 - BOUND_ROUNDING)
         by_noise = {Noise.GAUSSIAN: gaussian, Noise.LAPLACE: 2**0.5 * gaussian}
     else:
-        problem = Problem(
+        problem = BoundProblem(
             workload=workload,
             p=p,
             guarantee=guarantee,

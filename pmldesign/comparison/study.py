@@ -35,7 +35,7 @@ from typing import Any
 from pmldesign.arguments import exponent, whole
 from pmldesign.comparison.promises import Demand, demands_of
 from pmldesign.comparison.tasks import DESIGNED
-from pmldesign.comparison.units import Asked, Settings, Unit
+from pmldesign.comparison.units import Settings, StudiedWorkload, Unit
 from pmldesign.comparison.values import choice, listed, number, sizes, texts
 from pmldesign.designs.options import DesignOptions
 from pmldesign.errors import FileError, InvalidInputError, PmldesignError
@@ -68,7 +68,7 @@ class Study:
         settings: what is the same for all rows.
     """
 
-    workloads: tuple[Asked, ...]
+    workloads: tuple[StudiedWorkload, ...]
     participations: tuple[Participation | None, ...]
     values: tuple[float, ...]
     guarantees: tuple[Demand, ...]
@@ -172,7 +172,7 @@ def _sized(name: str, sizes: list[int]) -> list[str]:
     return [name.replace("{n}", str(size)) for size in sizes]
 
 
-def _workload(name: str, weights: str, folder: Path) -> Asked:
+def _workload(name: str, weights: str, folder: Path) -> StudiedWorkload:
     """A workload by its name, or that of its file, and its weights."""
     label = "" if weights == UNWEIGHTED else weights
     if Path(name).suffix.lower() in MATRICES:
@@ -185,11 +185,11 @@ def _workload(name: str, weights: str, folder: Path) -> Asked:
         except PmldesignError as error:
             raise InvalidInputError(str(error)) from None
     if not label:
-        return Asked(value, told)
+        return StudiedWorkload(value, told)
     queries = as_workload(value)
     numbers = read_prior(folder / weights, name="weights")
     digest = _digest(folder / weights)
-    return Asked(weighted(queries, numbers, name=queries.name), f"{told} {digest}", label)
+    return StudiedWorkload(weighted(queries, numbers, name=queries.name), f"{told} {digest}", label)
 
 
 def _strategy(name: str, folder: Path) -> tuple[str | Strategy, str]:

@@ -38,11 +38,11 @@ TEXTS = (
     "strategy", "noise", "status", "unit",
 )  # fmt: skip
 COUNTS = ("queries", "cells")
-NUMBERS = (*SHOWN[2:], *BOUNDS, *UNWEIGHTED)
+ROW_NUMBERS = (*SHOWN[2:], *BOUNDS, *UNWEIGHTED)
 COLUMNS = (
     "workload", "queries", "cells", "weights", "participation", "p", "kind", "epsilon", "delta",
     "alpha", "alpha_file", "rho", "mu", "order", "failure", "neighbours", "strategy", "noise",
-    *NUMBERS, "norm_lower", "norm_upper", "status", "seconds", "unit",
+    *ROW_NUMBERS, "norm_lower", "norm_upper", "status", "seconds", "unit",
 )  # fmt: skip
 """Of a row: what was asked, what is the answer, how it went."""
 
@@ -60,7 +60,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class StudiedWorkload:
     """A workload that a study asks about.
 
     Attributes:
@@ -87,7 +87,7 @@ class Unit:
         key: says all of this, and the version of pmldesign, in 16 digits.
     """
 
-    workload: Asked
+    workload: StudiedWorkload
     p: float
     guarantees: tuple[Demand, ...]
     strategies: tuple[tuple[str | Strategy, str], ...]
@@ -224,7 +224,7 @@ class Unit:
 
 
 def _numbers(row: Row) -> dict[str, Any]:
-    return {"noise": row.noise} | {name: getattr(row, name) for name in NUMBERS}
+    return {"noise": row.noise} | {name: getattr(row, name) for name in ROW_NUMBERS}
 
 
 def _reason(error: Exception) -> str:

@@ -31,9 +31,9 @@ from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.operator import EPS, Array
 from pmldesign_solvers.unions.product_basis import Basis, residual
 
-ALIKE = 1e-9
+EQUAL_COLUMNS = 1e-9
 """Relative squared distance of columns that count as equal."""
-ROUNDING = 1e-8
+SUM_ROUNDING = 1e-8
 """Relative, upwards, of all sums in the value of a strategy."""
 
 Parts = Sequence[Sequence[Workload]]
@@ -87,7 +87,7 @@ def evaluated(
 
 def is_total(factor: Workload) -> bool:
     """Whether all queries count every cell alike."""
-    return factor.longest_difference() <= ALIKE * factor.longest_column()
+    return factor.longest_difference() <= EQUAL_COLUMNS * factor.longest_column()
 
 
 def _under_replace(
@@ -110,7 +110,7 @@ def _under_replace(
     spread = math.sqrt(centred.variance_norm(CentredWorkload(workload), p / 2))
     bases = [Basis(factor.matrix, factor.pseudo_inverse) for factor in strategy.factors]
     rest = math.sqrt(2 * math.fsum(residual(part, bases) ** 2 for part in parts))
-    value = spread * sensitivity * (1 + ROUNDING) + rest + ROUNDING * upper
+    value = spread * sensitivity * (1 + SUM_ROUNDING) + rest + SUM_ROUNDING * upper
     first, *others = strategy.factors
     scaled = Strategy(
         first.name,

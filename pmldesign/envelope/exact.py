@@ -25,7 +25,7 @@ import numpy as np
 from pmldesign.envelope.bounds import log_down, log_up
 from pmldesign.envelope.channel import Channel, check_delta, check_epsilon
 from pmldesign.envelope.programs import dual_bound, largest_mass, relative_rounding
-from pmldesign.envelope.search import Search
+from pmldesign.envelope.search import EnvelopeSearch
 from pmldesign_solvers.operators.operator import Array
 
 _WHOLE = 1e-15
@@ -81,7 +81,7 @@ def exact_envelope(channel: Channel, delta: float) -> EnvelopeValue:
     check_delta(delta)
     labels = channel.similar_outputs()
     reduced = channel.reduced()
-    search = Search(reduced.ratios, reduced.output_distribution, delta)
+    search = EnvelopeSearch(reduced.ratios, reduced.output_distribution, delta)
     search.run()
     post_processing = _as_post_processing(search.assignment, search.masses)[labels]
     return EnvelopeValue(

@@ -28,7 +28,7 @@ from pmldesign_solvers.operators.operator import Array
 
 _NEVER = 1e-290
 """Cells that noise reaches with a smaller probability count as never reached."""
-LARGEST = 2**24
+MOST_ENTRIES = 2**24
 """Most entries of a channel that is made from its name: 128 MiB."""
 
 Number = TypeVar("Number", int, float)
@@ -142,9 +142,9 @@ def parse_channel(name: str, prior: ArrayLike | None = None) -> Channel:
         raise InvalidInputError(f"channel must have the form {form}, got {name!r}")
     k = _number("number of values", size, int)
     outputs = _number("cells", options["cells"], int) if "cells" in options else k
-    if max(k, 1) * max(outputs, 1) > LARGEST:
+    if max(k, 1) * max(outputs, 1) > MOST_ENTRIES:
         raise InvalidInputError(
-            f"channel {name!r} has {k} x {outputs} entries, must have at most {LARGEST};"
+            f"channel {name!r} has {k} x {outputs} entries, must have at most {MOST_ENTRIES};"
             " take fewer values or cells"
         )
     weights = np.full(max(k, 1), 1 / max(k, 1)) if prior is None else np.asarray(prior)

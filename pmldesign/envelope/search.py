@@ -49,7 +49,7 @@ _SLOW = 4
 
 
 @dataclass(slots=True)
-class Search:
+class EnvelopeSearch:
     """The bracket of t* = e^eps_c(delta), and what proves each of its ends."""
 
     ratios: Array

@@ -22,7 +22,7 @@ MANY = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class NumberTable:
     """The numbers of a .csv file, shape (m, n), and the names of its columns, if any."""
 
     values: Array
@@ -47,7 +47,7 @@ class Table:
         )
 
 
-def read_table(handle: IO[bytes]) -> Table:
+def read_table(handle: IO[bytes]) -> NumberTable:
     """The matrix in a .csv file, and its header.
 
     The first line is a header if none of its fields is a number. Blank lines are skipped.
@@ -88,7 +88,9 @@ def read_table(handle: IO[bytes]) -> Table:
         text.detach()
     if not rows:
         raise InvalidInputError("there are no numbers in it")
-    return Table(np.frombuffer(values).reshape(rows, width), header if len(header) == width else ())
+    return NumberTable(
+        np.frombuffer(values).reshape(rows, width), header if len(header) == width else ()
+    )
 
 
 def _lines(text: io.TextIOWrapper) -> Iterator[str]:

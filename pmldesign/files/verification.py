@@ -28,7 +28,7 @@ from pmldesign.workloads import (
 from pmldesign.workloads.running import stream_problem
 from pmldesign.workloads.tables.base import asks_counts
 
-LARGEST = 2**24
+MOST_ENTRIES = 2**24
 """Entries of a workload that is written out to be checked."""
 GRAM_CELLS = 4096
 """Cells up to which the Gram matrix of a larger workload is."""
@@ -84,11 +84,11 @@ def _named_queries(path: str | Path, key: str) -> Workload | None:
 def _form(queries: Workload) -> Queries:
     """A as a matrix, unless that is too large, and the tables that it is made of."""
     m, n = queries.shape
-    matrix = queries.to_dense() if m * n <= LARGEST else None
+    matrix = queries.to_dense() if m * n <= MOST_ENTRIES else None
     sizes = _sizes(queries)
     tables = as_tables_over(queries, sizes) if sizes else None
     if tables is None or any(
-        not asks_counts(factor) and math.prod(factor.shape) > LARGEST
+        not asks_counts(factor) and math.prod(factor.shape) > MOST_ENTRIES
         for _, factors in tables
         for factor in factors.values()
     ):

@@ -21,7 +21,7 @@ import numpy as np
 from pmldesign.errors import FileError, PmldesignError, printable
 from pmldesign.files.arrays import Archive, file_name, read_array, read_sparse, reason, size_of
 from pmldesign.files.atomic import PathName, atomic_write
-from pmldesign.files.tables import Table, read_table, write_csv
+from pmldesign.files.tables import NumberTable, read_table, write_csv
 from pmldesign.workloads import DenseWorkload, Workload, parse_workload
 from pmldesign.workloads.parsing import starts_with_name
 
@@ -173,8 +173,8 @@ def _read(
     handle.seek(0)
     try:
         matrix = _READERS[extension](handle)
-        reading = matrix.reading() if isinstance(matrix, Table) else None
-        built = build(matrix.values if isinstance(matrix, Table) else matrix, name)
+        reading = matrix.reading() if isinstance(matrix, NumberTable) else None
+        built = build(matrix.values if isinstance(matrix, NumberTable) else matrix, name)
     except PmldesignError as error:
         raise type(error)(f"{name}: {error}") from None
     except MemoryError:

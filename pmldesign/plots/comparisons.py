@@ -10,7 +10,7 @@ from pmldesign.comparison.sweeping import Sweep
 from pmldesign.errors import InvalidInputError
 from pmldesign.plots.points import (
     LABELS,
-    Point,
+    PlottedRow,
     guarantee_text,
     noises_of,
     points_of,
@@ -58,12 +58,12 @@ def sweep_figure(sweep: Sweep) -> Figure:
     return _figure(points_of_records(sweep.to_records()))
 
 
-def _figure(points: Sequence[Point]) -> Figure:
+def _figure(points: Sequence[PlottedRow]) -> Figure:
     from matplotlib.figure import Figure
 
     varying = [key for key in points[0].where if len({point.where[key] for point in points}) > 1]
     axis = next((key for key in AXES if key in varying and _is_scale(points, key)), None)
-    panels: dict[tuple[Any, ...], list[Point]] = {}
+    panels: dict[tuple[Any, ...], list[PlottedRow]] = {}
     for point in points:
         key = tuple(point.where[key] for key in varying if key != axis)
         panels.setdefault(key, []).append(point)
@@ -103,12 +103,12 @@ def _figure(points: Sequence[Point]) -> Figure:
     return figure
 
 
-def _is_scale(points: Sequence[Point], key: str) -> bool:
+def _is_scale(points: Sequence[PlottedRow], key: str) -> bool:
     """Whether all points have a number there."""
     return all(isinstance(point.where[key], float | int) for point in points)
 
 
-def _bars(axes: Axes, points: Sequence[Point]) -> None:
+def _bars(axes: Axes, points: Sequence[PlottedRow]) -> None:
     points = sorted(points, key=lambda point: point.error, reverse=True)
     names = [f"{point.strategy} ({point.noise})" for point in points]
     bars = axes.barh(names, [point.error for point in points])
@@ -123,7 +123,7 @@ def _bars(axes: Axes, points: Sequence[Point]) -> None:
     axes.set_xlabel(f"$\\ell_{{{p}}}$ error")
 
 
-def _lines(axes: Axes, axis: str, points: Sequence[Point], noises: Mapping[str, str]) -> None:
+def _lines(axes: Axes, axis: str, points: Sequence[PlottedRow], noises: Mapping[str, str]) -> None:
     values = sorted({point.where[axis] for point in points})
     # p is drawn at even steps, as infinity may be among its values
     place = {value: float(i) if axis == "p" else value for i, value in enumerate(values)}

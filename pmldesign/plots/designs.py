@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from pmldesign.release.tables import Table
+    from pmldesign.release.tables import ReleasedTable
 
 PIXELS = 256
 """Rows and columns of a matrix that are drawn: beyond, each is the largest entry of a block."""
@@ -155,7 +155,7 @@ def _thinned(values: Array) -> tuple[Array, Array]:
 
 
 @styled
-def intervals_figure(table: Table) -> Figure:
+def intervals_figure(table: ReleasedTable) -> Figure:
     """The estimate of every query, and its interval."""
     count = len(table.estimate)
     places = range(count)

@@ -37,7 +37,7 @@ KINDS: Mapping[tuple[str, str | None], str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class PlottedRow:
     """The error of a strategy with its noise, and where it lies.
 
     Attributes:
@@ -67,7 +67,7 @@ class Point:
         return error / size
 
 
-def points_of(comparisons: Sequence[Comparison]) -> list[Point]:
+def points_of(comparisons: Sequence[Comparison]) -> list[PlottedRow]:
     """Every row with its coordinates; the members of a family share one name."""
     records = []
     for comparison in comparisons:
@@ -80,7 +80,7 @@ def points_of(comparisons: Sequence[Comparison]) -> list[Point]:
     return points_of_records(records)
 
 
-def points_of_records(records: Sequence[Mapping[str, Any]]) -> list[Point]:
+def points_of_records(records: Sequence[Mapping[str, Any]]) -> list[PlottedRow]:
     """Every row of a comparison or a sweep that has an error.
 
     Raises:
@@ -107,7 +107,7 @@ def _families(sizes: Mapping[str, int]) -> dict[str, str]:
     return {name: _family_name(names) for names in patterns.values() for name in names}
 
 
-def _point(record: Mapping[str, Any], families: Mapping[str, str]) -> Point:
+def _point(record: Mapping[str, Any], families: Mapping[str, str]) -> PlottedRow:
     name = record["workload"]
     where = {"workload": families.get(name, name)}
     where |= {"cells": record["cells"]} if families else {}
@@ -116,7 +116,7 @@ def _point(record: Mapping[str, Any], families: Mapping[str, str]) -> Point:
         where["alpha"] = record.get("alpha_file") or "one for each cell"
     where |= {key: record.get(key) or "none" for key in ("weights", "participation")}
     kind = record.get("kind")
-    return Point(
+    return PlottedRow(
         where=where | {"p": record["p"]},
         strategy=record["strategy"],
         noise=record["noise"],
@@ -134,7 +134,7 @@ def _family_name(names: Sequence[str]) -> str:
     return "".join(parts[0] if len(set(parts)) == 1 else "n" for parts in zip(*split, strict=True))
 
 
-def noises_of(points: Sequence[Point]) -> dict[str, str]:
+def noises_of(points: Sequence[PlottedRow]) -> dict[str, str]:
     """The kinds of noise of every strategy, over all points."""
     kinds: dict[str, dict[str, None]] = {}
     for point in points:
@@ -142,7 +142,7 @@ def noises_of(points: Sequence[Point]) -> dict[str, str]:
     return {name: " or ".join(of) for name, of in kinds.items()}
 
 
-def guarantee_text(points: Sequence[Point], varying: Sequence[str]) -> str:
+def guarantee_text(points: Sequence[PlottedRow], varying: Sequence[str]) -> str:
     """The kind of the guarantee, and those of its numbers that all panels and points share."""
     promises = sorted({point.promise for point in points} - {""})
     if not promises:

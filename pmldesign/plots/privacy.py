@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LEAST = 1e-12
+LEAST_DELTA = 1e-12
 """delta at the lower edge."""
 POINTS = 400
 """Of a curve: more than a picture has pixels for each."""
@@ -42,7 +42,7 @@ def privacy_figure(curves: Mapping[str, PrivacyCurve]) -> Figure:
     if not all(0 < max(curve.ratios) < np.inf for curve in curves.values()):
         raise InvalidInputError("there is no noise whose delta could be drawn; leave --plot out")
     figure, axes = one_axes(6, 4.2)
-    end = max(curve.epsilon(LEAST) for curve in curves.values())
+    end = max(curve.epsilon(LEAST_DELTA) for curve in curves.values())
     epsilons = np.linspace(0, end, POINTS)
     for name, curve in curves.items():
         deltas = curve.deltas(epsilons)
@@ -50,7 +50,7 @@ def privacy_figure(curves: Mapping[str, PrivacyCurve]) -> Figure:
         kinds = (kind.value for kind, ratio in zip(Noise, curve.ratios, strict=True) if ratio)
         label = f"{name}, " * bool(name) + f"{' and '.join(kinds)} noise"
         axes.semilogy(epsilons[shown], deltas[shown], label=label)
-    axes.set_ylim(LEAST, 1)
+    axes.set_ylim(LEAST_DELTA, 1)
     axes.set_xlabel(r"$\varepsilon$")
     axes.set_ylabel(r"$\delta$")
     axes.grid(alpha=0.3)

@@ -31,7 +31,7 @@ from pmldesign.privacy.brackets import NARROW, private_end
 from pmldesign.privacy.outward import UNIT, unscaled
 from pmldesign_solvers.operators.operator import Array
 
-SMALLEST = math.ulp(0.0)
+SMALLEST_FLOAT = math.ulp(0.0)
 ULPS = 16.0
 """Units in the last place allowed for each elementary step; checked against 60 digits in tests."""
 
@@ -70,7 +70,7 @@ def gaussian_profile(ratios: ArrayLike, epsilon: ArrayLike) -> Array:
     error *= ULPS * UNIT
     value = np.exp(log_mass + np.minimum(error, 1.0)) * complement
     # below the normal numbers the exponential and the product are off by a smallest number each
-    value = np.where(error > 1, 1.0, value + 2 * SMALLEST)
+    value = np.where(error > 1, 1.0, value + 2 * SMALLEST_FLOAT)
     result[apart] = np.minimum(np.nextafter(value, 2.0), 1.0)
     return result
 

@@ -40,7 +40,7 @@ from pmldesign.privacy.currencies.curves import curve_of
 from pmldesign.privacy.digits import at_least
 from pmldesign.privacy.guarantees import ApproxDP, CurrencyGuarantee, Guarantee, PureDP
 from pmldesign.privacy.neighbours import (
-    Measured,
+    Measurable,
     Neighbours,
     Norm,
     is_measured,
@@ -87,7 +87,7 @@ class Calibration(Displayed):
 
 
 def calibrate(
-    strategy: Measured | ArrayLike,
+    strategy: Measurable | ArrayLike,
     guarantee: Guarantee,
     *,
     noise: Noise | str,
@@ -168,7 +168,7 @@ def laplace_scale(sensitivity: float, *, epsilon: float) -> float:
 
 
 def _calibrate_dp(
-    strategy: Measured | ArrayLike,
+    strategy: Measurable | ArrayLike,
     guarantee: PureDP | ApproxDP | CurrencyGuarantee,
     noise: Noise,
 ) -> Calibration:
@@ -202,7 +202,7 @@ def gaussian_scale(sensitivity: float, squared_ratio: Fraction) -> float:
     return unscaled("the scale of the noise", scale, exponent)
 
 
-def _require_same_known(strategy: Measured | ArrayLike, guarantee: Guarantee) -> None:
+def _require_same_known(strategy: Measurable | ArrayLike, guarantee: Guarantee) -> None:
     """Refuse a strategy beside public answers that the guarantee does not speak of, or other ones.
 
     Raises:
@@ -216,7 +216,7 @@ def _require_same_known(strategy: Measured | ArrayLike, guarantee: Guarantee) ->
         )
 
 
-def _sensitivity(strategy: Measured | ArrayLike, neighbours: Neighbours, noise: Noise) -> float:
+def _sensitivity(strategy: Measurable | ArrayLike, neighbours: Neighbours, noise: Noise) -> float:
     norm: Norm = "l2" if noise is Noise.GAUSSIAN else "l1"
     if is_measured(strategy):
         return strategy.sensitivity_under(neighbours, norm)

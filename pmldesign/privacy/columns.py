@@ -20,8 +20,8 @@ from pmldesign.arguments import finite_matrix
 from pmldesign.privacy.outward import is_whole, raised, root_above, size
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array
 
-SMALLEST = math.ulp(0.0)
-TINY = 2.0**-1000
+SMALLEST_ENTRY = math.ulp(0.0)
+RAISED_ENTRY = 2.0**-1000
 """Entries below 2^-1022 of the largest are raised to this part of it."""
 
 
@@ -38,13 +38,13 @@ def scaled_rows(matrix: Array, *, differences: bool) -> tuple[Array, int]:
         matrix = np.where((high > low)[:, None], matrix, 0.0)
         half = float((high / 2 - low / 2).max())
         # of the smallest numbers the halves vanish
-        exponent = size(max(half, SMALLEST)) + 1 if (high > low).any() else 0
+        exponent = size(max(half, SMALLEST_ENTRY)) + 1 if (high > low).any() else 0
     else:
         exponent = size(float(max(high.max(), -low.min())))
     scaled = np.ldexp(matrix, -exponent)
     lost = (np.abs(scaled) < np.finfo(np.float64).tiny) & (matrix != 0)
     if lost.any():
-        scaled[lost] = np.copysign(TINY, matrix[lost])
+        scaled[lost] = np.copysign(RAISED_ENTRY, matrix[lost])
     return scaled, exponent
 
 

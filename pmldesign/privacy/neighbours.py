@@ -95,7 +95,7 @@ class DistanceProfile:
         return np.append(0.0, self.distances)[None, :], np.asarray(least * (1 - 1e-12))
 
 
-class Measured(Protocol):
+class Measurable(Protocol):
     """What is asked of a strategy (`strategies.Strategy`); a matrix tells the same more slowly."""
 
     @property
@@ -131,7 +131,7 @@ class Measured(Protocol):
         ...
 
 
-def is_measured(value: Any) -> TypeIs[Measured]:
+def is_measured(value: Any) -> TypeIs[Measurable]:
     """Whether it is a strategy; its matrix is not touched, which may not fit into memory."""
     return hasattr(value, "sensitivity_under")
 

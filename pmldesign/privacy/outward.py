@@ -27,7 +27,7 @@ from pmldesign_solvers.operators.operator import Array
 
 UNIT = 2.0**-53
 """Largest relative error of a rounded operation."""
-DIGITS = 53
+MANTISSA_BITS = 53
 """Whole numbers up to 2^53 are float64."""
 
 
@@ -91,7 +91,7 @@ def is_whole(values: Array, largest_sum: float, *, squared: bool = False) -> boo
     They are if the values are multiples of a power of two of which `largest_sum` has at most 2^53.
     """
     exponent = math.frexp(largest_sum)[1]  # largest_sum < 2^exponent
-    unit = -((DIGITS - exponent) // 2) if squared else exponent - DIGITS
+    unit = -((MANTISSA_BITS - exponent) // 2) if squared else exponent - MANTISSA_BITS
     multiples = np.ldexp(values, -unit)
     return bool(np.isfinite(multiples).all() and (multiples == np.rint(multiples)).all())
 
@@ -104,8 +104,8 @@ def digits_spanned(values: Array) -> int:
     mantissas, exponents = np.frexp(values[values != 0])
     if not mantissas.size:
         return 0
-    whole = np.ldexp(mantissas, DIGITS).astype(np.int64)
-    last = exponents - DIGITS + np.log2(whole & -whole)
+    whole = np.ldexp(mantissas, MANTISSA_BITS).astype(np.int64)
+    last = exponents - MANTISSA_BITS + np.log2(whole & -whole)
     return int(exponents.max() - last.min())
 
 

@@ -38,13 +38,11 @@ from pmldesign.privacy.currencies.relation import Promise
 from pmldesign.privacy.digits import shortest
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.workloads.base import count_text
-from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.operators.operator import EPS, Array
 
-ROUNDING = 1e-12
+ALPHA_ROUNDING = 1e-12
 """By how much the sum of alpha may exceed 1, so that 1/3 + 1/3 + 1/3 and 0.1 * 10 are accepted."""
 
-EPS = 2.0**-52
-"""Between 1 and the next float64: a unit of the roundings of sums."""
 UNSEEN = 1e-300
 """Stands for an alpha of 0, whose logarithm would not be finite."""
 
@@ -206,7 +204,7 @@ def least_probability(alpha: float | Iterable[float], cells: int) -> float:
     alpha = checked_alpha(alpha)
     if not isinstance(alpha, float):
         return float(class_probabilities(alpha, cells).min())
-    if not alpha <= (1 + ROUNDING) * (1 / cells):
+    if not alpha <= (1 + ALPHA_ROUNDING) * (1 / cells):
         raise InvalidInputError(
             f"alpha must be in (0, 1/k] = (0, {1 / cells:.6g}] for k = {count_text(cells)} "
             f"cells, got {alpha:g}"
@@ -258,7 +256,7 @@ def checked_alpha(alpha: float | Iterable[float]) -> float | tuple[float, ...]:
                 f"alpha must be in (0, 1) for every cell, got {value} for cell {cell}"
             )
         probability(f"alpha of cell {cell}", value)
-    if not 0 < math.fsum(vector) <= 1 + ROUNDING:
+    if not 0 < math.fsum(vector) <= 1 + ALPHA_ROUNDING:
         raise InvalidInputError(
             f"alpha must have a positive sum of at most 1, got {math.fsum(vector):.9g}"
         )

@@ -22,7 +22,7 @@ from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.release.noise.exact import ExactNoise
 from pmldesign.release.noise.integers import Image
-from pmldesign.release.noise.lattice import ROUNDING, Lattice
+from pmldesign.release.noise.lattice import SENSITIVITY_ROUNDING, Lattice
 from pmldesign.release.noise.sampler import library_version
 from pmldesign.release.people.schema import Schema
 from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
@@ -103,7 +103,7 @@ def _of_pml(noise: ExactNoise) -> dict[str, Any]:
         return {}
     norm: Norm = "l1" if kind is Noise.LAPLACE else "l2"
     measured, cells = lattice.measured, lattice.measured.cells
-    up = (1 + ROUNDING) * (1 + lattice.distortion) / float(lattice.units.min())
+    up = (1 + SENSITIVITY_ROUNDING) * (1 + lattice.distortion) / float(lattice.units.min())
     wrong = fallback_of(measured, guarantee, kind, noise.continuous / up)
     content: dict[str, Any] = {"if_alpha_is_wrong": wrong.to_json()}
     profile = measured.distance_profile(norm)

@@ -32,7 +32,7 @@ from pmldesign.release.post_processing import (
 from pmldesign.release.public_counts import PublicCounts, counted
 from pmldesign.release.quantiles import Band, bands
 from pmldesign.release.result import Release
-from pmldesign.release.tables import Table, decimals_for
+from pmldesign.release.tables import ReleasedTable, decimals_for
 from pmldesign.workloads import MarginalsWorkload, RangeWorkload, TablesWorkload, Workload
 from pmldesign.workloads.base import count_text
 from pmldesign.workloads.known.workload import as_asked
@@ -92,7 +92,7 @@ class Prepared:
         raw, moved = estimate.answers(decimals)
         factor = 10.0**decimals
         widths = np.ceil((self.widths + moved) * factor) / factor
-        table = Table(
+        table = ReleasedTable(
             labels_of(queries, self.schema), raw, spreads, raw - widths, raw + widths, decimals
         )
         if (cells := estimate.cells) is None:
@@ -110,8 +110,8 @@ class Prepared:
         return counted(groups, counts)
 
     def _processed(
-        self, table: Table, queries: Workload, cells: Array, public: PublicCounts | None
-    ) -> Table:
+        self, table: ReleasedTable, queries: Workload, cells: Array, public: PublicCounts | None
+    ) -> ReleasedTable:
         """The table without negative, or with whole numbers."""
         if self.nonnegative:
             cells = nonnegative_cells(queries, cells, public=public)

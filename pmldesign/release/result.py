@@ -13,7 +13,7 @@ from typing import Any
 from pmldesign.errors import FileError
 from pmldesign.files.atomic import PathName, atomic_write, check_writable, sync_folder
 from pmldesign.release.manifest import as_text
-from pmldesign.release.tables import Table, check_table_path
+from pmldesign.release.tables import ReleasedTable, check_table_path
 from pmldesign.workloads.display import Drawn
 
 
@@ -29,7 +29,7 @@ class Release(Drawn):
             of its records.
     """
 
-    table: Table
+    table: ReleasedTable
     manifest: dict[str, Any]
     quantiles: tuple[dict[str, str | float], ...] = ()
     known: tuple[dict[str, str | int], ...] = ()

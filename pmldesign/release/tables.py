@@ -19,7 +19,7 @@ from pmldesign_solvers.operators.operator import Array
 
 FINE = 1e-4
 """The rounding moves an answer by at most half of this part of the smallest standard deviation."""
-ROUNDED = 1e-5
+ROUNDED_DEVIATION = 1e-5
 """Of the largest standard deviation: less may be the rounding of one that is 0."""
 EXACT = 2.0**52
 """Sums of whole numbers below are exact in float64, with a bit to spare."""
@@ -27,7 +27,7 @@ FORMATS = (".csv", ".parquet")
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class ReleasedTable:
     """The table that is published.
 
     Attributes:
@@ -109,7 +109,7 @@ def decimals_for(cells: int, deviations: Array, size: float) -> int:
     Raises:
         InvalidInputError: the numbers are too large.
     """
-    positive = deviations[deviations > ROUNDED * deviations.max(initial=0.0)]
+    positive = deviations[deviations > ROUNDED_DEVIATION * deviations.max(initial=0.0)]
     least = float(positive.min()) if positive.size else 1.0
     wanted = math.ceil(math.log10(cells / (FINE * least)))
     allowed = math.floor(math.log10(EXACT / max(size, 1.0)))

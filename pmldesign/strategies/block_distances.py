@@ -26,7 +26,7 @@ from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.structure.eigenspaces import Eigenspaces
 from pmldesign_solvers.unions.block_design import BlockDesign
 
-ALIKE = 1e-12
+EQUAL_ENTRIES = 1e-12
 """Entries of a projection that differ by no more are one."""
 DIFFERING = 10
 """Most other attributes of which all sets are gone through."""
@@ -75,7 +75,7 @@ class BlockDistances:
             apart = squares[:, None] + squares - 2 * self._gram(values)
             largest = max(largest, float(apart.max()))
         # entries of a projection are known to ALIKE, and the diagonal of the smallest is 1/n
-        rounding = 4 * ALIKE * sum(map(len, self._design.bases)) + 4 * self._terms * UNIT
+        rounding = 4 * EQUAL_ENTRIES * sum(map(len, self._design.bases)) + 4 * self._terms * UNIT
         return raised(math.sqrt(largest + rounding * 2 * float(squares.max())), 4)
 
     @property
@@ -109,7 +109,7 @@ def _two_values(space: Eigenspaces) -> tuple[Array, Array] | None:
         vectors = space.vectors[:, space.labels == number]
         projection = vectors @ vectors.T
         diagonal, beside = projection.diagonal(), projection[off]
-        if np.ptp(diagonal) > ALIKE or (n > 1 and np.ptp(beside) > ALIKE):
+        if np.ptp(diagonal) > EQUAL_ENTRIES or (n > 1 and np.ptp(beside) > EQUAL_ENTRIES):
             return None
         same.append(float(diagonal[0]))
         other.append(float(beside[0]) if n > 1 else 0.0)

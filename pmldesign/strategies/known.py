@@ -20,7 +20,7 @@ from pmldesign.workloads.known.groups import KnownAnswers
 from pmldesign.workloads.known.workload import BESIDE, given_answers
 from pmldesign_solvers.operators.operator import Array, Indices
 
-NOTHING = 1e-12
+KNOWN_ROWS = 1e-12
 """Rows below this part of what they are without known answers are rounding."""
 
 
@@ -91,7 +91,7 @@ def within_groups(strategy: Strategy, answers: KnownAnswers) -> Strategy:
             )
         return strategy
     matrix = answers.centre(strategy.matrix)
-    kept = np.abs(matrix).max(axis=1) > NOTHING * np.abs(strategy.matrix).max(axis=1)
+    kept = np.abs(matrix).max(axis=1) > KNOWN_ROWS * np.abs(strategy.matrix).max(axis=1)
     if not kept.any():
         raise InvalidInputError(
             f"strategy {strategy.name!r} measures nothing but the known answers {answers.name!r}"

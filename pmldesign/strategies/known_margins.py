@@ -28,7 +28,7 @@ from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.baselines.elementary import product_strategy
 from pmldesign.strategies.known import (
-    NOTHING,
+    KNOWN_ROWS,
     BesideAnswers,
     answers_of,
     beside_known,
@@ -143,7 +143,7 @@ def beside_table(strategy: Strategy, workload: KnownProduct | KnownMarginals) ->
     place = workload.place
     after = place + 1 + len(margins.sizes) - len(workload.factors)
     centred = centre(product_strategy(strategy.factors[place:after]).matrix)
-    kept = np.abs(centred).max(axis=1) > NOTHING * np.abs(centred).max()
+    kept = np.abs(centred).max(axis=1) > KNOWN_ROWS * np.abs(centred).max()
     free = Strategy(strategy.name, centred[kept])
     factors = [*strategy.factors[:place], free, *strategy.factors[after:]]
     return KnownProductStrategy(strategy.name, factors, margins, place)

@@ -27,7 +27,7 @@ HALF_BITS, DIGIT_BITS, WORD_BITS = 26, 20, 16
 """Of a coefficient, an input and a number of state, where they are cut."""
 STATE_BYTES = 20
 """z has at most 60 + 53 + 24 bits where R reads it: inputs up to 2^53, 2^24 steps."""
-LARGEST = 2.0**58
+LARGEST_OUTPUT = 2.0**58
 """Outputs up to here are added in 64 bits."""
 
 
@@ -77,7 +77,7 @@ class _Total:
             return
         values = values * 2.0**exponent
         whole = np.floor(values)
-        self._fits = self._fits and bool(np.abs(whole).max() < LARGEST)
+        self._fits = self._fits and bool(np.abs(whole).max() < LARGEST_OUTPUT)
         if self._fits:
             self._whole += whole.astype(np.int64)
             self._broken += values - whole

@@ -13,7 +13,7 @@ from numpy.lib import format as npy
 
 from pmldesign.errors import FileError
 
-LARGEST = 2**32
+MOST_BYTES = 2**32
 """Bytes of an array that is read."""
 
 
@@ -63,7 +63,7 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Any:
         version = npy.read_magic(member)
         read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
         shape, _, dtype = read(member)
-        if dtype.hasobject or math.prod(shape) * dtype.itemsize > min(entry.file_size, LARGEST):
+        if dtype.hasobject or math.prod(shape) * dtype.itemsize > min(entry.file_size, MOST_BYTES):
             raise ValueError(f"array {entry.filename!r} promises more than is there")
     with archive.open(entry) as member:
         array = npy.read_array(member, allow_pickle=False)

@@ -16,7 +16,7 @@ WEAKER = 1e-6
 """A bound that is claimed may be weaker than what is proved by this part of it, never stronger."""
 WEAKER_LOSS = 1e-5
 """The loss that a file says is achieved may be above the exact one by this part."""
-DIGITS = 1e-9
+AGREEMENT = 1e-9
 """A value that is claimed and the value that is computed agree to this part of it."""
 
 
@@ -105,7 +105,7 @@ class Checks:
     def equal(self, name: str, claimed: Any, low: float, high: float) -> None:
         """A value that is claimed, and the interval in which it lies."""
         value = as_number(claimed)
-        slack = DIGITS * max(abs(low), abs(high))
+        slack = AGREEMENT * max(abs(low), abs(high))
         holds = value is not None and low - slack <= value <= high + slack
         reason = "" if holds else f"lies in [{low:.12g}, {high:.12g}]"
         self._add(name, value, high, holds, reason)

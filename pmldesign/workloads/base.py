@@ -17,9 +17,15 @@ import numpy as np
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.display import Displayed, Facts
 from pmldesign_solvers.operators.dense import DenseOperator, largest_entries
-from pmldesign_solvers.operators.operator import Array, Indices, Merged, Operator, column_blocks
+from pmldesign_solvers.operators.operator import (
+    EPS,
+    Array,
+    Indices,
+    Merged,
+    Operator,
+    column_blocks,
+)
 
-EPS = float(np.finfo(np.float64).eps)
 MAX_ENTRIES = 2**29
 """A workload with more entries than this (4 GiB) is never written out as a matrix."""
 WRITTEN_CELLS = 2048

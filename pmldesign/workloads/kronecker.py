@@ -22,11 +22,18 @@ from itertools import combinations_with_replacement
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import EPS, WRITTEN_CELLS, Workload, check_entries
+from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign_solvers.operators import mode_products
-from pmldesign_solvers.operators.dense import NOTHING, DenseOperator
-from pmldesign_solvers.operators.operator import Array, Indices, Merged, Operator, column_blocks
+from pmldesign_solvers.operators.dense import NO_QUERIES, DenseOperator
+from pmldesign_solvers.operators.operator import (
+    EPS,
+    Array,
+    Indices,
+    Merged,
+    Operator,
+    column_blocks,
+)
 
 MERGED_ENTRIES = 2**24
 """Largest workload, in entries, whose rows and columns are compared with each other (128 MiB)."""
@@ -117,7 +124,7 @@ class KroneckerOperator(Operator):
         row_of = _combine([part.row_of for part in parts], [f.shape[0] for f in factors])
         column_of = _combine([part.column_of for part in parts], [f.shape[1] for f in factors])
         anything = all(factor.shape[0] for factor in factors)
-        return Merged(KroneckerOperator(factors) if anything else NOTHING, row_of, column_of)
+        return Merged(KroneckerOperator(factors) if anything else NO_QUERIES, row_of, column_of)
 
     def relative(self, *, idle: bool) -> tuple[Operator, Indices]:
         """On vectors that sum to zero, without zero rows; which rows are left."""

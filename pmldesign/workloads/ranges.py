@@ -31,15 +31,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import EPS, Workload, check_entries
-from pmldesign_solvers.operators.dense import NOTHING
+from pmldesign.workloads.base import Workload, check_entries
+from pmldesign_solvers.operators.dense import NO_QUERIES
 from pmldesign_solvers.operators.intervals import (
     latest_start,
     norms_between,
     numbered,
     prefix_sums,
 )
-from pmldesign_solvers.operators.operator import Array, Indices, Merged, Operator
+from pmldesign_solvers.operators.operator import EPS, Array, Indices, Merged, Operator
 
 
 class RangeWorkload(Workload):
@@ -201,7 +201,7 @@ class RangeWorkload(Workload):
         keys = latest * (self.cells + 1) + reflected[::-1]
         columns, column_of = numbered(keys, latest < 0)
         if not rows.size:
-            return Merged(NOTHING, row_of, column_of)
+            return Merged(NO_QUERIES, row_of, column_of)
         merged = RangeWorkload(  # ranges stay ranges when cells are left out
             np.searchsorted(columns, starts),
             np.searchsorted(columns, stops),
@@ -222,7 +222,7 @@ class RangeWorkload(Workload):
             starts, stops = np.where(ends, 0, starts), np.where(ends, starts, stops)
         rows = np.flatnonzero(starts < stops)
         if not rows.size:
-            return NOTHING, rows
+            return NO_QUERIES, rows
         return RangeWorkload(starts[rows], stops[rows], cells, name=self.name), rows
 
     def row_label(self, index: int) -> str:

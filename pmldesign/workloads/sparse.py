@@ -11,7 +11,7 @@ from scipy import sparse
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.dense import check_matrix
-from pmldesign_solvers.operators.dense import NOTHING, first_seen, without_offsets
+from pmldesign_solvers.operators.dense import NO_QUERIES, first_seen, without_offsets
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array, Indices, Merged
 
 
@@ -114,7 +114,7 @@ class SparseWorkload(Workload):
         kept = self.matrix[rows]
         columns, column_of = _distinct(kept.T.tocsr())
         if not rows.size:
-            return Merged(NOTHING, row_of, column_of)
+            return Merged(NO_QUERIES, row_of, column_of)
         merged = SparseWorkload(kept[:, columns], name=self.name)
         return Merged(merged, row_of, column_of)
 

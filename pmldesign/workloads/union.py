@@ -14,14 +14,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import EPS, WRITTEN_CELLS, Workload, check_entries, count_text
+from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries, count_text
 from pmldesign.workloads.kronecker import MERGED_ENTRIES, KroneckerWorkload
 from pmldesign.workloads.tables.base import AttributeTables, asks_counts, asks_total, total_of
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.tables.workload import TablesWorkload
 from pmldesign.workloads.weighting.rows import without_scale
 from pmldesign_solvers.operators.dense import DenseOperator
-from pmldesign_solvers.operators.operator import Array, Merged
+from pmldesign_solvers.operators.operator import EPS, Array, Merged
 
 MAX_MARGINALS = 1000
 """Most tables of one part that are looked at one by one."""

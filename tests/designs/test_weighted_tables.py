@@ -15,7 +15,7 @@ from pmldesign.privacy.guarantees import PML, PureDP
 from pmldesign.strategies import WeightedTablesStrategy, baseline
 from pmldesign.workloads import parse_workload
 from pmldesign_solvers.search import table_weights
-from pmldesign_solvers.search.table_weights import Tables
+from pmldesign_solvers.search.table_weights import TableWeights
 from pmldesign_solvers.structure.subsets import residual_spaces
 
 REGION = "histogram:2*histogram:{0}*total:{1}+total:2*total:{0}*histogram:{1}"
@@ -104,7 +104,7 @@ def test_gradient_of_the_spread():
     spaces = residual_spaces((2, 3, 4), sets)
     asked = [4, 5]
     used = np.asarray(spaces.incidence[:, asked].sum(axis=1)).ravel() > 0
-    tables = Tables(
+    tables = TableWeights(
         spaces.incidence[used],
         spaces.incidence[used][:, asked],
         spaces.dimensions[used],

@@ -37,7 +37,7 @@ def honest(request, tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def small_products_by_factors(monkeypatch):
-    monkeypatch.setattr("pmldesign.files.verification.LARGEST", 600)
+    monkeypatch.setattr("pmldesign.files.verification.MOST_ENTRIES", 600)
 
 
 def test_they_hold(honest):

@@ -12,7 +12,7 @@ from pmldesign.plots.designs import intervals_figure
 from pmldesign.plots.page import Cell, Grid, Picture, Rounded, Section, write_page
 from pmldesign.privacy.digits import of_scale
 from pmldesign.release.result import Release, manifest_path
-from pmldesign.release.tables import Table
+from pmldesign.release.tables import ReleasedTable
 
 MOST_ROWS = 1000
 """Of a table that a page shows; a megabyte of them."""
@@ -64,7 +64,7 @@ def release_page(path: Path, published: Release, chosen: Mechanism, output: Path
     write_page(path, title, sections, command=command_words())
 
 
-def _table(table: Table) -> Grid:
+def _table(table: ReleasedTable) -> Grid:
     """With as many digits as were published."""
     columns = table.columns()
     rows = [

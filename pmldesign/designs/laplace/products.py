@@ -25,7 +25,7 @@ from pmldesign.workloads import KroneckerWorkload, TablesWorkload, UnionWorkload
 from pmldesign.workloads.tables.base import asks_counts, asks_total
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.search import table_weights
-from pmldesign_solvers.search.table_weights import Tables
+from pmldesign_solvers.search.table_weights import TableWeights
 from pmldesign_solvers.structure.subsets import residual_spaces
 
 DESIGNED_CELLS = 1024
@@ -120,7 +120,7 @@ def _problem(
     measured: MeasuredTables,
     designs: Mapping[int, Array],
     public_total: bool,
-) -> Tables:
+) -> TableWeights:
     """What a search for the weights needs to know."""
     taus = [float(n) for n in sizes]
     inverses: dict[int, Array] = {}
@@ -147,7 +147,7 @@ def _problem(
         used[0] = False
     kept = [U for U, subset in enumerate(subsets) if subset or not public_total]
     place = {subset: number for number, subset in enumerate(measured.tables)}
-    return Tables(
+    return TableWeights(
         contains=measured.contains(spaces)[used],
         needs=needs.tocsr()[used][:, kept],
         dimensions=np.ones(int(used.sum())),

@@ -22,7 +22,7 @@ from pmldesign.workloads import Workload
 from pmldesign.workloads.union import tables_asked
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.search import table_weights
-from pmldesign_solvers.search.table_weights import Scale, Tables, total_scale
+from pmldesign_solvers.search.table_weights import Scale, TableWeights, total_scale
 from pmldesign_solvers.structure.subsets import residual_spaces
 
 NEWTON_STEPS = 100
@@ -72,7 +72,7 @@ def weighted_tables(
     kept = [number for number, subset in enumerate(queries) if subset[0] or not public]
     if public:
         used[0] = False
-    tables = Tables(
+    tables = TableWeights(
         contains=measured.contains(spaces)[used],
         needs=needs[used][:, kept],
         dimensions=spaces.dimensions[used],

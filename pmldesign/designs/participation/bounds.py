@@ -32,7 +32,7 @@ from pmldesign_solvers.streams.chain import RunningSums
 PATTERN_CELLS = 1024
 """Steps up to which patterns are weighed: 12 s for 1024, 16 times 64 apart."""
 MANY_CELLS = 512
-STEPS = {False: 40, True: 300}
+DESCENT_STEPS = {False: 40, True: 300}
 """Of the descent for min-sep and for fixed epochs, up to MANY_CELLS; twice as many gain 1e-4 and
 1e-5 for 365 and 200 steps."""
 FEW_STEPS = 12
@@ -42,7 +42,7 @@ MOST_EPOCHS = 128
 """Likewise: a step takes O(n m^2 K) for m epochs."""
 
 
-class Watch:
+class StepWatch:
     """Counts steps, reports them, and says when time is over.
 
     Args:
@@ -109,21 +109,21 @@ def of_once(design: Design) -> LowerBound:
 
 
 def of_patterns(
-    sums: RunningSums, participation: Participation, watch: Watch
+    sums: RunningSums, participation: Participation, watch: StepWatch
 ) -> tuple[LowerBound, Array] | None:
     """From weights of patterns, with the Gram matrix of their strategy; None for too many steps."""
     n, fixed = sums.cells, participation.fixed
     if n > PATTERN_CELLS:
         return None
     steps = pattern_dual.patterns(n, participation.reach(n), participation.apart, fixed=fixed)
-    limit = STEPS[fixed] if n <= MANY_CELLS else FEW_STEPS
+    limit = DESCENT_STEPS[fixed] if n <= MANY_CELLS else FEW_STEPS
     bound = pattern_dual.solve(sums, steps, limit, watch.bounded)
     dual = ((np.ones(n), bound.blocks),)
     return LowerBound(bound.lower, dual, bound.steps, f"{len(steps)} patterns"), bound.gram
 
 
 def of_epochs(
-    sums: RunningSums, participation: Participation, watch: Watch
+    sums: RunningSums, participation: Participation, watch: StepWatch
 ) -> Iterator[LowerBound]:
     """From fixed epochs that are a part of the patterns."""
     times, apart = participation.reach(sums.cells), participation.apart

@@ -23,7 +23,7 @@ from pmldesign.designs.one_matrix import as_design
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.participation.bounds import (
     LowerBound,
-    Watch,
+    StepWatch,
     epochs_solution,
     of_epochs,
     of_once,
@@ -83,7 +83,7 @@ def solve_participation(workload: Workload, p: float, options: DesignOptions, on
     sums = stream_problem(workload)
     if options.buffers is None and sums is not None and _exact(sums, participation):
         return _fixed(workload, sums, participation, options)
-    watch = Watch(options)
+    watch = StepWatch(options)
     return _best(workload, participation, once(workload, p, plain), watch)
 
 
@@ -106,7 +106,9 @@ def _fixed(
     return as_design(workload, 2.0, options, measured, solution)
 
 
-def _best(workload: Workload, participation: Participation, single: Design, watch: Watch) -> Design:
+def _best(
+    workload: Workload, participation: Participation, single: Design, watch: StepWatch
+) -> Design:
     """The best of some strategies, with the best of some lower bounds."""
     options = watch.options
     strategies = {"the one for one participation": single.strategy}
@@ -144,7 +146,7 @@ def _best(workload: Workload, participation: Participation, single: Design, watc
 
 
 def _stages(
-    sums: RunningSums, participation: Participation, watch: Watch, bounds: list[LowerBound]
+    sums: RunningSums, participation: Participation, watch: StepWatch, bounds: list[LowerBound]
 ) -> Iterator[tuple[str, Strategy]]:
     """Strategies with what they are; lower bounds are added to the list."""
     n, every = sums.cells, participation.apart
@@ -168,7 +170,7 @@ def _stages(
 
 
 def _searched(
-    sums: RunningSums, participation: Participation, watch: Watch
+    sums: RunningSums, participation: Participation, watch: StepWatch
 ) -> Iterator[tuple[str, Strategy]]:
     """The strategies that searches find for min-sep, with what they are."""
     times, apart = participation.times, participation.apart

@@ -32,7 +32,7 @@ from pmldesign_solvers.tables.couplings import Coupled
 from pmldesign_solvers.tables.lower import replace as pairs
 from pmldesign_solvers.tables.query_weights import Question
 
-ROUNDING = 1e-8
+SUM_ROUNDING = 1e-8
 """Relative, upwards, of all sums in the value of a strategy under replace."""
 
 
@@ -135,6 +135,6 @@ def _under_replace(
     if power is None:
         raise InvalidInputError(f"workload {workload.name!r} is no union of products")
     rest = design.certificate.upper - design.certificate.lower if not power else 0.0
-    upper = math.sqrt(power) * sensitivity * (1 + ROUNDING) + rest
-    certificate = Certificate(lower, upper + ROUNDING * design.certificate.upper)
+    upper = math.sqrt(power) * sensitivity * (1 + SUM_ROUNDING) + rest
+    certificate = Certificate(lower, upper + SUM_ROUNDING * design.certificate.upper)
     return evaluated(design, public.scaled(1 / sensitivity), certificate, options)

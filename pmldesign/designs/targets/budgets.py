@@ -25,7 +25,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from pmldesign.bounds.bound import Problem
+from pmldesign.bounds.bound import BoundProblem
 from pmldesign.bounds.lower import gaussian_class, laplace_class, least_variance
 from pmldesign.designs.targets.widths import largest_size, least_share
 from pmldesign.errors import InfeasibleError, PmldesignError, VacuousGuaranteeError
@@ -43,13 +43,13 @@ from pmldesign.strategies import Strategy
 
 SAFETY = 1e-9
 """Relative: the scale stays below the one at which a target is reached."""
-DIGITS = 10
+BUDGET_DIGITS = 10
 """Of a budget, rounded to the safe side."""
-STEPS = (0.0, *(5e-8 * 2**k for k in range(40)))
+RAISES = (0.0, *(5e-8 * 2**k for k in range(40)))
 """Relative raises of a budget until its calibrated scale, a private end, is small enough."""
 LEAST_BUDGET = 1e-12
 """Where even less would do."""
-ROUNDING = 1e-9
+DELTA_ROUNDING = 1e-9
 """Of a delta in a lower bound."""
 
 
@@ -96,8 +96,8 @@ def least_for(
     else:
         start = budget_of(curve_of(noise, sensitivity, scale), guarantee)
     start = max(start, LEAST_BUDGET)
-    for step in STEPS:
-        value = float(rounded_up(start * (1 + step), DIGITS))
+    for step in RAISES:
+        value = float(rounded_up(start * (1 + step), BUDGET_DIGITS))
         if _scale(factorization, with_budget(guarantee, value), noise) <= scale:
             return value
     raise _impossible(guarantee)
@@ -116,7 +116,7 @@ def budget_of(curve: PrivacyCurve, guarantee: Guarantee) -> float:
 
 
 def none_below(
-    norm_lower: float, problem: Problem, noise: Noise, level: float | None = None
+    norm_lower: float, problem: BoundProblem, noise: Noise, level: float | None = None
 ) -> float:
     """A budget below which no noise of this kind on any strategy meets the targets, rounded down.
 
@@ -137,15 +137,15 @@ def none_below(
     if noise is Noise.LAPLACE and guarantee.delta > 0:
         return _excluded(problem, noise, share, ratio)
     if noise is Noise.LAPLACE and isinstance(guarantee, GaussianDP):
-        return float(rounded_down(math.sqrt(2 * curve.rho) * (1 - 1e-12), DIGITS))
+        return float(rounded_down(math.sqrt(2 * curve.rho) * (1 - 1e-12), BUDGET_DIGITS))
     if guarantee.delta > 0:
-        return float(rounded_down(_epsilon_below(curve, guarantee.delta), DIGITS))
-    return float(rounded_down(budget_of(curve, guarantee) * (1 - 1e-12), DIGITS))
+        return float(rounded_down(_epsilon_below(curve, guarantee.delta), BUDGET_DIGITS))
+    return float(rounded_down(budget_of(curve, guarantee) * (1 - 1e-12), BUDGET_DIGITS))
 
 
 def _epsilon_below(curve: PrivacyCurve, delta: float) -> float:
     """An epsilon at which the noise has more than delta, whatever the rounding."""
-    raised = min(delta * (1 + ROUNDING), 1 - 2**-52)
+    raised = min(delta * (1 + DELTA_ROUNDING), 1 - 2**-52)
     if curve.delta(0.0) <= raised:
         return 0.0
     low, high = 0.0, curve.epsilon(delta)
@@ -190,7 +190,7 @@ def least_leakage(strategy: Strategy, guarantee: PMLGuarantee, noise: Noise, sca
     return _bisect(lambda value: loss(value) <= guarantee.delta, LEAST_BUDGET, most)[1]
 
 
-def _excluded(problem: Problem, noise: Noise, share: float, most: float) -> float:
+def _excluded(problem: BoundProblem, noise: Noise, share: float, most: float) -> float:
     """The largest epsilon up to `most` at which bounds on the error exclude the targets, or 0.
 
     A delta lets Laplace noise be (epsilon, delta)-private that is not epsilon-private: only the
@@ -211,7 +211,7 @@ def _excluded(problem: Problem, noise: Noise, share: float, most: float) -> floa
 
     if allowed(LEAST_BUDGET):
         return 0.0
-    return float(rounded_down(_bisect(allowed, LEAST_BUDGET, most)[0], DIGITS))
+    return float(rounded_down(_bisect(allowed, LEAST_BUDGET, most)[0], BUDGET_DIGITS))
 
 
 def _bisect(enough: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pmldesign.bounds.bound import Problem
+from pmldesign.bounds.bound import BoundProblem
 from pmldesign.designs.laplace.search import laplace_design
 from pmldesign.designs.min_norm import factorize
 from pmldesign.designs.options import DesignOptions
@@ -215,7 +215,7 @@ def _lower(
 ) -> float:
     """What no noise of this kind goes below."""
     certificate = design.certificate
-    problem = Problem(
+    problem = BoundProblem(
         workload=normalised,
         p=math.inf,
         guarantee=guarantee,

@@ -33,7 +33,7 @@ from pmldesign_solvers.search.laplace_sums import (
 LONG, MOST_ENTRIES = 256, 2**26
 """Entries of a row of L from which it is condensed, and of L from which variances alone tell; both
 as in releases."""
-ROUNDING = 1e-7
+WIDTH_ROUNDING = 1e-7
 """Relative, of a half-width of Laplace noise: its law is inverted to 1e-9 or better."""
 
 
@@ -52,10 +52,10 @@ def largest_size(factorization: Factorization, noise: Noise, level: float | None
     m, entries = factorization.workload.shape[0], strategy.shape[0]
     if m * max(entries, strategy.cells) > MOST_ENTRIES:
         spreads = math.sqrt(2) * factorization.deviations
-        return float(moment_bound(spreads, miss).max()) * (1 + ROUNDING)
+        return float(moment_bound(spreads, miss).max()) * (1 + WIDTH_ROUNDING)
     rows = np.abs(strategy.reconstruction(factorization.workload))
     law_of = laplace_half_widths if entries <= LONG else condensed_half_widths
-    return float(law_of(rows, miss).max()) * (1 + ROUNDING)
+    return float(law_of(rows, miss).max()) * (1 + WIDTH_ROUNDING)
 
 
 def least_share(noise: Noise, level: float | None) -> float:

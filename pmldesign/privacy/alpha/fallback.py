@@ -22,7 +22,7 @@ from pmldesign.privacy.alpha.sample import SampledAlpha
 from pmldesign.privacy.analytic_gaussian import gaussian_delta
 from pmldesign.privacy.digits import at_least, shortest
 from pmldesign.privacy.guarantees import PMLGuarantee
-from pmldesign.privacy.neighbours import Measured, Neighbours
+from pmldesign.privacy.neighbours import Measurable, Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import quotient_above
 
@@ -63,7 +63,7 @@ class Fallback:
 
 
 def fallback_of(
-    strategy: Measured, guarantee: PMLGuarantee, noise: Noise, scale: float
+    strategy: Measurable, guarantee: PMLGuarantee, noise: Noise, scale: float
 ) -> Fallback:
     """The losses of noise of a positive scale on R x without half, or all, of alpha."""
     half = loss_at(strategy, guarantee, noise, scale, 0.5)
@@ -71,7 +71,7 @@ def fallback_of(
     return Fallback(noise, guarantee.epsilon, half, dp)
 
 
-def dp_loss(strategy: Measured, noise: Noise, scale: float, epsilon: float) -> float:
+def dp_loss(strategy: Measurable, noise: Noise, scale: float, epsilon: float) -> float:
     """The epsilon (Laplace), or the delta at `epsilon` (Gaussian), of DP under replace."""
     if noise is Noise.LAPLACE:
         diameter = strategy.sensitivity_under(Neighbours.REPLACE, "l1")
@@ -81,7 +81,7 @@ def dp_loss(strategy: Measured, noise: Noise, scale: float, epsilon: float) -> f
 
 
 def loss_at(
-    strategy: Measured, guarantee: PMLGuarantee, noise: Noise, scale: float, share: float
+    strategy: Measurable, guarantee: PMLGuarantee, noise: Noise, scale: float, share: float
 ) -> float:
     """The loss where alpha is a share of what the guarantee assumes, rounded upwards.
 

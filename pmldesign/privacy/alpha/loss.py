@@ -23,14 +23,14 @@ from pmldesign.privacy.gaussian_leakage import (
 )
 from pmldesign.privacy.guarantees import PMLGuarantee
 from pmldesign.privacy.laplace_leakage import laplace_leakage_from_distances
-from pmldesign.privacy.neighbours import Measured, Norm, is_measured, scaled_distances
+from pmldesign.privacy.neighbours import Measurable, Norm, is_measured, scaled_distances
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import size
 from pmldesign_solvers.operators.operator import Array
 
 
 def leakage_at(
-    strategy: Measured | ArrayLike, guarantee: PMLGuarantee, *, noise: Noise | str, scale: float
+    strategy: Measurable | ArrayLike, guarantee: PMLGuarantee, *, noise: Noise | str, scale: float
 ) -> float:
     """The loss of noise of a scale under PML, rounded up: of Laplace noise an epsilon.
 
@@ -42,7 +42,7 @@ def leakage_at(
 
 
 def pml_loss(
-    strategy: Measured | Array, guarantee: PMLGuarantee, noise: Noise
+    strategy: Measurable | Array, guarantee: PMLGuarantee, noise: Noise
 ) -> tuple[Callable[[float], float], float, float, int]:
     """The loss under PML as a function of the scale, its target, the diameter of R, and e.
 

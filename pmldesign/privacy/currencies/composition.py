@@ -38,7 +38,7 @@ from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import float_above, root_above
 from pmldesign_solvers.operators.operator import Array
 
-STEPS = 4000
+INTEGRAL_STEPS = 4000
 """Of the integral: delta is too large by a relative 1e-6 where both ratios are 1."""
 UP = 1 + 1e-12
 """Of sums and elementary functions in double precision."""
@@ -87,10 +87,10 @@ class MixedCurve(PrivacyCurve):
         epsilon, ratio = non_negative("epsilon", epsilon), self.laplace_part.ratio
         if math.isinf(max(self.ratios)):
             return 1.0
-        losses = np.linspace(-ratio, ratio, STEPS + 1)
+        losses = np.linspace(-ratio, ratio, INTEGRAL_STEPS + 1)
         profile = self._profile(epsilon - losses)
         masses = np.diff(np.exp((losses - ratio) / 2)) / 2
-        share = 1 / (math.exp(ratio / STEPS) + 1)
+        share = 1 / (math.exp(ratio / INTEGRAL_STEPS) + 1)
         inner = masses @ (share * profile[:-1] + (1 - share) * profile[1:])
         ends = (profile[-1] + math.exp(-ratio) * profile[0]) / 2
         return min(1.0, float(inner + ends) * UP)

@@ -24,7 +24,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import log_ndtr
 
-from pmldesign.privacy.few.three_columns import FARTHEST, LARGEST, ROUNDED
+from pmldesign.privacy.few.three_columns import DIFFERENCE_ROUNDING, FARTHEST, LARGEST_EPSILON
 from pmldesign.privacy.priors import free_mass
 from pmldesign_solvers.operators.operator import Array
 
@@ -32,7 +32,7 @@ MOST_COLUMNS = 24
 """A millisecond for 8 columns, 20 for 24."""
 STRAIGHT = 1e-12
 """What distances may be off by, as part of the largest, on a line."""
-TINY = 1e-300
+NO_PROBABILITY = 1e-300
 """Stands for a cell without any probability."""
 REACH, HALVINGS = 40.0, 45
 """Standard deviations about a column, beyond which its law has a mass of 1e-350."""
@@ -63,7 +63,7 @@ def slack_on_a_line(places: Array, off: float, least: Array, epsilon: float) -> 
     Returns:
         Shape (k,), rounded upwards.
     """
-    count, growth = len(places), math.exp(min(epsilon, LARGEST))
+    count, growth = len(places), math.exp(min(epsilon, LARGEST_EPSILON))
     kept, free = 1.0 - growth * least, free_mass(least)
     open_cells = np.flatnonzero(kept > 0)
     result, others = np.zeros(count), ~np.eye(count, dtype=bool)
@@ -73,10 +73,12 @@ def slack_on_a_line(places: Array, off: float, least: Array, epsilon: float) -> 
     masses = [growth * (least[others[r]] + free * np.eye(count - 1)) for r in open_cells]
     log_kept = np.log(kept[open_cells])
     rows = np.repeat(np.arange(len(y)), count - 1)  # a row for each cell and place of the free mass
-    log_masses = np.log(np.maximum(np.vstack(masses), TINY))
+    log_masses = np.log(np.maximum(np.vstack(masses), NO_PROBABILITY))
     values = _integrals(y[rows], log_masses, log_kept[rows])
     largest = values.reshape(len(y), -1).max(axis=1)
-    result[open_cells] = np.minimum(largest + (ROUNDED + 0.4 * off) * (1.0 + growth), 1.0)
+    result[open_cells] = np.minimum(
+        largest + (DIFFERENCE_ROUNDING + 0.4 * off) * (1.0 + growth), 1.0
+    )
     return result
 
 

@@ -36,9 +36,9 @@ REACH = 9.0
 """Standard deviations beyond all columns: what lies farther out has a mass of 1e-19."""
 FARTHEST = 1e3
 """Distances over sigma; beyond it exponentials overflow."""
-LARGEST = 700.0
+LARGEST_EPSILON = 700.0
 """The slack falls as epsilon grows; a larger one, whose exponential overflows, has no more."""
-ROUNDED = 1e-14
+DIFFERENCE_ROUNDING = 1e-14
 """More than the rounding of differences of probabilities, which are at most 1."""
 FLAT = 1e-12
 """Smallest y: the integral is even in y, so that this moves it by 1e-24."""
@@ -57,7 +57,7 @@ def slack_of_three(ratios: Array, least: Array, epsilon: float) -> Array:
     """
     if not 0 < ratios.max() <= FARTHEST:
         return np.where(ratios.max(axis=1) > 0, 1.0, 0.0)
-    growth, free = math.exp(min(epsilon, LARGEST)), free_mass(least)
+    growth, free = math.exp(min(epsilon, LARGEST_EPSILON)), free_mass(least)
     result = np.zeros(3)
     for r in range(3):
         kept = 1.0 - growth * least[r]
@@ -91,4 +91,6 @@ def _integral(sides: tuple[float, float, float], masses: Array, kept: float) -> 
         inside = (kept - taken) * ndtr(ends) - np.exp(log_second) * ndtr(ends - y)
     positive = np.where(taken < kept, np.maximum(np.nan_to_num(inside, nan=0.0), 0.0), 0.0)
     total = float((strip * positive).sum())
-    return min(1.0, total * (1 + ROUNDED) + 2.0 * float(ndtr(-reach)) + ROUNDED)
+    return min(
+        1.0, total * (1 + DIFFERENCE_ROUNDING) + 2.0 * float(ndtr(-reach)) + DIFFERENCE_ROUNDING
+    )

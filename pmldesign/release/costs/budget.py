@@ -12,7 +12,7 @@ from pmldesign.privacy.analytic_gaussian import gaussian_delta
 from pmldesign.privacy.noise import Noise
 from pmldesign.release.costs.plan import Plan
 from pmldesign.release.noise.exact import ExactNoise
-from pmldesign.release.noise.lattice import ROUNDING
+from pmldesign.release.noise.lattice import SENSITIVITY_ROUNDING
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Budget:
             return False
         if squared_ratio == 0:
             return True
-        mu = math.sqrt(squared_ratio) * (1 + ROUNDING)
+        mu = math.sqrt(squared_ratio) * (1 + SENSITIVITY_ROUNDING)
         rest = math.nextafter(self.epsilon - self.pure, 0.0)
         return self.delta > 0 and gaussian_delta(mu, 1.0, rest) <= self.delta
 

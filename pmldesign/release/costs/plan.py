@@ -43,7 +43,7 @@ from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale
 from pmldesign.privacy.currencies.curves import PrivacyCurve
 from pmldesign.privacy.noise import Noise
 from pmldesign.release.noise.exact import ExactNoise
-from pmldesign.release.noise.lattice import ROUNDING
+from pmldesign.release.noise.lattice import SENSITIVITY_ROUNDING
 
 ALLOWANCE = 1e-13
 """Of delta: transforms of a million numbers are off by 1e-15 in the tests."""
@@ -78,7 +78,7 @@ class PlannedNoise:
     @property
     def _above(self) -> float:
         """The ratio that is accounted for, which covers the rounding of calibrations."""
-        return self.ratio * (1 + 8 * ROUNDING)
+        return self.ratio * (1 + 8 * SENSITIVITY_ROUNDING)
 
     def losses(self, step: float) -> Any:
         """The distribution of its privacy loss on a grid, of dp-accounting."""
@@ -94,7 +94,7 @@ class PlannedNoise:
             if self.noise is Noise.LAPLACE
             else distributions.from_gaussian_mechanism
         )
-        scale = math.nextafter(1 / (self._above * (1 + 2 * ROUNDING)), 0.0)
+        scale = math.nextafter(1 / (self._above * (1 + 2 * SENSITIVITY_ROUNDING)), 0.0)
         return of_noise(scale, value_discretization_interval=step, use_connect_dots=True)
 
     def __str__(self) -> str:
@@ -153,7 +153,7 @@ class Plan:
         mus = [planned.ratio for planned in self.releases if planned.noise is Noise.GAUSSIAN]
         counts = Counter(pure)
         if mus:  # together one Gaussian release
-            counts[PlannedNoise(Noise.GAUSSIAN, math.hypot(*mus) * (1 + ROUNDING))] = 1
+            counts[PlannedNoise(Noise.GAUSSIAN, math.hypot(*mus) * (1 + SENSITIVITY_ROUNDING))] = 1
         deviation = math.hypot(*(planned.ratio for planned in self.releases))
         width = 2 * math.fsum(planned.ratio for planned in pure) + 20 * deviation
         step = min([FINE * deviation, *(planned.ratio / 10 for planned in pure)])

@@ -39,7 +39,7 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import float_above, root_above
 from pmldesign.release.noise.integers import Integers
-from pmldesign.release.noise.lattice import ROUNDING, Lattice
+from pmldesign.release.noise.lattice import SENSITIVITY_ROUNDING, Lattice
 from pmldesign.release.noise.sampler import LARGEST_SCALE, Sampler, draw, privacy_map
 from pmldesign.release.noise.whole_strategies import on_lattice
 from pmldesign.release.noise.whole_tables import TableCounts, table_of_ones
@@ -56,7 +56,7 @@ BITS = (30, 40, 48)
 of monomials (9e3) needs 40."""
 AGREEMENT = 1e-9
 """The library rounds its losses upwards, by a few units in the last place."""
-CLOSE = 1e-6
+LATTICE_LOSS = 1e-6
 """The error on the lattice is above that of the design by this part at most."""
 
 
@@ -192,7 +192,7 @@ def exact_noise(mechanism: Mechanism, *, rows_per_person: int = 1) -> ExactNoise
             continue
         best = noisy
         error = noisy.noise_scale * noisy.factorization.unit_error(kind, 2)
-        if biased or error <= wanted * (1 + CLOSE):
+        if biased or error <= wanted * (1 + LATTICE_LOSS):
             break
     if best is None:
         raise InvalidInputError(
@@ -210,7 +210,7 @@ def calibrated_on(mechanism: Mechanism, lattice: Lattice, bits: int, rows: int) 
     if kind is Noise.LAPLACE and isinstance(guarantee, PureDP | ApproxDP):
         scale = continuous = laplace_parameter(sensitivity * rows, guarantee.epsilon)
         return ExactNoise(mechanism, lattice, bits, sensitivity, exact, rows, scale, continuous)
-    distance = rows * math.sqrt(sensitivity) * (1 + ROUNDING)
+    distance = rows * math.sqrt(sensitivity) * (1 + SENSITIVITY_ROUNDING)
     if isinstance(guarantee, CurrencyGuarantee):
         if kind is Noise.LAPLACE:
             raise InvalidInputError(
@@ -222,7 +222,12 @@ def calibrated_on(mechanism: Mechanism, lattice: Lattice, bits: int, rows: int) 
         sigma = analytic_gaussian_scale(distance, epsilon=guarantee.epsilon, delta=guarantee.delta)
     else:
         calibration = calibrate(lattice.measured, guarantee, noise=kind)
-        sigma = calibration.scale * (1 + ROUNDING) * (1 + lattice.distortion) / lattice.units.min()
+        sigma = (
+            calibration.scale
+            * (1 + SENSITIVITY_ROUNDING)
+            * (1 + lattice.distortion)
+            / lattice.units.min()
+        )
     scale = sigma if kind is Noise.LAPLACE else gaussian_parameter(sigma)
     return ExactNoise(mechanism, lattice, bits, sensitivity, exact, rows, scale, float(sigma))
 

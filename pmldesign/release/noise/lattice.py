@@ -26,7 +26,7 @@ from pmldesign.strategies import Strategy
 from pmldesign.strategies.known import members_of
 from pmldesign_solvers.operators.operator import Array
 
-ROUNDING = 2.0**-40
+SENSITIVITY_ROUNDING = 2.0**-40
 """Relative allowance for sensitivities that are evaluated in floating point: the sums have fewer
 than 2^12 roundings of 2^-53 each. It also covers kappa < 1e-20 of the discrete Gaussian."""
 
@@ -90,8 +90,8 @@ class Lattice:
             return max(int(pairwise_distances(part, norm="l1").max()) for part in parts), True
         norm: Norm = "l1" if noise is Noise.LAPLACE else "l2"
         value = self.measured.sensitivity_under(neighbours, norm)
-        value *= (1 + ROUNDING) * (1 + self.distortion) / float(self.units.min())
+        value *= (1 + SENSITIVITY_ROUNDING) * (1 + self.distortion) / float(self.units.min())
         if noise is Noise.LAPLACE:
             return math.ceil(value + self.slack * self.units.size), False
         value += self.slack * math.sqrt(self.units.size)
-        return math.ceil(value**2 * (1 + ROUNDING)), False
+        return math.ceil(value**2 * (1 + SENSITIVITY_ROUNDING)), False

@@ -14,7 +14,7 @@ from pmldesign.files.workloads import read_matrix_file
 from pmldesign.release.noise.integers import Integers
 from pmldesign.release.noise.whole_tables import TableCounts
 from pmldesign.release.people.attribute import Attribute
-from pmldesign.release.people.people import Batch, batches
+from pmldesign.release.people.people import CountedRows, batches
 from pmldesign.release.people.schema import Schema
 
 MOST_PEOPLE = 2**53
@@ -64,7 +64,7 @@ def count_tables(data: Any, schema: Schema, subsets: Iterable[Sequence[int]]) ->
 
 
 def _coded(
-    batch: Batch, schema: Schema, codes_of: list[dict[Key, int]]
+    batch: CountedRows, schema: Schema, codes_of: list[dict[Key, int]]
 ) -> tuple[Integers, Integers]:
     """The numbers of the labels, shape (attributes, rows), and how many there are of each row.
 

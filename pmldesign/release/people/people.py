@@ -27,13 +27,13 @@ SCANNERS = {
 }
 
 
-Batch = list[tuple[Any, ...]]
+CountedRows = list[tuple[Any, ...]]
 """Different combinations of values: (values..., how many, first row) each, rows from 1."""
 
 
 def batches(
     data: Any, columns: Sequence[str], cuts: Mapping[str, Sequence[float]] | None = None
-) -> Iterator[Batch]:
+) -> Iterator[CountedRows]:
     """The rows of people, counted.
 
     Args:
@@ -69,7 +69,7 @@ def column_names(data: Any) -> list[str]:
         return list(_frame(data).columns)
 
 
-def _counted(frame: Any, columns: Sequence[str], start: int) -> Batch:
+def _counted(frame: Any, columns: Sequence[str], start: int) -> CountedRows:
     import narwhals as nw
 
     renamed = frame.select([nw.col(name).alias(f"c{i}") for i, name in enumerate(columns)])
@@ -82,7 +82,7 @@ def _counted(frame: Any, columns: Sequence[str], start: int) -> Batch:
         .agg(nw.len().alias("count"), nw.col("row").min().alias("first"))
         .with_columns(first=nw.col("first") + 1 + start)
     )
-    rows: Batch = counted.select([*keys, "count", "first"]).rows()
+    rows: CountedRows = counted.select([*keys, "count", "first"]).rows()
     return rows
 
 
@@ -100,7 +100,7 @@ def _parts(path: Path) -> Iterator[Any]:
 
 def _counted_rows(
     rows: Any, columns: Sequence[str], cuts: Mapping[str, Sequence[float]], start: int
-) -> Batch:
+) -> CountedRows:
     import polars as pl
 
     types = rows.collect_schema()
@@ -118,7 +118,7 @@ def _counted_rows(
         .agg(pl.len().alias("count"), pl.col("row").min().alias("first"))
         .collect(engine="streaming")
     )
-    result: Batch = counted.rows()
+    result: CountedRows = counted.rows()
     return result
 
 

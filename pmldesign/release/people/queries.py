@@ -35,7 +35,7 @@ RANGES = ("histogram", "total", "prefix", "all-range", "window")
 
 
 @dataclass(frozen=True)
-class Queries:
+class NamedQueries:
     """Queries on the cells of a schema.
 
     Attributes:
@@ -106,7 +106,7 @@ class Queries:
         return [attribute.range_label(start, stop) for start, stop in pairs]
 
 
-def parse_queries(text: str, schema: Schema) -> Queries:
+def parse_queries(text: str, schema: Schema) -> NamedQueries:
     """The queries that a text with names of attributes means.
 
     Raises:
@@ -114,10 +114,10 @@ def parse_queries(text: str, schema: Schema) -> Queries:
     """
     if text.startswith("marginals:") and "marginals" not in schema.names:
         return _of_marginals(text, schema)
-    return Queries(text, schema, tuple(_product(part, schema) for part in text.split("+")))
+    return NamedQueries(text, schema, tuple(_product(part, schema) for part in text.split("+")))
 
 
-def _of_marginals(text: str, schema: Schema) -> Queries:
+def _of_marginals(text: str, schema: Schema) -> NamedQueries:
     tables = parse_workload(text)
     sizes = getattr(tables, "sizes", None)
     if not isinstance(tables, MarginalsWorkload | TablesWorkload) or sizes != schema.sizes:
@@ -135,7 +135,7 @@ def _of_marginals(text: str, schema: Schema) -> Queries:
         )
         for subset in tables.subsets
     ]
-    return Queries(text, schema, tuple(parts))
+    return NamedQueries(text, schema, tuple(parts))
 
 
 def _is_total(factor: str) -> bool:

@@ -31,15 +31,13 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.scaled import near_one
-from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.operators.operator import EPS, Array
 
 SQUARED_GAP = 1e-5
 """Relative gap of the squared error at which the weights are good enough."""
 
-STEPS = 5000
+WEIGHT_STEPS = 5000
 """Each takes two products of an n x n matrix and a vector."""
-
-EPS = float(np.finfo(np.float64).eps)
 
 
 def eigen_design(workload: Workload) -> Strategy:
@@ -67,7 +65,7 @@ def _best_weights(values: Array, squares: Array) -> Array:
     """The x for s = `values` and H = `squares`, shape (n, r); of sensitivity 1."""
     cells = np.full(len(squares), 1 / len(squares))
     lower, upper, best = 0.0, np.inf, values
-    for _ in range(STEPS):
+    for _ in range(WEIGHT_STEPS):
         weights = np.sqrt(values / (squares.T @ cells))
         columns = squares @ weights
         value = float(cells @ columns)

@@ -31,11 +31,11 @@ MOST_PAIRS, MOST_CHOICES = 2**22, 2**23
 """Of columns of a factor, and of corners of all factors but one."""
 MOST_ENTRIES = 2**26
 """Entries of X for the distances of all cells, of which those of one value are made at a time."""
-GRID = 1e-13
+FACTOR_GRID = 1e-13
 """Part of the largest number to which numbers of a factor are rounded."""
 OUTSIDE = 1e-12
 """How far points may lie outside of what is taken for their hull, relative to their spread."""
-ROUNDING = 4e-11
+LENGTH_ROUNDING = 4e-11
 """Added for both, relative to both lengths."""
 
 
@@ -51,7 +51,7 @@ def farthest(factors: Sequence[Any], norm: str) -> float | None:
     total = np.array([[1.0, 1.0, -2.0]] if norm == "l2" else [[1.0, 1.0, -1.0, -1.0]])
     for part in others:
         total = (total[:, None] * part).reshape(-1, part.shape[1])
-    largest = max(float((total @ last.T).max()), 0.0) + ROUNDING * size
+    largest = max(float((total @ last.T).max()), 0.0) + LENGTH_ROUNDING * size
     return math.sqrt(largest) if norm == "l2" else min(largest, 2 * size)
 
 
@@ -66,7 +66,7 @@ def _points(columns: Any, norm: str) -> Any:
         apart = cdist(np.abs(columns), np.abs(columns), "cityblock")
         off = [(lengths[:, None] + lengths - apart) / 2, signed]
     both = np.broadcast_arrays(lengths[:, None], lengths, *off)
-    unit = GRID * float(lengths.max()) or 1.0
+    unit = FACTOR_GRID * float(lengths.max()) or 1.0
     return (
         np.unique(np.rint(np.stack([part.ravel() for part in both], axis=1) / unit), axis=0) * unit
     )
@@ -77,7 +77,7 @@ def _corners(points: Any) -> Any:
     centred = points - points.mean(axis=0)
     along = centred @ np.linalg.svd(centred, full_matrices=False)[2].T
     spread = np.abs(along).max(axis=0)
-    kept = spread > 4 * GRID * float(np.abs(points).max())
+    kept = spread > 4 * FACTOR_GRID * float(np.abs(points).max())
     along = along[:, kept] / spread[kept]
     if along.shape[1] == 0:
         return points[:1]

@@ -46,7 +46,7 @@ MOST_ATTRIBUTES = 14
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QueryNumbers:
     """Numbers of the queries on an attribute: a^T v, a^T Psi (F), |a^T Psi (Z)|^2, how many."""
 
     total: Any
@@ -56,7 +56,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute:
+class ReadAttribute:
     """What is measured of an attribute: coordinates Y, of which the first rows are features.
 
     Attributes:
@@ -80,12 +80,12 @@ class Attribute:
     inverse: Any = None
 
     @classmethod
-    def plain(cls, n: int, scale: float) -> Attribute:
+    def plain(cls, n: int, scale: float) -> ReadAttribute:
         """With Y^T Y = scale (1 - 1 1^T / n)."""
         return cls(n, scale * (1 - 1 / n), -scale / n, 2 * scale, scale)
 
     @classmethod
-    def of(cls, rows: Any, features: int = 0) -> Attribute:
+    def of(cls, rows: Any, features: int = 0) -> ReadAttribute:
         """With coordinates of its own."""
         gram, n = rows.T @ rows, rows.shape[1]
         lengths = gram.diagonal()
@@ -94,22 +94,24 @@ class Attribute:
         longest, least = float(lengths.max()), float(gram.min())
         return cls(n, longest, least, far, None, features, rows, inverse)
 
-    def asked(self, queries: Any) -> Asked:
+    def asked(self, queries: Any) -> QueryNumbers:
         """Of queries, or of the counts of all values."""
         n, d = self.size, self.features
         if self.scale is None:
             image = self.inverse if queries is None else queries @ self.inverse
-            return Asked(image[:, 0], image[:, 1 : 1 + d].T, (image[:, 1 + d :] ** 2).sum(axis=1))
+            return QueryNumbers(
+                image[:, 0], image[:, 1 : 1 + d].T, (image[:, 1 + d :] ** 2).sum(axis=1)
+            )
         if queries is None:
             rest = np.array([(1 - 1 / n) / self.scale])
-            return Asked(np.array([1 / n]), np.zeros((0, 1)), rest, n)
+            return QueryNumbers(np.array([1 / n]), np.zeros((0, 1)), rest, n)
         sums = queries.sum(axis=1)
         rest = ((queries - (sums / n)[:, None]) ** 2).sum(axis=1) / self.scale
-        return Asked(sums / n, np.zeros((0, sums.size)), rest)
+        return QueryNumbers(sums / n, np.zeros((0, sums.size)), rest)
 
 
 @dataclass(frozen=True, slots=True)
-class Sector:
+class ReadSector:
     """Q and Sp together, the sets S, and E."""
 
     inner: frozenset[int]
@@ -118,11 +120,11 @@ class Sector:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredTables:
     """A strategy: its attributes and sectors."""
 
-    attributes: Mapping[int, Attribute]
-    sectors: Sequence[Sector]
+    attributes: Mapping[int, ReadAttribute]
+    sectors: Sequence[ReadSector]
 
     def variances(self, table: Table) -> tuple[Any, int]:
         """Variances of the different queries of a table, and how often each comes.
@@ -142,7 +144,9 @@ class Measured:
         times = math.prod(part.times for part in asked.values())
         return table.weight**2 * values.ravel(), times
 
-    def _part(self, sector: Sector, members: Sequence[int], asked: Mapping[int, Asked]) -> Any:
+    def _part(
+        self, sector: ReadSector, members: Sequence[int], asked: Mapping[int, QueryNumbers]
+    ) -> Any:
         """What a sector adds, an axis for each attribute."""
         outer = [i for i in members if i not in sector.inner]
         count = math.prod(asked[i].total.size for i in outer)
@@ -176,15 +180,15 @@ class Measured:
                 return False
         return True
 
-    def without_total(self) -> Measured:
+    def without_total(self) -> MeasuredTables:
         """What is measured of it where the total is public."""
         sectors = []
         for sector in self.sectors:
             if sector.inner or () not in sector.sets:
                 sectors.append(sector)
             elif len(sector.sets) > 1:  # its first row is that of the total
-                sectors.append(Sector(sector.inner, sector.sets[1:], sector.matrix[1:, 1:]))
-        return Measured(self.attributes, sectors)
+                sectors.append(ReadSector(sector.inner, sector.sets[1:], sector.matrix[1:, 1:]))
+        return MeasuredTables(self.attributes, sectors)
 
     def longest(self) -> float:
         """At least the largest l2 norm of a column."""
@@ -210,7 +214,7 @@ class Measured:
             products = np.hstack([products, products * inside[:, None]])
         return math.sqrt(2 * float((s.sum() - s @ products).max()))
 
-    def _largest(self, sectors: Sequence[Sector]) -> float:
+    def _largest(self, sectors: Sequence[ReadSector]) -> float:
         """The largest squared length, from the polynomial in the features."""
         polynomial: dict[tuple[Any, ...], float] = defaultdict(float)
         for sector in sectors:
@@ -240,7 +244,7 @@ class Measured:
         return float(np.abs(self.attributes[attribute].rows[place]).max())
 
 
-def _choices(attribute: Attribute) -> Iterator[str]:
+def _choices(attribute: ReadAttribute) -> Iterator[str]:
     yield "total"
     if attribute.features:
         yield "features"

@@ -24,7 +24,7 @@ from pmldesign.verify.arithmetic.intervals import dual_norm, largest, power_norm
 from pmldesign.verify.forms.structured import Computed, check_computed
 from pmldesign.verify.report import Arrays, Checks, Header
 
-SMALL = 2**16
+EXACT_ENTRIES = 2**16
 """Entries of a factor in ball arithmetic."""
 INDEPENDENT = 1e-10
 """Part of the largest singular value below which rows count as dependent."""
@@ -116,7 +116,7 @@ def residual_of(
 
 def _room(A: Any, R: Any) -> Any:
     """Which arithmetic is for factors of these sizes."""
-    return balls if max(A.size, R.size) <= SMALL else rounding
+    return balls if max(A.size, R.size) <= EXACT_ENTRIES else rounding
 
 
 def lower_of_factors(
@@ -134,7 +134,7 @@ def lower_of_factors(
     for A, weights, masses in zip(factors, u, w, strict=True):
         mass = total(map(arb, masses.ravel().tolist())) / masses.ndim
         scale = root(dual_norm(weights.tolist(), p) * mass)
-        room = balls if A.size <= SMALL else rounding
+        room = balls if A.size <= EXACT_ENTRIES else rounding
         bounds.append(room.nuclear_norm(A, weights, masses) / scale)
     return math.prod(bounds)
 

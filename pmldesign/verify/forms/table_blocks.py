@@ -40,7 +40,7 @@ from pmldesign.verify.forms.table_pairs import (
 from pmldesign.verify.queries import Queries, Table
 from pmldesign.verify.report import Arrays, Header
 
-ROUNDING = 1e-9
+NUMBER_ROUNDING = 1e-9
 """Relative, of all numbers here, which are computed in double precision."""
 MOST_DIRECTIONS, MOST_ROWS = 6, 2000
 """Of frames beside their first vector, and of K."""
@@ -76,7 +76,7 @@ def lower_bound(header: Header, arrays: Arrays, queries: Queries) -> Any:
         if value is None:
             break
         proved = max(proved, value / math.sqrt(norm))
-        if proved * (1 + ROUNDING) >= float(header["lower"]):
+        if proved * (1 + NUMBER_ROUNDING) >= float(header["lower"]):
             break
     return rounded(proved)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pmldesign.verify.forms.measured import Attribute, Measured, Sector
+from pmldesign.verify.forms.measured import MeasuredTables, ReadAttribute, ReadSector
 from pmldesign.verify.forms.structured import (
     Computed,
     RowsOf,
@@ -63,36 +63,36 @@ def check_tables(header: Header, arrays: Arrays, queries: Queries, checks: Check
     check_computed(header, computed, checks)
 
 
-def measured_of(arrays: Arrays) -> Measured:
+def measured_of(arrays: Arrays) -> MeasuredTables:
     """The attributes and sectors of a file."""
     sizes = arrays["sizes"].tolist()
     if "sector_plain" not in arrays:
         return _weighted(arrays, sizes)
     order = arrays["ordered"].tolist()
-    attributes = {i: Attribute.plain(n, n / max(n - 1, 1)) for i, n in enumerate(sizes)}
+    attributes = {i: ReadAttribute.plain(n, n / max(n - 1, 1)) for i, n in enumerate(sizes)}
     for k, i in enumerate(order):
-        attributes[i] = Attribute.of(arrays[f"coordinates_{k}"], int(arrays["features"][k]))
-    sectors = [Sector(frozenset(Q + Sp), sets, E) for Q, Sp, sets, E in sectors_of(arrays)]
-    return Measured(attributes, sectors)
+        attributes[i] = ReadAttribute.of(arrays[f"coordinates_{k}"], int(arrays["features"][k]))
+    sectors = [ReadSector(frozenset(Q + Sp), sets, E) for Q, Sp, sets, E in sectors_of(arrays)]
+    return MeasuredTables(attributes, sectors)
 
 
-def _weighted(arrays: Arrays, sizes: Sequence[int]) -> Measured:
+def _weighted(arrays: Arrays, sizes: Sequence[int]) -> MeasuredTables:
     """Weighted products as sectors without features."""
-    attributes = {i: Attribute.plain(n, 1.0) for i, n in enumerate(sizes)}
+    attributes = {i: ReadAttribute.plain(n, 1.0) for i, n in enumerate(sizes)}
     tau = {i: float(n) for i, n in enumerate(sizes)}
     for i, D in _designs(arrays).items():
         gram = D.T @ D
         tau[i] = float(np.linalg.solve(gram, np.ones(len(gram))).sum())
         values, vectors = np.linalg.eigh(gram - 1 / tau[i])
-        attributes[i] = Attribute.of(np.sqrt(values[1:])[:, None] * vectors[:, 1:].T)
+        attributes[i] = ReadAttribute.of(np.sqrt(values[1:])[:, None] * vectors[:, 1:].T)
     levels: dict[frozenset[int], float] = defaultdict(float)
     for S, theta in zip(members_of(arrays["tables"]), arrays["weights"].tolist(), strict=True):
         for count in range(len(S) + 1):
             for T in itertools.combinations(S, count):
                 rest = math.prod(tau[i] for i in S if i not in T)
                 levels[frozenset(T)] += theta**2 / rest
-    sectors = [Sector(T, [()], np.array([[level]])) for T, level in levels.items()]
-    return Measured(attributes, sectors)
+    sectors = [ReadSector(T, [()], np.array([[level]])) for T, level in levels.items()]
+    return MeasuredTables(attributes, sectors)
 
 
 def _designs(arrays: Arrays) -> dict[int, Any]:

@@ -40,7 +40,7 @@ from pmldesign.verify.forms.written import pseudo_inverse
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import WEAKER, Arrays, Checks, Header
 
-ALIKE = 1e-12
+EQUAL_WEIGHTS = 1e-12
 """Weights that differ by less than this part along an attribute are alike along it."""
 EXTENDED = 512
 """Values of an attribute up to which V^T A^T A V is computed in extended precision."""
@@ -175,7 +175,7 @@ def _by_blocks(parts: Sequence[Any], cubes: Sequence[Any], w: Any) -> float | No
 
 
 def _alike(axis: int) -> Any:
-    return lambda cube: bool(np.ptp(cube, axis=axis).max() <= ALIKE * cube.max())
+    return lambda cube: bool(np.ptp(cube, axis=axis).max() <= EQUAL_WEIGHTS * cube.max())
 
 
 def _diagonals(parts: Sequence[Any], free: int, count: int) -> dict[int, list[tuple[Any, float]]]:

@@ -35,7 +35,7 @@ import numpy as np
 from flint import arb
 
 from pmldesign.verify.report import Arrays
-from pmldesign.verify.streams.resolvents import Chain, chain_of
+from pmldesign.verify.streams.resolvents import ReadChain, chain_of
 from pmldesign.verify.streams.running_sums import reciprocal
 
 STEP, ABOVE, BELOW = 0.4, 34.0, 25.0
@@ -46,7 +46,7 @@ BATCH = 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Epochs:
+class ReadEpochs:
     """N by classes: squares a^2 and b^2 of each step and the one before, shape (b, m).
 
     Steps beyond the last one are there to fill the classes; they are linked to no other.
@@ -56,7 +56,7 @@ class Epochs:
     before: Any
 
     @classmethod
-    def of(cls, chain: Chain, apart: int) -> Epochs:
+    def of(cls, chain: ReadChain, apart: int) -> ReadEpochs:
         """Of B, for classes of steps that are so far apart."""
         before = np.concatenate([[0.0], chain.beside**2])
         return cls(_by_class(chain.inner**2, apart, 1.0), _by_class(before, apart, 0.0))
@@ -129,7 +129,7 @@ class Epochs:
 def gram_blocks(arrays: Arrays) -> Any:
     """The blocks of X on each class, shape (b, m, m)."""
     n, _, apart = arrays["epochs"].tolist()
-    epochs = Epochs.of(chain_of(arrays, n, 1.0), apart)
+    epochs = ReadEpochs.of(chain_of(arrays, n, 1.0), apart)
     weights = weights_of(arrays["epoch_weights"], n)
     blocks, _ = epochs.resolvents(weights, arrays["poles"] ** 2)
     return weights_of(np.einsum("k,kcij->cij", arrays["weights_of_poles"], blocks), n)
@@ -139,7 +139,7 @@ def variances(arrays: Arrays) -> Any:
     """The variance of every running sum per unit of noise, shape (n,)."""
     n, _, apart = arrays["epochs"].tolist()
     chain, weights = chain_of(arrays, n, 1.0), weights_of(arrays["epoch_weights"], n)
-    epochs = Epochs.of(chain, apart)
+    epochs = ReadEpochs.of(chain, apart)
     squares = [arb(pole) ** 2 for pole in arrays["poles"].tolist()]
     shares = [arb(weight) for weight in arrays["weights_of_poles"].tolist()]
     origin = 1 / sum(float(c / s) for c, s in zip(shares, squares, strict=True))
@@ -162,7 +162,7 @@ def nuclear_norm(arrays: Arrays, u: Any, weights: Any) -> float:
     names = ("rates", "query_weights", "step_weights")
     shorter = {name: arrays[name][: n - (name == "rates")] for name in names}
     weights = weights_of(weights, n)
-    epochs = Epochs.of(chain_of(shorter, n, u), len(weights))
+    epochs = ReadEpochs.of(chain_of(shorter, n, u), len(weights))
     largest = 0.5 * math.log(float((u * _sums_of_weights(shorter, weights, n)).sum()))
     value, y = 0.0, np.arange(-largest - BELOW, -largest + ABOVE, STEP)
     for part in np.array_split(y, math.ceil(weights[0].size * y.size / BATCH)):

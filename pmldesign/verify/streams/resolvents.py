@@ -39,7 +39,7 @@ FAINTEST = 1e-30
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class ReadChain:
     """B.
 
     Attributes:
@@ -50,10 +50,10 @@ class Chain:
     inner: Any
     beside: Any
 
-    def scaled(self, w: Any) -> Chain:
+    def scaled(self, w: Any) -> ReadChain:
         """W^(-1/2) B."""
         roots = np.sqrt(w)
-        return Chain(self.inner / roots, self.beside / roots[1:])
+        return ReadChain(self.inner / roots, self.beside / roots[1:])
 
     def inverse_diagonals(self, shifts: Any) -> tuple[Any, Any]:
         """The diagonals of (B B^T + z)^-1 for shifts z, and the pivots d, shape (n, K) each."""
@@ -81,15 +81,15 @@ class Chain:
         return value / (1 + 4.01 * math.exp(-(math.pi**2) / STEP))
 
 
-def chain_of(arrays: Arrays, n: int, u: Any) -> Chain:
+def chain_of(arrays: Arrays, n: int, u: Any) -> ReadChain:
     """B of the sums that a file is for, with weights u of the queries."""
     if "rates" not in arrays:
         i = np.arange(float(n))
         inner = np.sqrt((i + 2) / ((i + 1) * (n + 1)))
-        return Chain(inner, np.sqrt((i[:-1] + 1) / ((i[:-1] + 2) * (n + 1))))
+        return ReadChain(inner, np.sqrt((i[:-1] + 1) / ((i[:-1] + 2) * (n + 1))))
     q, h = (np.broadcast_to(arrays[name], n) for name in ("query_weights", "step_weights"))
     rows = 1 / (q * np.sqrt(np.broadcast_to(u, n)))
-    return Chain(rows / h, np.broadcast_to(arrays["rates"], n - 1) * rows[:-1] / h[1:])
+    return ReadChain(rows / h, np.broadcast_to(arrays["rates"], n - 1) * rows[:-1] / h[1:])
 
 
 def nuclear_norm(arrays: Arrays, u: Any, w: Any) -> float:

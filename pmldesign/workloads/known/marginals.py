@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import EPS, WRITTEN_CELLS, Workload
+from pmldesign.workloads.base import WRITTEN_CELLS, Workload
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.union import counts_asked, tables_asked
-from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.operators.operator import EPS, Array
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,14 @@ from __future__ import annotations
 import math
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import EPS, WRITTEN_CELLS, Workload
+from pmldesign.workloads.base import WRITTEN_CELLS, Workload
 from pmldesign.workloads.known.marginals import KnownMarginals, KnownMargins
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.public_total import CentredWorkload
 from pmldesign.workloads.tables.base import asks_total
 from pmldesign.workloads.union import counts_asked, products_over
 from pmldesign.workloads.weighting.rows import without_scale
+from pmldesign_solvers.operators.operator import EPS
 
 
 class KnownProduct(KroneckerWorkload):

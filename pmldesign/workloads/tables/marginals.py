@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import EPS, check_entries
+from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign.workloads.tables.attributes import attribute_sets, attribute_sizes, positive_weights
 from pmldesign.workloads.tables.base import AttributeTables, counts_of
-from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.operators.operator import EPS, Array
 
 
 class MarginalsWorkload(AttributeTables):

@@ -20,13 +20,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import EPS, WRITTEN_CELLS, Workload, check_entries
+from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign.workloads.tables.base import AttributeTables, ask, asks_counts, counts_of
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign_solvers.operators import mode_products
-from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.operators.operator import EPS, Array
 
 MAX_VALUES = 2**20
 """Of a plain attribute; marginals alone may have more."""

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import EPS, Workload, count_text
+from pmldesign.workloads.base import Workload, count_text
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign_solvers.operators.dense import DenseOperator
-from pmldesign_solvers.operators.operator import Array, Merged
+from pmldesign_solvers.operators.operator import EPS, Array, Merged
 from pmldesign_solvers.operators.scaled_rows import ScaledRows
 
 LARGEST_WEIGHT = 1e50

@@ -14,9 +14,9 @@ import numpy as np
 from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import DIRECT_ENTRIES, EPS, TINY, Array, Operator
 
-NEGLIGIBLE = 1e-10
+NEGLIGIBLE_BOUND = 1e-10
 """Part of an upper bound that need not be computed closely."""
-ROUNDED = 1e-8
+ROUNDING_PART = 1e-8
 """Largest part of an upper bound that may be added for rounding instead of computing closely."""
 SAMPLES = 8
 """Combinations of columns with random signs that tell the size of a trace beforehand. Chosen, not
@@ -33,7 +33,7 @@ def factor_sizes(
     value = float(np.sqrt(_variance_norm(operator, right_inverse, p)))
     size = np.sqrt(np.einsum("ij,ij->j", strategy, strategy).max())
     residual = np.eye(n) - right_inverse @ strategy
-    return value, _size_of_rest(operator, residual, p, NEGLIGIBLE * value * float(size))
+    return value, _size_of_rest(operator, residual, p, NEGLIGIBLE_BOUND * value * float(size))
 
 
 def _written_sizes(
@@ -72,7 +72,7 @@ def _variance_norm(operator: Operator, right_inverse: Array, p: float) -> float:
         sample = right_inverse @ np.random.default_rng(0).choice(
             (-1.0, 1.0), (right_inverse.shape[1], SAMPLES)
         )
-        if rounding <= ROUNDED * float(np.vdot(gram @ sample, sample)) / SAMPLES:
+        if rounding <= ROUNDING_PART * float(np.vdot(gram @ sample, sample)) / SAMPLES:
             total = np.einsum("ij,ij->i", gram, right_inverse @ right_inverse.T).sum()
             return float(total) + rounding + m * TINY
     return power_mean(operator.row_norms(right_inverse) + TINY, p / 2)

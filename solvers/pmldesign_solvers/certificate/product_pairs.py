@@ -40,7 +40,7 @@ TAIL = 1e-10
 """Of trace(K^(1/2)): what the integral may leave out at each end."""
 QUADRATURE = 1e-9
 """Of trace(K^(1/2)): more than the error of the integral."""
-GRID = 1e-12
+EIGENVALUE_GRID = 1e-12
 """Eigenvalues of a factor are cut to multiples of this part of the largest one."""
 POWERS = (1.0, 0.9, 0.8, 0.7, 0.6)
 """Of weights for add-remove neighbours, that are tried under replace. Chosen, not measured."""
@@ -162,4 +162,4 @@ def _spectrum(operator: Operator, u: Array, w: Array) -> Spectrum:
     values, vectors = np.linalg.eigh(gram)
     values = np.maximum(values - len(w) * EPS * float(np.trace(gram)), 0.0)
     spectrum = Spectrum(values, np.ones(len(w)), (vectors.T @ root) ** 2)
-    return spectrum.merged(np.floor(values / (GRID * (float(values[-1]) or 1.0))))
+    return spectrum.merged(np.floor(values / (EIGENVALUE_GRID * (float(values[-1]) or 1.0))))

@@ -29,7 +29,7 @@ CandidateT = TypeVar("CandidateT", bound=Bounds)
 StrategyT = TypeVar("StrategyT")
 
 
-class Search(Generic[CandidateT]):
+class BoundsLoop(Generic[CandidateT]):
     """Takes candidates one by one, keeps the best of each side, and knows when to stop."""
 
     def __init__(
@@ -189,7 +189,7 @@ def best_lower(candidates: Iterator[CandidateT], rel_gap: float, max_steps: int)
     Raises:
         KeyboardInterrupt: Ctrl-C ends the outer search as well.
     """
-    search = Search(candidates, SolverOptions(rel_gap, max_steps))
+    search = BoundsLoop(candidates, SolverOptions(rel_gap, max_steps))
     if search.run() is Status.INTERRUPTED:
         raise KeyboardInterrupt
     return search.lower

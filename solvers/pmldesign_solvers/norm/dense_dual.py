@@ -33,7 +33,7 @@ import numpy as np
 
 from pmldesign_solvers.certificate.cells import sum_of_roots, upper_bound
 from pmldesign_solvers.norm import look_ahead
-from pmldesign_solvers.norm.fixed_point import Point
+from pmldesign_solvers.norm.fixed_point import WeightsPoint
 from pmldesign_solvers.operators.jacobi import JACOBI_ENTRIES, jacobi_svd
 from pmldesign_solvers.operators.merge import MergedWorkload, right_inverse_of
 from pmldesign_solvers.operators.norms import dual_exponent, dual_norm, power_mean
@@ -48,7 +48,7 @@ are lost. Chosen, not measured."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DensePoint(Point):
+class DensePoint(WeightsPoint):
     """A point of the fixed point, of weights per original row and column, and its factors.
 
     Attributes:

@@ -19,10 +19,10 @@ from pmldesign_solvers.operators.norms import dual_norm, power_mean
 from pmldesign_solvers.operators.operator import EPS, SVD_ENTRIES, Array
 from pmldesign_solvers.operators.reduce import ReducedWorkload
 
-ROUNDED = 1e-9
+JACOBI_BELOW = 1e-9
 """Singular values below this part of the largest one are computed by Jacobi rotations: others have
 seven digits. Chosen, not measured."""
-SMALL = 1e-4
+NO_GRAM_BELOW = 1e-4
 """Once a singular value is below this part of the largest one, none come from a Gram matrix: its
 square is 1e-8, the root of eps. As many steps with 1e-6 and 1e-2 (benchmarks/constants.py)."""
 
@@ -121,7 +121,7 @@ class DualFunction:
             eigenvalues, vectors = np.linalg.eigh((gram + gram.T) / 2)
             values = np.sqrt(np.maximum(eigenvalues, 0.0))
             floor = np.sqrt(len(root) * EPS) * values[-1]
-            small = values[-self._rank] < SMALL * values[-1]
+            small = values[-self._rank] < NO_GRAM_BELOW * values[-1]
             self._direct = bool(small) and len(u) * len(root) <= SVD_ENTRIES
         if self._direct:
             # without a Gram matrix S has twice the digits: it tends to 0 where the optimum has a
@@ -132,7 +132,7 @@ class DualFunction:
                 values, vectors = np.linalg.svd(product, full_matrices=False)[1:]
                 values, vectors = values[::-1], vectors[::-1].T
                 floor = len(product) * EPS * values[-1]
-                small = values[-self._rank] < ROUNDED * values[-1]
+                small = values[-self._rank] < JACOBI_BELOW * values[-1]
                 self._rotated = bool(small) and len(product) >= len(root)
             if self._rotated:
                 values, vectors = jacobi_svd(product, self._rank)

@@ -33,7 +33,7 @@ MEMORY = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Point(Bounds):
+class WeightsPoint(Bounds):
     """Weights, their bounds, and the weights that the fixed point moves to.
 
     Attributes:
@@ -49,11 +49,11 @@ class Point(Bounds):
     next_w: Array
 
 
-PointT = TypeVar("PointT", bound=Point)
-PointT_co = TypeVar("PointT_co", bound=Point, covariant=True)
+PointT = TypeVar("PointT", bound=WeightsPoint)
+PointT_co = TypeVar("PointT_co", bound=WeightsPoint, covariant=True)
 
 
-class Problem(Protocol[PointT_co]):
+class DualProblem(Protocol[PointT_co]):
     """A concave function of weights u and w whose maximum is a fixed point."""
 
     @property
@@ -67,7 +67,9 @@ class Problem(Protocol[PointT_co]):
         """Both bounds and the next weights at normalised weights."""
 
 
-def points(problem: Problem[PointT], start: tuple[Array, Array] | None = None) -> Iterator[PointT]:
+def points(
+    problem: DualProblem[PointT], start: tuple[Array, Array] | None = None
+) -> Iterator[PointT]:
     """The points of the iteration, without end, from given weights u and w or from equal ones."""
     m, n = problem.shape
     u, w = (np.ones(m), np.ones(n)) if start is None else start
@@ -87,7 +89,7 @@ def points(problem: Problem[PointT], start: tuple[Array, Array] | None = None) -
         point = problem.evaluate(*problem.normalise(u, w))
 
 
-def _accelerated(point: Point, anderson: Anderson) -> tuple[Array, Array]:
+def _accelerated(point: WeightsPoint, anderson: Anderson) -> tuple[Array, Array]:
     x = np.log(np.concatenate([point.w, point.u]))
     masses = np.concatenate([point.next_w, point.next_u])
     goal = np.log(np.maximum(masses, np.finfo(float).tiny))

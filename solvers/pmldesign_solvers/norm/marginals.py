@@ -31,7 +31,7 @@ import numpy as np
 
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.certificate.marginals import lower_bound, upper_bound
-from pmldesign_solvers.norm.bounds_loop import CLOSER, Search, final_status
+from pmldesign_solvers.norm.bounds_loop import CLOSER, BoundsLoop, final_status
 from pmldesign_solvers.norm.marginals_newton import Newton
 from pmldesign_solvers.norm.marginals_pairs import PairsProblem
 from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
@@ -92,7 +92,7 @@ def _solve_cells(
     check_range(spaces, weights)
     scale = float((weights / spaces.cells).max())
     points = Newton(spaces, weights / scale, p, options.rel_gap).points()
-    search = Search(points, options, start)
+    search = BoundsLoop(points, options, start)
     status = search.run(CLOSER)
     u = search.lower.u / dual_norm(search.lower.u, p, spaces.cells)
     root = np.sqrt(search.upper.eigenvalues)
@@ -127,7 +127,7 @@ def _solve_pairs(
         raise ValueError(ONLY_THE_KNOWN if known else ONLY_THE_TOTAL)
     queries = [subset for subset in wide if not known.issuperset(subset)]
     problem = PairsProblem(sizes, queries, weights[kept], p, options.rel_gap, known)
-    search = Search(problem.points(), options, start)
+    search = BoundsLoop(problem.points(), options, start)
     status = search.run(CLOSER)
     if not problem.sets.listed and status is Status.STALLED:
         status = Status.STRUCTURED

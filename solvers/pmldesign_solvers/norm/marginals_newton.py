@@ -43,7 +43,7 @@ FLOOR = 1e-60
 """Smallest u, relative to the largest: a part of the dual function that no bound shows."""
 NOISE = 1e-13
 """Relative loss of the merit that may be rounding: some hundred eps."""
-STEPS = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01)
+STEP_LENGTHS = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01)
 """Lengths that are tried. Chosen: 193 steps, as with the full one alone
 (benchmarks/constants.py)."""
 TOLERANCE = 1e-3
@@ -54,7 +54,7 @@ MOST_PRODUCTS = 500
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Point(Bounds):
+class MarginalsPoint(Bounds):
     """Both bounds at one u, with what they come from.
 
     Attributes:
@@ -92,7 +92,7 @@ class Newton:
         self._exponent = min(finite, LARGEST_EXPONENT)
         self._power = (self._exponent - 2) / 2  # e
 
-    def points(self, start: Array | None = None) -> Iterator[Point]:
+    def points(self, start: Array | None = None) -> Iterator[MarginalsPoint]:
         """The points, without end for p > 2, from positive u or from equal ones."""
         here = self._evaluate(np.ones_like(self._cells) if start is None else start)
         yield here
@@ -100,13 +100,13 @@ class Newton:
             here = self._advance(here)
             yield here
 
-    def _evaluate(self, u: Array) -> Point:
+    def _evaluate(self, u: Array) -> MarginalsPoint:
         u = np.maximum(u / u.max(), FLOOR)
         eigenvalues = self._matrix @ u
         value = float(self._dimensions @ np.sqrt(eigenvalues))
         slopes = self._transpose @ (self._dimensions / np.sqrt(eigenvalues))
         variances = value * slopes / self._cells
-        return Point(
+        return MarginalsPoint(
             lower=value / float(np.sqrt(dual_norm(u, self._p, self._cells))),
             upper=float(np.sqrt(power_mean(variances, self._p / 2, self._cells))),
             u=u,
@@ -116,17 +116,17 @@ class Newton:
             variances=variances,
         )
 
-    def _advance(self, here: Point) -> Point:
+    def _advance(self, here: MarginalsPoint) -> MarginalsPoint:
         log_u = np.log(here.u)
         change = self._relative_change(here) / self._power
-        for step in STEPS:
+        for step in STEP_LENGTHS:
             moved = self._power * np.log1p(np.maximum(step * change, -0.99))
             there = self._evaluate(_exponential(log_u + np.clip(moved, -CHANGE, CHANGE)))
             if there.merit >= here.merit * (1 - NOISE):
                 break
         return there
 
-    def _relative_change(self, here: Point) -> Array:
+    def _relative_change(self, here: MarginalsPoint) -> Array:
         """x, to a relative TOLERANCE in the residual."""
         from scipy.sparse.linalg import LinearOperator, cg
 

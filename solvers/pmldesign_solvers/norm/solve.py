@@ -19,7 +19,7 @@ import numpy as np
 
 from pmldesign_solvers.certificate.cells import Certificate, certify
 from pmldesign_solvers.norm import fixed_point, warm_start
-from pmldesign_solvers.norm.bounds_loop import CLOSER, Search, final_status, in_units_of
+from pmldesign_solvers.norm.bounds_loop import CLOSER, BoundsLoop, final_status, in_units_of
 from pmldesign_solvers.norm.dense_dual import DensePoint, ScalingProblem
 from pmldesign_solvers.norm.dual_function import DualFunction, Iterate
 from pmldesign_solvers.norm.interior_point import InteriorPoint
@@ -100,7 +100,7 @@ def solve_norm(
     else:
         candidates = _interior_candidates(problem, p)
     callback = in_units_of(normal.exponent, options.callback)
-    search = Search(candidates, replace(options, callback=callback), start)
+    search = BoundsLoop(candidates, replace(options, callback=callback), start)
 
     def certified(strategy: Array, right_inverse: Array, u: Array, w: Array) -> Certificate:
         certificate = certify(
@@ -113,7 +113,7 @@ def solve_norm(
 
 
 def _certified_solution(
-    search: Search[Candidate],
+    search: BoundsLoop[Candidate],
     certify: Callable[[Array, Array, Array, Array], Certificate],
     p: float,
     exponent: int,

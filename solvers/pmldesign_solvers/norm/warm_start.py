@@ -27,18 +27,18 @@ from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.merge import MergedWorkload
 from pmldesign_solvers.operators.operator import Array
 
-SMALLEST = 32
+COARSEST_CELLS = 32
 """Cells of the coarsest workload, at least. Chosen, not measured."""
 WORTHWHILE = 256
 """Cells from which on a coarser workload costs less than the steps that it saves: prefix:512 at p =
 4 takes 4 eigendecompositions and 0.19 s instead of 12 and 0.47 s (benchmarks/step_cost.py)."""
 LOOSE = 5e-3
 """Relative gap that equal weights come to about as soon."""
-ALIKE = 0.1
+SMOOTH = 0.1
 """Neighbouring rows differ by at most this: the sum of squares, relative to that of all entries."""
-CLOSE = 1e-7
+COARSE_GAP = 1e-7
 """Relative gap at which a coarse workload is done, at the latest."""
-STEPS = 30
+COARSE_STEPS = 30
 """After so many steps it is done in any case. Chosen, not measured."""
 CORNER = (1 / 16, 3 / 16)
 """Positions between which the formula for corners gives way to that for the middle."""
@@ -55,8 +55,8 @@ def start(problem: ScalingProblem, rel_gap: float) -> tuple[Array, Array] | None
     matrix = problem.operator.to_dense()
     if not (_alike(matrix) and _alike(matrix.T)):
         return None
-    close = max(0.1 * rel_gap, CLOSE)
-    levels = int(np.log2(n // SMALLEST))
+    close = max(0.1 * rel_gap, COARSE_GAP)
+    levels = int(np.log2(n // COARSEST_CELLS))
     weights: list[tuple[Array, Array]] = []
     for level in range(levels, 0, -1):
         stride = 2**level
@@ -66,14 +66,14 @@ def start(problem: ScalingProblem, rel_gap: float) -> tuple[Array, Array] | None
         if coarse.shape != (cells, cells) or not coarse.plain:
             return None
         points = fixed_point.points(coarse, _guess(weights, cells))
-        best = best_lower((point.looking_ahead(close) for point in points), close, STEPS)
+        best = best_lower((point.looking_ahead(close) for point in points), close, COARSE_STEPS)
         weights.append((np.log(best.u), np.log(best.w)))
     return _guess(weights, n)
 
 
 def _alike(matrix: Array) -> bool:
     changes = np.diff(matrix, axis=0)
-    return float(np.vdot(changes, changes)) <= ALIKE * float(np.vdot(matrix, matrix))
+    return float(np.vdot(changes, changes)) <= SMOOTH * float(np.vdot(matrix, matrix))
 
 
 def _guess(weights: list[tuple[Array, Array]], cells: int) -> tuple[Array, Array] | None:

@@ -151,5 +151,5 @@ def distinct_rows(matrix: Array) -> tuple[Indices, Indices]:
     return first_seen([_key(row) for row in matrix], _key(np.zeros(matrix.shape[1])))
 
 
-NOTHING = DenseOperator(np.zeros((0, 0)))
+NO_QUERIES = DenseOperator(np.zeros((0, 0)))
 """What merging leaves of a workload of zeros."""

@@ -8,7 +8,7 @@ from pmldesign_solvers.operators.operator import BLOCK_BYTES, EPS, Array, Indice
 
 MANY = 4
 """More ranges than this many times the number of cells share the work of their norms."""
-NEGLIGIBLE = 1e-10
+NEGLIGIBLE_ROUNDING = 1e-10
 """Rounding of a norm, relative to it, that is not worth computing the norm more closely."""
 
 
@@ -48,7 +48,7 @@ def norms_between(sums: Array, starts: Indices, stops: Indices) -> Array:
     both = sizes[starts] + sizes[stops]
     values = both - 2.0 * products.ravel()[starts * rows + stops]
     rounding = 2.0 * (columns + 4) * EPS * both
-    close = rounding > NEGLIGIBLE * values
+    close = rounding > NEGLIGIBLE_ROUNDING * values
     values += rounding
     values[close] = squared_distances(sums, starts[close], stops[close])
     return np.asarray(values)

@@ -36,7 +36,7 @@ FAINT = 0.01
 """Rows are enlarged that change the norm by at most this part of the gap, all of them together."""
 LARGEST_GAP = 1e-6
 """Of which FAINT is a part at most. Chosen, not measured."""
-NOTHING = 2.0**-300
+ZERO_ENTRY = 2.0**-300
 """Part of the largest entry of its row at which an entry counts as 0."""
 MODERATE = 200
 """Operators that are no matrix keep their form while exponents of two, those of their entries and
@@ -119,7 +119,7 @@ def _searched(operator: Operator, sizes: Array, rel_gap: float) -> Operator:
     searched, _ = _scaled(operator, np.where(faint, missing, 0), sizes)
     if isinstance(searched, DenseOperator):
         entries = np.abs(searched.matrix)
-        small = (entries > 0) & (entries < NOTHING * entries.max(axis=1, keepdims=True))
+        small = (entries > 0) & (entries < ZERO_ENTRY * entries.max(axis=1, keepdims=True))
         if small.any():
             return DenseOperator(np.where(small, 0.0, searched.matrix))
     return searched

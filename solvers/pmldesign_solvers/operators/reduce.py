@@ -19,7 +19,7 @@ from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.differences import Differences
 from pmldesign_solvers.operators.operator import Array, Operator
 
-NEGLIGIBLE = 1e-11
+RANK_CUTOFF = 1e-11
 """Singular values below this part of the largest are left out."""
 
 
@@ -126,6 +126,6 @@ def _decomposed(matrix: Array) -> tuple[Array, Array, Array, Array]:
         basis, triangle = np.linalg.qr(scaled.T)
         scaled, rows = triangle.T, basis.T
     left, values, right = np.linalg.svd(scaled, full_matrices=False)
-    rank = int((values > NEGLIGIBLE * values[0]).sum())
+    rank = int((values > RANK_CUTOFF * values[0]).sum())
     kept = right[:rank]
     return norms, left[:, :rank], values[:rank], kept if rows is None else kept @ rows

@@ -25,16 +25,16 @@ from pmldesign_solvers.streams.chain import RunningSums
 
 KNOTS = 7
 """Of log rho at each end of a window; 256 steps, 4 times 64 apart: 5 lose 2e-5, 4 lose 2e-4."""
-MEMORY = 20
+CORRECTIONS = 20
 """Pairs of steps and slopes of L-BFGS. Chosen, not measured."""
-STEPS = 400
+DESCENT_STEPS = 400
 """Of the descent, at most; what is left then is below 1e-4."""
 FINE_CELLS, FINE_STEPS, FINE_WORK = 512, 8, 2.5e8
 """Steps beyond which a descent starts from every fourth one, which is 3e-3 above its end for 1024
 steps, 16 times 64 apart, and 5e-4 for 4 times 256: so many steps of O(n^2) then, at least."""
 FINE_APART = 64
 """Shortest windows of which that is tried."""
-CLOSE = 1e-8
+LEAST_DECREASE = 1e-8
 """Relative decrease of a step below which the descent ends."""
 
 
@@ -59,11 +59,11 @@ def _descent(
     count = int(windows[-1]) + 1
     knots = _knots(n, apart)
     start = np.concatenate([np.zeros(knots.shape[1]), np.linspace(0.2, -0.2, count), _root(apart)])
-    steps = STEPS
+    steps = DESCENT_STEPS
     if n > FINE_CELLS and sums.smooth and apart % 4 == 0 and apart >= FINE_APART:
         coarse, _ = _descent(sums.coarser(), times, apart // 4, callback)
         start = _refined(coarse, count, apart)
-        steps = min(STEPS, max(FINE_STEPS, int(FINE_WORK / n**2)))
+        steps = min(DESCENT_STEPS, max(FINE_STEPS, int(FINE_WORK / n**2)))
 
     def strategy(x: Array) -> tuple[Scaled, Array]:
         rows = np.exp(knots @ x[: knots.shape[1]])
@@ -92,7 +92,7 @@ def _descent(
         jac=True,
         method="L-BFGS-B",
         callback=watch,
-        options={"maxiter": steps, "maxcor": MEMORY, "ftol": CLOSE},
+        options={"maxiter": steps, "maxcor": CORRECTIONS, "ftol": LEAST_DECREASE},
     )
     return minimum.x, strategy(minimum.x)[0]
 

@@ -29,17 +29,17 @@ from functools import partial
 import numpy as np
 
 from pmldesign_solvers.certificate.cells import Certificate
-from pmldesign_solvers.norm.bounds_loop import CLOSER, Search, final_status
+from pmldesign_solvers.norm.bounds_loop import CLOSER, BoundsLoop, final_status
 from pmldesign_solvers.norm.options import SolverOptions
 from pmldesign_solvers.norm.solution import Bounds, Outcome, Status
-from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.operators.operator import EPS, Array
 from pmldesign_solvers.participation.epochs import Epochs, resolvent_blocks
 from pmldesign_solvers.participation.fixed_point import EpochPoint, fit, spectrum, start
 from pmldesign_solvers.streams.clock import Clock
-from pmldesign_solvers.streams.nodes import EPS, Nodes, zolotarev
+from pmldesign_solvers.streams.nodes import Nodes, zolotarev
 from pmldesign_solvers.streams.solve import nodes_for
 
-ROUNDING = 64
+STEP_UNITS = 64
 """Units of eps a step that both bounds are moved outwards."""
 SHARE = 0.1
 """Part of the gap that the nodes of the strategy may take."""
@@ -78,7 +78,7 @@ def solve(epochs: Epochs, options: SolverOptions) -> EpochSolution:
     """
     begin = time.perf_counter()
     clock = Clock(begin, options.time_limit)
-    search = Search(_candidates(epochs, options.rel_gap, clock), options, begin)
+    search = BoundsLoop(_candidates(epochs, options.rel_gap, clock), options, begin)
     closer = CLOSER
     for _ in range(CORRECTIONS):
         status = Status.INTERRUPTED if clock.interrupted else search.run(closer)
@@ -124,7 +124,7 @@ def lower_bound(epochs: Epochs, weights: Array) -> float:
     trace = float((resolvent_blocks(epochs, weights, nodes) * weights).sum())
     diagonals = np.einsum("cee->ce", weights).max(axis=1)
     scale = math.sqrt(math.fsum(diagonals))
-    rounding = ROUNDING * epochs.sums.cells * EPS
+    rounding = STEP_UNITS * epochs.sums.cells * EPS
     return trace / scale / (1.0 + nodes.excess()) * (1.0 - rounding)
 
 
@@ -136,7 +136,7 @@ def upper_bound(epochs: Epochs, point: EpochPoint) -> float:
 
 def raised_sensitivity(epochs: Epochs, sensitivity: float) -> float:
     """A squared sensitivity with what rounding may have taken away."""
-    return sensitivity * (1.0 + ROUNDING * epochs.sums.cells * EPS)
+    return sensitivity * (1.0 + STEP_UNITS * epochs.sums.cells * EPS)
 
 
 def variance_sum(epochs: Epochs, weights: Array, nodes: Nodes) -> tuple[float, float]:
@@ -144,4 +144,4 @@ def variance_sum(epochs: Epochs, weights: Array, nodes: Nodes) -> tuple[float, f
     reciprocal = nodes.reciprocal()
     total = float((resolvent_blocks(epochs, weights, reciprocal) * weights).sum())
     total += epochs.sums.cells * reciprocal.constant + reciprocal.origin * epochs.trace(weights)
-    return total, nodes.shortfall(reciprocal) + ROUNDING * epochs.sums.cells * EPS
+    return total, nodes.shortfall(reciprocal) + STEP_UNITS * epochs.sums.cells * EPS

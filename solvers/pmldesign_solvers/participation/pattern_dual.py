@@ -29,9 +29,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize
 
-from pmldesign_solvers.operators.operator import Array, Indices
+from pmldesign_solvers.operators.operator import EPS, Array, Indices
 from pmldesign_solvers.streams.chain import RunningSums
-from pmldesign_solvers.streams.nodes import EPS
 
 EQUAL, RANDOM = 400, 1500
 """Patterns of either kind; 500 random ones lose 2e-3 for 256 steps, 4 times 64 apart."""
@@ -39,11 +38,11 @@ CLOSE, MEMORY = 1e-12, 20
 """Of the descent: least relative decrease of a step, and steps that it learns from."""
 CORRELATION = 0.6
 """Of a person's contributions from one step to the next at the start."""
-SMALL = 1e-14
+LEAST_EIGENVALUE = 1e-14
 """Eigenvalues are at least this part of the largest one in the gradient."""
-ROUNDING = 16
+EIGENVALUE_UNITS = 16
 """Units of the machine precision, times the size, behind every eigenvalue."""
-LARGEST = 700.0
+LARGEST_LOGARITHM = 700.0
 """Logarithm of what is above the diagonal of A, and not used, at most."""
 
 
@@ -118,7 +117,7 @@ class _Dual:
 
     def __init__(self, sums: RunningSums, steps: Indices) -> None:
         logs = np.concatenate([[0.0], np.cumsum(np.log(sums.rates))])
-        decayed = np.exp(np.minimum(np.subtract.outer(logs, logs), LARGEST))
+        decayed = np.exp(np.minimum(np.subtract.outer(logs, logs), LARGEST_LOGARITHM))
         roots = np.sqrt(sums.query_squares)[:, None], np.sqrt(sums.step_squares)
         size = max(sums.cells, int(steps.max()) + 1)
         self.sums_matrix = np.zeros((sums.cells, size))  # no answer has a step that does not exist
@@ -150,7 +149,7 @@ class _Dual:
 
     def gram(self, values: Array, vectors: Array) -> Array:
         """X."""
-        raised = np.maximum(values, SMALL * values[-1])
+        raised = np.maximum(values, LEAST_EIGENVALUE * values[-1])
         half = self.sums_matrix.T @ (vectors / raised**0.25)
         return np.asarray(half @ half.T)
 
@@ -158,7 +157,7 @@ class _Dual:
         """-log f and its slopes."""
         shares, roots, norms = self.parts(x)
         values, vectors = self.spectrum(self.weights(_blocks(shares, roots)))
-        value = float(np.sqrt(np.maximum(values, SMALL * values[-1])).sum())
+        value = float(np.sqrt(np.maximum(values, LEAST_EIGENVALUE * values[-1])).sum())
         slopes = 0.5 * self.gram(values, vectors)[self.rows, self.columns] / value
         images = slopes @ roots
         by_shares = (images * roots).sum(axis=(1, 2))
@@ -175,7 +174,7 @@ class _Dual:
         weights = self.weights(blocks)
         values, vectors = self.spectrum(weights)
         size = self.sums_matrix @ np.abs(weights) @ self.sums_matrix.T
-        slack = ROUNDING * self.size * EPS * float(np.linalg.norm(size))
+        slack = EIGENVALUE_UNITS * self.size * EPS * float(np.linalg.norm(size))
         total = float(np.sqrt(np.maximum(values - slack, 0.0)).sum())
         lower = total * (1.0 - 4 * (sum(self.steps.shape) + self.size) * EPS)
         n = len(self.sums_matrix)

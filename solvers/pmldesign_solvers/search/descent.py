@@ -17,8 +17,8 @@ import numpy as np
 from pmldesign_solvers.operators.lbfgs import descend
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.search.laplace_noise import ScaleRule
-from pmldesign_solvers.search.objectives import Blocks, Objective, Smoothing
-from pmldesign_solvers.search.problem import Problem
+from pmldesign_solvers.search.objectives import Objective, Smoothing, Stacked
+from pmldesign_solvers.search.problem import SearchProblem
 from pmldesign_solvers.search.solution import Start
 
 WIDTHS = (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6)
@@ -47,13 +47,13 @@ def single_thread() -> Iterator[None]:
         yield
 
 
-class Search:
+class Descent:
     """The best strategy so far, and the descent from a start."""
 
-    def __init__(self, problem: Problem, rule: ScaleRule, deadline: float) -> None:
+    def __init__(self, problem: SearchProblem, rule: ScaleRule, deadline: float) -> None:
         self.problem, self.rule, self.deadline = problem, rule, deadline
         self.best: tuple[float, Array] = (math.inf, np.zeros((0, problem.cells)))
-        self.best_form: tuple[Objective, Blocks] | None = None
+        self.best_form: tuple[Objective, Stacked] | None = None
         self.table: list[Start] = []
 
     def offer(self, strategy: Array) -> float:
@@ -67,7 +67,7 @@ class Search:
         return error
 
     def follow(
-        self, name: str, objective: Objective, start: Blocks, stages: list[Smoothing]
+        self, name: str, objective: Objective, start: Stacked, stages: list[Smoothing]
     ) -> float:
         """Descend from a start; returns the best error on the way."""
         x = objective.variables(start)

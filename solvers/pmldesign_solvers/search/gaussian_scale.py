@@ -40,7 +40,7 @@ NEWTON_STEPS = 200
 """Far more than the root ever takes."""
 LONGEST, FARTHEST = 1e8, 1e3
 """Limits of t and x beyond which the divergence is 1 or 0."""
-TINY = 1e-300
+NO_DIVERGENCE = 1e-300
 """Divergences below this count as 0."""
 
 
@@ -149,9 +149,9 @@ class GaussianLeakage:
 
 def _power_mean(values: Array, temperature: float) -> tuple[Array, Array]:
     """(sum_j v_j^(1/tau))^tau for every row, and its derivatives; v >= 0."""
-    top = np.maximum(values.max(axis=1, keepdims=True), TINY)
+    top = np.maximum(values.max(axis=1, keepdims=True), NO_DIVERGENCE)
     powers = (values / top) ** (1 / temperature)
-    total = np.maximum(powers.sum(axis=1, keepdims=True), TINY)
+    total = np.maximum(powers.sum(axis=1, keepdims=True), NO_DIVERGENCE)
     mean = top * total**temperature
     ratios = np.divide(mean, values, out=np.zeros_like(values), where=powers > 0)
     return mean[:, 0], powers / total * ratios

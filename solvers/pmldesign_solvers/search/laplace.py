@@ -29,10 +29,10 @@ from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.lbfgs import TimeUpError
 from pmldesign_solvers.operators.normalised import LARGEST_GAP, normalised
 from pmldesign_solvers.operators.operator import Array, Operator
-from pmldesign_solvers.search.descent import Search, single_thread
+from pmldesign_solvers.search.descent import Descent, single_thread
 from pmldesign_solvers.search.laplace_noise import AddRemoveL1, Leakage, ReplaceL1, ScaleRule
-from pmldesign_solvers.search.plan import Plan
-from pmldesign_solvers.search.problem import Problem
+from pmldesign_solvers.search.plan import SearchPlan
+from pmldesign_solvers.search.problem import SearchProblem
 from pmldesign_solvers.search.solution import SearchSolution, SearchStep, Start
 
 
@@ -97,10 +97,10 @@ def solve(
     add_remove = isinstance(scale, AddRemoveL1)
     normal = normalised(operator, "add-remove" if add_remove else "replace", LARGEST_GAP)
     operator, unit = normal.searched, 2.0**normal.exponent
-    problem = Problem(operator, p, public_total=not add_remove, ordered=ordered)
+    problem = SearchProblem(operator, p, public_total=not add_remove, ordered=ordered)
     given = _checked_starts(starts or {}, operator.shape[1], scale, signed)
     rule = scale if isinstance(scale, AddRemoveL1) else scale.on_cells(problem.cell_of)
-    search = Search(problem, rule, deadline)
+    search = Descent(problem, rule, deadline)
 
     def for_dp(left: float) -> Array:
         assert options.dp_restarts is not None
@@ -119,7 +119,7 @@ def solve(
         return problem.fold(solution.strategy)
 
     first = None if options.dp_restarts is None else for_dp
-    plan = Plan(operator, search, signed, options.restarts, options.seed, first)
+    plan = SearchPlan(operator, search, signed, options.restarts, options.seed, first)
     folded = {name: problem.fold(matrix) for name, matrix in given.items()}
     search.offer(np.eye(problem.cells))
     try:
@@ -160,7 +160,7 @@ def _checked_starts(
     return dict(starts)
 
 
-def _strategy(search: Search, scale: ScaleRule, signed: bool) -> Array:
+def _strategy(search: Descent, scale: ScaleRule, signed: bool) -> Array:
     """The best strategy on the original cells, whose noise has the scale 1/epsilon."""
     public = search.problem.public_total
     strategy = search.problem.unfold(search.best[1])

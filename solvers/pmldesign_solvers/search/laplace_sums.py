@@ -26,7 +26,7 @@ BLOCKS, AVERAGED = 14, 12
 """Blocks that are added, and partial sums that Euler's summation averages: 1e-10 in the tests."""
 FAR = 24.0
 """Standard deviations from which the midpoint rule may be wrong: e^-33 of a Laplace number."""
-STEPS = 7
+SECANT_STEPS = 7
 """Of the secant method for the half-width; four are enough for 1e-9."""
 KEPT = 32
 """Weights of a long row that count by themselves."""
@@ -97,7 +97,7 @@ def _quantiles(rows: Array, counts: Array | None, miss: float) -> Array:
     high = np.full(len(rows), max(gaussian, single, min(gaussian, single) * 1.01))
     target = math.log(miss)
     f_low, f_high = (np.log(_tail(rows, counts, h)) - target for h in (low, high))
-    for _ in range(STEPS):
+    for _ in range(SECANT_STEPS):
         slope = f_high - f_low
         moving = np.abs(slope) > 1e-13
         step = np.where(moving, f_high * (high - low) / np.where(moving, slope, 1.0), 0.0)

@@ -25,12 +25,12 @@ from scipy import linalg
 
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.search.laplace_noise import PairRule, log_moment, strategy_gradient
-from pmldesign_solvers.search.problem import Problem
+from pmldesign_solvers.search.problem import SearchProblem
 
 RIDGE = 1e-11
 """Added to G, relative to its mean eigenvalue, where R may not measure everything."""
 
-TINY = 1e-100
+UNMEASURED = 1e-100
 """Norm of a column that is not measured."""
 
 
@@ -48,7 +48,7 @@ class Smoothing:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Blocks:
+class Stacked:
     """R = [diag(d); Theta]: d of shape (n,), Theta of shape (k, n)."""
 
     diagonal: Array
@@ -61,7 +61,7 @@ class Blocks:
 
 
 def log_unit_error(
-    problem: Problem, blocks: Blocks, smoothing: Smoothing
+    problem: SearchProblem, blocks: Stacked, smoothing: Smoothing
 ) -> tuple[float, Array, Array]:
     """Logarithm of the error at noise scale 1, and its gradients in d and in Theta."""
     if smoothing.exact_moment:
@@ -86,7 +86,7 @@ def _column_products(left: Array, right: Array) -> Array:
     return np.asarray(np.einsum("kj,kj->j", left, right))
 
 
-def _inverse(problem: Problem, blocks: Blocks) -> Array:
+def _inverse(problem: SearchProblem, blocks: Stacked) -> Array:
     d, Theta = blocks.diagonal, blocks.rows
     k, n = Theta.shape
     if not problem.public_total and 2 * k < n and d.min() > 0:
@@ -113,7 +113,7 @@ def _solved(system: Array, right: Array) -> Array:
     return np.asarray(solution)
 
 
-def _log_moment(problem: Problem, blocks: Blocks) -> tuple[float, Array, Array]:
+def _log_moment(problem: SearchProblem, blocks: Stacked) -> tuple[float, Array, Array]:
     n = problem.cells
     R = np.vstack([np.diag(blocks.diagonal), blocks.rows])
     inverse = problem.pseudo_inverse(R)
@@ -139,18 +139,18 @@ class ColumnObjective:
         signed: whether Theta may be negative.
     """
 
-    problem: Problem
+    problem: SearchProblem
     diagonal: Array
     signed: bool
 
-    def variables(self, start: Blocks) -> Array:
+    def variables(self, start: Stacked) -> Array:
         """Variables of a start; without a constant part, scaled to mean square 1."""
         x = start.rows.ravel()
         return x if self.diagonal.any() else np.asarray(x / np.sqrt(x @ x / x.size))
 
-    def form(self, x: Array) -> Blocks:
+    def form(self, x: Array) -> Stacked:
         """Blocks d and Theta as they are, before normalisation."""
-        return Blocks(self.diagonal, x.reshape(-1, self.problem.cells))
+        return Stacked(self.diagonal, x.reshape(-1, self.problem.cells))
 
     def bounds(self, size: int) -> list[tuple[float | None, None]]:
         """Bounds on the variables, for `scipy.optimize.minimize`."""
@@ -165,7 +165,7 @@ class ColumnObjective:
         """The logarithm of the error at epsilon = 1, and its gradient."""
         Theta = x.reshape(-1, self.problem.cells)
         norms = self._norms(Theta, smoothing.width)
-        blocks = Blocks(self.diagonal / norms, Theta / norms)
+        blocks = Stacked(self.diagonal / norms, Theta / norms)
         value, along_d, gradient = log_unit_error(self.problem, blocks, smoothing)
         products = along_d * blocks.diagonal + _column_products(gradient, blocks.rows)
         slope = Theta / np.sqrt(Theta**2 + smoothing.width**2) if self.signed else 1.0
@@ -177,7 +177,7 @@ class ColumnObjective:
 
     def _norms(self, Theta: Array, width: float) -> Array:
         size = np.sqrt(Theta**2 + width**2) if self.signed else Theta
-        norms: Array = np.maximum(self.diagonal + size.sum(axis=0), TINY)
+        norms: Array = np.maximum(self.diagonal + size.sum(axis=0), UNMEASURED)
         return norms
 
 
@@ -185,10 +185,10 @@ class ColumnObjective:
 class PairObjective:
     """Replace DP or PML: x holds d, then Theta; the noise scale is part of the objective."""
 
-    problem: Problem
+    problem: SearchProblem
     rule: PairRule
 
-    def variables(self, start: Blocks) -> Array:
+    def variables(self, start: Stacked) -> Array:
         """Variables of a start, scaled to mean square 1."""
         x = np.concatenate([start.diagonal, start.rows.ravel()])
         return np.asarray(x / np.sqrt(x @ x / x.size))
@@ -198,10 +198,10 @@ class PairObjective:
         n = self.problem.cells
         return [(0.0, None)] * n + [(None, None)] * (size - n)
 
-    def form(self, x: Array) -> Blocks:
+    def form(self, x: Array) -> Stacked:
         """Blocks d and Theta, which are the strategy."""
         n = self.problem.cells
-        return Blocks(x[:n], x[n:].reshape(-1, n))
+        return Stacked(x[:n], x[n:].reshape(-1, n))
 
     def strategy(self, x: Array) -> Array:
         """R."""

@@ -21,14 +21,14 @@ from pmldesign_solvers.norm.solve import solve_norm
 from pmldesign_solvers.operators.lbfgs import TimeUpError
 from pmldesign_solvers.operators.operator import Array, Operator
 from pmldesign_solvers.search import tents
-from pmldesign_solvers.search.descent import WIDTHS, Search
+from pmldesign_solvers.search.descent import WIDTHS, Descent
 from pmldesign_solvers.search.laplace_noise import AddRemoveL1, is_exact
 from pmldesign_solvers.search.objectives import (
-    Blocks,
     ColumnObjective,
     Objective,
     PairObjective,
     Smoothing,
+    Stacked,
 )
 from pmldesign_solvers.search.problem import SMALL
 from pmldesign_solvers.search.solution import Start
@@ -68,11 +68,11 @@ class Waiting:
 
     name: str
     objective: Objective
-    blocks: Blocks
+    blocks: Stacked
     before: float
 
 
-class Plan:
+class SearchPlan:
     """Which starts are followed, and with which objective.
 
     Attributes:
@@ -82,7 +82,7 @@ class Plan:
     def __init__(
         self,
         operator: Operator,
-        search: Search,
+        search: Descent,
         signed: bool,
         restarts: int,
         seed: int,
@@ -183,21 +183,21 @@ class Plan:
             blocks = perturbed(best, number, self._rng(), signed=signed)
             yield self._follow("perturbation of the best", objective, blocks)
 
-    def _starts(self, given: dict[str, Array]) -> Iterator[tuple[str, Objective, Blocks]]:
+    def _starts(self, given: dict[str, Array]) -> Iterator[tuple[str, Objective, Stacked]]:
         """Names and points of all starts but perturbations of the best."""
         n = self.search.problem.cells
         if self._rows is not None:
             for signed in (False, True)[: 1 + self.signed]:
                 objective = ColumnObjective(self.search.problem, np.ones(n), signed)
                 name = SIGNED_TENTS if signed else FREE_TENTS
-                yield name, objective, Blocks(np.ones(n), self._rows)
+                yield name, objective, Stacked(np.ones(n), self._rows)
         if n <= UNSTRUCTURED_CELLS and (self.signed or self.search.problem.public_total):
             given = given | {GAUSSIAN: self._gaussian()}
         for name, matrix in given.items():
             if len(matrix) > MOST_ROWS * n:
                 continue  # its descent would take long; as it stands it counts already
             rows = matrix / np.abs(matrix).sum(axis=0).max()
-            yield name, self.free, Blocks(np.zeros(n), rows)
+            yield name, self.free, Stacked(np.zeros(n), rows)
         if n <= self._largest_unstructured:
             for number in range(self.restarts):
                 name, blocks = unstructured(n, number, self._rng())
@@ -236,9 +236,12 @@ class Plan:
             raise TimeUpError
         return error
 
-    def _best(self) -> tuple[Objective, Blocks]:
+    def _best(self) -> tuple[Objective, Stacked]:
         form = self.search.best_form
-        return form or (self.free, Blocks(np.zeros(self.search.problem.cells), self.search.best[1]))
+        return form or (
+            self.free,
+            Stacked(np.zeros(self.search.problem.cells), self.search.best[1]),
+        )
 
     def _gaussian(self) -> Array:
         """The strategy that attains gamma_(p), in the rotation in which its solver finds it."""
@@ -258,7 +261,7 @@ class Plan:
         self._number += 1
         return np.random.default_rng([self.seed, self._number])
 
-    def _follow(self, name: str, objective: Objective, start: Blocks) -> float:
+    def _follow(self, name: str, objective: Objective, start: Stacked) -> float:
         stages = [Smoothing(width) for width in WIDTHS]
         if isinstance(objective, ColumnObjective) and not objective.signed:
             # nothing to smooth but the largest of the variances

@@ -38,7 +38,7 @@ UNANSWERED = 1e-7
 """A query of which more than this part is not measured is not answered."""
 
 
-class Problem:
+class SearchProblem:
     """A merged and ordered workload, the exponent p, and the exact error of a strategy for it.
 
     Attributes:

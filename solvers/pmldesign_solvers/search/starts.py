@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from pmldesign_solvers.operators.operator import Array, Indices
-from pmldesign_solvers.search.objectives import Blocks
+from pmldesign_solvers.search.objectives import Stacked
 
 WHOLE = 300
 """Up to so many cells every cell is a block of its own; a step takes less than 2 ms."""
@@ -30,10 +30,10 @@ UNSTRUCTURED_CELLS = 64
 """With more cells, n x n unstructured rows cost too much."""
 KICKS = (0.03, 0.1, 0.3)
 """Sizes of the perturbations, relative to the row that varies most."""
-NEGLIGIBLE = 1e-4
+NEGLIGIBLE_ROW = 1e-4
 """Rows that vary by less than this, relative to the one that varies most, are dropped."""
 
-NamedStart = tuple[str, Blocks]
+NamedStart = tuple[str, Stacked]
 
 
 def identity_and_ramps(cells: int, rng: np.random.Generator) -> Iterator[NamedStart]:
@@ -49,7 +49,7 @@ def identity_and_ramps(cells: int, rng: np.random.Generator) -> Iterator[NamedSt
         if cells <= UNSTRUCTURED_CELLS:
             full = np.eye(cells) + 0.1 * rng.standard_normal((cells, cells))
             diagonal, rows = np.zeros(cells), np.vstack([rows, full])
-        yield f"identity and {count} ramps", Blocks(diagonal, rows)
+        yield f"identity and {count} ramps", Stacked(diagonal, rows)
 
 
 def unstructured(cells: int, number: int, rng: np.random.Generator) -> NamedStart:
@@ -58,7 +58,7 @@ def unstructured(cells: int, number: int, rng: np.random.Generator) -> NamedStar
     kind = number % 4
     if kind < 2:
         rows = rng.standard_normal(((kind + 1) * cells, cells))
-        return f"{len(rows)} random rows", Blocks(zero, rows)
+        return f"{len(rows)} random rows", Stacked(zero, rows)
     extra = 2 * (kind - 1)
     rows = np.vstack(
         [
@@ -66,18 +66,18 @@ def unstructured(cells: int, number: int, rng: np.random.Generator) -> NamedStar
             0.5 * rng.standard_normal((extra, cells)),
         ]
     )
-    return f"identity and {extra} random rows", Blocks(zero, rows)
+    return f"identity and {extra} random rows", Stacked(zero, rows)
 
 
-def perturbed(best: Blocks, number: int, rng: np.random.Generator, *, signed: bool) -> Blocks:
+def perturbed(best: Stacked, number: int, rng: np.random.Generator, *, signed: bool) -> Stacked:
     """The number-th perturbation of the best so far, with one more row."""
     size = KICKS[number % len(KICKS)]
     spread = np.ptp(best.rows, axis=1)
     top = max(float(spread.max(initial=0.0)), float(best.diagonal.max())) or 1.0
-    kept = best.rows[spread > NEGLIGIBLE * top]
+    kept = best.rows[spread > NEGLIGIBLE_ROW * top]
     rows = np.vstack([kept, np.zeros(kept.shape[1])])
     rows += 0.3 * size * top * rng.standard_normal(rows.shape)
-    return Blocks(best.diagonal, rows if signed else np.maximum(rows, 0.0))
+    return Stacked(best.diagonal, rows if signed else np.maximum(rows, 0.0))
 
 
 def systems_of_levels(cells: int) -> list[tuple[int, ...]]:

@@ -36,7 +36,7 @@ from pmldesign_solvers.operators.operator import Array
 
 POWERS = (4.0, 32.0, 1e3)
 """Stages of the power p/2 at p = inf; the last one is within 1 % of the maximum of 10^4 tables."""
-STEPS = 300
+STAGE_STEPS = 300
 """Of L-BFGS, at most. Chosen, not measured."""
 LITTLE, PUT_IN = 1e-3, (0.01, 0.03, 0.1, 0.3, 1.0)
 """Weight, relative to the largest, below which a table is taken out if that does not cost; weights
@@ -50,7 +50,7 @@ Scale = Callable[[Array], tuple[float, Array]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tables:
+class TableWeights:
     """What is asked and what may be measured; T are the residuals that the asked tables need.
 
     Attributes:
@@ -98,7 +98,7 @@ def total_scale(theta: Array) -> tuple[float, Array]:
 
 
 def solve(
-    tables: Tables,
+    tables: TableWeights,
     p: float,
     *,
     scale: Scale = total_scale,
@@ -146,7 +146,7 @@ def solve(
     return best / best.sum(), value(best)
 
 
-def _starts(tables: Tables, rng: np.random.Generator) -> Iterator[Array]:
+def _starts(tables: TableWeights, rng: np.random.Generator) -> Iterator[Array]:
     """The queries themselves, shares that suit tables without overlap, covers, one above all."""
     count = len(tables.cells)
     queries = np.zeros(count)
@@ -173,7 +173,7 @@ def _starts(tables: Tables, rng: np.random.Generator) -> Iterator[Array]:
         yield np.maximum(shares, 0.03) * np.exp(rng.normal(size=count))
 
 
-def _descend(tables: Tables, scale: Scale, theta: Array, power: float) -> Array:
+def _descend(tables: TableWeights, scale: Scale, theta: Array, power: float) -> Array:
     """L-BFGS in the logarithms of the positive weights."""
     used = theta > 0
 
@@ -186,7 +186,7 @@ def _descend(tables: Tables, scale: Scale, theta: Array, power: float) -> Array:
             return 1e3, np.zeros_like(logs)
         return log_scale + log_spread, ((pull + push) * weights)[used]
 
-    descended = descend(value, np.log(theta[used]), maxiter=STEPS, ftol=1e-13, gtol=1e-9)
+    descended = descend(value, np.log(theta[used]), maxiter=STAGE_STEPS, ftol=1e-13, gtol=1e-9)
     logs = descended.unless_stopped()
     weights = np.zeros_like(theta)
     weights[used] = np.exp(np.clip(logs - logs.max(), -60.0, 0.0))

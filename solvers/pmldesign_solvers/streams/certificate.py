@@ -26,10 +26,10 @@ import numpy as np
 
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.operators.norms import dual_norm, power_mean
-from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.operators.operator import EPS, Array
 from pmldesign_solvers.streams.chain import RunningSums, StreamProblem
 from pmldesign_solvers.streams.diagonals import diagonals, relative_rounding
-from pmldesign_solvers.streams.nodes import EPS, Nodes
+from pmldesign_solvers.streams.nodes import Nodes
 
 LAST_SUMS = 128
 """Roundings of norms, powers and last sums, in units of eps: pairwise sums and pow."""

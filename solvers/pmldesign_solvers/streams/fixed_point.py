@@ -36,9 +36,9 @@ STRIDE = {True: 2.0, False: 1.5}
 """At p = 2, and for larger p: running sums of 10^5 cells then take 6 and 12 steps."""
 MEMORY = 5
 """Steps to extrapolate from; 10 gain nothing on running sums with and without random weights."""
-SMALLEST = 256
+COARSE_CELLS = 256
 """Cells from which on a coarser workload saves more steps than it costs."""
-SMALL = 1e-13
+LEAST_WEIGHT = 1e-13
 """Weights are at least this part of their mean; so much is lost of the lower bound at most."""
 COARSE_STEPS = 30
 """Of the coarser fixed point, at most. Chosen, not measured."""
@@ -145,7 +145,7 @@ def start(
     problem: StreamProblem, p: float, buffers: int, close: float, clock: Clock
 ) -> tuple[Array, Array]:
     """Weights u and w to start from, of coarser workloads where there are such."""
-    if problem.cells < SMALLEST or not problem.smooth:
+    if problem.cells < COARSE_CELLS or not problem.smooth:
         return np.ones(problem.cells), np.ones(problem.cells)
     coarse = problem.coarser()
     u, w = start(coarse, p, buffers, close, clock)
@@ -170,4 +170,4 @@ def _refined(weights: Array, cells: int) -> Array:
 
 
 def _floored(weights: Array) -> Array:
-    return np.asarray(np.maximum(weights, SMALL * float(weights.mean())))
+    return np.asarray(np.maximum(weights, LEAST_WEIGHT * float(weights.mean())))

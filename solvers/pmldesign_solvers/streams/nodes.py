@@ -43,10 +43,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ellipk, ellipkm1
 
-from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.operators.operator import EPS, Array
 
-EPS = float(np.finfo(np.float64).eps)
-GRID = 2**18
+GRID_POINTS = 2**18
 """Points on which functions of x are bounded: the step adds at most 4e-9 to the bounds."""
 BEYOND = 25.0
 """How far in log x the grid of the reciprocal goes on beyond the outermost poles."""
@@ -141,5 +140,5 @@ def zolotarev(smallest: float, largest: float, count: int) -> Nodes:
 def _grid(poles: Array, beyond: float) -> tuple[Array, float]:
     """Points x that are equally spaced in log x, and their spacing."""
     first, last = 2.0 * np.log(poles[0]) - beyond, 2.0 * np.log(poles[-1]) + beyond
-    y = np.linspace(first, last, GRID)
-    return np.exp(y), (last - first) / (GRID - 1) * (1.0 + 1e-6)
+    y = np.linspace(first, last, GRID_POINTS)
+    return np.exp(y), (last - first) / (GRID_POINTS - 1) * (1.0 + 1e-6)

@@ -17,7 +17,7 @@ from functools import partial
 from itertools import islice
 
 from pmldesign_solvers.certificate.cells import Certificate
-from pmldesign_solvers.norm.bounds_loop import CLOSER, Search, final_status
+from pmldesign_solvers.norm.bounds_loop import CLOSER, BoundsLoop, final_status
 from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
 from pmldesign_solvers.norm.solution import Bounds, Outcome, Status
 from pmldesign_solvers.operators.operator import Array
@@ -84,7 +84,7 @@ def solve(
     """
     begin, rel_gap = time.perf_counter(), options.rel_gap
     clock = Clock(begin, options.time_limit)
-    search = Search(_candidates(problem, p, rel_gap, clock), options, begin)
+    search = BoundsLoop(_candidates(problem, p, rel_gap, clock), options, begin)
     for _ in range(CORRECTIONS):
         status = Status.INTERRUPTED if clock.interrupted else search.run(CLOSER)
         dual, point = search.lower.point, search.upper.point

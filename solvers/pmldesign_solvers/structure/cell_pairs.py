@@ -27,7 +27,7 @@ from pmldesign_solvers.operators.operator import EPS, Array, Indices
 
 MAX_TYPES = 2**18
 """Most types of U that are ever listed."""
-ALIKE = 1e-9
+EQUAL_VALUES = 1e-9
 """Relative difference of two values that count as equal when attributes are exchanged."""
 
 Sets = Mapping[tuple[int, ...], float]
@@ -247,6 +247,6 @@ def _exchangeable(
         if j in others:
             continue
         other = second.get(others)
-        if other is None or abs(other - value) > ALIKE * max(other, value):
+        if other is None or abs(other - value) > EQUAL_VALUES * max(other, value):
             return False
     return sum(j in others for others in first) == sum(i in others for others in second)

@@ -24,7 +24,7 @@ from scipy import linalg
 
 from pmldesign_solvers.operators.operator import EPS, Array, Indices, Operator
 
-GRID = 1e-12
+EIGENVALUE_GRID = 1e-12
 """Eigenvalues, and products of them, that differ by less than this part of the largest are one."""
 COMMUTE = 1e-9
 """Gram matrices commute if common eigenvectors leave less than this of them off the diagonal."""
@@ -95,7 +95,7 @@ def common_eigenspaces(factors: Sequence[Operator]) -> tuple[Eigenspaces, Array]
 
 def distinct_columns(values: Array) -> tuple[Array, Indices]:
     """The columns that differ by more than GRID, rounded down, and which of them each one is."""
-    scale = GRID * values.max(axis=1, keepdims=True)
+    scale = EIGENVALUE_GRID * values.max(axis=1, keepdims=True)
     rounded = np.round(values / scale)
     _, first, labels = np.unique(rounded, axis=1, return_index=True, return_inverse=True)
     labels = labels.ravel()

@@ -47,7 +47,7 @@ FLAT = 1e-14
 """Points differ in a direction if they do by more than this, relative to their largest numbers."""
 OUTSIDE = 1e-12
 """How far a point may lie outside a hull of points whose coordinates reach to 1."""
-ROUNDING = 1e-11
+DISTANCE_ROUNDING = 1e-11
 """Added to a squared distance, relative to the norms it is the difference of."""
 
 
@@ -77,7 +77,7 @@ def largest_l1_distance(factors: Sequence[Array]) -> float:
         factors: R_1 ... R_k, each r_i x n_i.
     """
     norms = [np.abs(factor).sum(axis=0) for factor in factors]
-    simple = 2 * math.prod(float(norm.max()) for norm in norms) * (1 + ROUNDING)
+    simple = 2 * math.prod(float(norm.max()) for norm in norms) * (1 + DISTANCE_ROUNDING)
     if any(r * n * n > L1_COST for r, n in (factor.shape for factor in factors)):
         return simple
     points = []
@@ -112,7 +112,7 @@ def largest_weighted_distance(factors: Sequence[Array], weights: Array) -> float
     longest = float(squares.max())
     cells = len(squares)
     if cells > WEIGHTED_CELLS:
-        return 2 * math.sqrt(longest * (1 + ROUNDING))
+        return 2 * math.sqrt(longest * (1 + DISTANCE_ROUNDING))
     largest = 0.0
     step = max(1, BLOCK_BYTES // (8 * max(cells, len(weights))))
     for start in range(0, cells, step):
@@ -122,7 +122,7 @@ def largest_weighted_distance(factors: Sequence[Array], weights: Array) -> float
         measured = weights[:, None] * mode_products.multiply(factors, unit)
         inner = mode_products.multiply([factor.T for factor in factors], measured)
         largest = max(largest, float((squares[:, None] + squares[block] - 2 * inner).max()))
-    return math.sqrt(largest + ROUNDING * 2 * longest)
+    return math.sqrt(largest + DISTANCE_ROUNDING * 2 * longest)
 
 
 def _points(inner: Array, norms: Array) -> Array:
@@ -166,13 +166,13 @@ def largest_sum(points: Sequence[Array], signs: Array) -> float:
     total = np.ones((1, len(signs)))
     for corners in [*fewer, most]:
         if len(total) * len(corners) > MOST_POINTS**2 // 64:
-            return 2 * size * (1 + ROUNDING)
+            return 2 * size * (1 + DISTANCE_ROUNDING)
         if corners is most:  # no hull of the last product, which has the most points
             break
         total = _extreme((total[:, None, :] * corners).reshape(-1, len(signs)))
     blocks = np.array_split(total * signs, 1 + 8 * len(total) * len(most) // BLOCK_BYTES)
     largest = max(float((block @ most.T).max()) for block in blocks)
-    return max(0.0, largest) + ROUNDING * size
+    return max(0.0, largest) + DISTANCE_ROUNDING * size
 
 
 def _extreme(points: Array) -> Array:

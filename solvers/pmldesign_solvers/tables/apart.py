@@ -25,13 +25,13 @@ from scipy.special import logsumexp, softmax
 
 from pmldesign_solvers.operators.operator import TINY, Array
 from pmldesign_solvers.tables.descent import descend
-from pmldesign_solvers.tables.even_weights import LEAST, differing
+from pmldesign_solvers.tables.even_weights import LEAST_START, differing
 from pmldesign_solvers.tables.measured import Measured
 from pmldesign_solvers.tables.problem import ClosedForm, Tables, padded
 
 SHARPNESS = (30.0, 100.0, 300.0, 1000.0)
 """Of log-sum-exp in turn; 3000 gains 4e-4."""
-STEPS = 100
+STAGE_STEPS = 100
 """Of L-BFGS, for each sharpness; 30 to 70 are taken for tables of four attributes."""
 
 
@@ -48,14 +48,14 @@ def best(
     program = _Program(problem, {i: entry.rows.shape for i, entry in start.items()})
     squares = program.squares(start)
     s = np.sqrt(squares)
-    logs = np.log(np.maximum(s, LEAST * s.max()))
+    logs = np.log(np.maximum(s, LEAST_START * s.max()))
     x = np.concatenate([logs, *(entry.rows.ravel() for entry in start.values())])
     for sharpness in SHARPNESS:
 
         def value(x: Array, sharpness: float = sharpness) -> tuple[float, Array]:
             return program.log_norm(x, sharpness)
 
-        x = descend(value, x, steps=STEPS, proceed=proceed)
+        x = descend(value, x, steps=STAGE_STEPS, proceed=proceed)
     _, rows = program.split(x)
     found = {i: _Attribute.of(y).measured for i, y in rows.items()}
     return found, program.squares(found)

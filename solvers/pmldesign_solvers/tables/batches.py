@@ -21,9 +21,9 @@ import numpy as np
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.tables.problem import Attributes, Factors, Tables
 
-DIGITS = 12
+COEFFICIENT_DIGITS = 12
 """Binary fractions of coefficients that agree to so many digits are the same."""
-ALIKE = 1e-12
+COEFFICIENT_ERROR = 1e-12
 """Relative error that this makes in a coefficient, at most."""
 
 
@@ -67,7 +67,7 @@ def _batch(tables: tuple[Factors, ...], sets: list[Attributes], values: Array) -
     """That of sets which are asked with the coefficients `values`, shape (sets, tables)."""
     tops = values.max(axis=1)
     fractions, powers = np.frexp(values / tops[:, None])
-    rounded = np.ldexp(np.round(fractions, DIGITS), powers)
+    rounded = np.ldexp(np.round(fractions, COEFFICIENT_DIGITS), powers)
     coefficients, alike = np.unique(rounded, axis=0, return_inverse=True)
     order = np.argsort(alike.ravel(), kind="stable")
     roots = np.sqrt(tops)[order].tolist()

@@ -36,7 +36,7 @@ from pmldesign_solvers.tables.measured import Measured, measured
 from pmldesign_solvers.tables.problem import Factors, Tables
 from pmldesign_solvers.tables.sectors import Sector
 
-LEAST = 1e-9
+LEAST_START = 1e-9
 """Of s_S at the start, as a part of the largest: what nobody asks for is measured a little."""
 
 
@@ -96,7 +96,7 @@ class _Program:
             parameters = layout.columns[:, numbers[on]]
             np.add.at(mass, parameters, k[:, rows[on], rows[on]])
         s = np.sqrt(mass)
-        s = np.maximum(s, LEAST * s.max())
+        s = np.maximum(s, LEAST_START * s.max())
         self.is_set = np.zeros(self.size, dtype=bool)
         self.scale = np.zeros(self.size)
         planes: dict[object, list[Indices]] = {}

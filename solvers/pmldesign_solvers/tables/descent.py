@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pmldesign_solvers.operators import lbfgs
 from pmldesign_solvers.operators.operator import Array
 
-MEMORY = 50
+CORRECTIONS = 50
 """Pairs of steps and slopes; 10 took twice as many steps on couplings."""
 
 
@@ -28,6 +28,6 @@ def descend(
         proceed=proceed,
         maxiter=steps,
         maxfun=3 * steps,
-        maxcor=MEMORY,
+        maxcor=CORRECTIONS,
         ftol=1e-12,
     ).unless_interrupted()

@@ -31,11 +31,11 @@ from pmldesign_solvers.tables.sectors import Sector
 
 SHARPNESS = (20.0, 80.0, 320.0, 1280.0)
 """Of log-sum-exp in turn: with n terms it is at most log(n) / 1280 too large in the end."""
-STEPS = 300
+STAGE_STEPS = 300
 """Of L-BFGS, for each sharpness; 60 to 110 are taken for the tables of fourteen attributes."""
 DIRECTIONS = 9
 """Of extreme queries; 5 lose 3e-3 on tables of eight attributes, 17 gain nothing."""
-LEAST = 1e-9
+LEAST_START = 1e-9
 """Of s at the start, as a part of the largest."""
 ALL_SETS = 8
 """Up to so many attributes all U count; beyond, those that leave out two of them at most."""
@@ -56,7 +56,7 @@ def even_weights(
     """
     lengths = np.ones((1, variances.shape[1])) if lengths is None else lengths
     start = np.sqrt(np.asarray(variances.mean(axis=0)).ravel())
-    y = np.log(np.maximum(start, LEAST * start.max()))
+    y = np.log(np.maximum(start, LEAST_START * start.max()))
     for sharpness in SHARPNESS:
 
         def value(y: Array, sharpness: float = sharpness) -> tuple[float, Array]:
@@ -64,7 +64,7 @@ def even_weights(
             length, by_length = _log_largest(lengths, np.exp(y), sharpness)
             return spread + length, by_length - by_spread
 
-        y = descend(value, y - logsumexp(y), steps=STEPS, proceed=proceed)
+        y = descend(value, y - logsumexp(y), steps=STAGE_STEPS, proceed=proceed)
     return np.asarray(softmax(y))
 
 

@@ -45,7 +45,7 @@ MEMORY = 10
 """Steps remembered; 5 took the same. Without acceleration it took 23 to 29."""
 FLOOR = 1e-13
 """Eigenvalues of N^2 are at least this part of the largest: X stays invertible."""
-NOTHING = 1e-13
+ROUNDED_GAMMA = 1e-13
 """Part of the sizes of its terms below which Gamma is rounding."""
 MAX_STEPS = 100
 """A stop that is not reached: 9 to 13 steps are usual."""
@@ -107,7 +107,9 @@ def steps(problem: Tables, *, total: bool = True) -> Generator[FreeVector, Table
                 by_h, by_t = float(value.by_h[k]), float(value.by_t[k])
                 gamma += number.slope(by_h, by_t)
                 size += (by_h + by_t) * float(np.trace(problem.grams[k]))
-            if np.abs(gamma).max() > NOTHING * size:  # else nothing but the total is asked for
+            if (
+                np.abs(gamma).max() > ROUNDED_GAMMA * size
+            ):  # else nothing but the total is asked for
                 x[i], goal = _step(gamma, w[i])
                 w[i] = _accelerated(memories[i], w[i], goal)
         problem = problem if other is None else other

@@ -25,7 +25,7 @@ import numpy as np
 from pmldesign_solvers.operators.operator import TINY, Array, Indices
 from pmldesign_solvers.structure.subsets import ResidualSpaces, residual_spaces
 
-SMALLEST = 1e-30
+LEAST_DIVISOR = 1e-30
 """Of h and t: the closed form divides by them."""
 
 Attributes = tuple[int, ...]
@@ -140,7 +140,10 @@ class ClosedForm:
 
         Given 1/s_S of all sets, the total is sum_S m_S / s_S instead.
         """
-        h, t = np.append(np.maximum(h, SMALLEST), 1.0), np.append(np.maximum(t, SMALLEST), 1.0)
+        h, t = (
+            np.append(np.maximum(h, LEAST_DIVISOR), 1.0),
+            np.append(np.maximum(t, LEAST_DIVISOR), 1.0),
+        )
         ratio = h / t
         scaled = weights * t[self._of_table].prod(axis=1)
         terms = scaled[self._tables] * ratio[self._on_set].prod(axis=1)

@@ -24,9 +24,9 @@ from pmldesign_solvers.tables.problem import Tables
 
 FACTOR_GAP = 1e-3
 """Of the weights of a single factor, which are a start."""
-STEPS = 60
+FIXED_POINT_STEPS = 60
 """Of the fixed point, at most. Chosen, not measured."""
-LEAST = 1e-7
+LEAST_WEIGHT = 1e-7
 """Of a weight, as a part of the largest: every query stays in the strategy."""
 
 
@@ -79,7 +79,7 @@ def weighted(
     problem = _problem(question, queries, tables)
     search = free_vector.steps(problem)
     point = next(search)
-    for _ in range(STEPS):
+    for _ in range(FIXED_POINT_STEPS):
         tables = _moved(point.value.by_weights, p)
         for i in problem.ordered:
             for k in problem.factors[i]:
@@ -106,7 +106,7 @@ def _moved(shares: Array, p: float) -> Array:
 
 def _unit(u: Array, p: float) -> Array:
     """Weights with none far below the largest, of norm 1 at most."""
-    u = np.maximum(u / u.max(), LEAST)
+    u = np.maximum(u / u.max(), LEAST_WEIGHT)
     return np.asarray(u / (dual_norm(u, p) * (1 + (len(u) + 8) * EPS)))
 
 

@@ -25,7 +25,7 @@ from pmldesign_solvers.tables import free_vector, sectors
 from pmldesign_solvers.tables.candidates import Candidates
 from pmldesign_solvers.tables.couplings import Coupled
 from pmldesign_solvers.tables.free_vector import FreeVector, Watch
-from pmldesign_solvers.tables.lower.dual_weights import Point, SectorBound
+from pmldesign_solvers.tables.lower.dual_weights import DualPoint, SectorBound
 from pmldesign_solvers.tables.problem import Tables
 from pmldesign_solvers.tables.query_weights import Question, weighted
 
@@ -129,7 +129,7 @@ def _stages(best: _Best, candidates: Candidates, *, coupled: bool) -> Iterator[N
     problem, cells = candidates.problem, candidates.start.cells
     value, strategy = candidates.coupled(dict.fromkeys(cells, 0))
     best.above(value, strategy)
-    point, features = Point.of(problem, cells), dict.fromkeys(cells, 0)
+    point, features = DualPoint.of(problem, cells), dict.fromkeys(cells, 0)
     best.lower = _lower(problem, point, 0)
     if not coupled:
         if any(problem.spaces.residuals):
@@ -150,7 +150,7 @@ def _stages(best: _Best, candidates: Candidates, *, coupled: bool) -> Iterator[N
             yield
 
 
-def _lower(problem: Tables, point: Point, directions: int) -> float:
+def _lower(problem: Tables, point: DualPoint, directions: int) -> float:
     """The bound that keeps so many directions beside the total, or as many as can be afforded."""
     kept = sectors.affordable(problem, directions, EVALUATED)
     return SectorBound(problem, {i: count + 1 for i, count in kept.items()}).certified(point)

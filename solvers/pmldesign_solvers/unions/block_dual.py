@@ -39,7 +39,7 @@ from functools import cached_property
 import numpy as np
 
 from pmldesign_solvers.certificate.cells import sum_of_roots
-from pmldesign_solvers.norm.fixed_point import Point
+from pmldesign_solvers.norm.fixed_point import WeightsPoint
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.merge import right_inverse_of
 from pmldesign_solvers.operators.norms import dual_exponent, dual_norm, power_mean
@@ -50,7 +50,7 @@ from pmldesign_solvers.unions.product_basis import Basis, Parts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BlockPoint(Point):
+class BlockPoint(WeightsPoint):
     """Weights on the free attribute, shapes (all queries on the attribute,) and (n_i,).
 
     Attributes:

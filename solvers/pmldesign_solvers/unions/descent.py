@@ -34,14 +34,14 @@ from pmldesign_solvers.operators import lbfgs, mode_products
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.unions.product_basis import Basis, Parts
 
-MEMORY = 20
+CORRECTIONS = 20
 """Pairs of steps and slopes of L-BFGS. Chosen, not measured."""
 SHARPNESS = (20.0, 80.0, 640.0)
 """Beta, one descent after the other."""
 
 
 @dataclass(frozen=True, slots=True)
-class Descended:
+class UnionDescended:
     """Where a descent began or ended.
 
     Attributes:
@@ -73,7 +73,7 @@ class BasisObjective:
         units = [np.eye(size).ravel() for size in self.sizes]
         return np.concatenate([*units, np.log(weights)])
 
-    def end(self, vector: Array, beta: float) -> Descended:
+    def end(self, vector: Array, beta: float) -> UnionDescended:
         """The bases and weights that a vector stands for, and the weights of queries and cells."""
         turns, logarithms = self._split(vector)
         x = np.exp(logarithms)
@@ -90,7 +90,7 @@ class BasisObjective:
         ]
         columns = _product([basis.matrix.T for basis in bases], x)
         u = _log_norm(np.concatenate(rows), min(self._p / 2, beta))[1]
-        return Descended(bases, x, u, _log_norm(columns, beta)[1])
+        return UnionDescended(bases, x, u, _log_norm(columns, beta)[1])
 
     def value(self, vector: Array, beta: float) -> tuple[float, Array]:
         """The objective and its gradient."""
@@ -126,7 +126,7 @@ class BasisObjective:
         ], logarithms
 
 
-def beginning(parts: Parts, bases: Sequence[Basis], weights: Array, p: float) -> Descended:
+def beginning(parts: Parts, bases: Sequence[Basis], weights: Array, p: float) -> UnionDescended:
     """The start of `descend`, with the weights of its first norms."""
     objective = BasisObjective(parts, bases, p)
     return objective.end(objective.start(weights / weights.max()), SHARPNESS[0])
@@ -140,7 +140,7 @@ def descend(
     *,
     evaluations: int,
     proceed: Callable[[], bool],
-) -> Iterator[Descended]:
+) -> Iterator[UnionDescended]:
     """Strategies of smaller and smaller value, one for every sharpness.
 
     Args:
@@ -160,7 +160,7 @@ def descend(
             proceed=proceed,
             maxiter=evaluations,
             maxfun=evaluations,
-            maxcor=MEMORY,
+            maxcor=CORRECTIONS,
         )
         vector = descended.unless_interrupted()
         if descended.stopped is not None:

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pmldesign_solvers.norm import fixed_point
-from pmldesign_solvers.norm.fixed_point import Point
+from pmldesign_solvers.norm.fixed_point import WeightsPoint
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.norms import dual_exponent, dual_norm, power_mean
 from pmldesign_solvers.operators.operator import EPS, Array, Operator
@@ -66,7 +66,7 @@ class ProductDesign:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BasisPoint(Point):
+class BasisPoint(WeightsPoint):
     """Weights of the dual, shapes (m,) and (n,), and the strategy that belongs to them.
 
     At p = 2 u is a single 1 that stands for all. The lower bound is one on the best value in these

@@ -24,7 +24,7 @@ import numpy as np
 
 from pmldesign_solvers.certificate.cells import Certificate, lower_bound
 from pmldesign_solvers.norm import fixed_point
-from pmldesign_solvers.norm.bounds_loop import Search
+from pmldesign_solvers.norm.bounds_loop import BoundsLoop
 from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
 from pmldesign_solvers.norm.solution import Outcome
 from pmldesign_solvers.norm.solve import MAX_PAIRS
@@ -33,7 +33,7 @@ from pmldesign_solvers.operators.operator import EPS, Array, Operator
 from pmldesign_solvers.unions.block_design import BlockDesign
 from pmldesign_solvers.unions.block_dual import BlockProblem
 from pmldesign_solvers.unions.bounds import free_attribute, whole_unions
-from pmldesign_solvers.unions.descent import SHARPNESS, Descended, beginning, descend
+from pmldesign_solvers.unions.descent import SHARPNESS, UnionDescended, beginning, descend
 from pmldesign_solvers.unions.product_basis import (
     BasisProblem,
     Parts,
@@ -161,7 +161,7 @@ def _dense(
     search: UnionSearch,
     operator: Operator,
     problem: BasisProblem,
-    descended: Descended,
+    descended: UnionDescended,
     *,
     from_gram: bool = False,
 ) -> None:
@@ -194,7 +194,7 @@ def _norms(search: UnionSearch, parts: Parts, p: float) -> Array:
 
 def _free(search: UnionSearch, problem: BlockProblem) -> None:
     """The lower bound of one free attribute."""
-    blocks = Search(fixed_point.points(problem))
+    blocks = BoundsLoop(fixed_point.points(problem))
     try:
         for gap in blocks.gaps():
             if gap <= BLOCK_GAP or blocks.steps >= BLOCK_STEPS:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pmldesign_solvers.norm import fixed_point
-from pmldesign_solvers.norm.bounds_loop import LimitReachedError, Search, Stages
+from pmldesign_solvers.norm.bounds_loop import BoundsLoop, LimitReachedError, Stages
 from pmldesign_solvers.norm.options import SolverOptions
 from pmldesign_solvers.norm.solution import Solution, Status
 from pmldesign_solvers.norm.solve import solve_norm
@@ -24,7 +24,7 @@ WEIGHTS_GAP, WEIGHTS_STEPS = 1e-4, 150
 """Of the weights in a product basis."""
 CERTIFIED = 0.1
 """The bounds of blocks are certified again when their gap is this part of what it was."""
-ROUNDED = 0.01
+ROUNDING_PART = 0.01
 """Part of the gap asked for at which bounds that do not meet it are kept apart by rounding."""
 
 
@@ -98,8 +98,8 @@ class UnionSearch(Stages[ProductDesign | BlockDesign]):
             LimitReachedError: it has to be better than any other, and got no closer for long.
         """
         rel_gap, certified = self.options.rel_gap, math.inf
-        enough = rel_gap * (ROUNDED if problem.exact else 1)
-        search = Search(fixed_point.points(problem))
+        enough = rel_gap * (ROUNDING_PART if problem.exact else 1)
+        search = BoundsLoop(fixed_point.points(problem))
         try:
             for gap in search.gaps():
                 self.eigendecompositions += len(problem.counts)

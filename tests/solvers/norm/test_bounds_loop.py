@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pmldesign_solvers.norm import solve as norm
-from pmldesign_solvers.norm.bounds_loop import CLOSER, PATIENCE, Search, best_lower
+from pmldesign_solvers.norm.bounds_loop import CLOSER, PATIENCE, BoundsLoop, best_lower
 from pmldesign_solvers.norm.options import SolverOptions
 from pmldesign_solvers.norm.solution import Bounds, Status
 from pmldesign_solvers.operators.dense import DenseOperator
@@ -15,7 +15,7 @@ def bounds(*pairs):
 
 
 def search(candidates, **options):
-    return Search(candidates, SolverOptions(**options), 0.0)
+    return BoundsLoop(candidates, SolverOptions(**options), 0.0)
 
 
 def test_the_best_of_each_side_is_kept_whoever_offers_it():

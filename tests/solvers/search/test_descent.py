@@ -8,7 +8,7 @@ from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.search.laplace import SearchOptions, solve
 from pmldesign_solvers.search.laplace_noise import AddRemoveL1, Leakage, ReplaceL1
 from pmldesign_solvers.search.plan import PATIENCE
-from pmldesign_solvers.search.problem import Problem
+from pmldesign_solvers.search.problem import SearchProblem
 
 
 @pytest.mark.parametrize("rule", [AddRemoveL1(1.0), ReplaceL1(1.0)])
@@ -117,7 +117,7 @@ def test_interruption_keeps_the_best():
 def test_interruption_of_a_descent_keeps_its_progress(monkeypatch):
     workload = parse_workload("prefix:16")
     calls = 0
-    gram = Problem.gram
+    gram = SearchProblem.gram
 
     def interrupting(self, weights):
         nonlocal calls
@@ -126,7 +126,7 @@ def test_interruption_of_a_descent_keeps_its_progress(monkeypatch):
             raise KeyboardInterrupt
         return gram(self, weights)
 
-    monkeypatch.setattr(Problem, "gram", interrupting)
+    monkeypatch.setattr(SearchProblem, "gram", interrupting)
     solution = solve(workload, 4, scale=AddRemoveL1(1.0))
     assert solution.status is Status.INTERRUPTED
     followed = [start for start in solution.starts if start.after < start.before]

@@ -12,7 +12,7 @@ from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.search.laplace import SearchOptions, solve
 from pmldesign_solvers.search.laplace_noise import AddRemoveL1, Leakage, ReplaceL1
-from pmldesign_solvers.search.problem import Problem
+from pmldesign_solvers.search.problem import SearchProblem
 
 
 @pytest.mark.parametrize(
@@ -241,13 +241,13 @@ def test_ramps_come_first_under_pml():
 
 @pytest.mark.parametrize("p", [2, 3, 4])
 def test_starts_are_not_evaluated_after_the_time_limit(monkeypatch, p):
-    calls, unit_error = [], Problem.unit_error
+    calls, unit_error = [], SearchProblem.unit_error
 
     def counted(problem, strategy):
         calls.append(strategy.shape)
         return unit_error(problem, strategy)
 
-    monkeypatch.setattr(Problem, "unit_error", counted)
+    monkeypatch.setattr(SearchProblem, "unit_error", counted)
     n = 150
     starts = {str(k): np.eye(n) + np.eye(n, k=k) / 10 for k in range(1, 30)}
     workload = parse_workload(f"prefix:{n}")
@@ -256,4 +256,4 @@ def test_starts_are_not_evaluated_after_the_time_limit(monkeypatch, p):
     )
     assert solution.status is Status.TIME_LIMIT
     assert len(calls) <= 3
-    assert solution.error <= Problem(workload, p, public_total=False).unit_error(np.eye(n))
+    assert solution.error <= SearchProblem(workload, p, public_total=False).unit_error(np.eye(n))

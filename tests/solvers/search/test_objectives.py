@@ -14,8 +14,8 @@ from pmldesign_solvers.search.laplace_noise import (
     is_exact,
     log_moment,
 )
-from pmldesign_solvers.search.objectives import Blocks, ColumnObjective, PairObjective, Smoothing
-from pmldesign_solvers.search.problem import Problem
+from pmldesign_solvers.search.objectives import ColumnObjective, PairObjective, Smoothing, Stacked
+from pmldesign_solvers.search.problem import SearchProblem
 
 RNG = np.random.default_rng(11)
 A = RNG.integers(-1, 2, (7, 5)).astype(float)
@@ -23,7 +23,9 @@ N = A.shape[1]
 
 
 def objectives(p):
-    alone, public = (Problem(DenseOperator(A), p, public_total=total) for total in (False, True))
+    alone, public = (
+        SearchProblem(DenseOperator(A), p, public_total=total) for total in (False, True)
+    )
     yield "identity, non-negative", ColumnObjective(alone, np.ones(N), False)
     yield "identity, signed", ColumnObjective(alone, np.ones(N), True)
     yield "free", ColumnObjective(alone, np.zeros(N), True)
@@ -32,9 +34,9 @@ def objectives(p):
 
 
 def point(objective, rows):
-    start = Blocks(RNG.uniform(0.5, 1, N), RNG.uniform(0.1, 1, (rows, N)))
+    start = Stacked(RNG.uniform(0.5, 1, N), RNG.uniform(0.1, 1, (rows, N)))
     if getattr(objective, "signed", True):
-        start = Blocks(start.diagonal, start.rows * RNG.choice([-1, 1], start.rows.shape))
+        start = Stacked(start.diagonal, start.rows * RNG.choice([-1, 1], start.rows.shape))
     return objective.variables(start)
 
 
@@ -103,9 +105,9 @@ def test_moments_against_the_exact_error(p):
 
 
 def test_unmeasured_queries_have_infinite_error():
-    problem = Problem(DenseOperator(np.eye(3)), 2, public_total=False)
+    problem = SearchProblem(DenseOperator(np.eye(3)), 2, public_total=False)
     assert problem.unit_error(np.eye(3)[:2]) == math.inf
-    public = Problem(DenseOperator(np.eye(3)), 2, public_total=True)
+    public = SearchProblem(DenseOperator(np.eye(3)), 2, public_total=True)
     assert math.isfinite(public.unit_error(np.eye(3)[:2]))  # the total gives the third count
     assert public.unit_error(np.eye(3)[:1]) == math.inf
 
@@ -115,14 +117,14 @@ def test_the_order_of_ranges_is_recovered_from_permuted_cells():
     prefix = np.tril(np.ones((n, n)))
     for public in (False, True):
         permutation = RNG.permutation(n)
-        problem = Problem(DenseOperator(prefix[:, permutation]), 2, public_total=public)
+        problem = SearchProblem(DenseOperator(prefix[:, permutation]), 2, public_total=public)
         place = problem.cell_of[np.argsort(permutation)]
         assert place.tolist() in (list(range(n)), list(range(n))[::-1])
 
 
 def test_cells_that_nothing_counts():
     A = np.array([[1.0, 0.0, 1.0, 0.0], [0.0, 0.0, 1.0, 0.0]])
-    assert Problem(DenseOperator(A), 2, public_total=False).cells == 2
-    public = Problem(DenseOperator(A), 2, public_total=True)
+    assert SearchProblem(DenseOperator(A), 2, public_total=False).cells == 2
+    public = SearchProblem(DenseOperator(A), 2, public_total=True)
     assert public.cells == 3
     assert public.cell_of[1] == public.cell_of[3] >= 0

@@ -12,7 +12,7 @@ from pmldesign_solvers.norm.solve import solve_norm
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.tables import apart
 from pmldesign_solvers.tables.even_weights import even_weights, length_rows
-from pmldesign_solvers.tables.lower.dual_weights import Point
+from pmldesign_solvers.tables.lower.dual_weights import DualPoint
 from pmldesign_solvers.tables.lower.replace import PairBound, lower_bound
 from pmldesign_solvers.tables.query_weights import Question, weighted
 from pmldesign_solvers.tables.solve import solve
@@ -72,7 +72,7 @@ def test_the_bound_is_the_nuclear_norm_of_its_pairs(share, theta):
     A = written_out(QUESTION)
     exact = np.sqrt(np.maximum(np.linalg.eigvalsh(A @ laplacian @ A.T), 0)).sum()
     problem, _ = weighted(QUESTION, 2)
-    point = Point.of(problem, cells)
+    point = DualPoint.of(problem, cells)
     bounds = [PairBound(problem, point, d).certified(share, theta) for d in (1, 2, 3)]
     assert max(bounds) <= exact
     assert bounds[-1] == pytest.approx(exact, rel=1e-6)

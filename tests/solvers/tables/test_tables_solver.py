@@ -15,7 +15,7 @@ from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.norm.solve import solve_norm
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.tables import free_vector
-from pmldesign_solvers.tables.lower.dual_weights import Point, SectorBound
+from pmldesign_solvers.tables.lower.dual_weights import DualPoint, SectorBound
 from pmldesign_solvers.tables.lower.replace import lower_bound
 from pmldesign_solvers.tables.measured import measured
 from pmldesign_solvers.tables.query_weights import Question, weighted
@@ -205,7 +205,7 @@ def test_with_all_directions_the_lower_bound_is_the_nuclear_norm(seed):
     )
     problem, _ = weighted(question, 2)
     cells = {0: rng.dirichlet(np.ones(4)), 2: rng.dirichlet(np.ones(3))}
-    point = Point.of(problem, cells)
+    point = DualPoint.of(problem, cells)
     w = reduce(np.kron, [cells[0], np.full(3, 1 / 3), cells[2]])
     exact = np.linalg.svd(written_out(question) * np.sqrt(w), compute_uv=False).sum()
     bounds = [
@@ -220,7 +220,7 @@ def test_directions_that_vanish_leave_the_lower_bound_one():
     """Both queries on either cell alike: at equal weights N r is a multiple of r."""
     question = ask([2, np.array([[1.0, 0], [1, 1], [0, 1]])], [(), (0,), (0, 1), (1,)])
     problem, _ = weighted(question, 2)
-    point = Point.of(problem, {1: np.full(2, 0.5)})
+    point = DualPoint.of(problem, {1: np.full(2, 0.5)})
     exact = np.linalg.svd(written_out(question) / 2, compute_uv=False).sum()
     for d in (1, 2):
         assert SectorBound(problem, {1: d}).certified(point) == pytest.approx(exact, rel=1e-8)

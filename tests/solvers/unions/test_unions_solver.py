@@ -138,7 +138,7 @@ def test_bad_bases_from_the_descent_are_not_taken(monkeypatch):
     one = union(TEXTS[0])
     m, n = one.dense.shape
     broken = []
-    end = basis_descent.Descended(broken, np.ones(1), np.ones(m), np.ones(n))
+    end = basis_descent.UnionDescended(broken, np.ones(1), np.ones(m), np.ones(n))
     monkeypatch.setattr(unions, "descend", lambda *_, **__: iter([end]))
     for attribute in one.arguments[2]:
         size = attribute.shape[1]

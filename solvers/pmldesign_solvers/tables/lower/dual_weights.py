@@ -31,14 +31,14 @@ import numpy as np
 from pmldesign_solvers.certificate.cells import sum_of_roots
 from pmldesign_solvers.operators.operator import EPS, Array
 from pmldesign_solvers.tables import sectors
-from pmldesign_solvers.tables.batches import ALIKE
-from pmldesign_solvers.tables.lower.frames import SMALLEST, Frame, Root, frame, root_of
+from pmldesign_solvers.tables.batches import COEFFICIENT_ERROR
+from pmldesign_solvers.tables.lower.frames import LEAST_SQUARABLE, Frame, Root, frame, root_of
 from pmldesign_solvers.tables.problem import Factors, Tables
 from pmldesign_solvers.tables.sectors import Space
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Point:
+class DualPoint:
     """Weights of the cells of every ordered attribute: a point of the dual problem.
 
     Attributes:
@@ -50,7 +50,7 @@ class Point:
     roots: dict[int, list[Root]]
 
     @classmethod
-    def of(cls, problem: Tables, cells: dict[int, Array]) -> Point:
+    def of(cls, problem: Tables, cells: dict[int, Array]) -> DualPoint:
         """The point of these weights, with a decomposition for each factor."""
         r = {i: _unit(w) for i, w in cells.items()}
         roots = {
@@ -68,11 +68,11 @@ class SectorBound:
         self._spaces = sectors.spaces(problem, dims)
         self._plain = np.sqrt(h) + np.sqrt(t)  # tr N_k of plain factors
 
-    def frames(self, point: Point) -> dict[int, Frame]:
+    def frames(self, point: DualPoint) -> dict[int, Frame]:
         """For each ordered attribute the directions that the bound keeps."""
         return {i: frame(point.roots[i], r, self.dims[i]) for i, r in point.r.items()}
 
-    def certified(self, point: Point) -> float:
+    def certified(self, point: DualPoint) -> float:
         """The lower bound on the norm that these weights prove, rounded down."""
         frames = self.frames(point)
         total, count = 0.0, 0
@@ -90,7 +90,7 @@ class SectorBound:
 
     def lowered(self, total: float, count: int, frames: Mapping[int, Frame]) -> float:
         """A sum of roots of so many eigenvalues, less what rounding may have added."""
-        total *= 1 - ALIKE - (count + len(self.problem.tables) + 100) * EPS
+        total *= 1 - COEFFICIENT_ERROR - (count + len(self.problem.tables) + 100) * EPS
         problem, traces, off = self.problem, self._plain.copy(), np.zeros(len(self._plain))
         for i, kept in frames.items():
             for k, root in zip(problem.factors[i], kept.roots, strict=True):
@@ -103,10 +103,10 @@ class SectorBound:
 
     def _numbers(self, frames: Mapping[int, Frame]) -> tuple[list[Array], Array]:
         matrices = [np.ones((1, 1))] * len(self.problem.grams)
-        rest = np.full(len(matrices), SMALLEST)
+        rest = np.full(len(matrices), LEAST_SQUARABLE)
         for i, kept in frames.items():
             for k, inner, left in zip(self.problem.factors[i], kept.inner, kept.rest, strict=True):
-                matrices[k], rest[k] = inner @ inner, max(left**2, SMALLEST)
+                matrices[k], rest[k] = inner @ inner, max(left**2, LEAST_SQUARABLE)
         return matrices, rest
 
 

@@ -15,7 +15,7 @@ from pmldesign_solvers.operators.operator import EPS, Array
 
 KEPT = 1e-8
 """Part of the largest eigenvalue below which a direction is left out."""
-SMALLEST = 1e-150
+LEAST_SQUARABLE = 1e-150
 """Its square is still a normal float64."""
 
 
@@ -91,12 +91,12 @@ def _krylov(roots: Sequence[Root], r: Array, size: int) -> Array:
         values, vectors = roots[0].values, roots[0].vectors
     else:
         values, vectors = np.linalg.eigh(np.sum([root.matrix for root in roots], axis=0))
-    inverse = np.where(values > KEPT * values.max(), 1 / np.maximum(values, SMALLEST), 0.0)
+    inverse = np.where(values > KEPT * values.max(), 1 / np.maximum(values, LEAST_SQUARABLE), 0.0)
     columns = np.empty((len(r), size - 1))
     sides = [vectors.T @ r] * 2
     for number in range(size - 1):
         moved = sides[number % 2] * (inverse if number % 2 else values)
-        sides[number % 2] = moved / max(float(np.linalg.norm(moved)), SMALLEST)
+        sides[number % 2] = moved / max(float(np.linalg.norm(moved)), LEAST_SQUARABLE)
         columns[:, number] = vectors @ sides[number % 2]
     return columns
 

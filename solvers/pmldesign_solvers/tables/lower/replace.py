@@ -30,7 +30,7 @@ import numpy as np
 
 from pmldesign_solvers.operators.operator import EPS, Array
 from pmldesign_solvers.tables import sectors
-from pmldesign_solvers.tables.lower.dual_weights import Point, SectorBound, roots
+from pmldesign_solvers.tables.lower.dual_weights import DualPoint, SectorBound, roots
 from pmldesign_solvers.tables.lower.frames import frame
 from pmldesign_solvers.tables.problem import Attributes, Tables
 from pmldesign_solvers.tables.sectors import Space
@@ -52,7 +52,7 @@ def lower_bound(problem: Tables, cells: Mapping[int, Array]) -> float:
         problem: what is asked, with the weights of its queries.
         cells: w of each ordered attribute.
     """
-    point = Point.of(problem, dict(cells))
+    point = DualPoint.of(problem, dict(cells))
     few = PairBound(problem, point, 1)
     share, theta = max(itertools.product(SHARES, SHARES), key=lambda x: few.certified(*x))
     return PairBound(problem, point, DIRECTIONS).certified(share, theta)
@@ -87,7 +87,7 @@ class _Halves:
 class PairBound:
     """The lower bound for some number of kept directions, as a function of lambda and theta."""
 
-    def __init__(self, problem: Tables, point: Point, directions: int) -> None:
+    def __init__(self, problem: Tables, point: DualPoint, directions: int) -> None:
         kept = sectors.affordable(problem, directions, WORK)
         self._problem = problem
         self._bound = SectorBound(problem, {i: count + 1 for i, count in kept.items()})
