@@ -117,6 +117,8 @@ def read_sparse(handle: IO[bytes], arrays: Archive) -> Any:
     """
     from scipy import sparse
 
+    from pmldesign.workloads.sparse import check_indices
+
     shape = whole_numbers("shape", arrays["shape"])
     for name in {*arrays.names} & INDEX_ARRAYS:  # what scipy reads again is sound
         whole_numbers(name, arrays[name])
@@ -124,7 +126,9 @@ def read_sparse(handle: IO[bytes], arrays: Archive) -> Any:
         raise InvalidInputError(f"a workload is a matrix, got shape {tuple(shape)}")
     require_sparse_shape((shape[0], shape[1]), int(arrays["data"].size))
     handle.seek(0)
-    return sparse.load_npz(handle)
+    matrix = sparse.load_npz(handle)
+    check_indices(matrix)
+    return matrix
 
 
 def whole_numbers(name: str, array: Any) -> list[int]:

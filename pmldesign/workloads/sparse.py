@@ -38,7 +38,7 @@ class SparseWorkload(Workload):
     ) -> None:
         check_matrix(matrix.shape, matrix.dtype)
         try:
-            _check_indices(matrix)
+            check_indices(matrix)
         except ValueError as error:
             raise InvalidInputError(f"the sparse workload is inconsistent: {error}") from None
         with np.errstate(over="ignore", invalid="ignore"):  # what float64 lacks is refused below
@@ -129,8 +129,8 @@ def _distinct(matrix: Any) -> tuple[Indices, Indices]:
     return first_seen(keys, b"")
 
 
-def _check_indices(matrix: Any) -> None:
-    """ValueError where indices are out of range: scipy would use them as addresses."""
+def check_indices(matrix: Any) -> None:
+    """ValueError where indices of a scipy matrix are out of range: they are used as addresses."""
     if matrix.format == "coo":
         sparse.coo_array((matrix.data, matrix.coords), shape=matrix.shape)
     elif matrix.format == "dia":

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,9 +12,12 @@ from scipy import sparse
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.files import (
     load_workload,
+    read_channel,
+    read_prior,
     read_strategy,
     read_workload,
 )
+from pmldesign.release.people.histogram import read_histogram
 
 EXTENSIONS = (".npy", ".npz", ".csv", ".mtx")
 SIGNALLING = np.array([[0x7F800001]], dtype=np.uint32).view(np.float32)
@@ -102,12 +106,16 @@ def test_sound_files_without_a_workload_are_input_errors(tmp_path, name, content
     assert str(caught.value).startswith(f"{name}: ")
 
 
-def test_sparse_indices_out_of_range_never_reach_scipy(tmp_path):
-    matrix = sparse.csr_array(np.eye(3))
-    matrix.indices[0] = 10**6
+@pytest.mark.parametrize("form", [sparse.csr_array, sparse.csc_array, sparse.bsr_array])
+@pytest.mark.parametrize(
+    "read", [read_workload, read_channel, read_prior, partial(read_histogram, cells=9)]
+)
+def test_sparse_indices_out_of_range_are_no_addresses(tmp_path, form, read):
+    matrix = form(np.eye(3))
+    matrix.indices[1] = 10**9
     sparse.save_npz(tmp_path / "a.npz", matrix)
-    with pytest.raises((FileError, InvalidInputError), match=r"a\.npz"):
-        read_workload(tmp_path / "a.npz")
+    with pytest.raises(FileError, match=r"a\.npz is damaged"):
+        read(tmp_path / "a.npz")
 
 
 @pytest.mark.parametrize(
