@@ -153,11 +153,12 @@ def _print(noisy: Mechanism, guarantee: Guarantee, name: str, p: float) -> None:
         ("noise", f"{noisy.noise.value}, scale {scale} ({kind}) on every measurement"),
         ("sensitivity", f"{of_scale(noisy.sensitivity)} ({norm})"),
     ]
-    schema, found = participation_of(noisy.strategy), noisy.calibration
+    schema, calibration = participation_of(noisy.strategy), noisy.calibration
     if schema is not None:
         lines.append(("record", schema.describe()))
-    if found is not None:
-        lines.append(("achieved", f"{found.loss} {at_least(found.achieved, 9)}"))
+    if calibration is not None:
+        achieved = at_least(calibration.achieved, 9)
+        lines.append(("achieved", f"{calibration.loss} {achieved}"))
     largest = "-" if noisy.known_max_std is None else number(noisy.known_max_std)
     errors = f"err_{shortest(p)} {number(noisy.error(p))}, rmse {number(noisy.rmse)}"
     error = ("error", f"{errors}, max std {largest} on {noisy.workload.name}")

@@ -44,11 +44,11 @@ def command(plan: str, delta: float, as_json: bool) -> None:
         return
     laplace = sum(part.noise is Noise.LAPLACE for part in planned.releases)
     kinds = {"laplace": laplace, "gaussian": len(planned.releases) - laplace}
-    what = " and ".join(f"{count} with {kind} noise" for kind, count in kinds.items() if count)
+    counts = " and ".join(f"{count} with {kind} noise" for kind, count in kinds.items() if count)
     at = f"at delta {shortest(delta)}, the noise"
     lines = [
         ("plan", planned.text),
-        ("releases", what),
+        ("releases", counts),
         ("together", f"epsilon {at_least(together)} {at} fixed in advance"),
     ]
     if math.isfinite(chosen_later):

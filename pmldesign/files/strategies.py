@@ -203,11 +203,11 @@ def _checked_guarantee(name: str, header: Mapping[str, Any]) -> Guarantee | None
 
 def _read(path: Path) -> tuple[Strategy, dict[str, Any]]:
     """The strategy in a file, and its header; any other matrix has an empty one."""
-    own = _read_own(path) if path.suffix.lower() == ".npz" else None
-    return own or (Strategy(file_name(path), read_workload(path).to_dense()), {})
+    held = _read_archive(path) if path.suffix.lower() == ".npz" else None
+    return held or (Strategy(file_name(path), read_workload(path).to_dense()), {})
 
 
-def _read_own(path: Path) -> tuple[Strategy, dict[str, Any]] | None:
+def _read_archive(path: Path) -> tuple[Strategy, dict[str, Any]] | None:
     """What a strategy file holds; None if the file is some other .npz."""
     name = file_name(path)
     with opened(path) as handle:

@@ -220,8 +220,8 @@ def _sampled(alpha: list[float], sample: Any) -> SampledAlpha:
         raise InvalidInputError(
             f"the sample of an alpha has {', '.join(keys)}, got {sample!r:.200}"
         )
-    own = sampled_alpha(sample["counts"], sample["confidence"])
-    limits = np.isclose(alpha, own, rtol=1e-9, atol=0) if len(alpha) == len(own) else False
-    if not np.all(limits) or not math.isclose(sample["radius"], own.radius):
+    limits = sampled_alpha(sample["counts"], sample["confidence"])
+    same = len(alpha) == len(limits) and np.allclose(alpha, limits, rtol=1e-9, atol=0)
+    if not same or not math.isclose(sample["radius"], limits.radius):
         raise InvalidInputError("alpha is not what the counts of its sample give")
-    return SampledAlpha(alpha, own.counts, own.confidence, sample["radius"])
+    return SampledAlpha(alpha, limits.counts, limits.confidence, sample["radius"])

@@ -110,7 +110,7 @@ def carry_out(
 def _published(
     prepared: Prepared, counts: Any, output: PathName | None, sampler: Sampler
 ) -> Release:
-    found = prepared.publish(counts, sampler)
+    release = prepared.publish(counts, sampler)
     if output is not None:
-        found.write(output)
-    return found
+        release.write(output)
+    return release

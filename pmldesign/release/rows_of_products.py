@@ -94,9 +94,9 @@ class _Rows:
         places = np.zeros(1, dtype=np.intp)
         for i, queries in self._queries.items():
             m = queries.shape[0]
-            own = np.zeros(m, dtype=np.intp) if self._one_kind[i] else np.arange(m)
+            numbers = np.zeros(m, dtype=np.intp) if self._one_kind[i] else np.arange(m)
             kinds = 1 if self._one_kind[i] else m
-            places = (places[:, None] * kinds + own).ravel()
+            places = (places[:, None] * kinds + numbers).ravel()
         return RowKinds(self._chunks(), places)
 
     def _chunks(self) -> Iterator[tuple[Array, Array]]:

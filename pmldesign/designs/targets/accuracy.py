@@ -103,9 +103,9 @@ def as_targets(value: Any, workload: Workload) -> Targets:
         )
     needed = len(parts_of(workload)) if targets.by_part else workload.shape[0]
     if np.ndim(targets.values) and len(values) != needed:
-        what = "parts" if targets.by_part else "queries"
+        kind = "parts" if targets.by_part else "queries"
         raise InvalidInputError(
-            f"targets must be one number for each of the {count_text(needed)} {what}, got"
+            f"targets must be one number for each of the {count_text(needed)} {kind}, got"
             f" {len(values)}"
         )
     return targets

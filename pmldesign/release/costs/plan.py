@@ -174,8 +174,8 @@ class Plan:
         Raises:
             InvalidInputError: there is none.
         """
-        made = set(used)
-        left = [number for number in range(len(self.releases)) if number not in made]
+        taken = set(used)
+        left = [number for number in range(len(self.releases)) if number not in taken]
         fitting = [number for number in left if self.releases[number].covers(noise)]
         if fitting:
             return min(fitting, key=lambda number: self.releases[number].ratio)

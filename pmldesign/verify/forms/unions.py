@@ -106,9 +106,9 @@ def _variances(part: Sequence[Any], P: Sequence[Any], v: Any, *, replace: bool) 
     squares = along(1 / v, [image**2 for image in images])
     if not replace:
         return squares.ravel()
-    ones = [inverse.sum(axis=0)[None] for inverse in P]
-    mixed = along(1 / v, [image * one for image, one in zip(images, ones, strict=True)])
-    whole = float(along(1 / v, [one**2 for one in ones]).item())
+    totals = [inverse.sum(axis=0)[None] for inverse in P]
+    mixed = along(1 / v, [image * total for image, total in zip(images, totals, strict=True)])
+    whole = float(along(1 / v, [total**2 for total in totals]).item())
     return np.maximum(squares - mixed**2 / whole, 0.0).ravel()
 
 

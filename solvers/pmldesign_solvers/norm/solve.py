@@ -133,8 +133,8 @@ def _certified_solution(
     """
 
     def best() -> tuple[Array, Array, Array, Array, Certificate]:
-        found = (*search.upper.factors(), *_normalised(*search.lower.weights(), p))
-        return *found, certify(*found)
+        arrays = (*search.upper.factors(), *_normalised(*search.lower.weights(), p))
+        return *arrays, certify(*arrays)
 
     for _ in range(CORRECTIONS):
         status = search.run(CLOSER)

@@ -57,8 +57,8 @@ def best(
 
         x = descend(value, x, steps=STAGE_STEPS, proceed=proceed)
     _, rows = program.split(x)
-    found = {i: _Attribute.of(y).measured for i, y in rows.items()}
-    return found, program.squares(found)
+    measured = {i: _Attribute.of(y).measured for i, y in rows.items()}
+    return measured, program.squares(measured)
 
 
 class _Attribute:
