@@ -72,6 +72,7 @@ def _descent(
         impulse[0], impulse[1:apart] = 1.0, x[knots.shape[1] + count :]
         return scaled(sums, rows, norms[windows], impulse), norms
 
+    @np.errstate(over="ignore", divide="ignore", invalid="ignore")  # where a step is too long
     def loss(x: Array) -> tuple[float, Array]:
         point, norms = strategy(x)
         largest = np.argsort(-norms)[:times]

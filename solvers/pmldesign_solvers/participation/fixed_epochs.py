@@ -83,7 +83,7 @@ def solve(epochs: Epochs, options: SolverOptions) -> EpochSolution:
     for _ in range(CORRECTIONS):
         status = Status.INTERRUPTED if clock.interrupted else search.run(closer)
         dual, point = search.lower.point, search.upper.point
-        lower = clock.completed(partial(lower_bound, epochs, dual.weights))
+        lower = float(clock.completed(partial(lower_bound, epochs, dual.weights)))
         certificate = Certificate(lower, clock.completed(partial(upper_bound, epochs, point)))
         if clock.interrupted:
             status = Status.INTERRUPTED
