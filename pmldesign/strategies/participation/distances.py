@@ -5,7 +5,8 @@ squared sensitivity is at most the largest sum of abs(X_ij) over a pattern, X = 
 sum where X >= 0 (`pmldesign_solvers.participation.patterns`):
 
     matrices            fixed epochs: that sum; min-sep: at least it, in O(n^2 k)
-    fewer than b bands  columns b apart are orthogonal: the largest sum of squared column norms
+    no row with entries b apart
+                        columns b apart are orthogonal: the largest sum of squared column norms
     Toeplitz, r_0 >= r_1 >= ... >= 0
                         the pattern 0, b, 2b, ... [KL, Theorem 2]: exact, in O(n k)
     streams, C >= 0, too long for a matrix
@@ -24,7 +25,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import linalg
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours, Norm
@@ -41,6 +41,7 @@ from pmldesign_solvers.participation.patterns import (
     largest_pattern,
     largest_sum,
     largest_window,
+    meet_nowhere,
 )
 
 MATRIX_CELLS = 2048
@@ -67,7 +68,7 @@ def sensitivity(strategy: Strategy, participation: Participation, norm: Norm) ->
     written = rows * cells <= MATRIX_ENTRIES
     if written and not participation.fixed and cells > MATRIX_CELLS:
         long = isinstance(strategy, StreamStrategy)
-        written = not long and sum(linalg.bandwidth(strategy.matrix)) < participation.apart
+        written = not long and meet_nowhere(strategy.matrix, participation.apart)
     if isinstance(strategy, StreamStrategy) and not (written and cells <= MATRIX_CELLS):
         return _stream(strategy, participation)
     if not written:
@@ -85,7 +86,7 @@ def _matrix(strategy: Strategy, participation: Participation) -> float:
     if participation.fixed:
         grams = class_grams(matrix, participation.apart)
         square = largest_window(grams, participation.times)
-    elif sum(linalg.bandwidth(matrix)) < participation.apart:
+    elif meet_nowhere(matrix, participation.apart):
         squares = (matrix**2).sum(axis=0)
         square = largest_sum(squares, participation.times, participation.apart, fixed=False)
     else:

@@ -42,6 +42,14 @@ def class_grams(matrix: Array, every: int) -> Array:
     return grams
 
 
+def meet_nowhere(matrix: Array, apart: int) -> bool:
+    """Whether no row has entries other than 0 in two columns at least b apart."""
+    entries = matrix != 0
+    first, before_end = entries.argmax(axis=1), entries[:, ::-1].argmax(axis=1)
+    reach = matrix.shape[1] - 1 - before_end - first
+    return not (reach[entries.any(axis=1)] >= apart).any()
+
+
 def largest_window(grams: Array, times: int) -> float:
     """Largest sum over k members of a class that follow each other, for grams of (b, m, m)."""
     members = grams.shape[1]

@@ -1,0 +1,113 @@
+"""The sensitivity of small matrices of every shape, against all patterns with all signs."""
+
+from functools import cache
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+
+import pmldesign as pml
+from pmldesign.strategies import Strategy
+from pmldesign.strategies.participation.distances import sensitivity
+from pmldesign.strategies.participation.schema import as_participation
+
+KINDS = (
+    "normal",
+    "positive",
+    "one row",
+    "one row of ones",
+    "one column",
+    "two rows",
+    "zero columns",
+    "zero rows",
+    "ties",
+    "equal columns",
+    "banded",
+    "diagonal",
+)
+
+
+def random_matrix(rng, kind):
+    """A matrix of up to 7 rows and columns, not all zero."""
+    rows, cells = (int(size) for size in rng.integers(1, 8, 2))
+    rows = {"one row": 1, "one row of ones": 1, "two rows": 2}.get(kind, rows)
+    cells = 1 if kind == "one column" else cells
+    matrix = rng.normal(size=(rows, cells))
+    if kind == "positive":
+        matrix = np.abs(matrix)
+    elif kind == "one row of ones":
+        matrix = np.ones((1, cells))
+    elif kind == "zero columns":
+        matrix[:, rng.random(cells) < 0.5] = 0.0
+    elif kind == "zero rows":
+        matrix[rng.random(rows) < 0.5] = 0.0
+    elif kind == "ties":
+        matrix = rng.integers(-1, 2, (rows, cells)).astype(float)
+    elif kind == "equal columns":
+        matrix = matrix[:, rng.integers(0, max(1, cells // 2), cells)]
+    elif kind == "banded":
+        low, high = rng.integers(0, 3, 2)
+        matrix = np.tril(np.triu(matrix, -low), high)
+    elif kind == "diagonal":
+        matrix = np.eye(rows, cells) * matrix
+    return matrix if matrix.any() else np.ones((rows, cells))
+
+
+@cache
+def neighbouring_differences(cells, times, apart, fixed):
+    """Every pattern with every sign, shape (n, N); the first sign is 1."""
+    found = []
+    for size in range(1, times + 1):
+        for steps in combinations(range(cells), size):
+            gaps = np.diff(steps)
+            if not ((gaps == apart) if fixed else (gaps >= apart)).all():
+                continue
+            for signs in product([1.0], *[[1.0, -1.0]] * (size - 1)):
+                found.append(np.zeros(cells))
+                found[-1][list(steps)] = signs
+    return np.array(found).T
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_neighbours_are_farther_apart_than_the_sensitivity(kind, seed):
+    rng = np.random.default_rng([seed, KINDS.index(kind)])
+    for _ in range(21):
+        matrix = random_matrix(rng, kind)
+        times, apart = (int(number) for number in rng.integers(1, 6, 2))
+        how = str(rng.choice(["every", "min-sep"]))
+        moved = matrix @ neighbouring_differences(matrix.shape[1], times, apart, how == "every")
+        schema = as_participation(f"{times},{how}={apart}")
+        for norm, order in (("l2", 2), ("l1", 1)):
+            exact = np.linalg.norm(moved, ord=order, axis=0).max()
+            shown = sensitivity(Strategy("random", matrix), schema, norm)
+            assert shown >= exact * (1 - 1e-15), (matrix, schema, norm)
+            if (len(matrix) == 1 and how == "every") or matrix.shape[1] == 1:
+                assert shown <= exact * (1 + 1e-12), (matrix, schema, norm)
+
+
+@pytest.mark.parametrize(
+    ("workload", "participation", "exact"),
+    [
+        ("total:365", "12,min-sep=30", 12.0),
+        ("total:365", "12,every=30", 12.0),
+        ("total:365", "20,min-sep=30", 13.0),
+        ("total:12", "4,min-sep=2", 4.0),
+        (np.ones((1, 5)), "5,min-sep=1", 5.0),
+        (np.ones((1, 5)), "5,every=1", 5.0),
+        (np.ones((2, 5)), "5,min-sep=1", 5.0 * np.sqrt(2.0)),
+        (np.array([[3.0, 0, 0, -4.0]]), "2,min-sep=2", 7.0),
+        (np.array([[3.0, 0, 0, -4.0]]), "2,min-sep=3", 7.0),
+        (np.array([[3.0, 0, 0, -4.0]]), "2,min-sep=4", 4.0),
+    ],
+)
+def test_a_person_adds_up_in_a_single_sum(workload, participation, exact):
+    noisy = pml.mechanism(
+        "workload",
+        workload,
+        guarantee=pml.ZCDP(0.5),
+        noise="gaussian",
+        participation=participation,
+    )
+    assert exact <= noisy.sensitivity <= exact * (1 + 1e-12)
+    assert exact <= noisy.scale <= exact * (1 + 1e-9)
