@@ -48,6 +48,6 @@ class FileError(PmldesignError, OSError):
 
 
 class VerificationError(PmldesignError):
-    """A file claims what its own arrays do not prove."""
+    """A file claims what its own arrays do not prove, or a calibration what measurements refute."""
 
     exit_code = 7

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 import pmldesign as pml
+from pmldesign.errors import VerificationError
+from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy
-from pmldesign.strategies.participation.distances import sensitivity
 from pmldesign.strategies.participation.schema import as_participation
+from pmldesign.strategies.participation.strategy import with_participation
 
 KINDS = (
     "normal",
@@ -80,7 +82,8 @@ def test_no_neighbours_are_farther_apart_than_the_sensitivity(kind, seed):
         schema = as_participation(f"{times},{how}={apart}")
         for norm, order in (("l2", 2), ("l1", 1)):
             exact = np.linalg.norm(moved, ord=order, axis=0).max()
-            shown = sensitivity(Strategy("random", matrix), schema, norm)
+            strategy = with_participation(Strategy("random", matrix), schema)
+            shown = strategy.sensitivity_under(Neighbours.ADD_REMOVE, norm)
             assert shown >= exact * (1 - 1e-15), (matrix, schema, norm)
             if (len(matrix) == 1 and how == "every") or matrix.shape[1] == 1:
                 assert shown <= exact * (1 + 1e-12), (matrix, schema, norm)
@@ -111,3 +114,30 @@ def test_a_person_adds_up_in_a_single_sum(workload, participation, exact):
     )
     assert exact <= noisy.sensitivity <= exact * (1 + 1e-12)
     assert exact <= noisy.scale <= exact * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("part", [0.3, 0.999, 1.3])
+@pytest.mark.parametrize(
+    ("strategy", "workload", "participation"),
+    [
+        ("workload", "total:365", "12,min-sep=30"),
+        ("workload", np.array([[1.0, -1.0, 1.0, -1.0, 1.0]]), "5,min-sep=1"),
+        ("square-root", "prefix:6000", "12,min-sep=500"),
+        ("design", "prefix:12", "3,every=4"),
+    ],
+)
+def test_measurements_contradict_wrong_sensitivities(
+    strategy, workload, participation, part, monkeypatch
+):
+    if strategy == "design":
+        strategy = pml.factorize(workload, participation=participation, rel_gap=1e-3)
+    kind = "pmldesign.strategies.participation.strategy.sensitivity"
+    right = pml.mechanism(strategy, workload, participation=participation).sensitivity
+    schema = as_participation(participation)
+    single = getattr(strategy, "strategy", None) or pml.mechanism(strategy, workload).strategy
+    once = with_participation(single, None).sensitivity
+    wrong = part * right if part < 1 else part * once * schema.times
+    monkeypatch.setattr(kind, lambda *_: wrong)
+    fresh = with_participation(single, schema)
+    with pytest.raises(VerificationError, match="report it"):
+        fresh.sensitivity_under(Neighbours.ADD_REMOVE, "l2")

@@ -57,6 +57,11 @@ class ToeplitzStrategy(StructuredStrategy):
         check_entries(f"strategy {self.name!r}", self.shape)
         return read_only(np.tril(linalg.toeplitz(self.coefficients)))
 
+    def measure(self, x: Array) -> Array:
+        """R x, shape (n,) or (n, c), for a histogram x of shape (n,) or several, (n, c)."""
+        coefficients = self.coefficients.reshape(-1, *[1] * (x.ndim - 1))
+        return np.asarray(scipy.signal.fftconvolve(x, coefficients, axes=0)[: self.cells])
+
     def _longest(self, norm: Norm) -> float:
         if norm == "l1":
             return raised(math.fsum(self.coefficients), 1)

@@ -10,6 +10,7 @@ from functools import cached_property
 
 from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
 from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.participation.check import require_plausible
 from pmldesign.strategies.participation.distances import sensitivity
 from pmldesign.strategies.participation.schema import Participation, participation_refusal
 from pmldesign.workloads.base import Workload
@@ -60,11 +61,14 @@ class ParticipationStrategy(Strategy):
 
         Raises:
             InvalidInputError: replace neighbours, or a strategy that is too large.
+            VerificationError: measurements of neighbours contradict it.
         """
         if neighbours == Neighbours.REPLACE:
             raise participation_refusal()
         if norm not in self._sensitivities:
-            self._sensitivities[norm] = sensitivity(self.whole, self.participation, norm)
+            value = sensitivity(self.whole, self.participation, norm)
+            require_plausible(self.whole, self.participation, norm, value)
+            self._sensitivities[norm] = value
         return self._sensitivities[norm]
 
     def require_answers(self, workload: Workload) -> None:
