@@ -1,10 +1,10 @@
-"""Optimal private mechanisms for linear query workloads, with a certificate.
+"""Private mechanisms for linear queries by optimization, with certified bounds.
 
     import pmldesign as pml
 
     queries = pml.workload("prefix:64")
     best = pml.factorize(queries, p=4)                  # least norm, both bounds certified
-    noisy = pml.optimize(queries, guarantee=pml.ApproxDP(1, 1e-6))      # the best mechanism
+    noisy = pml.optimize(queries, guarantee=pml.ApproxDP(1, 1e-6))      # and its noise
 
 Every function takes a workload as a name, a matrix, a data frame or a Workload, and a strategy as a
 name, a matrix, a factorization or a Strategy. docs/python.md is the manual.

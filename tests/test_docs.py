@@ -1,5 +1,6 @@
 """Every command and every piece of Python in the documentation does what is shown."""
 
+import importlib
 import math
 import re
 
@@ -78,6 +79,34 @@ def test_every_public_name_is_in_the_manual():
     assert not set(pml.__all__) - written
     missing = {name for name in re.findall(r"\bpml\.(\w+)", page) if not hasattr(pml, name)}
     assert not missing
+
+
+NAME = re.compile(r"(?<![\w/~.-])pmldesign(?:_solvers)?(?:\.[A-Za-z_]\w*)+(?![\w/-])")
+"""A module or what is in one, and no address or file."""
+
+
+def test_every_name_of_the_packages_that_a_page_mentions_exists():
+    found = {
+        name
+        for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+        for name in NAME.findall(page.read_text())
+    }
+    assert {"pmldesign.error_bounds", "pmldesign_solvers.search.tents"} <= found
+    assert not {name for name in found - {"pmldesign.fish"} if not is_there(name)}
+    assert not is_there("pmldesign.bounds.bounds")
+
+
+def is_there(name):
+    value = None
+    for place, part in enumerate(parts := name.split(".")):
+        if not hasattr(value, part):
+            try:
+                value = importlib.import_module(".".join(parts[: place + 1]))
+            except ImportError:
+                return False
+        else:
+            value = getattr(value, part)
+    return True
 
 
 def test_every_page_is_in_the_site_and_every_public_name_in_the_reference():

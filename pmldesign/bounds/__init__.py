@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pmldesign.arguments import exponent, non_negative
+from pmldesign.bounds.bound import ANY_SIZE as ANY_SIZE
 from pmldesign.bounds.bound import Bound as Bound
 from pmldesign.bounds.bound import BoundProblem
 from pmldesign.bounds.bound import Kind as Kind

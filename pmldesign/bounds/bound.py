@@ -19,6 +19,7 @@ from pmldesign.workloads.display import Displayed, Facts
 from pmldesign.workloads.scaled import near_one
 from pmldesign_solvers.certificate.cells import lower_bound
 
+ANY_SIZE = "every mechanism, worst case over data of any size"
 VALUE_ROUNDING = 1e-12
 """Relative rounding of a final value, away from the side where it could be wrong."""
 
@@ -56,6 +57,11 @@ class Bound(Displayed):
     def holds(self) -> bool:
         """Whether the conditions are met."""
         return self.value is not None
+
+    @property
+    def for_every_mechanism(self) -> bool:
+        """Whether it is below the error of every mechanism for counts of whole records."""
+        return self.kind is Kind.LOWER and self.mechanisms.startswith("every mechanism, ")
 
     @property
     def rounded(self) -> str:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 
-from pmldesign.bounds.bound import Bound, BoundProblem, bound_below
+from pmldesign.bounds.bound import ANY_SIZE, Bound, BoundProblem, bound_below
 from pmldesign.bounds.one_dimensional import (
     least_deviation,
     staircase_deviation,
@@ -29,7 +29,6 @@ from pmldesign.privacy.calibration import analytic_gaussian_scale
 from pmldesign.privacy.guarantees import ZCDP, CurrencyGuarantee, GaussianDP, PureDP
 from pmldesign.privacy.noise import gaussian_moment_root
 
-ANY_SIZE = "every mechanism, worst case over data of any size"
 ADDITIVE = "additive noise that serves every number of records"
 STEP = "a step of length 1 needs a standard deviation of {:.6g}"
 NO_BOUND = (

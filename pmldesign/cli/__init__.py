@@ -18,7 +18,7 @@ from pmldesign.errors import PmldesignError, printable
 
 COMMANDS = {
     "workload": "Show a workload, or write it to a file.",
-    "optimize": "Design the optimal strategy for a workload.",
+    "optimize": "Design a strategy for a workload, and its noise.",
     "stream": "Release running sums on line, a number at a time.",
     "calibrate": "Find the noise that a strategy needs for a guarantee.",
     "release": "Answer a workload on data: a table with exact noise and intervals.",
@@ -147,4 +147,4 @@ def _version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> No
     help="Show the version and exit.",
 )
 def main() -> None:
-    """Optimal private mechanisms for linear query workloads, with a certificate."""
+    """Private mechanisms for linear queries by optimization, with certified bounds."""

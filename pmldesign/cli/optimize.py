@@ -93,7 +93,7 @@ def command(
     noise: Any,
     **arguments: Any,
 ) -> None:
-    """Design the optimal strategy for WORKLOAD and show it beside the usual ones.
+    """Design a strategy for WORKLOAD and show it beside the usual ones.
 
     WORKLOAD is a name such as prefix:64 (`pmldesign workload` lists them), names joined by * for
     products and by + for unions, a .npy, .npz, .csv or .mtx file, or - for standard input. Without

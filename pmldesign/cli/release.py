@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @common.add_options([inputs.schema_option])
 @common.file_option(
     "--strategy",
-    help="What is measured: a file of `pmldesign optimize`. Without it the best one is designed.",
+    help="What is measured: a file of `pmldesign optimize`. Without it one is designed.",
 )
 @common.add_options([*guarantees.guarantee_options, inputs.known_option])
 @click.option(

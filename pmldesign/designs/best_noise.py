@@ -55,7 +55,7 @@ def all_designs(
     known: Any = None,
     **options: Any,
 ) -> Optimized:
-    """Design for every noise that the guarantee admits.
+    """Design for Gaussian and for Laplace noise, whichever the guarantee admits.
 
     Args:
         workload: a Workload, a name such as "prefix:64", or a matrix of shape (m, n).
@@ -96,7 +96,7 @@ def all_designs(
 
 
 def optimize(workload: Any, **arguments: Any) -> Mechanism:
-    """The best mechanism for a workload and a guarantee, every admissible noise tried.
+    """The best of the designs for a workload and a guarantee, with Laplace or Gaussian noise.
 
     Args:
         workload: a Workload, a name such as "prefix:64", or a matrix of shape (m, n).
@@ -127,7 +127,7 @@ def improve(
     search_time: float | None = None,
     seed: int = 0,
 ) -> Optimized:
-    """From the strategy of least norm to the best mechanism that is known for a guarantee.
+    """From the strategy of least norm to a design for each noise that may meet a guarantee.
 
     Args:
         factorization: of least norm, for the relation of the guarantee.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pmldesign.bounds import Bound, Kind, all_bounds
+from pmldesign.bounds import Bound, all_bounds
 from pmldesign.errors import NotConvergedError
 from pmldesign.factorization import answer
 from pmldesign.mechanisms import Mechanism
@@ -240,8 +240,6 @@ class Optimized(Drawn, Displayed):
         holding = [
             (bound.value, bound)
             for bound in listed
-            if bound.kind is Kind.LOWER
-            and bound.value is not None
-            and bound.mechanisms.startswith("every mechanism, ")
+            if bound.value is not None and bound.for_every_mechanism
         ]
         return max(holding, key=lambda pair: pair[0])[1] if holding else None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pmldesign.bounds import Bound, Kind
+from pmldesign.bounds import ANY_SIZE, Bound, Kind
 from pmldesign.plots.style import BOUND, COLOURS, one_axes, styled
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.kronecker import ProductStrategy
@@ -42,11 +42,7 @@ def bounds_figure(bounds: Sequence[Bound]) -> Figure | None:
     for place, (value, bound) in enumerate(shown):
         lower = bound.kind is Kind.LOWER
         axes.plot([value], [place], ">" if lower else "<", color=COLOURS[0 if lower else 1])
-    universal = [
-        value
-        for value, bound in shown
-        if bound.kind is Kind.LOWER and bound.mechanisms.startswith("every mechanism")
-    ]
+    universal = [value for value, bound in shown if bound.for_every_mechanism]
     axes.set_xscale("log")
     left = axes.get_xlim()[0]
     if universal:
@@ -54,7 +50,7 @@ def bounds_figure(bounds: Sequence[Bound]) -> Figure | None:
         axes.set_xlim(left=left)
     axes.set_yticks(range(len(shown)), [bound.name for _, bound in shown])
     figure.supxlabel(
-        "error: at least (to the right) or at most; shaded: out of reach of every mechanism",
+        f"error: at least (to the right) or at most; shaded: out of reach of\n{ANY_SIZE}",
         fontsize="medium",
     )
     axes.grid(axis="x", alpha=0.3)

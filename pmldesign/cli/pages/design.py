@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pmldesign.bounds import ANY_SIZE
 from pmldesign.cli.pages.parts import (
     certificate,
     command_words,
@@ -46,7 +47,7 @@ def optimize_page(path: Path, best: Mechanism, document: Mapping[str, Any]) -> N
             tables=[records(rows)],
             pictures=[
                 Picture(
-                    bars_figure(errors, bound, "error", "out of reach of every mechanism"),
+                    bars_figure(errors, bound, "error", f"out of reach of {ANY_SIZE}"),
                     "The error of every strategy" + (", and the lower bound." if bound else "."),
                 )
             ],
@@ -61,7 +62,7 @@ def optimize_page(path: Path, best: Mechanism, document: Mapping[str, Any]) -> N
             "differential privacy no strategy has a smaller error than the lower one gives.",
             [
                 ("status", document["message"]),
-                *_above("every mechanism", "has an error of", bound),
+                *_above(ANY_SIZE, "has an error of", bound),
             ],
         ),
     ]
