@@ -17,6 +17,7 @@ import pytest
 import pmldesign as pml
 from pmldesign.comparison import sweeping, tasks
 from pmldesign.comparison.units import COLUMNS
+from pmldesign.workloads import display
 
 BACKENDS = ["processes", "dask", *(["ray"] if find_spec("ray") else [])]
 """Ray is large and no part of the test extra."""
@@ -318,7 +319,10 @@ def test_an_alpha_for_each_cell_comes_from_a_file(tmp_path):
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_a_sweep_is_a_frame_with_columns_of_one_kind(tmp_path, ending):
+def test_a_sweep_is_a_frame_with_columns_of_one_kind(tmp_path, ending, monkeypatch):
+    monkeypatch.setattr(
+        display, "find_spec", lambda name: None if name == "pandas" else find_spec(name)
+    )
     study = STUDY | {"n": 7, "p": 2, "strategies": ["identity"]}
     result = pml.sweep(study, tmp_path / f"rows.{ending}")
     frame = result.to_frame()

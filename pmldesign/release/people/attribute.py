@@ -1,11 +1,19 @@
-"""An attribute of people: its labels, and which of them a value has."""
+"""An attribute of people: its labels, and which of them a value has.
+
+One rule holds for values of all formats: a value is read as its text in a .csv, and has the key
+that is the same text, number (2 and 2.0, but not 007 and 7), truth value (True and true) or time.
+"""
 
 from __future__ import annotations
 
 import itertools
+import re
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +23,8 @@ from pmldesign.errors import InvalidInputError
 RESERVED = set("*+:,=")
 LONGEST_VALUE = 40
 """Characters of a value that a message quotes."""
+NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]{1,4})?")
+TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T].+)?")
 
 
 @dataclass(frozen=True)
@@ -34,8 +44,8 @@ class Attribute:
     outside: str
 
     @cached_property
-    def _numbers(self) -> dict[str, int]:
-        return {label: number for number, label in enumerate(self.labels)}
+    def _numbers(self) -> dict[Hashable, int]:
+        return {key_of(label): number for number, label in enumerate(self.labels)}
 
     def code(self, value: Any) -> int:
         """The number of a value's label; -1 for one that is dropped.
@@ -48,16 +58,17 @@ class Attribute:
             return number
         if self.outside == "refuse":
             raise InvalidInputError(problem)
-        return -1 if self.outside == "drop" else self._numbers[self.outside]
+        return -1 if self.outside == "drop" else self._numbers[key_of(self.outside)]
 
     def _inside(self, value: Any) -> tuple[int | None, str]:
-        if value is None or value == "" or (self.cuts is None and value != value):
+        text = text_of(value)
+        if not text:
             return None, "there is no value"
-        shown = repr(str(value)[:LONGEST_VALUE])
+        shown = repr(text[:LONGEST_VALUE])
         if self.cuts is None:
             labels = ", ".join(self.labels[:6]) + (" ..." if len(self.labels) > 6 else "")
-            return self._numbers.get(key_text(value)), f"{shown} is none of the keys {labels}"
-        number = _as_number(value)
+            return self._numbers.get(key_of(text)), f"{shown} is none of the keys {labels}"
+        number = _as_number(text)
         if number is None:
             return None, f"{shown} is not a number"
         if not self.cuts[0] <= number < self.cuts[-1]:
@@ -77,23 +88,37 @@ class Attribute:
         return f"{self.labels[start]}..{self.labels[stop - 1]}"
 
 
-def _as_number(value: Any) -> float | None:
+def _as_number(text: str) -> float | None:
     """The number that is written, in plain digits."""
-    if isinstance(value, str) and ("_" in value or not value.isascii()):
+    if "_" in text or not text.isascii():
         return None
     try:
-        return float(value)
-    except (TypeError, ValueError):
+        return float(text)
+    except ValueError:
         return None
 
 
-def key_text(value: Any) -> str:
-    """A value as a key: whole numbers without a point, truth values as in JSON."""
+def text_of(value: Any) -> str:
+    """A value as in a .csv, whole numbers without a point; "" for None, NaN and NA."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    return str(value)
+    try:
+        missing = value is None or bool(value != value)
+    except (TypeError, ArithmeticError):  # NA of pandas, signaling NaN of Decimal
+        missing = True
+    return "" if missing else str(value)
+
+
+def key_of(text: str) -> Hashable:
+    """What texts of the same number, truth value or time have in common."""
+    if NUMBER.fullmatch(text):
+        return Decimal(text)
+    if TIME.fullmatch(text):
+        with suppress(ValueError):
+            return datetime.fromisoformat(text)
+    return text.lower() if text.lower() in ("true", "false") else text
 
 
 def as_attribute(entry: Any, outside: Any) -> Attribute:
@@ -126,7 +151,7 @@ def as_attribute(entry: Any, outside: Any) -> Attribute:
         labels = [f"[{low:.15g}, {high:.15g})" for low, high in pairs]
     else:
         labels = _keys(name, entry["keys"])
-    if outside not in ("refuse", "drop", *labels):
+    if outside not in ("refuse", "drop") and key_of(outside) not in map(key_of, labels):
         labels.append(outside)
     return Attribute(name, tuple(labels), cuts, outside)
 
@@ -134,11 +159,12 @@ def as_attribute(entry: Any, outside: Any) -> Attribute:
 def _keys(name: str, keys: Any) -> list[str]:
     if not isinstance(keys, list) or not keys:
         raise InvalidInputError(f"attribute {name!r}: keys must be a list of at least one key")
-    labels = [key_text(key) for key in keys if isinstance(key, str | int | float)]
-    wrong = len(labels) < len(keys) or "" in labels or len(set(labels)) < len(labels)
+    labels = [text_of(key) for key in keys if isinstance(key, str | int | float)]
+    wrong = len(labels) < len(keys) or "" in labels or len({*map(key_of, labels)}) < len(labels)
     if wrong or not all(label.isprintable() for label in labels) or "*" in labels:
         raise InvalidInputError(
-            f"attribute {name!r}: keys must be different printable texts or numbers, not '*'"
+            f"attribute {name!r}: keys must be different printable texts or numbers, not '*'; "
+            "2 and 2.0 are the same, so are true and True"
         )
     return labels
 

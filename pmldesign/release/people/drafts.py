@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.release.people.attribute import RESERVED, key_text
+from pmldesign.release.people.attribute import RESERVED, key_of, text_of
 from pmldesign.release.people.people import batches, column_names
 
 MOST_KEYS = 30
@@ -49,8 +49,8 @@ def _values(data: Any, name: str) -> set[str]:
         values = [value for value, *_ in batch]
         if not all(isinstance(value, Hashable) for value in values):
             return set()
-        texts |= {key_text(value) for value in values if value is not None and value == value}
-    return texts - {""}
+        texts |= {text_of(value) for value in values}
+    return {*{key_of(text): text for text in sorted(texts - {""}, reverse=True)}.values()}
 
 
 def _attribute(texts: set[str]) -> dict[str, Any] | None:

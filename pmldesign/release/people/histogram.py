@@ -14,7 +14,8 @@ from pmldesign.files.workloads import read_matrix_file
 from pmldesign.release.noise.integers import Integers
 from pmldesign.release.noise.whole_tables import TableCounts
 from pmldesign.release.people.attribute import Attribute
-from pmldesign.release.people.people import CountedRows, batches
+from pmldesign.release.people.frames import CountedRows
+from pmldesign.release.people.people import batches
 from pmldesign.release.people.schema import Schema
 
 MOST_PEOPLE = 2**53

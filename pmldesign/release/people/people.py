@@ -1,9 +1,9 @@
-"""Rows of people, counted: from .csv, .parquet, .arrow, or any data frame (narwhals).
+"""Rows of people, counted: from .csv, .parquet, .arrow, or any data frame (`frames`).
 
 The data frame library counts the different combinations of values, and what follows sees these
 alone. Memory does not depend on the length of a file: a .csv is counted in pieces, other files by
 the streaming engine of polars, and numbers between cuts become the lower cut before they are
-counted. The values of a .csv are text: "007" is not 7.
+counted, by their digits where a .csv would have other ones (32 bits, decimals).
 """
 
 from __future__ import annotations
@@ -16,19 +16,14 @@ from typing import Any
 from pmldesign.errors import FileError, InvalidInputError, PmldesignError, printable
 from pmldesign.files.arrays import file_name, reason
 from pmldesign.release.people.csv_files import first_damage, header_problem, pieces
+from pmldesign.release.people.frames import CountedRows, as_frame, frame_batches
 
-BATCH = 1_000_000
-"""Rows of a data frame that are counted at a time."""
 SCANNERS = {
     ".csv": "scan_csv",
     ".parquet": "scan_parquet",
     ".arrow": "scan_ipc",
     ".feather": "scan_ipc",
 }
-
-
-CountedRows = list[tuple[Any, ...]]
-"""Different combinations of values: (values..., how many, first row) each, rows from 1."""
 
 
 def batches(
@@ -55,9 +50,7 @@ def batches(
             start += sum(count for *_, count, _ in batch)
         return
     with _reading("the data frame"):
-        frame = _frame(data)
-        for start in range(0, len(frame), BATCH):
-            yield _counted(frame[start : start + BATCH], columns, start)
+        yield from frame_batches(as_frame(data), columns)
 
 
 def column_names(data: Any) -> list[str]:
@@ -66,24 +59,7 @@ def column_names(data: Any) -> list[str]:
         with _reading(Path(data)):
             return list(_scan(Path(data)).collect_schema().names())
     with _reading("the data frame"):
-        return list(_frame(data).columns)
-
-
-def _counted(frame: Any, columns: Sequence[str], start: int) -> CountedRows:
-    import narwhals as nw
-
-    renamed = frame.select([nw.col(name).alias(f"c{i}") for i, name in enumerate(columns)])
-    keys = renamed.columns
-    if nw.Object in renamed.schema.dtypes():  # where 1 and True are equal, but not the same value
-        return [(*row, 1, number) for number, row in enumerate(renamed.rows(), start + 1)]
-    counted = (
-        renamed.with_row_index("row")
-        .group_by(*keys, drop_null_keys=False)
-        .agg(nw.len().alias("count"), nw.col("row").min().alias("first"))
-        .with_columns(first=nw.col("first") + 1 + start)
-    )
-    rows: CountedRows = counted.select([*keys, "count", "first"]).rows()
-    return rows
+        return list(as_frame(data).columns)
 
 
 def _parts(path: Path) -> Iterator[Any]:
@@ -107,7 +83,10 @@ def _counted_rows(
     keys = []
     for i, name in enumerate(columns):
         key = pl.col(name)
-        text = types[name] == pl.String
+        digits = types[name] == pl.Float32 or types[name].is_decimal()
+        text = digits or types[name] == pl.String
+        if digits:
+            key = key.cast(pl.String)
         if name in cuts and (text or types[name].is_numeric()):
             key = _lower_cut(key, cuts[name], text=text)
         keys.append(key.alias(f"c{i}"))
@@ -141,17 +120,6 @@ def _require(columns: Sequence[str], present: Sequence[str]) -> None:
     if missing:
         listed = printable(", ".join(map(str, present)))[:100] or "none"
         raise InvalidInputError(f"the data have no column {missing[0]!r}; columns are {listed}")
-
-
-def _frame(data: Any) -> Any:
-    import narwhals as nw
-
-    try:
-        return nw.from_native(data, eager_only=True)
-    except TypeError:
-        raise InvalidInputError(
-            f"data must be a path or a data frame, got {type(data).__name__}"
-        ) from None
 
 
 def _scan(path: Path) -> Any:

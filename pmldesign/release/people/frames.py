@@ -1,0 +1,108 @@
+"""Data frames of any library, counted in batches by narwhals.
+
+Libraries merge values that are equal, 1 and True and Decimal("1.0") in a column of objects, and
+narwhals calls such a column one of text after a look at a hundred rows: one person could decide how
+all others are read. So objects are never counted by a library, but handed on cell by cell. A column
+that mixes texts and numbers is refused: readers that guess types make them (007 in one part of a
+file, 7 in the next). Numbers of 32 bits become their digits, which a .csv has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from numbers import Number
+from typing import Any
+
+import numpy as np
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.release.people.attribute import text_of
+
+BATCH = 1_000_000
+"""Rows that are counted at a time."""
+
+CountedRows = list[tuple[Any, ...]]
+"""Different combinations of values: (values..., how many, first row) each, rows from 1."""
+
+
+def as_frame(data: Any) -> Any:
+    """The data frame of narwhals.
+
+    Raises:
+        InvalidInputError: this is no data frame.
+    """
+    import narwhals as nw
+
+    try:
+        return nw.from_native(data, eager_only=True)
+    except TypeError:
+        raise InvalidInputError(
+            f"data must be a path or a data frame, got {type(data).__name__}"
+        ) from None
+
+
+def frame_batches(frame: Any, columns: Sequence[str]) -> Iterator[CountedRows]:
+    """The rows of a data frame, counted, or as they are where a column holds objects.
+
+    Raises:
+        InvalidInputError: a column has values of several kinds.
+    """
+    import narwhals as nw
+
+    objects = [_holds_objects(frame[name]) for name in columns]
+    for name, is_object in zip(columns, objects, strict=True):
+        if is_object:
+            _require_one_kind(name, frame[name])
+        elif frame[name].dtype == nw.Categorical:
+            _require_one_kind(name, frame[name].unique())
+    keys = [f"c{i}" for i in range(len(columns))]
+    values = [nw.col(name).alias(key) for key, name in zip(keys, columns, strict=True)]
+    for i, name in enumerate(columns):
+        if frame[name].dtype == nw.Float32:
+            values[i] = values[i].cast(nw.String)
+    for start in range(0, len(frame), BATCH):
+        batch = frame[start : start + BATCH].select(values)
+        yield _uncounted(batch, start) if any(objects) else _counted(batch, keys, start)
+
+
+def _uncounted(batch: Any, start: int) -> CountedRows:
+    return [(*row, 1, number) for number, row in enumerate(batch.rows(), start + 1)]
+
+
+def _counted(batch: Any, keys: list[str], start: int) -> CountedRows:
+    import narwhals as nw
+
+    counted = (
+        batch.with_row_index("row")
+        .group_by(*keys, drop_null_keys=False)
+        .agg(nw.len().alias("count"), nw.col("row").min().alias("first"))
+        .with_columns(first=nw.col("first") + 1 + start)
+    )
+    rows: CountedRows = counted.select([*keys, "count", "first"]).rows()
+    return rows
+
+
+def _holds_objects(column: Any) -> bool:
+    import narwhals as nw
+
+    return column.dtype == nw.Object or str(getattr(column.to_native(), "dtype", "")) == "object"
+
+
+def _require_one_kind(name: str, values: Any) -> None:
+    """Refuse values of several kinds; no value is of any kind."""
+    kinds = {kind: value for value in values.to_list() if (kind := _kind(value))}
+    if len(kinds) > 1:
+        first, second, *_ = (f"a {kind} ({str(kinds[kind])[:40]!r})" for kind in sorted(kinds))
+        raise InvalidInputError(
+            f"column {name!r} has {first} and {second}: a reader that guesses types makes such "
+            "columns, and what one person has decides for all; read the column as text"
+        )
+
+
+def _kind(value: Any) -> str:
+    """What a value is; nothing where there is none."""
+    if isinstance(value, Hashable) and not text_of(value):
+        return ""
+    kinds = {"truth value": bool | np.bool_, "number": Number, "text": str}
+    named = (kind for kind, types in kinds.items() if isinstance(value, types))
+    return next(named, type(value).__name__)
