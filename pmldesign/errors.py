@@ -3,6 +3,20 @@
 Messages name the argument, say what was got and what is allowed, and what to try.
 """
 
+from importlib.util import find_spec
+
+
+def require_extra(what: str, package: str, extra: str, instead: str = "") -> None:
+    """Refuse what needs a package that is not installed, and say which extra brings it.
+
+    Raises:
+        InvalidInputError: the package is not installed.
+    """
+    if find_spec(package) is None:
+        raise InvalidInputError(
+            f"{what} needs {package}; install it with: pip install 'pmldesign[{extra}]'{instead}"
+        )
+
 
 def printable(text: str) -> str:
     """The text with control characters, and bytes that are no UTF-8, written as escapes."""

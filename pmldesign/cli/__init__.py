@@ -132,10 +132,10 @@ def _version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> No
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=(
-        "Exit codes: 0 done, 1 stopped with nothing to show, 2 an argument is wrong, 3 stopped"
-        " before the requested gap (what was found is shown and written), 4 the guarantee protects"
-        " nobody, 5 no mechanism can do this, 6 a file or output cannot be read or written,"
-        " 7 a claim of a file does not hold."
+        "Exit codes: 0 done, 1 stopped with nothing to show, 2 an argument is wrong or needs an"
+        " extra that is missing, 3 stopped before the requested gap (what was found is shown and"
+        " written), 4 the guarantee protects nobody, 5 no mechanism can do this, 6 a file or output"
+        " cannot be read or written, 7 a claim of a file does not hold."
     ),
 )
 @click.option(

@@ -12,7 +12,7 @@ from pmldesign.cli.options import common, guarantees, inputs, outputs
 from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.process import interrupted
 from pmldesign.cli.terminal.show import facts, note, progress
-from pmldesign.errors import InvalidInputError
+from pmldesign.errors import InvalidInputError, require_extra
 from pmldesign.mechanisms import Mechanism, mechanism, require_feasible
 from pmldesign.privacy.digits import of_scale
 from pmldesign.privacy.guarantees import CurrencyGuarantee, Guarantee
@@ -102,6 +102,8 @@ def command(
     from pmldesign.release.quantiles import parse_quantiles
     from pmldesign.release.result import beside_path, check_paths
 
+    for package in ["opendp"] if schema is None else ["opendp", "polars"]:
+        require_extra("a release", package, "release")
     queried = [Path(workload)] if is_matrix_path(workload) else []
     check_paths(output, used=[data, *filter(None, [schema, ledger, strategy]), *queried])
     guarantee = guarantees.build_guarantee(**guarantee_arguments)

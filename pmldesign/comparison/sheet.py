@@ -12,7 +12,6 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterable, Sequence
-from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from pmldesign.comparison.lines import (
     write_parquet,
 )
 from pmldesign.comparison.units import COLUMNS, Unit
-from pmldesign.errors import FileError, InvalidInputError
+from pmldesign.errors import FileError, require_extra
 from pmldesign.files import atomic_write, check_writable
 
 
@@ -165,11 +164,8 @@ def check_sheet(path: Path) -> None:
         InvalidInputError: polars is missing for .parquet.
     """
     check_writable(path, "the file of a sweep", ".csv", ".parquet")
-    if path.suffix.lower() == ".parquet" and find_spec("polars") is None:
-        raise InvalidInputError(
-            "a .parquet file needs polars; install it with: pip install 'pmldesign[release]', or"
-            " write .csv"
-        )
+    if path.suffix.lower() == ".parquet":
+        require_extra("a .parquet file", "polars", "release", ", or write .csv")
 
 
 def _working(path: Path) -> Path:

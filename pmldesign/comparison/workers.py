@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from importlib.util import find_spec
 from typing import Final, Literal
 
 from pmldesign.arguments import whole
-from pmldesign.errors import InvalidInputError
+from pmldesign.errors import InvalidInputError, require_extra
 
 Backend = Literal["processes", "dask", "ray"]
 NEEDS = {
@@ -56,12 +55,9 @@ class Workers:
         if self.address is not None and self.backend == "processes":
             raise InvalidInputError("address is that of a cluster: give backend dask or ray too")
         package, extra = NEEDS[self.backend]
-        if not self.here and find_spec(package) is None:
+        if not self.here:
             asked = f"jobs = {self.jobs}" if extra == "jobs" else f"backend {self.backend}"
-            raise InvalidInputError(
-                f"{asked} needs {package}; install it with: pip install 'pmldesign[{extra}]', "
-                "or leave it out"
-            )
+            require_extra(asked, package, extra, ", or leave it out")
 
     @property
     def here(self) -> bool:

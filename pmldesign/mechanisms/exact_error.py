@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pmldesign.arguments import exponent
-from pmldesign.errors import InvalidInputError
+from pmldesign.errors import InvalidInputError, require_extra
 from pmldesign.factorization import Factorization
 from pmldesign.privacy.alpha.fallback import Fallback, fallback_of
 from pmldesign.privacy.calibration import Calibration
@@ -92,12 +92,9 @@ class Mechanism(Drawn, Displayed):
         Raises:
             InvalidInputError: dp-accounting is not installed.
         """
-        try:
-            from dp_accounting import dp_event
-        except ImportError:
-            raise InvalidInputError(
-                "dp_event needs the package dp-accounting; run: pip install dp-accounting"
-            ) from None
+        require_extra("dp_event", "dp_accounting", "release")
+        from dp_accounting import dp_event
+
         if self.sensitivity == 0:
             return dp_event.NoOpDpEvent()
         if self.scale == 0:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pmldesign.errors import InvalidInputError
+from pmldesign.errors import require_extra
 from pmldesign.files import atomic_write, check_writable
 from pmldesign.plots.style import styled
 
@@ -25,10 +24,7 @@ def check_plot_path(path: Path, noun: str = "picture", endings: Sequence[str] = 
         InvalidInputError: matplotlib is not installed.
     """
     check_writable(path, f"a {noun}", *endings)
-    if find_spec("matplotlib") is None:
-        raise InvalidInputError(
-            f"{noun}s need matplotlib; install it with: pip install 'pmldesign[plot]'"
-        )
+    require_extra(f"a {noun}", "matplotlib", "plot")
 
 
 @styled

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from pmldesign.errors import require_extra
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -25,6 +27,7 @@ BOUND = "#7F7F7F"
 @contextmanager
 def one_look() -> Iterator[None]:
     """Pictures that are made within have the look of all."""
+    require_extra("a picture", "matplotlib", "plot")
     from cycler import cycler
     from matplotlib import rc_context
 

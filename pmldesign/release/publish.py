@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pmldesign.errors import InvalidInputError
+from pmldesign.errors import InvalidInputError, require_extra
 from pmldesign.files.atomic import PathName, undisturbed
 from pmldesign.mechanisms import Mechanism
 from pmldesign.release.costs.budget import Budget, parse_budget
@@ -89,6 +89,8 @@ def carry_out(
     sampler: Sampler = draw,
 ) -> Release:
     """The release that is prepared, written to `output`; arguments and errors as `release`."""
+    if sampler is draw:
+        require_extra("noise for publication", "opendp", "release")
     if isinstance(budget, str):
         budget = parse_budget(budget)
     if isinstance(plan, str):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pmldesign.errors import FileError
+from pmldesign.errors import FileError, require_extra
 from pmldesign.files.atomic import PathName, atomic_write, check_writable, sync_folder
 from pmldesign.release.manifest import as_text
 from pmldesign.release.tables import ReleasedTable, check_table_path
@@ -108,8 +108,11 @@ def check_paths(path: PathName, *, used: Iterable[PathName] = ()) -> None:
 
     Raises:
         FileError: another extension, the folder takes no files, or a file is used otherwise.
+        InvalidInputError: polars is missing for .parquet.
     """
     check_table_path(path)
+    if Path(path).suffix.lower() == ".parquet":
+        require_extra("a .parquet file", "polars", "release", ", or write .csv")
     others = {Path(other).resolve() for other in used}
     beside = [beside_path(path, name) for name in ("quantiles", "known")]
     for target in (Path(path), manifest_path(path), *beside):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from pmldesign.errors import FileError, InvalidInputError, PmldesignError
+from pmldesign.errors import FileError, InvalidInputError, require_extra
 from pmldesign.files.atomic import PathName
 from pmldesign_solvers.operators.operator import Array
 
@@ -66,12 +66,9 @@ class ReleasedTable:
 
     def to_frame(self) -> Any:
         """The table as a data frame of polars."""
-        try:
-            import polars
-        except ImportError:
-            raise PmldesignError(
-                "data frames need polars; install it with pip install 'pmldesign[release]'"
-            ) from None
+        require_extra("a data frame", "polars", "release")
+        import polars
+
         return polars.DataFrame(self.columns())
 
     def _printed(self) -> dict[str, list[str]]:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pmldesign.errors import InvalidInputError
+from pmldesign.errors import InvalidInputError, require_extra
 
 LARGEST_SCALE = 2.0**56
 """OpenDP cuts off what leaves 64 bits, 128 standard deviations from here."""
@@ -56,12 +56,13 @@ class DiscreteGaussian:
     """OpenDP's exact discrete Gaussian distribution.
 
     Raises:
-        ImportError: the package opendp is not installed.
+        InvalidInputError: the package opendp is not installed.
     """
 
     publishable = True
 
     def __init__(self) -> None:
+        require_extra("exact noise", "opendp", "release")
         import opendp.prelude as dp
 
         dp.enable_features("contrib")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pmldesign.errors import FileError, InvalidInputError, PmldesignError
+from pmldesign.errors import FileError, PmldesignError, require_extra
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.reading import read_archive, read_object
 from pmldesign.verify.report import Checks, Header, Verification
@@ -33,14 +33,11 @@ def check_file(path: str | Path, queries: Any = None) -> Verification:
         FileError: missing, unreadable, or of another kind.
         InvalidInputError: python-flint is not installed.
     """
-    try:
-        from flint import ctx
+    require_extra("verification", "flint", "verify")
+    from flint import ctx
 
-        from pmldesign.verify.strategies import check_strategy
-    except ImportError:
-        raise InvalidInputError(
-            "verification needs python-flint; install it with: pip install 'pmldesign[verify]'"
-        ) from None
+    from pmldesign.verify.strategies import check_strategy
+
     path, checks = Path(path), Checks()
     if path.suffix.lower() == ".json":
         kind, run = _of_object(path, read_object(path), checks)

@@ -8,7 +8,7 @@ from html import escape
 from importlib.util import find_spec
 from typing import Any
 
-from pmldesign.errors import InvalidInputError
+from pmldesign.errors import require_extra
 
 Facts = list[tuple[str, str]]
 """Labels and values."""
@@ -69,11 +69,10 @@ def data_frame(
         return pandas.DataFrame(rows, columns=[*kinds] or None).astype(
             {name: names[kind] for name, kind in kinds.items() if kind in names}
         )
-    if find_spec("polars") is not None:
-        import polars
+    require_extra("a data frame", "polars", "release", ", or install pandas")
+    import polars
 
-        return polars.DataFrame(rows, schema=dict(kinds) or None, infer_schema_length=None)
-    raise InvalidInputError("a data frame needs pandas or polars; install one of them")
+    return polars.DataFrame(rows, schema=dict(kinds) or None, infer_schema_length=None)
 
 
 def html_table(title: str, rows: Sequence[Sequence[str]], header: Sequence[str] = ()) -> str:

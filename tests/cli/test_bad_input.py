@@ -10,6 +10,7 @@ import pickle
 import numpy as np
 import pytest
 
+import pmldesign as pml
 from pmldesign_solvers.oracle import programs
 
 INPUT, VACUOUS, INFEASIBLE, FILE = 2, 4, 5, 6
@@ -348,3 +349,32 @@ def test_mistyped_words_get_the_nearest(refused, no_solve, words, says):
 def test_exponents_of_laplace_noise_are_checked_before_any_design(refused, no_solve):
     options = ["--p", "2,20000", "--strategies", "least-norm", "--epsilon", "1"]
     refused("compare", "prefix:4", *options, code=INPUT, says="at most 10000 or inf")
+
+
+@pytest.mark.parametrize(
+    ("line", "extra"),
+    [
+        ("optimize prefix:4 --epsilon 1 --plot a.svg", "plot"),
+        ("compare prefix:4 --report a.html", "plot"),
+        ("compare prefix:4 --jobs 2", "jobs"),
+        ("sweep study.toml --backend dask", "dask"),
+        ("sweep study.toml --backend ray", "ray"),
+        ("sweep study.toml -o a.parquet", "release"),
+        ("plan 2*laplace:0.1 --delta 1e-6", "release"),
+        ("release histogram:3 counts.csv --epsilon 1 -o a.csv", "release"),
+        ("release histogram:3 counts.csv --epsilon 1 -o a.parquet", "release"),
+        ("release sex people.csv --schema schema.json --epsilon 1 -o a.csv", "release"),
+        ("schema people.csv", "release"),
+        ("verify strategy.npz", "verify"),
+    ],
+)
+def test_a_missing_extra_is_refused_alike_everywhere(
+    refused, no_solve, tmp_path, monkeypatch, line, extra
+):
+    monkeypatch.setattr("pmldesign.errors.find_spec", lambda _: None)
+    (tmp_path / "counts.csv").write_text("1\n2\n3\n")
+    (tmp_path / "people.csv").write_text("sex\nF\nM\n")
+    (tmp_path / "schema.json").write_text('{"attributes": [{"name": "sex", "keys": ["F", "M"]}]}')
+    (tmp_path / "study.toml").write_text('workloads = ["prefix:4"]\nstrategies = ["tree"]\n')
+    pml.write_strategy(tmp_path / "strategy.npz", pml.mechanism(np.eye(4), "prefix:4"))
+    refused(*line.split(), code=INPUT, says=f"install it with: pip install 'pmldesign[{extra}]'")

@@ -244,7 +244,7 @@ def test_jobs_are_checked(monkeypatch):
     for jobs in (0, -1, 1.5, "2"):
         with pytest.raises(InvalidInputError, match="jobs must be a whole number of at least 1"):
             compare_all(["prefix:4"], ["tree"], jobs=jobs)
-    monkeypatch.setattr(pmldesign.comparison.workers, "find_spec", lambda _: None)
+    monkeypatch.setattr(pmldesign.errors, "find_spec", lambda _: None)
     with pytest.raises(InvalidInputError, match=r"pip install 'pmldesign\[jobs\]'"):
         compare_all(["prefix:4"], ["tree"], jobs=2)
     assert compare_all(["prefix:4"], ["tree"], jobs=1)[0].rows

@@ -87,7 +87,7 @@ def test_what_workers_cannot_be_is_refused(monkeypatch):
         Workers(address="tcp://127.0.0.1:1")
     with pytest.raises(InvalidInputError, match="backend must be one of processes, dask, ray"):
         Workers(backend="slurm")
-    monkeypatch.setattr("pmldesign.comparison.workers.find_spec", lambda name: None)
+    monkeypatch.setattr("pmldesign.errors.find_spec", lambda name: None)
     with pytest.raises(InvalidInputError, match=r"needs ray; .*pip install 'pmldesign\[ray\]'"):
         Workers(backend="ray")
 

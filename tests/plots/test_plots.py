@@ -132,7 +132,7 @@ def test_paths_are_checked_before_long_work(tmp_path, monkeypatch):
         check_plot_path(tmp_path / "e.gif")
     with pytest.raises(FileError, match="there is no folder"):
         check_plot_path(tmp_path / "none" / "e.png")
-    monkeypatch.setattr(pmldesign.plots.files, "find_spec", lambda _: None)
+    monkeypatch.setattr(pmldesign.errors, "find_spec", lambda _: None)
     with pytest.raises(InvalidInputError, match=r"pip install 'pmldesign\[plot\]'"):
         check_plot_path(tmp_path / "e.png")
     assert list(tmp_path.iterdir()) == []

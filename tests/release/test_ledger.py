@@ -167,6 +167,15 @@ def test_nothing_is_drawn_if_the_entry_cannot_be_written(tmp_path, data, monkeyp
     assert not drawn
 
 
+def test_a_missing_extra_costs_nothing(tmp_path, data, monkeypatch):
+    ledger = tmp_path / "l.jsonl"
+    chosen = made(PureDP(0.25))
+    monkeypatch.setattr("pmldesign.errors.find_spec", lambda _: None)
+    with pytest.raises(InvalidInputError, match=r"pip install 'pmldesign\[release\]'"):
+        release_tables(chosen, data, ledger=ledger, budget=BUDGET)
+    assert not ledger.exists()
+
+
 def test_bad_data_cost_nothing_and_a_refusal_does_not_read_them(tmp_path, data):
     ledger = tmp_path / "ledger.jsonl"
     release_tables(made(PureDP(0.5)), data, ledger=ledger, budget=Budget(1.0, 0.0, 1.0))

@@ -38,7 +38,7 @@ from functools import cached_property
 from typing import Any
 
 from pmldesign.arguments import non_negative, positive, probability
-from pmldesign.errors import InvalidInputError, PmldesignError
+from pmldesign.errors import InvalidInputError, require_extra
 from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale
 from pmldesign.privacy.currencies.curves import PrivacyCurve
 from pmldesign.privacy.noise import Noise
@@ -82,13 +82,9 @@ class PlannedNoise:
 
     def losses(self, step: float) -> Any:
         """The distribution of its privacy loss on a grid, of dp-accounting."""
-        try:
-            from dp_accounting.pld import privacy_loss_distribution as distributions
-        except ImportError:
-            raise PmldesignError(
-                "plans are added up by dp-accounting; install it with pip install "
-                "'pmldesign[release]'"
-            ) from None
+        require_extra("the cost of a plan", "dp_accounting", "release")
+        from dp_accounting.pld import privacy_loss_distribution as distributions
+
         of_noise = (
             distributions.from_laplace_mechanism
             if self.noise is Noise.LAPLACE

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from pmldesign.errors import InvalidInputError, PmldesignError
+from pmldesign.errors import InvalidInputError, require_extra
 from pmldesign.privacy.noise import Noise
 from pmldesign.release.noise.integers import Integers
 
@@ -68,13 +68,9 @@ def library_version() -> str:
 
 
 def _measurement(noise: Noise, scale: float) -> Any:
-    try:
-        import opendp.prelude as dp
-    except ImportError:
-        raise PmldesignError(
-            "noise for publication is drawn by OpenDP; install it with pip install "
-            "'pmldesign[release]'"
-        ) from None
+    require_extra("noise for publication", "opendp", "release")
+    import opendp.prelude as dp
+
     dp.enable_features("contrib")
     numbers = dp.vector_domain(dp.atom_domain(T=dp.i64))
     if noise is Noise.GAUSSIAN:

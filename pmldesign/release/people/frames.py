@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pmldesign.errors import InvalidInputError
+from pmldesign.errors import InvalidInputError, require_extra
 from pmldesign.release.people.attribute import text_of
 
 BATCH = 1_000_000
@@ -29,8 +29,9 @@ def as_frame(data: Any) -> Any:
     """The data frame of narwhals.
 
     Raises:
-        InvalidInputError: this is no data frame.
+        InvalidInputError: this is no data frame, or narwhals is not installed.
     """
+    require_extra("a data frame of people", "narwhals", "release")
     import narwhals as nw
 
     try:

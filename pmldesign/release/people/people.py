@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pmldesign.errors import FileError, InvalidInputError, PmldesignError, printable
+from pmldesign.errors import FileError, InvalidInputError, PmldesignError, printable, require_extra
 from pmldesign.files.arrays import file_name, reason
 from pmldesign.release.people.csv_files import first_damage, header_problem, pieces
 from pmldesign.release.people.frames import CountedRows, as_frame, frame_batches
@@ -123,12 +123,9 @@ def _require(columns: Sequence[str], present: Sequence[str]) -> None:
 
 
 def _scan(path: Path) -> Any:
-    try:
-        import polars
-    except ImportError:
-        raise PmldesignError(
-            "tables of people are read by polars; install it with pip install 'pmldesign[release]'"
-        ) from None
+    require_extra("a table of people", "polars", "release")
+    import polars
+
     if path.suffix.lower() not in SCANNERS:
         raise FileError(f"{str(path)!r}: a table of people ends in {', '.join(SCANNERS)}")
     if not path.is_file():
