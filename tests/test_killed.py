@@ -113,7 +113,7 @@ def test_an_entry_of_which_a_part_is_on_the_disk_refuses(prepared, tmp_path):
 
 def answered(strategy, folder, steps):
     """Take steps of a stream, and write the number of each as soon as it is answered."""
-    journal = Journal(Stream(strategy, 1.0, FloatingGaussian(1)), folder / "state", "a")
+    journal = Journal(Stream(strategy, 1.0, FloatingGaussian()), folder / "state")
     with (folder / "answers").open("a") as handle:
         for _ in range(steps):
             journal.step(1.0)

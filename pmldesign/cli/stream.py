@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from pathlib import Path
 
@@ -64,10 +63,7 @@ def command(
         click.echo("note: floating-point noise, not for publication", err=True)
     journal: Journal | None = None
     if state is not None:
-        digest = hashlib.sha256(file.read_bytes()).hexdigest()
-        given = [digest, repr(epsilon), repr(delta), schema, workload]
-        identity = " ".join(str(value) for value in given if value is not None)
-        journal = Journal(stream, state, identity)
+        journal = Journal(stream, state)
         click.echo(f"note: {state} holds raw data, keep it secret", err=True)
     steps: Stream | Journal = stream if journal is None else journal
     try:

@@ -106,7 +106,7 @@ class Encoder:
         plain = type(value) is int and -LARGEST_INPUT <= value <= LARGEST_INPUT
         x = value << INPUT_BITS if plain else dyadic(value)  # type: ignore[operator]
         if self.time == self.recurrence.cells:
-            self._require_left(1)
+            self.require_left(1)
         y = self._rows.take(x)
         self.time += 1
         return (y + self._half) >> self._shift
@@ -116,7 +116,7 @@ class Encoder:
         inputs = _together(values)
         if inputs is None:
             return self._one_by_one([dyadic(value) for value in values])
-        self._require_left(len(inputs))
+        self.require_left(len(inputs))
         begin = min(-self.time % SIZE, len(inputs))
         stop = len(inputs) - (len(inputs) - begin) % SIZE
         outputs = self._one_by_one(_listed(inputs[:begin]))
@@ -129,13 +129,14 @@ class Encoder:
         return outputs + self._one_by_one(_listed(inputs[stop:]))
 
     def _one_by_one(self, inputs: list[int]) -> list[int]:
-        self._require_left(len(inputs))
+        self.require_left(len(inputs))
         take, half, shift = self._rows.take, self._half, self._shift
         outputs = [(take(x) + half) >> shift for x in inputs]
         self.time += len(inputs)
         return outputs
 
-    def _require_left(self, count: int) -> None:
+    def require_left(self, count: int) -> None:
+        """Refuse more inputs than there are steps left."""
         steps = self.recurrence.cells
         if self.time + count > steps:
             raise InvalidInputError(

@@ -19,24 +19,25 @@ import json
 import os
 from pathlib import Path
 
-from pmldesign.errors import FileError
+from pmldesign.errors import FileError, InvalidInputError
+from pmldesign.streams.owned import Owned
 from pmldesign.streams.stream import Answer, Stream
 
 
-class Journal:
+class Journal(Owned):
     """Takes steps of a stream durably.
 
     Args:
         stream: at its beginning; where the state file exists it goes on from there.
         path: the state file; the log is beside it, with ".log" added to its name.
-        identity: what the state belongs to (the strategy and the scale); another one is refused.
 
     Raises:
         FileError: a file cannot be read or written, or the state was used already.
     """
 
-    def __init__(self, stream: Stream, path: Path, identity: str) -> None:
-        self.stream, self.path, self.identity = stream, path, identity
+    def __init__(self, stream: Stream, path: Path) -> None:
+        super().__init__()
+        self.stream, self.path = stream, path
         self.log = path.with_name(path.name + ".log")
         if path.is_dir():
             raise FileError(f"cannot use {str(path)!r}: it is a folder; name a file")
@@ -67,16 +68,18 @@ class Journal:
 
     def step(self, value: float) -> Answer:
         """As `Stream.step`; committed before it returns."""
-        answer = self.stream.step(value)
-        try:
-            self._write()
-            self._commit()
-        except OSError as error:
-            raise FileError(
-                f"cannot write {str(self.path)!r}: {error.strerror or error}; the answer of step "
-                f"{self.stream.time} is withheld"
-            ) from None
-        return answer
+        with self._turn:
+            answer = self.stream.step(value)
+            self._turn.begun = True
+            try:
+                self._write()
+                self._commit()
+            except OSError as error:
+                raise FileError(
+                    f"cannot write {str(self.path)!r}: {error.strerror or error}; the answer of "
+                    f"step {self.stream.time} is withheld"
+                ) from None
+            return answer
 
     def _lock(self) -> None:
         """Refuse a second process, whose noise for the same steps would be different."""
@@ -113,15 +116,13 @@ class Journal:
     def _resume(self, committed: int) -> None:
         try:
             saved = json.loads(self.path.read_text())
-            identity, time = saved["identity"], int(saved["stream"]["time"])
-            if identity == self.identity and committed <= time <= committed + 1:
-                self.stream.resume(saved["stream"])
+            time = int(saved["time"])
+            if committed <= time <= committed + 1:
+                self.stream.resume(saved)
+        except InvalidInputError as error:
+            raise FileError(f"{self.path.name}: {error}; take another name") from None
         except (ValueError, KeyError, TypeError) as error:
             raise FileError(f"{self.path.name} is damaged or no state: {error}") from None
-        if identity != self.identity:
-            raise FileError(
-                f"{self.path.name} belongs to another strategy or guarantee; take another name"
-            )
         if time < committed:
             raise FileError(
                 f"{self.path.name} is at step {time}, but step {committed} was answered already: "
@@ -137,7 +138,7 @@ class Journal:
         )
 
     def _write(self) -> None:
-        text = json.dumps({"identity": self.identity, "stream": self.stream.save()})
+        text = json.dumps(self.stream.save())
         spare = self.path.with_name(self.path.name + ".new")
         handle = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:

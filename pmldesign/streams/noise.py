@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pmldesign.errors import InvalidInputError, require_extra
+from pmldesign.streams.owned import Owned
 
 LARGEST_SCALE = 2.0**56
 """OpenDP cuts off what leaves 64 bits, 128 standard deviations from here."""
@@ -34,21 +35,28 @@ class GridNoise(Protocol):
         """Independent numbers close to N(0, scale^2); scale is in grid units."""
 
 
-class FloatingGaussian:
+class FloatingGaussian(Owned):
     """Rounded floating-point numbers: not for publication.
 
     Args:
-        seed: of numpy's default generator; None for one from the operating system.
+        seed: of numpy's default generator, for simulations: the same seed is the same noise; None
+            for one from the operating system.
+
+    Attributes:
+        seeded: whether there was a seed.
     """
 
     publishable = False
 
     def __init__(self, seed: int | None = None) -> None:
+        super().__init__()
+        self.seeded = seed is not None
         self._generator = np.random.default_rng(seed)
 
     def draw(self, scale: float, count: int) -> list[int]:
         """Independent numbers close to N(0, scale^2)."""
-        values = np.rint(scale * self._generator.standard_normal(count))
+        with self._turn:
+            values = np.rint(scale * self._generator.standard_normal(count))
         return [int(value) for value in values.tolist()]
 
 
@@ -67,8 +75,7 @@ class DiscreteGaussian:
 
         dp.enable_features("contrib")
         self._dp = dp
-        self._measurement: Any = None
-        self._scale = math.nan
+        self._latest: tuple[float, Any] = math.nan, None
 
     def draw(self, scale: float, count: int) -> list[int]:
         """Independent numbers of the discrete Gaussian distribution of scale^2 + 4."""
@@ -77,14 +84,14 @@ class DiscreteGaussian:
                 f"the noise has a scale of {scale:g} steps of the grid; it may be 2^56, as what "
                 "leaves 64-bit numbers is cut off: take a larger epsilon"
             )
-        if scale != self._scale:
+        known, measurement = self._latest  # one pair: threads may draw with other scales
+        if scale != known:
             numbers = self._dp.vector_domain(self._dp.atom_domain(T=self._dp.i64))
             space = numbers, self._dp.l2_distance(T=float)
             wide = math.nextafter(math.hypot(scale, 2.0), math.inf)
-            self._measurement = self._dp.m.make_gaussian(*space, scale=wide)
-            self._scale = scale
-        assert self._measurement is not None
-        drawn: list[int] = self._measurement([0] * count)
+            measurement = self._dp.m.make_gaussian(*space, scale=wide)
+            self._latest = scale, measurement
+        drawn: list[int] = measurement([0] * count)
         return drawn
 
 

@@ -9,7 +9,7 @@ deviations of the strategy.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
 from pmldesign.streams.encoder import Encoder
 from pmldesign.streams.noise import GridNoise, grid_noise
+from pmldesign.streams.owned import Owned
 from pmldesign.streams.sums import Sums
 from pmldesign.workloads.base import Workload
 from pmldesign_solvers.operators.operator import Array
@@ -40,10 +41,11 @@ class Answer:
     standard_deviation: float
 
 
-class Stream:
+class Stream(Owned):
     """Running sums of numbers, one at a time; exact but for the source of the noise.
 
-    The state holds raw data: keep it as secret as these.
+    The state holds raw data: keep it as secret as these. A stream belongs to the process that made
+    it (`owned`).
 
     Args:
         strategy: lower triangular, of sensitivity 1, with the participation of a person.
@@ -62,6 +64,7 @@ class Stream:
         noise: GridNoise | None = None,
         workload: Workload | None = None,
     ) -> None:
+        super().__init__()
         if not 0 < scale < math.inf:
             raise InvalidInputError(f"scale must be positive and finite, got {scale}")
         self.strategy = strategy
@@ -89,11 +92,12 @@ class Stream:
         Raises:
             InvalidInputError: the stream is over, or the input is no number.
         """
-        y = self.encoder.take(value)
-        if not self._drawn:
+        with self._turn:
             self._draw(1)
-        estimate = self._decoder.take((y + self._drawn.pop()) * self._unit)
-        return Answer(*self._sums.take(estimate))
+            self._turn.begun = True
+            y = self.encoder.take(value)
+            estimate = self._decoder.take((y + self._drawn.pop()) * self._unit)
+            return Answer(*self._sums.take(estimate))
 
     def steps(self, values: Sequence[float | int]) -> tuple[Array, Array]:
         """Several steps at once, faster.
@@ -105,31 +109,45 @@ class Stream:
             InvalidInputError: more inputs than steps are left, or one that is no number; then no
                 step is taken.
         """
-        first = self.time
-        encoded = self.encoder.encode(values)
-        if len(self._drawn) < len(encoded):
-            self._draw(len(encoded) - len(self._drawn))
-        outputs = [(y + self._drawn.pop()) * self._unit for y in encoded]
-        return self._sums.together(first, self._decoder.together(np.array(outputs)))
+        with self._turn:
+            first = self.time
+            self.encoder.require_left(len(values))
+            self._draw(len(values))
+            self._turn.begun = True
+            encoded = self.encoder.encode(values)
+            outputs = [(y + self._drawn.pop()) * self._unit for y in encoded]
+            return self._sums.together(first, self._decoder.together(np.array(outputs)))
 
     def _draw(self, needed: int) -> None:
-        """Draw noise ahead; the last of the list comes first."""
-        left = min(AHEAD, self.encoder.recurrence.cells - self.time)
-        drawn = self.noise.draw(self.scale / self._unit, max(needed, left))
-        self._drawn = drawn[::-1] + self._drawn
+        """Draw noise ahead, before the input counts; the last of the list comes first."""
+        missing = needed - len(self._drawn)
+        if missing > 0:
+            left = min(AHEAD, self.encoder.recurrence.cells - self.time)
+            drawn = self.noise.draw(self.scale / self._unit, max(missing, left))
+            self._drawn = drawn[::-1] + self._drawn
 
     def save(self) -> dict[str, Any]:
         """The state for `resume`, as JSON takes it. It holds raw data."""
-        return {
-            "time": self.time,
-            "encoder": [format(z, "x") for z in self.encoder.state],
-            "decoder": [float(z).hex() for z in self._decoder.state],
-            "sum": float(self._sums.total).hex(),
-        }
+        with self._turn:
+            return {
+                "identity": self._sums.identity,
+                "time": self.time,
+                "encoder": [format(z, "x") for z in self.encoder.state],
+                "decoder": [float(z).hex() for z in self._decoder.state],
+                "sum": float(self._sums.total).hex(),
+            }
 
-    def resume(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state, which must not be used twice (`journal`)."""
-        time = int(state["time"])
-        self.encoder.resume(time, [int(z, 16) for z in state["encoder"]])
-        self._decoder.resume(time, [float.fromhex(z) for z in state["decoder"]])
-        self._sums.go_on(time, float.fromhex(state["sum"]))
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved state, which must not be used twice (`journal`).
+
+        Raises:
+            InvalidInputError: steps were taken, the noise has a seed, or the state is of another
+                strategy, workload or guarantee.
+        """
+        seeded = getattr(self.noise, "seeded", False)
+        with self._turn:
+            time = self._sums.require_resumable(state, self.time, seeded=seeded)
+            self._turn.begun = True
+            self.encoder.resume(time, [int(z, 16) for z in state["encoder"]])
+            self._decoder.resume(time, [float.fromhex(z) for z in state["decoder"]])
+            self._sums.go_on(time, float.fromhex(state["sum"]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,8 @@ from pmldesign_solvers.operators.operator import Array
 
 ROWS = 1024
 """Steps whose numbers are turned into lists at a time."""
+COMPARED, AGREEMENT = 16, 1e-9
+"""Steps at which saved states are compared, and how closely: another machine rounds otherwise."""
 
 
 class Sums:
@@ -60,6 +62,42 @@ class Sums:
     def go_on(self, time: int, total: Any) -> None:
         """From a step on, with the sum of all before."""
         self.total, self._weights = total, self._weights_from(time)
+
+    @property
+    def identity(self) -> list[float]:
+        """What a saved state belongs to: how many steps, what they answer, and how noisily."""
+        steps = np.unique(np.linspace(0, self._kept.size - 1, COMPARED).astype(int))
+        numbers = (self._kept, self._step, self._query, self._deviations)
+        sizes = [self._kept.size, np.size(self.total)]
+        found: list[float] = np.concatenate([sizes, *(part[steps] for part in numbers)]).tolist()
+        return found
+
+    def require_resumable(self, state: Mapping[str, Any], time: int, *, seeded: bool) -> int:
+        """The step of a saved state, for a stream at its beginning whose noise is new.
+
+        Raises:
+            InvalidInputError: the stream has begun, its noise has a seed, or the state is none, or
+                of another strategy, workload or guarantee.
+        """
+        if time:
+            raise InvalidInputError(
+                f"{time} steps of this stream are taken; only a new one goes on from a saved state"
+            )
+        if seeded:
+            raise InvalidInputError(
+                "a stream that goes on from a saved state takes no seed: it would repeat the noise "
+                "of the first steps; leave the seed out"
+            )
+        try:
+            saved, step = np.asarray(state["identity"], dtype=np.float64), int(state["time"])
+        except (KeyError, TypeError, ValueError):
+            raise InvalidInputError(
+                "this is no saved state, or one of an earlier version, which cannot go on"
+            ) from None
+        own = np.array(self.identity)
+        if saved.shape != own.shape or not np.allclose(saved, own, rtol=AGREEMENT, atol=0):
+            raise InvalidInputError("the state belongs to another strategy, workload or guarantee")
+        return step
 
     def take(self, x: Any) -> tuple[Any, float]:
         """The answer of the next step for its x^, and its standard deviation."""

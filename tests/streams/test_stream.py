@@ -190,8 +190,8 @@ def test_inputs_are_checked_before_a_step(designed):
     assert stream.time == 0
 
 
-def journal(designed, path, identity="a"):
-    return Journal(Stream(designed.strategy, 1.0, Recorded([0] * 30)), path, identity)
+def journal(designed, path, scale=1.0):
+    return Journal(Stream(designed.strategy, scale, Recorded([0] * 30)), path)
 
 
 def test_a_state_is_used_once(designed, tmp_path):
@@ -202,8 +202,8 @@ def test_a_state_is_used_once(designed, tmp_path):
     old = path.read_bytes()
     first.step(3.0)
     first.close()
-    with pytest.raises(FileError, match="another strategy or guarantee"):
-        journal(designed, path, "b")
+    with pytest.raises(FileError, match="another strategy, workload or guarantee"):
+        journal(designed, path, 2.0)
     again = journal(designed, path)
     assert again.step(4.0).value == pytest.approx(4 + 0.9 * (3 + 0.9 * (2 + 0.9)), abs=1e-6)
     again.close()
