@@ -43,6 +43,7 @@ robust: $(VENV)/test.stamp ## random matrices of every scale, and cases moved by
 	$(BIN)/python tests/robustness/attack.py
 	$(BIN)/python tests/robustness/perturbed.py
 	$(BIN)/python tests/robustness/verified.py
+	$(BIN)/python tests/robustness/limits.py
 
 benchmark: $(VENV)/test.stamp ## solvers side by side, results in benchmarks/results/
 	$(BIN)/python benchmarks/run.py

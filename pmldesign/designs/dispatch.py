@@ -59,7 +59,7 @@ from pmldesign.workloads.known.margins import KnownProduct
 from pmldesign.workloads.known.workload import KnownWorkload
 from pmldesign.workloads.running import AllRangesWorkload, stream_problem
 from pmldesign_solvers.certificate import product_pairs
-from pmldesign_solvers.operators.differences import Relation
+from pmldesign_solvers.unions.cell_blocks import step_seconds
 
 DENSE_CELLS = 2048
 """Largest number of cells of a union of products that is solved as one matrix.
@@ -68,6 +68,9 @@ One with fewer queries is, if a step on it costs no more.
 """
 DENSE_ENTRIES = 2**26
 """Largest number of entries of such a union (512 MiB)."""
+WIDE = 4
+"""Times as long as a step on a tall matrix the design of a wide one takes at least: its strategy
+is inverted, and every cell is looked at several times."""
 STREAM_CELLS = 1024
 """Running sums of more steps are solved as streams: of 1024 in 0.4 s either way, of 2048 in 0.4 s
 instead of 4 s. With a number of buffers asked for, all of them."""
@@ -119,11 +122,12 @@ def solve(workload: Workload, p: float, options: DesignOptions) -> Design:
     return chosen.solve(workload, p, options)
 
 
-def dense(workload: Workload, relation: Relation = "add-remove") -> bool:
-    """Whether a union is solved as one matrix."""
+def dense(workload: Workload, options: DesignOptions) -> bool:
+    """Whether a union is solved as one matrix: it is small enough, and can be done in time."""
     m, n = workload.shape
-    few = m * m * n <= DENSE_CELLS**3 and m * n <= DENSE_ENTRIES
-    return n <= DENSE_CELLS or (relation == "add-remove" and few)
+    few = m * m * n <= DENSE_CELLS**3 and m * n <= DENSE_ENTRIES and not options.replace
+    seconds = (WIDE if m < n else 1) * step_seconds(m, n)
+    return (n <= DENSE_CELLS or few) and options.stopping.allows(seconds)
 
 
 def _solve_product(workload: KroneckerWorkload, p: float, options: DesignOptions) -> Design:
@@ -165,9 +169,7 @@ def _solve_product_pairs(workload: KroneckerWorkload, p: float, options: DesignO
 
 def _is_large_union(workload: Workload, options: DesignOptions) -> bool:
     """Whether a union of products is too large to be solved as one matrix."""
-    if not isinstance(workload, UnionWorkload | TablesWorkload) or dense(
-        workload, options.relation
-    ):
+    if not isinstance(workload, UnionWorkload | TablesWorkload) or dense(workload, options):
         return False
     return question(workload) is not None
 

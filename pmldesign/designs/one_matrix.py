@@ -18,7 +18,7 @@ from pmldesign.workloads import (
 )
 from pmldesign.workloads.base import check_entries
 from pmldesign_solvers.norm.solution import Outcome, Solution
-from pmldesign_solvers.norm.solve import solve_norm
+from pmldesign_solvers.unions.cell_blocks import solve_in_time
 
 STRUCTURED = (KroneckerWorkload, MarginalsWorkload, TablesWorkload, UnionWorkload)
 """Workloads that are not solved as one matrix, or not always."""
@@ -42,7 +42,9 @@ def solve_matrix(workload: Workload, p: float, options: DesignOptions) -> Design
     check_entries("the strategy", (m if wide else n, n), remedy=remedy)
     with as_invalid_input(workload):
         if options.method == "scaling":
-            solution = solve_norm(workload, p, relation=options.relation, options=options.stopping)
+            solution = solve_in_time(
+                workload, p, relation=options.relation, options=options.stopping
+            )
         else:
             solution = _solve_program(workload, p, options)
     strategy = Strategy("design", solution.strategy, inverse=solution.right_inverse)

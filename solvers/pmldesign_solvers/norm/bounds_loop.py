@@ -43,6 +43,7 @@ class BoundsLoop(Generic[CandidateT]):
         self.lower = self.upper = next(candidates)
         self.steps = 1
         self._visible_gap, self._visible_step = np.inf, 1
+        self._step = self.seconds
 
     @property
     def seconds(self) -> float:
@@ -65,7 +66,7 @@ class BoundsLoop(Generic[CandidateT]):
                     return Status.OPTIMAL
                 if self.steps >= options.max_steps:
                     return Status.ITERATION_LIMIT
-                if options.time_limit is not None and seconds >= options.time_limit:
+                if options.over(seconds, self._step):
                     return Status.TIME_LIMIT
         except KeyboardInterrupt:
             return Status.INTERRUPTED
@@ -83,7 +84,9 @@ class BoundsLoop(Generic[CandidateT]):
         self.upper = replace(self.upper, upper=certificate.upper)
 
     def _advance(self) -> bool:
+        before = self.seconds
         candidate = next(self._candidates, None)
+        self._step = self.seconds - before
         if candidate is None:
             return False
         self.steps += 1
@@ -150,8 +153,7 @@ class Stages(Generic[StrategyT]):
         """The limit of steps or of time that has been reached; None for neither."""
         if self.steps >= self.options.max_steps:
             return Status.ITERATION_LIMIT
-        limit = self.options.time_limit
-        return Status.TIME_LIMIT if limit is not None and self.seconds >= limit else None
+        return Status.TIME_LIMIT if self.options.over(self.seconds) else None
 
     def report(self) -> None:
         """Show the bounds, once there is a strategy."""

@@ -1,1 +1,1 @@
-"""Factorization norms of unions of products, too large for one matrix."""
+"""Factorization norms of what is too large for one matrix: unions of products, blocks of cells."""

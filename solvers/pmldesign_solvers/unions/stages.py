@@ -11,11 +11,11 @@ from pmldesign_solvers.norm import fixed_point
 from pmldesign_solvers.norm.bounds_loop import BoundsLoop, LimitReachedError, Stages
 from pmldesign_solvers.norm.options import SolverOptions
 from pmldesign_solvers.norm.solution import Solution, Status
-from pmldesign_solvers.norm.solve import solve_norm
 from pmldesign_solvers.operators.differences import Relation
 from pmldesign_solvers.operators.operator import Array, Operator
 from pmldesign_solvers.unions.block_design import BlockDesign
 from pmldesign_solvers.unions.block_dual import BlockPoint, BlockProblem
+from pmldesign_solvers.unions.cell_blocks import solve_in_time
 from pmldesign_solvers.unions.product_basis import BasisPoint, BasisProblem, ProductDesign
 
 FACTOR_GAP = 1e-3
@@ -60,7 +60,7 @@ class UnionSearch(Stages[ProductDesign | BlockDesign]):
     def factor(self, operator: Operator, p: float, relation: Relation = "add-remove") -> Solution:
         """The design for one attribute of one part, or of all of them."""
         limit = self.options.time_limit
-        solution = solve_norm(
+        solution = solve_in_time(
             operator,
             p,
             relation=relation,

@@ -3,6 +3,7 @@ from itertools import count
 import numpy as np
 import pytest
 
+from pmldesign_solvers.norm import bounds_loop
 from pmldesign_solvers.norm import solve as norm
 from pmldesign_solvers.norm.bounds_loop import CLOSER, PATIENCE, BoundsLoop, best_lower
 from pmldesign_solvers.norm.options import SolverOptions
@@ -38,6 +39,22 @@ def test_limits_name_themselves():
     endless = search(Bounds(1.0, 2.0) for _ in count())
     assert endless.run() is Status.STALLED
     assert endless.steps == 1 + PATIENCE
+
+
+@pytest.mark.parametrize(("lasts", "steps"), [(1.0, 100), (10.0, 10), (40.0, 2), (70.0, 1)])
+def test_no_step_is_begun_that_would_end_far_too_late(monkeypatch, lasts, steps):
+    """Of 100 s another step and a certificate may take until 123 s."""
+    now = [0.0]
+    monkeypatch.setattr(bounds_loop.time, "perf_counter", lambda: now[0])
+
+    def slow():
+        for lower in count(1.0):  # never a stall
+            now[0] += lasts
+            yield Bounds(lower, 1e9)
+
+    both = search(slow(), time_limit=100.0)
+    assert both.run() is Status.TIME_LIMIT
+    assert both.steps == steps
 
 
 def test_a_search_inside_another_one_hands_on_ctrl_c():

@@ -98,7 +98,7 @@ def test_ctrl_c_in_the_design_for_an_attribute_ends_the_solver(monkeypatch):
         callback = stop if number == limit else None
         return solve_norm(operator, p, options=replace(options, callback=callback), **arguments)
 
-    monkeypatch.setattr(stages, "solve_norm", interrupted)
+    monkeypatch.setattr(stages, "solve_in_time", interrupted)
     limit = 1
     with pytest.raises(KeyboardInterrupt):
         unions.solve(*one.arguments, 2.0)

@@ -1,0 +1,178 @@
+r"""A workload that is too large to be solved as one matrix in the time that there is.
+
+One step on a matrix cannot be stopped. If it would take longer than the limit, consecutive cells
+J_1 ... J_K are taken together, and a strategy is found for each A_k, the columns J_k of A:
+
+    R = R_1 + ... + R_K (direct sum),   L = (A_1 R_1^+, ..., A_K R_K^+),
+
+of sensitivity 1 if all R_k have it, and with the variances v = v_1 + ... + v_K. That is good where
+queries ask for cells that are near each other, and true anywhere.
+
+Lower bound. I_k are the queries with more of their squares in J_k than elsewhere. Blocks off the
+diagonal only add to a nuclear norm, so with s_k a lower bound on gamma_(p)(A[I_k, J_k]) at weights
+u_k, w_k, and the best factors t_k and c_k of those,
+
+    gamma_(p)(A) >= sum_k (t_k c_k)^(1/2) s_k = norm(s)_p,    t_k = (s_k / norm(s)_p)^(p - 2),
+                                                              c_k in proportion to t_k s_k^2.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pmldesign_solvers.certificate.cells import Certificate, lower_bound
+from pmldesign_solvers.certificate.factors import factor_sizes
+from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
+from pmldesign_solvers.norm.solution import Solution, Status
+from pmldesign_solvers.norm.solve import solve_norm
+from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.operators.differences import Relation
+from pmldesign_solvers.operators.merge import MergedWorkload
+from pmldesign_solvers.operators.norms import dual_norm, power_mean
+from pmldesign_solvers.operators.operator import EPS, TINY, Array, Indices, Operator
+
+CUBES = 7e8
+"""Cubes of sizes a second: one step and its certificate take n^3 / 10^9 s for an n x n workload on
+one core of 2023; for m x n, m > n, less than m n^2 / 10^9 s. Slower cores do three quarters."""
+LARGEST = 2**28
+"""Most entries of a strategy of blocks (2 GiB)."""
+STEPS = 6
+"""For which a block should have the time."""
+
+
+def step_seconds(m: int, n: int) -> float:
+    """About how long one step and its certificate take for an m x n workload, rather more."""
+    return float(max(m, n)) * min(m, n) ** 2 / CUBES
+
+
+def solve_in_time(
+    operator: Operator, p: float, *, relation: Relation, options: SolverOptions = DEFAULTS
+) -> Solution:
+    """As `solve_norm`, in blocks of cells where one step is estimated to take all of the time."""
+    if relation == "add-remove" and not options.allows(step_seconds(*operator.shape)):
+        merged = MergedWorkload(operator)
+        if not options.allows(step_seconds(*merged.shape)):
+            return solve_in_blocks(merged, p, options)
+    return solve_norm(operator, p, relation=relation, options=options)
+
+
+@dataclass(slots=True)
+class _Block:
+    """Consecutive cells J_k and what was found for them."""
+
+    cells: slice
+    rows: Indices
+    operator: DenseOperator
+    solution: Solution
+
+    @classmethod
+    def of(cls, matrix: Array, cells: slice, p: float, options: SolverOptions) -> _Block:
+        rows = np.flatnonzero(matrix[:, cells].any(axis=1))
+        operator = DenseOperator(np.ascontiguousarray(matrix[rows, cells]))
+        return cls(cells, rows, operator, solve_norm(operator, p, options=options))
+
+
+def solve_in_blocks(merged: MergedWorkload, p: float, options: SolverOptions) -> Solution:
+    """A strategy that measures blocks of cells apart, and both bounds; see above."""
+    begin = time.perf_counter()
+    limit = math.inf if options.time_limit is None else options.time_limit
+    _, first = np.unique(merged.column_of, return_index=True)
+    matrix = merged.original.to_dense()[:, first[-merged.shape[1] :]]
+    blocks: list[_Block] = []
+    parts = _parts(matrix, limit)
+    for number, cells in enumerate(parts):
+        left = limit - (time.perf_counter() - begin)
+        share = max(left, limit / 10) / (len(parts) - number)
+        alone = replace(options, time_limit=share, callback=None)
+        blocks.append(_Block.of(matrix, cells, p, alone))
+    strategy, inverse = _direct_sum(blocks)
+    lower, u, w = _lower(matrix, blocks, p)
+    strategy, inverse = merged.original_factors(strategy, inverse)
+    shared = np.where(merged.column_of >= 0, (w / merged.column_copies)[merged.column_of], 0.0)
+    certificate = Certificate(lower, _upper(matrix, blocks, p))
+    met = certificate.gap <= options.rel_gap
+    return Solution(
+        strategy=strategy,
+        right_inverse=inverse,
+        dual_u=u,
+        dual_w=shared,
+        certificate=certificate,
+        status=Status.OPTIMAL if met else Status.TIME_LIMIT,
+        steps=sum(block.solution.steps for block in blocks),
+        eigendecompositions=sum(block.solution.eigendecompositions for block in blocks),
+        seconds=time.perf_counter() - begin,
+    )
+
+
+def _parts(matrix: Array, limit: float) -> list[slice]:
+    """As few slices of cells as can be solved in time.
+
+    Raises:
+        ValueError: the strategy would be too large.
+    """
+    n = matrix.shape[1]
+    for count in (2**k for k in range(1, n.bit_length())):
+        parts = [slice(n * k // count, n * (k + 1) // count) for k in range(count)]
+        sizes = [
+            (int(np.count_nonzero(matrix[:, cells].any(axis=1))), cells.stop - cells.start)
+            for cells in parts
+        ]
+        if STEPS * sum(step_seconds(*size) for size in sizes) <= limit:
+            break
+    if n * sum(min(size) for size in sizes) > LARGEST:
+        raise ValueError(
+            f"a step on it takes about {step_seconds(*matrix.shape):.2g} s, more than the time"
+            " limit; allow more time, or take a smaller workload"
+        )
+    return parts
+
+
+def _direct_sum(blocks: list[_Block]) -> tuple[Array, Array]:
+    """R and R^+."""
+    n = blocks[-1].cells.stop
+    strategy = np.zeros((sum(len(block.solution.strategy) for block in blocks), n))
+    inverse = np.zeros((n, len(strategy)))
+    start = 0
+    for block in blocks:
+        rows = slice(start, start + len(block.solution.strategy))
+        strategy[rows, block.cells] = block.solution.strategy
+        inverse[block.cells, rows] = block.solution.right_inverse
+        start = rows.stop
+    return strategy, inverse
+
+
+def _upper(matrix: Array, blocks: list[_Block], p: float) -> float:
+    """Certified as in `certificate.cells`, from the variances of all blocks together."""
+    variances, rest, size = np.full(len(matrix), TINY), 0.0, TINY
+    for block in blocks:
+        found = block.solution
+        variances[block.rows] += block.operator.row_norms(found.right_inverse)
+        rest += factor_sizes(block.operator, found.strategy, found.right_inverse, p)[1]
+        size = max(size, float(np.einsum("ij,ij->j", found.strategy, found.strategy).max()))
+    value = math.sqrt(power_mean(variances, p / 2) * size)
+    return (value + rest) * (1 + (sum(matrix.shape) + len(blocks)) * EPS)
+
+
+def _lower(matrix: Array, blocks: list[_Block], p: float) -> tuple[float, Array, Array]:
+    """The bound of the blocks on the diagonal, and its weights of all queries and cells."""
+    home = np.stack([(matrix[:, block.cells] ** 2).sum(axis=1) for block in blocks]).argmax(axis=0)
+    norms, own = np.zeros(len(blocks)), []
+    for number, block in enumerate(blocks):
+        mine = home[block.rows] == number
+        weights = np.where(mine, block.solution.dual_u, 0.0)
+        own.append(weights / (dual_norm(weights, p) or 1.0))
+        if weights.any():
+            norms[number] = lower_bound(block.operator, weights, block.solution.dual_w, p)
+    total = power_mean(norms, p)
+    u, w = np.zeros(len(matrix)), np.zeros(matrix.shape[1])
+    largest = norms == norms.max()
+    shares = largest / largest.sum() if math.isinf(p) else (norms / total) ** (p - 2)
+    cells = shares * norms**2 / float(shares @ norms**2)
+    for block, weights, share, part in zip(blocks, own, shares, cells, strict=True):
+        u[block.rows] += share * weights
+        w[block.cells] = part * block.solution.dual_w
+    return float(total * (1 - (sum(matrix.shape) + len(blocks)) * EPS)), u, w

@@ -1,0 +1,103 @@
+"""Blocks of cells, for workloads that are too large for one matrix in the time that there is."""
+
+import numpy as np
+import pytest
+
+from pmldesign_solvers.certificate.cells import lower_bound, upper_bound
+from pmldesign_solvers.norm.options import SolverOptions
+from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.norm.solve import solve_norm
+from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.operators.merge import MergedWorkload
+from pmldesign_solvers.operators.norms import power_mean
+from pmldesign_solvers.unions import cell_blocks
+
+RNG = np.random.default_rng(5)
+TREE = np.vstack([np.ones(12), np.kron(np.eye(3), np.ones(4)), np.eye(12)])
+IDLE = np.repeat(RNG.integers(0, 2, (14, 5)), 3, axis=1) * (np.arange(15) != 7)
+MATRICES = {
+    "tree": TREE,
+    "window": np.tri(16) - np.tri(16, k=-3),
+    "running sums": np.tri(11),
+    "wide": RNG.standard_normal((4, 13)),
+    "equal and idle cells": IDLE.astype(float),
+    "one query": np.arange(1.0, 7)[None, :],
+    "a zero query": np.vstack([np.tri(6), np.zeros(6)]),
+}
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    """A processor on which one step on a matrix of 8 x 8 takes a second."""
+    monkeypatch.setattr(cell_blocks, "CUBES", 8.0**3)
+
+
+def in_blocks(matrix, p, limit=1.0):
+    operator = DenseOperator(matrix)
+    return cell_blocks.solve_in_blocks(
+        MergedWorkload(operator), p, SolverOptions(time_limit=limit, max_steps=30)
+    )
+
+
+@pytest.mark.usefixtures("slow")
+@pytest.mark.parametrize("p", [2.0, 3.0, np.inf])
+@pytest.mark.parametrize("name", MATRICES)
+def test_both_bounds_hold(name, p):
+    """They enclose the norm, and are those of the arrays that come with them."""
+    matrix = MATRICES[name]
+    operator, found = DenseOperator(matrix), in_blocks(matrix, p)
+    best, bounds = solve_norm(operator, p).certificate, found.certificate
+    assert bounds.lower <= best.upper
+    assert bounds.upper >= best.lower
+    reconstruction = matrix @ found.right_inverse
+    np.testing.assert_allclose(reconstruction @ found.strategy, matrix, atol=1e-9)
+    variances = np.einsum("ij,ij->i", reconstruction, reconstruction)
+    sensitivity = np.sqrt((found.strategy**2).sum(axis=0).max())
+    assert bounds.upper >= np.sqrt(power_mean(variances, p / 2)) * sensitivity * (1 - 1e-14)
+    assert bounds.upper == pytest.approx(
+        upper_bound(operator, found.strategy, found.right_inverse, p), rel=1e-9
+    )
+    assert bounds.lower <= lower_bound(operator, found.dual_u, found.dual_w, p) * (1 + 1e-12)
+    assert found.dual_w.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.usefixtures("slow")
+@pytest.mark.parametrize("p", [2.0, 3.0, np.inf])
+def test_blocks_that_no_query_crosses_are_best(p):
+    """The norm of a direct sum is the p-norm of the norms."""
+    parts = [np.tri(8), 2 * np.tri(8)]
+    found = in_blocks(np.kron(np.diag([1.0, 2.0]), np.tri(8)), p, limit=13.0)
+    alone = [solve_norm(DenseOperator(part), p).certificate.lower for part in parts]
+    assert found.certificate.lower == pytest.approx(power_mean(np.array(alone), p), rel=1e-5)
+    assert found.certificate.gap < 1e-5
+
+
+@pytest.mark.usefixtures("slow")
+def test_only_what_takes_too_long_is_cut():
+    """A step on 12 cells takes 4.5 s, which 4 s allow and 2 s do not, nor does no limit ask."""
+    operator = DenseOperator(TREE)
+
+    def status(limit, relation="add-remove"):
+        options = SolverOptions(time_limit=limit)
+        return cell_blocks.solve_in_time(operator, 2.0, relation=relation, options=options).status
+
+    assert status(None) is Status.OPTIMAL
+    assert status(4.0) is Status.OPTIMAL
+    assert status(2.0) is Status.TIME_LIMIT
+    assert status(2.0, "replace") is Status.OPTIMAL
+
+
+@pytest.mark.usefixtures("slow")
+def test_equal_cells_are_merged_first():
+    """40 cells of 2 kinds take no time."""
+    operator = DenseOperator(np.repeat(np.tri(2), 20, axis=1))
+    options = SolverOptions(time_limit=0.5)
+    found = cell_blocks.solve_in_time(operator, 2.0, relation="add-remove", options=options)
+    assert found.status is Status.OPTIMAL
+
+
+def test_a_strategy_that_would_be_too_large_is_refused(slow, monkeypatch):
+    """With the time that a step takes."""
+    monkeypatch.setattr(cell_blocks, "LARGEST", 100)
+    with pytest.raises(ValueError, match=r"takes about 4\.5 s, more than the time limit"):
+        in_blocks(TREE, 2.0)
