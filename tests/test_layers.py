@@ -23,7 +23,7 @@ LAYERS = [
     {"errors"},
 ]
 SOLVER_ROOMS = [
-    {"participation"},
+    {"participation", "trees"},
     {"search", "oracle", "unions", "tables", "streams"},
     {"norm"},
     {"certificate"},

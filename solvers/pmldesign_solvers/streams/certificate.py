@@ -27,15 +27,14 @@ import numpy as np
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.operators.norms import dual_norm, power_mean
 from pmldesign_solvers.operators.operator import EPS, Array
-from pmldesign_solvers.streams.chain import RunningSums, StreamProblem
-from pmldesign_solvers.streams.diagonals import diagonals, relative_rounding
+from pmldesign_solvers.streams.dual import DualProblem
 from pmldesign_solvers.streams.nodes import Nodes
 
 LAST_SUMS = 128
 """Roundings of norms, powers and last sums, in units of eps: pairwise sums and pow."""
 
 
-def lower_bound(problem: StreamProblem, u: Array, w: Array, p: float, nodes: Nodes) -> float:
+def lower_bound(problem: DualProblem, u: Array, w: Array, p: float, nodes: Nodes) -> float:
     """Certified lower bound on the norm from any positive weights and nodes.
 
     Args:
@@ -45,43 +44,36 @@ def lower_bound(problem: StreamProblem, u: Array, w: Array, p: float, nodes: Nod
         p: in [2, inf].
         nodes: K nodes without constant or origin.
     """
-    chain = problem.chain(u, w)
-    total = math.fsum(chain.rows(diagonals(chain, nodes)))
+    total = math.fsum(problem.measured(u, w, nodes))
     scale = math.sqrt((dual_norm(u, p) if problem.queries else 1.0) * math.fsum(w))
-    rounding = relative_rounding(chain, nodes) + LAST_SUMS * EPS
+    rounding = problem.rounding(nodes) + LAST_SUMS * EPS
     return total / scale / (1.0 + nodes.excess()) * (1.0 - rounding)
 
 
-def variances(problem: RunningSums, u: Array, w: Array, nodes: Nodes) -> Array:
-    """diag(A X^-1 A^T), shape (m,), to `variance_rounding`; for running sums."""
-    reciprocal, chain = nodes.reciprocal(), problem.chain(u, w)
-    squares = chain.columns(diagonals(chain, reciprocal)) + reciprocal.constant
-    return np.asarray(squares / u + reciprocal.origin * problem.row_norms(w))
+def variances(problem: DualProblem, u: Array, w: Array, nodes: Nodes) -> Array:
+    """diag(A X^-1 A^T), shape (m,), to `variance_rounding`; where queries have weights."""
+    return np.asarray(problem.spread(u, w, nodes.reciprocal()) / u)
 
 
 def variance_norm(
-    problem: StreamProblem, u: Array, w: Array, p: float, nodes: Nodes
+    problem: DualProblem, u: Array, w: Array, p: float, nodes: Nodes
 ) -> tuple[float, float]:
     """norm(diag(A X^-1 A^T))_(p/2), and by how much it may be too small, relatively."""
-    reciprocal, chain = nodes.reciprocal(), problem.chain(u, w)
-    if not isinstance(problem, RunningSums) or (p == 2 and (u == 1.0).all()):
-        total = math.fsum(chain.rows(diagonals(chain, reciprocal)))
-        total += problem.cells * reciprocal.constant
-        value = total + reciprocal.origin * math.fsum(w * problem.gram_diagonal(u))
-    else:
-        value = power_mean(variances(problem, u, w, nodes), p / 2)
-    rounding = relative_rounding(chain, reciprocal) + (LAST_SUMS + 4 * problem.cells) * EPS
+    reciprocal = nodes.reciprocal()
+    spread = problem.spread(u, w, reciprocal)
+    plain = not problem.queries or (p == 2 and (u == 1.0).all())
+    value = math.fsum(spread) if plain else power_mean(spread / u, p / 2)
+    rounding = problem.rounding(reciprocal) + (LAST_SUMS + 4 * problem.cells) * EPS
     return value, rounding + nodes.shortfall(reciprocal)
 
 
-def longest_column(problem: StreamProblem, u: Array, w: Array, nodes: Nodes) -> tuple[float, float]:
+def longest_column(problem: DualProblem, u: Array, w: Array, nodes: Nodes) -> tuple[float, float]:
     """Max diag(X), and by how much it may be too small, relatively."""
-    chain = problem.chain(u, w)
-    longest = float((chain.rows(diagonals(chain, nodes)) / w).max())
-    return longest, relative_rounding(chain, nodes) + 4 * EPS
+    longest = float((problem.measured(u, w, nodes) / w).max())
+    return longest, problem.rounding(nodes) + 4 * EPS
 
 
-def upper_bound(problem: StreamProblem, u: Array, w: Array, p: float, nodes: Nodes) -> float:
+def upper_bound(problem: DualProblem, u: Array, w: Array, p: float, nodes: Nodes) -> float:
     """Certified upper bound on the norm: the value of the strategy of weights and nodes."""
     value, off = variance_norm(problem, u, w, p, nodes)
     longest, rounding = longest_column(problem, u, w, nodes)
@@ -89,7 +81,7 @@ def upper_bound(problem: StreamProblem, u: Array, w: Array, p: float, nodes: Nod
 
 
 def certify(
-    problem: StreamProblem,
+    problem: DualProblem,
     dual: tuple[Array, Array],
     strategy: tuple[Array, Array],
     p: float,

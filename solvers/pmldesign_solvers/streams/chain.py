@@ -14,52 +14,21 @@ So (T + s^2)^(-1) has the diagonal of the rows, (B^T B + s^2)^(-1) that of the c
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from abc import abstractmethod
 
 import numpy as np
 
 from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.streams.diagonals import Chain, diagonals, relative_rounding
+from pmldesign_solvers.streams.dual import DualProblem
+from pmldesign_solvers.streams.nodes import Nodes
 
-ROUNDINGS = 12
-"""Roundings behind the square of an edge, at most, in units of 2^-53."""
 SMOOTH = 0.05
 """Mean change of the logarithms of weights from one step to the next, at most."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Chain:
-    """The path of rows and columns.
-
-    Attributes:
-        edges: squares of its edges, all positive, shape (L,).
-        first_row: 0 where the path begins with a row, 1 where it begins with a column.
-    """
-
-    edges: Array
-    first_row: int
-
-    def rows(self, values: Array) -> Array:
-        """Those of values of shape (L + 1,) that belong to rows."""
-        return values[self.first_row :: 2]
-
-    def columns(self, values: Array) -> Array:
-        """Those of values of shape (L + 1,) that belong to columns."""
-        return values[1 - self.first_row :: 2]
-
-
-class StreamProblem(ABC):
-    """What the solver knows of a workload: the chain of any weights, and where T begins.
-
-    Attributes:
-        cells: n.
-        queries: length of the weights u; 0 where u is all ones and p = 2, as for all ranges.
-        smooth: whether neighbouring steps are so alike that a coarser workload helps.
-    """
-
-    cells: int
-    queries: int
-    smooth: bool = True
+class StreamProblem(DualProblem):
+    """A workload behind which there is a chain."""
 
     @abstractmethod
     def chain(self, u: Array, w: Array) -> Chain:
@@ -69,9 +38,28 @@ class StreamProblem(ABC):
     def gram_diagonal(self, u: Array) -> Array:
         """At least diag(A^T U A), shape (n,), but for a relative rounding of 4 n eps."""
 
-    @abstractmethod
-    def coarser(self) -> StreamProblem:
-        """The same kind of workload on a quarter of the cells, to start from."""
+    def measured(self, u: Array, w: Array, nodes: Nodes) -> Array:
+        """diag(r(T)), shape (n,)."""
+        chain = self.chain(u, w)
+        return chain.rows(diagonals(chain, nodes))
+
+    def spread(self, u: Array, w: Array, reciprocal: Nodes) -> Array:
+        """diag(g(T)), shape (n,)."""
+        chain = self.chain(u, w)
+        values = chain.rows(diagonals(chain, reciprocal)) + reciprocal.constant
+        return np.asarray(values + reciprocal.origin * w * self.gram_diagonal(u))
+
+    def rounding(self, nodes: Nodes) -> float:
+        """Of every number of `measured` and of `spread`, relatively, at most."""
+        return relative_rounding(2 * self.cells, nodes)
+
+    def spectrum(self, u: Array, w: Array) -> tuple[float, float]:
+        """Bounds on the spectrum of T: the trace of T^-1, and the norm of a path."""
+        edges = self.chain(u, w).edges
+        around = np.zeros(edges.size + 2)
+        around[1:-1] = np.sqrt(edges)
+        largest = float((around[1:] + around[:-1]).max()) ** 2
+        return 1.0 / float(w @ self.gram_diagonal(u)), 1.01 * largest
 
 
 class RunningSums(StreamProblem):
@@ -98,6 +86,12 @@ class RunningSums(StreamProblem):
         edges[0::2] = row * column
         edges[1::2] = self.rates**2 * row[1:] * column[:-1]
         return Chain(edges, 0)
+
+    def spread(self, u: Array, w: Array, reciprocal: Nodes) -> Array:
+        """diag(g(B^T B)) of the queries, shape (n,)."""
+        chain = self.chain(u, w)
+        values = chain.columns(diagonals(chain, reciprocal)) + reciprocal.constant
+        return np.asarray(values + reciprocal.origin * u * self.row_norms(w))
 
     def gram_diagonal(self, u: Array) -> Array:
         """diag(A^T U A), by sums over later queries."""

@@ -23,12 +23,15 @@ most (`relative_rounding`), u = 2^-53.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from pmldesign_solvers.operators.operator import Array
-from pmldesign_solvers.streams.chain import ROUNDINGS, Chain
 from pmldesign_solvers.streams.nodes import Nodes
 
+ROUNDINGS = 12
+"""Roundings behind the square of an edge, at most, in units of 2^-53."""
 UNIT = 2.0**-53
 """Largest relative error of a rounded operation."""
 LANES = 2**13
@@ -37,6 +40,27 @@ BLOCKS = 2048
 """At most so many blocks side by side."""
 RESCALE = 6
 """Steps after which products are scaled back: edges span up to 1e40."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chain:
+    """The path of rows and columns.
+
+    Attributes:
+        edges: squares of its edges, all positive, shape (L,).
+        first_row: 0 where the path begins with a row, 1 where it begins with a column.
+    """
+
+    edges: Array
+    first_row: int
+
+    def rows(self, values: Array) -> Array:
+        """Those of values of shape (L + 1,) that belong to rows."""
+        return values[self.first_row :: 2]
+
+    def columns(self, values: Array) -> Array:
+        """Those of values of shape (L + 1,) that belong to columns."""
+        return values[1 - self.first_row :: 2]
 
 
 def diagonals(chain: Chain, nodes: Nodes) -> Array:
@@ -76,9 +100,9 @@ def sides(chain: Chain, pole: float) -> tuple[Array, Array]:
     return delta, eta
 
 
-def relative_rounding(chain: Chain, nodes: Nodes) -> float:
-    """Of every number that `diagonals` returns, at most."""
-    steps = chain.edges.size * (ROUNDINGS + 5)
+def relative_rounding(edges: int, nodes: Nodes) -> float:
+    """Of every number that `diagonals` returns for a path of so many edges, at most."""
+    steps = edges * (ROUNDINGS + 5)
     return (2 * steps + len(nodes.poles) + 16) * UNIT * 1.01
 
 

@@ -27,9 +27,8 @@ import numpy as np
 from pmldesign_solvers.norm.fixed_point import Anderson
 from pmldesign_solvers.operators.norms import dual_exponent, dual_norm, power_mean
 from pmldesign_solvers.operators.operator import Array
-from pmldesign_solvers.streams.chain import Chain, RunningSums, StreamProblem
 from pmldesign_solvers.streams.clock import Clock
-from pmldesign_solvers.streams.diagonals import diagonals
+from pmldesign_solvers.streams.dual import DualProblem
 from pmldesign_solvers.streams.nodes import Nodes, zolotarev
 
 STRIDE = {True: 2.0, False: 1.5}
@@ -72,16 +71,8 @@ class Level:
         return self.value / self.level - 1.0
 
 
-def spectrum(problem: StreamProblem, chain: Chain, u: Array, w: Array) -> tuple[float, float]:
-    """Bounds on the spectrum of T: the trace of T^-1, and the norm of a path."""
-    around = np.zeros(chain.edges.size + 2)
-    around[1:-1] = np.sqrt(chain.edges)
-    largest = float((around[1:] + around[:-1]).max()) ** 2
-    return 1.0 / float(w @ problem.gram_diagonal(u)), 1.01 * largest
-
-
 def fit(
-    problem: StreamProblem, p: float, buffers: int, cut: float, u: Array, w: Array
+    problem: DualProblem, p: float, buffers: int, cut: float, u: Array, w: Array
 ) -> Iterator[Level]:
     """Steps towards level columns; the nodes are those for the spectrum below cut times its bound.
 
@@ -100,10 +91,9 @@ def fit(
         u = u / dual_norm(u, p)
         if p > 2:
             u = _floored(u)
-        chain = problem.chain(u, w)
-        smallest, largest = spectrum(problem, chain, u, w)
+        smallest, largest = problem.spectrum(u, w)
         nodes = zolotarev(smallest, max(2.0 * smallest, cut * largest), buffers)
-        level, b, a = _level(problem, p, chain, nodes, u, w)
+        level, b, a = _level(problem, p, nodes, u, w)
         yield level
         x, move = np.log(w), np.log(b / (w * b.sum()))
         weights = np.sqrt(w)
@@ -123,30 +113,23 @@ def fit(
 
 
 def _level(
-    problem: StreamProblem, p: float, chain: Chain, nodes: Nodes, u: Array, w: Array
+    problem: DualProblem, p: float, nodes: Nodes, u: Array, w: Array
 ) -> tuple[Level, Array, Array]:
     """The step at these weights, and the diagonals b and a."""
-    reciprocal = nodes.reciprocal()
-    b = chain.rows(diagonals(chain, nodes))
-    others = diagonals(chain, reciprocal) + reciprocal.constant
-    if p == 2:
-        a = chain.rows(others) + reciprocal.origin * w * problem.gram_diagonal(u)
-        size = float(a.sum())
-    else:
-        assert isinstance(problem, RunningSums)  # only they have weights of queries
-        a = chain.columns(others) + reciprocal.origin * u * problem.row_norms(w)
-        size = power_mean(a / u, p / 2)
+    b = problem.measured(u, w, nodes)
+    a = problem.spread(u, w, nodes.reciprocal())
+    size = float(a.sum()) if p == 2 else power_mean(a / u, p / 2)
     value = math.sqrt(float((b / w).max()) * size)
     level = math.sqrt(float(b.sum()) * float(a.sum()))
     return Level(u, w, nodes, value, level), b, a
 
 
 def start(
-    problem: StreamProblem, p: float, buffers: int, close: float, clock: Clock
+    problem: DualProblem, p: float, buffers: int, close: float, clock: Clock
 ) -> tuple[Array, Array]:
     """Weights u and w to start from, of coarser workloads where there are such."""
     if problem.cells < COARSE_CELLS or not problem.smooth:
-        return np.ones(problem.cells), np.ones(problem.cells)
+        return np.ones(problem.queries or problem.cells), np.ones(problem.cells)
     coarse = problem.coarser()
     u, w = start(coarse, p, buffers, close, clock)
     try:

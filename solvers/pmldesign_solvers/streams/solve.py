@@ -22,9 +22,9 @@ from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
 from pmldesign_solvers.norm.solution import Bounds, Outcome, Status
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.certificate import certify
-from pmldesign_solvers.streams.chain import StreamProblem
 from pmldesign_solvers.streams.clock import Clock
-from pmldesign_solvers.streams.fixed_point import Level, fit, spectrum, start
+from pmldesign_solvers.streams.dual import DualProblem
+from pmldesign_solvers.streams.fixed_point import Level, fit, start
 from pmldesign_solvers.streams.nodes import Nodes, zolotarev
 
 MOST_BUFFERS = 128
@@ -36,6 +36,8 @@ FEW_CUTS = (*CUTS, 0.01, 0.003)
 """For a given number of buffers, which may be so few that large eigenvalues hardly count."""
 SHARE = 0.2
 """Part of the gap that the nodes may take."""
+MORE = 1.2
+"""Times as many nodes as there are, from which on a wider spectrum calls for more."""
 LEVEL = 0.1
 """Part of the gap below which columns are level: more steps gain nothing."""
 CORRECTIONS = 20
@@ -67,7 +69,7 @@ class _Candidate(Bounds):
 
 
 def solve(
-    problem: StreamProblem,
+    problem: DualProblem,
     p: float,
     *,
     buffers: int | None = None,
@@ -128,7 +130,7 @@ def loss(condition: float, count: int) -> float:
 
 
 def _candidates(
-    problem: StreamProblem, p: float, rel_gap: float, clock: Clock
+    problem: DualProblem, p: float, rel_gap: float, clock: Clock
 ) -> Iterator[_Candidate]:
     error = math.sqrt(4.0 * SHARE * rel_gap)
     guess = nodes_for(float(problem.cells) ** 2 + 1e3, error)
@@ -141,15 +143,17 @@ def _candidates(
             believed = point.level / (1.0 + loss(condition, count))
             yield _Candidate(believed, point.value, point)
             u, w = point.u, point.w
-            if point.slope <= LEVEL * rel_gap and count < MOST_BUFFERS:
+            condition = _condition(problem, u, w)
+            needed = nodes_for(condition, error)
+            level = point.slope <= LEVEL * rel_gap
+            if count < MOST_BUFFERS and (level or needed > MORE * count):
                 break
-        count += 1
-        condition = _condition(problem, u, w)
+        count = max(count + 1, needed)
         points = fit(problem, p, count, _best_cut(problem, p, count, u, w), u, w)
 
 
 def _first_points(
-    problem: StreamProblem, p: float, count: int, weights: tuple[Array, Array], clock: Clock
+    problem: DualProblem, p: float, count: int, weights: tuple[Array, Array], clock: Clock
 ) -> Iterator[Level]:
     """Steps of the fixed point, of which the first one is taken whatever happens."""
     cut = CUTS[1]
@@ -161,14 +165,13 @@ def _first_points(
     yield from clock.begun(lambda: fit(problem, p, count, cut, *weights))
 
 
-def _condition(problem: StreamProblem, u: Array, w: Array) -> float:
-    chain = problem.chain(u, w / w.sum())
-    smallest, largest = spectrum(problem, chain, u, w / w.sum())
+def _condition(problem: DualProblem, u: Array, w: Array) -> float:
+    smallest, largest = problem.spectrum(u, w / w.sum())
     return largest / smallest
 
 
 def _best_cut(
-    problem: StreamProblem,
+    problem: DualProblem,
     p: float,
     count: int,
     u: Array,
@@ -180,7 +183,7 @@ def _best_cut(
 
 
 def _with_buffers(
-    problem: StreamProblem, p: float, count: int, dual: Level, lower: float, clock: Clock
+    problem: DualProblem, p: float, count: int, dual: Level, lower: float, clock: Clock
 ) -> Level:
     """The strategy of so many nodes, from the best weights."""
     cut = _best_cut(problem, p, count, dual.u, dual.w, FEW_CUTS)
@@ -195,10 +198,9 @@ def _with_buffers(
 
 
 def _certificate(
-    problem: StreamProblem, p: float, dual: Level, point: Level, rel_gap: float
+    problem: DualProblem, p: float, dual: Level, point: Level, rel_gap: float
 ) -> Certificate:
-    chain = problem.chain(dual.u, dual.w)
-    smallest, largest = spectrum(problem, chain, dual.u, dual.w)
+    smallest, largest = problem.spectrum(dual.u, dual.w)
     count = nodes_for(largest / smallest, 0.02 * min(rel_gap, 1e-5))
     fine = zolotarev(smallest, largest, count)
     return certify(problem, (dual.u, dual.w), (point.u, point.w), p, fine=fine, nodes=point.nodes)

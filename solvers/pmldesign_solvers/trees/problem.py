@@ -1,0 +1,118 @@
+r"""Counts that nest, as sums over a tree in place of matrices: what the solver for streams asks.
+
+The query of a node nu is a_nu times the indicator 1_nu of the cells below it. With weights u of
+queries and w of cells, alpha_nu = u_nu a_nu^2 and
+
+    S = W^(1/2) (sum_nu alpha_nu 1_nu 1_nu^T) W^(1/2) = M^T M,      M = U^(1/2) A W^(1/2),
+
+the dual is tr S^(1/2) = tr T^(-1/2), T = S^(-1), and r(T), g(T) of `streams.nodes` are sums over
+S (S + s^-2)^(-1) / s^2. Both diagonals of (S + v)^(-1) are those of a network: v / w_i is what the
+cell i offers to a current, alpha_nu what the node does, conductances of parts add up.
+
+    up:      r0_i = v / w_i at cells,     r = r0 + alpha,     r0_whole = 1 / (1/r_1 + 1/r_2),
+    down:    t_root = 0,     t_1 = A / (1 + A / r_2),     A = t_whole + alpha_whole,
+    cells:   (S (S + v)^(-1))_ii = (t_i + alpha_i) / (v / w_i + t_i + alpha_i),
+    queries: (M (S + v)^(-1) M^T)_nu,nu = alpha_nu / (r0 + alpha + t) at the place of nu.
+
+Every step adds, multiplies and divides positive numbers, and the maps do not increase relative
+errors: A / (1 + A g) takes a mean of those of A and g. So a number is off by 12 roundings for each
+round at most (`rounding`), whatever the condition.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.streams.dual import DualProblem
+from pmldesign_solvers.streams.nodes import Nodes
+from pmldesign_solvers.trees.tree import Tree
+
+UNIT = 2.0**-53
+"""Largest relative error of a rounded operation."""
+NOTHING = 1e-290
+"""v / w_i in place of 0: so little below any conductance that nothing of it is left."""
+LANES = 2**18
+"""Numbers that one NumPy operation takes: as many poles side by side."""
+
+
+class NestedCounts(DualProblem):
+    """Counts of the nodes of a tree, each with a weight.
+
+    Args:
+        tree: the tree.
+        squares: a_nu^2 >= 0, shape (N,); 0 for nodes that are not asked about.
+    """
+
+    smooth = False
+
+    def __init__(self, tree: Tree, squares: Array) -> None:
+        self.tree, self.squares = tree, squares
+        self.cells, self.queries = tree.cells, tree.nodes
+
+    def measured(self, u: Array, w: Array, nodes: Nodes) -> Array:
+        """diag(r(T)), shape (n,)."""
+        alpha, total = self._alpha(u), np.zeros(self.cells)
+        for base, weights in self._chunks(nodes, w):
+            shares, _ = self._sweep(alpha, base)
+            total += weights @ shares
+        return total
+
+    def spread(self, u: Array, w: Array, reciprocal: Nodes) -> Array:
+        """Variances diag(A X^-1 A^T) of X = W^(-1/2) r(T) W^(-1/2), times u, shape (N,)."""
+        alpha, total = self._alpha(u), np.zeros(self.tree.places)
+        for base, weights in self._chunks(reciprocal, w):
+            _, places = self._sweep(alpha, base)
+            total += weights @ places
+        _, places = self._sweep(alpha, np.full((1, self.cells), NOTHING))
+        total += reciprocal.constant * places[0]
+        sums = self.tree.sums_of_places(w)
+        per_query = (total + reciprocal.origin * sums)[self.tree.place_of_node]
+        return np.asarray(u * self.squares * per_query)
+
+    def rounding(self, nodes: Nodes) -> float:
+        """Of every number that `measured` and `spread` return, relatively, at most."""
+        rounds = len(self.tree.rounds)
+        return (12 * rounds + len(nodes.poles) + math.ceil(math.log2(self.queries + 1)) + 64) * UNIT
+
+    def spectrum(self, u: Array, w: Array) -> tuple[float, float]:
+        """The spectrum of T, about: from the trace of S and its least entry on the diagonal."""
+        trace = float((u * self.squares) @ self.tree.sums(w))
+        lowest = (u * self.squares)[self.tree.leaves] * w
+        asked = lowest[lowest > 0]
+        largest = 1.0 / float(asked.min()) if asked.size else math.inf
+        return 1.0 / trace, min(largest, 1e28 / trace)
+
+    def _alpha(self, u: Array) -> Array:
+        return self.tree.at_places(u * self.squares)
+
+    def _chunks(self, nodes: Nodes, w: Array) -> Iterator[tuple[Array, Array]]:
+        """The base resistances and the factors of a few poles at a time."""
+        width = max(1, LANES // self.tree.places)
+        for start in range(0, len(nodes.poles), width):
+            inverse = 1.0 / nodes.poles[start : start + width] ** 2
+            yield inverse[:, None] / w, nodes.weights[start : start + width] * inverse
+
+    def _sweep(self, alpha: Array, base: Array) -> tuple[Array, Array]:
+        """The shares of cells, shape (K, n), and 1 / (r0 + alpha + t) of places, (K, P)."""
+        tree = self.tree
+        inner = np.empty((len(base), tree.places))
+        inner[:, tree.place_of_cell] = base
+        for merges in tree.rounds:
+            flow = 1.0 / (inner[:, merges.parts] + alpha[merges.parts])
+            inner[:, merges.wholes] = 1.0 / (flow[:, 0::2] + flow[:, 1::2])
+        outer = np.empty_like(inner)
+        outer[:, tree.root] = alpha[tree.root]
+        for merges in reversed(tree.rounds):  # t + alpha at every place
+            whole = outer[:, merges.wholes]
+            flow = 1.0 / (inner[:, merges.parts] + alpha[merges.parts])
+            parts = outer[:, merges.parts]
+            parts[:, 0::2] = whole / (1.0 + whole * flow[:, 1::2])
+            parts[:, 1::2] = whole / (1.0 + whole * flow[:, 0::2])
+            parts += alpha[merges.parts]
+        told = outer[:, tree.place_of_cell]
+        shares = told / (base + told)
+        return shares, 1.0 / (inner + outer)

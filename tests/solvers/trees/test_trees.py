@@ -1,0 +1,221 @@
+"""Counts that nest: sums on trees, both bounds and shares against dense linear algebra."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pmldesign_solvers.norm.options import SolverOptions
+from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.norm.solve import solve_norm
+from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.streams.certificate import lower_bound, upper_bound
+from pmldesign_solvers.streams.nodes import zolotarev
+from pmldesign_solvers.streams.solve import solve
+from pmldesign_solvers.trees.problem import NestedCounts
+from pmldesign_solvers.trees.shares import Shares, swept
+from pmldesign_solvers.trees.tree import Tree
+
+STAR = [-1] + [0] * 9
+CHAIN = list(range(-1, 9))
+COMB = [-1] + [i for tooth in range(0, 16, 2) for i in (tooth, tooth)]
+BALANCED = [(i - 1) // 3 for i in range(40)]
+LONELY = [-1]
+
+
+def random_parents(rng, nodes, reach=12):
+    return [-1, *(int(rng.integers(max(0, i - reach), i)) for i in range(1, nodes))]
+
+
+def by_levels(rng, counts, uneven=1.5):
+    """Every node has a child, the others fall where they like."""
+    parents, first = [-1], 0
+    for above, count in pairwise(counts):
+        chances = np.exp(uneven * rng.standard_normal(above))
+        more = rng.choice(above, size=count - above, p=chances / chances.sum())
+        parents += sorted([*range(first, first + above), *(first + more).tolist()])
+        first += above
+    return parents
+
+
+def indicators(tree):
+    """1_nu of every node, shape (N, n), by walking up from every leaf."""
+    rows = np.zeros((tree.nodes, tree.cells))
+    for cell, node in enumerate(tree.leaves):
+        while node >= 0:
+            rows[node, cell] = 1.0
+            node = tree.parents[node]
+    return rows
+
+
+TREES = st.one_of(
+    st.sampled_from([STAR, CHAIN, COMB, BALANCED, LONELY]),
+    st.builds(
+        lambda seed, nodes: random_parents(np.random.default_rng(seed), nodes),
+        st.integers(0, 2**32 - 1),
+        st.integers(2, 40),
+    ),
+)
+
+
+@given(TREES, st.integers(0, 2**32 - 1))
+def test_sums_below_and_above_are_those_of_indicators(parents, seed):
+    tree, rng = Tree(parents), np.random.default_rng(seed)
+    rows = indicators(tree)
+    cells, nodes = rng.integers(0, 100, tree.cells), rng.integers(0, 100, tree.nodes)
+    assert (tree.sums(cells) == rows @ cells).all()
+    np.testing.assert_allclose(tree.above(nodes.astype(float)), rows.T @ nodes, rtol=1e-14)
+    same = tree.place_of_node[:, None] == tree.place_of_node
+    assert (same == (rows[:, None] == rows).all(axis=2)).all()
+
+
+@pytest.mark.parametrize("parents", [[], [0], [-1, 2, 0], [-1, -1], [-1, 1]])
+def test_parents_of_no_tree_are_refused(parents):
+    with pytest.raises(ValueError, match=r"root|parents"):
+        Tree(np.array(parents, dtype=np.intp))
+
+
+@given(TREES, st.integers(0, 2**32 - 1))
+def test_diagonals_are_those_of_matrices(parents, seed):
+    tree, rng = Tree(parents), np.random.default_rng(seed)
+    squares = 10.0 ** rng.uniform(-1, 1, tree.nodes)
+    squares[np.setdiff1d(rng.integers(0, tree.nodes, 5), tree.leaves)] = 0.0
+    problem = NestedCounts(tree, squares)
+    u, w = rng.uniform(0.5, 1.0, tree.nodes), rng.uniform(0.5, 1.0, tree.cells)
+    w /= w.sum()
+    M = np.sqrt(u * squares)[:, None] * indicators(tree) * np.sqrt(w)
+    values, vectors = np.linalg.eigh(np.linalg.inv(M.T @ M))
+    smallest, largest = problem.spectrum(u, w)
+    assert smallest <= values[0] * (1 + 1e-9)
+    assert values[-1] <= largest * (1 + 1e-9)
+    nodes = zolotarev(smallest, max(2 * smallest, largest), 9)
+    r = nodes(values)
+    np.testing.assert_allclose(problem.measured(u, w, nodes), vectors**2 @ r, rtol=1e-9)
+    variances = ((M @ vectors) ** 2) @ (1 / r)
+    spread = problem.spread(u, w, nodes.reciprocal())
+    np.testing.assert_allclose(spread, variances, rtol=1e-9, atol=1e-12 * variances.max())
+
+
+def nuclear(tree, squares, u, w):
+    M = np.sqrt(u * squares)[:, None] * indicators(tree) * np.sqrt(w)
+    return float(np.linalg.svd(M, compute_uv=False).sum())
+
+
+@settings(max_examples=8)
+@given(TREES, st.integers(0, 2**32 - 1), st.sampled_from([2.0, 3.0, np.inf]))
+def test_bounds_of_any_weights_hold(parents, seed, p):
+    """Of poor nodes and weights too: below the dual value and above the norm."""
+    tree, rng = Tree(parents), np.random.default_rng(seed)
+    squares = 10.0 ** rng.uniform(-3, 3, tree.nodes)
+    problem = NestedCounts(tree, squares)
+    u = np.ones(tree.nodes) if p == 2 else rng.uniform(0.1, 1.0, tree.nodes)
+    w = rng.uniform(0.1, 1.0, tree.cells)
+    nodes = zolotarev(1e-4, 10.0 ** rng.uniform(-2, 6), int(rng.integers(2, 9)))
+    q = np.inf if p == 2 else p / (p - 2) if p < np.inf else 1.0
+    dual = nuclear(tree, squares, u, w) / np.sqrt(np.linalg.norm(u, q) * w.sum())
+    lower, upper = (f(problem, u, w, p, nodes) for f in (lower_bound, upper_bound))
+    assert lower <= dual * (1 + 1e-9)
+    dense = DenseOperator(np.sqrt(squares)[:, None] * indicators(tree))
+    assert upper >= solve_norm(dense, p, options=SolverOptions(1e-4)).certificate.lower
+
+
+@settings(max_examples=4)
+@given(TREES, st.integers(0, 2**32 - 1), st.sampled_from([2.0, 3.0, 4.0, np.inf]))
+def test_norm_is_that_of_the_matrix(parents, seed, p):
+    tree, rng = Tree(parents), np.random.default_rng(seed)
+    squares = 10.0 ** rng.uniform(-3, 3, tree.nodes)
+    certificate = solve(
+        NestedCounts(tree, squares), p, options=SolverOptions(1e-5, max_steps=200)
+    ).certificate
+    dense = DenseOperator(np.sqrt(squares)[:, None] * indicators(tree))
+    exact = solve_norm(dense, p, options=SolverOptions(1e-6)).certificate
+    assert certificate.lower <= exact.upper
+    assert certificate.upper >= exact.lower
+    assert certificate.gap <= 3e-3
+    if p < np.inf:
+        assert certificate.gap <= 2e-5
+
+
+@pytest.mark.parametrize(("p", "gap"), [(2.0, 1e-6), (4.0, 1e-4), (np.inf, 1e-4)])
+def test_bounds_meet_on_uneven_levels(p, gap):
+    parents = by_levels(np.random.default_rng(1), [1, 6, 40, 150])
+    tree = Tree(parents)
+    solution = solve(NestedCounts(tree, np.ones(tree.nodes)), p, options=SolverOptions(gap))
+    assert solution.status is Status.OPTIMAL
+    assert solution.certificate.gap <= gap
+
+
+def test_balanced_levels_have_a_closed_form():
+    """k children at each of L levels, equal weights: eigenvalues of S are those of levels.
+
+    On vectors that sum to zero below the children of a node of depth d the matrix A^T A is the
+    number of nodes below on a path, added up with their sizes: k^h + k^(h-1) + ... + 1.
+    """
+    k, levels = 3, 4
+    parents = [-1, *((i - 1) // k for i in range(1, (k ** (levels + 1) - 1) // (k - 1)))]
+    tree = Tree(parents)
+    sizes = np.cumsum([k**h for h in range(levels + 1)])  # eigenvalues for h = 0 ... levels
+    counts = np.array([(k - 1) * k ** (levels - h - 1) for h in range(levels)] + [1])
+    exact = float(counts @ np.sqrt(sizes)) / np.sqrt(tree.cells)
+    certificate = solve(NestedCounts(tree, np.ones(tree.nodes)), 2.0).certificate
+    assert certificate.lower <= exact * (1 + 1e-12)
+    assert certificate.upper >= exact * (1 - 1e-12)
+    assert certificate.gap <= 1e-6
+    shares = Shares(tree, np.ones(tree.nodes), 2.0)
+    assert shares.error(shares.best()) == pytest.approx(exact, rel=1e-7)
+
+
+@given(TREES, st.integers(0, 2**32 - 1))
+def test_variances_are_those_of_least_squares(parents, seed):
+    tree, rng = Tree(parents), np.random.default_rng(seed)
+    precisions = np.zeros(tree.places)
+    precisions[tree.place_of_node] = rng.uniform(0.1, 1.0, tree.nodes) * rng.integers(0, 2)
+    precisions[tree.place_of_cell] = rng.uniform(0.1, 1.0, tree.cells)
+    rows = indicators(tree)
+    _, first = np.unique(tree.place_of_node, return_index=True)
+    gram = rows[first].T @ (precisions[tree.place_of_node[first], None] * rows[first])
+    variances = np.einsum("ij,jk,ik->i", rows, np.linalg.inv(gram), rows)
+    found = swept(tree, precisions).variances[tree.place_of_node]
+    np.testing.assert_allclose(found, variances, rtol=1e-9)
+
+
+@given(TREES, st.integers(0, 2**32 - 1), st.sampled_from([1, 2]), st.sampled_from([2.0, 4.0, 8.0]))
+def test_gradients_are_those_of_differences(parents, seed, power, p):
+    tree, rng = Tree(parents), np.random.default_rng(seed)
+    shares = Shares(tree, 10.0 ** rng.uniform(-1, 1, tree.nodes), p, power)
+    z = rng.standard_normal(shares.count)
+    direction = rng.standard_normal(shares.count)
+    _, slope = shares.value(z, p)
+    ends = [shares.value(z + sign * 1e-5 * direction, p)[0] for sign in (1, -1)]
+    assert (ends[0] - ends[1]) / 2e-5 == pytest.approx(slope @ direction, rel=1e-4, abs=1e-7)
+
+
+@pytest.mark.parametrize("power", [1, 2])
+@pytest.mark.parametrize("p", [2.0, 4.0, np.inf])
+def test_shares_fill_every_path_and_the_best_are_best(p, power):
+    rng = np.random.default_rng(7)
+    tree = Tree(by_levels(rng, [1, 5, 20, 80]))
+    shares = Shares(tree, np.exp(rng.standard_normal(tree.nodes)), p, power)
+    candidates = [shares.equal(), shares.leaves(), shares.best_of_levels()]
+    best = shares.best()
+    _, first = np.unique(tree.place_of_node, return_index=True)
+    for values in (best, *candidates):
+        of_nodes = np.zeros(tree.nodes)
+        of_nodes[first] = values[tree.place_of_node[first]]
+        np.testing.assert_allclose(indicators(tree).T @ of_nodes, 1.0, rtol=1e-12)
+    assert shares.error(best) <= min(map(shares.error, candidates)) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("counts", [[1, 5, 40], [1, 4, 9, 30, 150]])
+@pytest.mark.parametrize("p", [2.0, 4.0])
+def test_shares_come_close_to_the_norm(counts, seed, p):
+    """Within 0.7 % for nodes of equal weight, and for levels of equal weight."""
+    tree = Tree(by_levels(np.random.default_rng(seed), counts))
+    for weights in (np.ones(len(counts)), 1.0 / np.array(counts)):
+        squares = weights[tree.depths]
+        lower = solve(NestedCounts(tree, squares), p, options=SolverOptions(1e-4)).certificate.lower
+        shares = Shares(tree, squares, p)
+        assert lower <= shares.error(shares.best()) <= 1.007 * lower
