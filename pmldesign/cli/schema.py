@@ -27,10 +27,13 @@ def command(data: Path, output: Path | None) -> None:
 
     if output is not None:
         check_writable(output)
-    text = json.dumps(draft_schema(data), indent=2) + "\n"
+    draft = draft_schema(data)
+    text = json.dumps(draft, indent=2) + "\n"
     if output is None:
         click.echo(text, nl=False)
         return
     with atomic_write(output, "w") as handle:
         handle.write(text)
+    for told in draft["notes"]:
+        note(told)
     note(f'{output.name} has labels from the data; review it, then remove "reviewed": false')

@@ -91,7 +91,14 @@ def _band(noise: ExactNoise, schema: Schema, name: str, q: float, level: float) 
         )
     place = schema.names.index(name)
     size, sizes = schema.sizes[place], schema.sizes
-    labels = schema.attributes[place].labels
+    attribute = schema.attributes[place]
+    attribute.require_order("quantiles")
+    if attribute.outside not in ("refuse", "drop"):
+        raise InvalidInputError(
+            f"--quantiles: the values that {attribute.outside!r} takes have no place in the order "
+            f'of {name!r}; add "outside": "refuse" or "drop" to this attribute in the schema'
+        )
+    labels = attribute.labels
     if size == 1:
         raise InvalidInputError(f"--quantiles: attribute {name!r} has one value")
     check_entries(f"the quantiles of {name!r}", (size - 1, schema.cells))

@@ -190,6 +190,8 @@ def test_other_values_get_a_key_or_are_dropped(tmp_path):
         ({"attributes": [{"name": "a", "cuts": [1, 1]}]}, "must increase"),
         ({"attributes": [{"name": "a", "cuts": [True, 2]}]}, "two numbers"),
         ({"attributes": [{"name": "a", "keys": [1], "outside": 3}]}, "outside must be"),
+        ({"attributes": [{"name": "a", "keys": [1], "ordered": 1}]}, "ordered must be"),
+        ({"attributes": [{"name": "a", "cuts": [1, 2], "ordered": False}]}, "true for cuts"),
         ({"attributes": [{"name": "a", "keys": [1]}] * 2}, "occurs twice"),
     ],
 )
@@ -265,6 +267,43 @@ def test_queries_by_name_are_those_of_sums_over_the_other_attributes():
 def test_wrong_queries_are_refused(text, message):
     with pytest.raises(InvalidInputError, match=message):
         assert parse_queries(text, as_schema(SCHEMA)).workload
+
+
+@pytest.mark.parametrize("text", ["e:prefix", "sex*e:all-range", "sex + e : window,1"])
+@pytest.mark.parametrize("keys", [["12years", "9years"], [1, 2]])
+def test_sums_over_keys_need_an_order(text, keys):
+    """Codes that are numbers are in no order by themselves: 1 is married, 2 is single."""
+    entry = {"name": "e", "keys": keys}
+    with pytest.raises(InvalidInputError, match=r"keys of 'e' are in none; .*\"ordered\": true"):
+        parse_queries(text, as_schema({"attributes": [SCHEMA["attributes"][0], entry]}))
+    with pytest.raises(InvalidInputError, match="prefix:2"):
+        parse_queries(
+            "marginals:2,prefix2,ways=1",
+            as_schema({"attributes": [*SCHEMA["attributes"][:1], entry]}),
+        )
+    ordered = as_schema({"attributes": [SCHEMA["attributes"][0], {**entry, "ordered": True}]})
+    assert parse_queries(text, ordered).workload.shape[1] == 4
+    assert parse_queries("marginals:2,prefix2,ways=1", ordered).workload.shape[1] == 4
+
+
+def test_a_draft_notices_columns_that_tell_others(tmp_path):
+    """Lecturers tell their department; numbers that all differ tell nothing."""
+    rows = [
+        {"department": i % 4 // 2, "lecturer": f"l{i % 4}", "id": float(i), "sex": "FM"[i % 3 == 0]}
+        for i in range(2000)
+    ]
+    frame = pl.DataFrame(rows)
+    frame.write_csv(tmp_path / "people.csv")
+    frame.write_parquet(tmp_path / "people.parquet")
+    changed = frame.with_columns(
+        department=pl.when(pl.int_range(2000) == 1999).then(0).otherwise(pl.col("department"))
+    )
+    for data in (frame, tmp_path / "people.csv", tmp_path / "people.parquet"):
+        unordered, told = draft_schema(data)["notes"]
+        assert '"ordered": true' in unordered
+        assert told.startswith("'lecturer' tells 'department'")
+    assert len(draft_schema(changed)["notes"]) == 1
+    assert draft_schema(frame.select("id"))["notes"] == []
 
 
 def test_of_a_large_domain_only_tables_are_asked():

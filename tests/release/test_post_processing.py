@@ -222,10 +222,15 @@ def test_quantiles_that_cannot_be_told_are_refused():
         plan_for("sex", PureDP(1.0), quantiles={"age": [0.5]})
     with pytest.raises(InvalidInputError, match="no attribute 'ages'"):
         plan_for("sex", PureDP(1.0), quantiles={"ages": [0.5]})
+    with pytest.raises(InvalidInputError, match="keys of 'sex' are in none"):
+        plan_for("sex*age", PureDP(1.0), quantiles={"sex": [0.5]})
     queries = parse_workload("prefix:4")
     made = mechanism(factorize(queries).strategy, queries, guarantee=PureDP(1.0))
     with pytest.raises(InvalidInputError, match="need a schema"):
         prepare(made, quantiles={"age": [0.5]})
+    age = {"name": "age", "keys": ["a", "b", "c"], "ordered": True, "outside": "other"}
+    with pytest.raises(InvalidInputError, match="'other' takes have no place in the order"):
+        prepare(made, schema={"attributes": [age]}, quantiles={"age": [0.5]})
     for text in ("age", "age=", "age=1.5", "age=x", "age=0.5,"):
         with pytest.raises(InvalidInputError, match="is written as"):
             parse_quantiles(text)

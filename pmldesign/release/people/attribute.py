@@ -36,12 +36,14 @@ class Attribute:
         labels: of its values, in order.
         cuts: ends of the bins; None where values are keys.
         outside: "refuse", "drop", or the label that takes all other values.
+        ordered: whether the labels have an order, which those of cuts always have.
     """
 
     name: str
     labels: tuple[str, ...]
     cuts: tuple[float, ...] | None
     outside: str
+    ordered: bool
 
     @cached_property
     def _numbers(self) -> dict[Hashable, int]:
@@ -74,6 +76,18 @@ class Attribute:
         if not self.cuts[0] <= number < self.cuts[-1]:
             return None, f"{shown} is outside [{self.cuts[0]:g}, {self.cuts[-1]:g})"
         return bisect_right(self.cuts, number) - 1, ""
+
+    def require_order(self, what: str) -> None:
+        """Refuse what depends on the order of the labels, where they have none.
+
+        Raises:
+            InvalidInputError: the line that the schema needs.
+        """
+        if not self.ordered:
+            raise InvalidInputError(
+                f"{what} need values in order, and the keys of {self.name!r} are in none; write "
+                'them in order, and add "ordered": true to this attribute in the schema'
+            )
 
     def range_label(self, start: int, stop: int) -> str:
         """What the values start ... stop - 1 are called together."""
@@ -136,7 +150,7 @@ def as_attribute(entry: Any, outside: Any) -> Attribute:
     name = entry["name"]
     if not name.strip() or name != name.strip() or RESERVED & set(name) or not name.isprintable():
         raise InvalidInputError(f"attribute {name!r}: a name is printable text without * + : , =")
-    only_known(entry, {"name", "keys", "cuts", "outside"}, f"attribute {name!r}")
+    only_known(entry, {"name", "keys", "cuts", "outside", "ordered"}, f"attribute {name!r}")
     if ("keys" in entry) == ("cuts" in entry):
         raise InvalidInputError(f'attribute {name!r} needs either "keys" or "cuts"')
     outside = entry.get("outside", outside)
@@ -153,7 +167,12 @@ def as_attribute(entry: Any, outside: Any) -> Attribute:
         labels = _keys(name, entry["keys"])
     if outside not in ("refuse", "drop") and key_of(outside) not in map(key_of, labels):
         labels.append(outside)
-    return Attribute(name, tuple(labels), cuts, outside)
+    ordered = entry.get("ordered", cuts is not None)
+    if not isinstance(ordered, bool) or (cuts is not None and not ordered):
+        raise InvalidInputError(
+            f"attribute {name!r}: ordered must be true or false, and true for cuts, got {ordered!r}"
+        )
+    return Attribute(name, tuple(labels), cuts, outside, ordered)
 
 
 def _keys(name: str, keys: Any) -> list[str]:

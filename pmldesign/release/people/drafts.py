@@ -3,43 +3,95 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from itertools import chain, permutations
 from typing import Any
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.release.people.attribute import RESERVED, key_of, text_of
-from pmldesign.release.people.people import batches, column_names
+from pmldesign.release.people.frames import CountedRows
+from pmldesign.release.people.people import batches, column_names, first_rows
 
 MOST_KEYS = 30
 """Columns with more different values get cuts, if all are numbers."""
 BINS = 10
 """Cells of a column of numbers, about: whoever reviews the schema joins or splits them."""
+SAMPLE = 1000
+"""Rows in which most columns are seen not to tell others."""
+UNORDERED = (
+    "keys are in no order; for quantiles, running sums and ranges write those of an attribute in "
+    'order, and "ordered": true beside them'
+)
+TOLD = (
+    "noise on combinations that do not occur makes parts differ from their whole; leave one of "
+    "them out, or ask for the finer one alone and add up its answers"
+)
 
 
 def draft_schema(data: Any) -> dict[str, Any]:
     """A schema for all columns of a table of people, marked as not reviewed.
 
     Keys are the values that occur, cuts go from the smallest to the largest number: neither may be
-    published before somebody has decided that it may. Columns of texts that are nearly all
-    different (names, identifiers) are left out.
+    published before somebody has decided that it may. Notes say what else to look at. Columns of
+    texts that are nearly all different (names, identifiers) are left out.
 
     Raises:
         FileError: the file cannot be read.
         InvalidInputError: no column can be an attribute.
     """
-    attributes = []
+    attributes, sizes = [], {}
     for name in column_names(data):
-        entry = None if RESERVED & set(name) else _attribute(_values(data, name))
+        values = set() if RESERVED & set(name) else _values(data, name)
+        entry = _attribute(values)
         if entry is not None:
             attributes.append({"name": name, **entry})
+            sizes[name] = len(values)
     if not attributes:
         raise InvalidInputError("no column of the data can be an attribute: write the schema")
+    unordered = any("keys" in entry for entry in attributes)
     return {
         "reviewed": False,
+        "notes": [UNORDERED] * unordered
+        + [f"{finer!r} tells {coarser!r}: {TOLD}" for finer, coarser in _told(data, sizes)],
         "attributes": attributes,
         "outside": "refuse",
         "rows_per_person": 1,
     }
+
+
+def _told(data: Any, sizes: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    """Pairs of columns of which the first, with at least as many values, tells the second.
+
+    Args:
+        data: the table of people.
+        sizes: how many values each column has.
+    """
+    begin = first_rows(data, [*sizes], SAMPLE)
+    columns = dict(zip(sizes, zip(*begin, strict=True), strict=True))
+    told = set()
+    for finer, coarser in permutations(sizes, 2):
+        fitting = sizes[finer] >= sizes[coarser] > 1 and (coarser, finer) not in told
+        pairs = zip(columns[finer], columns[coarser], strict=True)
+        if (
+            fitting
+            and _tells([[(*pair, 1, 0) for pair in pairs]], 1)
+            and _tells(batches(data, [finer, coarser]), 2 * sizes[finer])
+        ):
+            told.add((finer, coarser))
+            yield finer, coarser
+
+
+def _tells(rows: Iterable[CountedRows], least: int) -> bool:
+    """Whether equal first values have equal second ones, in at least so many rows with both."""
+    second_of: dict[str, str] = {}
+    number = 0
+    for *values, count, _ in chain.from_iterable(rows):
+        first, second = map(text_of, values)
+        if first and second:
+            number += count
+            if second_of.setdefault(first, second) != second:
+                return False
+    return number >= least
 
 
 def _values(data: Any, name: str) -> set[str]:

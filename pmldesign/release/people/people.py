@@ -62,6 +62,15 @@ def column_names(data: Any) -> list[str]:
         return list(as_frame(data).columns)
 
 
+def first_rows(data: Any, columns: Sequence[str], count: int) -> list[tuple[Any, ...]]:
+    """The values of the first rows."""
+    is_file = isinstance(data, str | Path)
+    with _reading(Path(data) if is_file else "the data frame"):
+        frame = _scan(Path(data)).head(count).collect() if is_file else as_frame(data)
+        rows: list[tuple[Any, ...]] = frame.select(columns)[:count].rows()
+        return rows
+
+
 def _parts(path: Path) -> Iterator[Any]:
     """A file as lazy tables of polars, one after the other."""
     if path.suffix.lower() != ".csv":

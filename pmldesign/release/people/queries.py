@@ -128,6 +128,9 @@ def _of_marginals(text: str, schema: Schema) -> NamedQueries:
     kinds = [f"histogram:{size}" for size in schema.sizes]
     if isinstance(tables, TablesWorkload):
         kinds = [queries.name for queries in tables.attributes]
+        for kind, attribute in zip(kinds, schema.attributes, strict=True):
+            if not kind.startswith("histogram"):
+                attribute.require_order(f"the sums of {kind!r}")
     parts = [
         tuple(
             kind if i in subset else f"total:{size}"
@@ -165,5 +168,7 @@ def _product(text: str, schema: Schema) -> tuple[str, ...]:
                 f"{part[:60]!r}: {kind!r} is none of {', '.join(RANGES)}; write for example "
                 f"{name}:prefix"
             )
+        if kind not in ("histogram", "total"):
+            schema.attributes[schema.names.index(name)].require_order(f"the sums of {part!r}")
         factors[name] = ",".join([f"{kind}:{sizes[name]}", *arguments])
     return tuple(factors.get(name, f"total:{size}") for name, size in sizes.items())

@@ -6,8 +6,9 @@
 
 A cell of the histogram is a combination of values, the last attribute fastest. `cuts` are bins
 [0, 18), [18, 35) ...; `outside` is "refuse", "drop", or a key that takes all other values, for all
-attributes or in one of them. Drafts (`draft_schema`) have labels from the data in them: they are
-marked "reviewed": false, and refused until somebody has looked at them and taken the mark away.
+attributes or in one of them. Keys are in order where "ordered": true says so; codes that are
+numbers need not be. Drafts (`draft_schema`) have labels from the data in them: they are marked
+"reviewed": false, and refused until somebody has looked at them and taken the mark away.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Schema:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of all that it says."""
-        parts = [[a.name, a.labels, a.cuts, a.outside] for a in self.attributes]
+        parts = [[a.name, a.labels, a.cuts, a.outside, a.ordered] for a in self.attributes]
         text = json.dumps([parts, self.rows_per_person], ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -112,7 +113,7 @@ def as_schema(content: Any) -> Schema:
         return content
     if isinstance(content, str | Path):
         return read_schema(content)
-    allowed = {"attributes", "outside", "rows_per_person", "reviewed"}
+    allowed = {"attributes", "outside", "rows_per_person", "reviewed", "notes"}
     if not isinstance(content, Mapping) or not isinstance(content.get("attributes"), list):
         raise InvalidInputError('it needs "attributes", a list; see docs/release.md')
     only_known(content, allowed, "the schema")
