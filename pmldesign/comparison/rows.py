@@ -16,6 +16,7 @@ from typing import Any
 
 from pmldesign.bounds.bound import BoundProblem
 from pmldesign.bounds.lower import gaussian_class, laplace_class, least_variance
+from pmldesign.designs.rivals import CLOSE
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.alpha.fallback import Fallback
 from pmldesign.privacy.currencies.curves import PrivacyCurve, curve_of
@@ -155,14 +156,15 @@ def as_row(name: str, p: float, mechanism: Mechanism) -> Row:
 
 
 def with_ratios(rows: Sequence[Row]) -> tuple[Row, ...]:
-    """The rows with their errors set against the smallest one."""
+    """The rows with their errors set against the smallest one; ratio 1 up to CLOSE above it."""
     best = min(row.error for row in rows)
-    return tuple(replace(row, ratio=row.error / best if best > 0 else 1.0) for row in rows)
+    ratios = [row.error / best if row.error > best * (1 + CLOSE) > 0 else 1.0 for row in rows]
+    return tuple(replace(row, ratio=ratio) for row, ratio in zip(rows, ratios, strict=True))
 
 
 def best_first(rows: Sequence[Row]) -> list[Row]:
-    """The rows, that of least error moved to the front."""
-    best = min(range(len(rows)), key=lambda index: rows[index].error)
+    """The rows, the first one of ratio 1 moved to the front."""
+    best = [row.ratio for row in rows].index(1.0)
     return [rows[best], *rows[:best], *rows[best + 1 :]]
 
 

@@ -20,10 +20,10 @@ from pmldesign.comparison.parallel import run_all
 from pmldesign.comparison.rows import Row, as_row
 from pmldesign.comparison.workers import Workers
 from pmldesign.designs.best_noise import LEAST_TIME, improve
-from pmldesign.designs.cost import require_quick
 from pmldesign.designs.dispatch import solve
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import Design
+from pmldesign.designs.rivals import require_quick
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import Factorization, answer
 from pmldesign.mechanisms import (
@@ -112,7 +112,12 @@ class Task:
         return rows
 
     def designed(
-        self, names: Sequence[str], workload: Workload, p: float, relation: Neighbours
+        self,
+        names: Sequence[str],
+        rivals: Sequence[str],
+        workload: Workload,
+        p: float,
+        relation: Neighbours,
     ) -> Designed:
         """The strategy of least norm at one p, and the rows of it and of the best mechanisms."""
         options = replace(self.options, neighbours=relation)
@@ -130,6 +135,7 @@ class Task:
                     guarantee=self.guarantees[index],
                     noise=self.noise,
                     search_time=LEAST_TIME if interrupted else self.search_time,
+                    rivals=rivals,
                 )
                 searches = filter(None, (best.gaussian_design, best.laplace_design))
                 interrupted |= any(search.status is Status.INTERRUPTED for search in searches)
@@ -198,9 +204,11 @@ class Work:
 
     def _design(self, workers: Workers) -> None:
         relations = self.task.relations()
+        named = [entry for entry in self.asked if isinstance(entry, str)]
+        rivals = [name for name in named if name not in DESIGNED]
         keys = list(product(range(len(self.workloads)), self.task.values, relations))
         tasks = [
-            partial(self.task.designed, self.names, self.workloads[w], p, relation)
+            partial(self.task.designed, self.names, rivals, self.workloads[w], p, relation)
             for w, p, relation in keys
         ]
         with closing(run_all(tasks, workers)) as results:

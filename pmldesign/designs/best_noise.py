@@ -2,13 +2,15 @@
 
 Gaussian noise has a convex theory and a certificate (`factorize`), and under PML a descent from
 there (`gaussian_pml_search`); Laplace noise has a search (`laplace_search`), which also starts from
-the Gaussian strategy. Which noise has the smaller error depends on the guarantee: a small delta
-asks much of Gaussian noise, many queries ask much of Laplace noise.
+the Gaussian strategy. No baseline is better than what comes of them (`rivals`). Which noise has the
+smaller error depends on the guarantee: a small delta asks much of Gaussian noise, many queries ask
+much of Laplace noise.
 """
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,8 +18,9 @@ from pmldesign.arguments import exponent
 from pmldesign.designs.dispatch import solve
 from pmldesign.designs.gaussian_pml_search import gaussian_design
 from pmldesign.designs.laplace.search import laplace_design
-from pmldesign.designs.options import DesignOptions, takes_options
-from pmldesign.designs.results import Design, Optimized
+from pmldesign.designs.options import Callback, DesignOptions, takes_options
+from pmldesign.designs.results import Design, Optimized, Searched
+from pmldesign.designs.rivals import with_rivals
 from pmldesign.designs.streaming import require_streaming
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import (
@@ -27,15 +30,16 @@ from pmldesign.mechanisms import (
     mechanism,
     require_feasible,
 )
-from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.guarantees import Guarantee, PureDP
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import StreamStrategy
-from pmldesign.strategies.known import with_known
-from pmldesign.strategies.participation.strategy import participation_of
+from pmldesign.strategies.known import answers_of, beside_known, with_known
+from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.strategies.streams import AllRangesStrategy
 from pmldesign.workloads.base import WRITTEN_CELLS
+from pmldesign.workloads.known.workload import BESIDE
 from pmldesign_solvers.norm.solution import Status
 
 LEAST_TIME = 1e-3
@@ -126,6 +130,7 @@ def improve(
     streaming: bool = False,
     search_time: float | None = None,
     seed: int = 0,
+    rivals: Sequence[str] = (),
 ) -> Optimized:
     """From the strategy of least norm to a design for each noise that may meet a guarantee.
 
@@ -140,13 +145,14 @@ def improve(
             Gaussian noise under PML, the rest for Laplace noise; None for what the options' limit
             leaves.
         seed: of the search under Laplace noise.
+        rivals: baselines that the design is to be no worse than, beside the usual ones.
 
     Raises:
         InvalidInputError, InfeasibleError, VacuousGuaranteeError: as `all_designs`.
     """
     workload, p = factorization.workload, factorization.p
     search_time = _time_for_searches(factorization, options, search_time)
-    kinds = admissible(guarantee, noise, p)
+    kinds = allowed = admissible(guarantee, noise, p)
     repeated = participation_of(factorization.strategy) is not None
     streamed = _is_long(factorization) or repeated or options.buffers is not None
     if Noise.GAUSSIAN in kinds and streamed:
@@ -167,17 +173,10 @@ def improve(
         interrupted = polished.status is Status.INTERRUPTED
         if search_time is not None:
             search_time = max(search_time - polished.seconds, search_time / 4)
-    wanted = Noise.LAPLACE in kinds and not (streaming or interrupted or repeated)
-    if guarantee is not None and wanted:
+    if Noise.LAPLACE in kinds and not (streaming or interrupted):
         try:
-            searched = laplace_design(
-                workload,
-                guarantee,
-                p=p,
-                starts=[factorization.strategy],
-                seed=seed,
-                time_limit=search_time,
-                callback=options.callback,
+            searched = _laplace_search(
+                factorization, guarantee, seed, search_time, options.callback
             )
         except InvalidInputError:
             # no strategy whose error under Laplace noise can be computed at this size
@@ -202,7 +201,43 @@ def improve(
         mechanisms.append(polished.mechanism)
     if searched is not None:
         mechanisms.append(searched.mechanism)
-    return Optimized(factorization, polished, searched, guarantee, tuple(mechanisms))
+    designs = Optimized(factorization, polished, searched, guarantee, tuple(mechanisms))
+    return with_rivals(designs, options, allowed, names=rivals, streaming=streaming)
+
+
+def _laplace_search(
+    factorization: Design,
+    guarantee: Guarantee | None,
+    seed: int,
+    search_time: float | None,
+    callback: Callback | None,
+) -> Searched:
+    """The search for Laplace noise; for several participations that for one, with their noise."""
+    workload, p = factorization.workload, factorization.p
+    schema = participation_of(factorization.strategy)
+    promise = guarantee or PureDP(1.0, factorization.neighbours)
+    if guarantee is None and isinstance(workload, BESIDE):
+        promise = beside_known(promise, answers_of(workload))
+    searched = laplace_design(
+        workload,
+        promise,
+        p=p,
+        starts=[with_participation(factorization.strategy, None)],
+        seed=seed,
+        time_limit=search_time,
+        callback=callback,
+    )
+    if guarantee is not None and schema is None:
+        return searched
+    noisy = mechanism(
+        with_participation(searched.mechanism.strategy, schema),
+        workload,
+        guarantee=guarantee,
+        noise="laplace",
+        p=p,
+        neighbours=factorization.neighbours,
+    )
+    return replace(searched, mechanism=noisy)
 
 
 def _time_for_searches(

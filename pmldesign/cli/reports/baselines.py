@@ -10,15 +10,13 @@ from typing import Any, TypeVar
 from pmldesign.cli.terminal.show import note
 from pmldesign.comparison.comparison import compare_all
 from pmldesign.comparison.rows import Row
-from pmldesign.designs.cost import row_seconds
+from pmldesign.designs.rivals import USUAL, row_seconds
 from pmldesign.errors import InvalidInputError, PmldesignError
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.workloads import Workload
 
 T = TypeVar("T")
-
-BASELINES = ("tree", "haar", "identity", "workload")
 
 
 def beside(
@@ -40,7 +38,7 @@ def beside(
 
 def usual_rows(
     queries: Workload,
-    names: Sequence[str] = BASELINES,
+    names: Sequence[str] = USUAL,
     *,
     guarantee: Guarantee | None,
     neighbours: Neighbours,

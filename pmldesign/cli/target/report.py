@@ -12,7 +12,7 @@ from pmldesign.cli.reports.baselines import beside
 from pmldesign.cli.reports.designs import norm_json, shares_facts, shares_json
 from pmldesign.cli.reports.privacy import fallback_json, guarantee_json, privacy_facts, privacy_json
 from pmldesign.cli.terminal.show import facts
-from pmldesign.designs.cost import require_quick
+from pmldesign.designs.rivals import require_quick
 from pmldesign.designs.targets.least import LeastBudget
 from pmldesign.factorization import answer
 from pmldesign.mechanisms import NoiseChoice

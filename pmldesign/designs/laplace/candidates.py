@@ -13,8 +13,8 @@ from itertools import product
 
 import numpy as np
 
-from pmldesign.designs.cost import require_quick
 from pmldesign.designs.one_matrix import STRUCTURED
+from pmldesign.designs.rivals import require_quick
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import Mechanism, mechanism
 from pmldesign.privacy.alpha.ball import room_of

@@ -1,0 +1,189 @@
+"""The baselines beside a design: which are worth their time, and none is better.
+
+A design for Gaussian noise is certified, a search for Laplace noise has looked at baselines itself.
+Where that does not settle it, because the bounds are apart, time ran out or a person takes part
+several times, every baseline of the table gets the noise of the guarantee as well, and the design
+is the best of all. A number of buffers that was asked for rules them out.
+
+The cost of the row of a strategy of r measurements on n cells, in multiplications and the like:
+
+    trees, Haar, identity            n^2, or r n under PML for each cell: all distances of cells
+    ranges themselves                n^3: the Gram matrix and its inverse
+    any other queries, add-remove    r n min(r, n): the pseudo-inverse
+    under replace                    r n^2: the distances of cells
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from pmldesign.designs.options import DesignOptions
+from pmldesign.designs.results import Optimized
+from pmldesign.errors import InfeasibleError, InvalidInputError, VacuousGuaranteeError
+from pmldesign.factorization import answer
+from pmldesign.mechanisms import Mechanism, calibrated, smallest_error
+from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy.noise import Noise
+from pmldesign.strategies import Strategy, baseline
+from pmldesign.strategies.baselines.registry import long_baseline
+from pmldesign.strategies.participation.strategy import with_participation
+from pmldesign.workloads import KroneckerWorkload, Workload
+from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, count_text
+from pmldesign.workloads.union import by_attribute
+from pmldesign_solvers.norm.solution import Status
+
+USUAL = ("tree", "haar", "identity", "workload")
+"""Baselines that designs are shown beside."""
+CLOSE = 1e-6
+"""Relative difference of errors that counts as none."""
+CHEAP = ("tree", "haar", "identity")
+SPEED = 3e8
+"""Of these a second, at least, in the pseudo-inverse of a wide matrix, the slowest of them."""
+
+
+def with_rivals(
+    designs: Optimized,
+    options: DesignOptions,
+    kinds: Sequence[Noise],
+    *,
+    names: Sequence[str] = (),
+    streaming: bool = False,
+) -> Optimized:
+    """The designs, with the best baseline in place of a search's result that is worse.
+
+    Args:
+        designs: what was found so far.
+        options: of the design.
+        kinds: of noise that may be taken.
+        names: of baselines beside the usual ones, which take the time that they take.
+        streaming: take their lower-triangular forms.
+    """
+    open_kinds = [kind for kind in kinds if not _is_settled(designs, kind)]
+    if not open_kinds or options.buffers is not None:
+        return designs
+    p, mechanisms = designs.norm_design.p, designs.mechanisms
+    before = best = mechanisms[designs.best]
+    try:
+        for strategy in _strategies(designs, options, names):
+            for rival in _noisy(strategy, designs, options, open_kinds, streaming=streaming):
+                best = smallest_error([best, rival], p)
+    except KeyboardInterrupt:
+        pass
+    if best.error(p) >= before.error(p) * (1 - CLOSE):
+        return designs
+    kept = [mechanisms[0], *(other for other in mechanisms[1:] if other.noise is not best.noise)]
+    return replace(designs, mechanisms=(*kept, replace(best, p=p)))
+
+
+def _is_settled(designs: Optimized, kind: Noise) -> bool:
+    """Whether no baseline can be better with this noise."""
+    if kind is Noise.LAPLACE:
+        return False
+    if designs.guarantee is not None and designs.guarantee.pml:
+        polished = designs.gaussian_design
+        return polished is not None and polished.status is not Status.INTERRUPTED
+    return designs.norm_design.certificate.gap <= CLOSE
+
+
+def _strategies(
+    designs: Optimized, options: DesignOptions, names: Sequence[str]
+) -> Iterator[Strategy]:
+    """The baselines that the search has not looked at, unless they take too long."""
+    design, searched = designs.norm_design, designs.laplace_design
+    spent = design.seconds + sum(
+        search.seconds for search in (designs.gaussian_design, searched) if search is not None
+    )
+    limit, begin = options.time_limit, time.perf_counter()
+    for name in dict.fromkeys([*names, *USUAL]):
+        asked = design.workload, designs.guarantee, design.neighbours
+        try:
+            if name not in names:
+                require_quick(name, *asked)
+                end = spent + time.perf_counter() - begin + row_seconds(name, *asked)
+                if limit is not None and end > limit:
+                    continue
+            yield baseline(name, design.workload)
+        except InvalidInputError:  # it is too large, takes too long, or is for other queries
+            continue
+
+
+def _noisy(
+    strategy: Strategy,
+    designs: Optimized,
+    options: DesignOptions,
+    kinds: Sequence[Noise],
+    *,
+    streaming: bool,
+) -> Iterator[Mechanism]:
+    """A baseline with every noise that it can have."""
+    design, searched = designs.norm_design, designs.laplace_design
+    tried = () if searched is None else [start.name for start in searched.starts]
+    try:
+        measured = with_participation(strategy, options.schema)
+        if streaming:
+            measured = measured.streaming()
+        factorization = answer(measured, design.workload, design.neighbours)
+    except InvalidInputError:
+        return
+    for kind in kinds:
+        if kind is Noise.LAPLACE and strategy.name in tried and options.schema is None:
+            continue
+        try:
+            rival = calibrated(factorization, designs.guarantee, kind)
+            rival.error(design.p)
+        except (InvalidInputError, InfeasibleError, VacuousGuaranteeError):
+            continue
+        yield rival
+
+
+def require_quick(
+    name: str, workload: Workload, guarantee: Guarantee | None, relation: Neighbours
+) -> None:
+    """Refuse a baseline whose row takes minutes.
+
+    Raises:
+        InvalidInputError: it does.
+    """
+    for rows, n, cost in _costs(name, workload, guarantee, relation):
+        loose = guarantee is not None and guarantee.pml and guarantee.delta > 0
+        often = n > WRITTEN_CELLS and loose
+        slow = often or cost > WRITTEN_CELLS**3
+        if n <= WRITTEN_CELLS:
+            slow = cost > WRITTEN_CELLS**3 and name == "workload"
+        if slow and rows * n <= MAX_ENTRIES:  # beyond, it is refused anyway
+            raise InvalidInputError(
+                f"strategy {name!r} as a matrix of {count_text(rows)} x {count_text(n)} takes"
+                " minutes; name it in `pmldesign compare --strategies` if you can wait"
+            )
+
+
+def row_seconds(
+    name: str, workload: Workload, guarantee: Guarantee | None, relation: Neighbours
+) -> float:
+    """About how long the row of a baseline takes, rather more than less."""
+    return sum(cost for _, _, cost in _costs(name, workload, guarantee, relation)) / SPEED
+
+
+def _costs(
+    name: str, workload: Workload, guarantee: Guarantee | None, relation: Neighbours
+) -> Iterator[tuple[int, int, int]]:
+    """Measurements, cells and cost of the row, for every attribute."""
+    if long_baseline(name, workload) is not None and relation is Neighbours.ADD_REMOVE:
+        return
+    if name != "workload":
+        parts = by_attribute(workload)
+    else:
+        parts = workload.factors if isinstance(workload, KroneckerWorkload) else (workload,)
+    for part in parts:
+        m, n = part.shape
+        rows = m if name == "workload" else n
+        cost = rows * n * (n if relation is Neighbours.REPLACE else min(rows, n))
+        if n <= WRITTEN_CELLS and not (guarantee is not None and guarantee.pml):
+            if name in CHEAP:
+                cost = n**2
+            elif name == "workload" and part.binary and m >= n:
+                cost = n**3
+        yield rows, n, cost

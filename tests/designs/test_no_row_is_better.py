@@ -1,0 +1,98 @@
+"""No row of a table is better than the design, whatever is asked for and however little time."""
+
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import pmldesign as pml
+from pmldesign.cli import main
+from pmldesign.errors import PmldesignError
+from pmldesign.workloads import as_workload
+
+BASELINES = ("tree", "haar", "identity", "workload", "square-root", "weighted-tree:3", "banded:2")
+NAMED = ("prefix:2", "prefix:7", "haar:4", "window:6,3", "decay:6,0.3", "all-range:4")
+GUARANTEES = (
+    None,
+    pml.PureDP(0.7),
+    pml.ApproxDP(1.0, 1e-5),
+    pml.ApproxDP(8.0, 1e-9),
+    pml.ZCDP(0.1),
+)
+LIMITS = ({}, {"max_steps": 1}, {"rel_gap": 0.5}, {"time_limit": 1e-3})
+
+
+def random_workload(rng):
+    if rng.random() < 0.5:
+        return as_workload(str(rng.choice(NAMED)))
+    m, n = rng.integers(1, 7), rng.integers(2, 7)
+    matrix = rng.integers(-1, 3, (m, n)) * rng.choice([0.1, 1.0, 10.0], (m, 1))
+    matrix[0, :2] = 1.0, 2.0
+    return as_workload(matrix)
+
+
+def random_question(rng):
+    """Arguments of `compare`."""
+    asked = dict(LIMITS[rng.integers(len(LIMITS))])
+    guarantee = GUARANTEES[rng.integers(len(GUARANTEES))]
+    noise, p = str(rng.choice(["auto", "gaussian", "laplace"])), 2.0
+    kind = str(rng.choice(["add-remove", "replace", "participation"]))
+    if kind == "participation":
+        times, apart = rng.integers(1, 4, 2)
+        asked["participation"] = f"{times},{rng.choice(['every', 'min-sep'])}={apart}"
+    else:
+        p = float(rng.choice([2.0, 4.0, math.inf]))
+    if kind == "replace":
+        if guarantee is None:
+            asked["neighbours"] = kind
+        else:
+            guarantee = dataclasses.replace(guarantee, neighbours=kind)
+    return {"guarantee": guarantee, "noise": noise, "p": p, "search_time": 0.02, **asked}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_design_is_the_best_row(seed):
+    rng = np.random.default_rng(seed)
+    workload, asked = random_workload(rng), random_question(rng)
+    names = []
+    for name in BASELINES:
+        try:
+            pml.compare(workload, [name], **asked)
+            names.append(name)
+        except PmldesignError:
+            continue
+    try:
+        rows = pml.compare(workload, ["design", *names], **asked).rows
+    except pml.InfeasibleError:
+        return  # Gaussian noise for a guarantee without delta
+    for row in rows[1:]:
+        assert rows[0].error <= row.error * (1 + 1e-6), (workload.name, asked, row.strategy)
+    assert rows[0].ratio == 1.0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "prefix:2 --noise laplace",
+        "prefix:7 --noise laplace --neighbours replace",
+        "prefix:9 --noise laplace --participation 3,every=3",
+        "prefix:9 --epsilon 1 --participation 3,min-sep=2",
+        "decay:9,0.1 --epsilon 5 --delta 1e-9 --participation 2,every=4",
+        "prefix:33 --max-steps 1",
+        "prefix:33 --rel-gap 0.5 --p 4",
+        "histogram:6",
+        "prefix:6 --noise laplace --known total",
+    ],
+)
+def test_the_table_of_optimize_begins_with_the_design(line):
+    asked = ["optimize", *line.split(), "--search-time", "0.2", "--json"]
+    answer = CliRunner().invoke(main, asked)
+    assert answer.exit_code in (0, 3), answer.output
+    rows = json.loads(answer.stdout)["strategies"]
+    assert rows[0]["name"] == "design"
+    assert rows[0]["ratio"] == 1.0
+    for row in rows[1:]:
+        assert rows[0]["error"] <= row["error"] * (1 + 1e-6), row
