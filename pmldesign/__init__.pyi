@@ -55,6 +55,7 @@ from pmldesign.errors import FileError as FileError
 from pmldesign.errors import InfeasibleError as InfeasibleError
 from pmldesign.errors import InvalidInputError as InvalidInputError
 from pmldesign.errors import NotConvergedError as NotConvergedError
+from pmldesign.errors import PartlyCheckedError as PartlyCheckedError
 from pmldesign.errors import PmldesignError as PmldesignError
 from pmldesign.errors import VacuousGuaranteeError as VacuousGuaranteeError
 from pmldesign.errors import VerificationError as VerificationError

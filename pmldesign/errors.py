@@ -65,3 +65,9 @@ class VerificationError(PmldesignError):
     """A file claims what its own arrays do not prove, or a calibration what measurements refute."""
 
     exit_code = 7
+
+
+class PartlyCheckedError(PmldesignError):
+    """Of what a file claims all that was checked holds, but something was not checked."""
+
+    exit_code = 8

@@ -135,7 +135,8 @@ def _version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> No
         "Exit codes: 0 done, 1 stopped with nothing to show, 2 an argument is wrong or needs an"
         " extra that is missing, 3 stopped before the requested gap (what was found is shown and"
         " written), 4 the guarantee protects nobody, 5 no mechanism can do this, 6 a file or output"
-        " cannot be read or written, 7 a claim of a file does not hold."
+        " cannot be read or written, 7 a claim of a file does not hold, 8 one was not"
+        " checked."
     ),
 )
 @click.option(

@@ -1,19 +1,21 @@
-"""pmldesign verify FILE [--workload WORKLOAD]."""
+"""pmldesign verify FILE [--workload WORKLOAD] [--schema SCHEMA]."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from pmldesign.cli.options import outputs
+from pmldesign.cli.options import common, inputs, outputs
 from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.show import facts, note, print_json, table
-from pmldesign.errors import VerificationError
-from pmldesign.files import load_workload, verify_file
-from pmldesign.verify import Verdict, Verification
+from pmldesign.errors import PartlyCheckedError, VerificationError
+from pmldesign.files import verify_file
+from pmldesign.verify import Check, Verdict, Verification
+from pmldesign.workloads import Workload, parse_workload
 
 TABLE_DIGITS = 10
 """Of numbers in the table; verdicts compare all digits."""
@@ -27,23 +29,41 @@ TABLE_DIGITS = 10
     metavar="WORKLOAD",
     help="The queries that a strategy answers; by default those that FILE names.",
 )
+@common.add_options([inputs.schema_option])
 @outputs.json_option
-def command(file: Path, workload: str | None, as_json: bool) -> None:
+def command(file: Path, workload: str | None, schema: Path | None, as_json: bool) -> None:
     """Check every number that FILE claims, from its arrays and the definitions alone.
 
-    FILE is a strategy file of `pmldesign optimize` (.npz), the manifest of `pmldesign release` or
-    the certificate of `pmldesign envelope` (.json). The exit code is 7 if a claim does not hold.
+    FILE is a strategy file of `pmldesign optimize` (.npz), the manifest of `pmldesign release` or a
+    table beside it, or the certificate of `pmldesign envelope` (.json). The exit code is 7 if a
+    claim does not hold, and 8 if one was not checked.
     """
-    queries = None if workload is None else load_workload(workload, note=note)
-    result = verify_file(file, workload=queries)
+    queries = None if workload is None else inputs.load_queries(workload, schema, note)
+    result = verify_file(file, workload=queries, parse=_parser(schema))
     if as_json:
         print_json({**asdict(result), "holds": result.holds})
     else:
         _show(result)
+    if result.failures:
+        raise VerificationError(f"{result.file}: what does not hold: {_names(result.failures)}")
     if not result.holds:
-        names = ", ".join(check.name for check in result.failures)
-        said = f"what does not hold: {names}" if names else "nothing could be checked"
-        raise VerificationError(f"{result.file}: {said}")
+        names = _names(result.unchecked)
+        raise PartlyCheckedError(f"{result.file}: what was checked holds; not checked: {names}")
+
+
+def _parser(schema: Path | None) -> Callable[[str], Workload]:
+    """What makes a workload of the name that a file has: with a schema of names of attributes."""
+    if schema is None:
+        return parse_workload
+    from pmldesign.release.people.queries import parse_queries
+    from pmldesign.release.people.schema import read_schema
+
+    people = read_schema(schema)
+    return lambda name: parse_queries(name, people).workload
+
+
+def _names(checks: Sequence[Check]) -> str:
+    return ", ".join(check.name for check in checks)
 
 
 def _show(result: Verification) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -36,17 +37,22 @@ SUMS_CELLS = 2**21
 """Steps of running sums that are compared with those of a file."""
 
 
-def verify_file(path: str | Path, *, workload: Any = None) -> Verification:
+def verify_file(
+    path: str | Path, *, workload: Any = None, parse: Callable[[str], Workload] = parse_workload
+) -> Verification:
     """Check every number that a file claims, by code that shares nothing with the solvers.
 
     Args:
         path: a strategy file of `write_strategy` or `pmldesign optimize` (.npz), the manifest of a
-            release or the certificate of `pmldesign envelope` (.json).
+            release (.json) or its table (.csv, .parquet), or the certificate of
+            `pmldesign envelope` (.json).
         workload: what the strategy answers: a name, a file, a matrix or a Workload; None for the
             one that the file names, where that is the name of one.
+        parse: makes the workloads that a file names, for one with names of attributes:
+            `lambda name: pml.workload(name, schema="schema.json")`.
 
     Returns:
-        A verdict for every claim; `holds` says whether all those that were checked hold.
+        A verdict for every claim; `holds` says whether all were checked and hold.
 
     Raises:
         FileError: missing, unreadable, or of another kind.
@@ -54,12 +60,13 @@ def verify_file(path: str | Path, *, workload: Any = None) -> Verification:
     """
     from pmldesign.verify.verification import check_file
 
-    queries = _named_queries(path, "workload") if workload is None else _read(workload)
-    known = _named_queries(path, "known")
+    queries = _named_queries(path, "workload", parse) if workload is None else _read(workload)
+    known = _named_queries(path, "known", parse)
     if queries is None:
         return check_file(path, None)
     public = None if known is None else _form(known)
-    return check_file(path, replace(_form(queries), known=public))
+    form = replace(_form(queries), known=public, named=workload is None)
+    return check_file(path, form)
 
 
 def _read(workload: Any) -> Workload:
@@ -68,15 +75,15 @@ def _read(workload: Any) -> Workload:
     return load_workload(workload) if isinstance(workload, str) else as_workload(workload)
 
 
-def _named_queries(path: str | Path, key: str) -> Workload | None:
+def _named_queries(path: str | Path, key: str, parse: Callable[[str], Workload]) -> Workload | None:
     """The workload whose name a file has under a key, if it is the name of one."""
     from pmldesign.verify.reading import read_archive
 
-    if Path(path).suffix.lower() == ".json":
+    if Path(path).suffix.lower() in (".json", ".csv", ".parquet"):
         return None
     name = read_archive(Path(path))[0].get(key)
     try:
-        return parse_workload(name) if isinstance(name, str) else None
+        return parse(name) if isinstance(name, str) else None
     except InvalidInputError:
         return None
 

@@ -29,6 +29,8 @@ from pmldesign.verify.report import Checks, Header
 
 OF_BALL = arb(1) / 20
 """Part of the probability of failure that is the ball's."""
+SAMPLE = {"records", "confidence", "radius", "counts"}
+"""What is said of a sample."""
 LOWERED = 4e-9
 """Limits and radii may be weaker by this part of them."""
 
@@ -144,6 +146,10 @@ def check_sample(numbers: Header, checks: Checks) -> None:
     if sample is None:
         return
     counts, alpha = sample["counts"], numbers["alpha"]
+    counted = all(type(count) is int and count >= 0 for count in counts) and any(counts)
+    if not counted or not 0 < sample["confidence"] < 1 or set(sample) != SAMPLE:
+        checks.state("records", False, "counts of a public sample, and a confidence in (0, 1)")
+        return
     records, cells, failure = sum(counts), len(counts), 1 - arb(sample["confidence"])
     checks.state("records", sample["records"] == records, f"the counts sum to {records}")
     part = (1 - OF_BALL) * failure / cells

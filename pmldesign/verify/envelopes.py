@@ -20,6 +20,11 @@ from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
 from pmldesign.verify.report import Checks, Header
 
 NAME = "ball arithmetic of 192 bits: bounds are theorems about the channel"
+CLAIMS = {
+    *("format", "pmldesign", "channel", "matrix", "prior", "maximal_leakage", "largest_leakage"),
+    *("delta", "lower", "upper", "post_processing", "dual", KEY),
+}
+"""Of a certificate; the channel is a name alone."""
 STOCHASTIC = 1e-12
 """By how much rows may miss 1; they are divided by their sums."""
 
@@ -28,6 +33,8 @@ def check_envelope(content: Header, checks: Checks) -> str:
     """All claims of a certificate."""
     same = content[KEY].get(OBJECT) == digest_of_object(content)
     checks.state("digest", same, "of the whole certificate")
+    sound = content.keys() == CLAIMS and 0 < float(content["delta"]) < 1
+    checks.state("claims", sound, "those of a certificate, delta in (0, 1)")
     P, fits = _rows(content["matrix"])
     (prior,), other = _rows([content["prior"]])
     K, third = _rows(content["post_processing"])

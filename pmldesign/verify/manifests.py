@@ -11,144 +11,250 @@ Measurements are whole multiples of units; neighbours' measurements differ by at
 
 Under PML the loss depends on the distances of measurements of the cells, in units: of all of them
 up to 256 cells, else of any cell from the others. Without alpha the largest distance counts.
+
+The tables that were published lie beside the manifest, which has their hashes.
 """
 
 from __future__ import annotations
 
+import csv
+import hashlib
+import math
+import re
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from flint import arb
 
 from pmldesign.verify.arithmetic.intervals import above, largest
 from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
-from pmldesign.verify.distributions import Rows, alpha_of, check_sample, rows_of
+from pmldesign.verify.distributions import Rows, alpha_of, rows_of
+from pmldesign.verify.guarantees import KINDS, check_guarantee
 from pmldesign.verify.losses import dp_loss, gaussian_profile, pml_loss
-from pmldesign.verify.report import Checks, Header
-from pmldesign.verify.sentences import check_sentence
+from pmldesign.verify.report import Checks, Header, as_number
 
 NAME = "ball arithmetic of 192 bits"
+MANIFEST = ".manifest.json"
+TABLES = {"table": (".csv", ".parquet"), "quantiles": (".quantiles.csv",), "known": (".known.csv",)}
+"""Endings of what is published beside a manifest."""
+LAWS = {
+    "discrete laplace": ("laplace", "the l1 norm, in units", "epsilon", "l1"),
+    "discrete gaussian": ("gaussian", "the squared l2 norm, in squared units", "delta", "l2"),
+}
+"""Of each law of noise: the noise, what its sensitivity is of, its loss under PML and its norm."""
+PARTS = {
+    "": "format pmldesign workload queries cells guarantee noise lattice intervals post_processing"
+    " sha256 records? if_alpha_is_wrong? distances?",
+    "noise": "law parameter sigma measurements sampler",
+    "lattice": "bits unit sensitivity of exact bias_of_an_entry",
+    "intervals": "level simultaneous",
+    "if_alpha_is_wrong": "loss half_alpha dp",
+    "distances": "norm from_any? cells? different? to_later_cells?",
+    "sha256": "strategy workload schema object? table quantiles? known?",
+}
+"""Claims of a manifest and of its parts; those with a question mark may be missing."""
+UNSEEN = {
+    "strategy": "its sensitivity, units, distances and hash: it is not in the manifest",
+    "queries and schema": "their names and hashes: they are not in the manifest",
+    "method": "the level of intervals, and what was done to the estimates",
+    "sampler": "whether the noise was drawn as the manifest says, no file tells",
+}
+"""What no manifest tells, and why."""
 SHARPER = 1e-2
 """The noise of a release loses at least this much less than is promised, but not more so: a
 discrete Gaussian has slightly more variance than a continuous one."""
-KINDS = {
-    "PureDP": ("dp", "epsilon"),
-    "ApproxDP": ("dp", "epsilon", "delta"),
-    "ZCDP": ("zcdp", "rho"),
-    "GaussianDP": ("gaussian-dp", "mu"),
-    "RenyiDP": ("renyi", "order", "epsilon"),
-}
+ROUNDED = 1e-9
+"""By which the square of the parameter of a discrete Gaussian may be above sigma^2 + 4."""
+FRAME = ("kind", "neighbours", "rows_per_person", "words")
+"""What the guarantee of a manifest has beside its numbers."""
 SHARPER_BOUND = 0.06
 """The same under PML with Gaussian noise: of three columns the loss is bounded on strips."""
 
 
-def check_manifest(content: Header, checks: Checks) -> str:
-    """All claims of a manifest that can be recomputed from it."""
+def check_manifest(content: Header, path: Path, checks: Checks) -> str:
+    """All claims of a manifest that can be recomputed from it and from the tables beside it."""
     stated = content[KEY].get(OBJECT)
     if stated is None:
         checks.unchecked("digest", "the manifest is from before there was one")
     else:
         checks.state("digest", stated == digest_of_object(content), "of the whole manifest")
-    _check_words(content, checks)
+    checks.state("claims", _whole(content), "those of a manifest, each in its range")
+    _check_tables(content, path, checks)
     promise, noise, lattice = content["guarantee"], content["noise"], content["lattice"]
-    gaussian = noise["law"] == "discrete gaussian"
-    if not gaussian and noise["law"] != "discrete laplace":
-        checks.state("noise", False, f"{noise['law']!r} is no noise")
+    numbers = _numbers_of(promise)
+    words, k = promise["words"], promise["rows_per_person"]
+    words = words.removesuffix(f" All {k} records of one person count as one record here.")
+    if (words != promise["words"]) != (k > 1):
+        checks.state("rows per person", False, "are not those of the sentence")
+    if not check_guarantee(numbers, words, content["cells"], checks):
         return NAME
+    law, *told = LAWS[noise["law"]]
+    gaussian = law == "gaussian"
+    checks.state("sensitivity", lattice["of"] == told[0], "of the norm that the noise is for")
     if gaussian:
-        enough = Fraction(noise["parameter"]) ** 2 >= Fraction(noise["sigma"]) ** 2 + 4
-        checks.state("parameter", enough, "its square is at least sigma^2 + 4")
-    checks.state("unit", lattice["unit"] > 0 and lattice["bits"] > 0, "of the lattice")
-    law = "gaussian" if gaussian else "laplace"
+        over = Fraction(noise["parameter"]) ** 2 / (Fraction(noise["sigma"]) ** 2 + 4)
+        right = 1 <= over <= 1 + ROUNDED
+        checks.state("parameter", right, "its square is sigma^2 + 4, rounded upwards")
+    elif noise["sigma"] is not None:
+        checks.state("sigma", False, "Laplace noise has none")
     scale = arb(noise["sigma" if gaussian else "parameter"])
-    if promise["kind"] in KINDS:
-        _check_guarantee(promise, law, scale, lattice, checks)
+    if numbers["kind"] != "pml":
+        _check_dp(numbers, k, law, scale, lattice, checks)
     elif "distances" in content:
-        _check_pml(content, law, scale, checks)
+        _check_pml(content, numbers, law, scale, checks)
     else:
         checks.unchecked("guarantee", "the manifest has no distances of its many cells")
-    for name in ("strategy", "workload", "schema"):
-        if content[KEY].get(name) is not None:
-            checks.unchecked(f"hash of the {name}", "the manifest does not contain it")
-    checks.unchecked("intervals", "the level is a property of the method")
+    for name, reason in UNSEEN.items():
+        checks.unchecked(name, reason)
     return NAME
 
 
-def _check_guarantee(
-    promise: Header, law: str, scale: Any, lattice: Header, checks: Checks
+def _whole(content: Header) -> bool:
+    """Whether all parts have their claims, and no others, in their ranges."""
+    for part, names in PARTS.items():
+        given = content.get(part) if part else content
+        if given is None and part in ("if_alpha_is_wrong", "distances"):
+            continue
+        allowed = {name.rstrip("?") for name in names.split()}
+        needed = {name for name in names.split() if not name.endswith("?")}
+        if not isinstance(given, dict) or not needed <= given.keys() <= allowed:
+            return False
+    noise, lattice, intervals = content["noise"], content["lattice"], content["intervals"]
+    counts = [content["queries"], content["cells"], noise["measurements"], lattice["bits"]]
+    sizes = [noise["parameter"], lattice["unit"], intervals["level"], 1 - intervals["level"]]
+    replaced = content["guarantee"]["neighbours"] == "replace"
+    pml = KINDS[content["guarantee"]["kind"]].kind == "pml"
+    return (
+        all(type(count) is int and count >= 1 for count in counts)
+        and all((as_number(size) or 0.0) > 0 for size in sizes)
+        and noise["law"] in LAWS
+        and not noise["sampler"].startswith("not private")
+        and re.fullmatch("[1-9][0-9]*", lattice["sensitivity"]) is not None
+        and isinstance(lattice["exact"], bool)
+        and (as_number(lattice["bias_of_an_entry"]) or 0.0) >= 0
+        and isinstance(intervals["simultaneous"], bool)
+        and set(content["post_processing"]) <= {"nonnegative", "integers"}
+        and ("records" not in content or (replaced and content["records"] >= 0))
+        and pml == ("if_alpha_is_wrong" in content)
+        and (pml or "distances" not in content)
+    )
+
+
+def _numbers_of(promise: Header) -> dict[str, Any]:
+    """The numbers of a guarantee as strategy files have them."""
+    kind = KINDS[promise["kind"]]
+    beside = {key: promise[key] for key in ("known", "sample") if promise.get(key)}
+    if kind.kind == "pml" and "known" in beside:
+        raise ValueError("PML has no known answers")
+    own = {name: promise[name] for name in kind.numbers}
+    fixed = {"delta": 0.0, "unit": kind.numbers[-1], "failure": kind.failure, **own}
+    for name in promise.keys() - {*FRAME, "known", "sample"}:
+        if name not in fixed or promise[name] != fixed[name]:
+            raise ValueError(f"{name} {promise[name]!r:.40} is none of {promise['kind']}")
+    relation = {"neighbours": promise["neighbours"]}
+    return {"kind": kind.kind, "failure": kind.failure, **own, **relation, **beside}
+
+
+def _check_tables(content: Header, path: Path, checks: Checks) -> None:
+    """Whether the tables beside a manifest are those whose hashes it has."""
+    base = str(path).removesuffix(MANIFEST)
+    for name, endings in TABLES.items():
+        listed = content[KEY].get(name)
+        found = [Path(base + ending) for ending in endings if Path(base + ending).is_file()]
+        if listed is None and not found and name != "table":
+            continue
+        other = [file for file in found if _hash(file) != listed]
+        if listed is None:
+            reason = "the manifest has no hash of it"
+        elif not found:
+            reason = f"is missing beside the manifest: {' or '.join(endings)}"
+        elif other:
+            reason = f"{other[0].name} is not the one that the manifest is of"
+        else:
+            reason = f"hash of {found[0].name}"
+        checks.state(name, listed is not None and bool(found) and not other, reason)
+        if name == "table" and found and found[0].suffix == ".csv":
+            rows = _rows_in(found[0])
+            checks.state("queries", content["queries"] == rows, f"the table has {rows} rows")
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def _rows_in(path: Path) -> int:
+    with path.open(encoding="utf-8", newline="") as handle:
+        return sum(1 for _ in csv.reader(handle)) - 1
+
+
+def _check_dp(
+    numbers: Header, k: int, law: str, scale: Any, lattice: Header, checks: Checks
 ) -> None:
     """The loss of the noise on the sensitivity."""
-    distance = arb(int(Fraction(lattice["sensitivity"])))
+    distance = arb(int(lattice["sensitivity"]))
     distance = distance.sqrt() if law == "gaussian" else distance
-    ratio = promise["rows_per_person"] * distance / scale
-    kind, *names = KINDS[promise["kind"]]
-    if "delta" not in names and promise.get("delta"):
-        checks.state("delta", False, f"{promise['kind']} has none")
-    numbers = {"kind": kind, **{name: promise[name] for name in names}}
-    loss = dp_loss(numbers, law, ratio)
-    if loss is None:
-        checks.unchecked("guarantee", f"{kind} of Laplace noise")
-        return
+    loss = dp_loss(numbers, law, k * distance / scale)
+    assert loss is not None
     value, target = above(loss[0]), loss[1]
     checks.state("guarantee", value <= target * (1 + 1e-12), "the loss of the noise", value)
     tight = value >= target * (1 - SHARPER)
     checks.state("scale", tight, "no more noise than the guarantee asks for", value)
 
 
-def _check_pml(content: Header, law: str, scale: Any, checks: Checks) -> None:
+def _check_pml(content: Header, numbers: Header, law: str, scale: Any, checks: Checks) -> None:
     """The loss on the distances, that at half of alpha, and that without any."""
-    promise, gaussian = content["guarantee"], law == "gaussian"
-    check_sample(promise, checks)
-    checks.state("rows per person", promise["rows_per_person"] == 1, "PML is about single records")
-    if promise["kind"] == "PML" and promise["delta"]:
-        checks.state("delta", False, "PML has none")
-    if content["distances"]["norm"] != ("l2" if gaussian else "l1"):
-        checks.state("distances", False, "are in the norm of the noise")
+    gaussian, wrong = law == "gaussian", content["if_alpha_is_wrong"]
+    _, _, loss, norm = LAWS[f"discrete {law}"]
+    one = content["guarantee"]["rows_per_person"] == 1
+    checks.state("rows per person", one, "PML is about single records")
+    if content["distances"]["norm"] != norm or wrong["loss"] != loss:
+        checks.state("distances", False, "and losses are those of the noise")
         return
-    failure = "envelope" if promise["kind"] == "EnvelopePML" else "slack"
-    numbers = {**promise, "kind": "pml", "failure": failure}
     value, target = _loss_of_share(content, numbers, law, scale, 1.0)
     checks.state("guarantee", value <= target * (1 + 1e-9), "the loss of the noise", value)
     sharper = SHARPER_BOUND if gaussian else SHARPER
     checks.state("scale", value >= target * (1 - sharper), "no more noise than is asked for", value)
-    wrong = content["if_alpha_is_wrong"]
     half, _ = _loss_of_share(content, numbers, law, scale, 0.5)
     checks.at_most("half alpha", wrong["half_alpha"], half * (1 - 1e-9), weaker=sharper)
-    farthest = largest(value for row in _rows(content, arb(0)).distances for value in row)
-    ratio = farthest / scale
-    alone = gaussian_profile(ratio, arb(promise["epsilon"])) if gaussian else ratio
+    rows = _rows(content, numbers, arb(0)).distances
+    ratio = largest(value for row in rows for value in row) / scale
+    alone = gaussian_profile(ratio, arb(numbers["epsilon"])) if gaussian else ratio
     checks.at_most("without alpha", wrong["dp"], above(alone) * (1 - 1e-9), weaker=1e-3)
 
 
 def _loss_of_share(
     content: Header, numbers: Header, law: str, scale: Any, share: float
 ) -> tuple[float, float]:
-    loss, target = pml_loss(numbers, law, _rows(content, arb(share)), scale)
+    loss, target = pml_loss(numbers, law, _rows(content, numbers, arb(share)), scale)
     return above(loss), target
 
 
-def _rows(content: Header, share: Any) -> Rows:
+def _rows(content: Header, numbers: Header, share: Any) -> Rows:
     """The distances of a manifest, for a share of alpha."""
-    listed, promise, cells = content["distances"], content["guarantee"], content["cells"]
+    listed, cells = content["distances"], content["cells"]
     if "from_any" in listed:
         least = share
-        for value in alpha_of(promise, cells):
+        for value in alpha_of(numbers, cells):
             least = least.min(share * value)
-        distances = [arb(float(word)) for word in listed["from_any"].split()]
-        return Rows([distances], [least * count for count in listed["cells"]], listed["different"])
+        distances, counts = _words(listed["from_any"]), listed["cells"]
+        if sum(counts) != cells or counts[0] * listed["different"] != cells:
+            raise ValueError("the numbers of cells at each distance are not those of all cells")
+        return Rows([distances], [least * count for count in counts], listed["different"])
+    rows = [_words(row) for row in listed["to_later_cells"]]
+    if [len(row) for row in rows] != list(range(cells - 1, 0, -1)):
+        raise ValueError("the distances are not those of all pairs of cells")
     apart = [[arb(0)] * cells for _ in range(cells)]
-    for i, row in enumerate(listed["to_later_cells"]):
-        for j, word in enumerate(row.split(), start=i + 1):
-            apart[i][j] = apart[j][i] = arb(float(word))
-    return rows_of(promise, apart, merge=listed["norm"] == "l2", share=share)
+    for i, row in enumerate(rows):
+        for j, value in enumerate(row, start=i + 1):
+            apart[i][j] = apart[j][i] = value
+    return rows_of(numbers, apart, merge=listed["norm"] == "l2", share=share)
 
 
-def _check_words(content: Header, checks: Checks) -> None:
-    """Whether the numbers in the words of the guarantee are those of the guarantee."""
-    promise = content["guarantee"]
-    if promise["words"].startswith("none:"):
-        checks.state("sentence", False, "the noise is not private")
-        return
-    kind, *_ = KINDS.get(promise["kind"], ("pml",))
-    words = promise["words"].replace(repr(promise.get("known")), "")
-    check_sentence(words, kind, [content["cells"], 2, promise], checks)
+def _words(text: str) -> list[Any]:
+    """Distances that are written in a row."""
+    values = [float(word) for word in text.split()]
+    if not all(math.isfinite(value) and value >= 0 for value in values):
+        raise ValueError("distances are finite numbers of at least 0")
+    return [arb(value) for value in values]

@@ -40,6 +40,7 @@ class Queries:
         columns: makes columns of A, from one number to another, where A is too large.
         sums: of running sums the rates, shape (n - 1,), and the weights of queries and of steps.
         known: what is public beside, if anybody knows it.
+        named: whether it is what the file itself names.
     """
 
     matrix: Any
@@ -50,6 +51,7 @@ class Queries:
     columns: Callable[[int, int], Any] | None = None
     sums: tuple[Any, Any, Any] | None = None
     known: Queries | None = None
+    named: bool = False
 
     @property
     def plain(self) -> bool:

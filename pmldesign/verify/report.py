@@ -65,9 +65,8 @@ class Verification:
 
     @property
     def holds(self) -> bool:
-        """Whether no check failed and at least one was made."""
-        verdicts = {check.verdict for check in self.checks}
-        return Verdict.FAILS not in verdicts and Verdict.HOLDS in verdicts
+        """Whether every claim was checked and holds."""
+        return {check.verdict for check in self.checks} == {Verdict.HOLDS}
 
     @property
     def failures(self) -> tuple[Check, ...]:

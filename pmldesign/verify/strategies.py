@@ -9,7 +9,6 @@ import numpy as np
 
 from pmldesign.verify.arithmetic import balls, rounding
 from pmldesign.verify.digest import KEY, digest_of
-from pmldesign.verify.distributions import check_sample
 from pmldesign.verify.forms.dense import check_dense
 from pmldesign.verify.forms.large import check_blocks, check_identity
 from pmldesign.verify.forms.marginals import check_marginals
@@ -18,13 +17,15 @@ from pmldesign.verify.forms.products import check_product
 from pmldesign.verify.forms.tables import check_tables
 from pmldesign.verify.forms.unions import check_product_basis
 from pmldesign.verify.forms.written import MOST_CELLS, cells_of, kron
+from pmldesign.verify.guarantees import check_guarantee
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import Arrays, Checks, Header
-from pmldesign.verify.sentences import check_sentence
+from pmldesign.verify.statement import stated
 from pmldesign.verify.streams.running_sums import check_intervals, check_stream
 from pmldesign.verify.streams.several import check_several
 
-RELATIONS = ("add-remove", "replace")
+HASHED = 2**26
+"""Entries of a workload up to which a file has a hash of it."""
 COLUMNS = 64
 """Of the workload that are hashed at a time."""
 
@@ -42,16 +43,18 @@ def check_strategy(header: Header, arrays: Arrays, queries: Queries | None, chec
         The arithmetic that was used.
     """
     check_digest(header, arrays, checks)
+    kept = stated(header, arrays, checks)
+    if kept is None:
+        return "none"
+    header = kept
     if queries is not None:
         _check_workload(header, queries, checks)
-    numbers = header.get("guarantee_numbers", {})
-    promised = numbers.get("neighbours", header["neighbours"])
-    if header["neighbours"] not in RELATIONS or promised != header["neighbours"]:
-        checks.state("neighbours", False, "are add-remove or replace, and those of the guarantee")
-    if numbers and "cells" in header:
-        words = header["guarantee"].replace(repr(numbers.get("known")), "")
-        check_sentence(words, numbers["kind"], [numbers, header["cells"]], checks)
-    check_sample(numbers, checks)
+    if "noise" in header:
+        numbers = header["guarantee_numbers"]
+        if numbers.get("neighbours") != header["neighbours"]:
+            checks.state("neighbours", False, "are not those of the guarantee")
+        cells = header.get("cells", cells_of(arrays))
+        check_guarantee(numbers, header["guarantee"], cells, checks)
     arithmetic = _check_form(header, arrays, queries, checks)
     if arithmetic is not None:
         return arithmetic
@@ -160,7 +163,11 @@ def _check_workload(header: Header, queries: Queries, checks: Checks) -> None:
         if name in header and value is not None:
             checks.state(name, header[name] == value, f"the workload has {value}")
     if header.get("fingerprint") is None:
-        if A is not None:
+        if queries.named and (m is None or n is None or m * n > HASHED):
+            checks.state(
+                "workload", True, "named by the file, which has no hash of so many entries"
+            )
+        else:
             checks.unchecked("workload", "the file has no hash of it")
         return
     columns = queries.columns if A is None else lambda start, end: A[:, start:end]

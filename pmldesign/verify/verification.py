@@ -24,8 +24,8 @@ def check_file(path: str | Path, queries: Any = None) -> Verification:
     """Check what a file claims.
 
     Args:
-        path: a strategy file (.npz), the manifest of a release or the certificate of an envelope
-            (.json).
+        path: a strategy file (.npz), the manifest of a release (.json) or its table (.csv,
+            .parquet), or the certificate of an envelope (.json).
         queries: A, shape (m, n), which a strategy is for, or its `Queries`; None if nobody knows
             it.
 
@@ -38,7 +38,7 @@ def check_file(path: str | Path, queries: Any = None) -> Verification:
 
     from pmldesign.verify.strategies import check_strategy
 
-    path, checks = Path(path), Checks()
+    path, checks = manifest_of(Path(path)), Checks()
     if path.suffix.lower() == ".json":
         kind, run = _of_object(path, read_object(path), checks)
     else:
@@ -58,6 +58,24 @@ def check_file(path: str | Path, queries: Any = None) -> Verification:
     return Verification(path.name, kind, arithmetic, tuple(checks.rows))
 
 
+def manifest_of(path: Path) -> Path:
+    """The manifest beside a published table; any other path as it is.
+
+    Raises:
+        FileError: there is none.
+    """
+    from pmldesign.verify.manifests import MANIFEST, TABLES
+
+    endings = [ending for part in TABLES.values() for ending in part]
+    ending = max((e for e in endings if path.name.endswith(e)), key=len, default=None)
+    if ending is None:
+        return path
+    manifest = path.with_name(path.name.removesuffix(ending) + MANIFEST)
+    if not manifest.is_file():
+        raise FileError(f"{path.name} has no manifest {manifest.name} beside it")
+    return manifest
+
+
 def _of_object(path: Path, content: Header, checks: Checks) -> tuple[str, Callable[[], str]]:
     """The kind of a JSON file, and its checks."""
     from pmldesign.verify.envelopes import check_envelope
@@ -67,7 +85,7 @@ def _of_object(path: Path, content: Header, checks: Checks) -> tuple[str, Callab
     if "post_processing" in content and "dual" in content:
         return "envelope", partial(check_envelope, content, checks)
     if "lattice" in content:
-        return "manifest", partial(check_manifest, content, checks)
+        return "manifest", partial(check_manifest, content, path, checks)
     raise FileError(
         f"{path.name} is neither the manifest of a release nor the certificate of an envelope"
     )

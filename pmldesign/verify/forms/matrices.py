@@ -14,7 +14,7 @@ from pmldesign.verify.forms.dense import Dense
 from pmldesign.verify.forms.marginals import lower_bound as marginals_bound
 from pmldesign.verify.forms.table_blocks import lower_bound as tables_bound
 from pmldesign.verify.forms.tables import WEAKER_BLOCKS
-from pmldesign.verify.forms.written import FORMS, centred, pseudo_inverse, written_out
+from pmldesign.verify.forms.written import centred, pseudo_inverse, written_out
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import WEAKER, Arrays, Checks, Header
 from pmldesign.verify.streams.participation import Pattern, dual_factor
@@ -28,9 +28,6 @@ def dense_of(header: Header, arrays: Arrays, queries: Queries, checks: Checks) -
     """The matrices, if there are any and their shapes fit."""
     replace, pattern = header["neighbours"] == "replace", header.get("participation")
     R = arrays["strategy"] if "strategy" in arrays else written_out(arrays)
-    if R is None and not any(mark in arrays for mark in FORMS):
-        checks.state("strategy", False, "is in none of the arrays")
-        return None
     if R is None:
         for name in ("lower", "upper", "sensitivity", "guarantee_numbers", "error"):
             if name in header:

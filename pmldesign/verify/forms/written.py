@@ -55,7 +55,7 @@ def cells_of(arrays: Arrays) -> int:
         return math.prod(arrays["sizes"].tolist())
     if "epochs" in arrays:
         return int(arrays["epochs"][0])
-    parts = [arrays[name] for name in ("w", "diagonal", "block_0") if name in arrays]
+    parts = [arrays[name] for name in ("strategy", "w", "diagonal", "block_0") if name in arrays]
     parts += [array for name, array in arrays.items() if name.startswith(("factor_", "basis_"))]
     return math.prod(part.shape[-1] for part in parts)
 

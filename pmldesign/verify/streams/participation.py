@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-FORM = re.compile(r"(\d+),(every|min-sep)=(\d+)")
+FORM = re.compile(r"([1-9]\d{0,8}),(every|min-sep)=([1-9]\d{0,8})")
 PAIRS = 4e8
 """Of n^3 k, up to which two steps are known."""
 

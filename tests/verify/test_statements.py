@@ -1,0 +1,202 @@
+"""What a file has to say: claims, arrays and sentences that are missing or impossible."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from test_structured_claims import rewrite
+
+import pmldesign as pml
+from pmldesign.cli import main
+from pmldesign.errors import PartlyCheckedError
+from pmldesign.privacy.guarantees import from_json
+from pmldesign.release.manifest import as_text
+from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
+from pmldesign.verify.guarantees import KINDS, kind_of, sentence_of
+from pmldesign.verify.reading import read_archive
+
+CASES = {
+    "matrix": ("histogram:5", {}, pml.ApproxDP(1, 1e-6)),
+    "marginals": ("marginals:3,4,2,ways=2", {}, pml.ApproxDP(1, 1e-6)),
+    "stream": ("prefix:16", {"buffers": 4}, pml.ApproxDP(1, 1e-6)),
+    "replace": ("prefix:5", {"neighbours": "replace"}, pml.ApproxPML(1, 1e-4, 0.1)),
+    "known": ("prefix:6", {"known": "histogram:3*total:2"}, pml.ApproxDP(1, 1e-6)),
+}
+PROVENANCE = {"pmldesign", "versions", "workload"}
+"""What a file says of where it comes from."""
+
+
+def written(path, case):
+    name, options, guarantee = CASES[case]
+    design = pml.factorize(name, **options)
+    known = options.get("known")
+    noisy = pml.mechanism(design, name, guarantee=guarantee, noise="gaussian", known=known)
+    pml.write_strategy(path, design, mechanism=noisy)
+    return read_archive(path)
+
+
+@pytest.fixture(scope="module", params=CASES)
+def honest(request, tmp_path_factory):
+    path = tmp_path_factory.mktemp(request.param) / "strategy.npz"
+    header, arrays = written(path, request.param)
+    assert pml.verify_file(path).holds
+    return path.with_name("other.npz"), header, arrays
+
+
+def test_no_claim_and_no_array_may_be_missing(honest):
+    path, header, arrays = honest
+    for name in header.keys() - {KEY}:
+        rewrite(path, {key: value for key, value in header.items() if key != name}, arrays)
+        if name == "format":
+            with pytest.raises(pml.FileError):
+                pml.verify_file(path)
+        else:
+            assert not pml.verify_file(path).holds, name
+    for name in arrays:
+        rewrite(path, dict(header), {key: a for key, a in arrays.items() if key != name})
+        assert pml.verify_file(path).failures, name
+    rewrite(path, {**header, "more": 1}, arrays)
+    assert pml.verify_file(path).failures
+    rewrite(path, dict(header), {**arrays, "more": np.ones(2)})
+    assert pml.verify_file(path).failures
+
+
+def test_bounds_without_each_other_or_the_wrong_way_round(honest):
+    path, header, arrays = honest
+    half = {key: value for key, value in header.items() if key != "upper"}
+    exchanged = {**header, "lower": header["upper"] * 1.01}
+    for forged in (half, {**half, "lower": 1e9}, exchanged):
+        rewrite(path, dict(forged), arrays)
+        assert pml.verify_file(path).failures
+
+
+def test_weights_below_zero_prove_nothing(honest):
+    path, header, arrays = honest
+    for name, array in arrays.items():
+        if name in ("strategy", "reconstruction", "groups", "rates"):
+            continue
+        changed = array.copy()
+        changed.reshape(-1)[0] = -1 - changed.reshape(-1)[0]
+        for scale in (1, 0.2):
+            bounds = {key: header[key] * scale for key in ("lower", "upper")}
+            rewrite(path, {**header, **bounds}, {**arrays, name: changed})
+            assert pml.verify_file(path).failures, name
+
+
+def test_public_answers_that_the_guarantee_does_not_name(tmp_path):
+    header, arrays = written(tmp_path / "known.npz", "known")
+    silent = {key: v for key, v in header["guarantee_numbers"].items() if key != "known"}
+    words = from_json(silent).describe(6)
+    other = {**header, "guarantee_numbers": silent, "guarantee": words}
+    nameless = {key: value for key, value in other.items() if key != "known"}
+    for forged in (other, nameless):
+        rewrite(tmp_path / "false.npz", forged, arrays)
+        failed = {check.name for check in pml.verify_file(tmp_path / "false.npz").failures}
+        assert "known" in failed
+
+
+GUARANTEES = [
+    *(pml.PureDP(1), pml.PureDP(0.25, "replace", known="sex 'F'"), pml.ApproxDP(1, 1e-6)),
+    *(pml.ZCDP(0.1), pml.GaussianDP(0.5, "replace"), pml.RenyiDP(8, 0.3, "replace", known="a*b")),
+    *(pml.PML(1.5, 0.1), pml.ApproxPML(0.3, 1e-9, (0.05, 0.2, 1 / 3)), pml.PML(1e-3, 1 / 3)),
+    *(pml.EnvelopePML(0.1, 0.01, pml.sampled_alpha([5, 0, 90], 0.9)), pml.PML(0.1, 1e-17)),
+]
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES, ids=lambda g: type(g).__name__)
+def test_sentences_are_those_that_are_promised(guarantee):
+    numbers, cells = guarantee.to_json(), 3 if "alpha" in str(guarantee) else 10**16
+    cells = 10**16 if getattr(guarantee, "alpha", None) == 1e-17 else cells
+    kind = kind_of(numbers)
+    assert kind is KINDS[type(guarantee).__name__]
+    assert sentence_of(kind, numbers, cells) == guarantee.describe(cells)
+
+
+def test_other_words_for_the_numbers_are_found(tmp_path):
+    header, arrays = written(tmp_path / "a.npz", "replace")
+    words, path = header["guarantee"], tmp_path / "b.npz"
+    for other in (
+        words.replace("e^1 times", "e^0.1 times"),  # a number that it has, in another place
+        words.replace("0.1", "0.0001"),
+        words.replace("provided that records are independent, ", ""),
+        "Nothing can be learned about anybody.",
+        CASES["matrix"][2].describe(5),
+        "",
+    ):
+        assert other != words
+        rewrite(path, {**header, "guarantee": other}, arrays)
+        assert pml.verify_file(path).failures
+
+
+def forged_manifest(path, content):
+    content = {**content, KEY: {**content[KEY]}}
+    content[KEY][OBJECT] = digest_of_object(content)
+    path.write_text(json.dumps(content))
+    return {check.name for check in pml.verify_file(path).failures}
+
+
+@pytest.fixture
+def published(tmp_path):
+    noisy = pml.mechanism("identity", "histogram:4", guarantee=pml.PureDP(5))
+    path = tmp_path / "table.csv"
+    pml.release_tables(noisy, np.arange(4)).to_csv(path)
+    manifest = path.with_suffix(".manifest.json")
+    return path, manifest, json.loads(manifest.read_text())
+
+
+def test_false_manifests(published):
+    _, manifest, content = published
+    promise, lattice = content["guarantee"], content["lattice"]
+    whole = int(lattice["sensitivity"])
+    forged = [
+        {"lattice": {**lattice, "sensitivity": f"{1000 * whole + 999}/1000"}},
+        {"lattice": {**lattice, "sensitivity": f"{whole}.9"}},
+        {"guarantee": {**promise, "neighbours": "replace"}},
+        {"guarantee": {**promise, "kind": "PerfectDP"}},
+        {"guarantee": {**promise, "words": promise["words"].replace("e^5", "e^1")}},
+        {"guarantee": {**promise, "known": "sex"}},
+        {"guarantee": {**promise, "words": "Nothing is revealed."}},
+        {"noise": {**content["noise"], "sampler": "not private: for tests"}},
+        {"queries": 5},
+        {"more": 1},
+    ]
+    for change in forged:
+        assert forged_manifest(manifest, {**content, **change}), change
+    for name in content.keys() - {"format", "lattice", KEY}:
+        less = {key: value for key, value in content.items() if key != name}
+        assert forged_manifest(manifest, less), name
+
+
+def test_a_manifest_is_verified_with_its_table(published):
+    path, manifest, content = published
+    for file in (path, manifest):
+        result = pml.verify_file(file)
+        assert not result.failures
+        assert not result.holds  # of the strategy the manifest has the hash alone
+    text = path.read_text()
+    path.write_text(text.replace(text.split("\n")[1].split(",")[1], "9999", 1))
+    assert [check.name for check in pml.verify_file(path).failures] == ["table"]
+    path.unlink()
+    assert [check.name for check in pml.verify_file(manifest).failures] == ["table"]
+    path.write_text(text)
+    hashes = {key: value for key, value in content[KEY].items() if key != "table"}
+    assert "table" in forged_manifest(manifest, {**content, KEY: hashes})
+    manifest.write_text(as_text(content))
+    path.with_suffix(".known.csv").write_text("a\n")
+    assert [check.name for check in pml.verify_file(path).failures] == ["known"]
+    manifest.unlink()
+    with pytest.raises(pml.FileError, match=r"has no manifest table\.manifest\.json"):
+        pml.verify_file(path)
+
+
+def test_names_of_attributes_need_their_schema(tmp_path):
+    schema, path = tmp_path / "schema.json", tmp_path / "best.npz"
+    schema.write_text('{"attributes": [{"name": "sex", "keys": ["F", "M"]}]}')
+    queries = pml.workload("sex", schema=schema)
+    pml.write_strategy(path, pml.mechanism("identity", queries, guarantee=pml.PureDP(1)))
+    run = CliRunner().invoke
+    partly = run(main, ["verify", str(path)])
+    assert partly.exit_code == PartlyCheckedError.exit_code == 8
+    assert partly.stderr.startswith("error: best.npz: what was checked holds; not checked: L R = A")
+    assert run(main, ["verify", str(path), "--schema", str(schema)]).exit_code == 0
