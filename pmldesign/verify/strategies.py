@@ -21,7 +21,7 @@ from pmldesign.verify.guarantees import check_guarantee
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import Arrays, Checks, Header
 from pmldesign.verify.statement import stated
-from pmldesign.verify.streams.running_sums import check_intervals, check_stream
+from pmldesign.verify.streams.running_sums import check_intervals, check_stream, is_exact
 from pmldesign.verify.streams.several import check_several
 
 HASHED = 2**26
@@ -87,7 +87,7 @@ def _check_form(
         return rounding.NAME
     if "rates" in arrays and plain and gaussian:
         check_stream(header, arrays, queries, checks)
-        return balls.NAME
+        return balls.NAME if is_exact(arrays) else rounding.NAME
     if "residuals" in arrays and queries.plain and (large or (gaussian and not pml)):
         check_marginals(header, arrays, queries, checks)
         return balls.NAME

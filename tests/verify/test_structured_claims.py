@@ -8,6 +8,7 @@ import pytest
 import pmldesign as pml
 from pmldesign.verify.digest import KEY, digest_of
 from pmldesign.verify.reading import read_archive
+from pmldesign.verify.streams.resolvents import ReadChain
 
 CASES = {
     "marginals": ("marginals:3,4,2,ways=2", {}),
@@ -72,3 +73,34 @@ def test_altered_numbers_and_arrays_are_found(honest):
         changed.reshape(-1)[rng.integers(array.size)] *= 1.01
         rewrite(other, dict(header), {**arrays, name: changed})
         assert pml.verify_file(other).failures, name
+
+
+def test_long_streams_are_checked_in_double_precision(honest, monkeypatch):
+    path, header, arrays, _ = honest
+    if "rates" not in arrays:
+        return
+    exact = {check.name: check.computed for check in pml.verify_file(path).checks}
+    monkeypatch.setattr("pmldesign.verify.streams.running_sums.EXACT_STEPS", 0)
+    result = pml.verify_file(path)
+    assert result.holds, result.failures
+    assert "double precision" in result.arithmetic
+    values = {check.name: check.computed for check in result.checks}
+    for name in ("upper", "lower", "sensitivity", "error", "rmse", "max_std"):
+        assert values[name] == pytest.approx(exact[name], rel=1e-8), name
+    other = path.with_name("long.npz")
+    for name in ("w", "u", "poles", "weights_of_poles"):
+        rewrite(other, dict(header), {**arrays, name: arrays[name] * 1.001})
+        assert pml.verify_file(other).failures, name
+
+
+def test_traces_of_chains():
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 7):
+        chain = ReadChain(rng.uniform(0.1, 2, n), rng.uniform(0.1, 2, n - 1))
+        B = np.diag(chain.inner) - np.diag(chain.beside, -1)
+        for z in (1e-3, 1.0, 30.0):
+            exact = np.trace(np.linalg.inv(B @ B.T + z * np.eye(n)))
+            assert chain.traces([z])[0] == pytest.approx(exact, rel=1e-10)
+        assert chain.nuclear_norm() == pytest.approx(
+            np.abs(1 / np.linalg.svd(B)[1]).sum(), rel=1e-9
+        )

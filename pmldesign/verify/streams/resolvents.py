@@ -15,6 +15,9 @@ numbers alone, and so do the entries of the inverse:
     inverse_jj = 1 / (t_j + b_{j-1}^2 s_{j-1} / d_{j-1})
     inverse_ij = inverse_jj prod_{i <= m < j} a_m b_m / d_m
 
+As the determinant is the product of the d_i, the trace of the inverse is the sum of s'_i / d_i with
+derivatives s'_0 = 1, s'_{i+1} = 1 + a_i^2 b_i^2 s'_i / d_i^2.
+
 For nuclear norms x^(-1/2) = (2/pi) integral of e^y/(x + e^(2y)) dy is a sum of resolvents over
 steps of STEP, which is off by at most 4.01 e^(-pi^2/STEP) of it; the tails are positive.
 """
@@ -72,12 +75,25 @@ class ReadChain:
             diagonal[i] += after
         return 1 / diagonal, pivots
 
+    def traces(self, shifts: Any) -> Any:
+        """The traces of (B B^T + z)^-1 for shifts z, shape (K,)."""
+        z = np.asarray(shifts, dtype=np.float64)
+        s, slope, value = z, np.ones(z.size), np.zeros(z.size)
+        squares = zip((self.inner**2).tolist(), [*(self.beside**2).tolist(), 0.0], strict=True)
+        for a, b in squares:
+            pivot = a + s
+            share = slope / pivot
+            value += share
+            ahead = b / pivot
+            s = z + ahead * s
+            slope = 1 + a * ahead * share
+        return value
+
     def nuclear_norm(self) -> float:
         """At most the trace of (B B^T)^(-1/2)."""
         widest = math.log(float(self.inner.max()) + float(self.beside.max(initial=0.0)))
         y = np.arange(widest - BELOW, widest + ABOVE, STEP)
-        diagonal, _ = self.inverse_diagonals(np.exp(2 * y))
-        value = float(diagonal.sum(axis=0) @ np.exp(y)) * STEP * 2 / math.pi
+        value = float(self.traces(np.exp(2 * y)) @ np.exp(y)) * STEP * 2 / math.pi
         return value / (1 + 4.01 * math.exp(-(math.pi**2) / STEP))
 
 
@@ -90,6 +106,14 @@ def chain_of(arrays: Arrays, n: int, u: Any) -> ReadChain:
     q, h = (np.broadcast_to(arrays[name], n) for name in ("query_weights", "step_weights"))
     rows = 1 / (q * np.sqrt(np.broadcast_to(u, n)))
     return ReadChain(rows / h, np.broadcast_to(arrays["rates"], n - 1) * rows[:-1] / h[1:])
+
+
+def variance_chain(arrays: Arrays, n: int) -> ReadChain:
+    """B of U^(-1/2) A^-T W^-1 A^-1 U^(-1/2) for running sums, in the opposite order."""
+    q, h, u = (np.broadcast_to(arrays[name], n) for name in ("query_weights", "step_weights", "u"))
+    rows, columns = 1 / (q * np.sqrt(u)), 1 / (h * np.sqrt(arrays["w"]))
+    beside = np.broadcast_to(arrays["rates"], n - 1) * rows[:-1] * columns[1:]
+    return ReadChain((rows * columns)[::-1], beside[::-1])
 
 
 def nuclear_norm(arrays: Arrays, u: Any, w: Any) -> float:

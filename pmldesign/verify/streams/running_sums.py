@@ -10,10 +10,11 @@ zeros of r, d = 1/sum c, e_0 = 1/r(0), e_j = 1/(z_j sum_k c_k/(s_k^2 - z_j)^2), 
     variance_t = (d + e_0 u_t sum_s A_ts^2 w_s + sum_j e_j ((M + z_j)^-1)_tt)/u_t,
     M = U^(-1/2) A^-T W^-1 A^-1 U^(-1/2) (tridiagonal).
 
-Diagonals of inverses of tridiagonal matrices come from elimination from both ends.
+Diagonals of inverses of tridiagonal matrices come from elimination from both ends. Of many steps
+they are computed in double precision, by the chains of `resolvents`: sums of positive numbers.
 
-For all intervals of n cells at p = 2 the same is computed in double precision, by the chain of
-`resolvents`: N^-1 = A^T A has the diagonal (i + 1)(n - i), i from 0; the sum of all variances is
+So they are for all intervals of n cells at p = 2: N^-1 = A^T A has the diagonal (i + 1)(n - i), i
+from 0; the sum of all variances is
 
     tr A X^-1 A^T = d n + e_0 sum_i w_i (i + 1)(n - i) + sum_j e_j tr (N + z_j W)^-1 W.
 """
@@ -29,13 +30,13 @@ import numpy as np
 from flint import arb
 
 from pmldesign.verify.arithmetic.intervals import dual_norm, largest, power_norm, root, total
-from pmldesign.verify.forms.structured import Computed, check_computed, rounded
+from pmldesign.verify.forms.structured import Computed, check_computed, rounded, spread_of
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import Arrays, Checks, Header
-from pmldesign.verify.streams.resolvents import chain_of, nuclear_norm
+from pmldesign.verify.streams.resolvents import chain_of, nuclear_norm, variance_chain
 
-MOST_STEPS = 2 * 10**6
-"""Steps times nodes: a microsecond each for about ten operations."""
+EXACT_STEPS, MOST_STEPS = 2 * 10**6, 2**25
+"""Steps times nodes in balls, a microsecond each for about ten operations, and at all."""
 COMPARED = 2048
 """Steps up to which the workload is compared with the sums of the file entry by entry."""
 HALVINGS = 200
@@ -48,17 +49,31 @@ def check_stream(header: Header, arrays: Arrays, queries: Queries, checks: Check
     if too_long(arrays, checks):
         return
     check_sums(arrays, queries, checks)
-    n, (u, _, q, h, rates) = len(arrays["w"]), _in_balls(arrays)
-    columns = [arb(0)] * n
+    sensitivities = {"l2": root(_longest(arrays))}
+    lower = lower_bound(arrays, float(header["p"]))
+    n = len(arrays["w"])
+    check_computed(header, Computed(deviations(arrays), n, sensitivities.get, lower), checks)
+
+
+def is_exact(arrays: Arrays) -> bool:
+    """Whether the steps of a file are few enough for balls."""
+    return len(arrays["w"]) * len(arrays["poles"]) <= EXACT_STEPS
+
+
+def _longest(arrays: Arrays) -> Any:
+    """The largest X_ii."""
+    if not is_exact(arrays):
+        chain = chain_of(arrays, len(arrays["w"]), arrays["u"]).scaled(arrays["w"])
+        diagonals, _ = chain.inverse_diagonals(arrays["poles"] ** 2)
+        return rounded(float((diagonals @ arrays["weights_of_poles"] / arrays["w"]).max()))
+    u, w, q, h, rates = _in_balls(arrays)
+    columns = [arb(0)] * len(w)
     inner, beside = _columns_chain(u, q, h, rates)
-    w = [arb(value) for value in arrays["w"].tolist()]
     for square, weight in zip(*_nodes(arrays), strict=True):
         shifted = [a + square * b for a, b in zip(inner, w, strict=True)]
         for i, value in enumerate(inverse_diagonal(shifted, beside)):
             columns[i] += weight * value
-    sensitivities = {"l2": root(largest(columns))}
-    lower = lower_bound(arrays, float(header["p"]))
-    check_computed(header, Computed(deviations(arrays), n, sensitivities.get, lower), checks)
+    return largest(columns)
 
 
 def check_intervals(header: Header, arrays: Arrays, queries: Queries, checks: Checks) -> None:
@@ -99,8 +114,26 @@ def too_long(arrays: Arrays, checks: Checks) -> bool:
 
 def deviations(arrays: Arrays) -> Callable[[float], Any]:
     """(sum_t s_t^p)^(1/p) for every p, s_t^2 the variance of query t per unit of noise."""
+    if not is_exact(arrays):
+        return spread_of((_long_variances(arrays), 1))
     variances = _variances(_in_balls(arrays), *_nodes(arrays))
     return lambda p: power_norm(variances, p)
+
+
+def _long_variances(arrays: Arrays) -> Any:
+    """The variance of every query per unit of noise, in double precision."""
+    n, weights = len(arrays["w"]), arrays["weights_of_poles"]
+    names = ("query_weights", "step_weights", "u")
+    q, h, u = (np.broadcast_to(arrays[name], n) for name in names)
+    zeros, shares = np.array(reciprocal(*_nodes(arrays)), dtype=float).reshape(-1, 2).T
+    diagonals, _ = variance_chain(arrays, n).inverse_diagonals(zeros)
+    running, value = np.empty(n), 0.0
+    rates = np.concatenate([[0.0], np.broadcast_to(arrays["rates"], n - 1)])
+    added = h**2 * arrays["w"]
+    for t in range(n):
+        running[t] = value = rates[t] ** 2 * value + added[t]
+    origin = 1 / float(weights @ arrays["poles"] ** -2.0)
+    return (1 / float(weights.sum()) + diagonals[::-1] @ shares) / u + origin * q**2 * running
 
 
 def _in_balls(arrays: Arrays) -> tuple[list[Any], ...]:
