@@ -72,7 +72,7 @@ def evaluated(
     Bounds that met for add-remove neighbours need not meet under replace.
     """
     status = design.status
-    if certificate.gap <= options.rel_gap:
+    if certificate.gap <= options.rel_gap and status is not Status.INTERRUPTED:
         status = Status.OPTIMAL
     elif status in (Status.OPTIMAL, Status.STALLED):
         status = Status.STRUCTURED

@@ -21,7 +21,7 @@ from pmldesign_solvers.operators.operator import Array
 Dual = tuple[Array, Array]
 """Weights u of queries and w of cells."""
 LEAST_TIME = 1e-9
-"""Seconds for a factor of a product where the time limit leaves none: one step."""
+"""Seconds for a factor of a product where the time limit, or Ctrl-C, leaves none: one step."""
 
 
 def solve_factors(
@@ -37,6 +37,8 @@ def solve_factors(
     for factor, neighbours in dict.fromkeys(factors):
         design = solve(factor, p, replace(share, neighbours=neighbours))
         solved[factor, neighbours] = design
+        if design.status is Status.INTERRUPTED:
+            share = replace(share, time_limit=LEAST_TIME)
         if share.time_limit is not None:
             share = replace(share, time_limit=max(share.time_limit - design.seconds, LEAST_TIME))
     return [solved[entry] for entry in factors]

@@ -219,6 +219,36 @@ def test_ctrl_c_returns_the_best_so_far():
 
 
 @pytest.mark.parametrize(
+    ("workload", "options"),
+    [
+        ("prefix:16*decay:20,0.9", {}),
+        ("prefix:60*prefix:50", {"neighbours": "replace"}),
+        ("marginals:prefix20,prefix15,ways=1", {"neighbours": "replace"}),
+        ("marginals:2^5,ways=2", {}),
+        ("prefix:3000", {"rel_gap": 1e-3}),
+    ],
+)
+@pytest.mark.parametrize("close", [False, True])
+def test_ctrl_c_is_known_to_the_caller(workload, options, close):
+    """One Ctrl-C ends the work on every factor, and is told even where the gap was reached."""
+    calls = []
+
+    def interrupt(step):
+        calls.append(step)
+        if len(calls) == 1 and not close:
+            raise KeyboardInterrupt
+        if close and step.lower > 0 and step.gap <= 1:
+            raise KeyboardInterrupt
+
+    made = factorize(
+        workload, callback=interrupt, **{**options, **({"rel_gap": 1} if close else {})}
+    )
+    assert made.status is Status.INTERRUPTED
+    assert made.certificate.lower <= made.certificate.upper
+    assert len(calls) <= 4  # a step for each of the others
+
+
+@pytest.mark.parametrize(
     ("options", "words"),
     [
         ({"p": 1.999}, "p must be in"),

@@ -11,6 +11,7 @@ import pmldesign as pml
 from pmldesign.designs.targets.accuracy import Targets, named_targets
 from pmldesign.designs.targets.widths import least_share
 from pmldesign.privacy.currencies.curves import PrivacyCurve, laplace_renyi
+from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.search.laplace_sums import laplace_half_widths
 
 DELTA = pml.ApproxDP(1, 1e-6)
@@ -71,6 +72,21 @@ def test_age_groups_of_the_census():
     assert equal > 1.05 * found.enough
     deviations = found.mechanism.standard_deviations
     assert (deviations <= targets.values).all()
+
+
+@pytest.mark.parametrize("guarantee", [pml.PureDP(1), pml.ApproxDP(1, 1e-6), pml.PML(1, 0.01)])
+def test_ctrl_c_in_the_design_ends_everything(guarantee, monkeypatch):
+    calls = []
+
+    def stop(step):
+        calls.append(step)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pmldesign.designs.targets.least.laplace_design", stop)
+    found = pml.least_budget("prefix:16", 5.0, guarantee, callback=stop)
+    assert found.design.status is Status.INTERRUPTED
+    assert len(calls) == 1
+    assert found.mechanism.standard_deviations.max() <= 5
 
 
 def test_targets_scale_the_budget():

@@ -22,6 +22,8 @@ import numpy as np
 
 from pmldesign.designs.one_matrix import solve_matrix
 from pmldesign.designs.options import DesignOptions
+from pmldesign.designs.products import LEAST_TIME
+from pmldesign.designs.results import Design
 from pmldesign.strategies import Strategy, TablesStrategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.tables.base import counts_of
@@ -61,7 +63,11 @@ def separate_strategy(
     ]
     limit = None if options.time_limit is None else options.time_limit / len(numbers)
     share = replace(options, rel_gap=options.rel_gap / 2, time_limit=limit)
-    designs = [solve_matrix(_queries(asked, k), p, share) for _, k in numbers]
+    designs: list[Design] = []
+    for _, k in numbers:
+        designs.append(solve_matrix(_queries(asked, k), p, share))
+        if designs[-1].status is Status.INTERRUPTED:
+            share = replace(share, time_limit=LEAST_TIME)
     grams = [_centred(design.strategy) for design in designs]
     if any(gram is None for gram in grams):
         return None

@@ -44,6 +44,7 @@ from pmldesign.strategies.known import with_known
 from pmldesign.workloads import Workload, as_workload
 from pmldesign.workloads.display import Displayed, Drawn, Facts
 from pmldesign.workloads.known.workload import BESIDE, given_answers
+from pmldesign_solvers.norm.solution import Status
 
 BUDGET_GAP = 1e-5
 """Of the bounds on the budget for Gaussian noise, by default."""
@@ -197,7 +198,8 @@ def _certified(
     DesignOptions(**options)  # refuses what is out of range, before the solve
     for _ in range(TRIES):
         design = factorize(normalised, p=math.inf, rel_gap=gap, **options)
-        if isinstance(guarantee, OnPriors) or not guarantee.admits(Noise.GAUSSIAN):
+        stopped = design.status is Status.INTERRUPTED
+        if stopped or isinstance(guarantee, OnPriors) or not guarantee.admits(Noise.GAUSSIAN):
             break
         relation = guarantee.neighbours
         factorization = answer(design.strategy, normalised, relation)
@@ -235,7 +237,7 @@ def _strategies(
 ) -> Iterator[Strategy]:
     """That of least norm, and for Laplace noise what the search finds."""
     yield design.strategy
-    if noise is Noise.GAUSSIAN:
+    if noise is Noise.GAUSSIAN or design.status is Status.INTERRUPTED:
         return
     promise = guarantee
     if isinstance(guarantee, OnPriors):

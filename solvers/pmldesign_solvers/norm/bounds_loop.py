@@ -182,7 +182,9 @@ class Stages(Generic[StrategyT]):
             status = Status.INTERRUPTED
         if self.strategy is None:
             raise KeyboardInterrupt
-        return self.strategy, Status.OPTIMAL if self.done else status
+        if self.done and status is not Status.INTERRUPTED:
+            status = Status.OPTIMAL
+        return self.strategy, status
 
 
 def best_lower(candidates: Iterator[CandidateT], rel_gap: float, max_steps: int) -> CandidateT:
@@ -198,8 +200,8 @@ def best_lower(candidates: Iterator[CandidateT], rel_gap: float, max_steps: int)
 
 
 def final_status(status: Status, certificate: Certificate, rel_gap: float) -> Status:
-    """What the certificate says counts, not what the search believed."""
-    if certificate.gap <= rel_gap:
+    """What the certificate says counts, not what the search believed; Ctrl-C ends callers too."""
+    if certificate.gap <= rel_gap and status is not Status.INTERRUPTED:
         return Status.OPTIMAL
     return Status.STALLED if status is Status.OPTIMAL else status
 
