@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 FILE_ENDINGS = (".npy", ".npz", ".csv", ".mtx")
 
 
-class WorkloadName(click.ParamType[str]):
+class WorkloadName(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
     """A workload: a name, products and unions of names, or a file."""
 
     name = "workload"
@@ -38,7 +38,7 @@ class WorkloadName(click.ParamType[str]):
         return names + ([] if start else _files(incomplete))
 
 
-class StrategyNames(click.ParamType[str]):
+class StrategyNames(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
     """Strategies separated by commas: names, or files."""
 
     name = "strategies"
