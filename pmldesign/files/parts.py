@@ -117,7 +117,8 @@ def _sums_arrays(strategy: Any) -> Arrays:
 
 
 def _read_sums(_name: str, arrays: Archive) -> RunningSums:
-    n = whole_numbers("epochs", arrays["epochs"])[0] if "epochs" in arrays else len(arrays["w"])
+    along = "coefficients" if "coefficients" in arrays else "w"
+    n = whole_numbers("epochs", arrays["epochs"])[0] if "epochs" in arrays else len(arrays[along])
     rates = np.broadcast_to(arrays["rates"], n - 1) if n > 1 else np.zeros(0)
     queries, steps = (
         np.broadcast_to(arrays[key], n).astype(float) for key in ("query_weights", "step_weights")

@@ -14,6 +14,8 @@
                 ones; whatever its size
     epochs      for people who take part in fixed epochs: as stream, with `epochs` (n, k and b) and
                 `epoch_weights`, one matrix for each class of steps, in place of `u` and `w`
+    Toeplitz    `coefficients` r of lower triangular strategies of more steps than a matrix is
+                written for, and the running sums that they are for
     all ranges  as stream, without `u` and the running sums
     rows        `diagonal` and `rows`: R = [diag(diagonal); rows]
     tables      `sizes` of the attributes and, for residuals of marginals, `residuals` (sets of
@@ -59,6 +61,7 @@ from pmldesign.strategies import (
     WeightedProductsStrategy,
     WeightedTablesStrategy,
 )
+from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy, from_coefficients
 from pmldesign.strategies.known_margins import KnownMarginalsStrategy, KnownProductStrategy
 from pmldesign.strategies.participation.epochs import EpochStrategy
 from pmldesign.strategies.participation.schema import Participation
@@ -148,6 +151,14 @@ def _beside_table(
     return KnownProductStrategy(name, factors, _margins(name, sizes, counted), place)
 
 
+def _toeplitz(name: str, sums: RunningSums, coefficients: Any) -> ToeplitzStrategy:
+    rate = float(sums.rates[0])
+    same = np.array_equal(sums.rates, np.full(coefficients.size - 1, rate))
+    if not same or (sums.query_squares != 1).any() or (sums.step_squares != 1).any():
+        raise ValueError("coefficients are for running sums of one rate")
+    return from_coefficients(name, coefficients, rate)
+
+
 def _residuals_beside_table(
     name: str, sizes: list[int], residuals: Any, precisions: Any, counted: list[int]
 ) -> KnownMarginalsStrategy:
@@ -201,6 +212,7 @@ FORMS = (
         ),
         _epochs,
     ),
+    Form(ToeplitzStrategy, "coefficients", (SUMS, plain("coefficients")), _toeplitz, always=False),
     Form(StreamStrategy, "u", (SUMS, STREAM_U, plain("w"), NODES)),
     Form(AllRangesStrategy, "poles", (plain("w"), NODES)),
     Form(

@@ -77,7 +77,7 @@ def _check_form(
     gaussian = header.get("noise", "gaussian") == "gaussian"
     large = cells_of(arrays) > MOST_CELLS
     plain = not pml and header["neighbours"] == "add-remove"
-    if "participation" in header:
+    if "participation" in header or "coefficients" in arrays:
         if not (large and "rates" in arrays and plain and gaussian):
             return None
         check_several(header, arrays, queries, checks)

@@ -184,3 +184,51 @@ def test_a_release_is_refused():
     noisy = pml.mechanism(design, guarantee=pml.ApproxDP(1, 1e-6), noise="gaussian")
     with pytest.raises(InvalidInputError, match="one participation"):
         noisy.release(np.ones(12))
+
+
+@pytest.fixture
+def long(monkeypatch):
+    """Few steps count as too many for patterns, searches and matrices in files."""
+    course = "pmldesign.designs.participation.course"
+    monkeypatch.setattr(f"{course}.BANDED_CELLS", 0)
+    monkeypatch.setattr("pmldesign.designs.participation.bounds.PATTERN_CELLS", 0)
+    monkeypatch.setattr("pmldesign.files.strategies.WRITTEN_ENTRIES", 0)
+    monkeypatch.setattr("pmldesign.verify.strategies.MOST_CELLS", 0)
+
+
+@pytest.mark.usefixtures("long")
+@pytest.mark.parametrize(
+    ("workload", "text"),
+    [("prefix:60", "4,min-sep=6"), ("prefix:61", "9,min-sep=7"), ("decay:60,0.9", "4,every=6")],
+)
+def test_long_designs_are_not_worse_than_square_roots_of_any_bands(workload, text, tmp_path):
+    design = factorize(workload, participation=text)
+    schema, queries = as_participation(text), as_workload(workload)
+    for bands in (1, schema.apart, 2 * schema.apart, 4 * schema.apart, queries.shape[1]):
+        other = pml.mechanism(f"banded:{bands}", queries, participation=text)
+        assert design.certificate.upper <= other.error(2) * (1 + 1e-9)
+    noisy = pml.mechanism(design, guarantee=pml.ApproxDP(1.0, 1e-6), noise="gaussian")
+    write_strategy(tmp_path / "s.npz", design, mechanism=noisy)
+    read = read_strategy(tmp_path / "s.npz")
+    assert isinstance(read.whole, ToeplitzStrategy)
+    assert np.array_equal(read.matrix, design.strategy.matrix)
+    assert pml.mechanism(read, queries).error(2) == pytest.approx(design.certificate.upper)
+    assert pml.verify_file(tmp_path / "s.npz").holds
+    C, A = read.matrix, queries.to_dense()
+    assert np.linalg.norm(A @ np.linalg.inv(C)) == pytest.approx(design.certificate.upper)
+
+
+def test_toeplitz_strategies_that_do_not_fall_have_their_own_worst_pattern():
+    schema, r = as_participation("2,min-sep=1"), np.array([1, 0.1, 10, 0, 0, 0, 0, 0])
+    strategy = ToeplitzStrategy("odd", r, r, 1.0)
+    exact = brute_force(strategy.matrix, schema)
+    assert exact > np.linalg.norm(strategy.matrix[:, 0] + strategy.matrix[:, 1]) * 1.03
+    assert sensitivity(strategy, schema, "l2") == pytest.approx(exact, rel=1e-12)
+    fixed = as_participation("2,every=1")
+    assert sensitivity(strategy, fixed, "l2") >= brute_force(strategy.matrix, fixed)
+
+
+@pytest.mark.parametrize("r", [[0.0, 1.0], [1.0, -0.1], [1.0, np.nan], [], [np.inf, 1.0]])
+def test_coefficients_that_are_no_strategy_are_refused(r):
+    with pytest.raises(InvalidInputError, match="coefficients"):
+        ToeplitzStrategy("odd", np.array(r), np.array(r), 1.0)

@@ -3,8 +3,9 @@
 fixed epochs, n <= k b     the certified optimum (`pmldesign_solvers.participation.fixed_epochs`)
 everything else            the best of what is known for it: the strategy that goes with the lower
                            bound, the optimum for fixed epochs that cover all steps, for min-sep
-                           banded strategies and some with a few poles, which searches find, and
-                           the best strategy for one participation
+                           banded strategies and some with a few poles, which searches find, the
+                           square root with the best number of bands, and the best strategy for
+                           one participation
 
 All are measured with the sensitivity of the participation that was asked for; `bounds` are below.
 """
@@ -36,6 +37,8 @@ from pmldesign.factorization import Factorization
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.outward import raised
 from pmldesign.strategies import Strategy
+from pmldesign.strategies.baselines.toeplitz import banded_root, toeplitz_rate
+from pmldesign.strategies.participation.distances import sensitivity
 from pmldesign.strategies.participation.epochs import EpochStrategy
 from pmldesign.strategies.participation.schema import Participation
 from pmldesign.strategies.participation.strategy import with_participation
@@ -114,6 +117,8 @@ def _best(
     strategies = {"the one for one participation": single.strategy}
     bounds, sums = [of_once(single)], stream_problem(workload)
     status = single.status
+    if options.buffers is None:
+        strategies |= _root(workload, participation)
     try:
         for name, strategy in _stages(sums, participation, watch, bounds) if sums else ():
             if options.buffers is None:
@@ -143,6 +148,23 @@ def _best(
         seconds=watch.seconds,
         forms=f"upper: {best}; lower: {lower.source}",
     )
+
+
+def _root(workload: Workload, participation: Participation) -> dict[str, Strategy]:
+    """The square root of b, 2 b, 4 b ... bands that is best, for sums without weights."""
+    n, rate = workload.shape[1], toeplitz_rate(workload)
+    if rate is None or rate > 1:
+        return {}
+    doublings = range(math.ceil(math.log2(n / participation.apart)))
+    widths = [*(participation.apart * 2**j for j in doublings), n]
+    roots = {bands: banded_root(workload, bands) for bands in widths}
+
+    def squared_error(bands: int) -> float:
+        spread = float(roots[bands].variances(workload).sum())
+        return spread * sensitivity(roots[bands], participation, "l2") ** 2
+
+    best = min(roots, key=squared_error)
+    return {f"square root, {best} bands": roots[best].renamed("design")}
 
 
 def _stages(

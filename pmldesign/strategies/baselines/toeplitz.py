@@ -25,11 +25,13 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Norm
 from pmldesign.privacy.outward import raised
 from pmldesign.strategies.arguments import read_only
+from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.structured import StructuredStrategy
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.running import stream_problem
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.participation.scaled_toeplitz import reciprocal
+from pmldesign_solvers.streams.chain import RunningSums
 from pmldesign_solvers.streams.nodes import zolotarev
 
 
@@ -38,9 +40,12 @@ class ToeplitzStrategy(StructuredStrategy):
 
     Args:
         name: how tables and messages call it.
-        coefficients: r, shape (n,), non-negative, decreasing or constant.
+        coefficients: r, shape (n,), non-negative, the first one positive.
         answers: l, shape (n,), of the reconstruction of those sums.
         rate: what they keep of each step.
+
+    Raises:
+        InvalidInputError: other coefficients.
     """
 
     regular: ClassVar[bool] = True
@@ -50,11 +55,23 @@ class ToeplitzStrategy(StructuredStrategy):
         self.name, self.rate = name, rate
         self.coefficients, self.answers = read_only(coefficients), read_only(answers)
         self.shape = coefficients.size, coefficients.size
+        fits = coefficients.ndim == 1 and coefficients.size and np.isfinite(coefficients).all()
+        if not fits or coefficients[0] <= 0 or coefficients.min() < 0:
+            raise InvalidInputError(
+                f"strategy {name!r}: coefficients must be finite and at least 0, the first positive"
+            )
+
+    @property
+    def sums(self) -> RunningSums:
+        """The running sums that it answers."""
+        ones = np.ones(self.cells)
+        return RunningSums(np.full(self.cells - 1, self.rate), ones, ones)
 
     @cached_property
     def matrix(self) -> Array:
         """R, where it is not too large to be written out."""
-        check_entries(f"strategy {self.name!r}", self.shape)
+        remedy = "take fewer steps, or for a stream design it with a number of buffers"
+        check_entries(f"strategy {self.name!r}", self.shape, remedy=remedy)
         return read_only(np.tril(linalg.toeplitz(self.coefficients)))
 
     def measure(self, x: Array) -> Array:
@@ -72,6 +89,20 @@ class ToeplitzStrategy(StructuredStrategy):
         if toeplitz_rate(workload) != self.rate or workload.shape[1] != self.cells:
             return super().variances(workload)
         return np.asarray(np.cumsum(self.answers**2))
+
+    @cached_property
+    def _inverse_and_rank(self) -> tuple[Array, int]:
+        check_entries(f"the inverse of strategy {self.name!r}", self.shape)
+        return read_only(np.tril(linalg.toeplitz(reciprocal(self.coefficients)))), self.cells
+
+    def scaled(self, factor: float) -> ToeplitzStrategy:
+        """R times a positive number."""
+        scaled = self.coefficients * factor, self.answers / factor
+        return ToeplitzStrategy(self.name, *scaled, self.rate)
+
+    def streaming(self) -> Strategy:
+        """The strategy itself: it is lower triangular."""
+        return self.renamed(f"{self.name} (streaming)")
 
 
 def toeplitz_rate(workload: Workload) -> float | None:
@@ -104,7 +135,7 @@ def banded_root(workload: Workload, bands: int) -> ToeplitzStrategy:
         InvalidInputError: other queries.
     """
     name, rate, n = f"banded:{bands}", _require_rate(workload), workload.shape[1]
-    return _from_coefficients(name, np.where(np.arange(n) < bands, _root(n, rate), 0.0), rate)
+    return from_coefficients(name, np.where(np.arange(n) < bands, _root(n, rate), 0.0), rate)
 
 
 def poles_root(workload: Workload, buffers: int) -> ToeplitzStrategy:
@@ -129,11 +160,17 @@ def poles_root(workload: Workload, buffers: int) -> ToeplitzStrategy:
         weight / factor * (rate / factor) ** steps
         for weight, factor in zip(nodes.weights, shrink, strict=True)
     )
-    return _from_coefficients(f"blt:{buffers}", np.asarray(coefficients), rate)
+    return from_coefficients(f"blt:{buffers}", np.asarray(coefficients), rate)
 
 
-def _from_coefficients(name: str, coefficients: Array, rate: float) -> ToeplitzStrategy:
-    """With the answers l: the running sums of the coefficients of the inverse."""
+def from_coefficients(name: str, coefficients: Array, rate: float) -> ToeplitzStrategy:
+    """With the answers l: the running sums of the coefficients of the inverse.
+
+    Args:
+        name: of the strategy.
+        coefficients: r.
+        rate: what the sums keep of each step.
+    """
     inverse = reciprocal(coefficients)
     answers = scipy.signal.lfilter([1.0], [1.0, -rate], inverse)
     return ToeplitzStrategy(name, coefficients, np.asarray(answers), rate)

@@ -7,8 +7,8 @@ sum where X >= 0 (`pmldesign_solvers.participation.patterns`):
     matrices            fixed epochs: that sum; min-sep: at least it, in O(n^2 k)
     no row with entries b apart
                         columns b apart are orthogonal: the largest sum of squared column norms
-    Toeplitz, r_0 >= r_1 >= ... >= 0
-                        the pattern 0, b, 2b, ... [KL, Theorem 2]: exact, in O(n k)
+    Toeplitz, r >= 0    the pattern 0, b, 2b, ..., exact, in O(n k): of fixed epochs, as later ones
+                        lack the last rows; for min-sep where r falls [KL, Theorem 2]
     streams, C >= 0, too long for a matrix
                         X_ij falls as j moves away from i where no decay exceeds 1, so for both
                         schemas at most k max X_ii + 2 sum_l (k - l) max_i X_{i, i - l b}
@@ -63,7 +63,9 @@ def sensitivity(strategy: Strategy, participation: Participation, norm: Norm) ->
     if isinstance(strategy, EpochStrategy) and participation == strategy.participation:
         return strategy.epoch_sensitivity
     if isinstance(strategy, ToeplitzStrategy):
-        return _toeplitz(strategy.coefficients, participation)
+        coefficients = strategy.coefficients
+        if participation.fixed or (np.diff(coefficients) <= 0).all():
+            return _toeplitz(coefficients, participation)
     rows, cells = strategy.shape
     written = rows * cells <= MATRIX_ENTRIES
     if written and not participation.fixed and cells > MATRIX_CELLS:

@@ -11,6 +11,7 @@ below the other and (x) the Kronecker product over the attributes in their order
     tables           C^T [(x)_Q (n_i/(n_i - 1))^(1/2) H_i (x)_Sp Z_i (x)_S F_i (x)_others 1^T; ...]
                      over the sets S of a sector with E = C C^T; [F_i; Z_i] the coordinates, F_i the
                      features
+    Toeplitz         R_ij = r_{i - j}, i >= j
     streams          C lower triangular, C^T C = sum_k c_k (N + s_k^2 W)^-1
 
 Under replace a strategy measures R (1 - 1 1^T / n).
@@ -55,7 +56,8 @@ def cells_of(arrays: Arrays) -> int:
         return math.prod(arrays["sizes"].tolist())
     if "epochs" in arrays:
         return int(arrays["epochs"][0])
-    parts = [arrays[name] for name in ("strategy", "w", "diagonal", "block_0") if name in arrays]
+    along = ("strategy", "w", "coefficients", "diagonal", "block_0")
+    parts = [arrays[name] for name in along if name in arrays]
     parts += [array for name, array in arrays.items() if name.startswith(("factor_", "basis_"))]
     return math.prod(part.shape[-1] for part in parts)
 
@@ -171,6 +173,7 @@ FORMS: dict[str, Callable[[Arrays], Iterable[Any]]] = {
     "epochs": lambda arrays: [_lower_factor(gram_of_epochs(arrays))],
     "poles": lambda arrays: [_lower_factor(gram_of_stream(arrays))],
     "factor_0": _product,
+    "coefficients": lambda arrays: [np.tril(linalg.toeplitz(arrays["coefficients"]))],
     "diagonal": _identity_and_rows,
     "block_0": _blocks,
     "sector_plain": _tables,

@@ -7,7 +7,9 @@ most
 
     k max_i X_ii + 2 sum_{0 < l < k} (k - l) max_i X_{i, i + l b},
 
-and k^2 max_i X_ii in any case.
+and k^2 max_i X_ii in any case. A Toeplitz strategy with r >= 0 has its longest pattern at 0, b, 2b,
+... in fixed epochs, and where r falls for min-sep too (Kalinin and Lampert 2024, Theorem 2); its
+variances are sums of squares of the coefficients of 1 / (r(z) (1 - rate z)).
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from flint import arb
+from scipy import signal
 
 from pmldesign.verify.arithmetic.intervals import dual_norm, root
 from pmldesign.verify.forms.structured import Computed, check_computed, rounded, spread_of
@@ -34,11 +37,13 @@ from pmldesign.verify.streams.running_sums import (
 
 MOST_NUMBERS = 2**23
 """Of the blocks of all classes: two minutes."""
+MOST_PRODUCTS = 2**33
+"""Of steps and bands: ten seconds."""
 
 
 def check_several(header: Header, arrays: Arrays, queries: Queries, checks: Checks) -> None:
     """All claims of fixed epochs, or of a stream for several participations; Gaussian noise."""
-    pattern, p = Pattern.of(header["participation"]), float(header["p"])
+    pattern, p = Pattern.of(header.get("participation", "1,min-sep=1")), float(header["p"])
     check_sums(arrays, queries, checks)
     if "epochs" in arrays:
         n = int(arrays["epochs"][0])
@@ -47,6 +52,13 @@ def check_several(header: Header, arrays: Arrays, queries: Queries, checks: Chec
             return
         square = _of_blocks(epochs.gram_blocks(arrays), pattern)
         spread = spread_of((epochs.variances(arrays), 1))
+    elif "coefficients" in arrays:
+        r = arrays["coefficients"]
+        n, bands = r.size, np.flatnonzero(r).max() + 1
+        if n * bands > MOST_PRODUCTS:
+            checks.unchecked("claims", f"{n} steps of {bands} bands take too long")
+            return
+        square, spread = _of_bands(r, pattern), spread_of((_variances(arrays, bands), 1))
     else:
         n = len(arrays["w"])
         if too_long(arrays, checks):
@@ -65,6 +77,28 @@ def _of_blocks(blocks: Any, pattern: Pattern) -> float | None:
     k = min(pattern.times, members)
     windows = np.lib.stride_tricks.sliding_window_view(np.abs(blocks), (k, k), axis=(1, 2))
     return float(windows.diagonal(axis1=1, axis2=2).sum(axis=(1, 2)).max())
+
+
+def _of_bands(r: Any, pattern: Pattern) -> float | None:
+    """The largest sum of X_ij over a pattern; None where it may not be the first one."""
+    if r.min() < 0 or not (pattern.fixed or (np.diff(r) <= 0).all()):
+        return None
+    total = np.zeros(r.size)
+    for start in range(0, pattern.reach(r.size) * pattern.apart, pattern.apart):
+        total[start:] += r[: r.size - start]
+    return float(total @ total)
+
+
+def _variances(arrays: Arrays, bands: int) -> Any:
+    """Of sums of one rate: the file is checked to be for those."""
+    r, rate = arrays["coefficients"], arrays["rates"]
+    ones = (arrays[name] == 1 for name in ("query_weights", "step_weights"))
+    if (rate != rate[0]).any() or not all(one.all() for one in ones):
+        raise ValueError("coefficients are for running sums of one rate")
+    first = np.zeros(r.size)
+    first[0] = 1.0
+    inverse = signal.lfilter([1.0], r[:bands], first)
+    return np.cumsum(signal.lfilter([1.0], [1.0, -rate[0]], inverse) ** 2)
 
 
 def _of_stream(arrays: Arrays, pattern: Pattern) -> float:
@@ -93,7 +127,7 @@ def _lower(arrays: Arrays, pattern: Pattern, p: float) -> Any:
         return None
     u, w = arrays["dual_u"], arrays["dual_w"]
     if w.ndim == 1:
-        return lower_bound(arrays, p)
+        return lower_bound({"w": w, **arrays}, p)
     count, members = w.shape[:2]
     if w.size > MOST_NUMBERS or members != -(-u.size // count) or u.min() < 0:
         return None
