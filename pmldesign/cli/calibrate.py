@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
-import click
-
-from pmldesign.cli.options import alpha, common, guarantees, inputs, outputs
-from pmldesign.cli.reports.privacy import (
-    draw_privacy,
-    fallback_json,
-    guarantee_json,
-    privacy_facts,
-    privacy_json,
-)
+from pmldesign.cli.documents.document import Document, Section
+from pmldesign.cli.documents.mechanisms import Said
+from pmldesign.cli.options.fields import argument, as_command, group, option
+from pmldesign.cli.options.promises import PromiseOptions, at_alpha
+from pmldesign.cli.options.questions import STRATEGY_HELP, QuestionOptions
+from pmldesign.cli.options.results import Outputs, drawing
 from pmldesign.cli.terminal.completion import WorkloadName
-from pmldesign.cli.terminal.show import facts, note, number, print_json
+from pmldesign.cli.terminal.show import note, number
 from pmldesign.errors import InvalidInputError
-from pmldesign.mechanisms import Mechanism, mechanism
+from pmldesign.mechanisms import mechanism
 from pmldesign.privacy.digits import at_least, of_scale, shortest
-from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import MarginalsStrategy, Strategy, TablesStrategy
@@ -30,51 +24,38 @@ from pmldesign.workloads import DenseWorkload, Workload
 from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, count_text
 
 
-@click.command(name="calibrate", epilog=inputs.strategy_help)
-@click.argument("strategy", type=WorkloadName())
-@common.add_options(guarantees.guarantee_options)
-@click.option(
-    "--workload",
-    type=WorkloadName(),
-    metavar="WORKLOAD",
-    help="What is answered from the strategy, for the errors; by default what it measures.",
-)
-@click.option(
-    "--p",
-    type=float,
-    default=2.0,
-    show_default=True,
-    help="Of the error that --noise auto compares; 2 to inf.",
-)
-@click.option(
-    "--allow-vacuous", is_flag=True, help="Accept a guarantee that needs no noise at all."
-)
-@common.add_options(
-    [inputs.participation_option, alpha.at_alpha_option, inputs.known_option, inputs.schema_option]
-)
-@outputs.plot_option("delta against epsilon")
-@outputs.json_option
-def command(
-    strategy: str,
-    schema: Path | None,
-    participation: str | None,
-    known: str | None,
-    workload: str | None,
-    plot: Path | None,
-    p: float,
-    allow_vacuous: bool,
-    noise: Any,
-    as_json: bool,
-    **guarantee_arguments: Any,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The options of the command."""
+
+    strategy: str = argument(WorkloadName())
+    promise: PromiseOptions = group()
+    workload: str | None = option(
+        "What is answered from the strategy, for the errors; by default what it measures.",
+        type=WorkloadName(),
+        metavar="WORKLOAD",
+    )
+    p: float = option("Of the error that --noise auto compares; 2 to inf.", default=2.0)
+    allow_vacuous: bool = option("Accept a guarantee that needs no noise at all.")
+    question: QuestionOptions = group(weights=None)
+    at_alpha: float | None = at_alpha()
+    outputs: Outputs = group(
+        plot=drawing("delta against epsilon"), report=None, csv=None, latex=None
+    )
+
+
+@as_command("calibrate", Asked, epilog=STRATEGY_HELP)
+def command(asked: Asked) -> None:
     """Find the noise that STRATEGY needs for a guarantee."""
-    measured = _measured(inputs.load_strategy(strategy, schema), as_participation(participation))
-    public = inputs.load_known(known, schema, guarantee_arguments["neighbours"])
-    guarantee = guarantees.build_guarantee(**guarantee_arguments)
+    question = asked.question
+    participation = as_participation(question.participation)
+    measured = _measured(question.strategy(asked.strategy), participation)
+    public = question.public(asked.promise.neighbours)
+    guarantee = asked.promise.build()
     if guarantee is None:
         raise InvalidInputError("calibrate needs a guarantee; add for example --epsilon 1")
     if (
-        workload is None
+        asked.workload is None
         and isinstance(measured, MarginalsStrategy | TablesStrategy)
         and measured.cells > WRITTEN_CELLS
         and guarantee.neighbours is Neighbours.REPLACE
@@ -82,22 +63,16 @@ def command(
         raise InvalidInputError(
             f"strategy {measured.name!r} is not written out; give --workload, what is answered"
         )
-    queries = _itself(measured) if workload is None else inputs.load_queries(workload, schema, note)
     noisy = mechanism(
         measured,
-        queries,
+        _itself(measured) if asked.workload is None else question.queries(asked.workload, note),
         guarantee=guarantee,
-        noise=noise,
-        p=p,
+        noise=asked.promise.noise,
+        p=asked.p,
         known=public,
-        allow_vacuous=allow_vacuous,
+        allow_vacuous=asked.allow_vacuous,
     )
-    guarantee = noisy.guarantee or guarantee
-    if as_json:
-        print_json(_as_json(noisy, guarantee, measured.name, p))
-    else:
-        _print(noisy, guarantee, measured.name, p)
-    draw_privacy(noisy, plot)
+    asked.outputs.deliver(_document(Said(noisy, asked.at_alpha), measured.name, asked.p))
 
 
 def _measured(strategy: Strategy, participation: Participation | None) -> Strategy:
@@ -121,45 +96,43 @@ def _itself(measured: Strategy) -> Workload:
     return DenseWorkload(measured.matrix, name=measured.name)
 
 
-def _as_json(noisy: Mechanism, guarantee: Guarantee, name: str, p: float) -> dict[str, Any]:
+def _document(said: Said, name: str, p: float) -> Document:
+    """The noise, what it promises, and the errors of the answers."""
+    noisy = said.noisy
+    guarantee, calibration = noisy.guarantee, noisy.calibration
+    assert guarantee is not None
+    assert calibration is not None
     schema = participation_of(noisy.strategy)
-    return {
+    gaussian = noisy.noise is Noise.GAUSSIAN
+    kind = "standard deviation" if gaussian else "b, density exp(-|z|/b)/(2b)"
+    rows, cells = map(count_text, noisy.strategy.shape)
+    norm = f"{'l2' if gaussian else 'l1'}, {noisy.neighbours.value} neighbours"
+    scale = at_least(noisy.scale, 9)
+    achieved = f"{calibration.loss} {at_least(calibration.achieved, 9)}"
+    largest = "-" if noisy.known_max_std is None else number(noisy.known_max_std)
+    errors = f"err_{shortest(p)} {number(noisy.error(p))}, rmse {number(noisy.rmse)}"
+    facts = [
+        ("strategy", f"{name}: {rows} measurements of {cells} cells"),
+        ("guarantee", guarantee.describe(noisy.strategy.cells)),
+        ("noise", f"{noisy.noise.value}, scale {scale} ({kind}) on every measurement"),
+        ("sensitivity", f"{of_scale(noisy.sensitivity)} ({norm})"),
+        *([] if schema is None else [("record", schema.describe())]),
+        ("achieved", achieved),
+        *said.facts(),
+        ("error", f"{errors}, max std {largest} on {noisy.workload.name}"),
+    ]
+    data = {
         "strategy": name,
         "cells": noisy.strategy.cells,
         "noise": noisy.noise.value,
         "scale": noisy.scale,
         "sensitivity": noisy.sensitivity,
-        **guarantee_json(guarantee, noisy.strategy.cells),
-        "privacy": privacy_json(noisy),
-        "achieved": noisy.calibration.achieved if noisy.calibration else None,
-        "if_alpha_is_wrong": fallback_json(noisy),
+        **said.data(),
+        "achieved": calibration.achieved,
         "workload": noisy.workload.name,
         "p": p,
         "error": noisy.error(p),
         "rmse": noisy.rmse,
         "max_std": noisy.known_max_std,
     } | ({} if schema is None else {"participation": str(schema)})
-
-
-def _print(noisy: Mechanism, guarantee: Guarantee, name: str, p: float) -> None:
-    gaussian = noisy.noise is Noise.GAUSSIAN
-    kind = "standard deviation" if gaussian else "b, density exp(-|z|/b)/(2b)"
-    rows, cells = noisy.strategy.shape
-    norm = f"{'l2' if gaussian else 'l1'}, {noisy.neighbours.value} neighbours"
-    scale = at_least(noisy.scale, 9)
-    lines = [
-        ("strategy", f"{name}: {count_text(rows)} measurements of {count_text(cells)} cells"),
-        ("guarantee", guarantee.describe(cells)),
-        ("noise", f"{noisy.noise.value}, scale {scale} ({kind}) on every measurement"),
-        ("sensitivity", f"{of_scale(noisy.sensitivity)} ({norm})"),
-    ]
-    schema, calibration = participation_of(noisy.strategy), noisy.calibration
-    if schema is not None:
-        lines.append(("record", schema.describe()))
-    if calibration is not None:
-        achieved = at_least(calibration.achieved, 9)
-        lines.append(("achieved", f"{calibration.loss} {achieved}"))
-    largest = "-" if noisy.known_max_std is None else number(noisy.known_max_std)
-    errors = f"err_{shortest(p)} {number(noisy.error(p))}, rmse {number(noisy.rmse)}"
-    error = ("error", f"{errors}, max std {largest} on {noisy.workload.name}")
-    facts([*lines, *privacy_facts(noisy), error])
+    return Document(data=data, summary=[Section(facts=facts)], picture=said.picture)

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
-import click
-
-from pmldesign.cli.options import common, guarantees, inputs, outputs
-from pmldesign.cli.pages.comparison import compare_page
-from pmldesign.cli.reports.comparison import OPTIONAL, cells_of, heading
-from pmldesign.cli.reports.designs import norm_json
-from pmldesign.cli.reports.privacy import guarantee_json
+from pmldesign.cli.documents.comparison import document_of
+from pmldesign.cli.options.fields import argument, as_command, group, numbers, option
+from pmldesign.cli.options.promises import LISTS, PromiseOptions
+from pmldesign.cli.options.questions import LimitOptions, QuestionOptions, search_time
+from pmldesign.cli.options.results import Outputs, drawing
 from pmldesign.cli.terminal.completion import FILE_ENDINGS, StrategyNames, WorkloadName
-from pmldesign.cli.terminal.show import facts, note, print_json, progress, table
+from pmldesign.cli.terminal.show import note, progress
 from pmldesign.comparison.comparison import Comparison, compare_all
-from pmldesign.comparison.rows import Row
 from pmldesign.comparison.tasks import DESIGN, LEAST_NORM
 from pmldesign.comparison.workers import Workers
 from pmldesign.errors import NotConvergedError
@@ -27,53 +23,37 @@ from pmldesign.workloads import expand_family
 USUAL = (DESIGN, "tree", "haar", "identity", "workload")
 
 
-@click.command(name="compare")
-@click.argument("workloads", metavar="WORKLOAD...", nargs=-1, required=True, type=WorkloadName())
-@click.option(
-    "--p",
-    "exponents",
-    default="2",
-    show_default=True,
-    metavar="P[,P...]",
-    help="Of the error, each from 2 to inf; several separated by commas.",
-)
-@click.option(
-    "--strategies",
-    type=StrategyNames(),
-    metavar="NAME[,NAME...]",
-    help="design (the best found), least-norm, names of baselines, files, or all. Default: "
-    + ",".join(USUAL)
-    + ". Baselines: "
-    + ", ".join(baseline.name for baseline in BASELINES)
-    + ", tree:B, weighted-tree:B, banded:B, blt:K.",
-)
-@common.add_options(guarantees.guarantee_list_options)
-@common.add_options(common.gap_options)
-@common.search_time_option(20.0, "For the searches of each design, as for optimize.")
-@inputs.weights_option
-@click.option("--jobs", type=int, default=1, show_default=True, help="Processes (the jobs extra).")
-@common.add_options(
-    [*outputs.table_options, outputs.plot_option("the errors"), outputs.report_option]
-)
-@common.add_options([inputs.participation_option, inputs.known_option, inputs.schema_option])
-@outputs.json_option
-def command(
-    workloads: tuple[str, ...],
-    known: str | None,
-    schema: Path | None,
-    exponents: str,
-    strategies: str | None,
-    search_time: float,
-    weights: Path | None,
-    jobs: int,
-    csv_path: Path | None,
-    latex: Path | None,
-    plot: Path | None,
-    report: Path | None,
-    as_json: bool,
-    noise: Any,
-    **arguments: Any,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The options of the command."""
+
+    workloads: tuple[str, ...] = argument(
+        WorkloadName(), metavar="WORKLOAD...", nargs=-1, required=True
+    )
+    p: str = option(
+        "Of the error, each from 2 to inf; several separated by commas.",
+        default="2",
+        metavar="P[,P...]",
+    )
+    strategies: str | None = option(
+        "design (the best found), least-norm, names of baselines, files, or all. Default: "
+        + ",".join(USUAL)
+        + ". Baselines: "
+        + ", ".join(baseline.name for baseline in BASELINES)
+        + ", tree:B, weighted-tree:B, banded:B, blt:K.",
+        type=StrategyNames(),
+        metavar="NAME[,NAME...]",
+    )
+    promise: PromiseOptions = group(**LISTS)
+    limits: LimitOptions = group()
+    search_time: float = search_time("For the searches of each design, as for optimize.")
+    jobs: int = option("Processes (the jobs extra).", default=1)
+    question: QuestionOptions = group()
+    outputs: Outputs = group(plot=drawing("the errors"))
+
+
+@as_command("compare", Asked)
+def command(asked: Asked) -> None:
     """Compare strategies on every WORKLOAD: exact errors, side by side.
 
     WORKLOAD is a name such as prefix:64 (`pmldesign workload` lists them), a family such as
@@ -81,48 +61,31 @@ def command(
     .npz, .csv or .mtx file, or - for standard input. Without --epsilon errors are those of noise at
     a scale equal to the sensitivity.
     """
-    values = common.numbers("--p", exponents, example="2,4,inf")
-    options = common.design_arguments(arguments)
-    public = inputs.load_known(known, schema, arguments["neighbours"])
-    promises = guarantees.build_guarantees(**arguments)
-    Workers(jobs)  # refused before files are read
-    names: Sequence[str] = workloads
-    if schema is None:
-        names = [name for text in workloads for name in expand_family(text)]
-    queries = [inputs.load_queries(name, schema, note, weights=weights) for name in names]
+    values = numbers("--p", asked.p, example="2,4,inf")
+    promise, question = asked.promise, asked.question
+    public = question.public(promise.neighbours)
+    promises = promise.build_all()
+    Workers(asked.jobs)  # refused before files are read
+    names: Sequence[str] = asked.workloads
+    if question.schema is None:
+        names = [name for text in names for name in expand_family(text)]
+    queries = [question.queries(name, note) for name in names]
     with progress() as callback:
         shown = compare_all(
             queries,
-            _strategies(strategies),
+            _strategies(asked.strategies),
             p=values,
             guarantees=promises,
-            noise=noise,
-            search_time=search_time,
-            leave_out=strategies in (None, "all"),
-            jobs=jobs,
+            noise=promise.noise,
+            search_time=asked.search_time,
+            leave_out=asked.strategies in (None, "all"),
+            jobs=asked.jobs,
             callback=callback,
             announce=callback,
             known=public,
-            **options,
+            **question.design_options(asked.limits, promise),
         )
-    rows = [row for comparison in shown for row in comparison.rows]
-    header, cells = cells_of(rows)
-    outputs.write_tables(csv_path, latex, [row.to_record() for row in rows], header, cells)
-    documents = [_as_json(comparison) for comparison in shown]
-    if as_json:
-        print_json(documents[0] if len(documents) == 1 else documents)
-    else:
-        facts(heading(shown))
-        click.echo()
-        table(header, cells, optional=OPTIONAL)
-        for reason in dict.fromkeys(reason for part in shown for reason in part.left_out):
-            click.echo(f"\nleft out: {reason}")
-    if plot is not None:
-        from pmldesign.plots import comparisons_figure, save
-
-        save(comparisons_figure(shown), plot)
-    if report is not None:
-        compare_page(report, shown, documents)
+    asked.outputs.deliver(document_of(shown))
     _require_finished(shown)
 
 
@@ -143,25 +106,3 @@ def _require_finished(shown: Sequence[Comparison]) -> None:
             design.require_optimal()
     if any(comparison.interrupted for comparison in shown):
         raise NotConvergedError("interrupted: only what was finished is shown; run it again")
-
-
-def _record(row: Row) -> dict[str, Any]:
-    """A row, under PML with what is left if alpha is wrong."""
-    wrong = {} if row.fallback is None else {"if_alpha_is_wrong": row.fallback.to_json()}
-    return {**row.to_record(), **wrong}
-
-
-def _as_json(shown: Comparison) -> dict[str, Any]:
-    m, n = shown.workload.shape
-    return {
-        "workload": shown.workload.name,
-        "queries": m,
-        "cells": n,
-        **guarantee_json(shown.guarantee, n),
-        "strategies": [_record(row) for row in shown.rows],
-        "norms": [
-            {"p": p, **norm_json(design), "status": design.status.name.lower()}
-            for p, design in shown.designs.items()
-        ],
-        "left_out": list(shown.left_out),
-    }

@@ -2,136 +2,128 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import product
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from pmldesign.cli.options import alpha, common, inputs, outputs
+from pmldesign.cli.documents.document import Document, Section, Table
+from pmldesign.cli.options.fields import argument, as_command, group, numbers, option
+from pmldesign.cli.options.promises import AlphaOptions
+from pmldesign.cli.options.questions import STRATEGY_HELP, QuestionOptions
+from pmldesign.cli.options.results import Outputs, drawing
 from pmldesign.cli.terminal.completion import WorkloadName
-from pmldesign.cli.terminal.show import facts, print_json, table
 from pmldesign.errors import InvalidInputError
-from pmldesign.mechanisms.losses import alpha_curve as losses_over_alpha
-from pmldesign.mechanisms.losses import leakage
+from pmldesign.mechanisms.losses import alpha_curve, leakage
 from pmldesign.privacy.digits import at_least, at_most, shortest
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Alpha = float | tuple[float, ...]
 
 DRAWN = 40
 """Steps of the picture of --alpha-curve."""
 ASKED = ("scale", "alpha", "epsilon", "share")
+CELLS = {"help": "The least probability of each cell, one number a cell."}
 
 
-@click.command(name="leakage", epilog=inputs.strategy_help)
-@click.argument("strategy", type=WorkloadName())
-@click.option(
-    "--scale",
-    "scales",
-    required=True,
-    metavar="SCALE[,SCALE...]",
-    help="b of Laplace noise, or the standard deviation of Gaussian noise.",
-)
-@click.option(
-    "--alpha",
-    "alphas",
-    metavar="ALPHA[,ALPHA...]",
-    help="Every cell has at least this probability; in (0, 1/cells].",
-)
-@common.file_option("--alpha-file", help="The least probability of each cell, one number a cell.")
-@common.add_options(alpha.alpha_sample_options)
-@click.option(
-    "--noise",
-    type=click.Choice(["laplace", "gaussian"]),
-    default="laplace",
-    show_default=True,
-    help="The noise on every measurement.",
-)
-@click.option(
-    "--epsilon",
-    "epsilons",
-    metavar="EPSILON[,EPSILON...]",
-    help="Gaussian noise: the leakage whose delta is asked for.",
-)
-@click.option(
-    "--alpha-curve",
-    is_flag=True,
-    help="What leaks as alpha falls below what is assumed, down to differential privacy.",
-)
-@outputs.plot_option("the curve of --alpha-curve")
-@common.add_options([*outputs.table_options, inputs.schema_option])
-@outputs.json_option
-def command(
-    strategy: str,
-    schema: Path | None,
-    scales: str,
-    alphas: str | None,
-    alpha_file: Path | None,
-    alpha_sample: Path | None,
-    confidence: float,
-    noise: str,
-    epsilons: str | None,
-    alpha_curve: bool,
-    plot: Path | None,
-    csv_path: Path | None,
-    latex: Path | None,
-    as_json: bool,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The options of the command."""
+
+    strategy: str = argument(WorkloadName())
+    scale: str = option(
+        "b of Laplace noise, or the standard deviation of Gaussian noise.",
+        required=True,
+        metavar="SCALE[,SCALE...]",
+    )
+    alpha: str | None = option(
+        "Every cell has at least this probability; in (0, 1/cells].", metavar="ALPHA[,ALPHA...]"
+    )
+    alphas: AlphaOptions = group(alpha_file=CELLS)
+    noise: str = option(
+        "The noise on every measurement.",
+        default="laplace",
+        type=click.Choice(["laplace", "gaussian"]),
+    )
+    epsilon: str | None = option(
+        "Gaussian noise: the leakage whose delta is asked for.", metavar="EPSILON[,EPSILON...]"
+    )
+    alpha_curve: bool = option(
+        "What leaks as alpha falls below what is assumed, down to differential privacy."
+    )
+    question: QuestionOptions = group(participation=None, known=None, weights=None)
+    outputs: Outputs = group(plot=drawing("the curve of --alpha-curve"), report=None)
+
+
+@as_command("leakage", Asked, epilog=STRATEGY_HELP)
+def command(asked: Asked) -> None:
     """Show the pointwise maximal leakage of noise on what STRATEGY measures.
 
     Several scales, alphas or epsilons give a row for each combination. Leakage is in nats; it is
     that about one record out of any number of independent ones.
     """
-    least = _alphas(alphas, alpha.read_alpha(alpha_file, alpha_sample, confidence))
-    at = common.numbers("--scale", scales, example="0.5,1,2")
-    if noise == "laplace" and epsilons is not None:
+    least = _alphas(asked.alpha, asked.alphas.vector())
+    scales = numbers("--scale", asked.scale, example="0.5,1,2")
+    if asked.noise == "laplace" and asked.epsilon is not None:
         raise InvalidInputError("--epsilon is for --noise gaussian; leave it out")
-    if noise == "gaussian" and epsilons is None:
+    if asked.noise == "gaussian" and asked.epsilon is None:
         raise InvalidInputError(
             "Gaussian noise leaks any amount with some probability; give --epsilon to see it"
         )
-    if plot is not None and not alpha_curve:
+    if asked.outputs.plot is not None and not asked.alpha_curve:
         raise InvalidInputError("--plot draws the curve of --alpha-curve; add it")
-    measured = inputs.load_strategy(strategy, schema)
-    of: list[Any] = (
-        [None] if epsilons is None else common.numbers("--epsilon", epsilons, example="0.5,1")
-    )
-    if alpha_curve:
-        if len(at) * len(least) * len(of) > 1:
-            raise InvalidInputError("--alpha-curve is for one scale, one alpha and one epsilon")
-        arguments = {"scale": at[0], "alpha": least[0], "noise": noise, "epsilon": of[0]}
-        curve = losses_over_alpha(measured, **arguments)
-        if plot is not None:
-            _draw(measured, arguments, plot)
-        document: Any = arguments | curve | {"plot": None if plot is None else str(plot)}
-        rows = [dict(zip(curve, row, strict=True)) for row in zip(*curve.values(), strict=True)]
-    else:
-        rows = [
-            leakage(measured, scale=scale, alpha=alpha, noise=noise, epsilon=epsilon)
-            for scale, alpha, epsilon in product(at, least, of)
-        ]
-        document = rows[0] if len(rows) == 1 else rows
-    header = list(rows[0])
-    cells = [[_cell(name, row[name]) for name in header] for row in rows]
-    outputs.write_tables(csv_path, latex, [_record(row) for row in rows], header, cells)
-    if as_json:
-        print_json(document)
+    measured = asked.question.strategy(asked.strategy)
+    epsilons: list[Any] = [None]
+    if asked.epsilon is not None:
+        epsilons = [*numbers("--epsilon", asked.epsilon, example="0.5,1")]
+    settings = [
+        {"scale": scale, "alpha": alpha, "noise": asked.noise, "epsilon": epsilon}
+        for scale, alpha, epsilon in product(scales, least, epsilons)
+    ]
+    if not asked.alpha_curve:
+        rows = [leakage(measured, **setting) for setting in settings]
+        data = rows[0] if len(rows) == 1 else rows
+        asked.outputs.deliver(_document(rows, data, asked.noise))
         return
-    table(header, cells)
-    click.echo()
-    facts([fact for fact in (_SHARE, *_EXPLAINED[noise]) if fact[0] in header])
+    if len(settings) > 1:
+        raise InvalidInputError("--alpha-curve is for one scale, one alpha and one epsilon")
+    curve = alpha_curve(measured, **settings[0])
+    rows = [dict(zip(curve, row, strict=True)) for row in zip(*curve.values(), strict=True)]
+    plot = asked.outputs.plot
+    data = settings[0] | curve | {"plot": None if plot is None else str(plot)}
+    picture = partial(_drawn, measured, settings[0])
+    asked.outputs.deliver(_document(rows, data, asked.noise, picture))
 
 
-def _draw(strategy: Any, arguments: dict[str, Any], path: Path) -> None:
+def _document(
+    rows: Sequence[dict[str, Any]], data: Any, noise: str, picture: Any = None
+) -> Document:
+    """A row for each setting, and what the columns are."""
+    header = list(rows[0])
+    table = Table(
+        header,
+        [[_cell(name, row[name]) for name in header] for row in rows],
+        records=[_record(row) for row in rows],
+    )
+    facts = [fact for fact in (_SHARE, *_EXPLAINED[noise]) if fact[0] in header]
+    return Document(data, [Section(tables=[table]), Section(facts=facts)], table, picture)
+
+
+def _drawn(strategy: Any, setting: dict[str, Any]) -> Figure:
     """The curve of --alpha-curve, at more shares than are printed."""
-    from pmldesign.plots import plot_alpha_curve
+    from pmldesign.plots.privacy import alpha_figure
 
     shares = [1 - step / DRAWN for step in range(DRAWN + 1)]
-    drawn = losses_over_alpha(strategy, **arguments, shares=shares)
+    drawn = alpha_curve(strategy, **setting, shares=shares)
     label = "leakage (nats)"
-    if arguments["epsilon"] is not None:
-        label = f"delta at epsilon {shortest(arguments['epsilon'])}"
-    plot_alpha_curve(f"{strategy.name} if alpha is less", label, drawn, path)
+    if setting["epsilon"] is not None:
+        label = f"delta at epsilon {shortest(setting['epsilon'])}"
+    return alpha_figure(f"{strategy.name} if alpha is less", label, drawn)
 
 
 _SHARE = ("share", "of alpha that holds: 1 is what is assumed, 0 is differential privacy")
@@ -152,7 +144,7 @@ _EXPLAINED = {
 def _alphas(alphas: str | None, vector: tuple[float, ...] | None) -> list[Alpha]:
     """The values of --alpha, or the vector of a file."""
     if alphas is not None and vector is None:
-        return [*common.numbers("--alpha", alphas, example="0.01,0.05")]
+        return [*numbers("--alpha", alphas, example="0.01,0.05")]
     if vector is not None and alphas is None:
         return [vector]
     raise InvalidInputError(

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
 from pmldesign.bounds import Bound
-from pmldesign.cli.options import alpha, common, guarantees, inputs, outputs
-from pmldesign.cli.pages.design import optimize_page
-from pmldesign.cli.reports.baselines import usual_rows
-from pmldesign.cli.reports.comparison import OPTIONAL, cells_of
-from pmldesign.cli.reports.designs import as_json as to_json
-from pmldesign.cli.reports.designs import print_bound, print_design
-from pmldesign.cli.reports.privacy import draw_privacy
+from pmldesign.cli.baselines import usual_rows
+from pmldesign.cli.documents.designs import Designed
+from pmldesign.cli.options.fields import argument, as_command, given, group, option
+from pmldesign.cli.options.promises import PromiseOptions, at_alpha, require_alpha_fits
+from pmldesign.cli.options.questions import LimitOptions, QuestionOptions, search_time
+from pmldesign.cli.options.results import Outputs, drawing, strategy_output
 from pmldesign.cli.terminal.completion import WorkloadName
-from pmldesign.cli.terminal.show import note, print_json, progress, table
+from pmldesign.cli.terminal.show import note, progress
 from pmldesign.comparison.rows import Row, as_row, best_first, with_ratios
 from pmldesign.comparison.tasks import DESIGN, LEAST_NORM
 from pmldesign.designs.best_noise import all_designs
@@ -30,134 +29,99 @@ from pmldesign.files import write_strategy
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
-from pmldesign.strategies.known import with_known
 from pmldesign_solvers.norm.solution import Status
 
 
-@click.command(name="optimize")
-@click.argument("workload", type=WorkloadName())
-@click.option("--p", type=float, default=2.0, show_default=True, help="Of the error; 2 to inf.")
-@common.add_options(guarantees.guarantee_options)
-@common.add_options(common.gap_options)
-@click.option("--max-steps", type=int, default=1000, show_default=True, help="Stop after these.")
-@click.option(
-    "--method",
-    type=click.Choice(METHODS),
-    default="scaling",
-    show_default=True,
-    help="The certified solver, or a semidefinite program for CVXPY (small workloads).",
-)
-@click.option(
-    "--solver",
-    type=click.Choice(["SCS", "CLARABEL"], case_sensitive=False),
-    default="SCS",
-    show_default=True,
-    help="For the semidefinite programs.",
-)
-@click.option(
-    "--streaming",
-    is_flag=True,
-    help="Make the strategy lower triangular: the same error, usable on a stream.",
-)
-@click.option(
-    "--buffers",
-    type=int,
-    metavar="K",
-    help="Running sums: how many numbers a stream may keep; by default what the gap asks for.",
-)
-@common.search_time_option(20.0, "For the searches: Laplace noise, and Gaussian noise under PML.")
-@click.option(
-    "--seed", type=int, default=0, show_default=True, help="Of the search's random starts."
-)
-@outputs.strategy_option
-@outputs.plot_option("delta against epsilon")
-@common.add_options([outputs.report_option, *outputs.table_options, inputs.participation_option])
-@alpha.at_alpha_option
-@common.add_options([inputs.known_option, inputs.weights_option, inputs.schema_option])
-@outputs.json_option
-def command(
-    workload: str,
-    plot: Path | None,
-    report: Path | None,
-    csv_path: Path | None,
-    latex: Path | None,
-    weights: Path | None,
-    known: str | None,
-    schema: Path | None,
-    p: float,
-    streaming: bool,
-    search_time: float,
-    seed: int,
-    output: Path | None,
-    as_json: bool,
-    noise: Any,
-    **arguments: Any,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class SolverOptions(LimitOptions):
+    """The solver, and when it stops."""
+
+    max_steps: int = option("Stop after these.", default=1000)
+    method: str = option(
+        "The certified solver, or a semidefinite program for CVXPY (small workloads).",
+        default="scaling",
+        type=click.Choice(METHODS),
+    )
+    solver: str = option(
+        "For the semidefinite programs.",
+        default="SCS",
+        type=click.Choice(["SCS", "CLARABEL"], case_sensitive=False),
+    )
+    buffers: int | None = option(
+        "Running sums: how many numbers a stream may keep; by default what the gap asks for.",
+        metavar="K",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The options of the command."""
+
+    workload: str = argument(WorkloadName())
+    p: float = option("Of the error; 2 to inf.", default=2.0)
+    promise: PromiseOptions = group()
+    limits: SolverOptions = group()
+    streaming: bool = option(
+        "Make the strategy lower triangular: the same error, usable on a stream."
+    )
+    search_time: float = search_time(
+        "For the searches: Laplace noise, and Gaussian noise under PML."
+    )
+    seed: int = option("Of the search's random starts.", default=0)
+    output: Path | None = strategy_output()
+    outputs: Outputs = group(plot=drawing("delta against epsilon"))
+    question: QuestionOptions = group()
+    at_alpha: float | None = at_alpha()
+
+
+@as_command("optimize", Asked)
+def command(asked: Asked) -> None:
     """Design a strategy for WORKLOAD and show it beside the usual ones.
 
     WORKLOAD is a name such as prefix:64 (`pmldesign workload` lists them), names joined by * for
     products and by + for unions, a .npy, .npz, .csv or .mtx file, or - for standard input. Without
     --epsilon errors are those of noise at a scale equal to the sensitivity.
     """
-    options = common.design_arguments(arguments)
-    _require_method(options["method"])
-    queries = inputs.load_queries(workload, schema, note, weights=weights)
-    alpha.require_alpha_fits(queries.shape[1])
-    public = inputs.load_known(known, schema, arguments["neighbours"])
-    queries, guarantee = with_known(queries, guarantees.build_guarantee(**arguments), public)
-    if public is not None:
+    options = asked.question.design_options(asked.limits, asked.promise)
+    _require_method(asked.limits.method)
+    queries, guarantee = asked.question.with_guarantee(asked.workload, asked.promise, note)
+    require_alpha_fits(asked.at_alpha, queries.shape[1])
+    if asked.question.known is not None:
         options["neighbours"] = Neighbours.REPLACE
     relation = Neighbours(options["neighbours"]) if guarantee is None else guarantee.neighbours
-    if streaming:
+    noise = asked.promise.noise
+    if asked.streaming:
         noise = _streaming_noise(guarantee, relation, noise)
-    start = time.perf_counter()
+    start, limit = time.perf_counter(), asked.limits.time_limit
+    deadline = None if limit is None else start + limit
+    problem = {"p": asked.p, "guarantee": guarantee, "noise": noise}
     with progress() as callback:
         best = all_designs(
             queries,
-            p=p,
-            guarantee=guarantee,
-            noise=noise,
-            streaming=streaming,
-            search_time=search_time,
-            seed=seed,
+            **problem,
+            streaming=asked.streaming,
+            search_time=asked.search_time,
+            seed=asked.seed,
             callback=callback,
             **options,
         )
         # first what was asked for, then what it is compared with, which may take longer
-        if output is not None:
-            _write(best, output)
-        if not as_json:
-            print_design(best, output)
-        limit = options["time_limit"]
-        deadline = None if limit is None else start + limit
+        if asked.output is not None:
+            _write(best, asked.output)
+        designed = Designed(best, asked.output, asked.at_alpha)
+        asked.outputs.begin(designed.section)
         bound = _bound(best, deadline, callback)
-        if not as_json:
-            print_bound(best, bound)
+        asked.outputs.begin(lambda: designed.bound(bound))
         usual = usual_rows(
             queries,
-            p=p,
-            guarantee=guarantee,
-            noise=noise,
+            **problem,
             neighbours=relation,
             participation=options["participation"],
             announce=callback,
             deadline=deadline,
         )
     rows = best_first(with_ratios([*_own_rows(best), *usual]))
-    document = to_json(best, bound, rows, output)
-    header, cells = cells_of(rows)
-    if as_json:
-        print_json(document)
-    else:
-        click.echo()
-        table(header, cells, optional=OPTIONAL)
-    chosen = best.mechanisms[best.best]
-    draw_privacy(chosen, plot)
-    value = None if bound is None else bound.value
-    records = [replace(row, lower_bound=value).to_record() for row in rows]
-    outputs.write_tables(csv_path, latex, records, header, cells)
-    if report is not None:
-        optimize_page(report, chosen, document)
+    asked.outputs.deliver(designed.document(bound, rows), begun=True)
     _require_finished(best)
 
 
@@ -177,9 +141,9 @@ def _require_finished(best: Optimized) -> None:
 
 def _require_method(method: str) -> None:
     """Refuse options of the solvers that were not asked for."""
-    if common.given("solver") and method == "scaling":
+    if given("solver") and method == "scaling":
         raise InvalidInputError("--solver is for --method primal or dual; leave it out")
-    if common.given("max_steps") and method != "scaling":
+    if given("max_steps") and method != "scaling":
         raise InvalidInputError("--max-steps is for --method scaling; take --time-limit instead")
 
 

@@ -185,7 +185,7 @@ def _page(path: Path | None, published: Release, chosen: Mechanism, output: Path
     """Write the page that --report asks for."""
     if path is None:
         return []
-    from pmldesign.cli.pages.release import release_page
+    from pmldesign.cli.documents.releases import release_page
 
     release_page(path, published, chosen, output)
     return [path.name]

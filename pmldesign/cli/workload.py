@@ -2,46 +2,62 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
-import click
-
-from pmldesign.cli.options import common, inputs, outputs
+from pmldesign.cli.documents.document import Document, Section, Table
+from pmldesign.cli.options.fields import argument, as_command, group, option
+from pmldesign.cli.options.questions import QuestionOptions
+from pmldesign.cli.options.results import Outputs
 from pmldesign.cli.terminal.completion import WorkloadName
-from pmldesign.cli.terminal.show import facts, note, print_json, table
+from pmldesign.cli.terminal.show import note
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import write_workload
-from pmldesign.workloads import named_workloads
+from pmldesign.workloads import Workload, named_workloads
 
 
-@click.command(name="workload")
-@click.argument("workload", required=False, type=WorkloadName())
-@common.file_option("-o", "--output", help="Write the matrix: .npy, .npz, .csv or .mtx.")
-@common.add_options([inputs.schema_option])
-@outputs.json_option
-def command(workload: str | None, schema: Path | None, output: Path | None, as_json: bool) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The options of the command."""
+
+    workload: str | None = argument(WorkloadName(), required=False)
+    output: Path | None = option("Write the matrix: .npy, .npz, .csv or .mtx.", "-o", "--output")
+    question: QuestionOptions = group(participation=None, known=None, weights=None)
+    outputs: Outputs = group(plot=None, report=None, csv=None, latex=None)
+
+
+@as_command("workload", Asked)
+def command(asked: Asked) -> None:
     """Show a workload, or write it to a file. Without WORKLOAD, list the names.
 
     WORKLOAD is a name such as prefix:64, names joined by * for products and by + for unions, a
     .npy, .npz, .csv or .mtx file, or - for standard input.
     """
-    if workload is None:
-        if output is not None:
-            raise InvalidInputError("-o needs a WORKLOAD to write; try prefix:64")
-        names = [(entry.usage, entry.description, entry.example) for entry in named_workloads()]
-        if as_json:
-            print_json(
-                [dict(zip(("usage", "description", "example"), n, strict=True)) for n in names]
-            )
-        else:
-            table(["name", "queries", "example"], names, texts=["queries"])
-        return
-    queries = inputs.load_queries(workload, schema, note)
-    if output is not None:
-        write_workload(output, queries)
+    if asked.workload is not None:
+        queries = asked.question.queries(asked.workload, note)
+        if asked.output is not None:
+            write_workload(asked.output, queries)
+        asked.outputs.deliver(_one(queries, asked.output))
+    elif asked.output is not None:
+        raise InvalidInputError("-o needs a WORKLOAD to write; try prefix:64")
+    else:
+        asked.outputs.deliver(_names())
+
+
+def _names() -> Document:
+    """The names that there are."""
+    keys = ("usage", "description", "example")
+    names = [(entry.usage, entry.description, entry.example) for entry in named_workloads()]
+    table = Table(["name", "queries", "example"], names, texts=["queries"])
+    data = [dict(zip(keys, name, strict=True)) for name in names]
+    return Document(data, [Section(tables=[table])])
+
+
+def _one(queries: Workload, output: Path | None) -> Document:
+    """The sizes of a workload, and those without rows and columns that are there twice."""
     m, n = queries.shape
     rows, columns = queries.distinct_shape
-    shown = {
+    data = {
         "workload": queries.name,
         "queries": m,
         "cells": n,
@@ -49,7 +65,5 @@ def command(workload: str | None, schema: Path | None, output: Path | None, as_j
         "distinct_cells": columns,
         "output": None if output is None else str(output),
     }
-    if as_json:
-        print_json(shown)
-    else:
-        facts([(key.replace("_", " "), str(v)) for key, v in shown.items() if v is not None])
+    facts = [(key.replace("_", " "), str(v)) for key, v in data.items() if v is not None]
+    return Document(data, [Section(facts=facts)])

@@ -3,7 +3,7 @@
 from pmldesign.plots.comparisons import comparisons_figure as comparisons_figure
 from pmldesign.plots.files import check_plot_path as check_plot_path
 from pmldesign.plots.files import save as save
+from pmldesign.plots.privacy import alpha_figure as alpha_figure
 from pmldesign.plots.privacy import draw_envelope as draw_envelope
 from pmldesign.plots.privacy import envelope_figure as envelope_figure
-from pmldesign.plots.privacy import plot_alpha_curve as plot_alpha_curve
 from pmldesign.plots.privacy import privacy_figure as privacy_figure

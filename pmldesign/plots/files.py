@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pmldesign.errors import require_extra
 from pmldesign.files import atomic_write, check_writable
-from pmldesign.plots.style import styled
+from pmldesign.plots.style import one_look, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,3 +38,12 @@ def save(figure: Figure, path: Path) -> None:
     """
     with atomic_write(path, "wb") as handle:
         figure.savefig(handle, format=path.suffix.lower().lstrip("."), dpi=150)
+
+
+def svg_text(figure: Figure) -> str:
+    """The picture as an <svg> element."""
+    buffer = io.StringIO()
+    with one_look():
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
+    return re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.plots.files import save
 from pmldesign.plots.style import BOUND, COLOURS, one_axes, styled
 from pmldesign.privacy.currencies.curves import PrivacyCurve
 from pmldesign.privacy.noise import Noise
@@ -58,17 +56,14 @@ def privacy_figure(curves: Mapping[str, PrivacyCurve]) -> Figure:
     return figure
 
 
-def plot_alpha_curve(title: str, label: str, curves: Mapping[str, Any], path: Path) -> None:
-    """Draw what a mechanism loses as alpha falls from what was assumed to nothing.
+@styled
+def alpha_figure(title: str, label: str, curves: Mapping[str, Any]) -> Figure:
+    """What a mechanism loses as alpha falls from what was assumed to nothing.
 
     Args:
         title: of the picture.
         label: of the losses.
         curves: "share" of alpha, and a loss for each of them by name.
-        path: .png, .pdf or .svg; an existing file is replaced at the end.
-
-    Raises:
-        FileError: the file cannot be written.
     """
     figure, axes = one_axes(6.4, 4.4)
     for name, values in curves.items():
@@ -81,7 +76,7 @@ def plot_alpha_curve(title: str, label: str, curves: Mapping[str, Any], path: Pa
     axes.grid(alpha=0.3)
     axes.legend()
     axes.set_title(title)
-    save(figure, path)
+    return figure
 
 
 @styled

@@ -7,14 +7,13 @@ from typing import Any
 
 import click
 
+from pmldesign.cli.documents.targets import Needed, usual_budgets
 from pmldesign.cli.options import alpha, common, inputs, outputs
-from pmldesign.cli.reports.privacy import draw_privacy
+from pmldesign.cli.options.results import Outputs
 from pmldesign.cli.target.options import ACCURACIES, PROMISES, accuracy, promise
-from pmldesign.cli.target.report import as_json as to_json
-from pmldesign.cli.target.report import cells_of, print_budget, usual_budgets
 from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.process import interrupted
-from pmldesign.cli.terminal.show import note, print_json, progress, table
+from pmldesign.cli.terminal.show import note, progress
 from pmldesign.designs.targets.least import BUDGET_GAP, least_budget
 from pmldesign.errors import NotConvergedError
 from pmldesign.files import write_strategy
@@ -87,22 +86,11 @@ def command(
         )
         if output is not None:
             write_strategy(output, budget.mechanism)
-        if not as_json:
-            print_budget(budget, output)
+        found = Needed(budget, output, click.get_current_context().meta.get(alpha.AT_ALPHA))
+        shown = Outputs(plot=plot, report=report, csv=csv_path, latex=latex, json=as_json)
+        shown.begin(found.section)
         rows = usual_budgets(budget, noise, callback)
-    document = to_json(budget, rows, output)
-    header, cells = cells_of(budget, rows)
-    if as_json:
-        print_json(document)
-    else:
-        click.echo()
-        table(header, cells)
-    draw_privacy(budget.mechanism, plot)
-    outputs.write_tables(csv_path, latex, document["strategies"], header, cells)
-    if report is not None:
-        from pmldesign.cli.pages.design import target_page
-
-        target_page(report, budget, document)
+    shown.deliver(found.document(rows), begun=True)
     if interrupted():
         raise NotConvergedError("interrupted: what is shown holds, but more time may improve it")
     if budget.mechanism.noise is Noise.GAUSSIAN and not guarantee.pml and budget.gap > rel_gap:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,6 +23,8 @@ from pmldesign_solvers.search.solution import SearchStep
 
 if TYPE_CHECKING:
     from rich.status import Status
+
+    from pmldesign.cli.documents.document import Section
 
 WIDTH = 500
 """Of a table where there is no terminal: no line of it wraps."""
@@ -145,6 +148,38 @@ def _rendered(
     with console.capture() as capture:
         console.print(grid)
     return "\n".join(line.rstrip() for line in capture.get().splitlines())
+
+
+def print_sections(sections: Iterable[Section], *, begun: bool = False) -> None:
+    """Print sections, an empty line between their parts; a title stands above its facts.
+
+    Args:
+        sections: from above to below.
+        begun: whether something was printed before.
+    """
+    for section in sections:
+        for part in _parts(section):
+            if begun:
+                click.echo()
+            part()
+            begun = True
+
+
+def _parts(section: Section) -> Iterator[Callable[[], None]]:
+    for sentence in section.sentences:
+        yield partial(click.echo, sentence)
+    if section.facts:
+        yield partial(_facts, section)
+    for shown in section.tables:
+        yield partial(table, shown.header, shown.cells, optional=shown.optional, texts=shown.texts)
+
+
+def _facts(section: Section) -> None:
+    indent = ""
+    if section.title:
+        click.echo(f"{section.title.lower()}:")
+        indent = "  "
+    facts([(indent + name, text) for name, text in section.facts], column=section.column)
 
 
 def facts(pairs: Sequence[tuple[str, str]], *, column: int = 0) -> None:

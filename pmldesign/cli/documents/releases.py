@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pmldesign.cli.pages.parts import command_words, guarantee, measured, records
+from pmldesign.cli.documents.document import Cell, Picture, Rounded, Section, Table, records
+from pmldesign.cli.documents.mechanisms import Said
+from pmldesign.cli.documents.page import write_page
 from pmldesign.mechanisms import Mechanism
 from pmldesign.plots.designs import intervals_figure
-from pmldesign.plots.page import Cell, Grid, Picture, Rounded, Section, write_page
 from pmldesign.privacy.digits import of_scale
 from pmldesign.release.result import Release, manifest_path
 from pmldesign.release.tables import ReleasedTable
@@ -23,6 +24,7 @@ def release_page(path: Path, published: Release, chosen: Mechanism, output: Path
     manifest = published.manifest
     intervals, noise = manifest["intervals"], manifest["noise"]
     promise = {key: n for key, n in manifest["guarantee"].items() if key != "words" and n != ""}
+    said = Said(chosen)
     scale = noise["parameter"] * manifest["lattice"]["unit"]
     rows = len(published.table.estimate)
     cut = f"The first {MOST_ROWS} of {rows} rows; all of them are in {output.name}."
@@ -37,18 +39,20 @@ def release_page(path: Path, published: Release, chosen: Mechanism, output: Path
                 ("afterwards", ", ".join(manifest["post_processing"]) or "nothing was changed"),
             ],
         ),
-        guarantee(manifest["guarantee"]["words"], promise, chosen),
+        said.guarantee_section(promise),
         Section(
             "The table",
             tables=[_table(published.table)],
             pictures=[
-                Picture(intervals_figure(published.table), "Every estimate, and its interval.")
+                Picture(
+                    lambda: intervals_figure(published.table), "Every estimate, and its interval."
+                )
             ],
             sentences=[cut] if rows > MOST_ROWS else [],
         ),
         *_beside("Quantiles", published.quantiles),
         *_beside("Public answers, without noise", published.known),
-        measured(chosen, f"{noise['law']} of scale {of_scale(scale, 9)} on every measurement"),
+        said.measured(f"{noise['law']} of scale {of_scale(scale, 9)}"),
         Section(
             "How to check it",
             facts=[
@@ -61,17 +65,17 @@ def release_page(path: Path, published: Release, chosen: Mechanism, output: Path
         ),
     ]
     title = f"Private answers to {manifest['workload']}"
-    write_page(path, title, sections, command=command_words())
+    write_page(path, title, sections)
 
 
-def _table(table: ReleasedTable) -> Grid:
+def _table(table: ReleasedTable) -> Table:
     """With as many digits as were published."""
     columns = table.columns()
     rows = [
         [_cell(name, value, table.decimals) for name, value in zip(columns, row, strict=True)]
         for row in zip(*(values[:MOST_ROWS] for values in columns.values()), strict=True)
     ]
-    return Grid([*columns], rows)
+    return Table([*columns], rows)
 
 
 def _cell(name: str, value: Any, decimals: int) -> Cell:

@@ -1,27 +1,24 @@
-"""A report: one HTML file that opens without a network, and can be printed.
+"""A document as one HTML file that opens without a network, and can be printed.
 
 Everything is in the file: the style, the pictures as SVG, no scripts. A number in a table is a
-<data> element, whose value has all digits. The end of every report says how to repeat it.
+<data> element, whose value has all digits. The end of every page says how to repeat it.
 """
 
 from __future__ import annotations
 
-import io
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
 from platform import platform, python_version
-from typing import TYPE_CHECKING
 
+import click
+
+from pmldesign.cli.documents.document import Cell, Picture, Rounded, Section, Table, text_of
 from pmldesign.files import atomic_write
-from pmldesign.plots.style import one_look
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from pmldesign.plots.files import svg_text
 
 VERSIONS = ("pmldesign", "numpy", "scipy", "matplotlib")
 
@@ -52,54 +49,33 @@ SHORT = 24
 """Letters of a text that is not broken into lines."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rounded:
-    """A number with the text that shows it, for those that are not rounded to the nearest."""
-
-    value: float
-    text: str
-
-
-Cell = str | float | int | Rounded | None
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """A table of texts and numbers; None is shown as a dash."""
-
-    header: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """A figure, and what it shows in words."""
-
-    figure: Figure
-    caption: str
+def command_words() -> list[str]:
+    """The command line as it was given."""
+    context = click.get_current_context()
+    words = ["pmldesign", context.info_name or ""]
+    options: list[str] = []
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if context.get_parameter_source(name) is not click.core.ParameterSource.COMMANDLINE:
+            continue
+        value = context.params[name]
+        values = [*map(str, value)] if isinstance(value, tuple) else [str(value)]
+        if isinstance(parameter, click.Argument):
+            words += values
+        elif value is True:
+            options.append(parameter.opts[-1])
+        else:
+            options += [word for text in values for word in (parameter.opts[-1], text)]
+    return words + options
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A part of a report: sentences, facts, tables and pictures, in this order."""
-
-    title: str
-    sentences: Sequence[str] = ()
-    facts: Sequence[tuple[str, str]] = ()
-    tables: Sequence[Grid] = ()
-    pictures: Sequence[Picture] = field(default=())
-
-
-def write_page(
-    path: Path, title: str, sections: Iterable[Section], *, command: Sequence[str]
-) -> None:
-    """Write a report.
+def write_page(path: Path, title: str, sections: Iterable[Section]) -> None:
+    """Write a page.
 
     Args:
         path: .html; an existing file is replaced at the end.
         title: of the page.
-        sections: from above to below.
-        command: the words of the command line that gives the same report.
+        sections: from above to below; then follows how to repeat it.
 
     Raises:
         FileError: the file cannot be written.
@@ -110,7 +86,7 @@ def write_page(
         facts=[*versions, ("Python", f"{python_version()} on {platform(terse=True)}")],
     )
     bodies = [_section(section, number) for number, section in enumerate(sections)]
-    line = f"<pre><code>{escape(shlex.join(command))}</code></pre>"
+    line = f"<pre><code>{escape(shlex.join(command_words()))}</code></pre>"
     page = (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -130,15 +106,13 @@ def _section(section: Section, number: int, more: str = "") -> str:
         parts.append(f"<dl>{''.join(pairs)}</dl>")
     parts += [_grid(table) for table in section.tables]
     for place, picture in enumerate(section.pictures):
-        drawing = _svg(picture, f"s{number}p{place}-")
-        caption = f"<figcaption>{escape(picture.caption)}</figcaption>"
-        parts.append(f"<figure>{drawing}{caption}</figure>")
+        parts.append(_figure(picture, f"s{number}p{place}-"))
     broad = any(len(table.header) > BROAD for table in section.tables)
     start = '<section class="broad">\n' if broad else "<section>\n"
     return start + "\n".join([*parts, more]) + "\n</section>\n"
 
 
-def _grid(table: Grid) -> str:
+def _grid(table: Table) -> str:
     columns = zip(*table.rows, strict=True) if table.rows else [()] * len(table.header)
     heads = "".join(map(_head, table.header, columns))
     rows = "".join(f"<tr>{''.join(map(_cell, row))}</tr>\n" for row in table.rows)
@@ -155,30 +129,22 @@ def _head(name: str, column: Sequence[Cell]) -> str:
 
 
 def _cell(value: Cell) -> str:
+    text = escape(text_of(value))
     if value is None:
-        return "<td>-</td>"
+        return f"<td>{text}</td>"
     if isinstance(value, str):
         kind = "text short" if len(value) <= SHORT else "text"
-        return f'<td class="{kind}">{escape(value)}</td>'
-    if isinstance(value, Rounded):
-        return f'<td><data value="{value.value!r}">{value.text}</data></td>'
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return f'<td><data value="{value!r}">{text}</data></td>'
+        return f'<td class="{kind}">{text}</td>'
+    number = value.value if isinstance(value, Rounded) else value
+    return f'<td><data value="{number!r}">{text}</data></td>'
 
 
-def _svg(picture: Picture, prefix: str) -> str:
+def _figure(picture: Picture, prefix: str) -> str:
     """The picture as an element: names of its own, no header, nothing from elsewhere."""
-    text = svg_text(picture.figure)
-    text = re.sub(r'\bid="', f'id="{prefix}', text)
+    figure, caption = picture.draw(), escape(picture.caption)
+    if figure is None:
+        return ""
+    text = re.sub(r'\bid="', f'id="{prefix}', svg_text(figure))
     text = re.sub(r'(href="|url\()#', rf"\1#{prefix}", text)
-    label = f'<svg role="img" aria-label="{escape(picture.caption)}"'
-    return text.replace("<svg", label, 1).strip()
-
-
-def svg_text(figure: Figure) -> str:
-    """The picture as an <svg> element."""
-    buffer = io.StringIO()
-    with one_look():
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    text = buffer.getvalue()
-    return re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
+    text = text.replace("<svg", f'<svg role="img" aria-label="{caption}"', 1).strip()
+    return f"<figure>{text}<figcaption>{caption}</figcaption></figure>"

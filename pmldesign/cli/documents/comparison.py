@@ -1,0 +1,197 @@
+"""What `pmldesign compare` says, and the table of rows: a column only where it says something."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pmldesign.cli.documents.document import (
+    Cell,
+    Document,
+    Fact,
+    Picture,
+    Rounded,
+    Section,
+    Table,
+    records,
+)
+from pmldesign.cli.documents.mechanisms import (
+    currencies,
+    guarantee_data,
+    norm_data,
+    workload_data,
+    workload_fact,
+)
+from pmldesign.comparison.comparison import Comparison
+from pmldesign.comparison.rows import PARAMETERS, Row, parameters
+from pmldesign.privacy.digits import at_least, at_most, of_scale, shortest
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Column = tuple[str, Callable[[Row], Cell]]
+
+OPTIONAL = ("sensitivity", "rmse", "over-class", "max std", "scale", "over-any", "unweighted")
+"""Columns that a narrow terminal goes without, the least important first."""
+
+
+def document_of(shown: Sequence[Comparison]) -> Document:
+    """Comparisons on several workloads, or under several guarantees."""
+
+    def picture() -> Figure:
+        from pmldesign.plots import comparisons_figure
+
+        return comparisons_figure(shown)
+
+    rows = [row for comparison in shown for row in comparison.rows]
+    names = list(dict.fromkeys(comparison.workload.name for comparison in shown))
+    workloads = ("workloads", ", ".join(names))
+    about = workload_fact(shown[0].workload) if len(names) == 1 else workloads
+    data = [_data(comparison) for comparison in shown]
+    reasons = [reason for comparison in shown for reason in comparison.left_out]
+    table = table_of(rows)
+    return Document(
+        data=data[0] if len(data) == 1 else data,
+        summary=[
+            Section(facts=[about, *_promised(shown)]),
+            Section(tables=[table]),
+            Section(sentences=[f"left out: {reason}" for reason in dict.fromkeys(reasons)]),
+        ],
+        table=table,
+        picture=picture,
+        title="Strategies for " + ", ".join(names),
+        page=lambda: [*_page(about, rows, shown, reasons, picture)],
+    )
+
+
+def _data(shown: Comparison) -> dict[str, Any]:
+    return {
+        **workload_data(shown.workload),
+        **guarantee_data(shown.guarantee, shown.workload.shape[1]),
+        "strategies": [_record(row) for row in shown.rows],
+        "norms": [
+            {"p": p, **norm_data(design), "status": design.status.name.lower()}
+            for p, design in shown.designs.items()
+        ],
+        "left_out": list(shown.left_out),
+    }
+
+
+def _record(row: Row) -> dict[str, Any]:
+    """A row, under PML with what is left if alpha is wrong."""
+    wrong = {} if row.fallback is None else {"if_alpha_is_wrong": row.fallback.to_json()}
+    return {**row.to_record(), **wrong}
+
+
+def _promised(shown: Sequence[Comparison]) -> list[Fact]:
+    """The guarantee, and what the noise of all rows of one kind satisfies besides."""
+    first = shown[0]
+    if first.guarantee is None:
+        return []
+    text = first.guarantee.describe(first.workload.shape[1])
+    several = len({comparison.workload.name for comparison in shown}) < len(shown)
+    facts = [("guarantee", f"of the first row: {text}" if several else text)]
+    best = min(first.rows, key=lambda row: row.error)
+    if best.fallback is not None:
+        facts.append(("if wrong", f"{best.strategy}, {best.fallback.describe()}"))
+    if len(shown) > 1 or first.guarantee.pml:  # under PML it differs from row to row
+        return facts
+    curves = {row.noise: row.privacy for row in first.rows}
+    return facts + [
+        (kind, f"noise satisfies {currencies(curve, first.guarantee)}")
+        for kind, curve in sorted(curves.items())
+        if curve is not None and 0 < curve.ratio < math.inf
+    ]
+
+
+def _page(
+    about: Fact,
+    rows: Sequence[Row],
+    shown: Sequence[Comparison],
+    reasons: Sequence[str],
+    picture: Callable[[], Figure],
+) -> Iterator[Section]:
+    strategies = ", ".join(dict.fromkeys(row.strategy for row in rows))
+    values = ", ".join(shortest(p) for p in sorted({row.p for row in rows}))
+    asked = [about, ("strategies", strategies), ("error", f"l_p error at p = {values}")]
+    yield Section("What was asked", facts=asked)
+    none = "None: the scale of the noise is the sensitivity."
+    promises = [
+        none if one.guarantee is None else one.guarantee.describe(one.workload.shape[1])
+        for one in shown
+    ]
+    yield Section("The guarantee", sentences=[*dict.fromkeys(promises)])
+    yield Section("Errors", pictures=[Picture(picture, "The error of each strategy.")])
+    yield Section("The rows", tables=[records([*map(_record, rows)])], sentences=reasons)
+    norms = [
+        {
+            "workload": one.workload.name,
+            "p": p,
+            "lower": Rounded(norm.lower, at_most(norm.lower, 9)),
+            "upper": Rounded(norm.upper, at_least(norm.upper, 9)),
+            "gap": norm.gap,
+            "status": design.status.name.lower(),
+        }
+        for one in shown
+        for p, design in one.designs.items()
+        for norm in [design.certificate]
+    ]
+    yield Section(
+        "What was certified",
+        tables=[records([row for place, row in enumerate(norms) if row not in norms[:place]])],
+        sentences=[
+            "lower and upper are bounds on the factorization norm that were recomputed from "
+            "the workload and the strategy; no Gaussian mechanism has an error below that of "
+            "the lower one."
+        ],
+    )
+
+
+def table_of(rows: Sequence[Row]) -> Table:
+    """The table of rows; columns that are the same in all of them are left out."""
+    columns: list[Column] = [("strategy", lambda row: row.strategy)]
+    if len({row.workload for row in rows}) > 1:
+        columns.append(("workload", lambda row: row.workload))
+    columns += [_parameter(key) for key in PARAMETERS if _varies(rows, key)]
+    error = f"err_{shortest(rows[0].p)}"
+    if len({row.p for row in rows}) > 1:
+        columns.append(("p", lambda row: shortest(row.p)))
+        error = "error"
+    columns += [
+        ("noise", lambda row: row.noise),
+        ("sensitivity", lambda row: of_scale(row.sensitivity)),
+        ("scale", lambda row: of_scale(row.scale)),
+        (error, lambda row: row.error),
+        ("rmse", lambda row: row.rmse),
+        ("max std", lambda row: row.max_std),
+        ("ratio", lambda row: f"{row.ratio:.4f}"),
+    ]
+    if any(row.unweighted_rmse is not None for row in rows):
+        columns.append(("unweighted", lambda row: row.unweighted_rmse))
+    if any(row.class_bound for row in rows):
+        columns.append(("over-class", lambda row: _ratio(row.over_class_bound)))
+    if any(row.lower_bound for row in rows):
+        columns.append(("over-any", lambda row: _ratio(row.over_lower_bound)))
+    return Table(
+        [name for name, _ in columns],
+        [[cell(row) for _, cell in columns] for row in rows],
+        optional=OPTIONAL,
+        records=[row.to_record() for row in rows],
+    )
+
+
+def _varies(rows: Sequence[Row], key: str) -> bool:
+    return len({parameters(row.guarantee).get(key) for row in rows}) > 1
+
+
+def _parameter(key: str) -> Column:
+    def text(row: Row) -> str:
+        value = parameters(row.guarantee).get(key)
+        return "" if value is None else shortest(value)
+
+    return key, text
+
+
+def _ratio(value: float | None) -> str | None:
+    return None if value is None else f"{value:.4f}"

@@ -1,0 +1,237 @@
+"""What `pmldesign optimize` says: the design first, then what it is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pmldesign.bounds import ANY_SIZE, Bound
+from pmldesign.cli.documents.comparison import table_of
+from pmldesign.cli.documents.document import Document, Fact, Picture, Section, records
+from pmldesign.cli.documents.mechanisms import (
+    Said,
+    at_least_facts,
+    between,
+    certificate,
+    norm_data,
+    shares_data,
+    shares_facts,
+    workload_data,
+    workload_fact,
+    written,
+)
+from pmldesign.comparison.rows import Row
+from pmldesign.designs.results import Design, Optimized
+from pmldesign.mechanisms import Mechanism
+from pmldesign.privacy.digits import shortest
+from pmldesign.strategies import StreamStrategy
+from pmldesign.strategies.participation.strategy import participation_of, with_participation
+from pmldesign.strategies.streams import AllRangesStrategy
+from pmldesign_solvers.norm.solution import Status
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_STOPPED = {
+    Status.COMPLETED: "",
+    Status.TIME_LIMIT: "; the time limit came first",
+    Status.INTERRUPTED: "; interrupted",
+}
+
+
+class Designed:
+    """The document of designs, said piece by piece as they are compared.
+
+    Args:
+        designs: what was found.
+        output: where the best strategy is written.
+        at_alpha: the least probability of --at-alpha.
+    """
+
+    def __init__(self, designs: Optimized, output: Path | None, at_alpha: float | None) -> None:
+        self.designs, self.design, self.output = designs, designs.norm_design, output
+        self.best = designs.mechanisms[designs.best]
+        self.said = Said(self.best, at_alpha)
+        self.shares = shares_data(self.design, self.best.noise)
+        self.column = len("workload" if designs.guarantee is None else "guarantee") + 2
+
+    def section(self) -> Section:
+        """What was asked for, before it is compared with anything."""
+        designs, design = self.designs, self.design
+        norm = f"{between(design.certificate)}, gap {design.certificate.gap:.1e}"
+        steps = _counted(design.steps, "step")
+        solved = _counted(design.eigendecompositions, "eigendecomposition")
+        promise = ("noise", "scale equal to the sensitivity (give --epsilon to calibrate it)")
+        if designs.guarantee is not None:
+            promise = ("guarantee", designs.guarantee.describe(design.workload.shape[1]))
+        facts = [
+            workload_fact(design.workload),
+            (
+                "norm",
+                f"gamma_({shortest(design.p)}) {norm} ({design.neighbours.value} neighbours)",
+            ),
+            ("status", _message(design)),
+            ("effort", f"{steps}, {solved}, {design.seconds:.2f} s"),
+            *_kind(design),
+            *shares_facts(self.shares),
+            *_searches(designs),
+            promise,
+            ("design", f"{self.said.noise_text}: {_errors(self.best, design.p)}"),
+        ]
+        if self.best.unweighted is not None:
+            plain = _errors(self.best.unweighted, design.p)
+            facts.append(("unweighted", f"{plain}: the queries without their weights"))
+        facts += [*self.said.facts(), *written(self.output)]
+        return Section(facts=facts, column=self.column)
+
+    def bound(self, lower: Bound | None) -> Section:
+        """How much better any mechanism could be, if that is known."""
+        if lower is None or not lower.value:
+            return Section()
+        above = self.best.error(self.design.p) / lower.value
+        text = (
+            f"{lower.mechanisms}: error at least {lower.rounded},"
+            f" the design has {above:.3g} times that"
+        )
+        return Section(facts=[("bound", text)], column=self.column)
+
+    def document(self, lower: Bound | None, rows: Sequence[Row]) -> Document:
+        """Everything; the summary is what follows the sections."""
+        value = None if lower is None else lower.value
+        table = table_of(rows)
+        recorded = [replace(row, lower_bound=value).to_record() for row in rows]
+        data = self._data(value, rows)
+        return Document(
+            data=data,
+            summary=[Section(tables=[table])],
+            table=replace(table, records=recorded),
+            picture=self.said.picture,
+            title=f"A private mechanism for {self.design.workload.name}",
+            page=lambda: [*self._page(value, data["strategies"])],
+        )
+
+    def _data(self, lower: float | None, rows: Sequence[Row]) -> dict[str, Any]:
+        """The documented keys; the best strategy is the first row."""
+        design, polished = self.design, self.designs.gaussian_design
+        searched = self.designs.laplace_design
+        schema = participation_of(design.strategy)
+        return {
+            **workload_data(design.workload),
+            "p": design.p,
+            "neighbours": design.neighbours.value,
+            "norm": norm_data(design),
+            "status": design.status.name.lower(),
+            "message": _message(design),
+            "steps": design.steps,
+            "buffers": _buffers(design),
+            "eigendecompositions": design.eigendecompositions,
+            "seconds": design.seconds,
+            "descent": polished
+            and {
+                "status": polished.status.name.lower(),
+                "before": polished.starts[0].before,
+                "after": polished.starts[0].after,
+                "seconds": polished.seconds,
+            },
+            "search": searched
+            and {
+                "status": searched.status.name.lower(),
+                "starts": len(searched.starts),
+                "stationary": searched.settled,
+                "seconds": searched.seconds,
+            },
+            "sensitivity": self.best.sensitivity,
+            "noise": {"kind": self.best.noise.value, "scale": self.best.scale},
+            **self.said.data(),
+            "budget_shares": self.shares,
+            "lower_bound": lower,
+            "strategies": [row.to_json() for row in rows],
+            "output": self.output and str(self.output),
+        } | ({} if schema is None else {"participation": str(schema)})
+
+    def _page(self, bound: float | None, rows: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
+        def bars() -> Figure:
+            from pmldesign.plots.designs import bars_figure
+
+            errors = [(f"{row['name']} ({row['noise']})", row["error"]) for row in rows]
+            return bars_figure(errors, bound, "error", f"out of reach of {ANY_SIZE}")
+
+        design = self.design
+        asked = [
+            workload_fact(design.workload),
+            ("error", f"l_p error at p = {shortest(design.p)}"),
+            ("neighbours", design.neighbours.value),
+        ]
+        yield Section("What was asked", facts=asked)
+        yield self.said.guarantee_section()
+        caption = "The error of every strategy" + (", and the lower bound." if bound else ".")
+        yield Section(
+            "Strategies and their errors",
+            sentences=[
+                "The first row is the design. error is the l_p error of all answers, rmse that of "
+                "a typical query, max std that of the worst one; ratio is the error over the "
+                "smallest one."
+            ],
+            tables=[records(rows)],
+            pictures=[Picture(bars, caption)],
+        )
+        yield from self.said.sections()
+        yield certificate(
+            design.certificate,
+            self.output,
+            "The least factorization norm of the workload lies between two bounds, which were "
+            "recomputed from the workload and the strategy alone: with Gaussian noise and "
+            "differential privacy no strategy has a smaller error than the lower one gives.",
+            [
+                ("status", _message(design)),
+                *at_least_facts(ANY_SIZE, "has an error of", bound),
+            ],
+        )
+
+
+def _searches(designs: Optimized) -> list[Fact]:
+    """What became of the searches from the strategy of least norm."""
+    facts = []
+    if (polished := designs.gaussian_design) is not None:
+        start, ended = polished.starts[0], _STOPPED[polished.status]
+        descent = f"from {start.before:.6g} to {start.after:.6g} for Gaussian noise"
+        facts.append(("descent", f"{descent}, {polished.seconds:.1f} s{ended}"))
+    if (searched := designs.laplace_design) is not None:
+        starts = f"{_counted(len(searched.starts), 'start')} for Laplace noise"
+        settled = f"{searched.settled} followed to a stationary point"
+        ended = f"{searched.seconds:.1f} s; {searched.status.value}"
+        facts.append(("search", f"{starts}, {settled}, {ended}"))
+    return facts
+
+
+def _buffers(design: Design) -> int | None:
+    """How many numbers a stream keeps; None for what is none."""
+    stream = with_participation(design.strategy, None)
+    return stream.buffers if isinstance(stream, StreamStrategy | AllRangesStrategy) else None
+
+
+def _kind(design: Design) -> list[Fact]:
+    """What a record is where a person takes part several times, and the buffers of a stream."""
+    schema, buffers = participation_of(design.strategy), _buffers(design)
+    facts = [] if schema is None else [("record", schema.describe())]
+    if buffers is not None:
+        facts.append(("stream", f"{buffers} buffers, a step in O(buffers)"))
+    return facts
+
+
+def _errors(mechanism: Mechanism, p: float) -> str:
+    """Its errors, the largest standard deviation where it is known."""
+    largest = mechanism.known_max_std
+    errors = f"err_{shortest(p)} {mechanism.error(p):.6g}, rmse {mechanism.rmse:.6g}"
+    return errors if largest is None else f"{errors}, max std {largest:.6g}"
+
+
+def _message(design: Design) -> str:
+    """How the solver ended."""
+    return f"{design.status.value}{design.forms and '; ' + design.forms}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

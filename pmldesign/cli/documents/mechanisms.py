@@ -1,0 +1,277 @@
+"""What documents say of a workload, its norm, and a mechanism: as facts, JSON and sections."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pmldesign.cli.documents.document import Cell, Fact, Picture, Rounded, Section, Table, records
+from pmldesign.designs.results import Design
+from pmldesign.designs.targets.budgets import least_leakage
+from pmldesign.errors import VacuousGuaranteeError
+from pmldesign.mechanisms import Mechanism
+from pmldesign.privacy.currencies.curves import DELTAS, PrivacyCurve
+from pmldesign.privacy.digits import at_least, at_most, of_scale, shortest
+from pmldesign.privacy.guarantees import PML, EnvelopePML, Guarantee, PMLGuarantee
+from pmldesign.privacy.noise import Noise
+from pmldesign.workloads import Workload
+from pmldesign.workloads.base import count_text
+from pmldesign_solvers.certificate.cells import Certificate
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+WORST = 10
+"""Queries that are listed by name."""
+MANY_QUERIES = 2**20
+"""Beyond, the errors of queries are not drawn."""
+MOST_PARTS = 6
+"""Whose shares are told."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What there is to say of a mechanism.
+
+    Attributes:
+        noisy: the mechanism.
+        at_alpha: the least probability of --at-alpha.
+    """
+
+    noisy: Mechanism
+    at_alpha: float | None = None
+
+    def data(self) -> dict[str, Any]:
+        """The documented keys; None where nothing is promised."""
+        noisy = self.noisy
+        return {
+            **guarantee_data(noisy.guarantee, noisy.strategy.cells),
+            "privacy": self._privacy(),
+            "if_alpha_is_wrong": noisy.fallback.to_json() if noisy.fallback else None,
+        }
+
+    def facts(self) -> list[Fact]:
+        """What it satisfies in every currency, rounded up; none for noise without a guarantee.
+
+        Under PML also what is left if alpha is wrong.
+        """
+        noisy, guarantee = self.noisy, self.noisy.guarantee
+        if guarantee is None or not 0 < noisy.privacy.ratio < math.inf:
+            return []
+        relation = f"{noisy.neighbours.value} neighbours"
+        if guarantee.known:
+            relation += f" that {guarantee.known!r} counts alike"
+        facts = [("privacy", f"{relation}: {currencies(noisy.privacy, guarantee)}")]
+        if self.leaked is not None:
+            facts.append(("leakage", _in_words(self.leaked)))
+        return facts + self.wrong_alpha
+
+    @property
+    def wrong_alpha(self) -> list[Fact]:
+        """What is left of a guarantee under PML if alpha is wrong."""
+        fallback = self.noisy.fallback
+        return [] if fallback is None else [("if wrong", fallback.describe())]
+
+    @property
+    def noise_text(self) -> str:
+        """The noise and its scale."""
+        noisy = self.noisy
+        return f"{noisy.noise.value.capitalize()} noise of scale {of_scale(noisy.scale)}"
+
+    @cached_property
+    def leaked(self) -> dict[str, Any] | None:
+        """The pointwise maximal leakage that --at-alpha asks for, rounded up; None without it.
+
+        Epsilon is null where it is log(1/alpha), which no mechanism exceeds. Gaussian noise has it
+        but for a probability delta, that of the guarantee, or 1e-6.
+        """
+        noisy, alpha = self.noisy, self.at_alpha
+        if alpha is None or noisy.guarantee is None or noisy.scale == 0:
+            return None
+        delta = 0.0
+        promise: PMLGuarantee = PML(1.0, alpha)
+        if noisy.noise is Noise.GAUSSIAN:
+            delta = noisy.guarantee.delta or DELTAS[1]
+            promise = EnvelopePML(1.0, delta, alpha)
+        epsilon = None
+        with contextlib.suppress(VacuousGuaranteeError):
+            epsilon = least_leakage(noisy.strategy, promise, noisy.noise, noisy.scale)
+        return {"alpha": alpha, "delta": delta or None, "epsilon": epsilon}
+
+    def _privacy(self) -> dict[str, Any] | None:
+        """The numbers of every currency; None without a guarantee or without noise."""
+        curve = self.noisy.privacy
+        if self.noisy.guarantee is None or math.isinf(curve.ratio):
+            return None
+        return curve.to_json() | ({} if self.leaked is None else {"leakage": self.leaked})
+
+    def picture(self) -> Figure:
+        """Delta against epsilon."""
+        from pmldesign.plots import privacy_figure
+
+        return privacy_figure({self.noisy.strategy.name: self.noisy.privacy})
+
+    def guarantee_section(self, numbers: Mapping[str, Any] | None = None) -> Section:
+        """The guarantee in words and numbers, under PML with what is left if alpha is wrong."""
+        guarantee = self.noisy.guarantee
+        if guarantee is None:
+            none = "None was asked for: the scale of the noise is the sensitivity of the strategy."
+            return Section("The guarantee", sentences=[none])
+        numbers = numbers or guarantee.to_json()
+        facts = [(key, str(value)) for key, value in numbers.items() if value is not None]
+        facts += [("if alpha is wrong", text) for _, text in self.wrong_alpha]
+        words = guarantee.describe(self.noisy.strategy.cells)
+        return Section("The guarantee", sentences=[words], facts=facts)
+
+    def sections(self, noise: str = "") -> list[Section]:
+        """The other currencies, where anything is promised, the strategy, and every query."""
+        return [*self._currencies(), self.measured(noise), *self._queries()]
+
+    def _currencies(self) -> list[Section]:
+        numbers = self._privacy()
+        if not numbers:
+            return []
+        single = [(key, str(n)) for key, n in numbers.items() if n and not isinstance(n, list)]
+        tables = [
+            records([row | {"epsilon": _upper(row["epsilon"])} for row in rows])
+            for rows in numbers.values()
+            if isinstance(rows, list)
+        ]
+        return [Section("The same noise in other currencies", facts=single, tables=tables)]
+
+    def measured(self, noise: str = "") -> Section:
+        """The strategy, as a heat map where it is written out, and its noise."""
+        noisy = self.noisy
+        noise = noise or f"{noisy.noise.value} of scale {of_scale(noisy.scale, 9)}"
+        facts = [("strategy", repr(noisy.strategy)), ("noise", f"{noise} on every measurement")]
+        caption = "What is measured: every row is a measurement."
+        return Section("The strategy", facts=facts, pictures=[Picture(self._heat_map, caption)])
+
+    def _heat_map(self) -> Figure | None:
+        from pmldesign.plots.designs import strategy_figure
+
+        return strategy_figure(self.noisy.strategy)
+
+    def _queries(self) -> list[Section]:
+        """The standard deviation of every query, and the worst ones by name."""
+        workload = self.noisy.workload
+        if workload.shape[0] > MANY_QUERIES:
+            return []
+        from pmldesign.plots.designs import deviations_figure
+
+        deviations = self.noisy.standard_deviations
+        order = deviations.argsort(kind="stable")[::-1][:WORST]
+        rows: list[list[Cell]] = [
+            [workload.row_label(int(row)), float(deviations[row])] for row in order
+        ]
+        return [
+            Section(
+                "The error of every query",
+                sentences=[f"The {len(rows)} queries with the largest errors:"],
+                tables=[Table(("query", "standard deviation"), rows)],
+                pictures=[
+                    Picture(lambda: deviations_figure({"design": deviations}), "All queries.")
+                ],
+            )
+        ]
+
+
+def workload_fact(workload: Workload) -> Fact:
+    """Its name and size."""
+    m, n = map(count_text, workload.shape)
+    return "workload", f"{workload.name}: {m} queries on {n} cells"
+
+
+def workload_data(workload: Workload) -> dict[str, Any]:
+    """Its name and size."""
+    m, n = workload.shape
+    return {"workload": workload.name, "queries": m, "cells": n}
+
+
+def guarantee_data(guarantee: Guarantee | None, cells: int) -> dict[str, Any]:
+    """What is promised, in words and as numbers; None where nothing is."""
+    return {
+        "guarantee": guarantee and guarantee.describe(cells),
+        "guarantee_numbers": guarantee and guarantee.to_json(),
+    }
+
+
+def norm_data(design: Design) -> dict[str, float]:
+    """Both bounds on the norm."""
+    return {name: getattr(design.certificate, name) for name in ("lower", "upper", "gap")}
+
+
+def between(norm: Certificate, digits: int = 9) -> str:
+    """Both bounds on the norm, rounded outwards."""
+    return f"between {at_most(norm.lower, digits)} and {at_least(norm.upper, digits)}"
+
+
+def shares_data(design: Design, noise: Noise) -> dict[str, float] | None:
+    """What part of the budget each part has under Gaussian noise, if there are several."""
+    return design.budget_shares if noise is Noise.GAUSSIAN else None
+
+
+def shares_facts(shares: dict[str, float] | None) -> list[Fact]:
+    """The same in words, where the parts are few."""
+    shares = shares or {}
+    parts = ", ".join(f"{name} {100 * share:.1f} %" for name, share in shares.items())
+    return [("shares", f"of the budget: {parts}")] if 1 < len(shares) <= MOST_PARTS else []
+
+
+def written(output: Any) -> list[Fact]:
+    """The file that was written."""
+    return [] if output is None else [("written", str(output))]
+
+
+def at_least_facts(who: str, what: str, value: float | None) -> list[Fact]:
+    """A lower bound as a fact, if there is one."""
+    return [(who, f"{what} at least {at_most(value, 9)}")] if value else []
+
+
+def certificate(norm: Certificate, output: Any, sentence: str, facts: Sequence[Fact]) -> Section:
+    """The bounds on the norm, what follows from them, and how to check them again."""
+    check = "write the strategy with -o FILE.npz, then pmldesign verify FILE.npz"
+    if output is not None:
+        check = (
+            f"pmldesign verify {output}: recomputes every number in the file from its"
+            " arrays, without the solvers"
+        )
+    bounds = f"{between(norm, 12)}, gap {norm.gap:.2e}"
+    return Section(
+        "What was certified",
+        facts=[("norm", bounds), *facts, ("to check it", check)],
+        sentences=[sentence],
+    )
+
+
+def currencies(curve: PrivacyCurve, guarantee: Guarantee) -> str:
+    """What noise satisfies in every currency, in words; its own budget as it was asked for."""
+    rho, mu = (getattr(guarantee, unit, None) for unit in ("rho", "mu"))
+    pairs = [f"{at_least(curve.epsilon(d), 4)} at delta {shortest(d)}" for d in DELTAS]
+    parts = [
+        f"rho {at_least(rho or curve.rho, 4)} (zCDP)",
+        f"mu {at_least(mu or curve.mu, 4)} (Gaussian DP)",
+        "epsilon "
+        + ", ".join(pairs if curve.gaussian else [f"{at_least(curve.pure, 4)} at delta 0"]),
+    ]
+    return "; ".join(parts)
+
+
+def _in_words(leaked: dict[str, Any]) -> str:
+    """What leaks, in words."""
+    alpha, delta = leaked["alpha"], leaked["delta"]
+    if leaked["epsilon"] is None:
+        most = at_least(-math.log(alpha), 4)
+        text = f"as much as any mechanism leaks, log(1/{shortest(alpha)}) = {most}"
+    else:
+        text = f"epsilon {at_least(leaked['epsilon'], 4)} (PML)"
+    but = "" if delta is None else f", but for a probability of {shortest(delta)}"
+    return f"if every cell has probability {shortest(alpha)} or more: {text}{but}"
+
+
+def _upper(value: float) -> Rounded:
+    return Rounded(value, at_least(value))

@@ -1,0 +1,209 @@
+"""What `pmldesign target` says: the least budget, and what the usual strategies need."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pmldesign.cli.baselines import beside
+from pmldesign.cli.documents.document import Document, Picture, Section, Table, records
+from pmldesign.cli.documents.mechanisms import (
+    Said,
+    at_least_facts,
+    certificate,
+    norm_data,
+    shares_data,
+    shares_facts,
+    workload_data,
+    workload_fact,
+    written,
+)
+from pmldesign.designs.rivals import require_quick
+from pmldesign.designs.targets.least import LeastBudget
+from pmldesign.factorization import answer
+from pmldesign.mechanisms import NoiseChoice
+from pmldesign.privacy.digits import at_least, at_most
+from pmldesign.privacy.noise import Noise
+from pmldesign.strategies import baseline
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+EQUAL = "equal noise"
+"""Every query measured as often as every other one."""
+USUAL = ("tree", "haar", "identity")
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetRow:
+    """What a strategy needs for the targets.
+
+    Attributes:
+        name: of the strategy.
+        noise: the one that needs less.
+        budget: epsilon, rho or mu, rounded up.
+    """
+
+    name: str
+    noise: Noise
+    budget: float
+
+
+def usual_budgets(
+    budget: LeastBudget, noise: NoiseChoice, announce: Callable[[str], None]
+) -> list[BudgetRow]:
+    """The design, and what the usual strategies need; those that cannot are left out with a note.
+
+    "equal noise" measures the queries themselves, all with the same noise.
+    """
+    queries, guarantee = budget.workload, budget.mechanism.guarantee
+    relation = budget.design.neighbours
+
+    def rows_of(name: str) -> list[BudgetRow]:
+        called = "workload" if name == EQUAL else name
+        require_quick(called, queries, guarantee, relation)
+        strategy = baseline(called, queries)
+        answer(strategy, queries, relation)
+        value, kind = budget.budget_of(strategy, noise)
+        return [BudgetRow(name, kind, value)]
+
+    design = BudgetRow("design", budget.mechanism.noise, budget.enough)
+    return [design, *beside((EQUAL, *USUAL), announce, rows_of)]
+
+
+class Needed:
+    """The document of a least budget, said piece by piece.
+
+    Args:
+        budget: what was found.
+        output: where the strategy is written.
+        at_alpha: the least probability of --at-alpha.
+    """
+
+    def __init__(self, budget: LeastBudget, output: Path | None, at_alpha: float | None) -> None:
+        self.budget, self.output = budget, output
+        self.said = Said(budget.mechanism, at_alpha)
+        self.shares = shares_data(budget.design, budget.mechanism.noise)
+
+    def section(self) -> Section:
+        """The answer, and the mechanism."""
+        budget, noisy = self.budget, self.budget.mechanism
+        assert noisy.guarantee is not None
+        errors = f"rmse {noisy.rmse:.6g}, max std {noisy.max_std:.6g}"
+        share = f"the tightest query has {100 * budget.tightest:.4f} % of its target"
+        gap = f"; gap {budget.gap:.1e}" if math.isfinite(budget.gap) else ""
+        least = f"{at_most(budget.at_least, 10)} for {noisy.noise.value} noise on any strategy"
+        return Section(
+            facts=[
+                workload_fact(budget.workload),
+                ("targets", budget.targets.describe()),
+                (budget.name, f"{at_least(budget.enough, 10)} is enough"),
+                ("at least", least + gap),
+                ("guarantee", noisy.guarantee.describe(budget.workload.shape[1])),
+                ("design", f"{self.said.noise_text}: {errors}; {share}"),
+                *shares_facts(self.shares),
+                *self.said.facts(),
+                *written(self.output),
+            ]
+        )
+
+    def document(self, rows: Sequence[BudgetRow]) -> Document:
+        """Everything; the summary is what follows the section."""
+        budget = self.budget
+        recorded = [
+            {"name": row.name, "noise": row.noise.value, budget.name: row.budget} for row in rows
+        ]
+        table = Table(
+            ["strategy", "noise", budget.name, "ratio"],
+            [
+                [
+                    row.name,
+                    row.noise.value,
+                    at_least(row.budget),
+                    f"{row.budget / budget.enough:.4f}",
+                ]
+                for row in rows
+            ],
+            records=recorded,
+        )
+        return Document(
+            data=self._data() | {"strategies": recorded},
+            summary=[Section(tables=[table])],
+            table=table,
+            picture=self.said.picture,
+            title=f"The least {budget.name} for {budget.workload.name}",
+            page=lambda: [*self._page(recorded)],
+        )
+
+    def _data(self) -> dict[str, Any]:
+        """The documented keys."""
+        budget, noisy = self.budget, self.budget.mechanism
+        return {
+            **workload_data(budget.workload),
+            "targets": {
+                "smallest": budget.targets.smallest,
+                "largest": budget.targets.largest,
+                "level": budget.targets.level,
+            },
+            "currency": budget.name,
+            budget.name: self._bounds(),
+            "neighbours": noisy.neighbours.value,
+            "norm": norm_data(budget.design),
+            "status": budget.design.status.name.lower(),
+            "seconds": budget.design.seconds,
+            "noise": {"kind": noisy.noise.value, "scale": noisy.scale},
+            "sensitivity": noisy.sensitivity,
+            "tightest": budget.tightest,
+            "rmse": noisy.rmse,
+            "max_std": noisy.max_std,
+            **self.said.data(),
+            "budget_shares": self.shares,
+            "output": self.output and str(self.output),
+        }
+
+    def _bounds(self) -> dict[str, float]:
+        return {"enough": self.budget.enough, "at_least": self.budget.at_least}
+
+    def _page(self, rows: Sequence[dict[str, Any]]) -> Iterator[Section]:
+        budget, name = self.budget, self.budget.name
+        kind = budget.mechanism.noise.value
+
+        def bars() -> Figure:
+            from pmldesign.plots.designs import bars_figure
+
+            needs = [(f"{row['name']} ({row['noise']})", row[name]) for row in rows]
+            beyond = f"too little for {kind} noise on any strategy"
+            return bars_figure(needs, budget.at_least, name, beyond)
+
+        yield Section(
+            "What was asked",
+            facts=[
+                workload_fact(budget.workload),
+                ("targets", budget.targets.describe()),
+                ("least", name),
+                ("neighbours", budget.mechanism.neighbours.value),
+            ],
+        )
+        yield Section(
+            f"The least {name}",
+            facts=[
+                ("enough", at_least(budget.enough, 10)),
+                *at_least_facts(f"any {kind} noise", "needs", budget.at_least),
+            ],
+            sentences=["With this budget every query is as accurate as was asked for."],
+            tables=[records([{"budget": name, **self._bounds()}]), records(rows)],
+            pictures=[Picture(bars, f"The {name} that every strategy needs for these accuracies.")],
+        )
+        yield self.said.guarantee_section()
+        yield from self.said.sections()
+        yield certificate(
+            budget.design.certificate,
+            self.output,
+            "The norm is that of the queries over their targets at p = inf. Its bounds were "
+            "recomputed from the queries and the strategy alone, and the lower one says which "
+            "budget is too little.",
+            [("tightest query", f"has {100 * budget.tightest:.4f} % of its target")],
+        )

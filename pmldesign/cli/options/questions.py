@@ -1,0 +1,141 @@
+"""Options and arguments that name what is read: workloads, strategies, schemas, weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pmldesign.cli.options.fields import option
+from pmldesign.cli.options.promises import PromiseOptions
+from pmldesign.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from pmldesign.privacy.guarantees import Guarantee
+    from pmldesign.strategies import Strategy
+    from pmldesign.workloads import Workload
+
+STRATEGY_HELP = (
+    "STRATEGY is a strategy file of `pmldesign optimize`, any matrix as .npy, .npz, .csv or .mtx "
+    "(a row for each measurement), or the name of a workload, whose own queries are measured."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitOptions:
+    """When the solver of a design stops."""
+
+    rel_gap: float = option(
+        "Stop when upper / lower - 1 is at most this.", default=1e-6, metavar="GAP"
+    )
+    time_limit: float | None = option("Stop after this time (each design).", metavar="SECONDS")
+
+
+def search_time(text: str, *, seconds: float = 20.0) -> Any:
+    """--search-time SECONDS."""
+    return option(text, default=seconds, metavar="SECONDS")
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionOptions:
+    """What is asked about: attributes, weights, what is public, and how often people take part."""
+
+    participation: str | None = option(
+        "Streams: a person takes part in up to K steps, exactly or at least B apart.",
+        metavar="K,every=B|K,min-sep=B",
+    )
+    known: str | None = option(
+        "Queries whose answers are public and not protected: total, or a partition of the cells.",
+        metavar="WORKLOAD",
+    )
+    weights: Path | None = option(
+        "A weight for each query, which multiplies its error: one number a line, .csv or .npy."
+    )
+    schema: Path | None = option(
+        "Attributes of people: WORKLOAD is then written with their names (docs/release.md)."
+    )
+
+    def queries(self, text: str, note: Callable[[str], None] | None = None) -> Workload:
+        """The workload that an argument means: with a schema a file, or names of attributes.
+
+        Raises:
+            FileError: a file cannot be read.
+            InvalidInputError: it is no workload, no schema, or the weights do not fit.
+        """
+        from pmldesign.files.workloads import is_matrix_path, load_workload
+
+        if self.weights is not None:
+            from pmldesign.files import read_prior
+            from pmldesign.workloads.weighting.weigh import weighted
+
+            queries = replace(self, weights=None).queries(text, note)
+            return weighted(queries, read_prior(self.weights, name="weights"))
+        if self.schema is None or is_matrix_path(text):
+            return load_workload(text, note=note)
+        from pmldesign.release.people.queries import parse_queries
+        from pmldesign.release.people.schema import read_schema
+
+        return parse_queries(text, read_schema(self.schema)).workload
+
+    def strategy(self, text: str) -> Strategy:
+        """The strategy in a file, or the queries of a named workload measured themselves.
+
+        Raises:
+            FileError: the file cannot be read.
+            InvalidInputError: it holds no strategy, or the name is not known.
+        """
+        from pmldesign.files import read_strategy
+        from pmldesign.strategies import workload_strategy
+
+        if Path(text).suffix.lower() == ".npz":
+            return read_strategy(text)
+        queries = self.queries(text)
+        return workload_strategy(queries).renamed(queries.name)
+
+    def public(self, neighbours: str | None) -> Any:
+        """What --known stands for: "total", a workload, or None; with a warning.
+
+        Raises:
+            FileError, InvalidInputError: as `queries`; or --neighbours add-remove.
+        """
+        if self.known is None:
+            return None
+        if neighbours == "add-remove":
+            raise InvalidInputError(
+                "--known is for records that are replaced, which leaves the known answers as they"
+                " are; leave --neighbours out"
+            )
+        warn_of_known(self.known)
+        if self.known == "total":
+            return self.known
+        return replace(self, weights=None).queries(self.known)
+
+    def design_options(self, limits: LimitOptions, promise: PromiseOptions) -> dict[str, Any]:
+        """What `DesignOptions` is made of; a guarantee says its neighbours itself."""
+        relation = promise.neighbours or "add-remove"
+        return asdict(limits) | {"participation": self.participation, "neighbours": relation}
+
+    def with_guarantee(
+        self, text: str, promise: PromiseOptions, note: Callable[[str], None]
+    ) -> tuple[Workload, Guarantee | None]:
+        """The workload and the guarantee that is asked for, both beside what is known.
+
+        Raises:
+            FileError, InvalidInputError: as `queries`, `public` and `PromiseOptions.build`.
+        """
+        from pmldesign.strategies.known import with_known
+
+        queries = self.queries(text, note)
+        public = self.public(promise.neighbours)
+        return with_known(queries, promise.build(), public)
+
+
+def warn_of_known(name: str) -> None:
+    """Say on standard error that what public answers tell is not protected."""
+    from pmldesign.cli.terminal.process import complain
+
+    complain(
+        f"warning: the answers to {name!r} count as public; neither they nor what they tell about a"
+        " record is protected"
+    )

@@ -1,1 +1,0 @@
-"""Reports of commands as one HTML file; the numbers are those that --json prints."""

@@ -1,1 +1,0 @@
-"""What commands print about designs and comparisons."""
