@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pmldesign.api import error_bounds
-from pmldesign.cli.baselines import usual_rows
+from pmldesign.cli.documents.baselines import usual_rows
 from pmldesign.cli.documents.bounds import document_of
 from pmldesign.cli.options.fields import argument, as_command, group, option
 from pmldesign.cli.options.promises import PromiseOptions

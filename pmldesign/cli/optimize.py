@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from pmldesign.bounds import Bound
-from pmldesign.cli.baselines import usual_rows
+from pmldesign.cli.documents.baselines import usual_rows
 from pmldesign.cli.documents.designs import Designed
 from pmldesign.cli.options.fields import argument, as_command, given, group, option
 from pmldesign.cli.options.promises import PromiseOptions, at_alpha, require_alpha_fits

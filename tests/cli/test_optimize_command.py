@@ -10,10 +10,10 @@ import sys
 import numpy as np
 import pytest
 
-import pmldesign.cli.baselines
+import pmldesign.cli.documents.baselines
 import pmldesign.cli.optimize
 from pmldesign.cli import main
-from pmldesign.cli.baselines import usual_rows
+from pmldesign.cli.documents.baselines import usual_rows
 from pmldesign.files import read_strategy
 
 GAMMA_PREFIX_16 = {"2": 6.7576147, "4": 3.3847245, "inf": 1.7044802}
@@ -275,7 +275,7 @@ def test_ctrl_c_in_the_table_keeps_the_design(run, tmp_path, monkeypatch):
     def stop(*_arguments, **_options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pmldesign.cli.baselines, "compare_all", stop)
+    monkeypatch.setattr(pmldesign.cli.documents.baselines, "compare_all", stop)
     result = run("optimize", "prefix:4", "--json", "-o", "s.npz")
     assert result.exit_code == 0
     assert [row["name"] for row in json.loads(result.stdout)["strategies"]] == ["design"]

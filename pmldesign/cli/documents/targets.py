@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pmldesign.cli.baselines import beside
+from pmldesign.cli.documents.baselines import beside
 from pmldesign.cli.documents.document import Document, Picture, Section, Table, records
 from pmldesign.cli.documents.mechanisms import (
     Said,

@@ -102,7 +102,9 @@ def _option(name: str, hint: Any, attributes: dict[str, Any]) -> click.Option:
         attributes["callback"] = lambda _context, _option, value: _checked(check, value)
     if kind is bool:
         attributes |= {"is_flag": True, "default": False}
-    elif attributes["default"] is not None:
+    elif attributes["default"] is None:
+        del attributes["default"]  # with which click takes a required option for given
+    else:
         attributes["show_default"] = True
     attributes.setdefault("type", TYPES.get(kind))
     if kind is Path:
