@@ -98,6 +98,7 @@ FORMS: dict[str, dict[str, Domain]] = {
     "fixed epochs": {**NODES, **SUMS, "epochs": SIZES, "epoch_weights": Domain(axes=(3,))},
     "a stream": {**NODES, **SUMS, "u": POSITIVE, "w": POSITIVE},
     "all intervals": {**NODES, "w": POSITIVE},
+    "a Toeplitz matrix": {**SUMS, "coefficients": Domain(0.0)},
     "a product beside a table": {**FACTORS, **MARGINS, "place": COUNTS},
     "a weighted product": {**FACTORS, "weights": POSITIVE},
     "a product": FACTORS,
