@@ -39,11 +39,12 @@ fuzz: $(VENV)/test.stamp ## 5000 odd command lines and damaged files; FUZZ="--se
 	cd tests && ../$(BIN)/python -m fuzz $(FUZZ)
 
 robust: export OPENBLAS_NUM_THREADS = 1
-robust: $(VENV)/test.stamp ## random matrices of every scale, and cases moved by rounding: minutes
+robust: $(VENV)/test.stamp ## random matrices of every scale, cases moved by rounding, killed streams: minutes
 	$(BIN)/python tests/robustness/attack.py
 	$(BIN)/python tests/robustness/perturbed.py
 	$(BIN)/python tests/robustness/verified.py
 	$(BIN)/python tests/robustness/limits.py
+	$(BIN)/python tests/robustness/killed.py
 
 benchmark: $(VENV)/test.stamp ## solvers side by side, results in benchmarks/results/
 	$(BIN)/python benchmarks/run.py

@@ -8,16 +8,12 @@ import sys
 import numpy as np
 import pytest
 
-from pmldesign.designs.min_norm import factorize
 from pmldesign.errors import FileError, InfeasibleError
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy.guarantees import PureDP
 from pmldesign.release.prepared import prepare
 from pmldesign.release.publish import carry_out
-from pmldesign.streams import FloatingGaussian, Stream
-from pmldesign.streams.journal import Journal
 
-STREAM = ("streams/journal.py",)
 RELEASE = ("release/costs/ledger.py", "release/publish.py", "release/result.py", "files/atomic.py")
 BUDGET = "epsilon=1"
 
@@ -109,40 +105,3 @@ def test_an_entry_of_which_a_part_is_on_the_disk_refuses(prepared, tmp_path):
         (tmp_path / "ledger").write_bytes(content[:end])
         with pytest.raises(FileError, match="damaged"):
             carry_out(prepared, tmp_path / "x.npy", ledger=tmp_path / "ledger")
-
-
-def answered(strategy, folder, steps):
-    """Take steps of a stream, and write the number of each as soon as it is answered."""
-    journal = Journal(Stream(strategy, 1.0, FloatingGaussian()), folder / "state")
-    with (folder / "answers").open("a") as handle:
-        for _ in range(steps):
-            journal.step(1.0)
-            handle.write(f"{journal.stream.time}\n")
-            handle.flush()
-    journal.close()
-
-
-def test_a_stream_killed_at_any_line_answers_no_step_twice(tmp_path):
-    strategy = factorize("decay:30,0.9", buffers=4, rel_gap=1e-1).strategy
-    first = tmp_path / "first"
-    first.mkdir()
-    answered(strategy, first, 2)
-    count = in_a_child(lambda: watched(lambda: answered(strategy, first, 1), STREAM))
-    assert count > 40
-    lost = set()
-    for step in (*range(1, count, 2), count):
-        folder = tmp_path / str(step)
-        folder.mkdir()
-        answered(strategy, folder, 2)
-        code = in_a_child(
-            lambda at=step, here=folder: watched(
-                lambda: answered(strategy, here, 1), STREAM, kill_at=at
-            )
-        )
-        assert code == -signal.SIGKILL
-        answered(strategy, folder, 1)  # goes on
-        steps = [int(line) for line in (folder / "answers").read_text().split()]
-        assert steps == sorted(set(steps))
-        lost.add(tuple(steps))
-    # the third step was not taken, was taken and lost, or answered
-    assert lost == {(1, 2, 3), (1, 2, 4), (1, 2, 3, 4)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import click
@@ -10,17 +11,53 @@ import click
 from pmldesign.cli.options import common, inputs
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import load_workload
-from pmldesign.files.atomic import undisturbed
+from pmldesign.files.atomic import check_writable, undisturbed
 from pmldesign.files.strategies import read_question, read_strategy
 from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale
 from pmldesign.strategies import Strategy, StreamStrategy
 from pmldesign.strategies.participation.epochs import EpochStrategy
 from pmldesign.strategies.participation.schema import as_participation
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
-from pmldesign.streams.journal import Journal
+from pmldesign.streams.durable.journal import Journal
+from pmldesign.streams.durable.log import Log
+from pmldesign.streams.encoder import Real, dyadic
 from pmldesign.streams.recurrences import lower_triangular
 from pmldesign.streams.stream import Answer, Stream
 from pmldesign.workloads import Workload
+
+
+def _shown(text: Callable[[Log], str]) -> Callable[[click.Context, click.Parameter, object], None]:
+    """The callback of an option that names a state, shows something of it, and ends the command."""
+
+    def show(context: click.Context, _option: click.Parameter, path: object) -> None:
+        if isinstance(path, Path):
+            log = Log(path)
+            log.close()
+            click.echo(text(log), nl=False)
+            context.exit()
+
+    return show
+
+
+def _line(step: int, answer: Answer) -> str:
+    return f"{step},{answer.value:.12g},{answer.standard_deviation:.12g}\n"
+
+
+def _state_option(name: str, text: Callable[[Log], str], help: str) -> common.Decorator:
+    return click.option(
+        name,
+        type=click.Path(path_type=Path),
+        metavar="STATE",
+        is_eager=True,
+        expose_value=False,
+        callback=_shown(text),
+        help=help,
+    )
+
+
+def _replayed(log: Log) -> str:
+    steps = () if log.record is None else log.record.steps
+    return "".join(_line(number, step.answer) for number, step in enumerate(steps, 1))
 
 
 @click.command(name="stream")
@@ -33,7 +70,25 @@ from pmldesign.workloads import Workload
     metavar="STATE",
     help="Go on from this file if it exists, and keep it up to date. It holds raw data.",
 )
-@common.add_options([inputs.participation_option])
+@click.option(
+    "--commit",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Answer N lines at a time, once they are on the disk together; fewer at the end.",
+)
+@common.add_options(
+    [
+        inputs.participation_option,
+        _state_option(
+            "--position",
+            lambda log: f"{log.position}\n",
+            "Print the last step of a state, and end.",
+        ),
+        _state_option("--replay", _replayed, "Print the answers of a state again, and end."),
+    ]
+)
 @click.option(
     "--workload",
     metavar="WORKLOAD",
@@ -44,15 +99,17 @@ def command(
     epsilon: float,
     delta: float,
     state: Path | None,
+    commit: int,
     participation: str | None,
     workload: str | None,
 ) -> None:
     """Release the running sums of the numbers on standard input, a line at a time.
 
     FILE is a strategy file that `pmldesign optimize` wrote for running sums, or any matrix. Each
-    line holds one number; for each of them a line with the noisy running sum and its standard
-    deviation comes out at once. One record changes one number by at most 1; with --participation,
-    or a file made for several participations, one person changes several, each by at most 1.
+    line holds one number, or its step and the number (17,42); for each of them a line with the
+    step, the noisy running sum and its standard deviation comes out at once. One record changes one
+    number by at most 1; with --participation, or a file made for several participations, one person
+    changes several, each by at most 1.
     """
     measured = read_strategy(file)
     schema = as_participation(participation) or participation_of(measured)
@@ -61,20 +118,16 @@ def command(
     stream = Stream(strategy, scale, workload=_question(file, measured, workload))
     if not stream.publishable:
         click.echo("note: floating-point noise, not for publication", err=True)
-    journal: Journal | None = None
-    if state is not None:
-        journal = Journal(stream, state)
-        click.echo(f"note: {state} holds raw data, keep it secret", err=True)
-    steps: Stream | Journal = stream if journal is None else journal
+    if state is None:
+        _Answers(stream, None, commit).to_all(sys.stdin)
+        return
+    check_writable(state)
+    journal = Journal(stream, state)
+    click.echo(f"note: {state} holds raw data, keep it secret", err=True)
     try:
-        for number, line in enumerate(sys.stdin, 1):
-            if line.strip():
-                with undisturbed():  # an answer that was drawn is shown
-                    answer = _answer(steps, number, line)
-                    click.echo(f"{answer.value:.12g} {answer.standard_deviation:.12g}")
+        _Answers(stream, journal, commit).to_all(sys.stdin)
     finally:
-        if journal is not None:
-            journal.close()
+        journal.close()
 
 
 def _question(file: Path, strategy: Strategy, workload: str | None) -> Workload | None:
@@ -91,15 +144,70 @@ def _question(file: Path, strategy: Strategy, workload: str | None) -> Workload 
     return load_workload(workload)
 
 
-def _answer(steps: Stream | Journal, number: int, line: str) -> Answer:
-    """The answer to a line; what is wrong is told with its number."""
+class _Answers:
+    """Answers lines, some at a time; those before a line that is refused are answered."""
+
+    def __init__(self, stream: Stream, journal: Journal | None, commit: int) -> None:
+        self._stream, self._journal, self._commit = stream, journal, commit
+        self._waiting: list[Real] = []
+
+    def to_all(self, lines: Iterable[str]) -> None:
+        """Answer all lines."""
+        for count, line in enumerate(lines, 1):
+            try:
+                self._take(line.strip())
+            except InvalidInputError as error:
+                self._answer()
+                raise InvalidInputError(f"line {count} of standard input: {error}") from None
+            if len(self._waiting) == self._commit:
+                self._answer()
+        self._answer()
+
+    def _take(self, line: str) -> None:
+        following = self._stream.time + len(self._waiting) + 1
+        step, value = _parsed(line)
+        if step is not None and step < following:
+            if self._journal is None:
+                raise InvalidInputError(
+                    f"step {step} was answered already; answers are kept with --state alone"
+                )
+            self._answer()
+            click.echo(_line(step, self._journal.again(step, value)), nl=False)
+            return
+        if step is not None and step > following:
+            raise InvalidInputError(f"its step is {step}, but step {following} comes next")
+        self._stream.encoder.require_left(len(self._waiting) + 1)
+        self._waiting.append(value)
+
+    def _answer(self) -> None:
+        """Answer the lines that wait; nothing interrupts before what was drawn is shown."""
+        if not self._waiting:
+            return
+        with undisturbed():
+            first, waiting = self._stream.time + 1, self._waiting
+            self._waiting = []
+            values, deviations = (self._journal or self._stream).steps(waiting)
+            pairs = zip(values.tolist(), deviations.tolist(), strict=True)
+            lines = [_line(step, Answer(*pair)) for step, pair in enumerate(pairs, first)]
+            click.echo("".join(lines), nl=False)
+
+
+def _parsed(line: str) -> tuple[int | None, Real]:
+    """The step, if a line has it, and the number."""
+    step, comma, number = line.rpartition(",")
     try:
-        value = float(line)
+        parsed = int(step) if comma else None, float(number)
+        if parsed[0] is None or parsed[0] >= 1:
+            dyadic(parsed[1])
+            return parsed
+    except InvalidInputError:
+        raise
     except ValueError:
+        pass
+    if not line:
         raise InvalidInputError(
-            f"line {number} of standard input must be one number, got {line.strip()[:40]!r}"
-        ) from None
-    try:
-        return steps.step(value)
-    except InvalidInputError as error:
-        raise InvalidInputError(f"line {number} of standard input: {error}") from None
+            "it is blank; each line holds a number, 0 where nothing was counted"
+        )
+    raise InvalidInputError(
+        f"it must be one number, or its step and the number (17,42), got {line[:40]!r}"
+    )

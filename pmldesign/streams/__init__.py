@@ -6,7 +6,8 @@ decoding  C^-1 y in floating point; rows has what both share
 sums      the answers A C^-1 y
 noise     where the noise comes from
 stream    all together, with standard deviations; vectors in floating point
-journal   the saved state, and the log that refuses to use it twice
+owned     noise belongs to one process: forks and copies are refused
+durable   the saved state, and the log that refuses to use it twice
 """
 
 from pmldesign.streams.noise import DiscreteGaussian as DiscreteGaussian

@@ -138,7 +138,7 @@ class Stream(Owned):
             }
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved state, which must not be used twice (`journal`).
+        """Go on from a saved state, which must not be used twice (`durable`).
 
         Raises:
             InvalidInputError: steps were taken, the noise has a seed, or the state is of another

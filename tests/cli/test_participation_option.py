@@ -62,7 +62,7 @@ def test_a_stream_has_the_noise_of_its_participation(run):
     deviations = {}
     for name, schema in [("own", []), ("once", ["--participation", "1,every=4"])]:
         lines = run("stream", "s.npz", *guarantee, *schema, stdin="1\n2\n").stdout.splitlines()
-        deviations[name] = float(lines[1].split()[1])
+        deviations[name] = float(lines[1].split(",")[2])
     options = ["--workload", "prefix:12", "--noise", "gaussian", *guarantee]
     calibrated = run.json("calibrate", "s.npz", *options)
     once = run.json("calibrate", "s.npz", *options, "--participation", "1,every=4")

@@ -17,7 +17,7 @@ from pmldesign.privacy.noise import Noise
 from pmldesign.release.noise.sampler import draw
 from pmldesign.strategies import Strategy
 from pmldesign.streams import DiscreteGaussian, FloatingGaussian, Stream, VectorStream
-from pmldesign.streams.journal import Journal
+from pmldesign.streams.durable.journal import Journal
 from pmldesign.streams.sums import Sums
 from pmldesign.workloads import as_workload
 

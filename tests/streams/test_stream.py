@@ -5,22 +5,18 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from recorded import Recorded
 
-from pmldesign.cli import main
 from pmldesign.designs.min_norm import factorize
-from pmldesign.errors import FileError, InvalidInputError
-from pmldesign.files import write_strategy
+from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy.guarantees import ApproxDP
 from pmldesign.strategies import StreamStrategy
 from pmldesign.streams import DiscreteGaussian, FloatingGaussian, Stream, VectorStream
 from pmldesign.streams.digits import COEFFICIENT_BITS, INPUT_BITS, KEPT_BITS
 from pmldesign.streams.encoder import Encoder, dyadic
-from pmldesign.streams.journal import Journal
 from pmldesign_solvers.streams.blocks import SIZE, BlockRows
 from pmldesign_solvers.streams.chain import RunningSums
 from pmldesign_solvers.streams.nodes import Nodes
@@ -190,76 +186,6 @@ def test_inputs_are_checked_before_a_step(designed):
     assert stream.time == 0
 
 
-def journal(designed, path, scale=1.0):
-    return Journal(Stream(designed.strategy, scale, Recorded([0] * 30)), path)
-
-
-def test_a_state_is_used_once(designed, tmp_path):
-    path = tmp_path / "state"
-    first = journal(designed, path)
-    for value in (1.0, 2.0):
-        first.step(value)
-    old = path.read_bytes()
-    first.step(3.0)
-    first.close()
-    with pytest.raises(FileError, match="another strategy, workload or guarantee"):
-        journal(designed, path, 2.0)
-    again = journal(designed, path)
-    assert again.step(4.0).value == pytest.approx(4 + 0.9 * (3 + 0.9 * (2 + 0.9)), abs=1e-6)
-    again.close()
-    path.write_bytes(old)
-    with pytest.raises(FileError, match="at step 2, but step 4 was answered already"):
-        journal(designed, path)
-    path.unlink()
-    with pytest.raises(FileError, match="has 4 steps, but there is no state"):
-        journal(designed, path)
-    path.write_text("{")
-    with pytest.raises(FileError, match="damaged"):
-        journal(designed, path)
-
-
-def test_a_step_that_was_drawn_but_not_answered_is_lost(designed, tmp_path, monkeypatch):
-    path = tmp_path / "state"
-    first = journal(designed, path)
-    first.step(1.0)
-    monkeypatch.setattr("pmldesign.streams.journal.os.fsync", lambda handle: None)
-    monkeypatch.setattr("pmldesign.streams.journal.os.write", failing_log(first))
-    with pytest.raises(FileError, match="the answer of step 2 is withheld"):
-        first.step(2.0)
-    monkeypatch.undo()
-    first.close()
-    again = journal(designed, path)
-    assert again.stream.time == 2
-    assert again.step(3.0).value == pytest.approx(3 + 0.9 * (2 + 0.9), abs=1e-6)
-
-
-def test_two_processes_or_copies_do_not_answer_the_same_step(designed, tmp_path):
-    path, copy = tmp_path / "state", tmp_path / "copy"
-    first = journal(designed, path)
-    for value in (1.0, 2.0):
-        first.step(value)
-        with pytest.raises(FileError, match="in use by another stream"):
-            journal(designed, path)
-        copy.write_bytes(path.read_bytes())
-        for _ in range(2):
-            with pytest.raises(FileError, match="may not be used without its log"):
-                journal(designed, copy)
-    copy.with_name("copy.log").touch()
-    with pytest.raises(FileError, match=r"copy\.log beside copy has 0 steps"):
-        journal(designed, copy)
-    first.step(3.0)
-    first.close()
-    with first.log.open("a") as handle:
-        handle.write("4")  # a line that was cut off
-    again = journal(designed, path)
-    again.step(4.0)
-    again.close()
-    journal(designed, path).close()
-    first.log.write_text("x\n")
-    with pytest.raises(FileError, match="damaged"):
-        journal(designed, path)
-
-
 def test_noise_that_would_be_cut_off_is_refused():
     with pytest.raises(InvalidInputError, match="larger epsilon"):
         DiscreteGaussian().draw(2.0**57, 1)
@@ -284,19 +210,6 @@ def test_outputs_of_neighbours_are_no_farther_apart_than_the_sensitivity(seed):
         assert square <= (max(change, 1) * Fraction(encoder.sensitivity)) ** 2
 
 
-def failing_log(taken):
-    import os
-
-    write = os.write
-
-    def fail(handle, data):
-        if handle == taken._handle:
-            raise OSError(28, "No space left on device")
-        return write(handle, data)
-
-    return fail
-
-
 def test_growing_states_are_refused():
     sums = RunningSums(np.full(9, 3.0), np.ones(10), np.ones(10))
     rising = StreamStrategy(
@@ -308,37 +221,6 @@ def test_growing_states_are_refused():
     )
     with pytest.raises(InvalidInputError, match="grows along the stream"):
         Encoder(rising.normalised())
-
-
-def test_command(designed, tmp_path):
-    file, state = tmp_path / "x.npz", tmp_path / "state"
-    write_strategy(file, designed)
-    options = ["stream", str(file), "--epsilon", "1", "--delta", "1e-6", "--state", str(state)]
-    for lines in ("1\n2\n", "\n3\n"):
-        found = CliRunner().invoke(main, options, input=lines)
-        assert found.exit_code == 0, found.output
-        assert len(found.stdout.splitlines()) == len(lines.split())
-    assert state.with_name("state.log").read_text() == "1\n2\n3\n"
-    found = CliRunner().invoke(main, options, input="one\n")
-    assert found.exit_code == 2
-    assert "line 1 of standard input must be one number, got 'one'" in found.output
-    for line, reason in (("nan", "must be a number, got nan"), ("-1e300", "must be at most 2^53")):
-        found = CliRunner().invoke(main, options, input=f"\n{line}\n")
-        assert found.exit_code == 2
-        assert f"line 2 of standard input: an input of a stream {reason}" in found.stderr
-    assert state.with_name("state.log").read_text() == "1\n2\n3\n"
-    found = CliRunner().invoke(main, [*options[:-1], str(tmp_path)], input="1\n")
-    assert found.exit_code == 6
-    assert "it is a folder" in found.output
-    other = tmp_path / "matrix.npy"
-    np.save(other, np.eye(3))
-    found = CliRunner().invoke(main, ["stream", str(other), *options[2:]])
-    assert found.exit_code == 2
-    assert "does not say what it answers; give --workload, such as prefix:3" in found.output
-    found = CliRunner().invoke(
-        main, ["stream", str(other), *options[2:6], "--workload", "prefix:3"], input="1\n2\n"
-    )
-    assert found.exit_code == 0, found.output
 
 
 def test_blocks_of_steps_answer_as_single_steps_do():

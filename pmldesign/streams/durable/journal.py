@@ -1,0 +1,97 @@
+"""A stream whose steps are on the disk before they are answered (`log`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pmldesign.errors import FileError, InvalidInputError
+from pmldesign.streams.durable.log import Log
+from pmldesign.streams.durable.record import Record
+from pmldesign.streams.encoder import Real
+from pmldesign.streams.owned import Owned
+from pmldesign.streams.stream import Answer, Stream
+from pmldesign_solvers.operators.operator import Array
+
+
+class Journal(Owned):
+    """Takes steps of a stream durably.
+
+    Args:
+        stream: at its beginning; where the files exist it goes on from there.
+        path: the state file, see `Log`.
+
+    Raises:
+        FileError: as `Log`, or the state is of another strategy, workload or guarantee.
+    """
+
+    def __init__(self, stream: Stream, path: Path) -> None:
+        super().__init__()
+        self.stream, self._log = stream, Log(path)
+        record = self._log.record
+        if record is not None:
+            try:
+                self.stream.resume(record.saved)
+            except (ValueError, KeyError, TypeError) as error:
+                self.close()
+                reason = error if isinstance(error, InvalidInputError) else "it is damaged"
+                raise FileError(f"{path.name} cannot go on: {reason}") from None
+
+    @property
+    def position(self) -> int:
+        """How many steps are answered."""
+        with self._turn:
+            return self._log.position
+
+    def step(self, value: Real) -> Answer:
+        """As `Stream.step`; on the disk before it returns."""
+        values, deviations = self.steps([value])
+        return Answer(float(values[0]), float(deviations[0]))
+
+    def steps(self, values: Sequence[Real]) -> tuple[Array, Array]:
+        """As `Stream.steps`; on the disk, in one commit, before they return.
+
+        Raises:
+            FileError: they cannot be written; the journal takes no further step.
+        """
+        with self._turn:
+            answers, deviations = self.stream.steps(values)
+            if not len(answers):
+                return answers, deviations
+            self._turn.begun = True
+            saved = self.stream.save()
+            identity = saved.pop("identity")
+            record = self._log.record or Record(identity)
+            pairs = zip(answers.tolist(), deviations.tolist(), strict=True)
+            lines = record.commit(list(values), [Answer(*pair) for pair in pairs], saved)
+            try:
+                self._log.commit(record, lines)
+            except OSError as error:
+                raise FileError(
+                    f"cannot write {str(self._log.path)!r}: {error.strerror or error}; the answer "
+                    f"of step {self.stream.time} is withheld: open the state again, which tells "
+                    "whether the step was taken"
+                ) from None
+            return answers, deviations
+
+    def again(self, number: int, value: Real) -> Answer:
+        """The answer of a step that was taken, if its input was the same.
+
+        Raises:
+            InvalidInputError: it was another one.
+        """
+        with self._turn:
+            record = self._log.record
+            if record is None or not 1 <= number <= record.position:
+                raise InvalidInputError(f"step {number} is not answered yet")
+            kept = record.steps[number - 1]
+            if record.digest(number, value) != kept.digest:
+                raise InvalidInputError(
+                    f"step {number} was answered already, for another number than {value!r}; a "
+                    "step is answered for one number"
+                )
+            return kept.answer
+
+    def close(self) -> None:
+        """Close the files."""
+        self._log.close()

@@ -1,0 +1,162 @@
+"""Streams that are killed at random moments: every answer and every input once, and no noise twice.
+
+    python tests/robustness/killed.py [kills] [seed]
+
+A supervisor runs `pmldesign stream` with a state, kills it (SIGKILL), and starts it again, until
+all inputs are answered; then another stream begins. It feeds from the step behind `--position`, or
+numbered lines from the first answer that it has not read, in groups of 1 to 6, and starts a second
+process on the same state now and then. There is so little noise that an answer shows whether each
+input was counted once; what is left tells whether two steps have the same noise.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+from click.testing import CliRunner
+
+from pmldesign.cli import main as main_command
+from pmldesign.designs.min_norm import factorize
+from pmldesign.files import write_strategy
+
+STEPS = 60
+EPSILON = "2e3"
+"""So large that the noise of a sum is far below 1."""
+LONGEST = 0.15
+"""Seconds until a process is killed, at most."""
+
+
+class Supervisor:
+    """A stream, the answers that were read, and what was wrong."""
+
+    def __init__(
+        self, file: Path, matrix: np.ndarray, state: Path, rng: np.random.Generator
+    ) -> None:
+        self.file, self.matrix, self.state, self.rng = file, matrix, state, rng
+        self.read: dict[int, str] = {}
+        self.inputs = rng.permutation(STEPS) + 1
+        self.wrong: Counter[str] = Counter()
+        self.kills = 0
+
+    def run(self, kills: int) -> None:
+        """Start and kill processes until all is answered, or so many were killed; then finish."""
+        while len(self.read) < STEPS:
+            end = self.kills < kills
+            self._process(self._lines(), self.rng.uniform(0, LONGEST) if end else None)
+        self._check()
+
+    def shown(self, option: str) -> str:
+        """What the command says of the state."""
+        found = CliRunner().invoke(main_command, ["stream", option, str(self.state)])
+        if found.exit_code:
+            self.wrong[f"{option}: {found.stderr}"] += 1
+        return found.stdout
+
+    def _lines(self) -> str:
+        if self.rng.random() < 0.5:  # by position; the answers before it are kept
+            position = int(self.shown("--position"))
+            self._note(self.shown("--replay"))
+            return "".join(f"{x}\n" for x in self.inputs[position:])
+        first = next(t for t in range(1, STEPS + 2) if t not in self.read)
+        numbered = enumerate(self.inputs[first - 1 :], first)
+        return "".join(f"{t},{x}\n" for t, x in numbered)
+
+    def _process(self, lines: str, seconds: float | None) -> None:
+        arguments = ["stream", str(self.file), "--epsilon", EPSILON, "--delta", "1e-6", "--state"]
+        arguments += [str(self.state), "--commit", str(self.rng.integers(1, 7))]
+        child, out = started(arguments, lines)
+        if seconds is not None:
+            time.sleep(seconds)
+            if self.rng.random() < 0.1:
+                self._second(arguments, lines)
+            os.kill(child, signal.SIGKILL)
+        with os.fdopen(out) as handle:
+            self._note(handle.read())
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        self.kills += code == -signal.SIGKILL
+        if code not in (0, -signal.SIGKILL):
+            self.wrong[f"exit code {code}"] += 1
+
+    def _second(self, arguments: list[str], lines: str) -> None:
+        """A second process beside the first one; if that is over already, it goes on."""
+        child, out = started(arguments, lines)
+        with os.fdopen(out) as handle:
+            self._note(handle.read())
+        if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) not in (0, 2, 6):
+            self.wrong["a second process"] += 1
+
+    def _note(self, answers: str) -> None:
+        for line in answers.splitlines(keepends=True):
+            if not line.endswith("\n"):
+                continue  # cut off by the kill
+            step = int(line.split(",")[0])
+            if self.read.setdefault(step, line) != line:
+                self.wrong["two answers to one step"] += 1
+
+    def _check(self) -> None:
+        if self.shown("--replay") != "".join(self.read[t] for t in range(1, STEPS + 1)):
+            self.wrong["kept answers are others"] += 1
+        answers = np.array([float(self.read[t].split(",")[1]) for t in range(1, STEPS + 1)])
+        errors = answers - np.cumsum(self.inputs)
+        if np.abs(errors).max() > 0.4:
+            self.wrong["an input counts twice, or not at all"] += 1
+        noise = np.sort(self.matrix @ np.diff(errors, prepend=0.0))  # errors are A C^-1 noise
+        if np.diff(noise).min() < 1e-7 * noise.std():
+            self.wrong["noise twice"] += 1
+
+
+def started(arguments: list[str], lines: str) -> tuple[int, int]:
+    """A process that runs the command, with these lines as its input; its number and its output."""
+    (given, giver), (out, into) = os.pipe(), os.pipe()
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        os.dup2(given, 0)
+        os.dup2(into, 1)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        for handle in (given, giver, out, into):
+            os.close(handle)
+        code = 99
+        try:
+            main_command(arguments, prog_name="pmldesign")
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        finally:
+            sys.stdout.flush()
+            os._exit(code)
+    os.write(giver, lines.encode())
+    for handle in (given, giver, into):
+        os.close(handle)
+    return child, out
+
+
+def main(kills: int = 1000, seed: int = 0) -> int:
+    """Kill, print what was found, and return how much was wrong."""
+    rng = np.random.default_rng(seed)
+    wrong: Counter[str] = Counter()
+    done = streams = 0
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "s.npz"
+        best = factorize(f"prefix:{STEPS}", buffers=4, rel_gap=1e-1)
+        write_strategy(file, best)
+        while done < kills:
+            stream = Supervisor(file, best.strategy.matrix, Path(folder) / f"{streams}.state", rng)
+            stream.run(kills - done)
+            wrong += stream.wrong
+            done, streams = done + stream.kills, streams + 1
+    print(f"{done} kills of {streams} streams, {time.monotonic() - start:.0f} s")
+    for what, count in wrong.most_common():
+        print(f"{count:6d}  {what}")
+    return wrong.total()
+
+
+if __name__ == "__main__":
+    sys.exit(min(1, main(*(int(argument) for argument in sys.argv[1:]))))
