@@ -85,7 +85,8 @@ def command(asked: Asked) -> None:
     options = asked.question.design_options(asked.limits, asked.promise)
     _require_method(asked.limits.method)
     queries, guarantee = asked.question.with_guarantee(asked.workload, asked.promise, note)
-    require_alpha_fits(asked.at_alpha, queries.shape[1])
+    participation = asked.question.participation
+    require_alpha_fits(asked.at_alpha, queries.shape[1], participation=participation)
     if asked.question.known is not None:
         options["neighbours"] = Neighbours.REPLACE
     relation = Neighbours(options["neighbours"]) if guarantee is None else guarantee.neighbours

@@ -92,6 +92,8 @@ def write_strategy(
         "cells": workload.shape[1],
         "fingerprint": fingerprint_or_none(workload),
     }
+    if workload.unweighted is not None:
+        header["unweighted"] = workload.unweighted.name
     if design.strategy.known:
         header["known"] = design.strategy.known
     schema = participation_of(design.strategy)
@@ -141,8 +143,12 @@ def read_strategy(path: PathName) -> Strategy:
 
 
 def read_question(path: PathName) -> str | None:
-    """The name of the workload that a file was made for, or None; raises as `read_strategy`."""
-    name = _read(Path(path))[1].get("workload")
+    """The name of the workload that a file was made for, or None; raises as `read_strategy`.
+
+    Weights say how much errors count: what is answered are the queries without them.
+    """
+    header = _read(Path(path))[1]
+    name = header.get("unweighted", header.get("workload"))
     return None if name is None else str(name)
 
 

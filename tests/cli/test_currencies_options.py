@@ -104,6 +104,11 @@ def test_leakage_at_a_given_alpha(run):
     assert less > 1e-6
     text = run("calibrate", "prefix:4", "--epsilon", 100, "--at-alpha", 0.1).stdout
     assert "as much as any mechanism leaks" in text
+    several = ("--participation", "2,every=2", "--at-alpha", 0.1, "-o", "s.npz")
+    refused = run("optimize", "prefix:4", "--epsilon", 1, "--delta", 1e-6, *several)
+    assert refused.exit_code == 2
+    assert "--at-alpha is about records" in refused.stderr
+    assert not Path("s.npz").exists()
     refused = run("optimize", "prefix:4", "--epsilon", 1, "--at-alpha", 0.3)
     assert refused.exit_code == 2
     assert "(0, 0.25]" in refused.output

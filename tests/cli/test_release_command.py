@@ -77,6 +77,22 @@ def test_a_strategy_file_answers_its_own_queries_with_its_guarantee(run, people)
     assert "needs a guarantee" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("queries", "data", "schema"),
+    [("sex:total*age", "people.csv", ["--schema", "schema.json"]), ("prefix:3", "h.csv", [])],
+)
+def test_a_strategy_with_weights_answers_the_queries_without_them(
+    run, people, queries, data, schema
+):
+    (people / "h.csv").write_text("5\n3\n4\n")
+    asked = [*schema, "--weights", "h.csv", "--epsilon", 1, "--delta", 1e-6, "--noise", "gaussian"]
+    designed = run("optimize", queries, *asked, "-o", "w.npz")
+    assert designed.exit_code == 0, designed.stderr
+    released = run("release", "w.npz", data, *schema, "-o", "t.csv")
+    assert released.exit_code == 0, released.stderr
+    assert f"workload   {queries}: 3 queries" in released.stdout
+
+
 def test_every_command_takes_names_of_attributes(run, people):
     named = ["--schema", "schema.json"]
     by_name, by_size = "sex*age:prefix + sex", "histogram:2*prefix:3+histogram:2*total:3"

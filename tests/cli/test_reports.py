@@ -143,6 +143,15 @@ def test_the_report_of_a_release_has_what_was_published(run):
     assert all(row["estimate"] in said for row in rows)
 
 
+def test_a_report_needs_no_schema(run):
+    Path("h.csv").write_text("3\n0\n")
+    options = ("--search-time", "0.05", "-o", "t.csv", "--report", "report.html")
+    shown = run("release", "prefix:2", "h.csv", *DP, *options)
+    assert shown.exit_code == 0, shown.stderr
+    assert "sha256 of the workload" in Path("report.html").read_text()
+    assert "sha256 of the schema" not in Path("report.html").read_text()
+
+
 def test_a_broad_table_is_printed_across(run):
     run(*COMMANDS["compare"], "--report", "report.html")
     page = Path("report.html").read_text()

@@ -192,7 +192,7 @@ def test_plans_are_fixed_before_the_first_release_and_within_the_budget(tmp_path
     ):
         with pytest.raises(error, match=message):
             release(GAUSSIAN, data, ledger, budget=budget, plan=plan)
-        assert not ledger.exists() or not ledger.read_bytes()
+        assert not ledger.exists()
     release(GAUSSIAN, data, ledger, budget=BUDGET)
     with pytest.raises(InvalidInputError, match="began with no plan"):
         release(LAPLACE, data, ledger, plan=TEXT)
@@ -235,6 +235,13 @@ def test_plans_are_written_as_text():
     ):
         with pytest.raises(InvalidInputError):
             parse_plan(text)
+    outside = ["laplace:1e300", "gaussian:mu=1e300", "laplace:1e-300", "gaussian:1e300,1e-5"]
+    for text in [*outside, "2501*gaussian:mu=2"]:  # mu 100.02 together
+        with pytest.raises(InvalidInputError, match="from 1e-50 to 100"):
+            parse_plan(text)
+    assert parse_plan("9*laplace:100 + gaussian:mu=1e-50").epsilon(1e-6) == pytest.approx(
+        900, rel=0.01
+    )
     for delta in (-1.0, 1.0, 1e-11):
         with pytest.raises(InvalidInputError, match="delta"):
             plan.epsilon(delta)

@@ -58,7 +58,11 @@ def release_page(path: Path, published: Release, chosen: Mechanism, output: Path
             facts=[
                 ("manifest", manifest_path(output).name),
                 ("noise drawn by", noise["sampler"]),
-                *((f"sha256 of the {name}", text) for name, text in manifest["sha256"].items()),
+                *(
+                    (f"sha256 of the {name}", text)
+                    for name, text in manifest["sha256"].items()
+                    if text is not None
+                ),
                 ("to check it", f"pmldesign verify {output}"),
             ],
             sentences=["The same command draws other noise, and costs the guarantee once more."],

@@ -206,11 +206,19 @@ def at_alpha() -> Any:
     )
 
 
-def require_alpha_fits(alpha: float | None, cells: int) -> None:
-    """Refuse a number of --at-alpha that so many cells cannot have.
+def require_alpha_fits(
+    alpha: float | None, cells: int, *, participation: str | None = None
+) -> None:
+    """Refuse a number of --at-alpha that so many cells cannot have, or beside participations.
 
     Raises:
-        InvalidInputError: it is above 1/cells, or not positive.
+        InvalidInputError: it is above 1/cells, or not positive; or people take part several times.
     """
-    if alpha is not None:
-        least_probability(alpha, cells)
+    if alpha is None:
+        return
+    least_probability(alpha, cells)
+    if participation is not None:
+        raise InvalidInputError(
+            "--at-alpha is about records, not about people who take part in several steps; leave "
+            "it out, or --participation"
+        )

@@ -132,8 +132,11 @@ def open_ledger(
     cost_of(noise)
     if plan is not None and budget is not None:
         require_within(plan, budget)
-    if budget is None and not path.exists():
-        raise _no_budget(path)
+    if not path.exists() or path.stat().st_size == 0:  # nothing is left of what is refused here
+        if budget is None:
+            raise _no_budget(path)
+        if plan is not None:
+            plan.next_for(noise, ())
     try:
         handle = path.open("a+b")
     except OSError as error:
@@ -148,7 +151,6 @@ def open_ledger(
                 raise _no_budget(path)
             head = {"ledger": FORMAT, "data": name, "unit": unit_of(noise), **vars(budget)}
             if plan is not None:
-                plan.next_for(noise, ())
                 head["plan"] = plan.to_json()
             _append(handle, path, head)
             entries = [head]

@@ -50,6 +50,8 @@ ALLOWANCE = 1e-13
 LEAST_DELTA = 1e-10
 MOST_RELEASES, MOST_POINTS = 10_000, 2**17
 """Of a plan, and of the grid of losses: a second."""
+LEAST_RATIO, MOST_RATIO = 1e-50, 100.0
+"""Of epsilon and mu; squares of others leave the range of floating point, or the grid."""
 FINE = 1e-3
 """Step of the grid, in standard deviations of the loss; epsilon is too large by 1e-6 of itself."""
 
@@ -113,6 +115,12 @@ class Plan:
             raise InvalidInputError(
                 f"a plan has from 1 to {MOST_RELEASES} releases, got {len(self.releases)}"
             )
+        for ratio in (*(planned.ratio for planned in self.releases), self.mu):
+            if not LEAST_RATIO <= ratio <= MOST_RATIO and ratio != 0:
+                raise InvalidInputError(
+                    f"noise of a plan has epsilon and mu from {LEAST_RATIO:g} to {MOST_RATIO:g}, "
+                    f"all Gaussian noise together too, got {ratio:g}"
+                )
 
     def delta(self, epsilon: float) -> float:
         """A delta at an epsilon of at least 0, at which all releases together are private."""
@@ -136,6 +144,11 @@ class Plan:
         return min(self.pure, float(self._losses.get_epsilon_for_delta(delta - ALLOWANCE)))
 
     @property
+    def mu(self) -> float:
+        """Of all Gaussian noise together; 0 without."""
+        return math.hypot(*(p.ratio for p in self.releases if p.noise is Noise.GAUSSIAN))
+
+    @property
     def pure(self) -> float:
         """The sum of the epsilons of Laplace noise, to the nearest float; inf with Gaussian."""
         if any(planned.noise is Noise.GAUSSIAN for planned in self.releases):
@@ -146,10 +159,9 @@ class Plan:
     def _losses(self) -> Any:
         """The distribution of the privacy loss of all releases."""
         pure = [planned for planned in self.releases if planned.noise is Noise.LAPLACE]
-        mus = [planned.ratio for planned in self.releases if planned.noise is Noise.GAUSSIAN]
         counts = Counter(pure)
-        if mus:  # together one Gaussian release
-            counts[PlannedNoise(Noise.GAUSSIAN, math.hypot(*mus) * (1 + SENSITIVITY_ROUNDING))] = 1
+        if self.mu:  # together one Gaussian release
+            counts[PlannedNoise(Noise.GAUSSIAN, self.mu * (1 + SENSITIVITY_ROUNDING))] = 1
         deviation = math.hypot(*(planned.ratio for planned in self.releases))
         width = 2 * math.fsum(planned.ratio for planned in pure) + 20 * deviation
         step = min([FINE * deviation, *(planned.ratio / 10 for planned in pure)])
@@ -200,10 +212,9 @@ class Plan:
 def without_plan(plan: Plan, delta: float) -> float:
     """Epsilon of a ledger without a plan for the same releases: mu of one Gaussian, and the sum."""
     pure = math.fsum(p.ratio for p in plan.releases if p.noise is Noise.LAPLACE)
-    mu = math.hypot(*(p.ratio for p in plan.releases if p.noise is Noise.GAUSSIAN))
-    if mu == 0:
+    if plan.mu == 0:
         return pure
-    return math.inf if delta == 0 else pure + PrivacyCurve(Noise.GAUSSIAN, mu).epsilon(delta)
+    return math.inf if delta == 0 else pure + PrivacyCurve(Noise.GAUSSIAN, plan.mu).epsilon(delta)
 
 
 def plan_from_json(content: Sequence[Sequence[Any]]) -> Plan:
