@@ -96,3 +96,14 @@ def test_the_table_of_optimize_begins_with_the_design(line):
     assert rows[0]["ratio"] == 1.0
     for row in rows[1:]:
         assert rows[0]["error"] <= row["error"] * (1 + 1e-6), row
+
+
+def test_a_design_for_replace_is_not_worse_than_that_for_add_remove():
+    """Where couplings are better even with the distances that are known of them."""
+    text = "marginals:prefix40,9,prefix50,16,7,ways=2"
+    design = pml.factorize(text, p=math.inf, neighbours="replace")
+    single = pml.factorize(text, p=math.inf).strategy
+    other = pml.mechanism(single, text, p=math.inf, neighbours="replace")
+    assert design.certificate.upper <= other.factorization.norm(math.inf) * (1 + 1e-6)
+    reached = pml.mechanism(design).factorization.norm(math.inf)
+    assert reached <= design.certificate.upper <= reached * (1 + 1e-6)

@@ -2,13 +2,14 @@
 
 Under add-remove the solver's strategy and bounds (`pmldesign_solvers.tables`). Under replace the
 strategy without couplings, whose distances are known, without the total, which is public
-(`strategies.tables`); and the lower bound that follows from the dual weights for add-remove. Tables
-over single attributes are exact (`separate`).
+(`strategies.tables`), or for p > 2 that for add-remove where it is better; and the lower bound that
+follows from the dual weights for add-remove. Tables over single attributes are exact (`separate`).
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -90,18 +91,36 @@ def _of_parts(sizes: tuple[int, ...], parts: list[tuple[Workload, ...]]) -> Ques
 
 def solve_tables(workload: Workload, asked: Question, p: float, options: DesignOptions) -> Design:
     """The best strategy for some tables, and its bounds."""
-    if options.replace and is_separate(asked):
+    if not options.replace:
+        with as_invalid_input(workload):
+            solution = tables.solve(asked, p, options=options.stopping)
+        return as_design(workload, p, options, _strategy(asked, solution.strategy), solution)
+    best = _public(workload, asked, p, options)
+    left = None if options.time_limit is None else options.time_limit - best.seconds
+    if p == 2 or best.certificate.gap <= options.rel_gap or (left is not None and left <= 0):
+        return best
+    plain = replace(options, neighbours=Neighbours.ADD_REMOVE, time_limit=left)
+    single = solve_tables(workload, asked, p, plain)
+    assert isinstance(single.strategy, TablesStrategy)
+    measured = single.strategy.without_total()
+    other = _under_replace(workload, single, measured, best.certificate.lower, p, options)
+    if other.certificate.upper >= best.certificate.upper:
+        return best
+    return replace(best, strategy=other.strategy, certificate=other.certificate)
+
+
+def _public(workload: Workload, asked: Question, p: float, options: DesignOptions) -> Design:
+    """Without couplings, where the total is public."""
+    if is_separate(asked):
         separate = separate_strategy(asked, p, options)
         if separate is not None:
             strategy, outcome = separate
             best = as_design(workload, p, options, strategy, outcome)
             return _under_replace(workload, best, strategy, best.certificate.lower, p, options)
     with as_invalid_input(workload):
-        solution = tables.solve(asked, p, coupled=not options.replace, options=options.stopping)
+        solution = tables.solve(asked, p, coupled=False, options=options.stopping)
     strategy = _strategy(asked, solution.strategy)
     solved = as_design(workload, p, options, strategy, solution)
-    if not options.replace:
-        return solved
     lower = pairs.lower_bound(solution.problem, solution.cell_weights)
     public = strategy if solution.public is None else _strategy(asked, solution.public)
     return _under_replace(workload, solved, public.without_total(), lower, p, options)
