@@ -2,11 +2,12 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PEERS ?= .venv-peers
+LOWEST ?= .venv-lowest
 FIRST := tests/designs tests/privacy tests/solvers tests/strategies
 
 unexport PYTHONDONTWRITEBYTECODE # the tests start many processes: modules are compiled once
 
-.PHONY: demo test lint types unit first others docs fuzz robust benchmark benchmark-peers benchmark-own clean
+.PHONY: demo test lint types unit first others test-lowest docs fuzz robust benchmark benchmark-peers benchmark-own clean
 
 demo: $(VENV)/demo.stamp ## install, then design a strategy for a census table
 	$(BIN)/pmldesign optimize census-p12 --epsilon 1 --delta 1e-6
@@ -29,6 +30,10 @@ first:
 
 others:
 	$(BIN)/pytest $(FIRST:%=--ignore=%)
+
+test-lowest: export OPENBLAS_NUM_THREADS = 1
+test-lowest: $(LOWEST)/lowest.stamp ## tests with the lowest versions of pyproject.toml; of old ones, deprecations count for nothing
+	$(LOWEST)/bin/python -m pytest -W ignore::DeprecationWarning
 
 docs: export OPENBLAS_NUM_THREADS = 1
 docs: $(VENV)/docs.stamp ## the site, in build/docs; a warning is an error
@@ -72,10 +77,16 @@ $(VENV)/docs.stamp: pyproject.toml
 	$(BIN)/pip install --quiet --editable ".[docs]"
 	touch $@
 
+$(LOWEST)/lowest.stamp: pyproject.toml
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/pip install --quiet uv
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST) --resolution lowest-direct --editable ".[plot,test]"
+	touch $@
+
 $(PEERS)/peers.stamp: pyproject.toml benchmarks/requirements.txt
 	$(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/pip install --quiet --requirement benchmarks/requirements.txt --editable ".[plot]"
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(PEERS) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(LOWEST) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -108,7 +108,7 @@ def write_strategy(
         arrays |= _duals(design)
     header[KEY] = digest_of(header, arrays)
     with atomic_write(path, "wb") as handle:
-        np.savez(handle, allow_pickle=False, header=np.array(json.dumps(header)), **arrays)
+        np.savez(handle, header=np.array(json.dumps(header)), **arrays)
 
 
 def _noise_claims(mechanism: Mechanism, p: float) -> dict[str, Any]:

@@ -26,6 +26,7 @@ def test_two_queries_that_share_nothing_are_alike():
     np.testing.assert_allclose(s, [0.75, 0.25], rtol=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore:Values in x were outside bounds")  # of SLSQP before scipy 1.16
 @pytest.mark.parametrize("seed", range(4))
 def test_as_good_as_a_constrained_program(seed):
     """Minimise v subject to every variance being at most v."""
