@@ -19,9 +19,9 @@ from typing import Literal
 from pmldesign.comparison.parallel import run_all
 from pmldesign.comparison.rows import Row, as_row
 from pmldesign.comparison.workers import Workers
-from pmldesign.designs.best_noise import LEAST_TIME, improve
+from pmldesign.designs.best_noise import improve
 from pmldesign.designs.dispatch import solve
-from pmldesign.designs.options import DesignOptions
+from pmldesign.designs.options import LEAST_TIME, DesignOptions
 from pmldesign.designs.results import Design
 from pmldesign.designs.rivals import require_quick
 from pmldesign.errors import InvalidInputError

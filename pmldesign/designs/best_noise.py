@@ -18,7 +18,7 @@ from pmldesign.arguments import exponent
 from pmldesign.designs.dispatch import solve
 from pmldesign.designs.gaussian_pml_search import gaussian_design
 from pmldesign.designs.laplace.search import laplace_design
-from pmldesign.designs.options import Callback, DesignOptions, takes_options
+from pmldesign.designs.options import LEAST_TIME, Callback, DesignOptions, takes_options
 from pmldesign.designs.results import Design, Optimized, Searched
 from pmldesign.designs.rivals import with_rivals
 from pmldesign.designs.streaming import require_streaming
@@ -41,9 +41,6 @@ from pmldesign.strategies.streams import AllRangesStrategy
 from pmldesign.workloads.base import WRITTEN_CELLS
 from pmldesign.workloads.known.workload import BESIDE
 from pmldesign_solvers.norm.solution import Status
-
-LEAST_TIME = 1e-3
-"""Seconds for a search where a limit leaves none: its starts are compared all the same."""
 
 
 @takes_options

@@ -27,6 +27,8 @@ from pmldesign_solvers.streams.solve import MOST_BUFFERS
 Method = Literal["scaling", "primal", "dual"]
 METHODS: tuple[Method, ...] = ("scaling", "primal", "dual")
 Callback = Callable[[Step | SearchStep], None]
+LEAST_TIME = 1e-3
+"""Seconds for a search where a limit leaves none: its starts are compared all the same."""
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -159,13 +159,9 @@ class ProductStrategy(StructuredStrategy):
         parts = products_over(workload, self.sizes)
         if parts is None or self.weights is not None:
             return None
-        norms = [
-            math.prod(
-                factor.variance_norm(queries, power)
-                for factor, queries in zip(self.factors, part, strict=True)
-            )
-            for part in parts
-        ]
+        # the parts of a union share their factors: each is looked at once
+        norm = cache(lambda factor, queries: factor.variance_norm(queries, power))
+        norms = [math.prod(map(norm, self.factors, part)) for part in parts]
         return power_mean(np.array(norms), power)
 
     def streaming(self) -> Strategy:

@@ -9,6 +9,7 @@ import pmldesign.designs.laplace.course
 from pmldesign.designs import dispatch as solving
 from pmldesign.designs.laplace.search import laplace_design
 from pmldesign.designs.min_norm import factorize
+from pmldesign.designs.options import DesignOptions
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy, write_strategy
 from pmldesign.mechanisms import mechanism
@@ -166,9 +167,18 @@ def test_a_union_of_many_queries_on_many_cells_keeps_its_structure():
         "prefix:64*total:64+histogram:64*prefix:64",
         "prefix:999*total:99+total:999*histogram:99",
     ):
-        assert not solving.dense(parse_workload(text))
+        assert not solving.dense(parse_workload(text), DesignOptions())
     for text in ("prefix:200*total:200+total:200*prefix:200", "prefix:2+histogram:2"):
-        assert solving.dense(parse_workload(text))
+        assert solving.dense(parse_workload(text), DesignOptions())
+
+
+def test_a_union_of_few_queries_is_one_matrix_if_there_is_time():
+    """163 queries on 280,000 cells: a step takes most of a minute."""
+    tables = parse_workload("marginals:prefix50,prefix100,7,4,2,ways=1")
+    assert solving.dense(tables, DesignOptions())
+    assert solving.dense(tables, DesignOptions(time_limit=600))
+    assert not solving.dense(tables, DesignOptions(time_limit=10))
+    assert solving.dense(parse_workload("prefix:2+histogram:2"), DesignOptions(time_limit=1e-9))
 
 
 def test_a_matrix_of_few_queries_may_have_many_cells():

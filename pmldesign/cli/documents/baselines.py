@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
@@ -36,6 +35,20 @@ def beside(
     return rows
 
 
+def require_time(
+    deadline: float | None,
+    name: str,
+    queries: Workload,
+    guarantee: Guarantee | None,
+    neighbours: Neighbours,
+) -> None:
+    """Refuse the row of a baseline that would end after a deadline of `time.perf_counter`."""
+    if deadline is None:
+        return
+    if deadline - time.perf_counter() < row_seconds(name, queries, guarantee, neighbours):
+        raise InvalidInputError("the time limit came first")
+
+
 def usual_rows(
     queries: Workload,
     names: Sequence[str] = USUAL,
@@ -59,9 +72,7 @@ def usual_rows(
     """
 
     def rows_of(name: str) -> Sequence[Row]:
-        left = math.inf if deadline is None else deadline - time.perf_counter()
-        if left < math.inf and left < row_seconds(name, queries, guarantee, neighbours):
-            raise InvalidInputError("the time limit came first")
+        require_time(deadline, name, queries, guarantee, neighbours)
         asked: dict[str, Any] = {"guarantees": [guarantee], "neighbours": neighbours}
         (shown,) = compare_all([queries], [name], leave_out=True, **asked, **others)
         return shown.rows

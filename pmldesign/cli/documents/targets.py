@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pmldesign.cli.documents.baselines import beside
+from pmldesign.cli.documents.baselines import beside, require_time
 from pmldesign.cli.documents.document import Document, Picture, Section, Table, records
 from pmldesign.cli.documents.mechanisms import (
     Said,
@@ -53,7 +53,10 @@ class BudgetRow:
 
 
 def usual_budgets(
-    budget: LeastBudget, noise: NoiseChoice, announce: Callable[[str], None]
+    budget: LeastBudget,
+    noise: NoiseChoice,
+    announce: Callable[[str], None],
+    deadline: float | None = None,
 ) -> list[BudgetRow]:
     """The design, and what the usual strategies need; those that cannot are left out with a note.
 
@@ -65,6 +68,7 @@ def usual_budgets(
     def rows_of(name: str) -> list[BudgetRow]:
         called = "workload" if name == EQUAL else name
         require_quick(called, queries, guarantee, relation)
+        require_time(deadline, called, queries, guarantee, relation)
         strategy = baseline(called, queries)
         answer(strategy, queries, relation)
         value, kind = budget.budget_of(strategy, noise)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from pmldesign.privacy.noise import Noise
     metavar="GAP",
     help="Gaussian noise: stop when enough / at_least - 1 is at most this.",
 )
-@click.option("--time-limit", type=float, metavar="SECONDS", help="Stop the design after this.")
+@click.option("--time-limit", type=float, metavar="SECONDS", help="For everything.")
 @common.search_time_option(20.0, "For the search of a strategy for Laplace noise.")
 @outputs.strategy_option
 @outputs.plot_option("delta against epsilon")
@@ -72,6 +73,7 @@ def command(
     queries = inputs.load_queries(workload, schema, note, weights=weights)
     alpha.require_alpha_fits(queries.shape[1])
     asked = accuracy(queries, workload, max_std, half_width, targets, table_std, level)
+    start = time.perf_counter()
     with progress() as callback:
         budget = least_budget(
             queries,
@@ -89,7 +91,8 @@ def command(
         found = Needed(budget, output, click.get_current_context().meta.get(alpha.AT_ALPHA))
         shown = Outputs(plot=plot, report=report, csv=csv_path, latex=latex, json=as_json)
         shown.begin(found.section)
-        rows = usual_budgets(budget, noise, callback)
+        deadline = None if time_limit is None else start + time_limit
+        rows = usual_budgets(budget, noise, callback, deadline)
     shown.deliver(found.document(rows), begun=True)
     if interrupted():
         raise NotConvergedError("interrupted: what is shown holds, but more time may improve it")

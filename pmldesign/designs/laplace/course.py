@@ -29,15 +29,17 @@ from pmldesign.designs.laplace.products import weighted_products
 from pmldesign.designs.laplace.tables import weighted_tables
 from pmldesign.designs.one_matrix import STRUCTURED
 from pmldesign.designs.results import Searched
+from pmldesign.designs.rivals import row_seconds
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.guarantees import Guarantee, PureDP
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.strategies import IdentityAndRows, Strategy, product_strategy
+from pmldesign.strategies import IdentityAndRows, Strategy, baseline, product_strategy
 from pmldesign.strategies.identity_and_rows import outweigh
 from pmldesign.workloads import KroneckerWorkload, RangeWorkload, Workload
 from pmldesign.workloads.known.workload import BESIDE
 from pmldesign.workloads.union import tables_asked
+from pmldesign_solvers.norm.options import BEYOND
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.search import laplace as l1_strategies
@@ -60,6 +62,7 @@ tables."""
 SEARCHED_CELLS, SEARCHED_TABLES = 1024, 128
 """Largest number of cells for a search over all entries of a strategy: of products, unions and
 ranges, and of tables, where weighted tables are far ahead of anything that a search has found."""
+IDENTITY = "identity"
 SHORT = 0.1
 """Seconds in which a search compares its starts, and little more."""
 
@@ -122,12 +125,23 @@ class LaplaceSearch:
         )
 
     def _in_time(self, candidates: Iterable[Strategy]) -> Iterator[Strategy]:
-        """All of few cells; of more those that the time is enough for, the first at least."""
+        """All of few cells; of more those that the time is enough for.
+
+        At least the first, and the identity unless that takes long as well.
+        """
         few = self.workload.shape[1] <= ALL_BASELINES
+        seen = set()
         for candidate in candidates:
             yield candidate
+            seen.add(candidate.name)
             if not few and time.perf_counter() > self.deadline:
-                return
+                break
+        else:
+            return
+        relation = self.guarantee.neighbours
+        seconds = row_seconds(IDENTITY, self.workload, self.guarantee, relation)
+        if IDENTITY not in seen and seconds <= BEYOND:
+            yield baseline(IDENTITY, self.workload)
 
     def _compare_trees(self) -> None:
         """Put noise on trees of every branching that is usual, where they can be better."""

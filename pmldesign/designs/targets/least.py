@@ -8,14 +8,15 @@ a search finds a good strategy, and the same norm bounds what any strategy needs
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pmldesign.bounds.bound import BoundProblem
+from pmldesign.designs.dispatch import solve
 from pmldesign.designs.laplace.search import laplace_design
-from pmldesign.designs.min_norm import factorize
-from pmldesign.designs.options import DesignOptions
+from pmldesign.designs.options import LEAST_TIME, DesignOptions
 from pmldesign.designs.results import Design
 from pmldesign.designs.targets.accuracy import Targets, as_targets
 from pmldesign.designs.targets.budgets import (
@@ -137,11 +138,13 @@ def least_budget(
         guarantee: what is promised; its epsilon, rho or mu is what is looked for, and the one that
             it has does not count. ApproxDP(1, 1e-6) asks for the epsilon at delta 1e-6.
         noise: "gaussian", "laplace", or "auto" for the one that needs less.
-        search_time: in seconds, for the search of a strategy for Laplace noise.
+        search_time: in seconds, for the search of a strategy for Laplace noise; at most what the
+            time limit leaves.
         budget_gap: for Gaussian noise, stop when both bounds on the budget are this close.
         known: queries whose answers are public and not protected: "total", or whatever
             `as_workload` takes; neighbours are then "replace" and leave the answers as they are.
-        **options: of the design, see `DesignOptions`.
+        **options: of the design, see `DesignOptions`; the time limit is for the design and the
+            search together.
 
     Returns:
         The budget, both bounds rounded to the safe side, and the mechanism.
@@ -151,6 +154,7 @@ def least_budget(
         InfeasibleError: no noise that is asked for meets such a guarantee.
         VacuousGuaranteeError: only a guarantee that protects nobody would do.
     """
+    begin = time.perf_counter()
     plain = as_workload(workload)
     checked = as_targets(targets, plain)
     queries, asked = with_known(plain, guarantee, known)
@@ -161,14 +165,23 @@ def least_budget(
     relation = guarantee.neighbours
     small = with_budget(guarantee, LEAST_BUDGET)
     require_feasible(small, queries.shape[1], noise=noise, p=math.inf)
-    design = _certified(
-        normalised, guarantee, budget_gap, level, {**options, "neighbours": relation}
-    )
+    gap = options.pop("rel_gap", 0.7 * budget_gap)
+    # refuses what is out of range, before the solve
+    wanted = DesignOptions(**{**options, "neighbours": relation, "rel_gap": gap})
+
+    def left(most: float | None) -> float | None:
+        if wanted.time_limit is None:
+            return most
+        rest = max(wanted.time_limit - (time.perf_counter() - begin), LEAST_TIME)
+        return rest if most is None else min(most, rest)
+
+    design = _certified(normalised, guarantee, budget_gap, level, wanted, left)
     answers: list[tuple[float, Noise, Strategy]] = []
     refusal: PmldesignError | None = None
     for kind in admissible(guarantee, noise):
         try:
-            for strategy in _strategies(normalised, guarantee, kind, design, search_time):
+            found = _strategies(normalised, guarantee, kind, design, lambda: left(search_time))
+            for strategy in found:
                 factorization = answer(strategy, normalised, relation)
                 answers.append((least_for(factorization, guarantee, kind, level), kind, strategy))
         except PmldesignError as error:
@@ -191,13 +204,13 @@ def _certified(
     guarantee: Guarantee,
     budget_gap: float,
     level: float | None,
-    options: dict[str, Any],
+    options: DesignOptions,
+    left: Callable[[float | None], float | None],
 ) -> Design:
     """The strategy of least norm, close enough for the gap of the budget."""
-    gap = options.pop("rel_gap", 0.7 * budget_gap)
-    DesignOptions(**options)  # refuses what is out of range, before the solve
+    gap = options.rel_gap
     for _ in range(TRIES):
-        design = factorize(normalised, p=math.inf, rel_gap=gap, **options)
+        design = solve(normalised, math.inf, replace(options, rel_gap=gap, time_limit=left(None)))
         stopped = design.status is Status.INTERRUPTED
         if stopped or isinstance(guarantee, OnPriors) or not guarantee.admits(Noise.GAUSSIAN):
             break
@@ -233,7 +246,7 @@ def _strategies(
     guarantee: Guarantee,
     noise: Noise,
     design: Design,
-    search_time: float | None,
+    search_time: Callable[[], float | None],
 ) -> Iterator[Strategy]:
     """That of least norm, and for Laplace noise what the search finds."""
     yield design.strategy
@@ -245,7 +258,7 @@ def _strategies(
         first = answer(design.strategy, normalised, guarantee.neighbours)
         promise = with_budget(guarantee, least_for(first, guarantee, noise))
     searched = laplace_design(
-        normalised, promise, p=math.inf, starts=[design.strategy], time_limit=search_time
+        normalised, promise, p=math.inf, starts=[design.strategy], time_limit=search_time()
     )
     yield searched.mechanism.strategy
 

@@ -123,7 +123,7 @@ class Stages(Generic[StrategyT]):
     """
 
     options: SolverOptions
-    start: float = field(default_factory=time.perf_counter)
+    start: float = field(default_factory=lambda: time.perf_counter())
     lower: float = 0.0
     upper: float = math.inf
     strategy: StrategyT | None = None
@@ -154,6 +154,22 @@ class Stages(Generic[StrategyT]):
         if self.steps >= self.options.max_steps:
             return Status.ITERATION_LIMIT
         return Status.TIME_LIMIT if self.options.over(self.seconds) else None
+
+    def has(self, seconds: float) -> bool:
+        """Whether there is time for what cannot be stopped and is estimated to take so long."""
+        return self.options.allows(self.seconds + seconds)
+
+    def ask(self, after: float = 0.0) -> None:
+        """Asked inside long work that may be given up: end the run if the time is up.
+
+        Args:
+            after: seconds that have to be spent once a search has used up the limit.
+
+        Raises:
+            LimitReachedError: it is, or those are too many.
+        """
+        if self.options.over(self.seconds) or not self.options.affords(after):
+            raise LimitReachedError(Status.TIME_LIMIT)
 
     def report(self) -> None:
         """Show the bounds, once there is a strategy."""

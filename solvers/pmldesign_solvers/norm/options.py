@@ -42,6 +42,11 @@ class SolverOptions:
             return False
         return seconds >= limit or seconds + 2 * step > LATE[0] * limit + LATE[1]
 
+    def affords(self, seconds: float) -> bool:
+        """Whether what takes so long can come after a search that uses up the limit."""
+        limit = self.time_limit
+        return limit is None or limit + seconds <= LATE[0] * limit + LATE[1]
+
     def allows(self, seconds: float) -> bool:
         """Whether there is time for what cannot be stopped and is estimated to take so long."""
         return self.time_limit is None or seconds <= self.time_limit + BEYOND

@@ -34,6 +34,7 @@ class Candidates:
         p: in [2, inf].
         start: what is measured of each attribute.
         proceed: asked after every step of a search; where it says no, what there is counts.
+        ask: raises an error where couplings are to be given up, as for `couplings.solve`.
     """
 
     def __init__(
@@ -43,14 +44,21 @@ class Candidates:
         p: float,
         start: FreeVector,
         proceed: Callable[[], bool],
+        ask: Callable[[float], None],
     ) -> None:
         self._question, self.problem, self.p = question, problem, p
-        self.start, self._proceed = start, proceed
+        self.start, self._proceed, self._ask = start, proceed, ask
 
     def coupled(self, features: Mapping[int, int]) -> tuple[float, Coupled]:
         """The best strategy with these features, and its certified value."""
+        asked = {"ask": self._ask} if any(features.values()) else {}  # a first one is always found
         strategy = couplings.solve(
-            self.problem, self.start, features, steps=COUPLING_STEPS, proceed=self._proceed
+            self.problem,
+            self.start,
+            features,
+            steps=COUPLING_STEPS,
+            proceed=self._proceed,
+            **asked,
         )
         return self._value(strategy, self._asked(strategy)), strategy
 

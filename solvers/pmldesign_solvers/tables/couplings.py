@@ -21,6 +21,7 @@ plane where these sums vanish, from z = 0.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -58,6 +59,7 @@ class _Program:
         problem: Tables,
         dims: dict[int, int],
         attributes: Mapping[int, Measured],
+        ask: Callable[[], None],
     ) -> None:
         self.dims = dims
         self.layouts: list[Layout] = []
@@ -70,6 +72,7 @@ class _Program:
         products: dict[Factors, Array] = {}
         layout_of = {id(layout.batch): layout for layout in self.layouts}
         for space in sectors.spaces(problem, dims):
+            ask()
             layout = layout_of[id(space.batch)]
             weights = (space.batch.weights**2)[:, None, None]
             k = weights * space.assemble(matrices, rest, products)
@@ -178,6 +181,7 @@ def solve(
     *,
     steps: int,
     proceed: Callable[[], bool] = lambda: True,
+    ask: Callable[[float], None] = lambda seconds: None,  # noqa: ARG005
 ) -> Coupled:
     """The couplings of least total variance for the coordinates of a point.
 
@@ -187,7 +191,10 @@ def solve(
         features: their number for each ordered attribute; 0 for all leaves the strategy as it is.
         steps: of L-BFGS, at most.
         proceed: asked after every step; where it says no, what there is counts.
+        ask: raises an error where this is to be given up; told how long what comes after the steps
+            takes at most, once that is known, and before that 0.
     """
+    begin = time.perf_counter()
     attributes = {
         i: measured(
             x,
@@ -197,9 +204,10 @@ def solve(
         )
         for i, x in point.grams.items()
     }
-    program = _Program(problem, {i: count + 1 for i, count in features.items()}, attributes)
+    dims = {i: count + 1 for i, count in features.items()}
+    program = _Program(problem, dims, attributes, lambda: ask(0.0))
+    ask(time.perf_counter() - begin)
     y = np.zeros(program.size)
-
     if any(features.values()):
         y = descend(program.log_norm, y, steps=steps, proceed=proceed)
     z = program.parameters(y)

@@ -11,7 +11,7 @@ p = inf a strategy whose largest variances are even is better (`even_weights`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -108,7 +108,7 @@ def solve(
     best = _Best(options)
     problem, query_weights = weighted(question, p, watch=best)
     point = free_vector.best(problem, total=coupled, watch=best)
-    candidates = Candidates(question, problem, p, point, best.proceed)
+    candidates = Candidates(question, problem, p, point, best.proceed, best.ask)
     strategy, status = best.run(_stages(best, candidates, coupled=coupled))
     return TablesSolution(
         strategy=strategy,
@@ -141,7 +141,7 @@ def _stages(best: _Best, candidates: Candidates, *, coupled: bool) -> Iterator[N
         best.above(*candidates.even(strategy))
     yield
     for wanted, directions in STAGES if cells else ():
-        best.lower = max(best.lower, _lower(problem, point, directions))
+        best.lower = max(best.lower, _lower(problem, point, directions, best.ask))
         yield
         more = sectors.affordable(problem, wanted, SEARCHED)
         if more != features:
@@ -150,7 +150,12 @@ def _stages(best: _Best, candidates: Candidates, *, coupled: bool) -> Iterator[N
             yield
 
 
-def _lower(problem: Tables, point: DualPoint, directions: int) -> float:
+def _lower(
+    problem: Tables,
+    point: DualPoint,
+    directions: int,
+    ask: Callable[[], None] = lambda: None,
+) -> float:
     """The bound that keeps so many directions beside the total, or as many as can be afforded."""
     kept = sectors.affordable(problem, directions, EVALUATED)
-    return SectorBound(problem, {i: count + 1 for i, count in kept.items()}).certified(point)
+    return SectorBound(problem, {i: count + 1 for i, count in kept.items()}, ask).certified(point)

@@ -46,6 +46,7 @@ from pmldesign_solvers.operators.norms import dual_exponent, dual_norm, power_me
 from pmldesign_solvers.operators.operator import EPS, TINY, Array, Indices
 from pmldesign_solvers.structure.eigenspaces import Eigenspaces, is_even
 from pmldesign_solvers.unions.block_design import BlockDesign
+from pmldesign_solvers.unions.cell_blocks import step_seconds
 from pmldesign_solvers.unions.product_basis import Basis, Parts
 
 
@@ -106,6 +107,12 @@ class BlockProblem:
     def shape(self) -> tuple[int, int]:
         """Numbers of weights u and w."""
         return len(self._copies), self._free[0].shape[1]
+
+    @property
+    def seconds(self) -> float:
+        """About how long the first step and its certificate take, rather more."""
+        size = self._free[0].shape[1]
+        return len(self.counts) * step_seconds(size, size)
 
     @cached_property
     def exact(self) -> bool:

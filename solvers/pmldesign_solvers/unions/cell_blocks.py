@@ -115,7 +115,7 @@ def _parts(matrix: Array, limit: float) -> list[slice]:
         ValueError: the strategy would be too large.
     """
     n = matrix.shape[1]
-    for count in (2**k for k in range(1, n.bit_length())):
+    for count in (2**k for k in range(n.bit_length())):
         parts = [slice(n * k // count, n * (k + 1) // count) for k in range(count)]
         sizes = [
             (int(np.count_nonzero(matrix[:, cells].any(axis=1))), cells.stop - cells.start)

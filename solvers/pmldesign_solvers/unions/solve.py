@@ -33,8 +33,10 @@ from pmldesign_solvers.operators.operator import EPS, Array, Operator
 from pmldesign_solvers.unions.block_design import BlockDesign
 from pmldesign_solvers.unions.block_dual import BlockProblem
 from pmldesign_solvers.unions.bounds import free_attribute, whole_unions
+from pmldesign_solvers.unions.cell_blocks import step_seconds
 from pmldesign_solvers.unions.descent import SHARPNESS, UnionDescended, beginning, descend
 from pmldesign_solvers.unions.product_basis import (
+    Basis,
     BasisProblem,
     Parts,
     ProductDesign,
@@ -47,6 +49,10 @@ DENSE_CELLS = 4096
 """Largest number of cells for one eigendecomposition of that size."""
 BLOCK_GAP, BLOCK_STEPS = 1e-4, 40
 """Of the dual weights on one attribute."""
+PAIRS = 4
+"""Times that a step for pairs of cells takes as long as one for cells."""
+ROOTS = 1 / 8
+"""Part of a step on a matrix that its singular values take."""
 EVALUATIONS = 600
 """Of the objective of the descent, for each sharpness."""
 
@@ -114,21 +120,23 @@ def _stages(
 ) -> Iterator[None]:
     """Better and better bounds, the cheap ones first."""
     if not product:
-        for blocks in whole_unions(parts, p, search.options.rel_gap / 2):
+        for blocks in whole_unions(parts, p, search.options.rel_gap / 2, search.has):
             search.attain(blocks)
             yield
     norms = _norms(search, parts, p)
-    bases = [eigenbasis(search.factor(queries, p).strategy) for queries in attributes]
+    bases = [_basis(search, queries, p) for queries in attributes]
     reached = search.weigh(BasisProblem(parts, bases, p))
     yield
     for index in range(len(attributes)):
-        problem = free_attribute(parts, np.argsort(-norms), index, p)
+        problem = free_attribute(parts, np.argsort(-norms), index, p, search.has)
         if problem is not None:
             _free(search, problem)
             yield
     for index, queries in enumerate(attributes):
         rows, cells = bases[index].matrix.shape
         if rows == 1 or math.comb(cells, 2) > MAX_PAIRS:
+            continue
+        if not search.has(PAIRS * step_seconds(cells, cells)):
             continue
         tried = [*bases]
         tried[index] = residual_basis(search.factor(queries, p, "replace").strategy)
@@ -138,10 +146,16 @@ def _stages(
         yield
     assert search.problem is not None
     assert search.point is not None
+    if not search.has(math.fsum(step_seconds(*basis.matrix.shape) for basis in bases)):
+        return
     start = parts, search.problem.bases, search.point.weights, p
-    small, last = operator.shape[1] <= DENSE_CELLS, len(SHARPNESS)
+    cells, last = operator.shape[1], len(SHARPNESS)
+
+    def small() -> bool:
+        return cells <= DENSE_CELLS and search.has(step_seconds(cells, cells) * ROOTS)
+
     gram_at = (0, last) if math.isfinite(p) else (1,)
-    if small and 0 in gram_at:
+    if 0 in gram_at and small():
         _dense(search, operator, search.problem, beginning(*start), from_gram=True)
         yield
     descents = descend(*start, evaluations=EVALUATIONS, proceed=search.in_time)
@@ -149,12 +163,23 @@ def _stages(
         improved = BasisProblem(parts, descended.bases, p)
         search.weigh(improved)
         yield
-        if small and number == 1:
+        if number == 1 and small():
             _dense(search, operator, improved, descended)
             yield
-        if small and number in gram_at:
+        if number in gram_at and small():
             _dense(search, operator, improved, descended, from_gram=True)
             yield
+
+
+def _basis(search: UnionSearch, queries: Operator, p: float) -> Basis:
+    """The eigenvectors of the design for all that is asked about an attribute.
+
+    The values themselves, where there is no time to decompose a matrix.
+    """
+    cells = queries.shape[1]
+    if search.has(step_seconds(cells, cells)):
+        return eigenbasis(search.factor(queries, p).strategy)
+    return Basis(np.eye(cells), np.eye(cells))
 
 
 def _dense(

@@ -49,11 +49,13 @@ class UnionSearch(Stages[ProductDesign | BlockDesign]):
         self.report()
         return self.limit() is None
 
-    def step(self) -> None:
-        """Count a step; stop if there is nothing left to be spent on the next."""
+    def step(self, seconds: float = 0.0) -> None:
+        """Count a step that took so long; stop if there is nothing left to be spent on the next."""
         self.steps += 1
         self.report()
         limit = self.limit()
+        if limit is None and self.options.over(self.seconds, seconds):
+            limit = Status.TIME_LIMIT
         if limit is not None:
             raise LimitReachedError(limit)
 
@@ -67,7 +69,7 @@ class UnionSearch(Stages[ProductDesign | BlockDesign]):
             options=SolverOptions(
                 rel_gap=FACTOR_GAP,
                 max_steps=self.options.max_steps,
-                time_limit=None if limit is None or self.strategy is None else limit - self.seconds,
+                time_limit=None if limit is None else max(limit - self.seconds, 0.0),
             ),
         )
         self.eigendecompositions += solution.eigendecompositions
@@ -99,6 +101,7 @@ class UnionSearch(Stages[ProductDesign | BlockDesign]):
         """
         rel_gap, certified = self.options.rel_gap, math.inf
         enough = rel_gap * (ROUNDING_PART if problem.exact else 1)
+        before = self.seconds
         search = BoundsLoop(fixed_point.points(problem))
         try:
             for gap in search.gaps():
@@ -106,7 +109,8 @@ class UnionSearch(Stages[ProductDesign | BlockDesign]):
                 if gap <= CERTIFIED * certified or gap <= rel_gap < certified:
                     certified = gap
                     self._certify(problem, search.lower, search.upper)
-                self.step()
+                self.step(self.seconds - before)
+                before = self.seconds
                 if self.done:
                     return
                 if gap <= enough:

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pmldesign_solvers.norm import bounds_loop
 from pmldesign_solvers.norm.marginals import solve_marginals
 from pmldesign_solvers.norm.options import SolverOptions
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.norm.solve import solve_norm
 from pmldesign_solvers.operators.dense import DenseOperator
-from pmldesign_solvers.tables import free_vector
+from pmldesign_solvers.tables import free_vector, sectors
 from pmldesign_solvers.tables.lower.dual_weights import DualPoint, SectorBound
 from pmldesign_solvers.tables.lower.replace import lower_bound
 from pmldesign_solvers.tables.measured import measured
@@ -255,6 +256,25 @@ def test_limits():
         assert found.status is status
         assert found.steps == 1
         assert 0 < found.certificate.lower <= found.certificate.upper
+
+
+@pytest.mark.parametrize("limit", [1.0, 35.0, 40.0])
+def test_couplings_and_bounds_are_given_up_when_the_time_is_up(monkeypatch, limit):
+    """Each matrix takes a second: after the limit none but those of the first strategy."""
+    now, usual = [0.0], sectors.Space.assemble
+
+    def assemble(self, *arguments):
+        now[0] += 1
+        return usual(self, *arguments)
+
+    monkeypatch.setattr(bounds_loop.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(sectors.Space, "assemble", assemble)
+    found = solve(FOUR, 2, options=SolverOptions(max_steps=1))
+    first, now[0] = now[0], 0.0
+    found = solve(FOUR, 2, options=SolverOptions(rel_gap=1e-14, time_limit=limit))
+    assert found.status is Status.TIME_LIMIT
+    assert now[0] <= max(first, limit)
+    assert 0 < found.certificate.lower <= found.certificate.upper
 
 
 @pytest.mark.parametrize("last", [2, 14])

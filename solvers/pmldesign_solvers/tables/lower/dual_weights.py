@@ -23,7 +23,7 @@ sum_T c_T^(1/2) prod_T tr N_k times the sum of the e_k, and divided by the norms
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,10 +60,18 @@ class DualPoint:
 
 
 class SectorBound:
-    """The lower bound for some numbers d_i of kept directions."""
+    """The lower bound for some numbers d_i of kept directions.
 
-    def __init__(self, problem: Tables, dims: Mapping[int, int]) -> None:
-        self.problem, self.dims = problem, dims
+    Args:
+        problem: what is asked.
+        dims: d_i.
+        ask: called before every space; raises an error where the bound is to be given up.
+    """
+
+    def __init__(
+        self, problem: Tables, dims: Mapping[int, int], ask: Callable[[], None] = lambda: None
+    ) -> None:
+        self.problem, self.dims, self._ask = problem, dims, ask
         h, t = problem.plain_numbers()
         self._spaces = sectors.spaces(problem, dims)
         self._plain = np.sqrt(h) + np.sqrt(t)  # tr N_k of plain factors
@@ -86,6 +94,7 @@ class SectorBound:
         inner, rest = self._numbers(frames)
         products: dict[Factors, Array] = {}
         for space in self._spaces:
+            self._ask()
             yield space, space.assemble(inner, rest, products)
 
     def lowered(self, total: float, count: int, frames: Mapping[int, Frame]) -> float:
