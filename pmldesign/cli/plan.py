@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import dataclass
 
-import click
-
-from pmldesign.cli.options import outputs
-from pmldesign.cli.terminal.show import facts, print_json
+from pmldesign.cli.documents.document import Document, Section
+from pmldesign.cli.options.fields import argument, as_command, group, option
+from pmldesign.cli.options.results import Outputs
 from pmldesign.privacy.digits import at_least, shortest
 
 
-@click.command(name="plan")
-@click.argument("plan")
-@click.option(
-    "--delta",
-    type=float,
-    default=1e-6,
-    show_default=True,
-    help="At which epsilon is shown; 0 for Laplace noise alone.",
-)
-@outputs.json_option
-def command(plan: str, delta: float, as_json: bool) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The options of the command."""
+
+    plan: str = argument()
+    delta: float = option("At which epsilon is shown; 0 for Laplace noise alone.", default=1e-6)
+    outputs: Outputs = group(plot=None, report=None, csv=None, latex=None)
+
+
+@as_command("plan", Asked)
+def command(asked: Asked) -> None:
     """Show what several releases cost together whose noise is fixed in advance.
 
     PLAN has a term for each release, joined by +: laplace:EPSILON, gaussian:EPSILON,DELTA or
@@ -32,25 +32,23 @@ def command(plan: str, delta: float, as_json: bool) -> None:
     from pmldesign.privacy.noise import Noise
     from pmldesign.release.costs.plan import parse_plan, without_plan
 
-    planned = parse_plan(plan)
+    planned, delta = parse_plan(asked.plan), asked.delta
     together, chosen_later = planned.epsilon(delta), without_plan(planned, delta)
-    if as_json:
-        releases = [
-            {"noise": part.noise.value, "ratio": part.ratio, "count": count}
-            for part, count in Counter(planned.releases).items()
-        ]
-        costs = {"epsilon": together, "epsilon_without_plan": chosen_later}
-        print_json({"releases": releases, "delta": delta} | costs)
-        return
+    releases = [
+        {"noise": part.noise.value, "ratio": part.ratio, "count": count}
+        for part, count in Counter(planned.releases).items()
+    ]
+    costs = {"epsilon": together, "epsilon_without_plan": chosen_later}
     laplace = sum(part.noise is Noise.LAPLACE for part in planned.releases)
     kinds = {"laplace": laplace, "gaussian": len(planned.releases) - laplace}
     counts = " and ".join(f"{count} with {kind} noise" for kind, count in kinds.items() if count)
     at = f"at delta {shortest(delta)}, the noise"
-    lines = [
+    facts = [
         ("plan", planned.text),
         ("releases", counts),
         ("together", f"epsilon {at_least(together)} {at} fixed in advance"),
     ]
     if math.isfinite(chosen_later):
-        lines.append(("otherwise", f"epsilon {at_least(chosen_later)} {at} chosen later"))
-    facts(lines)
+        facts.append(("otherwise", f"epsilon {at_least(chosen_later)} {at} chosen later"))
+    data = {"releases": releases, "delta": delta} | costs
+    asked.outputs.deliver(Document(data, [Section(facts=facts)]))

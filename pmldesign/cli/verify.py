@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
 
-from pmldesign.cli.options import common, inputs, outputs
+from pmldesign.cli.documents.document import Document, Section, Table
+from pmldesign.cli.options.fields import argument, as_command, group, option
+from pmldesign.cli.options.questions import QuestionOptions
+from pmldesign.cli.options.results import Outputs
 from pmldesign.cli.terminal.completion import WorkloadName
-from pmldesign.cli.terminal.show import facts, note, print_json, table
+from pmldesign.cli.terminal.show import note
 from pmldesign.errors import PartlyCheckedError, VerificationError
 from pmldesign.files import verify_file
 from pmldesign.verify import Check, Verdict, Verification
@@ -21,29 +24,32 @@ TABLE_DIGITS = 10
 """Of numbers in the table; verdicts compare all digits."""
 
 
-@click.command(name="verify")
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "--workload",
-    type=WorkloadName(),
-    metavar="WORKLOAD",
-    help="The queries that a strategy answers; by default those that FILE names.",
-)
-@common.add_options([inputs.schema_option])
-@outputs.json_option
-def command(file: Path, workload: str | None, schema: Path | None, as_json: bool) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The options of the command."""
+
+    file: Path = argument(click.Path(path_type=Path))
+    workload: str | None = option(
+        "The queries that a strategy answers; by default those that FILE names.",
+        type=WorkloadName(),
+        metavar="WORKLOAD",
+    )
+    question: QuestionOptions = group(participation=None, known=None, weights=None)
+    outputs: Outputs = group(plot=None, report=None, csv=None, latex=None)
+
+
+@as_command("verify", Asked)
+def command(asked: Asked) -> None:
     """Check every number that FILE claims, from its arrays and the definitions alone.
 
     FILE is a strategy file of `pmldesign optimize` (.npz), the manifest of `pmldesign release` or a
     table beside it, or the certificate of `pmldesign envelope` (.json). The exit code is 7 if a
     claim does not hold, and 8 if one was not checked.
     """
-    queries = None if workload is None else inputs.load_queries(workload, schema, note)
-    result = verify_file(file, workload=queries, parse=_parser(schema))
-    if as_json:
-        print_json({**asdict(result), "holds": result.holds})
-    else:
-        _show(result)
+    workload, question = asked.workload, asked.question
+    queries = None if workload is None else question.queries(workload, note)
+    result = verify_file(asked.file, workload=queries, parse=_parser(question.schema))
+    asked.outputs.deliver(_document(result))
     if result.failures:
         raise VerificationError(f"{result.file}: what does not hold: {_names(result.failures)}")
     if not result.holds:
@@ -66,17 +72,24 @@ def _names(checks: Sequence[Check]) -> str:
     return ", ".join(check.name for check in checks)
 
 
-def _show(result: Verification) -> None:
+def _document(result: Verification) -> Document:
+    """A row for each claim, and what became of all of them."""
     rows = [
         [c.name, _number(c.claimed), _number(c.computed), c.verdict.value, c.reason]
         for c in result.checks
     ]
-    table(("claim", "claimed", "computed", "verdict", "about"), rows, texts=("about",))
+    header = ("claim", "claimed", "computed", "verdict", "about")
     counts = Counter(check.verdict for check in result.checks)
     told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict)
-    click.echo()
-    file = ("file", f"{result.file}, {result.kind}")
-    facts([file, ("arithmetic", result.arithmetic), ("result", told)])
+    facts = [
+        ("file", f"{result.file}, {result.kind}"),
+        ("arithmetic", result.arithmetic),
+        ("result", told),
+    ]
+    return Document(
+        {**asdict(result), "holds": result.holds},
+        [Section(tables=[Table(header, rows, texts=("about",))]), Section(facts=facts)],
+    )
 
 
 def _number(value: float | None) -> str:

@@ -1,17 +1,24 @@
-"""The report of `pmldesign release`: what was published, and the command line."""
+"""What `pmldesign release` says: what was published, from the table and the manifest."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pmldesign.cli.documents.document import Cell, Picture, Rounded, Section, Table, records
-from pmldesign.cli.documents.mechanisms import Said
-from pmldesign.cli.documents.page import write_page
+from pmldesign.cli.documents.document import (
+    Cell,
+    Document,
+    Picture,
+    Rounded,
+    Section,
+    Table,
+    records,
+)
+from pmldesign.cli.documents.mechanisms import Said, workload_fact
 from pmldesign.mechanisms import Mechanism
-from pmldesign.plots.designs import intervals_figure
 from pmldesign.privacy.digits import of_scale
+from pmldesign.privacy.noise import Noise
 from pmldesign.release.result import Release, manifest_path
 from pmldesign.release.tables import ReleasedTable
 
@@ -19,57 +26,85 @@ MOST_ROWS = 1000
 """Of a table that a page shows; a megabyte of them."""
 
 
-def release_page(path: Path, published: Release, chosen: Mechanism, output: Path) -> None:
-    """The report of `release`, from the table and the manifest that it wrote."""
-    manifest = published.manifest
-    intervals, noise = manifest["intervals"], manifest["noise"]
-    promise = {key: n for key, n in manifest["guarantee"].items() if key != "words" and n != ""}
-    said = Said(chosen)
-    scale = noise["parameter"] * manifest["lattice"]["unit"]
-    rows = len(published.table.estimate)
-    cut = f"The first {MOST_ROWS} of {rows} rows; all of them are in {output.name}."
-    together = "all of them together" if intervals["simultaneous"] else "each"
-    sections = [
-        Section(
-            "What was published",
-            facts=[
-                ("workload", manifest["workload"]),
-                ("queries", str(manifest["queries"])),
-                ("intervals", f"hold with probability {intervals['level']:g}, {together}"),
-                ("afterwards", ", ".join(manifest["post_processing"]) or "nothing was changed"),
-            ],
-        ),
-        said.guarantee_section(promise),
-        Section(
-            "The table",
-            tables=[_table(published.table)],
-            pictures=[
-                Picture(
-                    lambda: intervals_figure(published.table), "Every estimate, and its interval."
-                )
-            ],
-            sentences=[cut] if rows > MOST_ROWS else [],
-        ),
-        *_beside("Quantiles", published.quantiles),
-        *_beside("Public answers, without noise", published.known),
-        said.measured(f"{noise['law']} of scale {of_scale(scale, 9)}"),
-        Section(
-            "How to check it",
-            facts=[
-                ("manifest", manifest_path(output).name),
-                ("noise drawn by", noise["sampler"]),
-                *(
-                    (f"sha256 of the {name}", text)
-                    for name, text in manifest["sha256"].items()
-                    if text is not None
-                ),
-                ("to check it", f"pmldesign verify {output}"),
-            ],
-            sentences=["The same command draws other noise, and costs the guarantee once more."],
-        ),
+def document_of(
+    published: Release, chosen: Mechanism, scale: float, written: Sequence[str]
+) -> Document:
+    """A release.
+
+    Args:
+        published: the table and its manifest.
+        chosen: the mechanism before its noise was put on a lattice.
+        scale: of the discrete noise.
+        written: files, that of the table first.
+    """
+    assert chosen.guarantee is not None
+    output, said = Path(written[0]), Said(chosen)
+    letter = "s" if chosen.noise is Noise.GAUSSIAN else "b"
+    noise = f"discrete {chosen.noise.value}, {letter} = {of_scale(scale)}"
+    facts = [
+        workload_fact(chosen.workload),
+        ("guarantee", chosen.guarantee.describe(chosen.workload.shape[1])),
+        *said.wrong_alpha,
+        ("noise", f"{noise}, on {chosen.strategy.shape[0]} measurements"),
+        ("written", f"{', '.join(written)} and {manifest_path(written[0]).name}"),
     ]
-    title = f"Private answers to {manifest['workload']}"
-    write_page(path, title, sections)
+    return Document(
+        data=published.manifest,
+        summary=[Section(facts=facts)],
+        title=f"Private answers to {published.manifest['workload']}",
+        page=lambda: [*_page(published, said, output)],
+    )
+
+
+def _page(published: Release, said: Said, output: Path) -> Iterator[Section]:
+    from pmldesign.plots.designs import intervals_figure
+
+    manifest, table = published.manifest, published.table
+    intervals, noise = manifest["intervals"], manifest["noise"]
+    together = "all of them together" if intervals["simultaneous"] else "each"
+    yield Section(
+        "What was published",
+        facts=[
+            ("workload", manifest["workload"]),
+            ("queries", str(manifest["queries"])),
+            ("intervals", f"hold with probability {intervals['level']:g}, {together}"),
+            ("afterwards", ", ".join(manifest["post_processing"]) or "nothing was changed"),
+        ],
+    )
+    promise = {key: n for key, n in manifest["guarantee"].items() if key != "words" and n != ""}
+    yield said.guarantee_section(promise)
+    rows = len(table.estimate)
+    cut = f"The first {MOST_ROWS} of {rows} rows; all of them are in {output.name}."
+    picture = Picture(lambda: intervals_figure(table), "Every estimate, and its interval.")
+    yield Section(
+        "The table",
+        tables=[_table(table)],
+        pictures=[picture],
+        sentences=[cut] if rows > MOST_ROWS else [],
+    )
+    beside: dict[str, Sequence[Mapping[str, Any]]] = {
+        "Quantiles": published.quantiles,
+        "Public answers, without noise": published.known,
+    }
+    for title, values in beside.items():
+        if values:
+            yield Section(title, tables=[records(values[:MOST_ROWS])])
+    scale = noise["parameter"] * manifest["lattice"]["unit"]
+    yield said.measured(f"{noise['law']} of scale {of_scale(scale, 9)}")
+    yield Section(
+        "How to check it",
+        facts=[
+            ("manifest", manifest_path(output).name),
+            ("noise drawn by", noise["sampler"]),
+            *(
+                (f"sha256 of the {name}", text)
+                for name, text in manifest["sha256"].items()
+                if text is not None
+            ),
+            ("to check it", f"pmldesign verify {output}"),
+        ],
+        sentences=["The same command draws other noise, and costs the guarantee once more."],
+    )
 
 
 def _table(table: ReleasedTable) -> Table:
@@ -86,7 +121,3 @@ def _cell(name: str, value: Any, decimals: int) -> Cell:
     if isinstance(value, str) or name == "standard_deviation":
         return value  # type: ignore[no-any-return]
     return Rounded(value, f"{value:.{decimals}f}")
-
-
-def _beside(title: str, rows: Sequence[Mapping[str, Any]]) -> list[Section]:
-    return [Section(title, tables=[records(rows[:MOST_ROWS])])] if rows else []
