@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 from pmldesign.cli.documents.targets import Needed, usual_budgets
-from pmldesign.cli.options.accuracies import AccuracyOptions
 from pmldesign.cli.options.fields import argument, as_command, group, option
 from pmldesign.cli.options.promises import PromiseOptions, at_alpha, require_alpha_fits
 from pmldesign.cli.options.questions import LimitOptions, QuestionOptions, search_time
 from pmldesign.cli.options.results import Outputs, drawing, strategy_output
+from pmldesign.cli.target.accuracies import AccuracyOptions
 from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.process import interrupted
 from pmldesign.cli.terminal.show import note, progress
