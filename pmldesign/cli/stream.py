@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
-from pmldesign.cli.options import common, inputs
+from pmldesign.cli.options.fields import argument, as_command, group, option
+from pmldesign.cli.options.questions import QuestionOptions
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import load_workload
 from pmldesign.files.atomic import check_writable, undisturbed
@@ -26,33 +29,8 @@ from pmldesign.streams.stream import Answer, Stream
 from pmldesign.workloads import Workload
 
 
-def _shown(text: Callable[[Log], str]) -> Callable[[click.Context, click.Parameter, object], None]:
-    """The callback of an option that names a state, shows something of it, and ends the command."""
-
-    def show(context: click.Context, _option: click.Parameter, path: object) -> None:
-        if isinstance(path, Path):
-            log = Log(path)
-            log.close()
-            click.echo(text(log), nl=False)
-            context.exit()
-
-    return show
-
-
 def _line(step: int, answer: Answer) -> str:
     return f"{step},{answer.value:.12g},{answer.standard_deviation:.12g}\n"
-
-
-def _state_option(name: str, text: Callable[[Log], str], help: str) -> common.Decorator:
-    return click.option(
-        name,
-        type=click.Path(path_type=Path),
-        metavar="STATE",
-        is_eager=True,
-        expose_value=False,
-        callback=_shown(text),
-        help=help,
-    )
 
 
 def _replayed(log: Log) -> str:
@@ -60,49 +38,48 @@ def _replayed(log: Log) -> str:
     return "".join(_line(number, step.answer) for number, step in enumerate(steps, 1))
 
 
-@click.command(name="stream")
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--epsilon", type=float, required=True, help="Privacy parameter.")
-@click.option("--delta", type=float, required=True, help="Slack of the guarantee.")
-@click.option(
-    "--state",
-    type=click.Path(path_type=Path),
-    metavar="STATE",
-    help="Go on from this file if it exists, and keep it up to date. It holds raw data.",
-)
-@click.option(
-    "--commit",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Answer N lines at a time, once they are on the disk together; fewer at the end.",
-)
-@common.add_options(
-    [
-        inputs.participation_option,
-        _state_option(
-            "--position",
-            lambda log: f"{log.position}\n",
-            "Print the last step of a state, and end.",
-        ),
-        _state_option("--replay", _replayed, "Print the answers of a state again, and end."),
-    ]
-)
-@click.option(
-    "--workload",
-    metavar="WORKLOAD",
-    help="The running sums to answer; by default those that the file was made for.",
-)
-def command(
-    file: Path,
-    epsilon: float,
-    delta: float,
-    state: Path | None,
-    commit: int,
-    participation: str | None,
-    workload: str | None,
-) -> None:
+def _shown(text: Callable[[Log], str], help_text: str) -> Any:
+    """An option that names a state, shows something of it, and ends the command."""
+
+    def show(path: Path) -> None:
+        log = Log(path)
+        log.close()
+        click.echo(text(log), nl=False)
+        click.get_current_context().exit()
+
+    return option(help_text, check=show, is_eager=True, metavar="STATE")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The options of the command."""
+
+    file: Path = argument(click.Path(path_type=Path))
+    epsilon: float = option("Privacy parameter.", required=True)
+    delta: float = option("Slack of the guarantee.", required=True)
+    state: Path | None = option(
+        "Go on from this file if it exists, and keep it up to date. It holds raw data.",
+        metavar="STATE",
+    )
+    commit: int = option(
+        "Answer N lines at a time, once they are on the disk together; fewer at the end.",
+        default=1,
+        type=click.IntRange(min=1),
+        metavar="N",
+    )
+    question: QuestionOptions = group(known=None, weights=None, schema=None)
+    position: Path | None = _shown(
+        lambda log: f"{log.position}\n", "Print the last step of a state, and end."
+    )
+    replay: Path | None = _shown(_replayed, "Print the answers of a state again, and end.")
+    workload: str | None = option(
+        "The running sums to answer; by default those that the file was made for.",
+        metavar="WORKLOAD",
+    )
+
+
+@as_command("stream", Asked)
+def command(asked: Asked) -> None:
     """Release the running sums of the numbers on standard input, a line at a time.
 
     FILE is a strategy file that `pmldesign optimize` wrote for running sums, or any matrix. Each
@@ -111,21 +88,21 @@ def command(
     number by at most 1; with --participation, or a file made for several participations, one person
     changes several, each by at most 1.
     """
-    measured = read_strategy(file)
-    schema = as_participation(participation) or participation_of(measured)
+    measured = read_strategy(asked.file)
+    schema = as_participation(asked.question.participation) or participation_of(measured)
     strategy = lower_triangular(with_participation(measured, schema))
-    scale = analytic_gaussian_scale(1.0, epsilon=epsilon, delta=delta)
-    stream = Stream(strategy, scale, workload=_question(file, measured, workload))
+    scale = analytic_gaussian_scale(1.0, epsilon=asked.epsilon, delta=asked.delta)
+    stream = Stream(strategy, scale, workload=_question(asked.file, measured, asked.workload))
     if not stream.publishable:
         click.echo("note: floating-point noise, not for publication", err=True)
-    if state is None:
-        _Answers(stream, None, commit).to_all(sys.stdin)
+    if asked.state is None:
+        _Answers(stream, None, asked.commit).to_all(sys.stdin)
         return
-    check_writable(state)
-    journal = Journal(stream, state)
-    click.echo(f"note: {state} holds raw data, keep it secret", err=True)
+    check_writable(asked.state)
+    journal = Journal(stream, asked.state)
+    click.echo(f"note: {asked.state} holds raw data, keep it secret", err=True)
     try:
-        _Answers(stream, journal, commit).to_all(sys.stdin)
+        _Answers(stream, journal, asked.commit).to_all(sys.stdin)
     finally:
         journal.close()
 
