@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ class Asked:
         type=click.Choice(["epsilon", "rho", "mu"]),
     )
     promise: PromiseOptions = group(**LEAST)
-    limits: LimitOptions = group(rel_gap=GAP, time_limit={"help": "Stop the design after this."})
+    limits: LimitOptions = group(rel_gap=GAP, time_limit={"help": "For everything."})
     search_time: float = search_time("For the search of a strategy for Laplace noise.")
     output: Path | None = strategy_output()
     outputs: Outputs = group(plot=drawing("delta against epsilon"))
@@ -70,6 +71,8 @@ def command(asked: Asked) -> None:
     queries = asked.question.queries(asked.workload, note)
     require_alpha_fits(asked.at_alpha, queries.shape[1])
     accuracy = asked.accuracy.of(queries, asked.workload)
+    start, limit = time.perf_counter(), asked.limits.time_limit
+    deadline = None if limit is None else start + limit
     with progress() as callback:
         budget = least_budget(
             queries,
@@ -78,7 +81,7 @@ def command(asked: Asked) -> None:
             noise=noise,
             search_time=asked.search_time,
             budget_gap=gap,
-            time_limit=asked.limits.time_limit,
+            time_limit=limit,
             known=public,
             callback=callback,
         )
@@ -86,7 +89,7 @@ def command(asked: Asked) -> None:
             write_strategy(asked.output, budget.mechanism)
         needed = Needed(budget, asked.output, asked.at_alpha)
         asked.outputs.begin(needed.section)
-        rows = usual_budgets(budget, noise, callback)
+        rows = usual_budgets(budget, noise, callback, deadline)
     asked.outputs.deliver(needed.document(rows), begun=True)
     if interrupted():
         raise NotConvergedError("interrupted: what is shown holds, but more time may improve it")
