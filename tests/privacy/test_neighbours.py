@@ -78,3 +78,14 @@ def test_one_cell_has_no_neighbour_to_be_replaced_by():
 def test_matrices_are_checked(matrix, message):
     with pytest.raises(InvalidInputError, match=message):
         l1_sensitivity(matrix, "replace")
+
+
+@pytest.mark.parametrize("entries", [(0, 1), (0, 0.25), (0, 3), (-1, 1), (0, 1, 2), (1,), (0,)])
+@pytest.mark.parametrize("shape", [(1, 7), (9, 1), (40, 30)])
+def test_l1_distances_of_counts_are_exact(entries, shape):
+    """Whatever the entries are, and however few: the sum of absolute differences."""
+    matrix = np.random.default_rng(8).choice(np.array(entries, dtype=float), shape)
+    expected = np.abs(matrix[:, :, None] - matrix[:, None, :]).sum(axis=0)
+    for start, stop, block in distance_blocks(matrix, norm="l1"):
+        np.testing.assert_array_equal(block, expected[start:stop, start:])
+    np.testing.assert_array_equal(pairwise_distances(matrix, norm="l1"), expected)
