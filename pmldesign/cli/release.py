@@ -13,7 +13,7 @@ from pmldesign.cli.options.promises import PromiseOptions
 from pmldesign.cli.options.questions import QuestionOptions, search_time, warn_of_known
 from pmldesign.cli.options.results import Outputs
 from pmldesign.cli.terminal.completion import WorkloadName
-from pmldesign.cli.terminal.process import interrupted
+from pmldesign.cli.terminal.process import complain, interrupted
 from pmldesign.cli.terminal.show import note, progress
 from pmldesign.errors import InvalidInputError, require_extra
 from pmldesign.mechanisms import Mechanism, mechanism, require_feasible
@@ -124,6 +124,7 @@ def command(asked: Asked) -> None:
         plan=asked.plan,
         output=output,
     )
+    _warn_of_delta(beside, published.manifest.get("records"))
     written = [str(output)]
     written += [beside_path(output, "known").name] if published.known else []
     written += [] if asked.outputs.report is None else [asked.outputs.report.name]
@@ -168,3 +169,13 @@ def _mechanism(
     if interrupted():  # a design may end early, but not in a release that nobody wants any more
         raise KeyboardInterrupt
     return best
+
+
+def _warn_of_delta(guarantee: Guarantee, records: int | None) -> None:
+    """Say on standard error that delta is large for so many records, where these are public."""
+    delta = guarantee.delta or 0.0
+    if records is not None and delta * records > 1:
+        complain(
+            f"warning: delta {delta:g} is more than one in {records} records: to publish a record "
+            "as it is would keep the promise too; take one far smaller"
+        )

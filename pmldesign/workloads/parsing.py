@@ -182,6 +182,7 @@ def _parse_factor(text: str) -> Workload:
         raise InvalidInputError(
             f"unknown workload {_shown(name)}; {hint}known are "
             + ", ".join(entry.usage for entry in entries.values())
+            + "; names of attributes need --schema"
         )
     entry = entries[name]
     sizes: list[int | float | Workload] = []

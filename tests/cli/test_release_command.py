@@ -77,6 +77,21 @@ def test_a_strategy_file_answers_its_own_queries_with_its_guarantee(run, people)
     assert "needs a guarantee" in result.stderr
 
 
+def test_budgets_that_protect_nobody_get_a_line(run, people):
+    """Under add-remove nothing is said of delta: the number of records is private."""
+    ask = ["release", "sex", "people.csv", "--schema", "schema.json", *QUICK, "-o", "t.csv"]
+    for options, epsilon, delta in (
+        (["--epsilon", 50], True, False),
+        (["--epsilon", 1, "--delta", 0.1], False, False),
+        (["--epsilon", 10, "--delta", 0.1, "--neighbours", "replace"], False, True),
+        (["--epsilon", 1, "--delta", 0.001, "--neighbours", "replace"], False, False),
+    ):
+        result = run(*ask, *options)
+        assert result.exit_code == 0, result.stderr
+        assert ("epsilon 50 hardly protects anybody" in result.stderr) == epsilon
+        assert ("delta 0.1 is more than one in 300 records" in result.stderr) == delta
+
+
 @pytest.mark.parametrize(
     ("queries", "data", "schema"),
     [("sex:total*age", "people.csv", ["--schema", "schema.json"]), ("prefix:3", "h.csv", [])],
@@ -174,7 +189,11 @@ def test_bad_people_leave_nothing_behind(run, people, line, message):
             6,
             "No such file",
         ),
-        (["release", "age", "people.csv", "--epsilon", 1, "-o", "t.csv"], 2, "unknown workload"),
+        (
+            ["release", "age", "people.csv", "--epsilon", 1, "-o", "t.csv"],
+            2,
+            "names of attributes need --schema",
+        ),
         ([*ASK, "-o", "people.csv"], 6, "'people.csv' would be replaced"),
         ([*ASK, "--ledger", "t.csv", "--budget", "epsilon=1", "-o", "t.csv"], 6, "be replaced"),
         ([*ASK, "--budget", "epsilon=1", "-o", "t.csv"], 2, "needs a ledger"),

@@ -1,3 +1,4 @@
+import json
 import math
 import signal
 from pathlib import Path
@@ -64,6 +65,24 @@ def test_targets_from_a_file_and_by_part(run):
     assert widths["rho"]["enough"] < file["rho"]["enough"]  # 4 is 4.75 standard deviations then
 
 
+def test_parts_are_called_as_in_the_text_with_factors_in_any_order(run):
+    """At level 0.95 a half-width is 1.96 standard deviations of Gaussian noise."""
+    sex, age = {"name": "sex", "keys": ["F", "M"]}, {"name": "age", "cuts": [0, 18, 65]}
+    Path("s.json").write_text(json.dumps({"attributes": [sex, age]}))
+    options = ("--schema", "s.json", "--currency", "rho", "--noise", "gaussian")
+    for text in ("sex*age + sex", "sex*age:prefix + sex", "sex*age"):
+        first = text.split(" ")[0]
+        swapped = "*".join(reversed(first.split("*")))
+        rest = ("--max-std", 3) if "+" in text else ()
+        plain = run.json("target", text, "--table-std", f"{first}=5", *rest, *options)
+        other = run.json("target", text, "--table-std", f"{swapped}=5", *rest, *options)
+        assert plain["rho"] == other["rho"]
+        rest = ("--half-width", 3 * 1.959963984540054) if "+" in text else ()
+        named = f"{swapped}={5 * 1.959963984540054}"
+        widths = run.json("target", text, "--table-half-width", named, *rest, *options)
+        assert widths["rho"]["enough"] == pytest.approx(plain["rho"]["enough"], rel=1e-5)
+
+
 def test_pure_laplace(run):
     shown = run.json("target", "histogram:4", "--max-std", 2, "--search-time", 0.1)
     assert shown["noise"]["kind"] == "laplace"
@@ -79,6 +98,8 @@ def test_pure_laplace(run):
         (("--max-std", 5, "--level", 0.9), "--half-width"),
         (("--half-width", 5, "--delta", 1e-6, "--level", 2), "level"),
         (("--max-std", 5, "--currency", "rho", "--delta", 1e-6), "leave it out"),
+        (("--half-width", 5, "--table-std", "1=5"), "one kind, not both"),
+        (("--table-std", "1=5", "--level", 0.9), "--half-width"),
         (("--table-std", "5"), "NAME=20"),
         (("--table-std", "x=5"), "no part or query"),
         (("--table-std", "Row 0 (cell 0)=5", "--max-std", 9), "did you mean 'row 0 (cell 0)'"),

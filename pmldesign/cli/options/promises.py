@@ -25,6 +25,8 @@ from pmldesign.privacy.guarantees import (
 )
 from pmldesign.privacy.priors import least_probability
 
+LARGE_BUDGET = 10.0
+"""Epsilon, rho and mu above it get a warning."""
 EXAMPLES = {
     "epsilon": "0.5,1",
     "delta": "1e-6,1e-9",
@@ -121,7 +123,7 @@ class PromiseOptions:
         """
         currency = self._currency()
         if currency is None:
-            return self._with_epsilon()
+            return warn_of_large(self._with_epsilon())
         others = {name: getattr(self, name) for name in ("epsilon", "delta", "alpha")}
         others |= {"alpha-file": self.alphas.alpha_file, "alpha-sample": self.alphas.alpha_sample}
         named = [name for name, value in others.items() if value is not None]
@@ -129,7 +131,7 @@ class PromiseOptions:
             raise InvalidInputError(
                 f"--rho, --mu and --renyi are guarantees of their own; leave --{named[0]} out"
             )
-        return currency
+        return warn_of_large(currency)
 
     def build_all(self) -> list[Guarantee | None]:
         """The guarantees of every combination of `LISTS`; [None] if the options ask for none.
@@ -196,6 +198,16 @@ class PromiseOptions:
                 f"--renyi is an order and an epsilon: 8,0.5; got {self.renyi!r}"
             )
         return RenyiDP(values[0], values[1], relation)
+
+
+def warn_of_large(guarantee: Guarantee | None) -> Guarantee | None:
+    """The guarantee; with a line on standard error where it hardly protects anybody."""
+    from pmldesign.cli.terminal.process import complain
+
+    for name in ("epsilon", "rho", "mu"):
+        if (budget := getattr(guarantee, name, 0.0)) > LARGE_BUDGET:
+            complain(f"warning: {name} {budget:g} hardly protects anybody; usual are 0.1 to 10")
+    return guarantee
 
 
 def at_alpha() -> Any:

@@ -20,7 +20,7 @@ class AccuracyOptions:
     max_std: float | None = option("Largest standard deviation.", metavar="C")
     half_width: float | None = option("Or half-width of intervals at --level.", metavar="H")
     level: float = option(
-        "Of these intervals; where it is given, --targets and --table-std are half-widths.",
+        "Of these intervals; where it is given, --targets are half-widths.",
         default=0.95,
     )
     targets: Path | None = option("Or one number for each query: one number a line, .csv or .npy.")
@@ -30,6 +30,12 @@ class AccuracyOptions:
         multiple=True,
         type=str,
         metavar="NAME=C,...",
+    )
+    table_half_width: tuple[str, ...] = option(
+        "Or half-widths, likewise; --half-width for the others.",
+        multiple=True,
+        type=str,
+        metavar="NAME=H,...",
     )
 
     def of(self, queries: Workload, text: str) -> Targets:
@@ -43,27 +49,33 @@ class AccuracyOptions:
             FileError: the file of targets cannot be read.
             InvalidInputError: none, or several that do not go together.
         """
-        number = self.max_std if self.half_width is None else self.half_width
-        if self.max_std is not None and self.half_width is not None:
-            raise InvalidInputError("give either --max-std or --half-width, not both")
-        if self.max_std is not None and given("level"):
+        stds = self.max_std is not None or self.table_std
+        halves = self.half_width is not None or self.table_half_width
+        if stds and halves:
+            raise InvalidInputError(
+                "--max-std and --table-std are standard deviations, --half-width and "
+                "--table-half-width half-widths; give one kind, not both"
+            )
+        if stds and given("level"):
             raise InvalidInputError("--level is of half-widths; take --half-width, not --max-std")
-        level = self.level if self.half_width is not None or given("level") else None
+        number = self.half_width if halves else self.max_std
+        tables = self.table_half_width or self.table_std
+        level = self.level if halves or given("level") else None
         if self.targets is not None:
-            if number is not None or self.table_std:
+            if stds or halves:
                 raise InvalidInputError(
                     "--targets has a number for each query; leave the others out"
                 )
             return as_targets(
                 Targets(read_prior(self.targets, name="targets"), level=level), queries
             )
-        if self.table_std:
-            named = named_targets(queries, _named(",".join(self.table_std), text), number)
+        if tables:
+            named = named_targets(queries, _named(",".join(tables), text), number)
             return as_targets(replace(named, level=level), queries)
         if number is None:
             raise InvalidInputError(
                 "say how accurate the answers are to be: --max-std 5, --half-width 10, --targets"
-                " FILE or --table-std"
+                " FILE, --table-std or --table-half-width"
             )
         return as_targets(Targets(number, level=level), queries)
 
@@ -87,8 +99,8 @@ def _named(text: str, workload: str) -> Mapping[str, float]:
         rest = ""
     if rest or "" in named or not named:
         raise InvalidInputError(
-            f"--table-std is written as NAME=20,NAME=5, got {text[:60]!r}; a part may be called by"
-            " its number from 1"
+            f"targets of parts are written as NAME=20,NAME=5, got {text[:60]!r}; a part may be"
+            " called by its number from 1"
         )
     return named
 

@@ -126,8 +126,8 @@ def named_targets(workload: Workload, named: Mapping[str, float], default: float
 
     Args:
         workload: A.
-        named: the largest standard deviation by the name of a part (as it is written in the text
-            of the workload), its number from 1, or the label of a query.
+        named: the largest standard deviation by the name of a part (as in the text of the workload,
+            its factors in any order), its number from 1, or the label of a query.
         default: for all that have no name; None if all need one.
 
     Raises:
@@ -135,22 +135,29 @@ def named_targets(workload: Workload, named: Mapping[str, float], default: float
     """
     names = parts_of(workload)
     by_part: list[float | None] = [default] * len(names)
-    left = dict(named)
-    for number, name in enumerate(names):
-        for key in (name, str(number + 1)):
-            if key in left:
-                by_part[number] = named[key]
-    for key in {key for key in left if key in names or (key.isdigit() and int(key) <= len(names))}:
-        del left[key]
+    left = {}
+    for key, target in named.items():
+        found = [i for i, name in enumerate(names) if key in (name, str(i + 1))]
+        found = found or [i for i, name in enumerate(names) if _factors(name) == _factors(key)]
+        for i in found:
+            by_part[i] = target
+        if not found:
+            left[key] = target
     if not left:
         missing = next((n for n, target in zip(names, by_part, strict=True) if target is None), "")
         if missing:
             raise InvalidInputError(
-                f"--table-std has no target for {missing!r}; add it, or --max-std for the others"
+                f"no target for {missing!r}; add it to --table-std (--table-half-width), or "
+                "--max-std (--half-width) for the others"
             )
         values = np.array([target or math.nan for target in by_part])
         return Targets(values, by_part=True) if len(names) > 1 else Targets(float(values[0]))
     return _of_labels(workload, left, by_part)
+
+
+def _factors(name: str) -> list[str]:
+    """Of a product, in any order: sex*age is age*sex."""
+    return sorted(factor.strip() for factor in name.split("*"))
 
 
 def _of_labels(
@@ -165,12 +172,12 @@ def _of_labels(
         close = get_close_matches(unknown.lower(), labels, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise InvalidInputError(
-            f"--table-std: no part or query is called {unknown!r}; parts are {known}, or their "
+            f"no part or query is called {unknown!r}; parts are {known}, or their "
             f"numbers from 1{hint}"
         )
     if len(by_part) > 1 or by_part[0] is None:
         raise InvalidInputError(
-            "--table-std with labels of queries needs --max-std for all others, and no union"
+            "targets for labels of queries need --max-std (--half-width) for all others, no union"
         )
     values = np.full(m, by_part[0], dtype=np.float64)
     for name, target in named.items():

@@ -25,6 +25,7 @@ from pmldesign.workloads import (
     MarginalsWorkload,
     RangeWorkload,
     TablesWorkload,
+    UnionWorkload,
     Workload,
     parse_workload,
 )
@@ -55,6 +56,10 @@ class NamedQueries:
             return self._tables()
         parsed = parse_workload("+".join("*".join(part) for part in self.parts))
         parsed.name = self.text
+        texts = self.text.split("+")
+        if isinstance(parsed, UnionWorkload) and len(texts) == len(parsed.parts):
+            for part, text in zip(parsed.parts, texts, strict=True):
+                part.name = text.strip()
         return parsed
 
     def _tables(self) -> MarginalsWorkload | TablesWorkload:
@@ -153,8 +158,7 @@ def _product(text: str, schema: Schema) -> tuple[str, ...]:
         if part == "total" and part not in sizes:
             continue
         if name not in sizes:
-            close = get_close_matches(name, sizes, n=1)
-            hint = f"did you mean {close[0]!r}? " if close else ""
+            hint = _hint(name, [*sizes])
             raise InvalidInputError(
                 f"the schema has no attribute {name[:60]!r}; {hint}it has {', '.join(sizes)}"[:300]
             )
@@ -172,3 +176,17 @@ def _product(text: str, schema: Schema) -> tuple[str, ...]:
             schema.attributes[schema.names.index(name)].require_order(f"the sums of {part!r}")
         factors[name] = ",".join([f"{kind}:{sizes[name]}", *arguments])
     return tuple(factors.get(name, f"total:{size}") for name, size in sizes.items())
+
+
+def _hint(name: str, names: list[str]) -> str:
+    """What somebody may have meant by a name that no attribute has."""
+    if "," in name:
+        listed = [piece.strip() for piece in name.split(",")]
+        return f"write {'*'.join(listed)} for combinations, {' + '.join(listed)} for each alone; "
+    function, bracket, inner = name.removesuffix(")").partition("(")
+    if bracket and inner.strip() in names:
+        return (
+            f"queries are counts, and {function} is none; write {inner} for those of its values; "
+        )
+    close = get_close_matches(name, names, n=1)
+    return f"did you mean {close[0]!r}? " if close else ""
