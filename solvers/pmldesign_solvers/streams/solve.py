@@ -143,12 +143,12 @@ def _candidates(
             believed = point.level / (1.0 + loss(condition, count))
             yield _Candidate(believed, point.value, point)
             u, w = point.u, point.w
-            condition = _condition(problem, u, w)
-            needed = nodes_for(condition, error)
+            wider = _condition(problem, u, w)
+            needed = nodes_for(wider, error)
             level = point.slope <= LEVEL * rel_gap
             if count < MOST_BUFFERS and (level or needed > MORE * count):
                 break
-        count = max(count + 1, needed)
+        count, condition = max(count + 1, needed), wider
         points = fit(problem, p, count, _best_cut(problem, p, count, u, w), u, w)
 
 
