@@ -16,6 +16,7 @@ from pmldesign.bounds import Bound, all_bounds
 from pmldesign.designs.min_norm import Design, factorize
 from pmldesign.designs.options import takes_options
 from pmldesign.errors import InvalidInputError
+from pmldesign.factorization import with_known
 from pmldesign.files import load_workload, read_strategy, read_workload
 from pmldesign.files.workloads import is_matrix_path
 from pmldesign.privacy.calibration import Calibration
@@ -27,11 +28,10 @@ from pmldesign.privacy.noise import Noise
 from pmldesign.release.people.queries import parse_queries
 from pmldesign.release.people.schema import as_schema
 from pmldesign.strategies import Strategy, as_strategy
-from pmldesign.strategies.known import with_known
-from pmldesign.strategies.known_margins import strategy_beside
 from pmldesign.strategies.participation.schema import Participation, as_participation
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.workloads import Workload, as_workload
+from pmldesign.workloads.known import as_public
 from pmldesign.workloads.weighting.weigh import weighted as weigh
 
 
@@ -126,7 +126,10 @@ def calibrate(
     measured, schema = as_strategy(strategy), as_participation(participation)
     if schema is not None:
         measured = with_participation(measured, schema)
-    measured, guarantee = strategy_beside(measured, guarantee, known)
+    if known is not None:
+        public = as_public(known, measured.cells)
+        guarantee = guarantee.beside(public.name)
+        measured = measured.beside(public) if public.name else measured
     return calibrate_strategy(measured, guarantee, noise=noise, allow_vacuous=allow_vacuous)
 
 

@@ -1,8 +1,8 @@
 """A strategy on a workload: sensitivities, variances, and errors at noise of scale 1.
 
 All of it is the same for every guarantee. Under the replace relation (always for PML) the number of
-records is public, and R and A count without their total (`workloads.public_total`), or without what
-known answers tell (`workloads.known`).
+records is public, and R and A count without what it, or more that is public, tells
+(`workloads.public`).
 """
 
 from __future__ import annotations
@@ -10,37 +10,23 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.privacy.noise import Noise, gaussian_error, gaussian_moment_root, laplace_error
-from pmldesign.strategies import (
-    BlockStrategy,
-    IdentityAndRows,
-    ProductStrategy,
-    PublicTotal,
-    RegularStrategy,
-    Strategy,
-)
-from pmldesign.strategies.known import known_refusal, within_groups
-from pmldesign.strategies.known_margins import beside_table
-from pmldesign.strategies.marginals.counts import CountsStrategy
+from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.schema import participation_refusal
 from pmldesign.strategies.participation.strategy import participation_of
-from pmldesign.workloads import DenseWorkload, Workload
-from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, check_entries
-from pmldesign.workloads.known.marginals import KnownMarginals
-from pmldesign.workloads.known.margins import KnownProduct
-from pmldesign.workloads.known.workload import BESIDE, KnownWorkload
-from pmldesign.workloads.public_total import CentredWorkload, centre, with_total
+from pmldesign.workloads import DenseWorkload, Workload, as_workload
+from pmldesign.workloads.base import MAX_ENTRIES, check_entries
+from pmldesign.workloads.known import as_public
+from pmldesign.workloads.public import RECORDS, Public, beside_records
 from pmldesign_solvers.operators.normalised import MODERATE, Exponents
 from pmldesign_solvers.operators.operator import TINY, Array
-
-DENSE_ROWS = 512
-"""Up to so many cells the identity with rows is a matrix under replace, whose pseudo-inverse and
-distances take 0.3 s; of 1000 cells they take 3 s, and from the rows 0.1 s."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +34,8 @@ class Factorization:
     """A strategy that answers a workload: all that no guarantee changes, computed once.
 
     Attributes:
-        workload: A, what is answered; without its total under replace.
-        strategy: R, what is measured; without its total under replace.
+        workload: A, what is answered; beside what is public.
+        strategy: R, what is measured; likewise.
         neighbours: the relation that the sensitivity speaks of.
     """
 
@@ -61,13 +47,10 @@ class Factorization:
     @cached_property
     def unweighted(self) -> Factorization | None:
         """The same strategy on the queries without their weights; None where they have none."""
-        public = isinstance(self.workload, CentredWorkload)
-        plain = with_total(self.workload).unweighted
+        plain = self.workload.whole.unweighted
         if plain is None:
             return None
-        return Factorization(
-            CentredWorkload(plain) if public else plain, self.strategy, self.neighbours
-        )
+        return Factorization(plain.beside(self.workload.public), self.strategy, self.neighbours)
 
     @cached_property
     def in_range(self) -> tuple[Workload, Exponents]:
@@ -76,8 +59,7 @@ class Factorization:
         They are not 0 where squares of entries would leave the range of float64.
         """
         m, n = self.workload.shape
-        public = isinstance(self.workload, CentredWorkload)
-        inner = with_total(self.workload)
+        inner = self.workload.inner
         none = np.zeros(m if m * n <= MAX_ENTRIES else 1, dtype=np.intp)
         if m * n > MAX_ENTRIES:
             return self.workload, none
@@ -88,7 +70,7 @@ class Factorization:
         rows = np.ldexp(inner.to_dense(), -exponents[:, None])
         scaled = DenseWorkload(rows, name=inner.name, copy=False)
         scaled.label = inner.row_label
-        return (CentredWorkload(scaled) if public else scaled), exponents
+        return scaled.beside(self.workload.public), exponents
 
     @cached_property
     def _deviations(self) -> tuple[Array, int]:
@@ -171,40 +153,49 @@ class Factorization:
 
 
 def answer(strategy: Strategy, workload: Workload, neighbours: Neighbours) -> Factorization:
-    """The strategy on the workload, both without their total under replace.
+    """The strategy on the workload, both beside what is public.
 
     Raises:
-        InvalidInputError: the strategy cannot answer the workload.
+        InvalidInputError: the strategy cannot answer the workload, or neighbours change what is
+            public.
     """
-    replaced = neighbours is Neighbours.REPLACE
-    public = replaced or isinstance(workload, BESIDE)
+    public = public_for(workload, neighbours)
     if public and participation_of(strategy) is not None:
         raise participation_refusal()
-    if isinstance(workload, BESIDE) and not replaced:
-        raise known_refusal(workload.known.name)
-    if isinstance(workload, KnownProduct | KnownMarginals):
-        strategy = beside_table(strategy, workload)
-    elif isinstance(workload, KnownWorkload):
-        strategy = within_groups(strategy, workload.known)
-    elif public:
-        workload, strategy = CentredWorkload(workload), without_total(strategy)
+    if public.name and neighbours is not Neighbours.REPLACE:
+        raise beside_records(public.name)
+    workload, strategy = workload.beside(public), strategy.beside(public)
     factorization = Factorization(workload, strategy, neighbours)
     strategy.require_answers(factorization.in_range[0])
     return factorization
 
 
-def without_total(strategy: Strategy) -> Strategy:
-    """R P: what a strategy tells beyond the number of records.
+def public_for(workload: Workload, neighbours: Neighbours) -> Public:
+    """What is public beside a workload: under replace the number of records at least."""
+    return RECORDS if neighbours is Neighbours.REPLACE and not workload.public else workload.public
 
-    Products and blocks with more than WRITTEN_CELLS cells, the identity with rows beyond DENSE_ROWS
-    cells, tables, and strategies of marginals keep their structure.
+
+def with_known(
+    workload: Any, guarantee: Guarantee | None, known: Any
+) -> tuple[Workload, Guarantee | None]:
+    """The workload and the guarantee beside public answers.
+
+    Args:
+        workload: A, what `as_workload` takes.
+        guarantee: of which the neighbours become those that leave the answers as they are.
+        known: queries whose answers are public: "total", or what `as_workload` takes; None for
+            none.
+
+    Returns:
+        A itself beside the number of records alone: neighbours say that.
+
+    Raises:
+        InvalidInputError: as `as_public`, or a guarantee that has no such neighbours.
     """
-    if isinstance(strategy, CountsStrategy | RegularStrategy):
-        return strategy.without_total()
-    if isinstance(strategy, ProductStrategy | BlockStrategy | IdentityAndRows):
-        limit = DENSE_ROWS if isinstance(strategy, IdentityAndRows) else WRITTEN_CELLS
-        if strategy.cells > limit:
-            return PublicTotal(strategy)
-    matrix = centre(strategy.matrix)
-    kept = np.abs(matrix).max(axis=1) > 1e-12 * np.abs(strategy.matrix).max(axis=1)
-    return Strategy(strategy.name, matrix[kept] if kept.any() else matrix)
+    queries = as_workload(workload)
+    if known is None:
+        return queries, guarantee
+    public = as_public(known, queries.shape[1])
+    if public.name:
+        queries = queries.beside(public)
+    return queries, None if guarantee is None else guarantee.beside(public.name)

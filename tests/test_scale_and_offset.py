@@ -17,7 +17,7 @@ from pmldesign.mechanisms import mechanism
 from pmldesign.privacy.guarantees import PML, ApproxDP, ApproxPML, PureDP
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.workloads import DenseWorkload, parse_workload
-from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign.workloads.public import RECORDS
 from pmldesign.workloads.scaled import near_one
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.search import laplace
@@ -121,7 +121,7 @@ def test_marginals_in_a_product_under_replace():
 def test_a_total_among_many_cells_is_nothing_without_it():
     workload = parse_workload("marginals:16,16,ways=0*prefix:9")
     x = np.random.default_rng(0).standard_normal(workload.shape[1])
-    answers = CentredWorkload(workload).matvec(x)
+    answers = workload.beside(RECORDS).matvec(x)
     assert answers[-1] == 0
     assert answers == pytest.approx(workload.matvec(x - x.mean()), abs=1e-9)
     assert (answers[:-1] != 0).all()
@@ -210,7 +210,7 @@ def test_errors_beyond_float64_are_refused():
 
 
 def test_which_strategies_are_promising_does_not_hang_on_units():
-    candidates = [baseline(name, TRIANGLE) for name in ("identity", "tree", "haar")]
+    candidates = [baseline(name, DenseWorkload(TRIANGLE)) for name in ("identity", "tree", "haar")]
     names = []
     for exponent in (0, 990):
         best = mechanism(

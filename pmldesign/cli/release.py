@@ -16,10 +16,10 @@ from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.process import complain, interrupted
 from pmldesign.cli.terminal.show import note, progress
 from pmldesign.errors import InvalidInputError, require_extra
+from pmldesign.factorization import with_known
 from pmldesign.mechanisms import Mechanism, mechanism, require_feasible
 from pmldesign.privacy.guarantees import CurrencyGuarantee, Guarantee
 from pmldesign.strategies import Strategy
-from pmldesign.strategies.known import KnownStrategy, with_known
 from pmldesign.workloads import Workload
 
 
@@ -143,9 +143,9 @@ def _question(text: str) -> tuple[str, Path | None]:
 
 def _public(question: QuestionOptions, strategy: Strategy | None, neighbours: str | None) -> Any:
     """The answers that --known, or else the strategy file, says are public; with a warning."""
-    if question.known is None and isinstance(strategy, KnownStrategy):
-        warn_of_known(strategy.known)
-        return strategy.answers
+    if question.known is None and strategy is not None and strategy.public.name:
+        warn_of_known(strategy.public.name)
+        return strategy.public
     return question.public(neighbours)
 
 

@@ -20,12 +20,12 @@ from pmldesign.comparison.workers import Workers
 from pmldesign.designs.options import DesignOptions, takes_options
 from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError
+from pmldesign.factorization import with_known
 from pmldesign.mechanisms import NoiseChoice
 from pmldesign.privacy.digits import of_scale, shortest
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy, as_strategy
-from pmldesign.strategies.known import answers_of, beside_known, with_known
 from pmldesign.strategies.participation.schema import participation_refusal
 from pmldesign.workloads import Workload
 from pmldesign.workloads.display import Drawn, data_frame, html_table, latex_table
@@ -169,8 +169,8 @@ def compare_all(
     ]
     queries = [with_known(workload, None, known)[0] for workload in workloads]
     if known is not None and queries:
-        options["neighbours"], name = Neighbours.REPLACE, answers_of(queries[0])
-        guarantees = [promise and beside_known(promise, name) for promise in guarantees]
+        options["neighbours"], name = Neighbours.REPLACE, queries[0].public.name
+        guarantees = [promise and promise.beside(name) for promise in guarantees]
     limits = DesignOptions(**options)
     workers = Workers(jobs)
     if not workers.here:

@@ -23,6 +23,7 @@ from pmldesign.designs.results import Design, Optimized, Searched
 from pmldesign.designs.rivals import with_rivals
 from pmldesign.designs.streaming import require_streaming
 from pmldesign.errors import InvalidInputError
+from pmldesign.factorization import with_known
 from pmldesign.mechanisms import (
     Mechanism,
     NoiseChoice,
@@ -35,11 +36,9 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import StreamStrategy
-from pmldesign.strategies.known import answers_of, beside_known, with_known
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.strategies.streams import AllRangesStrategy
 from pmldesign.workloads.base import WRITTEN_CELLS
-from pmldesign.workloads.known.workload import BESIDE
 from pmldesign_solvers.norm.solution import Status
 
 
@@ -213,8 +212,8 @@ def _laplace_search(
     workload, p = factorization.workload, factorization.p
     schema = participation_of(factorization.strategy)
     promise = guarantee or PureDP(1.0, factorization.neighbours)
-    if guarantee is None and isinstance(workload, BESIDE):
-        promise = beside_known(promise, answers_of(workload))
+    if guarantee is None and workload.public:
+        promise = promise.beside(workload.public.name)
     searched = laplace_design(
         workload,
         promise,

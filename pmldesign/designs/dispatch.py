@@ -14,8 +14,8 @@ tables, union of products   as one matrix up to DENSE_CELLS cells, or if its que
                             or a strategy in a product basis
 all ranges, p = 2           beyond STREAM_CELLS cells in O(n K), without arrays of queries
 running sums, add-remove    beyond STREAM_CELLS steps in O(n K), as a stream with K buffers
-a public table              a product, its open attributes under replace, or marginals (`known`)
-known answers               as one matrix, by pairs of cells within groups (`known`)
+public answers              of a table a product, its open attributes under replace, or marginals;
+                            of groups one matrix, by pairs of cells within them (`beside`)
 several participations      as fixed epochs, or the best of several forms (`participation`)
 anything else, and          as one matrix
 semidefinite programs
@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from pmldesign.designs.known import solve_known, solve_known_marginals, solve_known_product
+from pmldesign.designs.beside import solve_beside
 from pmldesign.designs.large_replace import as_pairs, is_total
 from pmldesign.designs.one_matrix import solve_matrix
 from pmldesign.designs.options import DesignOptions
@@ -54,9 +54,6 @@ from pmldesign.workloads import (
     Workload,
 )
 from pmldesign.workloads.base import MAX_ENTRIES
-from pmldesign.workloads.known.marginals import KnownMarginals
-from pmldesign.workloads.known.margins import KnownProduct
-from pmldesign.workloads.known.workload import KnownWorkload
 from pmldesign.workloads.running import AllRangesWorkload, stream_problem
 from pmldesign_solvers.certificate import product_pairs
 from pmldesign_solvers.unions.cell_blocks import step_seconds
@@ -216,9 +213,11 @@ def _is(form: type) -> Callable[[Any, DesignOptions], bool]:
 
 
 ROUTES = (
-    Route("public table", _is(KnownProduct), partial(solve_known_product, solve=solve)),
-    Route("marginals beside a public table", _is(KnownMarginals), solve_known_marginals),
-    Route("known answers", _is(KnownWorkload), solve_known),
+    Route(
+        "public answers",
+        lambda workload, _: bool(workload.public),
+        partial(solve_beside, solve=solve),
+    ),
     Route("all ranges", _is_all_ranges, solve_all_ranges, buffers=True),
     Route("semidefinite program", lambda _, options: options.method != "scaling", solve_matrix),
     Route("marginals", _is(MarginalsWorkload), solve_marginals),

@@ -26,7 +26,6 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.arguments import RANK_CUTOFF
 from pmldesign.workloads import Workload
-from pmldesign.workloads.public_total import CentredWorkload
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.search import gaussian_pml as gaussian_search
 from pmldesign_solvers.search.gaussian_scale import GaussianLeakage
@@ -110,9 +109,7 @@ def _descended(
     """What a descent from a strategy comes to, and why it stopped."""
     if guarantee.epsilon < LEAST_EPSILON or guarantee.delta < LEAST_DELTA:
         return before, Status.COMPLETED
-    workload, R = before.workload, before.strategy.matrix
-    if isinstance(workload, CentredWorkload):
-        workload = workload.workload
+    workload, R = before.workload.whole, before.strategy.matrix
     # any matrix of the same Gram matrix and of full row rank will do
     _, values, right = np.linalg.svd(R, full_matrices=False)
     rank = int((values > RANK_CUTOFF * values[0]).sum())

@@ -1,7 +1,7 @@
 """A strategy for products of attributes, evaluated where the number of records is public.
 
 The strategy is the one that was found for add-remove neighbours. What neighbours under replace
-differ by are two of its columns, and its estimates know the total (`PublicTotal`): that is
+differ by are two of its columns, and its estimates know the total (`strategies.beside`): that is
 the upper bound. Lower bounds weigh pairs of cells by the products w_i w_j of dual weights of cells:
 for a product from its spectrum (`pmldesign_solvers.certificate.product_pairs`), for weights u, w of
 a union with f(u, w) known they are
@@ -22,9 +22,9 @@ import numpy as np
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import Design
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.strategies import ProductStrategy, PublicTotal, Strategy
+from pmldesign.strategies import ProductStrategy, Strategy
 from pmldesign.workloads import Workload
-from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign.workloads.public import RECORDS
 from pmldesign_solvers.certificate import product_pairs
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.norm.solution import Status
@@ -105,9 +105,9 @@ def _under_replace(
     Returns:
         The strategy, and a certified upper bound on gamma_(p) under replace.
     """
-    centred = PublicTotal(strategy)
+    centred = strategy.beside(RECORDS)
     sensitivity = centred.sensitivity_under(Neighbours.REPLACE, "l2")
-    spread = math.sqrt(centred.variance_norm(CentredWorkload(workload), p / 2))
+    spread = math.sqrt(centred.variance_norm(workload.beside(RECORDS), p / 2))
     bases = [Basis(factor.matrix, factor.pseudo_inverse) for factor in strategy.factors]
     rest = math.sqrt(2 * math.fsum(residual(part, bases) ** 2 for part in parts))
     value = spread * sensitivity * (1 + SUM_ROUNDING) + rest + SUM_ROUNDING * upper

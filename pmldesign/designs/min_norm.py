@@ -18,7 +18,7 @@ from pmldesign.arguments import exponent
 from pmldesign.designs.dispatch import solve
 from pmldesign.designs.options import DesignOptions, takes_options
 from pmldesign.designs.results import Design as Design
-from pmldesign.strategies.known import with_known
+from pmldesign.factorization import with_known
 
 
 @takes_options

@@ -10,7 +10,7 @@ import numpy as np
 
 from pmldesign.bounds import Bound, all_bounds
 from pmldesign.errors import NotConvergedError
-from pmldesign.factorization import answer
+from pmldesign.factorization import answer, public_for
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.digits import at_least, at_most, shortest
 from pmldesign.privacy.guarantees import Guarantee
@@ -19,8 +19,6 @@ from pmldesign.strategies import Strategy
 from pmldesign.workloads import MarginalsWorkload, Workload
 from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.display import Displayed, Drawn, Facts
-from pmldesign.workloads.known.workload import BESIDE
-from pmldesign.workloads.public_total import CentredWorkload
 from pmldesign.workloads.weighting.weigh import part_queries, parts_of
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.norm.solution import Status
@@ -135,10 +133,8 @@ class Design(Drawn, Displayed):
 
     def reconstruction(self) -> Array:
         """L = A R^+, shape (m, r): answers are L (R x + noise)."""
-        public = self.neighbours is Neighbours.REPLACE
-        if public and not isinstance(self.workload, BESIDE):
-            return self.strategy.reconstruction(CentredWorkload(self.workload))
-        return self.strategy.reconstruction(self.workload)
+        public = public_for(self.workload, self.neighbours)
+        return self.strategy.reconstruction(self.workload.beside(public))
 
     def require_optimal(self) -> Design:
         """The design itself.

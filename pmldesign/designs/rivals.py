@@ -30,7 +30,7 @@ from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.strategies.baselines.registry import long_baseline
 from pmldesign.strategies.participation.strategy import with_participation
-from pmldesign.workloads import KroneckerWorkload, Workload
+from pmldesign.workloads import Workload
 from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, count_text
 from pmldesign.workloads.union import by_attribute
 from pmldesign_solvers.norm.solution import Status
@@ -173,10 +173,7 @@ def _costs(
     """Measurements, cells and cost of the row, for every attribute."""
     if long_baseline(name, workload) is not None and relation is Neighbours.ADD_REMOVE:
         return
-    if name != "workload":
-        parts = by_attribute(workload)
-    else:
-        parts = workload.factors if isinstance(workload, KroneckerWorkload) else (workload,)
+    parts = by_attribute(workload) if name != "workload" else workload.factors
     for part in parts:
         m, n = part.shape
         rows = m if name == "workload" else n

@@ -15,7 +15,6 @@ import numpy as np
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.workloads import (
-    KroneckerWorkload,
     MarginalsWorkload,
     RangeWorkload,
     TablesWorkload,
@@ -52,7 +51,7 @@ def require_streaming(workload: Workload, relation: Neighbours, *, full_rank: bo
         )
     if stream_problem(workload) is not None:
         return
-    factors = workload.factors if isinstance(workload, KroneckerWorkload) else (workload,)
+    factors = workload.factors
     # the programs may return more measurements than the rank of the workload
     if full_rank and any(_rank(factor) < factor.shape[1] for factor in factors):
         raise InvalidInputError(

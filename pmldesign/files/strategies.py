@@ -32,6 +32,7 @@ import numpy as np
 
 from pmldesign.designs.min_norm import Design
 from pmldesign.errors import FileError, InvalidInputError, PmldesignError
+from pmldesign.factorization import public_for
 from pmldesign.files.arrays import Archive, file_name, reason
 from pmldesign.files.atomic import PathName, atomic_write, check_writable
 from pmldesign.files.fingerprints import fingerprint_or_none
@@ -40,15 +41,12 @@ from pmldesign.files.workloads import opened, read_workload
 from pmldesign.files.written import read_arrays
 from pmldesign.mechanisms import Mechanism, answered_workload
 from pmldesign.privacy.guarantees import Guarantee, from_json
-from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.schema import as_participation
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.verify.digest import KEY, digest_of
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
-from pmldesign.workloads.known.workload import KnownWorkload, as_asked
-from pmldesign.workloads.public_total import CentredWorkload
 
 FORMAT = 2
 READABLE = (1, 2)
@@ -78,9 +76,9 @@ def write_strategy(
     check_writable(path, "a strategy file", ".npz")
     workload = answered_workload(design)
     arrays = _arrays(design, workload)
-    if isinstance(workload, KnownWorkload):
-        arrays["groups"] = workload.known.groups.astype(np.int64)
-    workload = as_asked(workload)
+    public, workload = workload.public, workload.whole
+    if public.groups is not None:
+        arrays["groups"] = public.groups.astype(np.int64)
     header = {
         "format": FORMAT,
         "pmldesign": importlib.metadata.version("pmldesign"),
@@ -94,8 +92,8 @@ def write_strategy(
     }
     if workload.unweighted is not None:
         header["unweighted"] = workload.unweighted.name
-    if design.strategy.known:
-        header["known"] = design.strategy.known
+    if public.name:
+        header["known"] = public.name
     schema = participation_of(design.strategy)
     if schema is not None:
         header["participation"] = str(schema)
@@ -167,8 +165,7 @@ def _arrays(design: Design | Mechanism, workload: Workload) -> dict[str, Any]:
     if parts is not None:
         return parts
     if queries > cells and queries * rows > WRITTEN_ENTRIES:
-        replace = design.neighbours is Neighbours.REPLACE and not strategy.known
-        strategy.require_answers(CentredWorkload(workload) if replace else workload)
+        strategy.require_answers(workload.beside(public_for(workload, design.neighbours)))
         return {"strategy": strategy.matrix, "right_inverse": strategy.pseudo_inverse}
     check_entries("the reconstruction", (queries, rows))
     return {"strategy": strategy.matrix, "reconstruction": design.reconstruction()}

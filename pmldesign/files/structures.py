@@ -62,11 +62,10 @@ from pmldesign.strategies import (
     WeightedTablesStrategy,
 )
 from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy, from_coefficients
-from pmldesign.strategies.known_margins import KnownMarginalsStrategy, KnownProductStrategy
 from pmldesign.strategies.participation.epochs import EpochStrategy
 from pmldesign.strategies.participation.schema import Participation
 from pmldesign.strategies.streams import AllRangesStrategy
-from pmldesign.workloads.known.marginals import KnownMargins
+from pmldesign.workloads.public import NOTHING, Public
 from pmldesign_solvers.streams.chain import RunningSums
 from pmldesign_solvers.streams.nodes import Nodes
 
@@ -106,7 +105,7 @@ def structure_arrays(strategy: Strategy, *, large: bool) -> Arrays | None:
         large: whether its matrices are too large to be written out.
     """
     form = next((form for form in FORMS if form.kind is type(strategy)), None)
-    return form.write(strategy) if form and (form.always or large) else None
+    return form.write(strategy) if form and (form.always or large or strategy.public) else None
 
 
 def read_structure(name: str, arrays: Archive) -> Strategy | None:
@@ -134,21 +133,23 @@ def _blocks(name: str, free: list[int], *others: Any) -> BlockStrategy:
     return BlockStrategy(name, index, *others)
 
 
-def _product(name: str, factors: Sequence[Strategy], weights: Any) -> ProductStrategy:
-    return ProductStrategy(name, factors, weights=weights)
+def _product(
+    name: str, factors: Sequence[Strategy], weights: Any, table: Public, place: Any
+) -> ProductStrategy:
+    strategy = ProductStrategy(name, factors, weights=weights, public=table)
+    if table:
+        _check_place(table, strategy.sizes, place)
+    return strategy
 
 
-def _beside_table(
-    name: str, factors: Sequence[Strategy], counted: list[int], sizes: list[int], places: list[int]
-) -> KnownProductStrategy:
-    (place,) = places
-    cells, after = [part.cells for part in factors], place + 1 + len(sizes) - len(factors)
-    if not 0 <= place < len(cells) or after <= place or len(counted) != len(sizes):
+def _check_place(table: Public, cells: Sequence[int], place: Any) -> None:
+    """Refuse factors that are not those of attributes, the open ones together."""
+    sizes, together = table.sizes, table.open
+    if together is None or whole_numbers("place", place) != [together.start]:
         raise ValueError("place is no factor, or counted and sizes do not fit")
-    merged = [*sizes[:place], math.prod(sizes[place:after]), *sizes[after:]]
-    if cells != merged or any(counted[place:after]) or not all(counted[:place] + counted[after:]):
+    merged = math.prod(sizes[together])
+    if cells != (*sizes[: together.start], merged, *sizes[together.stop :]):
         raise ValueError("the factors have other sizes than the attributes")
-    return KnownProductStrategy(name, factors, _margins(name, sizes, counted), place)
 
 
 def _toeplitz(name: str, sums: RunningSums, coefficients: Any) -> ToeplitzStrategy:
@@ -159,20 +160,30 @@ def _toeplitz(name: str, sums: RunningSums, coefficients: Any) -> ToeplitzStrate
     return from_coefficients(name, coefficients, rate)
 
 
-def _residuals_beside_table(
-    name: str, sizes: list[int], residuals: Any, precisions: Any, counted: list[int]
-) -> KnownMarginalsStrategy:
-    residual = MarginalsStrategy(name, sizes, residuals, precisions)
-    margins = _margins(name, sizes, counted)
-    if any(map(margins.attributes.issuperset, residual.residuals)):
+def _residuals(
+    name: str, sizes: list[int], residuals: Any, precisions: Any, table: Public
+) -> MarginalsStrategy:
+    strategy = MarginalsStrategy(name, sizes, residuals, precisions, public=table)
+    if table and any(map((table.attributes or frozenset()).issuperset, strategy.residuals)):
         raise ValueError("a residual is one of the public table")
-    return KnownMarginalsStrategy(residual, margins)
+    return strategy
 
 
-def _margins(name: str, sizes: list[int], counted: list[int]) -> KnownMargins:
+def _table_arrays(strategy: Strategy) -> Arrays:
+    public = strategy.public
+    if public.kind != "table":
+        return {}
+    counted, sizes = np.array(public.counted, np.int64), np.array(public.sizes, np.int64)
+    return {"counted": counted, "sizes": sizes}
+
+
+def _read_table(name: str, arrays: Archive) -> Public:
+    if "counted" not in arrays:
+        return NOTHING
+    counted, sizes = (whole_numbers(key, arrays[key]) for key in ("counted", "sizes"))
     if len(counted) != len(sizes) or not set(counted) <= {0, 1}:
         raise ValueError("counted and sizes do not fit")
-    return KnownMargins(name, tuple(sizes), tuple(map(bool, counted)))
+    return Public("table", name, sizes=tuple(sizes), counted=tuple(map(bool, counted)))
 
 
 def _design_arrays(strategy: WeightedProductsStrategy) -> Arrays:
@@ -191,15 +202,18 @@ PRODUCT_WEIGHTS = Part(
     lambda strategy: {} if strategy.weights is None else {"weights": strategy.weights},
     lambda _, arrays: arrays.optional("weights"),
 )
-PLACE = whole("place")._replace(write=lambda strategy: {"place": np.array([strategy.place])})
+TABLE = Part(_table_arrays, _read_table)
+"""What is public beside it, where that is a table."""
+PLACE = Part(
+    lambda strategy: {"place": np.array([strategy.place])} if strategy.public else {},
+    lambda _, arrays: arrays.optional("place"),
+)
 STREAM_U = Part(
     lambda strategy: {"u": shortened(strategy.u)},
     lambda _, arrays: np.broadcast_to(arrays["u"], len(arrays["w"])).astype(float),
 )
-FACTORS = matrices("factor", "factors")
 RESIDUALS = (SIZES, sets("residuals"), plain("precisions"))
 WEIGHTED = (sets("tables", "subsets"), plain("weights"))
-COUNTED = whole("counted", "margins.counted")
 FORMS = (
     Form(
         EpochStrategy,
@@ -216,13 +230,12 @@ FORMS = (
     Form(StreamStrategy, "u", (SUMS, STREAM_U, plain("w"), NODES)),
     Form(AllRangesStrategy, "poles", (plain("w"), NODES)),
     Form(
-        KnownProductStrategy,
-        "place",
-        (FACTORS, COUNTED, whole("sizes", "margins.sizes"), PLACE),
-        _beside_table,
+        ProductStrategy,
+        "factor_[0-9]+",
+        (matrices("factor", "factors"), PRODUCT_WEIGHTS, TABLE, PLACE),
+        _product,
+        always=False,
     ),
-    Form(KnownMarginalsStrategy, "counted", (*RESIDUALS, COUNTED), _residuals_beside_table),
-    Form(ProductStrategy, "factor_[0-9]+", (FACTORS, PRODUCT_WEIGHTS), _product, always=False),
     Form(IdentityAndRows, "diagonal", (plain("diagonal"), plain("rows")), always=False),
     Form(
         BlockStrategy,
@@ -243,6 +256,6 @@ FORMS = (
         (SIZES, Part(_design_arrays, _read_designs), *WEIGHTED),
     ),
     Form(WeightedTablesStrategy, "tables", (SIZES, *WEIGHTED)),
-    Form(MarginalsStrategy, "residuals", RESIDUALS),
+    Form(MarginalsStrategy, "residuals", (*RESIDUALS, TABLE), _residuals),
 )
 """In the order in which they are told: a mark may be an array of forms before."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from pmldesign.errors import FileError
 from pmldesign.files.arrays import Archive, whole_numbers
 from pmldesign.files.structures import read_structure
 from pmldesign.strategies import Strategy
-from pmldesign.strategies.known import KnownStrategy
-from pmldesign.strategies.known_margins import called
-from pmldesign.workloads.known.groups import KnownAnswers
+from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import Array
 
 INVERSE_TOLERANCE = 1e-6
@@ -23,7 +23,9 @@ def read_arrays(name: str, arrays: Archive, known: str | None) -> Strategy | Non
         return _known_strategy(name, arrays, known)
     if "strategy" not in arrays:
         structure = read_structure(name, arrays)
-        return structure if known is None or structure is None else called(structure, known)
+        if known is not None and structure is not None:
+            structure.public = replace(structure.public, name=known)
+        return structure
     strategy = Strategy(name, arrays["strategy"])
     if "right_inverse" in arrays:
         _check_inverse(strategy, arrays["right_inverse"])
@@ -38,7 +40,7 @@ def _known_strategy(name: str, arrays: Archive, known: str) -> Strategy:
         raise ValueError("there is no group for each cell")
     if not np.bincount(groups).all() or groups.max() + 1 == len(groups):
         raise ValueError("its groups are not numbered from 0 without gaps, or none has two cells")
-    return KnownStrategy(name, arrays["strategy"], KnownAnswers(known, groups))
+    return Strategy(name, arrays["strategy"], public=Public("groups", known, groups=groups))
 
 
 def _check_inverse(strategy: Strategy, inverse: Array) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from pmldesign.arguments import exponent
 from pmldesign.errors import InvalidInputError
-from pmldesign.factorization import Factorization, answer
+from pmldesign.factorization import Factorization, answer, with_known
 from pmldesign.mechanisms.exact_error import Mechanism
 from pmldesign.privacy.calibration import calibrate, require_attainable
 from pmldesign.privacy.currencies.composition import composed
@@ -24,11 +24,9 @@ from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import LARGEST_EXPONENT, Noise, laplace_exponent
 from pmldesign.strategies import Strategy, as_strategy
-from pmldesign.strategies.known import with_known
 from pmldesign.strategies.participation.schema import Participation, as_participation
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads import Workload, as_workload
-from pmldesign.workloads.public_total import CentredWorkload
 
 NoiseChoice = Literal["auto", "gaussian", "laplace"]
 
@@ -91,7 +89,7 @@ def mechanism(
 
 
 def answered_workload(factorization: Any) -> Workload:
-    """The workload that a factorization or a mechanism answers, with its total.
+    """The workload that a factorization or a mechanism answers, beside named answers at most.
 
     Raises:
         InvalidInputError: it has none.
@@ -102,7 +100,7 @@ def answered_workload(factorization: Any) -> Workload:
             "a workload is needed beside a strategy: give for example 'prefix:64' after it; only a "
             "factorization or a mechanism brings its own"
         )
-    return workload.asked if isinstance(workload, CentredWorkload) else workload
+    return workload if workload.public.name else workload.whole
 
 
 def calibrated(
@@ -206,7 +204,7 @@ def compose(releases: Sequence[Mechanism | PrivacyCurve]) -> PrivacyCurve:
         raise InvalidInputError(
             "the releases have different neighbours; calibrate all for add-remove or for replace"
         )
-    if len({release.strategy.known for release in mechanisms}) > 1:
+    if len({release.strategy.public.name for release in mechanisms}) > 1:
         raise InvalidInputError(
             "the releases have different known answers, so that their neighbours differ; give all"
             " the same known answers"

@@ -208,7 +208,7 @@ def _require_same_known(strategy: Measurable | ArrayLike, guarantee: Guarantee) 
     Raises:
         InvalidInputError: they differ.
     """
-    known = strategy.known if is_measured(strategy) else ""
+    known = strategy.public.name if is_measured(strategy) else ""
     if known != guarantee.known:
         raise InvalidInputError(
             f"the strategy is for the known answers {known!r}, the guarantee for"

@@ -34,6 +34,7 @@ from pmldesign.privacy.columns import distance_blocks as distance_blocks
 from pmldesign.privacy.columns import l1_diameter, l2_diameter, longest_column, scaled_rows
 from pmldesign.privacy.outward import UNIT, factor_above, is_whole, raised, unscaled
 from pmldesign.workloads.base import check_entries
+from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import Array, Indices
 
 if TYPE_CHECKING:
@@ -109,8 +110,8 @@ class Measurable(Protocol):
         ...
 
     @property
-    def known(self) -> str:
-        """What public answers beyond the number of records are called; "" for none."""
+    def public(self) -> Public:
+        """What is public, where R is without it."""
         ...
 
     @property

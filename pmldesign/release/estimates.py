@@ -27,9 +27,7 @@ from pmldesign.release.post_processing import by_group, nearest_whole
 from pmldesign.release.public_counts import PublicCounts
 from pmldesign.workloads import MarginalsWorkload, TablesWorkload, Workload
 from pmldesign.workloads.base import check_entries
-from pmldesign.workloads.known.workload import as_asked
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
-from pmldesign.workloads.public_total import CentredWorkload
 from pmldesign.workloads.union import by_attribute
 from pmldesign_solvers.operators.operator import Array
 
@@ -57,7 +55,7 @@ class Estimate:
 
 def estimated(noise: ExactNoise, measured: Array, public: PublicCounts | None) -> Estimate:
     """What the measurements say, with the numbers of records that are public."""
-    queries = as_asked(noise.mechanism.workload)
+    queries = noise.mechanism.workload.whole
     if queries.shape[1] <= MAX_PRODUCT_CELLS:
         cells = noise.lattice.estimator.estimate(measured)
         if public is not None:
@@ -68,7 +66,7 @@ def estimated(noise: ExactNoise, measured: Array, public: PublicCounts | None) -
     closure = all_within(queries.subsets)
     tables = MarginalsWorkload(queries.sizes, closure)
     check_entries("the tables and all sums of them", (tables.shape[0], 1))
-    asked = tables if public is None else CentredWorkload(tables)
+    asked = tables.beside(noise.mechanism.workload.public)
     answers = noise.lattice.estimator.answer(asked, measured)
     by_subset = dict(zip(closure, tables.split(answers), strict=True))
     if public is not None:

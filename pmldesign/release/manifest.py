@@ -27,7 +27,6 @@ from pmldesign.release.noise.sampler import library_version
 from pmldesign.release.people.schema import Schema
 from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
 from pmldesign.workloads import MarginalsWorkload, TablesWorkload, Workload
-from pmldesign.workloads.known.workload import as_asked
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign_solvers.operators.operator import Array
 
@@ -157,7 +156,7 @@ def _strategy_digest(lattice: Lattice, cells: int) -> str:
 
 
 def _workload_digest(workload: Workload, cells: int) -> str:
-    queries = as_asked(workload)
+    queries = workload.whole
     if cells <= MAX_PRODUCT_CELLS:
         return _image_digest(workload.matvec, cells)
     assert isinstance(queries, MarginalsWorkload | TablesWorkload)

@@ -33,7 +33,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import Bounds, isotonic_regression, minimize
 
-from pmldesign.release.public_counts import ALL, PublicCounts
+from pmldesign.release.public_counts import PublicCounts
 from pmldesign.workloads import MarginalsWorkload, RangeWorkload, Workload
 from pmldesign.workloads.union import UnionWorkload, by_attribute
 from pmldesign_solvers.operators.operator import Array
@@ -110,7 +110,7 @@ def whole_cells(workload: Workload, cells: Array, *, public: PublicCounts | None
 def by_group(method: Callable[[Array], Array], cells: Array, public: PublicCounts | None) -> Array:
     """What a method makes of all cells, or of those of each group by themselves."""
     whole = np.empty(len(cells))
-    for group in ALL if public is None else public.groups:
+    for group in (slice(None),) if public is None else public.groups:
         whole[group] = method(cells[group])
     return whole
 

@@ -35,7 +35,6 @@ from pmldesign.release.result import Release
 from pmldesign.release.tables import ReleasedTable, decimals_for
 from pmldesign.workloads import MarginalsWorkload, RangeWorkload, TablesWorkload, Workload
 from pmldesign.workloads.base import count_text
-from pmldesign.workloads.known.workload import as_asked
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign_solvers.operators.operator import Array
 
@@ -87,7 +86,7 @@ class Prepared:
         if public is not None:
             content = {**content, "records": public.total}
         estimate = estimated(self.noise, measured, public)
-        queries, spreads = as_asked(self.noise.mechanism.workload), deviations(self.noise)
+        queries, spreads = self.noise.mechanism.workload.whole, deviations(self.noise)
         decimals = decimals_for(estimate.summed, spreads, estimate.size)
         raw, moved = estimate.answers(decimals)
         factor = 10.0**decimals
@@ -189,7 +188,7 @@ def require_tables(noise: ExactNoise, *, whole: bool) -> None:
             "non-negative and whole numbers and quantiles are of a histogram, and that of "
             f"{cells} cells does not fit into memory; leave attributes out of the schema"
         )
-    queries = as_asked(noise.mechanism.workload)
+    queries = noise.mechanism.workload.whole
     if not (_is_counted(queries) and noise.lattice.subsets):
         raise InvalidInputError(
             f"a histogram of {cells} cells does not fit into memory; ask for tables of counts or "

@@ -1,6 +1,6 @@
 r"""What a release may say exactly: the numbers of records that the guarantee calls public.
 
-Under replace that is N, the number of all records; beside known answers (`workloads.known`) it is
+Under replace that is N, the number of all records; beside known answers (`workloads.public`) it is
 the number N_g of records in each group of cells that they count alike, and with these the known
 answers themselves. With n_g cells in group g
 
@@ -17,15 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.release.noise.integers import Integers
 from pmldesign.release.people.schema import Schema
 from pmldesign.workloads import Workload
-from pmldesign.workloads.known.workload import KnownWorkload
 from pmldesign_solvers.operators.operator import Array, Indices
-
-ALL: tuple[slice, ...] = (slice(None),)
-"""The single group of all cells."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,13 +105,6 @@ class PublicCounts:
             {**_labels(schema, group), "cells": _ranges(group), "records": count}
             for group, count in sorted(listed, key=lambda entry: int(entry[0][0]))
         ]
-
-
-def public_groups(workload: Workload, neighbours: Neighbours) -> tuple[Indices | slice, ...]:
-    """The groups in which neighbours have the same number of records; none under add-remove."""
-    if isinstance(workload, KnownWorkload):
-        return tuple(workload.known.members)
-    return ALL if neighbours is Neighbours.REPLACE else ()
 
 
 def counted(groups: tuple[Indices | slice, ...], counts: Integers) -> PublicCounts | None:

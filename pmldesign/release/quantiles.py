@@ -22,7 +22,6 @@ from pmldesign.release.noise.exact import ExactNoise
 from pmldesign.release.people.schema import Schema
 from pmldesign.workloads import DenseWorkload, Workload
 from pmldesign.workloads.base import check_entries
-from pmldesign.workloads.known.workload import without_public
 from pmldesign_solvers.operators.operator import Array
 
 
@@ -110,7 +109,7 @@ def _band(noise: ExactNoise, schema: Schema, name: str, q: float, level: float) 
     ]
     queries: Workload = DenseWorkload(np.array(rows), name=f"quantile {q:g} of {name}", copy=False)
     mechanism = noise.mechanism
-    asked = without_public(queries, mechanism.workload)
+    asked = queries.beside(mechanism.workload.public)
     try:
         noise.lattice.estimator.require_answers(asked)
     except InvalidInputError:

@@ -28,7 +28,6 @@ from numpy.typing import NDArray
 
 from pmldesign.strategies import ProductStrategy, Strategy, WeightedTablesStrategy
 from pmldesign.workloads import MarginalsWorkload, Workload
-from pmldesign.workloads.public_total import with_total
 from pmldesign.workloads.union import products_over
 from pmldesign_solvers.operators.operator import Array
 
@@ -56,7 +55,7 @@ def row_kinds(strategy: Strategy, workload: Workload, most: int) -> Sequence[Row
         most: entries of a part.
     """
     if isinstance(strategy, WeightedTablesStrategy):
-        queries = with_total(workload)
+        queries = workload.inner
         if not isinstance(queries, MarginalsWorkload) or queries.sizes != strategy.sizes:
             return None
         return [

@@ -23,11 +23,11 @@ from pmldesign.strategies.baselines.trees import haar_wavelet as haar_wavelet
 from pmldesign.strategies.baselines.trees import tree as tree
 from pmldesign.strategies.baselines.weighted_trees import best_tree as best_tree
 from pmldesign.strategies.baselines.weighted_trees import weighted_tree as weighted_tree
+from pmldesign.strategies.beside import BesideStrategy as BesideStrategy
 from pmldesign.strategies.blocks import BlockStrategy as BlockStrategy
 from pmldesign.strategies.identity_and_rows import IdentityAndRows as IdentityAndRows
 from pmldesign.strategies.kronecker import ProductStrategy as ProductStrategy
 from pmldesign.strategies.marginals.strategy import MarginalsStrategy as MarginalsStrategy
-from pmldesign.strategies.public_total import PublicTotal as PublicTotal
 from pmldesign.strategies.streams import StreamStrategy as StreamStrategy
 from pmldesign.strategies.tables.products import (
     WeightedProductsStrategy as WeightedProductsStrategy,

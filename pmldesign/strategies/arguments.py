@@ -10,6 +10,7 @@ from scipy import linalg
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload
+from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import Array
 
 RANK_CUTOFF = 1e-10
@@ -49,8 +50,12 @@ def require_measurements(name: str, rows: int, measurements: Array) -> None:
         )
 
 
-def nothing_but_the_total(name: str) -> InvalidInputError:
-    """Why a strategy has no form for data whose total is public."""
+def nothing_but(public: Public, name: str) -> InvalidInputError:
+    """Why a strategy has no form beside what is public."""
+    if public.name:
+        return InvalidInputError(
+            f"strategy {name!r} measures nothing but the known answers {public.name!r}"
+        )
     return InvalidInputError(
         f"strategy {name!r} measures nothing but the number of records, which is public under "
         "replace"

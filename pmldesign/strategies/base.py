@@ -21,24 +21,29 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm, sensitivity_above
 from pmldesign.strategies.arguments import (
     inverted,
+    nothing_but,
     read_only,
     require_same_cells,
     strategy_matrix,
 )
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries, count_text
 from pmldesign.workloads.display import Displayed, Drawn, Facts
-from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign.workloads.public import NOTHING, Public, beside_records
 from pmldesign.workloads.scaled import near_one
 from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import Array, Indices
 
+Flags = NDArray[np.bool_]
+
+KNOWN_ROWS = 1e-12
+"""Rows of R P below this part of what they are in R are rounding."""
 ANSWER_TOLERANCE = 1e-6
 """Row a_i is answered when norm(a_i - a_i R^+ R) is at most this part of norm(a_i).
 
@@ -55,6 +60,7 @@ class Strategy(Drawn, Displayed):
         matrix: R, shape (r, n). Copied, unless it is a read-only float64 array that owns its data.
         inverse: R^+, shape (n, r), where whoever made R knows it (R has full row rank then);
             None computes it when asked for.
+        public: what is public, where R is without it.
 
     Attributes:
         shape: number of measurements r and of cells n, as large as they may be.
@@ -67,12 +73,18 @@ class Strategy(Drawn, Displayed):
     regular: ClassVar[bool] = False
     """Whether every R of a subclass has rank n, so that it answers all workloads on its cells."""
     shape: tuple[int, int]
-    known: str = ""
-    """What public answers beyond the number of records are called; "" for none."""
+    public: Public = NOTHING
     _inverse: Array | None = None
 
-    def __init__(self, name: str, matrix: ArrayLike, inverse: Array | None = None) -> None:
-        self.name = name
+    def __init__(
+        self,
+        name: str,
+        matrix: ArrayLike,
+        inverse: Array | None = None,
+        *,
+        public: Public = NOTHING,
+    ) -> None:
+        self.name, self.public = name, public
         self._matrix = strategy_matrix(name, matrix)
         rows, cells = self._matrix.shape
         self.shape = rows, cells
@@ -99,6 +111,39 @@ class Strategy(Drawn, Displayed):
         other.name = name
         return other
 
+    def beside(self, public: Public) -> Strategy:
+        """R P, the strategy without what is public.
+
+        Raises:
+            InvalidInputError: it was made for other public answers, tells nothing else, or has no
+                such form.
+        """
+        if not public or public.agrees(self.public):
+            return self
+        if self.public.name:
+            raise InvalidInputError(
+                f"strategy {self.name!r} was made for the known answers {self.public.name!r}, not"
+                f" for {public.name!r}"
+            )
+        return self._beside(public)
+
+    def _beside(self, public: Public) -> Strategy:
+        if public.kind == "table":
+            raise self._no_form(public)
+        matrix = public.centre(self.matrix)
+        kept = np.abs(matrix).max(axis=1) > KNOWN_ROWS * np.abs(self.matrix).max(axis=1)
+        if public.name and not kept.any():
+            raise nothing_but(public, self.name)
+        return Strategy(self.name, matrix[kept] if kept.any() else matrix, public=public)
+
+    def _no_form(self, public: Public) -> InvalidInputError:
+        """Why a strategy is not for what is public."""
+        return InvalidInputError(
+            f"beside the known answers {public.name!r} a strategy on more than {WRITTEN_CELLS}"
+            " cells is a product for a product, consists of residuals of marginals, or was made"
+            f" for them; {self.name!r} is not"
+        )
+
     @cached_property
     def gram(self) -> Array:
         """G = R^T R, shape (n, n)."""
@@ -110,8 +155,20 @@ class Strategy(Drawn, Displayed):
         return self.sensitivity_under(Neighbours.ADD_REMOVE, "l2")
 
     def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
-        """Largest distance of the measurements of neighbours, in the l1 or l2 norm, rounded up."""
-        return sensitivity_above(self.matrix, neighbours, norm, entry_units=self.entry_units)
+        """Largest distance of the measurements of neighbours, or a bound above it, rounded up.
+
+        Raises:
+            InvalidInputError: beside named answers, add-remove neighbours, which have others.
+        """
+        self._require_same_answers(neighbours)
+        if self.public.kind != "groups":
+            return sensitivity_above(self.matrix, neighbours, norm, entry_units=self.entry_units)
+        parts = [self.matrix[:, cells] for cells in self.public.members]
+        return max(sensitivity_above(part, neighbours, norm) for part in parts if part.size)
+
+    def _require_same_answers(self, neighbours: Neighbours) -> None:
+        if self.public.name and neighbours != Neighbours.REPLACE:
+            raise beside_records(self.public.name)
 
     @property
     def entry_units(self) -> float:
@@ -186,7 +243,7 @@ class Strategy(Drawn, Displayed):
     def _remedy(self, workload: Workload) -> str:
         sums = np.abs(self.matrix.sum(axis=1)).max()
         told = sums > 1e-9 * np.abs(self.matrix).sum(axis=1).max()
-        if told or isinstance(workload, CentredWorkload):
+        if told or workload.public:
             return "add a query that covers it"
         return (
             "it says nothing about the number of records, as is right where that is public: "
@@ -200,6 +257,23 @@ class Strategy(Drawn, Displayed):
     def estimate(self, measurements: Array) -> Array:
         """R^+ y, shape (n,) or (n, c), for measurements y of shape (r,) or (r, c)."""
         return np.asarray(self.pseudo_inverse @ measurements)
+
+    def free_vector(self) -> Array:
+        """(R^T R)^+ 1, shape (n,)."""
+        return np.asarray(self.pseudo_inverse @ self.pseudo_inverse.sum(axis=0))
+
+    @property
+    def varying(self) -> Flags | slice:
+        """Which measurements may tell more than the total, shape (r,)."""
+        return slice(None)
+
+    def products(self, workload: Workload) -> list[tuple[Workload, ...]] | None:  # noqa: ARG002
+        """The workload as products over the attributes of R, if both are of such structure."""
+        return None
+
+    def norm_beside(self, workload: Workload, power: float) -> float | None:  # noqa: ARG002
+        """`variance_norm` of R P where structure tells it, else None."""
+        return None
 
     def reconstruction(self, workload: Workload) -> Array:
         """L = A R^+, shape (m, r).
@@ -247,12 +321,13 @@ class Strategy(Drawn, Displayed):
         return workload.matvec(self.estimate(measurements))
 
     def normalised(self) -> Strategy:
-        """The same strategy scaled to sensitivity 1."""
-        return self.scaled(1.0 / self.sensitivity)
+        """The same strategy scaled to l2 sensitivity 1, for the neighbours of what is public."""
+        relation = Neighbours.REPLACE if self.public.name else Neighbours.ADD_REMOVE
+        return self.scaled(1.0 / self.sensitivity_under(relation, "l2"))
 
     def scaled(self, factor: float) -> Strategy:
         """R times a positive number."""
-        return Strategy(self.name, self.matrix * factor)
+        return Strategy(self.name, self.matrix * factor, public=self.public)
 
     def streaming(self) -> Strategy:
         """The lower-triangular strategy, n x n with positive diagonal, of the same Gram matrix.

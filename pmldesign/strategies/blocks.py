@@ -25,7 +25,6 @@ from pmldesign.strategies.block_distances import BlockDistances
 from pmldesign.strategies.sensitivity import product_labels
 from pmldesign.strategies.structured import StructuredStrategy
 from pmldesign.workloads.base import Workload, check_entries
-from pmldesign.workloads.union import products_over
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.unions.block_design import BlockDesign
@@ -104,10 +103,10 @@ class BlockStrategy(StructuredStrategy):
         """R x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""
         return self.through(x, [block.measure for block in self.blocks])
 
-    def total_weights(self) -> Array:
-        """(R^+)^T 1, shape (r,)."""
+    def free_vector(self) -> Array:
+        """(R^T R)^+ 1, shape (n,)."""
         maps = [block.pseudo_inverse.T.__matmul__ for block in self.blocks]
-        return self.through(np.ones(self.cells), maps)
+        return self.estimate(self.through(np.ones(self.cells), maps))
 
     def through(
         self,
@@ -152,7 +151,7 @@ class BlockStrategy(StructuredStrategy):
 
     def require_answers(self, workload: Workload) -> None:
         """Refuse a workload that R does not determine, as `Strategy.require_answers`."""
-        parts = products_over(workload, self.sizes)
+        parts = self.products(workload)
         if parts is None:
             super().require_answers(workload)
             return
@@ -171,7 +170,7 @@ class BlockStrategy(StructuredStrategy):
 
     def variances(self, workload: Workload) -> Array:
         """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise."""
-        parts = products_over(workload, self.sizes)
+        parts = self.products(workload)
         if parts is None:
             return super().variances(workload)
         self.require_answers(workload)

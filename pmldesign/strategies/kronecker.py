@@ -21,9 +21,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.neighbours import Norm
+from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
 from pmldesign.strategies.arguments import read_only
 from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.beside import KNOWN
 from pmldesign.strategies.sensitivity import (
     diameter_of_product,
     longest_of_product,
@@ -32,11 +33,12 @@ from pmldesign.strategies.sensitivity import (
 )
 from pmldesign.strategies.structured import StructuredStrategy
 from pmldesign.workloads.base import Workload, check_entries
+from pmldesign.workloads.public import NOTHING, RECORDS, Public
 from pmldesign.workloads.tables.attributes import positive_weights
-from pmldesign.workloads.union import products_over
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import Array, Indices
+from pmldesign_solvers.structure.farthest_columns import largest_sum
 
 EXTREME = 300.0
 """Sum of the logarithms of base 2 of the factors' largest entries, in absolute value, from which on
@@ -51,9 +53,10 @@ class ProductStrategy(StructuredStrategy):
         factors: R_1 ... R_k, at least one.
         weights: shape (r,), positive: the squared factor of each measurement; None for 1. Copied.
             With weights every factor has full row rank.
+        public: a table, beside which the open attributes are one factor without what it tells.
 
     Attributes:
-        sizes: number of cells of each attribute.
+        sizes: number of cells of each attribute, or of several that are open together.
 
     Raises:
         InvalidInputError: no factor, weights that are not r positive numbers, or weights on
@@ -61,9 +64,14 @@ class ProductStrategy(StructuredStrategy):
     """
 
     def __init__(
-        self, name: str, factors: Sequence[Strategy], *, weights: ArrayLike | None = None
+        self,
+        name: str,
+        factors: Sequence[Strategy],
+        *,
+        weights: ArrayLike | None = None,
+        public: Public = NOTHING,
     ) -> None:
-        self.name = name
+        self.name, self.public = name, public
         self.factors = tuple(part for factor in factors for part in _factors(factor))
         if not self.factors:
             raise InvalidInputError("strategies must hold at least one strategy, got none")
@@ -86,14 +94,40 @@ class ProductStrategy(StructuredStrategy):
         product = _kronecker([factor.matrix for factor in self.factors])
         return read_only(self._roots[:, None] * product)
 
+    @property
+    def place(self) -> int:
+        """The number of the factor for the open attributes of a table."""
+        return self.public.counted.index(False)
+
+    def _beside(self, public: Public) -> Strategy:
+        """Beside a table with its open attributes together, and without what the table tells."""
+        if public.kind != "table":
+            return super()._beside(public)
+        if self.sizes != public.sizes or self.weights is not None or public.open is None:
+            raise self._no_form(public)
+        together = self.factors[public.open]
+        free = Strategy(self.name, _kronecker([factor.matrix for factor in together]))
+        before, after = self.factors[: public.open.start], self.factors[public.open.stop :]
+        return ProductStrategy(self.name, [*before, free.beside(RECORDS), *after], public=public)
+
     def _matrix_tells(self, norm: Norm) -> bool:
-        return super()._matrix_tells(norm) and not self._extreme
+        return super()._matrix_tells(norm) and not self._extreme and not self.public
 
     def _longest(self, norm: Norm) -> float:
         return longest_of_product(self._matrices, self.weights, norm)
 
     def _farthest(self, norm: Norm) -> float:
-        """Above the largest distance in l1, unless all entries are 0, 1, -1, and with weights."""
+        """Above the largest distance in l1, unless all entries are 0, 1, -1, and with weights.
+
+        Beside a table the open attributes differ, and all others are the same.
+        """
+        if self.public:
+            distance = 1.0
+            for number, factor in enumerate(self.factors):
+                relation = Neighbours.REPLACE if number == self.place else Neighbours.ADD_REMOVE
+                exact = distance * factor.sensitivity_under(relation, norm)
+                distance = math.nextafter(exact, math.inf)
+            return distance
         if norm not in self._distances:
             self._distances[norm] = diameter_of_product(self._matrices, self.weights, norm)
         return self._distances[norm]
@@ -129,15 +163,28 @@ class ProductStrategy(StructuredStrategy):
         rows = [factor.shape[0] for factor in self.factors]
         return mode_products.apply(maps, rows, (measurements.T / self._roots).T)
 
-    def total_weights(self) -> Array:
-        """(R^+)^T 1, shape (r,)."""
+    def free_vector(self) -> Array:
+        """(R^T R)^+ 1, shape (n,): one of vectors, up to the weights."""
         check_entries(f"strategy {self.name!r}", (self.shape[0], 1))
         sums = [factor.pseudo_inverse.sum(axis=0) for factor in self.factors]
-        return np.asarray(mode_products.outer(sums) / self._roots)
+        return self.estimate(mode_products.outer(sums) / self._roots)
+
+    def distance_profile(self, norm: Norm) -> DistanceProfile | None:
+        """As for all structures; none beside a table, which is not for PML."""
+        return None if self.public else super().distance_profile(norm)
+
+    def scaled(self, factor: float) -> Strategy:
+        """R times a positive number; beside a table as factors."""
+        if not self.public:
+            return super().scaled(factor)
+        first, *others = self.factors
+        return ProductStrategy(self.name, [first.scaled(factor), *others], public=self.public)
 
     def require_answers(self, workload: Workload) -> None:
         """Refuse a workload that R does not determine."""
-        parts = products_over(workload, self.sizes)
+        parts = self.products(workload)
+        if parts is None and self.public:
+            raise self._no_form(self.public)
         if parts is None:
             super().require_answers(workload)
             return
@@ -148,7 +195,7 @@ class ProductStrategy(StructuredStrategy):
 
     def variances(self, workload: Workload) -> Array:
         """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise."""
-        parts = products_over(workload, self.sizes)
+        parts = self.products(workload)
         if parts is None:
             return super().variances(workload)
         check_entries(f"the variances of {workload.name!r}", (workload.shape[0], 1))
@@ -156,13 +203,20 @@ class ProductStrategy(StructuredStrategy):
 
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
         """`variance_norm` of products without weights: the norms of the factors multiply."""
-        parts = products_over(workload, self.sizes)
+        parts = self.products(workload)
         if parts is None or self.weights is not None:
             return None
         # the parts of a union share their factors: each is looked at once
         norm = cache(lambda factor, queries: factor.variance_norm(queries, power))
         norms = [math.prod(map(norm, self.factors, part)) for part in parts]
         return power_mean(np.array(norms), power)
+
+    def norm_beside(self, workload: Workload, power: float) -> float | None:
+        """`variance_norm` of R P, of products without weights at power 1 and inf."""
+        parts = self.products(workload)
+        if self.weights is not None or parts is None or power not in (1, math.inf):
+            return None
+        return power_mean(np.array([_norm_beside(self.factors, p, power) for p in parts]), power)
 
     def streaming(self) -> Strategy:
         """The lower-triangular strategy, n x n with positive diagonal, of the same Gram matrix.
@@ -193,6 +247,19 @@ class ProductStrategy(StructuredStrategy):
             return mode_products.outer([factor.variances(queries) for factor, queries in pairs])
         squares = [factor.reconstruction(queries) ** 2 for factor, queries in pairs]
         return mode_products.multiply(squares, 1 / self.weights)
+
+
+def _norm_beside(factors: Sequence[Strategy], part: Sequence[Workload], power: float) -> float:
+    """Sum or maximum of v - c^2 / (h^T h), h = (R^+)^T 1, over the queries of a product."""
+    points = []
+    for factor, queries in zip(factors, part, strict=True):
+        h = factor.pseudo_inverse.sum(axis=0)
+        covariances = queries.matvec(factor.pseudo_inverse @ h)
+        points.append(np.stack([factor.variances(queries), covariances**2 / float(h @ h)], axis=1))
+    if power == 1:
+        all_of, explained = np.prod([values.sum(axis=0) for values in points], axis=0).tolist()
+        return 0.0 if explained >= all_of * (1 - KNOWN) else float(all_of - explained)
+    return largest_sum(points, np.array([1.0, -1.0]))
 
 
 def _kronecker(matrices: Sequence[Array]) -> Array:

@@ -16,7 +16,10 @@ from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
 from pmldesign.privacy.outward import raised, root_above
 from pmldesign.strategies.arguments import read_only
 from pmldesign.strategies.base import Strategy
-from pmldesign.workloads.base import WRITTEN_CELLS, check_entries
+from pmldesign.strategies.beside import BesideStrategy
+from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
+from pmldesign.workloads.public import Public
+from pmldesign.workloads.union import products_over
 from pmldesign_solvers.operators.operator import Array
 
 
@@ -27,6 +30,8 @@ class StructuredStrategy(Strategy):
     """Whether no entry of R is negative."""
     columns: int | None = None
     """Number of different columns, each of as many cells, where `distance_profile` bounds them."""
+    sizes: tuple[int, ...] = ()
+    """Number of cells of each attribute, of strategies over products."""
 
     @cached_property
     def matrix(self) -> Array:
@@ -34,11 +39,22 @@ class StructuredStrategy(Strategy):
         check_entries(f"strategy {self.name!r}", self.shape)
         return read_only(self.measure(np.eye(self.cells)))
 
+    def _beside(self, public: Public) -> Strategy:
+        """Over products of more than WRITTEN_CELLS cells with its structure."""
+        if public.kind != "records" or not self.sizes or self.few:
+            return super()._beside(public)
+        return BesideStrategy(self)
+
+    def products(self, workload: Workload) -> list[tuple[Workload, ...]] | None:
+        """The workload as products over the attributes of R, if both are of such structure."""
+        return products_over(workload, self.sizes) if self.sizes else None
+
     def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
         """Largest distance of the measurements of neighbours, rounded up.
 
         Under replace with more than WRITTEN_CELLS cells it may be a bound above it.
         """
+        self._require_same_answers(neighbours)
         if neighbours == Neighbours.ADD_REMOVE:
             return self._longest(norm)
         if self._matrix_tells(norm):

@@ -16,6 +16,7 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.display import Displayed, Facts
+from pmldesign.workloads.public import NOTHING, Public
 from pmldesign_solvers.operators.dense import DenseOperator, largest_entries
 from pmldesign_solvers.operators.operator import (
     EPS,
@@ -62,9 +63,11 @@ class Workload(Displayed, Operator):
         label: what query i (from 0) is called; None for plain "row i".
         binary: whether all entries are known to be 0 or 1.
         unweighted: the same queries without the weights that they were given, where they were.
+        public: what is public, so that the queries count without it.
     """
 
     name: str
+    public: Public = NOTHING
     label: Callable[[int], str] | None = None
     binary: bool = False
     unweighted: Workload | None = None
@@ -74,6 +77,33 @@ class Workload(Displayed, Operator):
     def shape(self) -> tuple[int, int]:
         """Number of queries m and of cells n, as large as they may be."""
         return self._shape
+
+    @property
+    def whole(self) -> Workload:
+        """The queries with what is public: A for A P."""
+        return self
+
+    @property
+    def inner(self) -> Workload:
+        """Queries that differ from A by what P takes away: those for computing with."""
+        return self
+
+    @property
+    def factors(self) -> tuple[Workload, ...]:
+        """What a product is made of, a factor for each attribute; any other is its only one."""
+        return (self,)
+
+    def beside(self, public: Public) -> Workload:
+        """A P, the queries without what is public (`beside`).
+
+        Raises:
+            InvalidInputError: as `BesideWorkload`.
+        """
+        if not public or public.agrees(self.public):
+            return self
+        from pmldesign.workloads.beside import BesideWorkload
+
+        return BesideWorkload(self.whole, public)
 
     def _display(self) -> tuple[str, Facts]:
         m, n = self.shape
@@ -104,10 +134,12 @@ class Workload(Displayed, Operator):
 
     def longest_difference(self) -> float:
         """Largest squared distance of two columns, rounded up."""
-        m, n = self.shape
-        gram = self.gram(np.ones(m))
+        return self._farthest(self.gram(np.ones(self.shape[0])))
+
+    def _farthest(self, gram: Array) -> float:
+        """Largest squared distance of columns with this Gram matrix, rounded up."""
         squares = gram.diagonal()
-        allowance = 4 * (m + n) * EPS * float(squares.max())
+        allowance = 4 * sum(self.shape) * EPS * float(squares.max())
         return float((squares[:, None] + squares - 2 * gram).max()) + allowance
 
     def to_dense(self) -> Array:

@@ -151,17 +151,18 @@ class KroneckerWorkload(KroneckerOperator, Workload):
     """
 
     def __init__(self, factors: Sequence[Workload], *, name: str | None = None) -> None:
-        self.factors: tuple[Workload, ...] = tuple(
-            part
-            for factor in factors
-            for part in (factor.factors if isinstance(factor, KroneckerWorkload) else (factor,))
-        )
+        self._workloads = tuple(part for factor in factors for part in factor.factors)
         if len(self.factors) < 2:
             raise InvalidInputError(
                 f"a product needs at least two workloads, got {len(self.factors)}"
             )
         super().__init__(self.factors)
         self.name = "*".join(factor.name for factor in self.factors) if name is None else name
+
+    @property
+    def factors(self) -> tuple[Workload, ...]:
+        """A_1 ... A_k."""
+        return self._workloads
 
     @property
     def distinct_shape(self) -> tuple[int, int]:

@@ -12,7 +12,6 @@ import numpy as np
 
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.dense import DenseWorkload
-from pmldesign.workloads.public_total import CentredWorkload, with_total
 from pmldesign.workloads.sparse import SparseWorkload
 from pmldesign_solvers.operators.normalised import MODERATE
 
@@ -22,7 +21,7 @@ def near_one(workload: Workload) -> tuple[Workload, int]:
 
     Only matrices can have other entries; all that is made from names is near 1.
     """
-    inner = with_total(workload)
+    inner = workload.inner
     if not isinstance(inner, DenseWorkload | SparseWorkload):
         return workload, 0
     exponent = math.frexp(float(inner.row_sizes().max()))[1]
@@ -31,4 +30,4 @@ def near_one(workload: Workload) -> tuple[Workload, int]:
     matrix = np.ldexp(inner.to_dense(), -exponent)
     scaled = DenseWorkload(matrix, name=workload.name, copy=False)
     scaled.label = inner.row_label
-    return (scaled if inner is workload else CentredWorkload(scaled)), exponent
+    return scaled.beside(workload.public), exponent

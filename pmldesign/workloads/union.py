@@ -15,7 +15,7 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries, count_text
-from pmldesign.workloads.kronecker import MERGED_ENTRIES, KroneckerWorkload
+from pmldesign.workloads.kronecker import MERGED_ENTRIES
 from pmldesign.workloads.tables.base import AttributeTables, asks_counts, asks_total, total_of
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.tables.workload import TablesWorkload
@@ -176,7 +176,7 @@ def by_attribute(workload: Workload) -> tuple[Workload, ...]:
             workload.queries_on(i) if i in used else total_of(n)
             for i, n in enumerate(workload.sizes)
         )
-    return workload.factors if isinstance(workload, KroneckerWorkload) else (workload,)
+    return workload.factors
 
 
 def products_over(workload: Workload, sizes: Sequence[int]) -> list[tuple[Workload, ...]] | None:
@@ -239,7 +239,7 @@ def products_of(part: Workload) -> list[tuple[Workload, ...]] | None:
     """The products that a part consists of: itself, or those of a few marginals."""
     if isinstance(part, AttributeTables):
         return part.products() if len(part.subsets) <= MAX_MARGINALS else None
-    return [part.factors if isinstance(part, KroneckerWorkload) else (part,)]
+    return [part.factors]
 
 
 def _marginals(part: Workload) -> MarginalsWorkload | None:
@@ -247,7 +247,7 @@ def _marginals(part: Workload) -> MarginalsWorkload | None:
         return part
     if isinstance(part, TablesWorkload):
         return part.as_marginals() if part.is_plain else None
-    scale, factors = without_scale(part.factors if isinstance(part, KroneckerWorkload) else (part,))
+    scale, factors = without_scale(part.factors)
     sizes = [factor.shape[1] for factor in factors]
     counted = []
     for i, factor in enumerate(factors):

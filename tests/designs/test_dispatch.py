@@ -6,8 +6,13 @@ import pytest
 from pmldesign.designs.dispatch import ROUTES, route, solve
 from pmldesign.designs.options import DesignOptions
 from pmldesign.errors import InvalidInputError
+from pmldesign.factorization import with_known
 from pmldesign.workloads import TablesWorkload, as_workload
-from pmldesign.workloads.known.workload import given_answers
+
+
+def beside(workload, known):
+    return with_known(workload, None, known)[0]
+
 
 TABLE = [
     ("prefix:8", {}, "one matrix"),
@@ -29,21 +34,21 @@ TABLE = [
     (TablesWorkload([3, 4], [(0,), (1,)]), {}, "tables of plain attributes"),
     (TablesWorkload([as_workload("prefix:3"), 4], [(0, 1)]), {}, "single table"),
     (
-        given_answers(as_workload("prefix:8"), "histogram:2*total:4"),
+        beside("prefix:8", "histogram:2*total:4"),
         {"neighbours": "replace"},
-        "known answers",
+        "public answers",
     ),
     (
-        given_answers(as_workload("prefix:50*histogram:50"), "total:50*histogram:50"),
+        beside("prefix:50*histogram:50", "total:50*histogram:50"),
         {"neighbours": "replace"},
-        "public table",
+        "public answers",
     ),
     (
-        given_answers(as_workload("marginals:50,50,3,ways=2"), "histogram:50*total:50*total:3"),
+        beside("marginals:50,50,3,ways=2", "histogram:50*total:50*total:3"),
         {"neighbours": "replace"},
-        "marginals beside a public table",
+        "public answers",
     ),
-    (given_answers(as_workload("prefix:1025"), "total"), {}, "stream"),
+    (beside("prefix:1025", "total"), {}, "stream"),
     ("marginals:prefix60,prefix50,4,ways=2", {}, "large union of products"),
 ]
 

@@ -13,10 +13,9 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy, write_strategy
 from pmldesign.mechanisms import mechanism
 from pmldesign.strategies import MarginalsStrategy
-from pmldesign.strategies.known import beside_known
 from pmldesign.workloads import MarginalsWorkload
-from pmldesign.workloads.known.marginals import KnownMarginals, KnownMargins
-from pmldesign.workloads.known.workload import given_answers
+from pmldesign.workloads.known import as_public
+from pmldesign.workloads.public import Public
 
 CASES = [  # sizes, subsets, counted attributes
     ((3, 2), [(0, 1), (0,), (1,)], {0}),
@@ -34,9 +33,9 @@ def both(sizes, subsets, counted, seed=0):
     weights = 10 ** np.random.default_rng(seed).uniform(-1, 1, len(subsets))
     asked = MarginalsWorkload(sizes, subsets, weights)
     table = MarginalsWorkload(sizes, [sorted(counted)]).to_dense()
-    margins = KnownMargins("table", sizes, tuple(i in counted for i in range(len(sizes))))
-    written = given_answers(pml.workload(asked.to_dense()), table)
-    return KnownMarginals(asked, asked, margins), written, table
+    margins = tuple(i in counted for i in range(len(sizes)))
+    written = pml.workload(asked.to_dense()).beside(as_public(table, asked.shape[1]))
+    return asked.beside(Public("table", "table", sizes=sizes, counted=margins)), written, table
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -69,7 +68,7 @@ def test_the_loss_on_all_small_databases_is_what_the_guarantee_says(case, noise)
     residuals = [T for k in range(len(wide) + 1) for T in combinations(wide, k)]
     precisions = np.random.default_rng(2).uniform(0.1, 2, len(residuals))
     design = solve(queries, 2, DesignOptions(neighbours="replace")).strategy
-    promise, order = beside_known(pml.ApproxDP(1, 1e-6), "table"), 2 if noise == "gaussian" else 1
+    promise, order = pml.ApproxDP(1, 1e-6).beside("table"), 2 if noise == "gaussian" else 1
     for strategy in (design, MarginalsStrategy("all", sizes, residuals, precisions)):
         noisy = mechanism(strategy, queries, guarantee=promise, noise=noise)
         measured = noisy.strategy.matrix
@@ -101,7 +100,7 @@ def test_errors_and_answers_are_those_of_the_matrices(case):
     answers = design.strategy.answer(queries, measured @ x)
     np.testing.assert_allclose(answers, matrix @ x, atol=1e-9)
     # what is not measured is a function of the table
-    rest = queries.asked.to_dense() - matrix
+    rest = queries.whole.to_dense() - matrix
     assert np.linalg.matrix_rank(np.vstack([table, rest])) == np.linalg.matrix_rank(table)
 
 

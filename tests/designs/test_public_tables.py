@@ -12,10 +12,8 @@ from pmldesign.designs.options import DesignOptions
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy, write_strategy
 from pmldesign.mechanisms import mechanism
-from pmldesign.strategies.known import beside_known
-from pmldesign.workloads.known.marginals import known_margins
-from pmldesign.workloads.known.margins import beside_margins
-from pmldesign.workloads.known.workload import given_answers
+from pmldesign.workloads.known import as_public, table_of
+from pmldesign.workloads.public import RECORDS
 
 CASES = [
     ("prefix:6*histogram:4", "total:6*histogram:4"),
@@ -29,7 +27,8 @@ LARGE, TABLE = "prefix:40*histogram:60", "total:40*histogram:60"
 def both(text, known):
     """A P as a product, and written out."""
     queries, answers = pml.workload(text), pml.workload(known)
-    return beside_margins(queries, known_margins(answers)), given_answers(queries, answers)
+    cells = queries.shape[1]
+    return queries.beside(table_of(answers)), queries.beside(as_public(answers, cells))
 
 
 @pytest.mark.parametrize(("text", "known"), CASES)
@@ -54,7 +53,7 @@ def test_no_records_that_the_table_counts_alike_are_farther_apart(text, known, n
         strategy = solve(product, 2, DesignOptions(neighbours="replace")).strategy
     table = pml.workload(known).to_dense()
     for noise, order in (("gaussian", 2), ("laplace", 1)):
-        promise = beside_known(pml.ApproxDP(1, 1e-6), known)
+        promise = pml.ApproxDP(1, 1e-6).beside(known)
         noisy = mechanism(strategy, product, guarantee=promise, noise=noise)
         matrix = noisy.strategy.matrix
         distances = [
@@ -125,7 +124,7 @@ def test_what_is_refused(text, known, message):
 
 def test_known_totals_are_replace_at_any_size():
     for known in ("total:40*total:60", "total:2400"):
-        assert given_answers(pml.workload(LARGE), known) is not None
+        assert as_public(known, 2400) is RECORDS
         promise = pml.mechanism("identity", LARGE, guarantee=pml.PureDP(1), known=known).guarantee
         assert promise == pml.PureDP(1, "replace")
 

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pmldesign import factorization
 from pmldesign.designs import dispatch as solving
 from pmldesign.designs.best_noise import all_designs
 from pmldesign.designs.min_norm import factorize
@@ -22,15 +21,16 @@ from pmldesign.privacy.calibration import calibrate
 from pmldesign.privacy.guarantees import PML, ApproxDP, ApproxPML, EnvelopePML, PureDP
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import (
+    BesideStrategy,
     BlockStrategy,
     MarginalsStrategy,
     ProductStrategy,
-    PublicTotal,
     Strategy,
     TablesStrategy,
     baseline,
 )
 from pmldesign.workloads import parse_workload
+from pmldesign.workloads.public import RECORDS
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.norm.solve import solve_norm
 
@@ -43,9 +43,8 @@ WORKLOADS = (
     "prefix:5*total:3+total:5*prefix:3",
 )
 LIMITS = (
-    "pmldesign.factorization.WRITTEN_CELLS",
     "pmldesign.strategies.structured.WRITTEN_CELLS",
-    "pmldesign.workloads.public_total.WRITTEN_CELLS",
+    "pmldesign.workloads.beside.WRITTEN_CELLS",
     "pmldesign.workloads.kronecker.WRITTEN_CELLS",
     "pmldesign.workloads.union.WRITTEN_CELLS",
 )
@@ -145,7 +144,7 @@ def test_baselines_of_a_product_have_the_noise_and_error_of_their_matrices(text,
         with pytest.MonkeyPatch.context() as patch:
             count_as_large(patch)
             found = mechanism(plain, workload, guarantee=guarantee, noise=kind)
-        assert isinstance(found.strategy, PublicTotal)
+        assert isinstance(found.strategy, BesideStrategy)
         assert found.scale >= exact.scale * (1 - 2e-6)
         if isinstance(guarantee, PureDP | ApproxDP):
             assert found.scale == pytest.approx(exact.scale, rel=1e-6)
@@ -280,7 +279,7 @@ def test_a_strategy_of_blocks_where_records_are_replaced():
         blocks = factorize(queries).strategy
         assert isinstance(blocks, BlockStrategy)
         release = mechanism(blocks, queries, neighbours="replace")
-        assert isinstance(release.strategy, PublicTotal)
+        assert isinstance(release.strategy, BesideStrategy)
         variances, sensitivity = release.variances, release.sensitivity
         # a design for replace neighbours is one in a product basis
         assert isinstance(factorize(queries, neighbours="replace").strategy, ProductStrategy)
@@ -298,7 +297,7 @@ def test_marginals_know_their_total_with_and_without_it():
     np.testing.assert_allclose(release.variances, written.variances, rtol=1e-9)
     assert release.sensitivity == pytest.approx(written.sensitivity, rel=1e-9)
     with pytest.raises(InvalidInputError, match="neighbours 'replace'"):
-        mechanism(factorization.without_total(with_total), queries)
+        mechanism(with_total.beside(RECORDS), queries)
     total = MarginalsStrategy("total", [2, 3, 4], [()], [1.0])
     with pytest.raises(InvalidInputError, match=r"measures nothing|public|cannot answer"):
         mechanism(total, queries, neighbours="replace")

@@ -18,6 +18,7 @@ from pmldesign.release.prepared import prepare
 from pmldesign.release.rows_of_products import kinds_of_products
 from pmldesign.strategies import WeightedProductsStrategy
 from pmldesign.workloads import TablesWorkload, parse_workload
+from pmldesign.workloads.public import RECORDS
 
 SIZES = (12, 3, 10, 6, 6, 6, 6, 6, 6)  # 1.7e7 cells
 NAMES = ("age", "sex", "income", "a", "b", "c", "d", "e", "f")
@@ -108,7 +109,7 @@ def products(generator, *, public):
     sets = [(0, 1), (1, 2), (0,), (2,)] if generator.random() < 0.5 else [(0, 1, 2), (), (1,)]
     weights = generator.uniform(0.3, 1, len(sets))
     strategy = WeightedProductsStrategy("own", sizes, designs, sets, weights)
-    return strategy.without_total() if public else strategy
+    return strategy.beside(RECORDS) if public else strategy
 
 
 @pytest.mark.parametrize("public", [False, True])

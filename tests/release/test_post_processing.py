@@ -89,7 +89,7 @@ def test_post_processing_is_consistent_and_no_worse_than_clamping(neighbours):
     plan = plan_for("sex*age + sex", PureDP(0.5, neighbours), nonnegative=True, integers=True)
     histogram = np.array([0, 0, 0, 1, 0, 40, 60, 2, 0, 0] * 2)
     queries = plan.noise.mechanism.workload
-    whole = getattr(queries, "workload", queries)
+    whole = queries.whole
     truth = whole.matvec(histogram.astype(float))
     sample, errors = fast_sampler(3), np.zeros(2)
     for _ in range(40):

@@ -90,7 +90,6 @@ IDS = ["product", "weighted", "blocks", "tables"]
 
 WRITTEN_OUT = (
     "release.noise.whole_strategies",
-    "factorization",
     "strategies.structured",
 )
 

@@ -11,11 +11,11 @@ import mpmath
 import numpy as np
 
 from pmldesign.strategies import (
+    BesideStrategy,
     BlockStrategy,
     IdentityAndRows,
     MarginalsStrategy,
     ProductStrategy,
-    PublicTotal,
     RegularStrategy,
     Strategy,
     StreamStrategy,
@@ -25,7 +25,6 @@ from pmldesign.strategies import (
 )
 from pmldesign.strategies.baselines.long_trees import LongTree
 from pmldesign.strategies.baselines.queries import QueriesStrategy
-from pmldesign.strategies.baselines.regular import CentredStrategy
 from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy
 from pmldesign.strategies.participation.epochs import EpochStrategy
 from pmldesign.strategies.streams import AllRangesStrategy
@@ -99,7 +98,7 @@ def of_marginals(strategy):
 def of_weighted(strategy):
     parts = zip(strategy.subsets, strategy.weights.tolist(), strict=True)
     rows = np.concatenate([mpmath.mpf(w) * table_rows(strategy.sizes, s) for s, w in parts])
-    return centred(rows) if strategy.public_total else rows
+    return centred(rows) if strategy.public else rows
 
 
 def of_weighted_products(strategy):
@@ -111,7 +110,7 @@ def of_weighted_products(strategy):
         ]
         tables.append(mpmath.mpf(weight) * kron(parts))
     rows = np.concatenate(tables)
-    return centred(rows) if strategy.public_total else rows
+    return centred(rows) if strategy.public else rows
 
 
 def of_tables(strategy):
@@ -171,9 +170,8 @@ EXACT_ROWS = {
     Strategy: lambda s: real(s.matrix),
     RegularStrategy: lambda s: real(s.matrix),
     QueriesStrategy: lambda s: real(s.workload.to_dense()),
-    CentredStrategy: lambda s: centred(exact_rows(s.whole)[s.whole.varying]),
     ProductStrategy: of_product,
-    PublicTotal: lambda s: centred(exact_rows(s.whole)),
+    BesideStrategy: lambda s: centred(exact_rows(s.whole)[s.whole.varying]),
     BlockStrategy: of_blocks,
     MarginalsStrategy: of_marginals,
     WeightedTablesStrategy: of_weighted,

@@ -10,10 +10,10 @@ from same_strategy import assert_same_strategy, well_conditioned
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.strategies import BlockStrategy, PublicTotal, Strategy, structured
+from pmldesign.strategies import BesideStrategy, BlockStrategy, Strategy, structured
 from pmldesign.workloads import DenseWorkload, KroneckerWorkload, UnionWorkload, parse_workload
 from pmldesign.workloads import base as workload_base
-from pmldesign.workloads.public_total import CentredWorkload, centre
+from pmldesign.workloads.public import RECORDS
 
 
 def written_out(strategy):
@@ -156,9 +156,9 @@ def test_l2_distances_of_symmetric_attributes_are_exact(given_strategy):
 def test_where_the_total_is_public(given_strategy):
     strategy, rng = given_strategy
     workload = answered(strategy, rng, 2)
-    R, A = centre(written_out(strategy).matrix), centre(workload.to_dense())
+    R, A = RECORDS.centre(written_out(strategy).matrix), RECORDS.centre(workload.to_dense())
     assume(np.abs(R).max() > 1e-9)
-    own, asked = PublicTotal(strategy), CentredWorkload(workload)
+    own, asked = BesideStrategy(strategy), workload.beside(RECORDS)
     inverse = np.linalg.pinv(R, rcond=1e-9)
     size = strategy.variances(workload).max()
     expected = ((A @ inverse) ** 2).sum(axis=1)

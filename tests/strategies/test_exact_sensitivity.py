@@ -21,11 +21,11 @@ from pmldesign.privacy.calibration import calibrate
 from pmldesign.privacy.guarantees import PML, ApproxPML, PureDP
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import (
+    BesideStrategy,
     BlockStrategy,
     IdentityAndRows,
     MarginalsStrategy,
     ProductStrategy,
-    PublicTotal,
     Strategy,
     StreamStrategy,
     TablesStrategy,
@@ -39,14 +39,13 @@ from pmldesign.strategies import (
 from pmldesign.strategies.baselines.long_trees import LongTree
 from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy
 from pmldesign.strategies.chains import ChainStrategy
-from pmldesign.strategies.known import BesideAnswers, KnownStrategy
-from pmldesign.strategies.known_margins import KnownMarginalsStrategy, KnownProductStrategy
 from pmldesign.strategies.marginals.counts import CountsStrategy
 from pmldesign.strategies.participation.strategy import ParticipationStrategy
 from pmldesign.strategies.streams import AllRangesStrategy
 from pmldesign.strategies.structured import StructuredStrategy
 from pmldesign.strategies.tables.weights import WeightedStrategy
 from pmldesign.workloads import as_workload
+from pmldesign.workloads.public import RECORDS
 from pmldesign_solvers.streams.chain import RunningSums
 from pmldesign_solvers.streams.nodes import Nodes
 from pmldesign_solvers.tables.measured import Measured
@@ -56,15 +55,10 @@ EXACT = mpmath.mpf(10) ** -50
 """Relative rounding of the exact values themselves."""
 BOUNDED = {"coupled tables", "long coordinates"}
 """In l2 a bound, which is the exact value for the levelled columns of a design."""
-SHARED = {BesideAnswers, ChainStrategy, CountsStrategy, StructuredStrategy, WeightedStrategy}
+SHARED = {ChainStrategy, CountsStrategy, StructuredStrategy, WeightedStrategy}
 """Bases of others, of which there are no instances."""
-OTHER_NEIGHBOURS = {
-    ParticipationStrategy,
-    KnownStrategy,
-    KnownProductStrategy,
-    KnownMarginalsStrategy,
-}
-"""Over patterns of steps, or groups of cells; enumerated where those are tested."""
+OTHER_NEIGHBOURS = {ParticipationStrategy}
+"""Over patterns of steps; enumerated where those are tested."""
 
 
 def weights(rng, count):
@@ -210,15 +204,15 @@ MAKERS = {
     "blocks": of_blocks,
     "two-valued blocks": two_valued_blocks,
     "residuals": residuals,
-    "residuals, public": lambda rng: residuals(rng).without_total(),
+    "residuals, public": lambda rng: residuals(rng).beside(RECORDS),
     "weighted tables": weighted_tables,
-    "weighted tables, public": lambda rng: weighted_tables(rng).without_total(),
+    "weighted tables, public": lambda rng: weighted_tables(rng).beside(RECORDS),
     "weighted products": weighted_products,
-    "weighted products, public": lambda rng: weighted_products(rng).without_total(),
+    "weighted products, public": lambda rng: weighted_products(rng).beside(RECORDS),
     "coupled tables": coupled_tables,
-    "coupled tables, public": lambda rng: coupled_tables(rng).without_total(),
+    "coupled tables, public": lambda rng: coupled_tables(rng).beside(RECORDS),
     "separate tables": separate_tables,
-    "separate tables, public": lambda rng: separate_tables(rng).without_total(),
+    "separate tables, public": lambda rng: separate_tables(rng).beside(RECORDS),
     "designed tables": designed_tables,
     "long coordinates": lambda rng: coupled_tables(rng, size=30.0),
     "long separate coordinates": lambda rng: separate_tables(rng, size=30.0),
@@ -235,10 +229,10 @@ MAKERS = {
     "tree": lambda rng: tree(int(rng.integers(2, 8)), branching=int(rng.integers(2, 4))),
     "haar": lambda rng: haar_wavelet(int(rng.integers(2, 8))),
     "identity": lambda rng: identity(int(rng.integers(1, 5))),
-    "queries, public": lambda rng: queries(rng).without_total(),
-    "product, public": lambda rng: PublicTotal(product(rng)),
-    "blocks, public": lambda rng: PublicTotal(of_blocks(rng)),
-    "identity and rows, public": lambda rng: PublicTotal(with_rows(rng)),
+    "queries, public": lambda rng: queries(rng).beside(RECORDS),
+    "product, public": lambda rng: BesideStrategy(product(rng)),
+    "blocks, public": lambda rng: BesideStrategy(of_blocks(rng)),
+    "identity and rows, public": lambda rng: BesideStrategy(with_rows(rng)),
 }
 
 

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.factorization import DENSE_ROWS, without_total
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.strategies import IdentityAndRows, PublicTotal, Strategy
+from pmldesign.strategies import BesideStrategy, IdentityAndRows, Strategy
+from pmldesign.strategies.identity_and_rows import DENSE_ROWS
 from pmldesign.workloads import as_workload, parse_workload
-from pmldesign.workloads.public_total import CentredWorkload, centre
+from pmldesign.workloads.public import RECORDS
 
 
 @settings(max_examples=25)
@@ -33,7 +33,7 @@ def test_it_is_the_strategy_of_its_matrix(n, k, seed):
         np.testing.assert_allclose(own.variances(workload), plain.variances(workload), rtol=1e-8)
         total = own.variance_norm(workload, 1)
         assert total == pytest.approx(plain.variance_norm(workload, 1), rel=1e-9)
-        centred = CentredWorkload(workload)
+        centred = workload.beside(RECORDS)
         np.testing.assert_allclose(
             own.variances(centred), plain.variances(centred), rtol=1e-8, atol=1e-12
         )
@@ -69,7 +69,7 @@ def test_wrong_arguments():
 def test_weighted_squares_are_those_of_the_matrix(name):
     workload = parse_workload(name)
     weights = np.array([1e-6, 2.0, 0.0, 3.0, 1e5, 0.5])
-    for asked in (workload, CentredWorkload(workload)):
+    for asked in (workload, workload.beside(RECORDS)):
         expected = asked.to_dense() ** 2 @ weights
         size = np.abs(expected).max()
         np.testing.assert_allclose(asked.weighted_squares(weights), expected, atol=1e-12 * size)
@@ -79,8 +79,8 @@ def test_weighted_squares_are_those_of_the_matrix(name):
 def test_a_public_total_is_that_of_the_matrix(name):
     rng = np.random.default_rng(1)
     rows = IdentityAndRows("rows", rng.uniform(0.2, 1, 9), rng.uniform(0, 1, (2, 9)))
-    public, matrix = PublicTotal(rows), Strategy("matrix", centre(rows.matrix))
-    asked, y = CentredWorkload(parse_workload(name)), rng.normal(size=11)
+    public, matrix = BesideStrategy(rows), Strategy("matrix", RECORDS.centre(rows.matrix))
+    asked, y = parse_workload(name).beside(RECORDS), rng.normal(size=11)
     np.testing.assert_allclose(
         public.variances(asked), matrix.variances(asked), rtol=1e-9, atol=1e-12
     )
@@ -93,4 +93,4 @@ def test_a_public_total_is_that_of_the_matrix(name):
 def test_many_cells_keep_their_rows_under_replace():
     n = DENSE_ROWS + 1
     rows = IdentityAndRows("rows", np.full(n, 0.5), np.full((1, n), 0.5))
-    assert isinstance(without_total(rows), PublicTotal)
+    assert isinstance(rows.beside(RECORDS), BesideStrategy)

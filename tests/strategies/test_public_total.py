@@ -11,9 +11,9 @@ from scipy.spatial.distance import pdist
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.strategies import ProductStrategy, PublicTotal, Strategy
+from pmldesign.strategies import BesideStrategy, ProductStrategy, Strategy
 from pmldesign.workloads import DenseWorkload, KroneckerWorkload, UnionWorkload
-from pmldesign.workloads.public_total import CentredWorkload, centre
+from pmldesign.workloads.public import RECORDS
 
 
 @st.composite
@@ -48,8 +48,8 @@ def test_variances_and_estimates_are_those_of_the_matrix(problem):
     n = strategy.cells
     if n == 1:
         return
-    own, centred = PublicTotal(strategy), CentredWorkload(workload)
-    R, A = centre(strategy.matrix), centre(workload.to_dense())
+    own, centred = BesideStrategy(strategy), workload.beside(RECORDS)
+    R, A = RECORDS.centre(strategy.matrix), RECORDS.centre(workload.to_dense())
     inverse = np.linalg.pinv(R, rcond=1e-10)
     expected = ((A @ inverse) ** 2).sum(axis=1)
     size = ((workload.to_dense() @ np.linalg.pinv(strategy.matrix)) ** 2).sum(axis=1).max()
@@ -75,11 +75,11 @@ def test_sensitivities_are_never_below_those_of_the_matrix(problem, norm):
     strategy, _ = problem
     if strategy.cells == 1:
         return
-    columns = centre(strategy.matrix).T
+    columns = RECORDS.centre(strategy.matrix).T
     exact = pdist(columns, "cityblock" if norm == "l1" else "euclidean").max()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(import_module("pmldesign.strategies.structured"), "WRITTEN_CELLS", 0)
-        own = PublicTotal(strategy)
+        own = BesideStrategy(strategy)
         found = own.sensitivity_under(Neighbours.REPLACE, norm)
         profile = own.distance_profile(norm)
     plain = strategy.sensitivity_under(Neighbours.ADD_REMOVE, norm)
@@ -95,30 +95,30 @@ def test_sensitivities_are_never_below_those_of_the_matrix(problem, norm):
 
 def test_a_query_on_the_total_is_answered_exactly():
     workload = KroneckerWorkload([DenseWorkload(np.ones((1, n)), name="total") for n in (3, 4)])
-    own = PublicTotal(
+    own = BesideStrategy(
         ProductStrategy("s", [Strategy("f", np.tril(np.ones((n, n)))) for n in (3, 4)])
     )
-    assert own.variances(CentredWorkload(workload)) == [0.0]
-    assert own.variance_norm(CentredWorkload(workload), 1) == 0.0
+    assert own.variances(workload.beside(RECORDS)) == [0.0]
+    assert own.variance_norm(workload.beside(RECORDS), 1) == 0.0
 
 
 def test_what_the_product_cannot_answer_is_refused():
     strategy = ProductStrategy("s", [Strategy("f", np.eye(3)[:2]), Strategy("f", np.eye(3))])
     workload = KroneckerWorkload([DenseWorkload(np.eye(3), name="all")] * 2)
     with pytest.raises(InvalidInputError, match="cannot answer"):
-        PublicTotal(strategy).variances(CentredWorkload(workload))
+        BesideStrategy(strategy).variances(workload.beside(RECORDS))
 
 
 @given(problems())
 def test_a_workload_of_another_form_is_answered_as_a_matrix(problem):
     strategy, workload = problem
     A = workload.to_dense()
-    columns = centre(strategy.matrix)
+    columns = RECORDS.centre(strategy.matrix)
     if strategy.cells == 1 or not np.abs(columns).max() > 1e-9:
         return
-    written = CentredWorkload(DenseWorkload(A, name="matrix"))
-    own = PublicTotal(strategy)
-    expected = ((centre(A) @ np.linalg.pinv(columns, rcond=1e-10)) ** 2).sum(axis=1)
+    written = DenseWorkload(A, name="matrix").beside(RECORDS)
+    own = BesideStrategy(strategy)
+    expected = ((RECORDS.centre(A) @ np.linalg.pinv(columns, rcond=1e-10)) ** 2).sum(axis=1)
     size = ((A @ np.linalg.pinv(strategy.matrix)) ** 2).sum(axis=1).max()
     np.testing.assert_allclose(own.variances(written), expected, rtol=1e-6, atol=1e-9 * size)
     assert own.variance_norm(written, 1) == pytest.approx(expected.sum(), rel=1e-6, abs=1e-8 * size)

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from same_strategy import assert_same_strategy
 
-from pmldesign.factorization import answer, without_total
+from pmldesign.factorization import answer
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy, haar_wavelet, identity, tree, workload_strategy
 from pmldesign.strategies.baselines.queries import QueriesStrategy
 from pmldesign.strategies.baselines.regular import RegularStrategy
 from pmldesign.workloads import DenseWorkload, as_workload
+from pmldesign.workloads.public import RECORDS
 
 SIZES = [1, 2, 3, 4, 5, 7, 8, 11, 16, 21]
 BUILD = {
@@ -60,12 +61,12 @@ def test_variances_are_those_of_the_matrix(kind, cells, queries, relation):
 @pytest.mark.parametrize("kind", BUILD)
 def test_without_the_total_it_is_the_centred_matrix(kind):
     strategy, dense = both(kind, 6)
-    centred, expected = without_total(strategy), without_total(dense)
+    centred, expected = strategy.beside(RECORDS), dense.beside(RECORDS)
     np.testing.assert_allclose(centred.matrix, expected.matrix, atol=1e-12)
     for one in (centred, expected):
         projection = one.pseudo_inverse @ one.matrix
         np.testing.assert_allclose(projection, np.eye(6) - 1 / 6, atol=1e-10)
-    assert without_total(centred) is centred
+    assert centred.beside(RECORDS) is centred
     assert centred.rank == expected.rank == 5
     for norm in ("l1", "l2"):
         assert centred.sensitivity_under("replace", norm) == pytest.approx(

@@ -24,7 +24,7 @@ from pmldesign.strategies import (
 from pmldesign.strategies.tables import distances as table_distances
 from pmldesign.strategies.tables.distances import TableDistances
 from pmldesign.workloads import TablesWorkload, as_workload
-from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign.workloads.public import RECORDS
 
 TEXT = "marginals:prefix5,3,all-range4,upto=2"
 
@@ -48,7 +48,7 @@ def test_variances_answers_and_lengths_are_those_of_the_matrix(solved):
     workload, found = solved
     strategy, x = found.strategy, np.random.default_rng(0).normal(size=60)
     matrix = strategy.matrix
-    asked = CentredWorkload(workload) if strategy.public else workload
+    asked = workload.beside(RECORDS) if strategy.public else workload
     inverse = np.linalg.pinv(matrix, rcond=1e-10)
     expected = ((asked.to_dense() @ inverse) ** 2).sum(axis=1)
     np.testing.assert_allclose(strategy.variances(asked), expected, atol=1e-9 * expected.max())
@@ -163,7 +163,7 @@ def test_strategy_files(tmp_path, neighbours):
     again = read_strategy(path)
     x = np.random.default_rng(0).normal(size=workload.shape[1])
     np.testing.assert_allclose(again.measure(x), best.strategy.measure(x), atol=1e-12)
-    asked = CentredWorkload(workload) if again.public else workload
+    asked = workload.beside(RECORDS) if again.public else workload
     np.testing.assert_allclose(again.variances(asked), best.strategy.variances(asked), rtol=1e-9)
 
 
@@ -187,7 +187,7 @@ def test_what_is_not_measured_is_refused():
     _, found = made("marginals:prefix5,3,all-range4,ways=1")
     with pytest.raises(InvalidInputError, match=r"does not measure the table over attributes"):
         found.strategy.require_answers(as_workload("marginals:prefix5,3,all-range4,ways=2"))
-    public = found.strategy.without_total()
+    public = found.strategy.beside(RECORDS)
     with pytest.raises(InvalidInputError, match="replace"):
         public.variances(as_workload("marginals:prefix5,3,all-range4,ways=1"))
     with pytest.raises(InvalidInputError, match="measurements, got shape"):

@@ -5,12 +5,11 @@ import pytest
 
 from pmldesign.designs.laplace.search import laplace_design
 from pmldesign.errors import InvalidInputError
-from pmldesign.factorization import without_total
 from pmldesign.files import read_strategy, write_strategy
 from pmldesign.privacy.guarantees import PureDP
 from pmldesign.strategies import WeightedProductsStrategy, WeightedTablesStrategy
 from pmldesign.workloads import parse_workload
-from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign.workloads.public import RECORDS
 
 SIZES = (4, 3, 5)
 TABLES = [
@@ -53,7 +52,7 @@ def test_against_the_matrix(subsets, weights, name, public):
     if public:
         centre = np.eye(60) - 1 / 60
         measured = np.repeat([bool(s) for s in strategy.subsets], strategy.table_rows)
-        strategy, workload = without_total(strategy), CentredWorkload(workload)
+        strategy, workload = strategy.beside(RECORDS), workload.beside(RECORDS)
         R, A = R[measured] @ centre, A @ centre
     assert strategy.matrix == pytest.approx(R, abs=1e-14)
     inverse = np.linalg.pinv(R, rcond=1e-10)

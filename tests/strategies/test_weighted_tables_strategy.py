@@ -13,6 +13,7 @@ from pmldesign.privacy.guarantees import PML
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy, WeightedTablesStrategy
 from pmldesign.workloads import MarginalsWorkload, as_workload
+from pmldesign.workloads.public import RECORDS
 
 SIZES = [(2, 3), (3, 1, 2), (2, 2, 3)]
 
@@ -73,13 +74,13 @@ def test_the_profile_is_that_of_the_matrix(monkeypatch, norm):
 def test_pml_of_the_profile_and_of_the_matrix_agree(monkeypatch):
     own = WeightedTablesStrategy("own", (3, 4), [(0,), (1,), (0, 1)], [0.3, 0.5, 0.2])
     guarantee = PML(1.0, 0.05)
-    exact = calibrate(own.without_total(), guarantee, noise="laplace").scale
+    exact = calibrate(own.beside(RECORDS), guarantee, noise="laplace").scale
     monkeypatch.setattr("pmldesign.strategies.structured.WRITTEN_CELLS", 4)
-    assert calibrate(own.without_total(), guarantee, noise="laplace").scale == pytest.approx(
+    assert calibrate(own.beside(RECORDS), guarantee, noise="laplace").scale == pytest.approx(
         exact, rel=1e-5
     )
     monkeypatch.setattr(pmldesign.strategies.tables.weighted, "LISTED", 1)
-    assert calibrate(own.without_total(), guarantee, noise="laplace").scale > exact
+    assert calibrate(own.beside(RECORDS), guarantee, noise="laplace").scale > exact
 
 
 def test_domains_of_any_size():
@@ -99,7 +100,7 @@ def test_domains_of_any_size():
 def test_refusals():
     own = WeightedTablesStrategy("own", (2, 3), [()], [1.0])
     with pytest.raises(InvalidInputError, match="nothing but the number of records"):
-        own.without_total()
+        own.beside(RECORDS)
     with pytest.raises(InvalidInputError, match=r"does not measure the residual \(0,\)"):
         own.variances(MarginalsWorkload((2, 3), [(0,)]))
     with pytest.raises(InvalidInputError, match="takes 1 measurements"):

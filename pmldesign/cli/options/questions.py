@@ -124,7 +124,7 @@ class QuestionOptions:
         Raises:
             FileError, InvalidInputError: as `queries`, `public` and `PromiseOptions.build`.
         """
-        from pmldesign.strategies.known import with_known
+        from pmldesign.factorization import with_known
 
         queries = self.queries(text, note)
         public = self.public(promise.neighbours)

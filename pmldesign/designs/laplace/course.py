@@ -37,7 +37,6 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import IdentityAndRows, Strategy, baseline, product_strategy
 from pmldesign.strategies.identity_and_rows import outweigh
 from pmldesign.workloads import KroneckerWorkload, RangeWorkload, Workload
-from pmldesign.workloads.known.workload import BESIDE
 from pmldesign.workloads.union import tables_asked
 from pmldesign_solvers.norm.options import BEYOND
 from pmldesign_solvers.norm.solution import Status
@@ -104,7 +103,7 @@ class LaplaceSearch:
             others_gain = self._best() is not self.mechanisms[0]
             searched = searched and others_gain and status is Status.COMPLETED
         elif not searched:
-            if isinstance(workload, BESIDE):
+            if workload.public:
                 status = Status.COMPLETED
             self._compare(candidates())
             self._compare_trees()
@@ -301,7 +300,7 @@ def _strategy(matrix: Array) -> Strategy:
 def _is_searched(workload: Workload) -> bool:
     """Whether all entries of a strategy are searched for."""
     cells = workload.shape[1]
-    if isinstance(workload, BESIDE):  # the descent knows distances of all pairs alone
+    if workload.public:  # the descent knows distances of all pairs alone
         return False
     if isinstance(workload, STRUCTURED) and tables_asked(workload) is not None:
         return cells <= SEARCHED_TABLES

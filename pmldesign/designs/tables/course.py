@@ -20,9 +20,9 @@ from pmldesign.designs.results import Design
 from pmldesign.designs.tables.separate import is_separate, separate_strategy
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.strategies import TablesStrategy
+from pmldesign.strategies import Strategy, TablesStrategy
 from pmldesign.workloads import TablesWorkload, UnionWorkload, Workload
-from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign.workloads.public import RECORDS
 from pmldesign.workloads.tables.base import asks_counts, asks_total
 from pmldesign.workloads.tables.same import alike
 from pmldesign.workloads.union import products_over
@@ -101,8 +101,7 @@ def solve_tables(workload: Workload, asked: Question, p: float, options: DesignO
         return best
     plain = replace(options, neighbours=Neighbours.ADD_REMOVE, time_limit=left)
     single = solve_tables(workload, asked, p, plain)
-    assert isinstance(single.strategy, TablesStrategy)
-    measured = single.strategy.without_total()
+    measured = single.strategy.beside(RECORDS)
     other = _under_replace(workload, single, measured, best.certificate.lower, p, options)
     if other.certificate.upper >= best.certificate.upper:
         return best
@@ -123,7 +122,7 @@ def _public(workload: Workload, asked: Question, p: float, options: DesignOption
     solved = as_design(workload, p, options, strategy, solution)
     lower = pairs.lower_bound(solution.problem, solution.cell_weights)
     public = strategy if solution.public is None else _strategy(asked, solution.public)
-    return _under_replace(workload, solved, public.without_total(), lower, p, options)
+    return _under_replace(workload, solved, public.beside(RECORDS), lower, p, options)
 
 
 def _strategy(asked: Question, design: Coupled) -> TablesStrategy:
@@ -133,7 +132,7 @@ def _strategy(asked: Question, design: Coupled) -> TablesStrategy:
 def _under_replace(
     workload: Workload,
     design: Design,
-    public: TablesStrategy,
+    public: Strategy,
     lower: float,
     p: float,
     options: DesignOptions,
@@ -148,7 +147,7 @@ def _under_replace(
         p: in [2, inf].
         options: what was asked for.
     """
-    centred = CentredWorkload(workload)
+    centred = workload.beside(RECORDS)
     sensitivity = public.sensitivity_under(Neighbours.REPLACE, "l2")
     power = public.norm_by_structure(centred, p / 2)
     if power is None:

@@ -28,7 +28,7 @@ from pmldesign.designs.targets.budgets import (
 )
 from pmldesign.designs.targets.widths import largest_size
 from pmldesign.errors import InvalidInputError, PmldesignError
-from pmldesign.factorization import Factorization, answer
+from pmldesign.factorization import Factorization, answer, with_known
 from pmldesign.mechanisms import (
     Mechanism,
     NoiseChoice,
@@ -41,10 +41,8 @@ from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import Strategy
-from pmldesign.strategies.known import with_known
 from pmldesign.workloads import Workload, as_workload
 from pmldesign.workloads.display import Displayed, Drawn, Facts
-from pmldesign.workloads.known.workload import BESIDE, given_answers
 from pmldesign_solvers.norm.solution import Status
 
 BUDGET_GAP = 1e-5
@@ -159,9 +157,8 @@ def least_budget(
     checked = as_targets(targets, plain)
     queries, asked = with_known(plain, guarantee, known)
     assert asked is not None
-    guarantee, normalised, level = asked, checked.normalised(plain), checked.level
-    if isinstance(queries, BESIDE):
-        normalised = given_answers(normalised, queries.known)
+    guarantee, level = asked, checked.level
+    normalised = checked.normalised(plain).beside(queries.public)
     relation = guarantee.neighbours
     small = with_budget(guarantee, LEAST_BUDGET)
     require_feasible(small, queries.shape[1], noise=noise, p=math.inf)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.alpha.sample import SampledAlpha
@@ -61,6 +61,23 @@ class Promise(ABC):
     def pml(self) -> bool:
         """Whether it is about pointwise maximal leakage."""
         return self.kind == "pml"
+
+    def beside(self, name: str) -> Self:
+        """The guarantee for neighbours that leave public answers as they are.
+
+        Args:
+            name: of the answers; "" for the number of records alone.
+
+        Raises:
+            InvalidInputError: PML, beside more than the number of records.
+        """
+        if self.pml and name:
+            raise InvalidInputError(
+                "known answers beside the number of records are for differential privacy; leave"
+                " alpha out, or known"
+            )
+        changes: dict[str, Any] = {"neighbours": Neighbours.REPLACE, "known": name}
+        return self if self.pml else replace(self, **changes)  # type: ignore[type-var]
 
     def admits(self, noise: Noise) -> bool:
         """Whether this noise meets it at some scale: Gaussian noise needs a delta."""

@@ -47,7 +47,6 @@ from pmldesign.release.costs.budget import (
 )
 from pmldesign.release.costs.plan import Plan, plan_from_json
 from pmldesign.release.noise.exact import ExactNoise
-from pmldesign.workloads.known.workload import KnownWorkload
 
 FORMAT = 1
 
@@ -176,10 +175,10 @@ def unit_of(noise: ExactNoise) -> str:
     """The unit of privacy, in words."""
     k = noise.rows_per_person
     rows = "1 row a person" if k == 1 else f"{k} rows a person"
-    workload, beside = noise.mechanism.workload, ""
-    if isinstance(workload, KnownWorkload):
-        groups = hashlib.sha256(workload.known.groups.astype(np.int64).tobytes()).hexdigest()
-        beside = f" beside the known answers {workload.known.name!r} (groups {groups[:16]})"
+    public, beside = noise.mechanism.workload.public, ""
+    if public.groups is not None:
+        groups = hashlib.sha256(public.groups.astype(np.int64).tobytes()).hexdigest()
+        beside = f" beside the known answers {public.name!r} (groups {groups[:16]})"
     return f"{noise.mechanism.neighbours.value} neighbours{beside} with {rows}"
 
 

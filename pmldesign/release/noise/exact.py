@@ -43,10 +43,8 @@ from pmldesign.release.noise.lattice import SENSITIVITY_ROUNDING, Lattice
 from pmldesign.release.noise.sampler import LARGEST_SCALE, Sampler, draw, privacy_map
 from pmldesign.release.noise.whole_strategies import on_lattice
 from pmldesign.release.noise.whole_tables import TableCounts, table_of_ones
-from pmldesign.release.public_counts import counted, public_groups
+from pmldesign.release.public_counts import counted
 from pmldesign.workloads.base import WRITTEN_CELLS
-from pmldesign.workloads.known.marginals import KnownMarginals
-from pmldesign.workloads.known.margins import KnownProduct
 from pmldesign_solvers.operators.operator import Array, Indices
 
 SMOOTHING = 4.0
@@ -109,7 +107,7 @@ class ExactNoise:
     @property
     def public_groups(self) -> tuple[Indices | slice, ...]:
         """Groups of cells with public numbers of records."""
-        return public_groups(self.mechanism.workload, self.mechanism.neighbours)
+        return self.mechanism.workload.public.members
 
     @property
     def factorization(self) -> Factorization:
@@ -169,7 +167,7 @@ def exact_noise(mechanism: Mechanism, *, rows_per_person: int = 1) -> ExactNoise
     if mechanism.calibration is None or mechanism.scale == 0:
         raise InvalidInputError("a release needs a guarantee that asks for noise; give epsilon")
     guarantee = mechanism.calibration.guarantee
-    if isinstance(mechanism.workload, KnownProduct | KnownMarginals):
+    if mechanism.workload.public.kind == "table":
         raise InvalidInputError(
             f"releases beside the known answers {guarantee.known!r} are for at most"
             f" {WRITTEN_CELLS} cells, here are {mechanism.workload.shape[1]}; take the known"

@@ -23,7 +23,6 @@ from pmldesign.release.noise.integers import (
     largest_square_column,
 )
 from pmldesign.strategies import Strategy
-from pmldesign.strategies.known import members_of
 from pmldesign_solvers.operators.operator import Array
 
 SENSITIVITY_ROUNDING = 2.0**-40
@@ -86,7 +85,7 @@ class Lattice:
             and 2 * largest_absolute_column(self.matrix) < EXACT_FLOAT
         ):
             whole = self.matrix.astype(np.float64)
-            parts = [whole[:, cells] for cells in members_of(self.measured)] or [whole]
+            parts = [whole[:, cells] for cells in self.measured.public.members] or [whole]
             return max(int(pairwise_distances(part, norm="l1").max()) for part in parts), True
         norm: Norm = "l1" if noise is Noise.LAPLACE else "l2"
         value = self.measured.sensitivity_under(neighbours, norm)

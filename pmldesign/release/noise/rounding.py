@@ -11,7 +11,6 @@ from scipy import linalg
 from pmldesign.errors import InvalidInputError
 from pmldesign.release.noise.integers import Integers, times
 from pmldesign.workloads import Workload
-from pmldesign.workloads.known.workload import as_asked
 from pmldesign_solvers.operators.operator import Array
 
 SPAN = 1e-9
@@ -36,7 +35,7 @@ def rounded_matrix(matrix: Array, bits: int) -> tuple[Integers, float, bool]:
 def independent_rows(workload: Workload) -> Integers | None:
     """S: independent queries that span all, if queries are whole; None if they are not."""
     try:
-        queries, spanned = as_asked(workload).to_dense(), workload.to_dense()
+        queries, spanned = workload.whole.to_dense(), workload.to_dense()
     except InvalidInputError:
         return None
     if (queries != np.rint(queries)).any() or np.abs(queries).max() > 2**20:

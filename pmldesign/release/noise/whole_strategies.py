@@ -23,7 +23,6 @@ the RANK_CUTOFF 1e-10 of the strategies.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -56,22 +55,20 @@ from pmldesign.release.noise.whole_structures import (
 )
 from pmldesign.release.noise.whole_tables import residual_lattice, weighted_lattice
 from pmldesign.strategies import (
+    BesideStrategy,
     BlockStrategy,
     IdentityAndRows,
     MarginalsStrategy,
     ProductStrategy,
-    PublicTotal,
     Strategy,
     TablesStrategy,
     WeightedProductsStrategy,
     WeightedTablesStrategy,
 )
 from pmldesign.strategies.chains import ChainStrategy
-from pmldesign.strategies.known import KnownStrategy
 from pmldesign.strategies.participation.strategy import participation_of
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import WRITTEN_CELLS
-from pmldesign.workloads.public_total import CentredWorkload, centre, with_total
 from pmldesign.workloads.union import by_attribute
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array
@@ -104,7 +101,7 @@ def on_lattice(strategy: Strategy, workload: Workload, bits: int) -> Lattice:
         return weighted_lattice(strategy, bits)
     if isinstance(strategy, IdentityAndRows):
         return _identity_and_rows(strategy, bits)
-    structure = strategy.whole if isinstance(strategy, PublicTotal) else strategy
+    structure = strategy.whole if isinstance(strategy, BesideStrategy) else strategy
     if isinstance(structure, IdentityAndRows):
         return _dense(Strategy(strategy.name, strategy.matrix), workload, bits)
     if isinstance(structure, BlockStrategy) and strategy.cells > WRITTEN_CELLS:
@@ -118,50 +115,35 @@ def on_lattice(strategy: Strategy, workload: Workload, bits: int) -> Lattice:
     if isinstance(strategy, ProductStrategy):
         return _product(strategy, workload, bits)
     if isinstance(structure, ProductStrategy):
-        inner = with_total(workload)
-        whole = _product(structure, inner, bits)
+        whole = _product(structure, workload.inner, bits)
         if not isinstance(whole.measured, ProductStrategy):
-            return _biased(strategy, bits)
-        public = PublicTotal(whole.measured)
+            return _biased(strategy, structure.matrix, bits)
+        public = BesideStrategy(whole.measured)
         return replace(whole, measured=public, estimator=public, matrix=None, factors=())
-    if type(strategy) not in (Strategy, KnownStrategy):
-        return _biased(strategy, bits)
+    if type(strategy) is not Strategy:
+        return _biased(strategy, strategy.matrix, bits)
     return _dense(strategy, workload, bits)
 
 
 def _dense(strategy: Strategy, workload: Workload, bits: int, *, strip: bool = False) -> Lattice:
-    matrix, (project, lost) = strategy.matrix, _projection(strategy, workload)
+    matrix, public = strategy.matrix, workload.public
     rounded, unit, exact = rounded_matrix(matrix, BITS_OF_EXACT if strip else bits)
     if strip:
         common = int(np.gcd.reduce(rounded, axis=None))
         power = common & -common
         rounded, unit = rounded // power, unit * power
-    full = strategy.rank == strategy.cells - lost
+    full = strategy.rank == strategy.cells - len(public.members)
     if not (exact or full):
         rows = independent_rows(workload)
-        through = None if rows is None else through_rows(matrix, rows, bits, project)
+        through = None if rows is None else through_rows(matrix, rows, bits, public.centre)
         if through is None:
-            return _biased(strategy, bits)
+            return _biased(strategy, matrix, bits)
         rounded, unit = through
-    measured = _alike(strategy, project(rounded * unit))
+    measured = Strategy(strategy.name, public.centre(rounded * unit), public=public)
     if measured.rank != strategy.rank:
-        return _biased(strategy, bits)
+        return _biased(strategy, matrix, bits)
     units = np.full(len(rounded), unit)
     return Lattice(measured, measured, units, partial(times, rounded), rounded)
-
-
-def _projection(strategy: Strategy, workload: Workload) -> tuple[Callable[[Array], Array], int]:
-    """X -> X P, and how many dimensions P takes away."""
-    if isinstance(strategy, KnownStrategy):
-        return strategy.answers.centre, strategy.answers.count
-    return (centre, 1) if isinstance(workload, CentredWorkload) else (np.asarray, 0)
-
-
-def _alike(strategy: Strategy, matrix: Array) -> Strategy:
-    """A matrix for the same neighbours as a strategy."""
-    if isinstance(strategy, KnownStrategy):
-        return KnownStrategy(strategy.name, matrix, strategy.answers)
-    return Strategy(strategy.name, matrix)
 
 
 def _identity_and_rows(strategy: IdentityAndRows, bits: int) -> Lattice:
@@ -181,14 +163,12 @@ def _identity_and_rows(strategy: IdentityAndRows, bits: int) -> Lattice:
     return Lattice(measured, measured, units, image, lengths=lengths)
 
 
-def _biased(strategy: Strategy, bits: int) -> Lattice:
-    rounded, unit, _ = rounded_matrix(
-        strategy.whole.matrix if isinstance(strategy, PublicTotal) else strategy.matrix, bits
-    )
+def _biased(strategy: Strategy, matrix: Array, bits: int) -> Lattice:
+    rounded, unit, _ = rounded_matrix(matrix, bits)
     units = np.full(len(rounded), unit)
     measured, distortion = strategy, 0.0
     if strategy.distance_profile("l2") is None:
-        measured = _alike(strategy, rounded * unit)
+        measured = Strategy(strategy.name, rounded * unit, public=strategy.public)
     else:  # every distance counts as the largest: unit is what two rounded columns add to it
         distortion = 2 * distortion_of(strategy, unit)
     image = partial(times, rounded)
@@ -213,7 +193,7 @@ def _product(strategy: ProductStrategy, workload: Workload, bits: int) -> Lattic
     ]
     biased = [part.measured is not part.estimator for part in parts]
     if any(biased):
-        return _biased(strategy, bits)
+        return _biased(strategy, strategy.matrix, bits)
     measured = ProductStrategy(
         strategy.name, [part.measured for part in parts], weights=strategy.weights
     )

@@ -16,8 +16,8 @@ from scipy import linalg
 from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.privacy.outward import root_above
 from pmldesign.strategies.arguments import read_only, strategy_matrix
-from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.baselines.regular import CONSTANT, Flags, RegularStrategy
+from pmldesign.strategies.base import Flags, Strategy
+from pmldesign.strategies.baselines.regular import CONSTANT, RegularStrategy
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.scaled import near_one
 from pmldesign_solvers.operators.operator import Array, column_blocks

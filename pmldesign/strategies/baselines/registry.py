@@ -29,7 +29,6 @@ from pmldesign.strategies.baselines.trees import haar_wavelet, tree
 from pmldesign.strategies.baselines.weighted_trees import best_tree, weighted_tree
 from pmldesign.strategies.tables.weighted import WeightedTablesStrategy
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload
-from pmldesign.workloads.known.workload import BESIDE
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.union import by_attribute
@@ -135,8 +134,7 @@ def baseline(name: str, workload: Workload, *, others: Sequence[str] = ()) -> St
         InvalidInputError: the name is unknown or B is no such number, or the strategy is too
             large to be written out.
     """
-    if isinstance(workload, BESIDE):
-        workload = workload.asked
+    workload = workload.whole
     long = long_baseline(name, workload)
     if long is not None:
         return long

@@ -4,12 +4,7 @@ They answer every query, with the variances
 
     diag(L L^T)_i = a_i G^-1 a_i^T,      L = A R^+,      R^+ = G^-1 R^T,
 
-so that neither a pseudo-inverse nor L is needed. Without the total (P = I - 1 1^T / n,
-`public_total`)
-
-    (P G P)^+ = X - X 1 1^T X / (1^T X 1),      X = G^-1:
-
-it is zero on 1, and P G P times it is P.
+so that neither a pseudo-inverse nor L is needed.
 """
 
 from __future__ import annotations
@@ -19,19 +14,18 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from pmldesign.privacy.neighbours import Neighbours, Norm
-from pmldesign.strategies.arguments import centring_units, read_only, require_same_cells
-from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.arguments import read_only
+from pmldesign.strategies.base import Flags, Strategy
+from pmldesign.strategies.beside import BesideStrategy
 from pmldesign.workloads.base import Workload
-from pmldesign.workloads.public_total import CentredWorkload, centre
+from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import Array
 
 CONSTANT = 1e-12
 """What differs less than this, relatively, in a measurement is rounding: the total answers it."""
-
-Flags = NDArray[np.bool_]
 
 
 class RegularStrategy(Strategy):
@@ -85,63 +79,10 @@ class RegularStrategy(Strategy):
         self.require_answers(workload)
         return workload.row_quadratic(self.inverse_gram).clip(min=0.0)
 
-    def without_total(self) -> Strategy:
-        """R P, which has the same distances."""
-        return CentredStrategy(self)
+    def free_vector(self) -> Array:
+        """G^-1 1, shape (n,)."""
+        return np.asarray(self.inverse_gram.sum(axis=0))
 
-
-class CentredStrategy(RegularStrategy):
-    """R P for a regular R: it answers every query but the total, which is public.
-
-    Args:
-        whole: R.
-    """
-
-    regular: ClassVar[bool] = False
-
-    def __init__(self, whole: RegularStrategy) -> None:
-        self.name = whole.name
-        self.whole = whole
-        self.shape = int(whole.varying.sum()), whole.cells  # without what the total answers
-
-    @cached_property
-    def matrix(self) -> Array:
-        """R P, shape (r, n), float64, read-only."""
-        return read_only(centre(self.whole.matrix[self.whole.varying]))
-
-    @cached_property
-    def entry_units(self) -> float:
-        """Units of 2^-53 that entries of `matrix` are off by, relative to its columns."""
-        return centring_units(self.whole.matrix[self.whole.varying], self.matrix)
-
-    @cached_property
-    def inverse_gram(self) -> Array:
-        """(P G P)^+, shape (n, n)."""
-        inverse = self.whole.inverse_gram
-        sums = inverse.sum(axis=0)
-        return read_only(inverse - np.outer(sums, sums / sums.sum()))
-
-    def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
-        """Largest distance of the measurements of neighbours, in the l1 or l2 norm."""
-        if neighbours == Neighbours.REPLACE:
-            return self.whole.sensitivity_under(neighbours, norm)
-        return Strategy.sensitivity_under(self, neighbours, norm)
-
-    @cached_property
-    def _inverse_and_rank(self) -> tuple[Array, int]:
-        return read_only(self.inverse_gram @ self.matrix.T), self.cells - 1
-
-    def require_answers(self, workload: Workload) -> None:
-        """Refuse a workload that is not without its total.
-
-        Raises:
-            InvalidInputError: the numbers of cells differ, or a query needs the total.
-        """
-        if isinstance(workload, CentredWorkload):
-            require_same_cells(self.name, self.cells, workload)
-        else:
-            super().require_answers(workload)
-
-    def without_total(self) -> Strategy:
-        """The strategy itself."""
-        return self
+    def _beside(self, public: Public) -> Strategy:
+        """With its inverse where the number of records is public."""
+        return BesideStrategy(self) if public.kind == "records" else super()._beside(public)

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.strategies.arguments import read_only
-from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.structured import StructuredStrategy
 from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
@@ -38,14 +37,6 @@ class CountsStrategy(StructuredStrategy):
     @abstractmethod
     def measure_tables(self, tables: Iterable[Array]) -> Array:
         """R x from the tables of `counts`, each of shape (m,) or (m, c): shape (r,) or (r, c)."""
-
-    @abstractmethod
-    def without_total(self) -> Strategy:
-        """The same strategy for data whose total is public.
-
-        Raises:
-            InvalidInputError: it measures nothing else.
-        """
 
     @cached_property
     def matrix(self) -> Array:

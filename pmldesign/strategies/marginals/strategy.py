@@ -17,6 +17,14 @@ by S is put together from the residuals within S: the sum and the contrasts alon
 
 and its cells have the variance c_S^2 / m_S^2 sum_{T in S} d_T / theta_T. None of this mentions n.
 
+Beside a table of the attributes C the residuals of T within C are known and not measured. The
+others measure what two records with the same values of C differ by: with O the open attributes,
+
+    norm(R (e_x - e_y))^2 = 2 sum_{T in O} theta'_T (d_T - n_O (P_T)_xy),
+    theta'_T = sum over the T' that have T in O of theta_T' d_(T' in C),
+
+the distance of two cells of the open attributes alone, for the precisions theta'.
+
 References:
     Xiao, He, Zhang and Kifer, An optimal and scalable matrix mechanism for noisy marginals under
     convex loss functions (ResidualPlanner), NeurIPS 2023.
@@ -35,10 +43,11 @@ from numpy.typing import ArrayLike
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import DistanceProfile, Norm
 from pmldesign.strategies.arguments import (
-    nothing_but_the_total,
+    nothing_but,
     read_only,
     require_measurements,
 )
+from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.marginals.counts import CountsStrategy
 from pmldesign.strategies.marginals.distances import MarginalDistances
 from pmldesign.strategies.marginals.residual_transform import (
@@ -46,17 +55,17 @@ from pmldesign.strategies.marginals.residual_transform import (
     tables_of_residuals,
 )
 from pmldesign.workloads.base import Workload, check_entries
-from pmldesign.workloads.known.marginals import KnownMarginals
-from pmldesign.workloads.public_total import CentredWorkload, with_total
+from pmldesign.workloads.public import NOTHING, Public
 from pmldesign.workloads.tables.attributes import attribute_sets, attribute_sizes, positive_weights
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
-from pmldesign.workloads.tables.workload import TablesWorkload
+from pmldesign.workloads.union import counts_asked
 from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.structure.cell_pairs import OpenParts
 from pmldesign_solvers.structure.subsets import residual_spaces
 
-Public = frozenset[int] | None
-"""The attributes of a public table; those of the total are none. None where nothing is public."""
+Told = frozenset[int] | None
+"""The attributes of what is public; None where nothing is."""
 
 
 class MarginalsStrategy(CountsStrategy):
@@ -68,6 +77,7 @@ class MarginalsStrategy(CountsStrategy):
         residuals: the sets T, in any order; () is the total. An attribute with one value has no
             residual.
         precisions: theta_T > 0 for each of them; n theta_T are eigenvalues of R^T R.
+        public: the number of records or a table, which tells none of the residuals.
 
     Raises:
         InvalidInputError: sizes, sets or precisions that are none, or a set without a residual.
@@ -79,8 +89,10 @@ class MarginalsStrategy(CountsStrategy):
         sizes: Sequence[int],
         residuals: Iterable[Iterable[int]],
         precisions: ArrayLike,
+        *,
+        public: Public = NOTHING,
     ) -> None:
-        self.name = name
+        self.name, self.public = name, public
         self.sizes = attribute_sizes(sizes)
         self.residuals = attribute_sets("residual", residuals, len(self.sizes))
         self.precisions = positive_weights("residual", precisions, len(self.residuals))
@@ -102,30 +114,37 @@ class MarginalsStrategy(CountsStrategy):
         squares = self.cells * np.repeat(self.precisions, self._dimensions)
         return read_only(self.matrix.T / squares), self.shape[0]
 
-    def without_total(self) -> MarginalsStrategy:
-        """The same strategy without the residual of the total, for data whose total is public."""
-        return self.outside(frozenset(), nothing_but_the_total(self.name))
-
-    def outside(self, known: frozenset[int], refusal: Exception) -> MarginalsStrategy:
-        """Without the residuals that a public table of some attributes tells.
-
-        Raises:
-            Exception: `refusal`, where it measures nothing else.
-        """
+    def _beside(self, public: Public) -> Strategy:
+        """Without the residuals that the number of records or a table tells."""
+        known = public.attributes
+        if known is None:
+            return super()._beside(public)
+        if public.sizes and public.sizes != self.sizes:
+            raise self._no_form(public)
         kept = [not known.issuperset(residual) for residual in self.residuals]
         if not any(kept):
-            raise refusal
+            raise nothing_but(public, self.name)
         residuals = [*compress(self.residuals, kept)]
-        return MarginalsStrategy(self.name, self.sizes, residuals, self.precisions[kept])
+        return MarginalsStrategy(
+            self.name, self.sizes, residuals, self.precisions[kept], public=public
+        )
+
+    def scaled(self, factor: float) -> MarginalsStrategy:
+        """R times a positive number."""
+        precisions = self.precisions * factor**2
+        return MarginalsStrategy(
+            self.name, self.sizes, self.residuals, precisions, public=self.public
+        )
 
     def _matrix_tells(self, norm: Norm) -> bool:
-        return norm == "l1" and self.few
+        return norm == "l1" and self.few and not self.public.name
 
     def _longest(self, norm: Norm) -> float:
         return self._distances.longest(norm)
 
     def _farthest(self, norm: Norm) -> float:
-        return self._distances.farthest(norm)
+        """Beside a table: of records with the same values of what it counts."""
+        return (self._distances if norm == "l1" else self._within).farthest(norm)
 
     @property
     def entry_units(self) -> float:
@@ -134,11 +153,19 @@ class MarginalsStrategy(CountsStrategy):
 
     def distance_profile(self, norm: Norm) -> DistanceProfile | None:
         """Beyond WRITTEN_CELLS: by the attributes in which two cells differ, in the l2 norm."""
-        return None if self.few else self._distances.profile(norm)
+        return None if self.few or self.public.name else self._distances.profile(norm)
 
     @cached_property
     def _distances(self) -> MarginalDistances:
         return MarginalDistances(self.sizes, self.residuals, self.precisions)
+
+    @cached_property
+    def _within(self) -> MarginalDistances:
+        """Those of the open attributes alone, for the precisions theta' of `OpenParts`."""
+        if not self.public.name:
+            return self._distances
+        parts = OpenParts(self.sizes, self.residuals, self.public.attributes or frozenset())
+        return MarginalDistances(self.sizes, parts.sets, parts.totals(self.precisions))
 
     @cached_property
     def counts(self) -> MarginalsWorkload:
@@ -193,9 +220,7 @@ class MarginalsStrategy(CountsStrategy):
         values, counts = self._marginal_variances(marginals, public)
         return power_mean(values, power, counts)
 
-    def _marginal_variances(
-        self, workload: MarginalsWorkload, public: Public
-    ) -> tuple[Array, Array]:
+    def _marginal_variances(self, workload: MarginalsWorkload, public: Told) -> tuple[Array, Array]:
         """The variance of the answers of each marginal and their number, both of shape (K,).
 
         What is public adds nothing to it.
@@ -222,20 +247,15 @@ class MarginalsStrategy(CountsStrategy):
         sums = spaces.incidence[kept].T @ (spaces.dimensions[kept] / precisions)
         return (workload.weights / spaces.cells) ** 2 * sums, spaces.cells
 
-    def _known(self, workload: Workload) -> tuple[MarginalsWorkload | None, Public]:
+    def _known(self, workload: Workload) -> tuple[MarginalsWorkload | None, Told]:
         """The marginals that are asked for, if it is such, and what of them is public."""
-        if isinstance(workload, KnownMarginals):
-            return workload.counts, workload.known.attributes
-        public = frozenset[int]() if isinstance(workload, CentredWorkload) else None
-        inner = with_total(workload)
-        if isinstance(inner, TablesWorkload) and inner.is_plain:
-            inner = inner.as_marginals()
-        if isinstance(inner, MarginalsWorkload) and inner.sizes == self.sizes:
-            return inner, public
-        return None, public
+        counts = counts_asked(workload.inner)
+        if counts is not None and counts.sizes != self.sizes:
+            counts = None
+        return counts, workload.public.attributes
 
     def _tables(
-        self, subsets: Sequence[tuple[int, ...]], measurements: Array, public: Public = None
+        self, subsets: Sequence[tuple[int, ...]], measurements: Array, public: Told = None
     ) -> list[Array]:
         """The table by each S, shape (m_S,) or (m_S, c); what is not measured counts as 0.
 
@@ -250,6 +270,6 @@ class MarginalsStrategy(CountsStrategy):
         return tables_of_residuals(self.sizes, subsets, residual_parts)
 
 
-def _tells(public: Public, residual: tuple[int, ...]) -> bool:
+def _tells(public: Told, residual: tuple[int, ...]) -> bool:
     """Whether a public table tells a residual."""
     return public is not None and public.issuperset(residual)

@@ -66,7 +66,7 @@ class TableDistances:
         """Largest l2 distance of two columns, or a bound above it, rounded up."""
         rho = squared_lengths(self._ordered)
         sectors = [unit_sector(sector, self._features, rho) for sector in self._sectors]
-        kept = without_total(sectors)
+        kept = without_empty_set(sectors)
         if any(self._features.values()):
             return 2 * math.sqrt(largest_column(kept, self._features))
         weights = {sector.plain + sector.spectators: float(sector.matrix[0, 0]) for sector in kept}
@@ -129,7 +129,7 @@ class TableDistances:
         return float(gram.min()) / rho[i] - 2 * (size + 2) * EPS
 
 
-def without_total(sectors: Sequence[Sector]) -> list[Sector]:
+def without_empty_set(sectors: Sequence[Sector]) -> list[Sector]:
     """The sectors without the coordinate of the empty set."""
     kept = []
     for sector in sectors:

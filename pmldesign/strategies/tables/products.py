@@ -35,7 +35,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.privacy.outward import raised
 from pmldesign.strategies.arguments import (
-    nothing_but_the_total,
+    nothing_but,
     read_only,
     require_measurements,
 )
@@ -45,6 +45,7 @@ from pmldesign.strategies.tables.design_coordinates import tau_and_coordinates
 from pmldesign.strategies.tables.sectors import SectorMap
 from pmldesign.strategies.tables.strategy import TablesStrategy
 from pmldesign.strategies.tables.weights import WeightedStrategy
+from pmldesign.workloads.public import NOTHING, RECORDS, Public
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.structure.subsets import residual_spaces
@@ -64,7 +65,7 @@ class WeightedProductsStrategy(WeightedStrategy):
         designs: D_i, shape (r_i, n_i), of rank n_i, for attributes that are not plain.
         subsets: the attributes of each table, in any order; () is the total.
         weights: theta_S > 0 for each of them.
-        public_total: whether what the measurements say about the number of records is taken out.
+        public: the number of records, where what the measurements say about it is taken out.
 
     Attributes:
         table_rows: the number of measurements of each table.
@@ -82,9 +83,9 @@ class WeightedProductsStrategy(WeightedStrategy):
         subsets: Iterable[Iterable[int]],
         weights: ArrayLike,
         *,
-        public_total: bool = False,
+        public: Public = NOTHING,
     ) -> None:
-        super().__init__(name, sizes, subsets, weights, public_total=public_total)
+        super().__init__(name, sizes, subsets, weights, public=public)
         self.designs = {i: read_only(np.array(D, dtype=np.float64)) for i, D in designs.items()}
         for i, D in self.designs.items():
             if not 0 <= i < len(self.sizes) or D.ndim != 2 or D.shape[1] != self.sizes[i]:
@@ -100,9 +101,9 @@ class WeightedProductsStrategy(WeightedStrategy):
             residuals = residual_spaces(self.sizes, self.subsets).residuals
         except ValueError as error:
             raise InvalidInputError(f"strategy {name!r}: {error}") from None
-        self.levels = {T: self._level(T) for T in residuals if T or not public_total}
+        self.levels = {T: self._level(T) for T in residuals if T or not public}
         if not self.levels:
-            raise nothing_but_the_total(name)
+            raise nothing_but(public, name)
         features = dict.fromkeys(self.designs, 0)
         sectors = [self._sector(T, level) for T, level in self.levels.items()]
         rows = [len(self.designs[i]) if i in self.designs else n for i, n in enumerate(self.sizes)]
@@ -115,10 +116,10 @@ class WeightedProductsStrategy(WeightedStrategy):
     @property
     def entry_units(self) -> float:
         """Units of 2^-53 that entries of `matrix` are off by: products, and means of all cells."""
-        return 2.0 * len(self.sizes) + (4.0 * self.cells if self.public_total else 0.0)
+        return 2.0 * len(self.sizes) + (4.0 * self.cells if self.public else 0.0)
 
     def _of_tables(self, subsets: Sequence[tuple[int, ...]], weights: Array) -> Self:
-        return type(self)(self.name, self.sizes, self.designs, subsets, weights, public_total=True)
+        return type(self)(self.name, self.sizes, self.designs, subsets, weights, public=RECORDS)
 
     def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
         """Largest distance of the measurements of neighbours, in the l1 or l2 norm, rounded up.
@@ -129,7 +130,7 @@ class WeightedProductsStrategy(WeightedStrategy):
         single = neighbours == Neighbours.ADD_REMOVE
         rows, cells = self.shape
         entries = self.few and rows * cells * (1 if single else cells)
-        closed = single and norm == "l1" and not self.public_total
+        closed = single and norm == "l1" and not self.public
         if entries and entries <= WRITTEN_DISTANCES and not closed:
             return super().sensitivity_under(neighbours, norm)
         order = 1 if norm == "l1" else 2
@@ -141,7 +142,7 @@ class WeightedProductsStrategy(WeightedStrategy):
         ]
         length = math.fsum(lengths) if norm == "l1" else math.hypot(*lengths)
         operations = len(lengths) + len(self.sizes) * (max(map(len, self._arrays)) + 2)
-        factor = 1 if single and not self.public_total else 2
+        factor = 1 if single and not self.public else 2
         return raised(factor * length, operations)
 
     def rows_of_table(self, subset: tuple[int, ...], table: Array) -> Array:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from pmldesign.workloads.base import Workload
-from pmldesign.workloads.public_total import with_total
 from pmldesign.workloads.tables.base import asks_counts, asks_total
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.tables.workload import TablesWorkload
@@ -21,7 +20,7 @@ Table = tuple[float, dict[int, Workload]]
 
 def as_tables_over(workload: Workload, sizes: Sequence[int]) -> list[Table] | None:
     """The workload as tables over attributes of these sizes, if it is such; not to be changed."""
-    return _tables_over(with_total(workload), tuple(sizes))
+    return _tables_over(workload.inner, tuple(sizes))
 
 
 @lru_cache(maxsize=2)

@@ -26,18 +26,19 @@ import numpy as np
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.strategies.arguments import (
-    nothing_but_the_total,
+    nothing_but,
     require_measurements,
 )
+from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.marginals.counts import CountsStrategy, without_mean
 from pmldesign.strategies.sensitivity import product_labels
 from pmldesign.strategies.tables.coordinates import Coordinates
-from pmldesign.strategies.tables.distances import TableDistances, without_total
+from pmldesign.strategies.tables.distances import TableDistances, without_empty_set
 from pmldesign.strategies.tables.lengths import check_sectors
 from pmldesign.strategies.tables.queries import QueryNumbers, as_tables_over
 from pmldesign.strategies.tables.sectors import SectorMap, mixing
 from pmldesign.workloads.base import Workload, check_entries
-from pmldesign.workloads.public_total import CentredWorkload
+from pmldesign.workloads.public import NOTHING, RECORDS, Public
 from pmldesign.workloads.tables.base import ask
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign_solvers.operators import mode_products
@@ -78,21 +79,17 @@ class TablesStrategy(CountsStrategy):
         self._coordinates = Coordinates(self.sizes, self.ordered)
         self._measured = SectorMap(self.sizes, self.features, self.sectors)
         self.measured_sets = tuple(self._measured.sets)
+        self.public = NOTHING if () in self.measured_sets else RECORDS
         self.shape = self._measured.rows, math.prod(self.sizes)
         self.columns = math.prod(self.sizes[i] for i in set().union(*self.measured_sets))
 
-    @property
-    def public(self) -> bool:
-        """Whether the total is public: it is not measured."""
-        return () not in self.measured_sets
-
-    def without_total(self) -> TablesStrategy:
-        """The same strategy for data whose total is public."""
-        if self.public:
-            return self
-        sectors = without_total(self.sectors)
+    def _beside(self, public: Public) -> Strategy:
+        """Without the coordinate of the empty set where the number of records is public."""
+        if public.kind != "records":
+            return super()._beside(public)
+        sectors = without_empty_set(self.sectors)
         if not sectors:
-            raise nothing_but_the_total(self.name)
+            raise nothing_but(public, self.name)
         return TablesStrategy(self.name, self.sizes, self.ordered, self.features, sectors)
 
     def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
@@ -202,7 +199,7 @@ class TablesStrategy(CountsStrategy):
         if tables is None:
             super().require_answers(workload)
             return
-        centred = isinstance(workload, CentredWorkload)
+        centred = bool(workload.public)
         public = self.public and not centred
         told = set[tuple[int, ...]]() if public else {*self.measured_sets, *[()] * centred}
         for subset in {tuple(queries) for _, queries in tables}:
@@ -252,8 +249,8 @@ class TablesStrategy(CountsStrategy):
         return TableDistances(self.sizes, self.ordered, self.features, self.sectors)
 
     def _spread(self, workload: Workload) -> Variances:
-        strategy = self.without_total() if isinstance(workload, CentredWorkload) else self
-        return Variances(strategy.sectors, self.features)
+        sectors = without_empty_set(self.sectors) if workload.public else self.sectors
+        return Variances(sectors, self.features)
 
     @cached_property
     def _asked(self) -> QueryNumbers:

@@ -31,10 +31,11 @@ from numpy.typing import ArrayLike
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
 from pmldesign.privacy.outward import factor_above, float_above, raised, size, unscaled
-from pmldesign.strategies.arguments import require_measurements
+from pmldesign.strategies.arguments import nothing_but, require_measurements
 from pmldesign.strategies.marginals.residual_transform import residual_contrasts
 from pmldesign.strategies.marginals.strategy import MarginalsStrategy
 from pmldesign.strategies.tables.weights import WeightedStrategy
+from pmldesign.workloads.public import NOTHING, RECORDS, Public
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.structure.subsets import residual_spaces
 
@@ -52,7 +53,7 @@ class WeightedTablesStrategy(WeightedStrategy):
         sizes: number of values of each attribute.
         subsets: the attributes of each table, in any order; () is the total.
         weights: theta_S > 0 for each of them.
-        public_total: whether what the tables say about the number of records is taken out.
+        public: the number of records, where what the tables say about it is taken out.
 
     Attributes:
         residual_precisions: lambda_T of every residual T that the tables tell.
@@ -69,22 +70,22 @@ class WeightedTablesStrategy(WeightedStrategy):
         subsets: Iterable[Iterable[int]],
         weights: ArrayLike,
         *,
-        public_total: bool = False,
+        public: Public = NOTHING,
     ) -> None:
-        super().__init__(name, sizes, subsets, weights, public_total=public_total)
+        super().__init__(name, sizes, subsets, weights, public=public)
         self.shape = self.counts.shape
         try:
             spaces = residual_spaces(self.sizes, self.subsets)
         except ValueError as error:
             raise InvalidInputError(f"strategy {name!r}: {error}") from None
-        self._shares, self._incidence = self.weights / spaces.cells, spaces.incidence
-        precisions = spaces.incidence @ (self.weights**2 / spaces.cells)
-        marginals = MarginalsStrategy(name, self.sizes, spaces.residuals, precisions)
-        marginals = marginals.without_total() if public_total else marginals
-        self.residual, precisions = marginals, marginals.precisions.tolist()
-        self.residual_precisions = dict(zip(marginals.residuals, precisions, strict=True))
-        if public_total:
-            self._incidence = self._incidence[1:]  # the first residual is that of the total
+        kept = slice(1 if public else 0, None)  # the first residual is that of the total
+        residuals, self._incidence = spaces.residuals[kept], spaces.incidence[kept]
+        if not residuals:
+            raise nothing_but(public, name)
+        self._shares = self.weights / spaces.cells
+        precisions = self._incidence @ (self.weights**2 / spaces.cells)
+        self.residual = MarginalsStrategy(name, self.sizes, residuals, precisions, public=public)
+        self.residual_precisions = dict(zip(residuals, precisions.tolist(), strict=True))
 
     @property
     def entry_units(self) -> float:
@@ -92,12 +93,12 @@ class WeightedTablesStrategy(WeightedStrategy):
 
         1 - 1/m is at least 1/2, so that the rounding of 1/m does not grow.
         """
-        return 4.0 if self.public_total else 0.0
+        return 4.0 if self.public else 0.0
 
     def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
         """Largest distance of the measurements of neighbours, in the l1 or l2 norm, rounded up."""
         if neighbours == Neighbours.ADD_REMOVE:
-            if self.public_total:
+            if self.public:
                 return super().sensitivity_under(neighbours, norm)
             return _length(self.weights, 1, norm)
         return _farthest(self.sizes, self.subsets, self.weights, norm)
@@ -113,7 +114,7 @@ class WeightedTablesStrategy(WeightedStrategy):
         return table
 
     def _of_tables(self, subsets: Sequence[tuple[int, ...]], weights: Array) -> Self:
-        return type(self)(self.name, self.sizes, subsets, weights, public_total=True)
+        return type(self)(self.name, self.sizes, subsets, weights, public=RECORDS)
 
     def _as_residual(self, measurements: Array) -> Array:
         """The weighted means of what the tables say, over the roots of the precisions."""

@@ -16,11 +16,13 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pmldesign.strategies.arguments import nothing_but_the_total
+from pmldesign.strategies.arguments import nothing_but
+from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.marginals.counts import CountsStrategy, without_mean
 from pmldesign.strategies.marginals.strategy import MarginalsStrategy
 from pmldesign.strategies.tables.strategy import TablesStrategy
 from pmldesign.workloads.base import Workload
+from pmldesign.workloads.public import Public
 from pmldesign.workloads.tables.attributes import attribute_sets, attribute_sizes, positive_weights
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign_solvers.operators.operator import Array
@@ -34,7 +36,7 @@ class WeightedStrategy(CountsStrategy):
         sizes: number of values of each attribute.
         subsets: the attributes of each table, in any order; () is the total.
         weights: theta_S > 0 for each of them.
-        public_total: whether what the measurements say about the number of records is taken out.
+        public: the number of records, where what the measurements say about it is taken out.
 
     Raises:
         InvalidInputError: sizes, sets or weights that are none.
@@ -50,13 +52,12 @@ class WeightedStrategy(CountsStrategy):
         subsets: Iterable[Iterable[int]],
         weights: ArrayLike,
         *,
-        public_total: bool,
+        public: Public,
     ) -> None:
-        self.name = name
+        self.name, self.public = name, public
         self.sizes = attribute_sizes(sizes)
         self.subsets = attribute_sets("table", subsets, len(self.sizes))
         self.weights = positive_weights("table", weights, len(self.subsets))
-        self.public_total = public_total
 
     @cached_property
     def counts(self) -> MarginalsWorkload:
@@ -71,7 +72,7 @@ class WeightedStrategy(CountsStrategy):
         """R x, shape (r,) or (r, c), from the tables by each S, of shape (m,) or (m, c)."""
         measured = []
         for subset, weight, table in zip(self.subsets, self.weights, tables, strict=True):
-            kept = without_mean(table) if self.public_total else table
+            kept = without_mean(table) if self.public else table
             measured.append(weight * self.rows_of_table(subset, kept))
         return np.concatenate(measured)
 
@@ -83,11 +84,12 @@ class WeightedStrategy(CountsStrategy):
     def _of_tables(self, subsets: Sequence[tuple[int, ...]], weights: Array) -> Self:
         """That of some tables alone, without what they say about the number of records."""
 
-    def without_total(self) -> Self:
-        """The same strategy without what it says about the number of records, which is public."""
+    def _beside(self, public: Public) -> Strategy:
+        if public.kind != "records":
+            return super()._beside(public)
         wide = [any(self.sizes[i] > 1 for i in subset) for subset in self.subsets]
         if not any(wide):
-            raise nothing_but_the_total(self.name)
+            raise nothing_but(public, self.name)
         return self._of_tables([*compress(self.subsets, wide)], self.weights[wide])
 
     def estimate(self, measurements: Array) -> Array:

@@ -1,0 +1,225 @@
+r"""A P: queries on what differs between the cells of a group, all else being public (`public`).
+
+Beside a table the queries are a product of which the open attributes stand together,
+
+    A (e_a x e_i - e_a x e_j) = A_C e_a x A_O (e_i - e_j),      A P = A_C x A_O P_O,
+    P_O = I - 1 1^T / n_O,
+
+or marginals: one of S within C is known, and of any other one A_S P is what is left, every column
+of which has the squared norm c_S^2 (1 - 1/n), n the number of combinations of values of the open
+attributes in S. Beside groups they are written out.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import numpy as np
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, Workload
+from pmldesign.workloads.dense import DenseWorkload
+from pmldesign.workloads.kronecker import KroneckerWorkload
+from pmldesign.workloads.public import RECORDS, Public
+from pmldesign.workloads.tables.base import asks_total
+from pmldesign.workloads.tables.marginals import MarginalsWorkload
+from pmldesign.workloads.union import counts_asked, products_over
+from pmldesign.workloads.weighting.rows import without_scale
+from pmldesign_solvers.operators.operator import EPS, Array
+
+KNOWN = 1e-10
+"""A row of A P below this part of its row of A is rounding: what is public answers it."""
+SAMPLES = 4
+"""Random vectors that tell which queries ask for what is public."""
+
+
+class BesideWorkload(Workload):
+    """A P, the queries without what is public.
+
+    Args:
+        whole: A, shape (m, n).
+        public: what is public.
+
+    Attributes:
+        whole: A as it was given.
+        inner: A, but for constants within groups that P takes away: they would leave their rounding
+            behind.
+        factors: beside a table, A_C and A_O P_O of a product.
+
+    Raises:
+        InvalidInputError: too many cells for groups; beside a table, neither a product whose open
+            attributes stand together and have few cells, nor marginals, or what the table answers.
+    """
+
+    def __init__(self, whole: Workload, public: Public) -> None:
+        self._whole, self.public = whole, public
+        self.name, self._shape = whole.name, whole.shape
+        self._inner, self._product, self._counts = whole, None, None
+        if public.kind == "table":
+            self._product, self._counts = _structure(whole, public)
+        elif public.kind == "groups":
+            self._inner = _written(whole, public)
+        else:
+            self._inner = whole.without_offsets()[0]
+        plain = whole.unweighted
+        self.unweighted = None if plain is None else plain.beside(public)
+
+    @property
+    def whole(self) -> Workload:
+        """A as it was given."""
+        return self._whole
+
+    @property
+    def inner(self) -> Workload:
+        """A, but for constants within groups."""
+        return self._inner
+
+    @property
+    def factors(self) -> tuple[Workload, ...]:
+        """A_C and A_O P_O of a product beside a table; otherwise the workload itself."""
+        return self._product or (self,)
+
+    @cached_property
+    def _kept(self) -> Array:
+        """0 for the queries that what is public answers, 1 for the others; shape (m,).
+
+        Beyond WRITTEN_CELLS, products with random vectors P x tell. Where these are too large, the
+        rounding of such answers is left as it is, and 1 stands for all.
+        """
+        m, n = self.shape
+        if SAMPLES * max(m, n) > MAX_ENTRIES // 8:
+            return np.ones(1)
+        if n > WRITTEN_CELLS:
+            vectors = np.random.default_rng(0).standard_normal((n, SAMPLES))
+            products = np.abs(self.inner.matvec(self.public.within(vectors))).max(axis=1)
+            large = products > KNOWN * math.sqrt(n) * self.inner.row_sizes()
+            return np.asarray(large, dtype=np.float64)
+        identity = np.eye(n)
+        rows = self.inner.row_norms(identity)
+        centred = self.inner.row_norms(self.public.centre(identity))
+        return np.asarray(np.where(centred > KNOWN**2 * rows, 1.0, 0.0))
+
+    def gram(self, weights: Array) -> Array:
+        """P A^T diag(weights) A P, shape (n, n); refused if too large."""
+        return self._both_sides(self.inner.gram(self._kept * weights))
+
+    def row_quadratic(self, matrix: Array) -> Array:
+        """diag(A P X P A^T), shape (m,), for a symmetric matrix X of shape (n, n)."""
+        return self._kept * self.inner.row_quadratic(self._both_sides(matrix))
+
+    def row_norms(self, half: Array) -> Array:
+        """diag(A P H H^T P A^T), shape (m,)."""
+        return self._kept * self.inner.row_norms(self.public.within(half))
+
+    def matvec(self, x: Array) -> Array:
+        """A P x, for x of shape (n,) or (n, c)."""
+        return np.asarray((self._kept * self.inner.matvec(self.public.within(x)).T).T)
+
+    def rmatvec(self, y: Array) -> Array:
+        """P A^T y, for y of shape (m,) or (m, c); refused if too large."""
+        return self.public.within(self.inner.rmatvec((self._kept * y.T).T))
+
+    def to_dense(self) -> Array:
+        """The matrix itself, shape (m, n)."""
+        return self._kept[:, None] * self.public.centre(self.inner.to_dense())
+
+    def row_sizes(self) -> Array:
+        """Largest absolute entry of every row of A, shape (m,)."""
+        return self.inner.row_sizes()
+
+    def longest_column(self) -> float:
+        """Largest squared norm of a column, rounded up; beside a table of any number of cells."""
+        if self._product is not None:
+            squares = [float(factor.column_squares().max()) for factor in self._product]
+            return math.prod(squares) * (1 + sum(self.shape) * EPS)
+        if self._counts is None:
+            return super().longest_column()
+        total = 0.0
+        for subset, scale in zip(self._counts.subsets, self._counts.weights.tolist(), strict=True):
+            sizes = [n for i, n in enumerate(self.public.sizes) if i in self._open(subset)]
+            total += scale**2 * (1 - 1 / math.prod(sizes))
+        return total * (1 + (len(self._counts.subsets) + 4) * EPS)
+
+    def longest_difference(self) -> float:
+        """Largest squared distance of two columns of a group, rounded up."""
+        if self._product is not None:
+            longest = [
+                factor.longest_difference() if factor.public else factor.longest_column()
+                for factor in self._product
+            ]
+            return math.prod(longest) * (1 + 4 * len(longest) * EPS)
+        if self._counts is not None:
+            told = [not self._open(subset) for subset in self._counts.subsets]
+            squares = float((self._counts.weights**2).sum(where=~np.array(told)))
+            return 2 * squares * (1 + len(told) * EPS)
+        gram = self.gram(np.ones(self.shape[0]))
+        return max(self._farthest(gram[cells][:, cells]) for cells in self.public.members)
+
+    def row_label(self, index: int) -> str:
+        """How messages and tables call query `index` (from 0)."""
+        return self.whole.row_label(index)
+
+    def _both_sides(self, matrix: Array) -> Array:
+        """P X P."""
+        return self.public.centre(self.public.centre(matrix).T)
+
+    def _open(self, subset: tuple[int, ...]) -> set[int]:
+        """The open attributes of a set."""
+        return {i for i in subset if not self.public.counted[i]}
+
+
+def _written(workload: Workload, public: Public) -> Workload:
+    """The queries without constants in groups, written out."""
+    cells = workload.shape[1]
+    if cells > WRITTEN_CELLS:
+        raise InvalidInputError(
+            f"known answers of this form are for at most {WRITTEN_CELLS} cells, workload"
+            f" {workload.name!r} has {cells}; take the total or one table, or fewer cells"
+        )
+    return DenseWorkload(public.relative(workload.to_dense()), name=workload.name, copy=False)
+
+
+def _structure(
+    workload: Workload, public: Public
+) -> tuple[tuple[Workload, ...] | None, MarginalsWorkload | None]:
+    """The factors of a product beside a table, or its marginals."""
+    products = products_over(workload, public.sizes) or []
+    counts = counts_asked(workload)
+    few = public.open and math.prod(public.sizes[public.open]) <= WRITTEN_CELLS
+    if len(products) == 1 and public.open and few:
+        return _product(workload, products[0], public.open, public), None
+    if counts is not None and counts.sizes == public.sizes:
+        told = public.attributes or frozenset()
+        if all(map(told.issuperset, counts.subsets)):
+            raise _all_known(workload, public)
+        return None, counts
+    if len(products) == 1:
+        raise InvalidInputError(
+            f"beside the known answers {public.name!r} the attributes of {workload.name!r} that"
+            f" they leave open have to stand together and to have at most {WRITTEN_CELLS} cells;"
+            " put those that are known first or last, or ask for less"
+        )
+    sizes = " x ".join(map(str, public.sizes))
+    raise InvalidInputError(
+        f"beside the known answers {public.name!r}, a table of {sizes} cells, the workload has to"
+        " be one product over the same attributes or any tables of their counts, got"
+        f" {workload.name!r}; with at most {WRITTEN_CELLS} cells it may be any"
+    )
+
+
+def _product(
+    workload: Workload, factors: tuple[Workload, ...], places: slice, public: Public
+) -> tuple[Workload, ...]:
+    """The factors, the open ones as one without its mean."""
+    together = factors[places]
+    if all(asks_total(factor) for factor in without_scale(together)[1]):
+        raise _all_known(workload, public)
+    inner = together[0] if len(together) == 1 else KroneckerWorkload(together)
+    return (*factors[: places.start], inner.beside(RECORDS), *factors[places.stop :])
+
+
+def _all_known(workload: Workload, public: Public) -> InvalidInputError:
+    return InvalidInputError(
+        f"the known answers {public.name!r} answer all queries of {workload.name!r}"
+    )

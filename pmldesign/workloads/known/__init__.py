@@ -1,1 +1,0 @@
-"""Workloads beside queries whose answers are public."""
