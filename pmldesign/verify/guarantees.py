@@ -31,6 +31,12 @@ class Kind(NamedTuple):
     numbers: tuple[str, ...]
     words: str
 
+    @property
+    def keys(self) -> set[str]:
+        """Of its numbers in strategy files, where DP and PML have null for what others have."""
+        beside = {"delta", "alpha", "failure"} if self.kind in ("dp", "pml") else set()
+        return {"kind", "neighbours", *self.numbers} | beside
+
 
 KINDS = {
     "PureDP": Kind(
@@ -141,6 +147,8 @@ def sentence_of(kind: Kind, numbers: Numbers, cells: int) -> str:
 
 def _in_range(numbers: Numbers, kind: Kind, cells: Any) -> bool:
     pml, known, alpha = kind.kind == "pml", numbers.get("known", ""), numbers.get("alpha")
+    if numbers.keys() - {"known", "sample"} != kind.keys:
+        return False
     for name in kind.numbers:
         low, high = RANGES.get(name, (-math.inf, math.inf))
         value = as_number(numbers[name]) if name in RANGES else 0.0

@@ -56,7 +56,7 @@ PARTS = {
 """Claims of a manifest and of its parts; those with a question mark may be missing."""
 UNSEEN = {
     "strategy": "its sensitivity, units, distances and hash: it is not in the manifest",
-    "queries and schema": "their names and hashes: they are not in the manifest",
+    "queries and schema": "names, hashes and the number of cells: they are not in the manifest",
     "method": "the level of intervals, and what was done to the estimates",
     "sampler": "whether the noise was drawn as the manifest says, no file tells",
 }
@@ -122,6 +122,7 @@ def _whole(content: Header) -> bool:
             return False
     noise, lattice, intervals = content["noise"], content["lattice"], content["intervals"]
     counts = [content["queries"], content["cells"], noise["measurements"], lattice["bits"]]
+    counts.append(content["guarantee"]["rows_per_person"])
     sizes = [noise["parameter"], lattice["unit"], intervals["level"], 1 - intervals["level"]]
     replaced = content["guarantee"]["neighbours"] == "replace"
     pml = KINDS[content["guarantee"]["kind"]].kind == "pml"
@@ -152,8 +153,8 @@ def _numbers_of(promise: Header) -> dict[str, Any]:
     for name in promise.keys() - {*FRAME, "known", "sample"}:
         if name not in fixed or promise[name] != fixed[name]:
             raise ValueError(f"{name} {promise[name]!r:.40} is none of {promise['kind']}")
-    relation = {"neighbours": promise["neighbours"]}
-    return {"kind": kind.kind, "failure": kind.failure, **own, **relation, **beside}
+    frame = {"kind": kind.kind, "failure": kind.failure, "neighbours": promise["neighbours"]}
+    return {key: {**frame, **own}.get(key) for key in kind.keys} | beside
 
 
 def _check_tables(content: Header, path: Path, checks: Checks) -> None:

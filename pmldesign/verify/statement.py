@@ -156,15 +156,16 @@ def stated(header: Header, arrays: Arrays, checks: Checks) -> Header | None:
     if not _check_arrays(header, arrays, checks):
         return None
     if "noise" in kept:
-        for name in ERRORS:
-            if kept.get(name) is None:
+        ranges = "poles" in arrays and "rates" not in arrays  # have no number for each query
+        for name in (name for name in ERRORS if kept.get(name) is None):
+            if not (ranges and name == "max_std" and name in kept):
                 checks.unchecked(name, "the file does not claim it")
-                kept.pop(name, None)
+            kept.pop(name, None)
     return kept
 
 
 def _check_arrays(header: Header, arrays: Arrays, checks: Checks) -> bool:
-    """Whether there is a form; adds whether arrays are all of it, in their domains, and fit."""
+    """Whether there is something to compute with; adds whether arrays are all those of a form."""
     names = {re.sub("_[0-9]+$", "_#", name) for name in arrays}
     form = next((name for name, parts in FORMS.items() if parts.keys() <= names), None)
     if form is None:
@@ -192,7 +193,7 @@ def _check_arrays(header: Header, arrays: Arrays, checks: Checks) -> bool:
     right = right and (known is None or header["neighbours"] == "replace")
     if beside or not right:
         checks.state("known", right, "named by the file and its guarantee, with an array for them")
-    return True
+    return not wrong
 
 
 def _state(name: str, about: str, faults: Any, checks: Checks) -> None:

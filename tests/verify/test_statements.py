@@ -158,6 +158,7 @@ def test_false_manifests(published):
         {"guarantee": {**promise, "known": "sex"}},
         {"guarantee": {**promise, "words": "Nothing is revealed."}},
         {"noise": {**content["noise"], "sampler": "not private: for tests"}},
+        {"guarantee": {**promise, "rows_per_person": -1}},
         {"queries": 5},
         {"more": 1},
     ]
@@ -200,3 +201,16 @@ def test_names_of_attributes_need_their_schema(tmp_path):
     assert partly.exit_code == PartlyCheckedError.exit_code == 8
     assert partly.stderr.startswith("error: best.npz: what was checked holds; not checked: L R = A")
     assert run(main, ["verify", str(path), "--schema", str(schema)]).exit_code == 0
+
+
+def test_ranges_without_a_number_for_each_claim_no_largest_deviation(tmp_path):
+    path = tmp_path / "ranges.npz"
+    design = pml.factorize("all-range:16", buffers=3)
+    noisy = pml.mechanism(design, guarantee=pml.ApproxDP(1, 1e-6), noise="gaussian")
+    pml.write_strategy(path, design, mechanism=noisy)
+    header, arrays = read_archive(path)
+    rewrite(path, {**header, "max_std": None}, arrays)  # as of more than 2^26 ranges
+    result = pml.verify_file(path)
+    assert result.holds, (result.failures, result.unchecked)
+    rewrite(path, {**header, "rmse": None}, arrays)
+    assert [check.name for check in pml.verify_file(path).unchecked] == ["rmse"]

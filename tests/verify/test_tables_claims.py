@@ -109,6 +109,21 @@ def test_altered_numbers_and_arrays_are_found(honest):
         assert pml.verify_file(other).failures, name
 
 
+def test_matrices_and_sets_of_sectors_are_read_as_a_whole(honest):
+    path, header, arrays = honest
+    if "entries" not in arrays:
+        return
+    other, wide = path.with_name("sectors.npz"), arrays["entries"].copy()
+    wide[1] += 0.01 * wide[0]  # beside the diagonal, which no elimination reads
+    unsorted, longer = np.roll(arrays["sets"], 1, axis=1), np.append(arrays["entries"], 1.0)
+    forgeries = [("entries", wide), ("entries", longer), ("sets", unsorted)]
+    for name, array in forgeries if arrays["sets"].shape[1] > 1 else forgeries[:2]:
+        entries = {**arrays, name: array}
+        forged = {**header, KEY: digest_of(header, entries)}
+        np.savez(other, header=np.array(json.dumps(forged)), **entries)
+        assert pml.verify_file(other).failures, name
+
+
 def test_numbers_are_those_of_the_matrix(honest):
     _, header, arrays = honest
     if "residuals" in arrays:

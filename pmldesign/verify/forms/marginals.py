@@ -33,6 +33,7 @@ from scipy.optimize import linprog
 
 from pmldesign.verify.arithmetic.intervals import largest, root, total
 from pmldesign.verify.forms.structured import Computed, check_computed, profile
+from pmldesign.verify.forms.written import members_of
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import Arrays, Checks, Header
 
@@ -95,7 +96,7 @@ def precisions_of(arrays: Arrays) -> dict[tuple[int, ...], Any]:
     Raises:
         ValueError: a residual comes twice.
     """
-    rows = [tuple(int(i) for i in row if i >= 0) for row in arrays["residuals"]]
+    rows = members_of(arrays["residuals"])
     if len(set(rows)) < len(rows):
         raise ValueError("a residual comes twice")
     return {T: arb(float(value)) for T, value in zip(rows, arrays["precisions"], strict=True)}

@@ -75,8 +75,16 @@ def contrasts(size: int) -> Any:
 
 
 def members_of(rows: Any) -> list[tuple[int, ...]]:
-    """Sets that are filled up with -1."""
-    return [tuple(int(i) for i in row if i >= 0) for row in rows]
+    """Sets, in order, that are filled up with -1.
+
+    Raises:
+        ValueError: other rows.
+    """
+    sets = [tuple(row[row >= 0].tolist()) for row in rows]
+    for row, members in zip(rows.tolist(), sets, strict=True):
+        if row != [*sorted({*members}), *[-1] * row.count(-1)]:
+            raise ValueError(f"{row} is no set in order")
+    return sets
 
 
 def kron(parts: Any) -> Any:
@@ -145,8 +153,12 @@ def _tables(arrays: Arrays) -> Iterator[Any]:
 
 
 def sectors_of(arrays: Arrays) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], list[Any], Any]]:
-    """Q, Sp, the sets S and E of every sector of a strategy for tables."""
-    sets, start = iter(members_of(arrays["sets"])), 0
+    """Q, Sp, the sets S and E of every sector of a strategy for tables.
+
+    Raises:
+        ValueError: an E is not symmetric, or there are more sets or entries.
+    """
+    sets, entries, start = iter(members_of(arrays["sets"])), arrays["entries"], 0
     features = dict(zip(arrays["ordered"].tolist(), arrays["features"].tolist(), strict=True))
     for plain, spectators, count in zip(
         members_of(arrays["sector_plain"]),
@@ -156,8 +168,13 @@ def sectors_of(arrays: Arrays) -> Iterator[tuple[tuple[int, ...], tuple[int, ...
     ):
         members = [next(sets) for _ in range(count)]
         rows = sum(math.prod(features[i] for i in S) for S in members)
-        yield plain, spectators, members, arrays["entries"][start:][: rows**2].reshape(rows, rows)
+        E = entries[start : start + rows**2].reshape(rows, rows)
+        if not np.array_equal(E, E.T):
+            raise ValueError("the matrix of a sector is not symmetric")
+        yield plain, spectators, members, E
         start += rows**2
+    if start != entries.size or next(sets, None) is not None:
+        raise ValueError("there are more sets or entries than sectors have")
 
 
 def _sized(sizes: Any, members: Any) -> list[tuple[int, int]]:

@@ -1,0 +1,366 @@
+"""False files for `verify`: structured mutations, and a judge of what stays true.
+
+A mutation deletes, negates, scales, exchanges or makes up a claim, an array or several at once; the
+digest is made to fit. Some leave true statements: the judge computes them again with the product's
+own strategies, calibration and bounds, which `verify` does not use.
+"""
+
+import copy
+import itertools
+import json
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+import pmldesign as pml
+from pmldesign.envelope import Channel, exact_envelope
+from pmldesign.privacy.analytic_gaussian import gaussian_delta
+from pmldesign.privacy.guarantees import KINDS, from_json
+from pmldesign.verify.digest import KEY, OBJECT, digest_of, digest_of_object
+
+CLOSE = 3e-6
+"""Claims are true to this part of them: bounds may be rounded by a millionth."""
+SCALES = (-1.0, 0.0, 0.5, 0.9, 0.999, 1.001, 1.1, 2.0, 1e3)
+LAWS = ("discrete laplace", "discrete gaussian")
+NAMES = {"pmldesign", "versions", "workload", "channel", "records", "unit"}
+"""What things are called, and what nothing in a file tells."""
+UNSEEN = {"measurements", "sampler", "bits", "unit", "exact", "bias_of_an_entry", "intervals"}
+UNSEEN |= {"post_processing", "strategy", "schema", "distances", "half_alpha", "dp", "cells"}
+"""Of a manifest what `verify` says it does not check, or what depends on that alone."""
+
+
+@dataclass
+class Base:
+    """An honest file: its content and arrays, and what it is about."""
+
+    kind: str
+    content: dict
+    arrays: dict = field(default_factory=dict)
+    queries: object = None
+    known: object = None
+    beside: dict = field(default_factory=dict)
+
+    def copy(self):
+        return copy.deepcopy((self.content, self.arrays))
+
+
+def write(path, content, arrays):
+    """With a digest that fits, where there is a place for one."""
+    if path.suffix == ".json":
+        if isinstance(content.get(KEY), dict):
+            content[KEY][OBJECT] = digest_of_object(content)
+        path.write_text(json.dumps(content))
+        return
+    if KEY in content:
+        content[KEY] = digest_of(content, arrays)
+    np.savez(path, header=np.array(json.dumps(content)), **arrays)
+
+
+def places(content, place=()):
+    """Every key of nested objects, and the numbers of lists."""
+    items = content.items() if isinstance(content, dict) else enumerate(content)
+    for key, value in items:
+        yield (*place, key)
+        if isinstance(value, dict | list):
+            yield from places(value, (*place, key))
+
+
+def holder_of(content, place):
+    for key in place[:-1]:
+        content = content[key]
+    return content, place[-1]
+
+
+def changed_value(value, rng, other):
+    """Something else in place of a claim."""
+    if rng.random() < 0.2 or isinstance(value, dict | list | None):
+        return other
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return int(value + rng.choice([-1, 1, 7])) if rng.random() < 0.5 else -value
+    if isinstance(value, float):
+        return value * float(rng.choice(SCALES))
+    words = value.split(" ")
+    k = rng.integers(len(words))
+    choice = rng.integers(4)
+    if choice == 0:
+        return " ".join(words[:k] + words[k + 1 :])
+    if choice == 1:
+        return value.replace("1", "2", 1)
+    return str(other) if choice == 2 else value[::-1]
+
+
+def any_claim(content, arrays, rng, other):
+    """Delete a claim, or change it."""
+    every = [place for place in places(content) if place[0] not in ("format", KEY)]
+    place = every[rng.integers(len(every))]
+    holder, key = holder_of(content, place)
+    if rng.random() < 0.3:
+        del holder[key]
+        return
+    foreign = [p for p in places(other.content) if p[-1] == key] or list(places(other.content))
+    there, name = holder_of(other.content, foreign[rng.integers(len(foreign))])
+    holder[key] = changed_value(holder[key], rng, copy.deepcopy(there[name]))
+
+
+def several_claims(content, arrays, rng, other):
+    """Scale some numbers alike, one way and the other."""
+    names = [key for key, value in content.items() if isinstance(value, float)]
+    if not names:
+        any_claim(content, arrays, rng, other)
+        return
+    factor = float(rng.choice([s for s in SCALES if s > 0]))
+    for name in rng.choice(names, min(3, len(names)), replace=False):
+        content[name] *= factor if rng.random() < 0.7 else 1 / factor
+
+
+def guarantee(content, arrays, rng, other):
+    """Other numbers of the guarantee, with the words that fit them."""
+    manifest = "guarantee_numbers" not in content
+    numbers = content["guarantee"] if manifest else content["guarantee_numbers"]
+    names = ("epsilon", "delta", "rho", "mu", "order", "alpha")
+    names = [name for name in names if isinstance(numbers.get(name), float) and numbers[name]]
+    name = rng.choice([*names, "neighbours", "known"])
+    if name == "neighbours":
+        numbers[name] = "replace" if numbers[name] == "add-remove" else "add-remove"
+    elif name == "known":
+        numbers.pop("known", None)
+    else:
+        numbers[name] *= float(rng.choice([0.01, 0.5, 0.99, 1.01]))
+    if manifest:
+        numbers["words"] = describe(numbers, content["cells"]) or numbers["words"]
+    else:
+        content["neighbours"] = numbers["neighbours"]
+        content["guarantee"] = from_json(numbers).describe(content["cells"])
+
+
+def describe(promise, cells):
+    kind = next(kind for kind in KINDS if kind.__name__ == promise["kind"])
+    values = {k: promise[k] for k in ("epsilon", "delta", "rho", "mu", "order", "alpha")}
+    values = {k: v for k, v in values.items() if k in kind.__dataclass_fields__}
+    return kind(**values).describe(cells)
+
+
+def any_array(content, arrays, rng, other):
+    """Delete an array, or change some of it."""
+    name = str(rng.choice(sorted(arrays)))
+    array = arrays[name]
+    choice = rng.integers(8)
+    if choice == 0:
+        del arrays[name]
+    elif choice == 1 and name in other.arrays:
+        arrays[name] = other.arrays[name].copy()
+    elif choice == 2 and array.ndim:
+        arrays[name] = array[:-1].copy()
+    elif choice == 3 and array.ndim:
+        arrays[name] = np.roll(array, 1, axis=int(rng.integers(array.ndim)))
+    elif choice == 4:
+        extra = [key for key in other.arrays if key not in arrays] or [name]
+        arrays[str(rng.choice(extra))] = next(iter(other.arrays.values())).copy()
+    elif array.dtype.kind == "f" and array.size:
+        whole, flat = rng.random() < 0.3, array.reshape(-1)
+        place = slice(None) if whole else int(rng.integers(flat.size))
+        flat[place] = flat[place] * float(rng.choice(SCALES))
+    elif array.size:
+        array.reshape(-1)[rng.integers(array.size)] += int(rng.choice([-1, 1]))
+
+
+def array_and_claims(content, arrays, rng, other):
+    """An array that is wrong, and numbers that profit from it."""
+    any_array(content, arrays, rng, other)
+    several_claims(content, arrays, rng, other)
+
+
+def exchanged(content, arrays, rng, other):
+    """All claims, or all arrays, of another file."""
+    if rng.random() < 0.5:
+        names = [key for key in other.content if key not in ("format", KEY)]
+        for key in rng.choice(names, int(rng.integers(1, len(names))), replace=False):
+            content[key] = copy.deepcopy(other.content[key])
+    else:
+        arrays.clear()
+        arrays.update(copy.deepcopy(other.arrays))
+
+
+MUTATIONS = (any_claim, several_claims, guarantee, any_array, array_and_claims, exchanged)
+
+
+def mutate(base, other, rng):
+    """Another content and other arrays; None if nothing was changed."""
+    content, arrays = base.copy()
+    mutation = MUTATIONS[rng.integers(len(MUTATIONS))]
+    if not arrays and mutation in (any_array, array_and_claims):
+        mutation = any_claim
+    try:
+        mutation(content, arrays, rng, other)
+    except (KeyError, TypeError, IndexError, AttributeError, ValueError, StopIteration):
+        return None  # the other file has nothing of the kind
+    same = content == base.content and arrays.keys() == base.arrays.keys()
+    if same and all(np.array_equal(arrays[name], base.arrays[name]) for name in arrays):
+        return None
+    return mutation.__name__, content, arrays
+
+
+def is_true(base, other, content, arrays, path):
+    """Whether a file, mutated with something of another one, still says what is so."""
+    try:
+        if base.kind == "strategy":
+            return strategy_is_true(base, content, arrays, path)
+        unseen = NAMES | (UNSEEN if base.kind == "manifest" else set())
+        if all(unseen & set(place) for place in differences(base.content, content)):
+            return True
+        if base.kind == "envelope":
+            return envelope_is_true(content)
+        return manifest_is_true(content, [base.content, other.content])
+    except (pml.PmldesignError, KeyError, TypeError, ValueError, AttributeError, IndexError):
+        return False
+
+
+def differences(one, other, place=()):
+    """The places at which two JSON objects differ."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in one.keys() | other.keys():
+            if (one.get(key) or None) != (other.get(key) or None) and key != OBJECT:
+                yield from differences(one.get(key), other.get(key), (*place, key))
+    elif one != other:
+        yield place
+
+
+def near(claimed, value):
+    return math.isclose(claimed, value, rel_tol=CLOSE, abs_tol=1e-300)
+
+
+def strategy_is_true(base, content, arrays, path):
+    """Of a strategy file: with R as it is read, and its calibration."""
+    same = ("queries", "cells", "fingerprint", "neighbours", "known")
+    if any(content.get(name) != base.content.get(name) for name in same):
+        return False
+    strategy, p = pml.files.read_strategy(path), float(content["p"])
+    options = {"neighbours": content["neighbours"], "p": p}
+    reference = pml.PureDP(1.0, content["neighbours"])
+    if base.known is not None:
+        options, reference = {"known": base.known, "p": p}, pml.PureDP(1.0)
+    unit = pml.mechanism(strategy, base.queries, guarantee=reference, noise="laplace", **options)
+    if not answers_are_right(base, arrays, unit):
+        return False
+    if "lower" in content:
+        true = base.content if content["p"] == base.content["p"] else {}
+        if not content["lower"] <= true.get("upper", 0.0) * (1 + CLOSE):
+            return False
+        if content["upper"] < unit.factorization.norm(p) * (1 - CLOSE):
+            return False
+    return "noise" not in content or noise_is_true(content, unit, options, strategy, base)
+
+
+def answers_are_right(base, arrays, unit):
+    """Whether L R = A, and L is the reconstruction with the least noise."""
+    if any((name in base.arrays) != (name in arrays) for name in ("strategy", "groups")):
+        return False
+    if "strategy" not in arrays:
+        return True
+    R, A = arrays["strategy"], pml.workload(base.queries).to_dense()
+    L = arrays["reconstruction"] if "reconstruction" in arrays else A @ arrays["right_inverse"]
+    off = A - L @ R
+    if base.content["neighbours"] == "replace":
+        groups = arrays.get("groups", np.zeros(len(off.T)))
+        if not np.array_equal(groups, base.arrays.get("groups", groups)):
+            return False
+        off = off - np.array([off[:, groups == group].mean(axis=1) for group in groups]).T
+    spreads = unit.scale * math.sqrt(2) * np.linalg.norm(L, axis=1)
+    return np.abs(off).max() < 1e-6 and np.allclose(spreads, unit.standard_deviations, rtol=CLOSE)
+
+
+def noise_is_true(content, unit, options, strategy, base):
+    """Whether the noise meets the guarantee, in numbers and words, with these errors."""
+    promise = from_json(content["guarantee_numbers"])
+    if content["guarantee"] != promise.describe(content["cells"]):
+        return False
+    if promise.known != content.get("known", "") or promise.neighbours != content["neighbours"]:
+        return False
+    noisy = pml.mechanism(
+        strategy, base.queries, guarantee=promise, noise=content["noise"], **options
+    )
+    scale, exact = content["scale"] / noisy.scale, sensitivity_of(strategy, content, noisy)
+    least = exact / noisy.sensitivity * (1 - CLOSE)  # what calibrates may be a bound above it
+    if scale < least or content["sensitivity"] < exact * (1 - CLOSE):
+        return False
+    errors = {"rmse": noisy.rmse, "max_std": noisy.known_max_std, "error": noisy.error(noisy.p)}
+    return all(
+        content.get(name) is None or near(content[name], value * scale)
+        for name, value in errors.items()
+    )
+
+
+def sensitivity_of(strategy, content, noisy):
+    """The largest sum over the steps of a person, by trying all; as calibrated under replace."""
+    if content["neighbours"] == "replace":
+        return noisy.sensitivity
+    R, n, k, apart, fixed = strategy.matrix, strategy.shape[1], 1, 1, False
+    if "participation" in content:
+        times, how = content["participation"].split(",")
+        k, apart, fixed = int(times), int(how.split("=")[1]), how.startswith("every")
+    sizes = np.abs(R.T @ R) if content["noise"] == "gaussian" else np.diag(np.abs(R).sum(axis=0))
+    patterns = [
+        steps
+        for count in range(1, min(k, -(-n // apart)) + 1)
+        for steps in itertools.combinations(range(n), count)
+        if all(b - a == apart if fixed else b - a >= apart for a, b in itertools.pairwise(steps))
+    ]
+    value = max(float(sizes[np.ix_(steps, steps)].sum()) for steps in patterns)
+    return min(math.sqrt(value) if content["noise"] == "gaussian" else value, noisy.sensitivity)
+
+
+def manifest_is_true(content, sources):
+    """Of a manifest: its sentence, and for DP that the noise keeps the guarantee."""
+    promise, noise = content["guarantee"], content["noise"]
+    k, distance = promise["rows_per_person"], int(content["lattice"]["sensitivity"])
+    if promise["kind"] not in ("PureDP", "ApproxDP", "ZCDP"):
+        return any(has_more_noise(content, honest) for honest in sources if "noise" in honest)
+    if promise["words"] != describe_fully(promise, content["cells"]) or noise["law"] not in LAWS:
+        return False
+    if noise["law"] == LAWS[0]:
+        loss = k * Fraction(distance) / Fraction(noise["parameter"])
+        return promise["kind"] == "PureDP" and loss <= promise["epsilon"] * (1 + CLOSE)
+    ratio = k * math.sqrt(distance) / noise["sigma"]
+    if noise["parameter"] ** 2 < noise["sigma"] ** 2:
+        return False
+    if promise["kind"] == "ZCDP":
+        return ratio**2 / 2 <= promise["rho"] * (1 + CLOSE)
+    loss = gaussian_delta(ratio, 1.0, promise["epsilon"])
+    return loss <= promise["delta"] * (1 + CLOSE)
+
+
+def has_more_noise(content, honest):
+    """Whether a manifest differs from an honest one in more noise, and what is not checked."""
+    scales = ("parameter", "sigma") if honest["noise"]["sigma"] else ("parameter",)
+    more = all(content["noise"][name] >= honest["noise"][name] for name in scales)
+    changed = set(differences(honest, content)) - {("noise", name) for name in scales}
+    table = {("sha256", "table"), ("queries",)}  # those of the base, which `verify` compares
+    return more and all((NAMES | UNSEEN) & set(place) for place in changed - table)
+
+
+def describe_fully(promise, cells):
+    kind = next(kind for kind in KINDS if kind.__name__ == promise["kind"])
+    names = [name for name in ("epsilon", "delta", "rho", "neighbours", "known") if name in promise]
+    fields = {name: promise[name] for name in names if not _is_constant(kind, name)}
+    words = kind(**fields).describe(cells)
+    k = promise["rows_per_person"]
+    return words if k == 1 else f"{words} All {k} records of one person count as one record here."
+
+
+def _is_constant(kind, name):
+    return "ClassVar" in str(kind.__dataclass_fields__[name].type)
+
+
+def envelope_is_true(content):
+    """Of a certificate: the exact envelope between its bounds, and both leakages."""
+    channel = Channel(np.array(content["matrix"]), np.array(content["prior"]))
+    value = exact_envelope(channel, content["delta"])
+    return (
+        content["lower"] <= value.upper * (1 + CLOSE)
+        and content["upper"] >= value.lower * (1 - CLOSE)
+        and near(content["maximal_leakage"], pml.maximal_leakage(channel))
+    )

@@ -1,0 +1,49 @@
+"""False files with a digest that fits: none passes. `tests/robustness/forged.py` has more."""
+
+import numpy as np
+import pytest
+from forgery import Base, is_true, mutate, write
+from test_statements import CASES, written
+
+import pmldesign as pml
+from pmldesign.verify.reading import read_object
+
+FORGED = 12
+
+
+@pytest.fixture(scope="module")
+def bases(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("forged")
+    made = []
+    for case in ("matrix", "marginals", "stream", "known"):
+        name, options, _ = CASES[case]
+        held = written(folder / "s.npz", case)
+        made.append(Base("strategy", *held, name, options.get("known")))
+    noisy = pml.mechanism("identity", "histogram:4", guarantee=pml.PureDP(1))
+    pml.release_tables(noisy, np.arange(4)).to_csv(folder / "r.csv")
+    made.append(Base("manifest", read_object(folder / "r.manifest.json")))
+    return folder, made
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_no_false_file_passes(bases, number):
+    folder, made = bases
+    rng, base, false = np.random.default_rng(number), made[number], 0
+    path = folder / ("s.npz" if base.kind == "strategy" else "r.manifest.json")
+    write(path, *base.copy())
+    assert is_true(base, base, base.content, base.arrays, path)
+    while false < FORGED:
+        other = made[rng.integers(len(made))]
+        forged = mutate(base, other, rng)
+        if forged is None:
+            continue
+        how, content, arrays = forged
+        write(path, content, arrays)
+        try:
+            result = pml.verify_file(path)
+        except pml.FileError:
+            false += 1
+            continue
+        passes = not result.failures if base.kind == "manifest" else result.holds
+        assert not passes or is_true(base, other, content, arrays, path), (how, content)
+        false += not passes
