@@ -1,5 +1,6 @@
 import json
 import os
+import signal
 from contextlib import suppress
 
 import pytest
@@ -41,7 +42,10 @@ def run(tmp_path, monkeypatch):
 
 @pytest.fixture
 def signalled():
-    """Makes of a function another one that a signal reaches, and that goes on."""
+    """Makes of a function another one that a signal reaches, and that goes on.
+
+    Ctrl-C is not ignored meanwhile, as it may be in a job in the background.
+    """
 
     def changed(number, function):
         def call(*arguments, **options):
@@ -52,4 +56,6 @@ def signalled():
 
         return call
 
-    return changed
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield changed
+    signal.signal(signal.SIGINT, before)

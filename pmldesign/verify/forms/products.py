@@ -53,9 +53,8 @@ def check_product(
         diameters[place] = rounding.diameters(strategies[place])
         strategies[place], factors = _moves(strategies[place]), list(factors)
         factors[place] = _moves(factors[place])
-    p, inverses = float(header["p"]), [np.linalg.pinv(R) for R in strategies]
-    if place is not None:  # whose rows may depend on each other, but for rounding
-        inverses[place] = np.linalg.pinv(strategies[place], rcond=INDEPENDENT)
+    p = float(header["p"])  # rows of the open factor may depend on each other, but for rounding
+    inverses = [np.linalg.pinv(R, rcond=INDEPENDENT) for R in strategies]
     squares = [
         _room(A, R).squares(A @ inverse)
         for A, R, inverse in zip(factors, strategies, inverses, strict=True)

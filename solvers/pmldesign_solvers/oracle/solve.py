@@ -21,7 +21,14 @@ References:
 
 from __future__ import annotations
 
+import signal
+import threading
 import warnings
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from contextlib import redirect_stdout, suppress
+from functools import partial
+from io import StringIO
 from typing import Any
 
 import numpy as np
@@ -32,6 +39,10 @@ from pmldesign_solvers.operators.operator import Array
 SOLVERS = ("SCS", "CLARABEL")
 FINEST_ORDER = 2**15
 """Orders of norms from here on, and their duals, are written as infinity and 1."""
+SCS_INTERRUPTED = -5
+"""Its status after Ctrl-C, which it keeps from Python."""
+LOOK = 0.1
+"""Seconds between two looks for signals while a solver runs."""
 
 Answer = tuple[Array, Array, Array | None, str, int]
 """u, w, the Gram matrix of a strategy if the solver has one, status, iterations."""
@@ -143,7 +154,10 @@ def _run(problem: Any, solver: str, options: dict[str, float]) -> tuple[str, int
             "ignore"
         )  # "may be inaccurate": the status and the certificate say it
         try:
-            problem.solve(solver=solver, **options)
+            data, chain, inverse = problem.get_problem_data(solver)
+            work = partial(chain.solve_via_data, problem, data, solver_opts=options)
+            raw = _run_scs(work) if solver == "SCS" else work()
+            problem.unpack_results(raw, chain, inverse)
         except cp.error.SolverError as error:
             raise ProgramError(f"{solver} failed: {error}") from error
     if problem.status in ("optimal", "optimal_inaccurate", "user_limit") and all(
@@ -154,3 +168,32 @@ def _run(problem: Any, solver: str, options: dict[str, float]) -> tuple[str, int
         f"{solver} returned no point (status {problem.status!r}); try the other solver or the"
         " diagonal-scaling method"
     )
+
+
+def _run_scs(work: Callable[[], Any]) -> Any:
+    """What SCS returns, run beside: the handlers of signals go on, and what they raise ends it.
+
+    It takes Ctrl-C for itself, and ends within an iteration; so it is ended by one.
+    """
+    outcome: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(work())
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    with redirect_stdout(StringIO()):  # where it says that it was interrupted
+        threading.Thread(target=run).start()
+        try:
+            while not outcome.done():
+                wait([outcome], timeout=LOOK)
+        finally:
+            while not outcome.done():
+                with suppress(KeyboardInterrupt):
+                    signal.raise_signal(signal.SIGINT)
+                    wait([outcome], timeout=LOOK)
+    raw = outcome.result()
+    if raw["info"]["status_val"] == SCS_INTERRUPTED:
+        signal.raise_signal(signal.SIGINT)
+    return raw

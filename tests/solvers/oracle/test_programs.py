@@ -1,6 +1,11 @@
+import os
+import signal
+import threading
+
 import cvxpy
 import numpy as np
 import pytest
+import scs
 from certified import CHECK_P, assert_certified
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -148,9 +153,36 @@ def test_a_coarse_answer_is_not_called_optimal(form):
 
 
 def test_a_failed_solver_is_an_error(monkeypatch):
-    monkeypatch.setattr(cvxpy.Problem, "solve", lambda problem, **options: None)
+    monkeypatch.setattr(cvxpy.Problem, "unpack_results", lambda problem, *answer: None)
     with pytest.raises(ProgramError, match="SCS returned no point"):
         programs.solve(gaussian(6, 4), 4, form="dual")
+
+
+class Ended(BaseException):
+    """What a handler raises."""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_scs(monkeypatch, capfd, number):
+    """It runs in C for seconds, takes Ctrl-C for itself, and prints that on standard output."""
+
+    def handle(*_):
+        raise Ended
+
+    def begun(*arguments, **options):
+        threading.Timer(0.1, os.kill, [os.getpid(), number]).start()
+        return solve(*arguments, **options)
+
+    solve = scs.SCS.solve
+    monkeypatch.setattr(scs.SCS, "solve", begun)
+    threads, before = threading.active_count(), signal.signal(number, handle)
+    try:
+        with pytest.raises(Ended):
+            programs.solve(np.tril(np.ones((64, 64))), 2, accuracy=1e-9)
+    finally:
+        signal.signal(number, before)
+    assert threading.active_count() <= threads
+    assert capfd.readouterr().out == ""
 
 
 @pytest.mark.parametrize("p", [1.9, np.nan, -np.inf])
