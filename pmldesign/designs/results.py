@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pmldesign.bounds import Bound, all_bounds
-from pmldesign.errors import NotConvergedError
+from pmldesign.errors import InvalidInputError, NotConvergedError
 from pmldesign.factorization import answer, public_for
-from pmldesign.mechanisms import Mechanism
+from pmldesign.mechanisms import Mechanism, mechanism
 from pmldesign.privacy.digits import at_least, at_most, shortest
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
@@ -25,6 +26,9 @@ from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.search.solution import Start
+
+if TYPE_CHECKING:
+    from pmldesign.streams import GridNoise, Stream
 
 MOST_SHARES = 10**5
 """Queries up to which the shares of parts are computed, from a number for each."""
@@ -152,6 +156,25 @@ class Design(Drawn, Displayed):
                 f"the gap is {self.certificate.gap:.1e}: {self.status.value}; {remedy}"
             )
         return self
+
+    def stream(
+        self, *, guarantee: Guarantee | None = None, noise: GridNoise | None = None
+    ) -> Stream:
+        """The strategy on line, with the Gaussian noise that a guarantee asks for.
+
+        Args:
+            guarantee: what is to be met.
+            noise: where it comes from, as for `Mechanism.stream`.
+
+        Raises:
+            InvalidInputError: no guarantee, or as `Mechanism.stream`.
+        """
+        if guarantee is None:
+            raise InvalidInputError(
+                "a stream needs a guarantee, which says how much noise it has; give"
+                " guarantee=pml.ApproxDP(1, 1e-6), or rho, mu or Renyi privacy"
+            )
+        return mechanism(self, guarantee=guarantee, noise="gaussian").stream(noise=noise)
 
 
 def _outer(factors: Sequence[Array]) -> Array:

@@ -147,6 +147,19 @@ def test_scale_is_that_of_the_mechanism(designed):
         plain.stream()
 
 
+def test_a_design_goes_on_line_with_a_guarantee(designed):
+    """That of its mechanism; without a guarantee it is told what to give."""
+    made = mechanism(
+        designed.strategy, designed.workload, guarantee=ApproxDP(1, 1e-6), noise="gaussian"
+    )
+    with pytest.raises(InvalidInputError, match=r"needs a guarantee.*give guarantee=pml\.ApproxDP"):
+        designed.stream()
+    stream = designed.stream(guarantee=ApproxDP(1, 1e-6), noise=FloatingGaussian(1))
+    _, deviations = stream.steps([1.0] * 30)
+    expected = made.stream(noise=FloatingGaussian(2)).steps([1.0] * 30)[1]
+    assert deviations.tolist() == expected.tolist()
+
+
 def test_simulated_variances(designed):
     width = 40_000
     stream = VectorStream(designed.strategy, 2.0, width, seed=3)
