@@ -53,6 +53,13 @@ def taken(designed, path, inputs):
     return answers
 
 
+def position(path):
+    """Where a state stands."""
+    log = Log(path)
+    log.close()
+    return log.position
+
+
 def in_a_child(work):
     """What a process of its own ends with: minus the signal that killed it, or its exit code."""
     child = os.fork()
@@ -145,6 +152,7 @@ def test_a_stream_killed_at_any_system_call_answers_every_input_once(
         rest, _ = again.steps(inputs[again.position :])
         assert [*kept, *rest] == pytest.approx(expected, abs=1e-6)
         again.close()
+        assert position(folder / "state") == len(inputs)
         assert {path.name for path in folder.iterdir()} <= {"state", "state.log", "left"}
     assert outcomes == {(0, 0), (group, 0), (group, group)}
 
@@ -165,6 +173,7 @@ def test_a_record_cut_at_any_byte_is_refused(designed, tmp_path):
             assert again.position == 2
             assert again.step(7.0).value == pytest.approx(sums([1, 2, 7])[-1], abs=1e-6)
             again.close()
+            assert position(state) == 3
             log.write_text("".join(witnessed))
 
 
@@ -256,26 +265,24 @@ def test_two_processes_or_copies_do_not_answer_the_same_step(designed, tmp_path)
 def test_a_child_gives_the_lock_up_and_takes_no_step(designed, tmp_path):
     """A process that ends while its child lives on leaves the state to the next one."""
     state = tmp_path / "state"
-    reader, writer = os.pipe()
 
     def parent():
         opened = journal(designed, state)
         opened.step(1.0)
         child = os.fork()
         if child == 0:
-            os.close(writer)
-            os.read(stop, 1)
+            os.close(living)
+            os.read(ended, 1)
             os._exit(0)
-        os.write(writer, b"1")
 
-    stop, release = os.pipe()
-    assert in_a_child(parent) == 0
-    assert os.read(reader, 1) == b"1"
-    again = journal(designed, state)
+    ended, living = os.pipe()  # the child of the child lives until the test closes it
+    try:
+        assert in_a_child(parent) == 0
+        again = journal(designed, state)
+    finally:
+        os.close(living)
+        os.close(ended)
     assert again.position == 1
-    os.write(release, b"1")
-    for handle in (reader, writer, stop, release):
-        os.close(handle)
 
     def inherited():
         with pytest.raises(InvalidInputError, match="a Journal was made in another process"):
@@ -303,7 +310,7 @@ def test_threads_share_a_journal(designed, tmp_path):
         thread.join()
     assert sorted(answers) == pytest.approx(sums([1.0] * N), abs=1e-6)
     opened.close()
-    assert Log(tmp_path / "state").position == N
+    assert position(tmp_path / "state") == N
 
 
 def test_an_answer_that_cannot_be_written_is_withheld(designed, tmp_path, monkeypatch):
