@@ -47,10 +47,11 @@ class Supervisor:
 
     def run(self, kills: int) -> None:
         """Start and kill processes until all is answered, or so many were killed; then finish."""
-        while len(self.read) < STEPS:
+        while len(self.read) < STEPS and not self.wrong:
             end = self.kills < kills
             self._process(self._lines(), self.rng.uniform(0, LONGEST) if end else None)
-        self._check()
+        if not self.wrong:
+            self._check()
 
     def shown(self, option: str) -> str:
         """What the command says of the state."""
@@ -71,26 +72,24 @@ class Supervisor:
     def _process(self, lines: str, seconds: float | None) -> None:
         arguments = ["stream", str(self.file), "--epsilon", EPSILON, "--delta", "1e-6", "--state"]
         arguments += [str(self.state), "--commit", str(self.rng.integers(1, 7))]
-        child, out = started(arguments, lines)
+        first, second = started(arguments, lines), None
         if seconds is not None:
             time.sleep(seconds)
             if self.rng.random() < 0.1:
-                self._second(arguments, lines)
-            os.kill(child, signal.SIGKILL)
+                second = started(arguments, lines)
+                self._ended(*second, {0, 2, 6})
+            os.kill(first[0], signal.SIGKILL)
+        # one of two is refused: the state is in use, or all of its steps are taken
+        self._ended(*first, {0, 2, 6} if second else {0})
+
+    def _ended(self, child: int, out: int, codes: set[int]) -> None:
+        """Wait for the end of a process, and read what it answered."""
         with os.fdopen(out) as handle:
             self._note(handle.read())
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         self.kills += code == -signal.SIGKILL
-        if code not in (0, -signal.SIGKILL):
+        if code not in codes | {-signal.SIGKILL}:
             self.wrong[f"exit code {code}"] += 1
-
-    def _second(self, arguments: list[str], lines: str) -> None:
-        """A second process beside the first one; if that is over already, it goes on."""
-        child, out = started(arguments, lines)
-        with os.fdopen(out) as handle:
-            self._note(handle.read())
-        if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) not in (0, 2, 6):
-            self.wrong["a second process"] += 1
 
     def _note(self, answers: str) -> None:
         for line in answers.splitlines(keepends=True):
@@ -123,6 +122,7 @@ def started(arguments: list[str], lines: str) -> tuple[int, int]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         for handle in (given, giver, out, into):
             os.close(handle)
+        sys.stdin, sys.stdout = os.fdopen(0), os.fdopen(1, "w")
         code = 99
         try:
             main_command(arguments, prog_name="pmldesign")
@@ -152,6 +152,7 @@ def main(kills: int = 1000, seed: int = 0) -> int:
             stream.run(kills - done)
             wrong += stream.wrong
             done, streams = done + stream.kills, streams + 1
+            print(f"{streams} streams, {done} kills, {dict(wrong)}", flush=True)
     print(f"{done} kills of {streams} streams, {time.monotonic() - start:.0f} s")
     for what, count in wrong.most_common():
         print(f"{count:6d}  {what}")
