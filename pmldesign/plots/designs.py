@@ -10,7 +10,6 @@ import numpy as np
 from pmldesign.bounds import ANY_SIZE, Bound, Kind
 from pmldesign.plots.style import BOUND, COLOURS, one_axes, styled
 from pmldesign.strategies import Strategy
-from pmldesign.strategies.kronecker import ProductStrategy
 from pmldesign.workloads.base import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array
 
@@ -83,7 +82,7 @@ def strategy_figure(strategy: Strategy) -> Figure | None:
     """
     from matplotlib.figure import Figure
 
-    parts = strategy.factors if isinstance(strategy, ProductStrategy) else (strategy,)
+    parts = strategy.factors
     if any(max(part.shape) > WRITTEN_CELLS for part in parts) or len(parts) > 4:
         return None
     figure = Figure(figsize=(7.2, 3.3 * len(parts)), layout="constrained")

@@ -16,7 +16,9 @@ measurement has all of it, hence P(|V| > h) <= 2 min_x e^(-x h) / (1 - x^2 v / 2
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -24,10 +26,13 @@ from scipy.special import ndtri
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.noise import Noise
 from pmldesign.release.noise.exact import ExactNoise
-from pmldesign.release.rows_by_kind import RowKinds, row_kinds
+from pmldesign.release.rows_by_kind import RowKinds, kinds_of_product, kinds_of_tables
 from pmldesign.release.rows_of_products import kinds_of_products
-from pmldesign.strategies import Strategy, WeightedProductsStrategy
-from pmldesign.workloads import Workload
+from pmldesign.strategies import (
+    ProductStrategy,
+    WeightedProductsStrategy,
+    WeightedTablesStrategy,
+)
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.search.laplace_sums import (
     condensed_half_widths,
@@ -39,6 +44,12 @@ LARGEST_L, MOST_ENTRIES = 2**22, 2**26
 """Entries of L from which kinds of rows are looked for, and that are written out at all."""
 MOST_OF_PRODUCTS = 2**28
 """Of kinds of rows of weighted products, some formed at a time: a quarter of a minute."""
+ROW_KINDS: dict[type, Callable[[Any, Any], Sequence[RowKinds] | None]] = {
+    ProductStrategy: partial(kinds_of_product, most=LARGEST_L),
+    WeightedTablesStrategy: kinds_of_tables,
+    WeightedProductsStrategy: partial(kinds_of_products, most=MOST_OF_PRODUCTS, at_once=LARGEST_L),
+}
+"""Structures that tell which kinds of rows L has."""
 LONG = 256
 """Entries of a row from which it is condensed: 4096 rows take two seconds."""
 
@@ -67,8 +78,9 @@ def half_widths(noise: ExactNoise, level: float, *, simultaneous: bool = False) 
         miss /= m
     entries = m * max(r, lattice.estimator.cells)  # of L, or of what it is computed from
     if entries > LARGEST_L:
-        kinds = _kinds(lattice.estimator, mechanism.workload)
-        if kinds is not None:
+        kinds_of = ROW_KINDS.get(type(lattice.estimator))
+        kinds = kinds_of and kinds_of(lattice.estimator, mechanism.workload)
+        if kinds:
             unit = float(lattice.units.max())
             return np.concatenate([_widths_of(part, unit, noise.scale, miss) for part in kinds])
     if entries > MOST_ENTRIES:
@@ -76,12 +88,6 @@ def half_widths(noise: ExactNoise, level: float, *, simultaneous: bool = False) 
     rows = np.abs(lattice.estimator.reconstruction(mechanism.workload)) * lattice.units
     law_of = laplace_half_widths if r <= LONG else condensed_half_widths
     return np.asarray(law_of(rows * noise.scale, miss) + rows.sum(axis=1))
-
-
-def _kinds(strategy: Strategy, workload: Workload) -> Sequence[RowKinds] | None:
-    if isinstance(strategy, WeightedProductsStrategy):
-        return kinds_of_products(strategy, workload, MOST_OF_PRODUCTS, LARGEST_L)
-    return row_kinds(strategy, workload, LARGEST_L)
 
 
 def _widths_of(part: RowKinds, unit: float, scale: float, miss: float) -> Array:

@@ -26,9 +26,9 @@ from itertools import chain, combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from pmldesign.strategies import ProductStrategy, Strategy, WeightedTablesStrategy
-from pmldesign.workloads import MarginalsWorkload, Workload
-from pmldesign.workloads.union import products_over
+from pmldesign.strategies import ProductStrategy, WeightedTablesStrategy
+from pmldesign.workloads import Workload
+from pmldesign.workloads.union import counts_asked
 from pmldesign_solvers.operators.operator import Array
 
 
@@ -46,25 +46,11 @@ class RowKinds:
     places: NDArray[np.intp]
 
 
-def row_kinds(strategy: Strategy, workload: Workload, most: int) -> Sequence[RowKinds] | None:
-    """The kinds of rows of L, part by part; None where the structure does not tell.
-
-    Args:
-        strategy: R.
-        workload: A.
-        most: entries of a part.
-    """
-    if isinstance(strategy, WeightedTablesStrategy):
-        queries = workload.inner
-        if not isinstance(queries, MarginalsWorkload) or queries.sizes != strategy.sizes:
-            return None
-        return [
-            _of_table(strategy, subset, weight)
-            for subset, weight in zip(queries.subsets, queries.weights.tolist(), strict=True)
-        ]
-    if not isinstance(strategy, ProductStrategy) or strategy.weights is not None:
-        return None
-    parts = products_over(workload, strategy.sizes)
+def kinds_of_product(
+    strategy: ProductStrategy, workload: Workload, most: int
+) -> Sequence[RowKinds] | None:
+    """The kinds of rows of L, part by part, of at most `most` entries each; None without these."""
+    parts = None if strategy.weights is not None else strategy.products(workload)
     kinds = []
     for part in parts or ():
         kind = _of_product(strategy, part, most)
@@ -72,6 +58,19 @@ def row_kinds(strategy: Strategy, workload: Workload, most: int) -> Sequence[Row
             return None
         kinds.append(kind)
     return kinds or None
+
+
+def kinds_of_tables(
+    strategy: WeightedTablesStrategy, workload: Workload
+) -> Sequence[RowKinds] | None:
+    """The kinds of rows of L, table by table; None for other queries than marginals."""
+    queries = counts_asked(workload.inner)
+    if queries is None or queries.sizes != strategy.sizes:
+        return None
+    return [
+        _of_table(strategy, subset, weight)
+        for subset, weight in zip(queries.subsets, queries.weights.tolist(), strict=True)
+    ]
 
 
 def _of_product(strategy: ProductStrategy, part: Sequence[Workload], most: int) -> RowKinds | None:

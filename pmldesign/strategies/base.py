@@ -329,6 +329,11 @@ class Strategy(Drawn, Displayed):
         """R times a positive number."""
         return Strategy(self.name, self.matrix * factor, public=self.public)
 
+    @property
+    def factors(self) -> tuple[Strategy, ...]:
+        """What a product is made of, a factor for each attribute; any other is its only one."""
+        return (self,)
+
     def streaming(self) -> Strategy:
         """The lower-triangular strategy, n x n with positive diagonal, of the same Gram matrix.
 

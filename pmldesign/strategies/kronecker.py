@@ -72,7 +72,7 @@ class ProductStrategy(StructuredStrategy):
         public: Public = NOTHING,
     ) -> None:
         self.name, self.public = name, public
-        self.factors = tuple(part for factor in factors for part in _factors(factor))
+        self._factors = tuple(part for factor in factors for part in _factors(factor))
         if not self.factors:
             raise InvalidInputError("strategies must hold at least one strategy, got none")
         self.sizes = tuple(factor.cells for factor in self.factors)
@@ -93,6 +93,11 @@ class ProductStrategy(StructuredStrategy):
         check_entries(f"strategy {self.name!r}", self.shape)
         product = _kronecker([factor.matrix for factor in self.factors])
         return read_only(self._roots[:, None] * product)
+
+    @property
+    def factors(self) -> tuple[Strategy, ...]:
+        """R_1 ... R_k."""
+        return self._factors
 
     @property
     def place(self) -> int:

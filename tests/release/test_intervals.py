@@ -12,7 +12,7 @@ from pmldesign.mechanisms import mechanism
 from pmldesign.privacy.guarantees import ApproxDP, PureDP
 from pmldesign.release.intervals import half_widths
 from pmldesign.release.noise.exact import exact_noise
-from pmldesign.release.rows_by_kind import row_kinds
+from pmldesign.release.rows_by_kind import kinds_of_tables
 from pmldesign.strategies import WeightedTablesStrategy, baseline
 from pmldesign.workloads import MarginalsWorkload, parse_workload
 from pmldesign_solvers.search.laplace_sums import (
@@ -102,7 +102,7 @@ def test_kinds_of_rows_of_weighted_tables_are_those_of_the_matrix(neighbours):
     made = mechanism(strategy, queries, guarantee=PureDP(1.0, neighbours))
     rows = np.sort(np.abs(made.reconstruction()), axis=1)[:, ::-1]
     found = []
-    for part in row_kinds(made.strategy, made.workload, 10**6):
+    for part in kinds_of_tables(made.strategy, made.workload):
         ((values, counts),) = part.chunks
         kind = np.repeat(values.ravel(), counts.ravel().astype(int))
         found += [np.sort(kind)[::-1]] * len(part.places)
