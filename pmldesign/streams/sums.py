@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from pmldesign_solvers.operators.operator import Array
 ROWS = 1024
 """Steps whose numbers are turned into lists at a time."""
 COMPARED, AGREEMENT = 16, 1e-9
-"""Steps at which saved states are compared, and how closely: another machine rounds otherwise."""
+"""Parts of the steps by which saved states are compared, and how closely: machines round."""
 
 
 class Sums:
@@ -39,6 +40,7 @@ class Sums:
         self, strategy: Strategy, workload: Workload | None, scale: float, total: Any = 0.0
     ) -> None:
         whole, sums = with_participation(strategy, None), None
+        self._strategy = strategy
         if workload is not None:
             sums = stream_problem(workload)
         elif isinstance(whole, StreamStrategy | EpochStrategy):
@@ -63,13 +65,19 @@ class Sums:
         """From a step on, with the sum of all before."""
         self.total, self._weights = total, self._weights_from(time)
 
-    @property
+    @cached_property
     def identity(self) -> list[float]:
-        """What a saved state belongs to: how many steps, what they answer, and how noisily."""
-        steps = np.unique(np.linspace(0, self._kept.size - 1, COMPARED).astype(int))
-        numbers = (self._kept, self._step, self._query, self._deviations)
-        sizes = [self._kept.size, np.size(self.total)]
-        found: list[float] = np.concatenate([sizes, *(part[steps] for part in numbers)]).tolist()
+        """What a saved state belongs to: how many steps, what they measure and answer, how noisily.
+
+        Sums over parts of the steps, with unequal weights, in which every number counts.
+        """
+        ramp = 1.0 + np.arange(self._kept.size) / self._kept.size
+        parts = np.unique(np.linspace(0, ramp.size - 1, COMPARED).astype(int))
+        measured = self._strategy.measure(1.0 / ramp)
+        numbers = (self._kept, self._step, self._query, self._deviations, measured)
+        sizes = [ramp.size, np.size(self.total)]
+        weighed = [np.add.reduceat(ramp * part, parts) for part in numbers]
+        found: list[float] = np.concatenate([sizes, *weighed]).tolist()
         return found
 
     def require_resumable(self, state: Mapping[str, Any], time: int, *, seeded: bool) -> int:

@@ -335,6 +335,32 @@ def test_an_answer_that_cannot_be_written_is_withheld(designed, tmp_path, monkey
         again.close()
 
 
+@pytest.mark.parametrize("name", ["steps", "save"])
+def test_a_step_that_is_interrupted_before_its_commit_is_the_last(
+    designed, tmp_path, monkeypatch, name
+):
+    """Ctrl-C where the stream has counted the input, and the record has not."""
+    opened = journal(designed, tmp_path / "state")
+    opened.step(1.0)
+    work = getattr(Stream, name)
+
+    def interrupted(*arguments):
+        work(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Stream, name, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        opened.step(2.0)
+    monkeypatch.undo()
+    with pytest.raises(InvalidInputError, match="a step of this Journal broke off"):
+        opened.step(2.0)
+    opened.close()
+    again = journal(designed, tmp_path / "state")
+    assert again.position == 1
+    assert again.step(2.0).value == pytest.approx(sums([1.0, 2.0])[-1], abs=1e-6)
+    again.close()
+
+
 class Full:
     """The system calls of a log, of which a write takes half of its bytes and a flush fails."""
 

@@ -20,6 +20,7 @@ from pmldesign.streams import DiscreteGaussian, FloatingGaussian, Stream, Vector
 from pmldesign.streams.durable.journal import Journal
 from pmldesign.streams.sums import Sums
 from pmldesign.workloads import as_workload
+from pmldesign.workloads.running import RunningWorkload
 
 N = 30
 
@@ -306,3 +307,27 @@ def test_the_sampler_of_releases_draws_anew_in_every_process():
     draw(Noise.GAUSSIAN, 1e15, 3)
     drawn = {in_a_child(lambda: draw(Noise.GAUSSIAN, 1e15, 1).tolist()) for _ in range(6)}
     assert len(drawn) == 6
+
+
+def test_a_state_knows_every_entry_of_its_strategy_and_queries():
+    """Strategies of which all answers have the same variances, and weights of any one query."""
+    answers, swapped = np.eye(3) + np.tril(np.full((3, 3), 0.2), -1), np.eye(3)
+    answers[2, :2] = 0.5, 0.1
+    swapped[1:, 0], swapped[2, 1] = 0.2, 0.5
+    swapped[2, 0] = 0.1
+    sums = np.tril(np.ones((3, 3)))
+    first, other = (
+        Sums(Strategy("C", np.linalg.solve(L, sums)), as_workload("prefix:3"), 1.0)
+        for L in (answers, swapped)
+    )
+    with pytest.raises(InvalidInputError, match="another strategy, workload or guarantee"):
+        other.require_resumable({"identity": first.identity, "time": 1}, 0, seeded=False)
+    weights = np.ones((2, 100))
+    weights[1, 7] = 2.0
+    first, other = (
+        Sums(Strategy("I", np.eye(100)), RunningWorkload(np.ones(99), u), 1.0) for u in weights
+    )
+    state = {"identity": first.identity, "time": 1}
+    assert first.require_resumable(state, 0, seeded=False) == 1
+    with pytest.raises(InvalidInputError, match="another strategy, workload or guarantee"):
+        other.require_resumable(state, 0, seeded=False)

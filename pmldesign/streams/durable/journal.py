@@ -55,10 +55,10 @@ class Journal(Owned):
             FileError: they cannot be written; the journal takes no further step.
         """
         with self._turn:
+            self._turn.begun = True  # what the stream takes in is to be in the record
             answers, deviations = self.stream.steps(values)
             if not len(answers):
                 return answers, deviations
-            self._turn.begun = True
             saved = self.stream.save()
             identity = saved.pop("identity")
             record = self._log.record or Record(identity)
