@@ -2,13 +2,8 @@
 
 The strategy is the one that was found for add-remove neighbours. What neighbours under replace
 differ by are two of its columns, and its estimates know the total (`strategies.beside`): that is
-the upper bound. Lower bounds weigh pairs of cells by the products w_i w_j of dual weights of cells:
-for a product from its spectrum (`pmldesign_solvers.certificate.product_pairs`), for weights u, w of
-a union with f(u, w) known they are
-
-    (f(u, w) - norm(diag(u)^(1/2) A w)_2) / ((1 - sum w^2) / 2)^(1/2),
-
-because taking one direction away lowers a nuclear norm by the norm of what it is taken to at most.
+the upper bound. Lower bounds weigh pairs of cells by the products w_i w_j of dual weights of cells
+(`pmldesign_solvers.certificate.product_pairs`).
 """
 
 from __future__ import annotations
@@ -17,18 +12,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import Design
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import ProductStrategy, Strategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.public import RECORDS
-from pmldesign_solvers.certificate import product_pairs
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.norm.solution import Status
-from pmldesign_solvers.operators.operator import EPS, Array
 from pmldesign_solvers.unions.product_basis import Basis, residual
 
 EQUAL_COLUMNS = 1e-9
@@ -118,20 +109,3 @@ def _under_replace(
         inverse=first.pseudo_inverse * sensitivity if first.rank == first.shape[0] else None,
     )
     return ProductStrategy("design", [scaled, *others], weights=strategy.weights), value
-
-
-def lower_of_weights(workload: Workload, value: float, u: Array, w: Array) -> float:
-    """Certified lower bound on gamma_(p) under replace from dual weights for add-remove.
-
-    Args:
-        workload: A.
-        value: f(u, w), rounded down.
-        u: weights of the queries, of norm 1.
-        w: weights of the cells, sum 1.
-    """
-    rounding = (sum(workload.shape) + 8) * EPS
-    pairs = product_pairs.share_of_pairs(w)
-    if pairs == 0:
-        return 0.0
-    taken = float(np.linalg.norm(np.sqrt(u) * workload.matvec(w))) * (1 + rounding)
-    return max(0.0, (value - taken) * math.sqrt(2 / pairs) * (1 - rounding))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pmldesign.designs.large_replace import as_pairs, lower_of_weights
+from pmldesign.designs.large_replace import as_pairs
 from pmldesign.designs.one_matrix import as_design, as_invalid_input, solve_matrix
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import Design
@@ -26,6 +26,7 @@ from pmldesign.workloads import (
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign.workloads.running import MOST_ARRAYS, AllRangesWorkload, stream_problem
 from pmldesign.workloads.union import by_attribute, products_over
+from pmldesign_solvers.certificate.product_pairs import lower_of_weights
 from pmldesign_solvers.streams.chain import AllRanges
 from pmldesign_solvers.unions import solve as unions
 from pmldesign_solvers.unions.block_design import BlockDesign

@@ -14,7 +14,8 @@ that
     h(t) = sum_a s_a^2 k_a / (k_a + t)^2 / phi(t),
 
 from x^(1/2) = 1/pi int x / (x + t) t^(-1/2) dt. In a product k_a and s_a^2 are products of those of
-the factors: nothing larger than a factor is decomposed.
+the factors: nothing larger than a factor is decomposed. Where nuclear_norm(B) is known, s takes
+away norm(B s)_2 = norm(diag(u)^(1/2) A w)_2 of it at most.
 
 Rounding. Eigenvalues of the factors are lowered by more than they can be off, and products of too
 many different ones are cut: trace(C^(1/2)) grows with K. In log t the integrand is analytic in a
@@ -86,6 +87,23 @@ def share_of_pairs(w: Array) -> float:
     largest = int(w.argmax())
     others = np.delete(w, largest)
     return float(w[largest] * others.sum() + others @ (1 - others))
+
+
+def lower_of_weights(operator: Operator, value: float, u: Array, w: Array) -> float:
+    """Certified lower bound under replace from dual weights for add-remove.
+
+    Args:
+        operator: A.
+        value: nuclear_norm(B), rounded down.
+        u: weights of the queries, of norm 1.
+        w: weights of the cells, sum 1.
+    """
+    rounding = (sum(operator.shape) + 8) * EPS
+    pairs = share_of_pairs(w)
+    if pairs == 0:
+        return 0.0
+    taken = float(np.linalg.norm(np.sqrt(u) * operator.matvec(w))) * (1 + rounding)
+    return max(0.0, (value - taken) * math.sqrt(2 / pairs) * (1 - rounding))
 
 
 def best_duals(duals: Sequence[Dual], p: float) -> tuple[float, list[Dual]]:

@@ -30,6 +30,8 @@ ONLY_THE_TOTAL = (
     " to protect the total"
 )
 ONLY_THE_KNOWN = "the known answers tell all that it asks for: no query is left to be measured"
+MOST_TIES = 64
+"""Pairs for each column that may be the farthest, of which all differences are formed."""
 BLOCK_ENTRIES = 2**15
 """Differences that are formed at a time: few enough to stay in a cache."""
 
@@ -172,7 +174,7 @@ def members_of(groups: Indices) -> list[Indices]:
 def diameter(strategy: Array) -> float:
     """Largest distance between two columns of R, from their differences.
 
-    The Gram matrix tells which pairs may be the farthest.
+    The Gram matrix tells which pairs may be the farthest; if these are too many, it bounds them.
     """
     centred = strategy - strategy.mean(axis=1, keepdims=True)
     gram = centred.T @ centred
@@ -182,6 +184,8 @@ def diameter(strategy: Array) -> float:
     if not np.isfinite(top):
         return float("inf")
     first, second = np.nonzero(squares >= top - 2 * rounding)
+    if len(first) > MOST_TIES * len(sizes):
+        return float(np.sqrt(top + rounding))
     columns, largest = np.ascontiguousarray(strategy.T), 0.0
     step = max(1, BLOCK_ENTRIES // len(strategy))
     for start in range(0, len(first), step):

@@ -34,12 +34,15 @@ from pmldesign_solvers.operators.differences import Relation
 from pmldesign_solvers.operators.merge import MergedWorkload
 from pmldesign_solvers.operators.norms import dual_norm, power_mean
 from pmldesign_solvers.operators.operator import EPS, TINY, Array, Indices, Operator
+from pmldesign_solvers.unions.as_pairs import under_replace
 
 CUBES = 7e8
 """Cubes of sizes a second: one step and its certificate take n^3 / 10^9 s for an n x n workload on
 one core of 2023; for m x n, m > n, less than m n^2 / 10^9 s. Slower cores do three quarters."""
 LARGEST = 2**28
 """Most entries of a strategy of blocks (2 GiB)."""
+PAIRS = 4
+"""Times that a step for pairs of cells takes as long as one for cells."""
 STEPS = 6
 """For which a block should have the time."""
 
@@ -52,12 +55,22 @@ def step_seconds(m: int, n: int) -> float:
 def solve_in_time(
     operator: Operator, p: float, *, relation: Relation, options: SolverOptions = DEFAULTS
 ) -> Solution:
-    """As `solve_norm`, in blocks of cells where one step is estimated to take all of the time."""
-    if relation == "add-remove" and not options.allows(step_seconds(*operator.shape)):
-        merged = MergedWorkload(operator)
-        if not options.allows(step_seconds(*merged.shape)):
-            return solve_in_blocks(merged, p, options)
-    return solve_norm(operator, p, relation=relation, options=options)
+    """As `solve_norm`, in blocks of cells where one step is estimated to take all of the time.
+
+    Under replace a step takes longer; the strategy for add-remove comes before blocks.
+    """
+    steps = 1 if relation == "add-remove" else PAIRS
+    if options.allows(steps * step_seconds(*operator.shape)):
+        return solve_norm(operator, p, relation=relation, options=options)
+    merged = MergedWorkload(operator)
+    seconds = step_seconds(*merged.shape)
+    if options.allows(steps * seconds):
+        return solve_norm(operator, p, relation=relation, options=options)
+    if relation == "add-remove":
+        return solve_in_blocks(merged, p, options)
+    if options.allows(seconds):
+        return under_replace(merged, p, solve_norm(operator, p, options=options), options)
+    return under_replace(merged, p, solve_in_blocks(merged, p, options), options)
 
 
 @dataclass(slots=True)

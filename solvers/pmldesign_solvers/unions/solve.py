@@ -33,7 +33,7 @@ from pmldesign_solvers.operators.operator import EPS, Array, Operator
 from pmldesign_solvers.unions.block_design import BlockDesign
 from pmldesign_solvers.unions.block_dual import BlockProblem
 from pmldesign_solvers.unions.bounds import free_attribute, whole_unions
-from pmldesign_solvers.unions.cell_blocks import step_seconds
+from pmldesign_solvers.unions.cell_blocks import PAIRS, step_seconds
 from pmldesign_solvers.unions.descent import SHARPNESS, UnionDescended, beginning, descend
 from pmldesign_solvers.unions.product_basis import (
     Basis,
@@ -49,8 +49,6 @@ DENSE_CELLS = 4096
 """Largest number of cells for one eigendecomposition of that size."""
 BLOCK_GAP, BLOCK_STEPS = 1e-4, 40
 """Of the dual weights on one attribute."""
-PAIRS = 4
-"""Times that a step for pairs of cells takes as long as one for cells."""
 ROOTS = 1 / 8
 """Part of a step on a matrix that its singular values take."""
 EVALUATIONS = 600

@@ -84,7 +84,36 @@ def test_only_what_takes_too_long_is_cut():
     assert status(None) is Status.OPTIMAL
     assert status(4.0) is Status.OPTIMAL
     assert status(2.0) is Status.TIME_LIMIT
-    assert status(2.0, "replace") is Status.OPTIMAL
+    assert status(14.0, "replace") is Status.TIME_LIMIT
+    assert status(18.0, "replace") is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("limit", [0.1, 30.0])
+@pytest.mark.parametrize("p", [2.0, 3.0, np.inf])
+@pytest.mark.parametrize("name", MATRICES)
+def test_under_replace_the_strategy_for_one_cell_is_evaluated(slow, monkeypatch, name, p, limit):
+    """In blocks or not, its bounds enclose the norm for pairs, and are those of its arrays."""
+    matrix = MATRICES[name]
+    operator = DenseOperator(matrix)
+    options = SolverOptions(time_limit=limit, max_steps=30)
+    monkeypatch.setattr(cell_blocks, "PAIRS", np.inf)
+    found = cell_blocks.solve_in_time(operator, p, relation="replace", options=options)
+    best, bounds = solve_norm(operator, p, relation="replace").certificate, found.certificate
+    assert bounds.lower <= best.upper
+    assert bounds.upper >= best.lower
+    cells = np.eye(matrix.shape[1])
+    moves = (cells[:, None] - cells[None]).reshape(-1, matrix.shape[1]).T
+    np.testing.assert_allclose(found.strategy.sum(axis=1), 0.0, atol=1e-9)
+    np.testing.assert_allclose(found.right_inverse.sum(axis=0), 0.0, atol=1e-9)
+    np.testing.assert_allclose(
+        found.right_inverse, np.linalg.pinv(found.strategy, rcond=1e-9), atol=1e-8
+    )
+    reconstruction = matrix @ found.right_inverse
+    np.testing.assert_allclose(reconstruction @ found.strategy @ moves, matrix @ moves, atol=1e-9)
+    distance = np.linalg.norm(found.strategy @ moves, axis=0).max()
+    value = np.sqrt(power_mean((reconstruction**2).sum(axis=1), p / 2)) * distance
+    assert value * (1 - 1e-12) <= bounds.upper <= value * (1 + 1e-8)
+    assert bounds.lower <= lower_bound(operator, found.dual_u, found.dual_w, p) * (1 + 1e-12)
 
 
 @pytest.mark.usefixtures("slow")
