@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pmldesign.cli.documents.document import Document, Section
-from pmldesign.cli.documents.mechanisms import Said
+from pmldesign.cli.documents.parts import Said
 from pmldesign.cli.options.fields import argument, as_command, group, option
 from pmldesign.cli.options.promises import PromiseOptions, at_alpha
 from pmldesign.cli.options.questions import STRATEGY_HELP, QuestionOptions

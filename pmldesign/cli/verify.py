@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -18,7 +18,6 @@ from pmldesign.cli.terminal.show import note
 from pmldesign.errors import PartlyCheckedError, VerificationError
 from pmldesign.files import verify_file
 from pmldesign.verify import Check, Verdict, Verification
-from pmldesign.workloads import Workload, parse_workload
 
 TABLE_DIGITS = 10
 """Of numbers in the table; verdicts compare all digits."""
@@ -48,24 +47,13 @@ def command(asked: Asked) -> None:
     """
     workload, question = asked.workload, asked.question
     queries = None if workload is None else question.queries(workload, note)
-    result = verify_file(asked.file, workload=queries, parse=_parser(question.schema))
+    result = verify_file(asked.file, workload=queries, parse=question.named)
     asked.outputs.deliver(_document(result))
     if result.failures:
         raise VerificationError(f"{result.file}: what does not hold: {_names(result.failures)}")
     if not result.holds:
         names = _names(result.unchecked)
         raise PartlyCheckedError(f"{result.file}: what was checked holds; not checked: {names}")
-
-
-def _parser(schema: Path | None) -> Callable[[str], Workload]:
-    """What makes a workload of the name that a file has: with a schema of names of attributes."""
-    if schema is None:
-        return parse_workload
-    from pmldesign.release.people.queries import parse_queries
-    from pmldesign.release.people.schema import read_schema
-
-    people = read_schema(schema)
-    return lambda name: parse_queries(name, people).workload
 
 
 def _names(checks: Sequence[Check]) -> str:

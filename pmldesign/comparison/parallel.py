@@ -7,7 +7,8 @@ of the processors, unless OPENBLAS_NUM_THREADS or its like is set.
 
 A worker that dies takes down every task that was under way with joblib. Those are tried again, each
 alone: the one that kills its worker again is LOST, the others are not. Dask and Ray try a task on
-several workers by themselves.
+several workers by themselves. Neither goes through joblib (1.6): its generators wait for ever for a
+task that Dask gave up, and its backend of Ray gives results only when all are there.
 
 A process whose parent is gone, killed or not, ends by itself within PATIENCE seconds: it would hold
 the streams and the shared memory of a command that nobody waits for.
@@ -19,12 +20,11 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from pmldesign.comparison.clusters import with_dask, with_ray
 from pmldesign.comparison.workers import LOST, Lost, Workers
 from pmldesign.errors import PmldesignError
 
@@ -32,6 +32,8 @@ T = TypeVar("T")
 
 PATIENCE = 0.5
 """Seconds between two looks at the parent; a look costs microseconds."""
+CONNECTION = 20
+"""Seconds that the scheduler of a cluster has to answer in."""
 
 
 def run(
@@ -53,7 +55,7 @@ def run(
         yield from ((index, task()) for index, task in enumerate(tasks))
         return
     if workers.backend != "processes":
-        yield from (with_dask if workers.backend == "dask" else with_ray)(tasks, workers)
+        yield from (_with_dask if workers.backend == "dask" else _with_ray)(tasks, workers)
         return
     yield from _with_processes(tasks, workers.jobs or 1)
 
@@ -135,3 +137,79 @@ def _end_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(PATIENCE)
     os._exit(1)
+
+
+def _with_dask(
+    tasks: Sequence[Callable[[], T]], workers: Workers
+) -> Generator[tuple[int, T | Lost], None, None]:
+    """The results of tasks on Dask, each with its index, as soon as they are there."""
+    from distributed import as_completed
+    from distributed.scheduler import KilledWorker
+
+    with _dask(workers) as client:
+        futures = {client.submit(task, pure=False): index for index, task in enumerate(tasks)}
+        for future in as_completed([*futures]):
+            index = futures.pop(future)  # the cluster forgets the result with the last reference
+            try:
+                result = future.result()
+            except KilledWorker:
+                result = LOST
+            yield index, result
+
+
+@contextmanager
+def _dask(workers: Workers) -> Iterator[Any]:
+    """A client of the cluster, and the cluster itself where there is none."""
+    from distributed import Client, LocalCluster
+
+    with ExitStack() as stack:
+        cluster: Any = workers.address
+        if cluster is None:
+            settings = {"threads_per_worker": 1, "dashboard_address": ":0"}
+            cluster = stack.enter_context(LocalCluster(n_workers=workers.jobs or 1, **settings))
+        with _reached(workers):
+            client = Client(cluster, timeout=CONNECTION)
+        yield stack.enter_context(client)
+
+
+def _with_ray(
+    tasks: Sequence[Callable[[], T]], workers: Workers
+) -> Generator[tuple[int, T | Lost], None, None]:
+    """The results of tasks on Ray, each with its index, as soon as they are there."""
+    import ray
+    from ray.exceptions import WorkerCrashedError
+
+    settings: dict[str, Any] = {"address": workers.address or "local", "log_to_driver": False}
+    if workers.address is None:
+        settings |= {"num_cpus": workers.jobs or 1, "include_dashboard": False}
+    with _reached(workers):
+        ray.init(**settings)
+    try:
+        remote = ray.remote(_call)
+        futures = {remote.remote(task): index for index, task in enumerate(tasks)}
+        while futures:
+            (future,), _ = ray.wait([*futures], num_returns=1)
+            index = futures.pop(future)
+            try:
+                result = ray.get(future)
+            except WorkerCrashedError:
+                result = LOST
+            yield index, result
+    finally:
+        ray.shutdown()
+
+
+def _call(task: Callable[[], T]) -> T:
+    return task()
+
+
+@contextmanager
+def _reached(workers: Workers) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError) as error:  # a timeout is an OSError
+        text = " ".join(str(error).split())
+        raise PmldesignError(
+            f"no {workers.backend} cluster at {workers.address!r}: {text}; start one, or give the"
+            " address that its scheduler prints"
+        ) from None

@@ -5,28 +5,31 @@ disk: whatever ends the process, only the last unit can be cut off. That tail is
 file is opened again. `finish` puts the units into the order of the study, so that the rows do not
 depend on who was ready first, and writes a Parquet file where one was asked for; until then its
 rows are in a CSV file of that name with ".part" added.
+
+A line is a text for every column: numbers with as many digits as tell them apart, nothing for what
+does not apply.
 """
 
 from __future__ import annotations
 
+import csv
 import fcntl
+import io
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from pmldesign.comparison.lines import (
-    Line,
-    as_csv,
-    as_line,
-    csv_lines,
-    parquet_lines,
-    write_parquet,
-)
-from pmldesign.comparison.units import COLUMNS, Unit
+from pmldesign.comparison.units import COLUMNS, COUNTS, TEXTS, Unit
 from pmldesign.errors import FileError, require_extra
 from pmldesign.files import atomic_write, check_writable
+
+Line = list[str]
+KINDS: Mapping[str, type] = {
+    name: str if name in TEXTS else int if name in COUNTS else float for name in COLUMNS
+}
+"""What the columns hold."""
 
 
 class Sheet:
@@ -84,20 +87,20 @@ class Sheet:
 
     def add(self, key: str, records: Sequence[dict[str, Any]]) -> None:
         """Add the rows of a unit, durably."""
-        lines = [as_line(record) for record in records]
+        lines = [_as_line(record) for record in records]
         self.units[key] = lines
-        self._append(as_csv(lines).encode())
+        self._append(_as_csv(lines).encode())
 
     def finish(self, units: Sequence[Unit]) -> None:
         """Put all rows into the order of the study, under the final name."""
         lines = [line for unit in units for line in self.units.get(unit.key, [])]
         if self.working != self.path:
             with atomic_write(self.path, "wb") as handle:
-                write_parquet(lines, handle)
+                _write_parquet(lines, handle)
             self.working.unlink(missing_ok=True)
         else:
             with atomic_write(self.path, "w") as handle:
-                handle.write(as_csv([[*COLUMNS], *lines]))
+                handle.write(_as_csv([[*COLUMNS], *lines]))
 
     def _opened(self) -> int:
         """The working file, locked; it may be replaced by another process until the lock is had."""
@@ -119,7 +122,7 @@ class Sheet:
 
     def _replace(self, units: Iterable[list[Line]]) -> None:
         """Cut off what follows these units, or write them anew; a rename would lose the lock."""
-        text = as_csv([[*COLUMNS], *(line for unit in units for line in unit)])
+        text = _as_csv([[*COLUMNS], *(line for unit in units for line in unit)])
         present = self.working.read_bytes()
         data = text.encode()
         if present.startswith(data):
@@ -148,8 +151,8 @@ def read_lines(path: Path) -> list[Line]:
     working = _working(path)
     try:
         if working != path and path.exists() and not (working.exists() and working.stat().st_size):
-            return parquet_lines(path)
-        return csv_lines(working)
+            return _parquet_lines(path)
+        return _csv_lines(working)
     except OSError as error:
         if isinstance(error, FileError):
             raise
@@ -171,3 +174,70 @@ def check_sheet(path: Path) -> None:
 def _working(path: Path) -> Path:
     """The CSV file that rows are added to."""
     return path.with_name(path.name + ".part") if path.suffix.lower() == ".parquet" else path
+
+
+def _as_line(record: Mapping[str, Any]) -> Line:
+    """The text of a row."""
+    return [_text(record[name]) for name in COLUMNS]
+
+
+def _as_csv(lines: Iterable[Sequence[str]]) -> str:
+    """Lines of a .csv file, without its header."""
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows(lines)
+    return buffer.getvalue()
+
+
+def _csv_lines(path: Path) -> list[Line]:
+    """The whole lines of a .csv file, whose end may be cut off.
+
+    Raises:
+        FileError: it holds something else.
+    """
+    text = path.read_text(encoding="utf-8", errors="replace")
+    whole = text[: text.rfind("\n") + 1]  # what follows was cut off
+    lines = [*csv.reader(io.StringIO(whole))]
+    header = (",".join(COLUMNS) + "\n")[: len(text)]  # a first write may be cut off as well
+    if (lines and lines[0] != [*COLUMNS]) or (not lines and text != header):
+        raise FileError(f"{str(path)!r} does not hold the rows of a sweep; give another file")
+    return [line for line in lines[1:] if len(line) == len(COLUMNS)]
+
+
+def _parquet_lines(path: Path) -> list[Line]:
+    """The lines of a .parquet file.
+
+    Raises:
+        FileError: it cannot be read, or holds something else.
+    """
+    import polars as pl
+
+    try:
+        frame = pl.read_parquet(path)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise FileError(f"cannot read {str(path)!r} as Parquet: {error}") from None
+    if frame.columns != [*COLUMNS]:
+        raise FileError(f"{str(path)!r} does not hold the rows of a sweep; give another file")
+    return [[_text(value) for value in row] for row in frame.rows()]
+
+
+def _write_parquet(lines: Iterable[Line], handle: IO[bytes]) -> None:
+    """Write lines as Parquet."""
+    import polars as pl
+
+    rows = [[*record.values()] for record in records_of(lines)]
+    pl.DataFrame(rows, schema=dict(KINDS), orient="row").write_parquet(handle)
+
+
+def records_of(lines: Iterable[Line]) -> Iterator[dict[str, Any]]:
+    """The values of rows; None for what does not apply."""
+    for line in lines:
+        yield {
+            name: KINDS[name](text) if text else None
+            for name, text in zip(COLUMNS, line, strict=True)
+        }
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return repr(float(value)) if isinstance(value, float) else str(value)

@@ -33,10 +33,9 @@ from pathlib import Path
 from typing import Any
 
 from pmldesign.arguments import exponent, whole
-from pmldesign.comparison.promises import Demand, demands_of
 from pmldesign.comparison.tasks import DESIGNED
 from pmldesign.comparison.units import Settings, StudiedWorkload, Unit
-from pmldesign.comparison.values import choice, listed, number, sizes, texts
+from pmldesign.comparison.values import Demand, choice, demands_of, listed, number, sizes, texts
 from pmldesign.designs.options import DesignOptions
 from pmldesign.errors import FileError, InvalidInputError, PmldesignError
 from pmldesign.files import read_prior, read_strategy, read_workload

@@ -93,6 +93,6 @@ def test_what_workers_cannot_be_is_refused(monkeypatch):
 
 
 def test_a_cluster_that_is_not_there_is_said_in_one_line(monkeypatch):
-    monkeypatch.setattr("pmldesign.comparison.clusters.CONNECTION", 0.2)
+    monkeypatch.setattr("pmldesign.comparison.parallel.CONNECTION", 0.2)
     with pytest.raises(PmldesignError, match=r"no dask cluster at 'tcp://127.0.0.1:9'"):
         list(run([partial(square, 1)], Workers(backend="dask", address="tcp://127.0.0.1:9")))

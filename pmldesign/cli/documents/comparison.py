@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pmldesign.cli.documents import parts
 from pmldesign.cli.documents.document import (
     Cell,
     Document,
@@ -15,13 +16,6 @@ from pmldesign.cli.documents.document import (
     Section,
     Table,
     records,
-)
-from pmldesign.cli.documents.mechanisms import (
-    currencies,
-    guarantee_data,
-    norm_data,
-    workload_data,
-    workload_fact,
 )
 from pmldesign.comparison.comparison import Comparison
 from pmldesign.comparison.rows import PARAMETERS, Row, parameters
@@ -47,7 +41,7 @@ def document_of(shown: Sequence[Comparison]) -> Document:
     rows = [row for comparison in shown for row in comparison.rows]
     names = list(dict.fromkeys(comparison.workload.name for comparison in shown))
     workloads = ("workloads", ", ".join(names))
-    about = workload_fact(shown[0].workload) if len(names) == 1 else workloads
+    about = parts.workload_fact(shown[0].workload) if len(names) == 1 else workloads
     data = [_data(comparison) for comparison in shown]
     reasons = [reason for comparison in shown for reason in comparison.left_out]
     table = table_of(rows)
@@ -67,11 +61,11 @@ def document_of(shown: Sequence[Comparison]) -> Document:
 
 def _data(shown: Comparison) -> dict[str, Any]:
     return {
-        **workload_data(shown.workload),
-        **guarantee_data(shown.guarantee, shown.workload.shape[1]),
+        **parts.workload_data(shown.workload),
+        **parts.guarantee_data(shown.guarantee, shown.workload.shape[1]),
         "strategies": [_record(row) for row in shown.rows],
         "norms": [
-            {"p": p, **norm_data(design), "status": design.status.name.lower()}
+            {"p": p, **parts.norm_data(design), "status": design.status.name.lower()}
             for p, design in shown.designs.items()
         ],
         "left_out": list(shown.left_out),
@@ -99,7 +93,7 @@ def _promised(shown: Sequence[Comparison]) -> list[Fact]:
         return facts
     curves = {row.noise: row.privacy for row in first.rows}
     return facts + [
-        (kind, f"noise satisfies {currencies(curve, first.guarantee)}")
+        (kind, f"noise satisfies {parts.currencies(curve, first.guarantee)}")
         for kind, curve in sorted(curves.items())
         if curve is not None and 0 < curve.ratio < math.inf
     ]

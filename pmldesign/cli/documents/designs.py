@@ -8,20 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pmldesign.bounds import ANY_SIZE, Bound
+from pmldesign.cli.documents import parts
 from pmldesign.cli.documents.comparison import table_of
 from pmldesign.cli.documents.document import Document, Fact, Picture, Section, records
-from pmldesign.cli.documents.mechanisms import (
-    Said,
-    at_least_facts,
-    between,
-    certificate,
-    norm_data,
-    shares_data,
-    shares_facts,
-    workload_data,
-    workload_fact,
-    written,
-)
+from pmldesign.cli.documents.parts import Said
 from pmldesign.comparison.rows import Row
 from pmldesign.designs.results import Design, Optimized
 from pmldesign.mechanisms import Mechanism
@@ -54,20 +44,20 @@ class Designed:
         self.designs, self.design, self.output = designs, designs.norm_design, output
         self.best = designs.mechanisms[designs.best]
         self.said = Said(self.best, at_alpha)
-        self.shares = shares_data(self.design, self.best.noise)
+        self.shares = parts.shares_data(self.design, self.best.noise)
         self.column = len("workload" if designs.guarantee is None else "guarantee") + 2
 
     def section(self) -> Section:
         """What was asked for, before it is compared with anything."""
         designs, design = self.designs, self.design
-        norm = f"{between(design.certificate)}, gap {design.certificate.gap:.1e}"
+        norm = f"{parts.between(design.certificate)}, gap {design.certificate.gap:.1e}"
         steps = _counted(design.steps, "step")
         solved = _counted(design.eigendecompositions, "eigendecomposition")
         promise = ("noise", "scale equal to the sensitivity (give --epsilon to calibrate it)")
         if designs.guarantee is not None:
             promise = ("guarantee", designs.guarantee.describe(design.workload.shape[1]))
         facts = [
-            workload_fact(design.workload),
+            parts.workload_fact(design.workload),
             (
                 "norm",
                 f"gamma_({shortest(design.p)}) {norm} ({design.neighbours.value} neighbours)",
@@ -75,7 +65,7 @@ class Designed:
             ("status", _message(design)),
             ("effort", f"{steps}, {solved}, {design.seconds:.2f} s"),
             *_kind(design),
-            *shares_facts(self.shares),
+            *parts.shares_facts(self.shares),
             *_searches(designs),
             promise,
             ("design", f"{self.said.noise_text}: {_errors(self.best, design.p)}"),
@@ -83,7 +73,7 @@ class Designed:
         if self.best.unweighted is not None:
             plain = _errors(self.best.unweighted, design.p)
             facts.append(("unweighted", f"{plain}: the queries without their weights"))
-        facts += [*self.said.facts(), *written(self.output)]
+        facts += [*self.said.facts(), *parts.written(self.output)]
         return Section(facts=facts, column=self.column)
 
     def bound(self, lower: Bound | None) -> Section:
@@ -118,10 +108,10 @@ class Designed:
         searched = self.designs.laplace_design
         schema = participation_of(design.strategy)
         return {
-            **workload_data(design.workload),
+            **parts.workload_data(design.workload),
             "p": design.p,
             "neighbours": design.neighbours.value,
-            "norm": norm_data(design),
+            "norm": parts.norm_data(design),
             "status": design.status.name.lower(),
             "message": _message(design),
             "steps": design.steps,
@@ -160,7 +150,7 @@ class Designed:
 
         design = self.design
         asked = [
-            workload_fact(design.workload),
+            parts.workload_fact(design.workload),
             ("error", f"l_p error at p = {shortest(design.p)}"),
             ("neighbours", design.neighbours.value),
         ]
@@ -178,7 +168,7 @@ class Designed:
             pictures=[Picture(bars, caption)],
         )
         yield from self.said.sections()
-        yield certificate(
+        yield parts.certificate(
             design.certificate,
             self.output,
             "The least factorization norm of the workload lies between two bounds, which were "
@@ -186,7 +176,7 @@ class Designed:
             "differential privacy no strategy has a smaller error than the lower one gives.",
             [
                 ("status", _message(design)),
-                *at_least_facts(ANY_SIZE, "has an error of", bound),
+                *parts.at_least_facts(ANY_SIZE, "has an error of", bound),
             ],
         )
 

@@ -15,7 +15,7 @@ from pmldesign.cli.documents.document import (
     Table,
     records,
 )
-from pmldesign.cli.documents.mechanisms import Said, workload_fact
+from pmldesign.cli.documents.parts import Said, workload_fact
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.digits import of_scale
 from pmldesign.privacy.noise import Noise

@@ -8,19 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pmldesign.cli.documents import parts
 from pmldesign.cli.documents.baselines import beside, require_time
 from pmldesign.cli.documents.document import Document, Picture, Section, Table, records
-from pmldesign.cli.documents.mechanisms import (
-    Said,
-    at_least_facts,
-    certificate,
-    norm_data,
-    shares_data,
-    shares_facts,
-    workload_data,
-    workload_fact,
-    written,
-)
+from pmldesign.cli.documents.parts import Said
 from pmldesign.designs.rivals import require_quick
 from pmldesign.designs.targets.least import LeastBudget
 from pmldesign.factorization import answer
@@ -90,7 +81,7 @@ class Needed:
     def __init__(self, budget: LeastBudget, output: Path | None, at_alpha: float | None) -> None:
         self.budget, self.output = budget, output
         self.said = Said(budget.mechanism, at_alpha)
-        self.shares = shares_data(budget.design, budget.mechanism.noise)
+        self.shares = parts.shares_data(budget.design, budget.mechanism.noise)
 
     def section(self) -> Section:
         """The answer, and the mechanism."""
@@ -102,15 +93,15 @@ class Needed:
         least = f"{at_most(budget.at_least, 10)} for {noisy.noise.value} noise on any strategy"
         return Section(
             facts=[
-                workload_fact(budget.workload),
+                parts.workload_fact(budget.workload),
                 ("targets", budget.targets.describe()),
                 (budget.name, f"{at_least(budget.enough, 10)} is enough"),
                 ("at least", least + gap),
                 ("guarantee", noisy.guarantee.describe(budget.workload.shape[1])),
                 ("design", f"{self.said.noise_text}: {errors}; {share}"),
-                *shares_facts(self.shares),
+                *parts.shares_facts(self.shares),
                 *self.said.facts(),
-                *written(self.output),
+                *parts.written(self.output),
             ]
         )
 
@@ -146,7 +137,7 @@ class Needed:
         """The documented keys."""
         budget, noisy = self.budget, self.budget.mechanism
         return {
-            **workload_data(budget.workload),
+            **parts.workload_data(budget.workload),
             "targets": {
                 "smallest": budget.targets.smallest,
                 "largest": budget.targets.largest,
@@ -155,7 +146,7 @@ class Needed:
             "currency": budget.name,
             budget.name: self._bounds(),
             "neighbours": noisy.neighbours.value,
-            "norm": norm_data(budget.design),
+            "norm": parts.norm_data(budget.design),
             "status": budget.design.status.name.lower(),
             "seconds": budget.design.seconds,
             "noise": {"kind": noisy.noise.value, "scale": noisy.scale},
@@ -185,7 +176,7 @@ class Needed:
         yield Section(
             "What was asked",
             facts=[
-                workload_fact(budget.workload),
+                parts.workload_fact(budget.workload),
                 ("targets", budget.targets.describe()),
                 ("least", name),
                 ("neighbours", budget.mechanism.neighbours.value),
@@ -195,7 +186,7 @@ class Needed:
             f"The least {name}",
             facts=[
                 ("enough", at_least(budget.enough, 10)),
-                *at_least_facts(f"any {kind} noise", "needs", budget.at_least),
+                *parts.at_least_facts(f"any {kind} noise", "needs", budget.at_least),
             ],
             sentences=["With this budget every query is as accurate as was asked for."],
             tables=[records([{"budget": name, **self._bounds()}]), records(rows)],
@@ -203,7 +194,7 @@ class Needed:
         )
         yield self.said.guarantee_section()
         yield from self.said.sections()
-        yield certificate(
+        yield parts.certificate(
             budget.design.certificate,
             self.output,
             "The norm is that of the queries over their targets at p = inf. Its bounds were "

@@ -73,6 +73,19 @@ class QuestionOptions:
             return weighted(queries, read_prior(self.weights, name="weights"))
         if self.schema is None or is_matrix_path(text):
             return load_workload(text, note=note)
+        return self.named(text)
+
+    def named(self, text: str) -> Workload:
+        """The workload of a name: with a schema of names of attributes.
+
+        Raises:
+            FileError: the schema cannot be read.
+            InvalidInputError: it is no workload, or no schema.
+        """
+        if self.schema is None:
+            from pmldesign.workloads import parse_workload
+
+            return parse_workload(text)
         from pmldesign.release.people.queries import parse_queries
         from pmldesign.release.people.schema import read_schema
 
