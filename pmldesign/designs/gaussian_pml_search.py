@@ -8,6 +8,7 @@ about the baselines: where one of them is better still, a second descent begins 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 
@@ -26,10 +27,12 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.arguments import RANK_CUTOFF
 from pmldesign.workloads import Workload
+from pmldesign_solvers.norm.options import SolverOptions
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.search import gaussian_pml as gaussian_search
 from pmldesign_solvers.search.gaussian_scale import GaussianLeakage
 from pmldesign_solvers.search.solution import SearchStep, Start
+from pmldesign_solvers.unions.cell_blocks import step_seconds
 
 LEAST_EPSILON, LEAST_DELTA = 1e-10, 1e-200
 """Below these the strategy of least norm is kept: the smoothed loss, which the descent follows, was
@@ -38,6 +41,9 @@ ALL_BASELINES = 64
 """Up to so many cells every baseline is calibrated (10 ms to 100 each)."""
 ROUNDING, LITTLE = 1e-12, 1e-3
 """By how much a baseline is better at least, relatively; seconds of a descent without time left."""
+SCALE_SECONDS, TUNED = 1e-6, 10
+"""For each pair of cells: what the scale of the noise takes, rather more; as many of them choose c
+of the envelope."""
 
 
 def gaussian_design(
@@ -74,7 +80,8 @@ def gaussian_design(
     after, status = _descended(before, p, guarantee, time_limit, callback)
     best = min(before, after, key=lambda candidate: candidate.error(p))
     if status is not Status.INTERRUPTED:
-        rivals = list(_baselines(workload, guarantee, p))
+        end = math.inf if time_limit is None else begin + time_limit
+        rivals = list(_baselines(workload, guarantee, p, end))
         rival = min(rivals, key=lambda candidate: candidate.error(p), default=best)
         if rival.error(p) < best.error(p) * (1 - ROUNDING):
             left = None if time_limit is None else begin + time_limit - time.perf_counter()
@@ -89,9 +96,13 @@ def gaussian_design(
     )
 
 
-def _baselines(workload: Workload, guarantee: PMLGuarantee, p: float) -> Iterator[Mechanism]:
-    """Every baseline that can be calibrated, with Gaussian noise for the guarantee."""
+def _baselines(
+    workload: Workload, guarantee: PMLGuarantee, p: float, end: float
+) -> Iterator[Mechanism]:
+    """Every baseline that can be calibrated in time, with Gaussian noise for the guarantee."""
     for candidate in baselines(workload, guarantee, all_up_to=ALL_BASELINES):
+        if time.perf_counter() >= end:
+            return
         try:
             noisy = mechanism(candidate, workload, guarantee=guarantee, noise="gaussian", p=p)
         except (InvalidInputError, VacuousGuaranteeError):
@@ -110,6 +121,10 @@ def _descended(
     if guarantee.epsilon < LEAST_EPSILON or guarantee.delta < LEAST_DELTA:
         return before, Status.COMPLETED
     workload, R = before.workload.whole, before.strategy.matrix
+    envelope = guarantee.failure == "envelope"
+    seconds = step_seconds(*R.shape) + (TUNED if envelope else 1) * SCALE_SECONDS * R.shape[1] ** 2
+    if not SolverOptions(time_limit=time_limit).allows(seconds):
+        return before, Status.TIME_LIMIT
     # any matrix of the same Gram matrix and of full row rank will do
     _, values, right = np.linalg.svd(R, full_matrices=False)
     rank = int((values > RANK_CUTOFF * values[0]).sum())
@@ -128,7 +143,7 @@ def _descended(
             guarantee.epsilon,
             guarantee.delta,
             alpha,
-            share=0.0 if guarantee.failure == "envelope" else None,
+            share=0.0 if envelope else None,
         ),
         time_limit=time_limit,
         callback=callback,

@@ -5,6 +5,7 @@ import pytest
 from scipy.special import ndtr
 
 from pmldesign.bounds import all_bounds
+from pmldesign.designs import gaussian_pml_search
 from pmldesign.designs.best_noise import all_designs
 from pmldesign.designs.gaussian_pml_search import gaussian_design
 from pmldesign.designs.min_norm import factorize
@@ -14,6 +15,7 @@ from pmldesign.privacy.guarantees import ApproxPML, EnvelopePML
 from pmldesign.strategies import identity
 from pmldesign.workloads import parse_workload
 from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.search import gaussian_pml as gaussian_search
 
 UNIFORM = [
     ("prefix:6", 2, ApproxPML(1.0, 1e-6, 1 / 6)),
@@ -110,6 +112,34 @@ def test_a_time_limit_stops_it():
     found = gaussian_design(start, ApproxPML(1.0, 1e-6, 1 / 16), time_limit=1e-9)
     assert found.status is Status.TIME_LIMIT
     assert not found.improved
+
+
+def test_without_time_no_baseline_is_calibrated(monkeypatch):
+    calibrated = []
+
+    def counted(strategy, *args, **options):
+        calibrated.append(strategy.name)
+        return mechanism(strategy, *args, **options)
+
+    monkeypatch.setattr(gaussian_pml_search, "mechanism", counted)
+    start, promise = factorize("prefix:8", neighbours="replace"), ApproxPML(1.0, 1e-6, 1 / 16)
+    gaussian_design(start, promise, time_limit=1e-9)
+    assert set(calibrated) == {"design"}
+    calibrated.clear()
+    gaussian_design(start, promise)
+    assert "tree" in calibrated
+
+
+@pytest.mark.parametrize("kind", [ApproxPML, EnvelopePML])
+def test_no_descent_begins_whose_first_step_would_take_too_long(monkeypatch, kind):
+    """One on 8 cells is said to take 6 s at least, which 4 s do not allow."""
+    monkeypatch.setattr(gaussian_pml_search, "SCALE_SECONDS", 6 / 8**2)
+    start = factorize("prefix:8", neighbours="replace")
+    begun = []
+    monkeypatch.setattr(gaussian_search, "solve", lambda *_, **__: begun.append(1))
+    found = gaussian_design(start, kind(1.0, 1e-6, 1 / 16), time_limit=4.0)
+    assert not begun
+    assert found.status is Status.TIME_LIMIT
 
 
 def test_arguments_are_checked():
