@@ -28,15 +28,17 @@ from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import Strategy, baseline
-from pmldesign.strategies.baselines.registry import long_baseline
+from pmldesign.strategies.baselines.registry import (
+    long_baseline,
+    nested_baseline,
+    usual_baselines,
+)
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, count_text
 from pmldesign.workloads.union import by_attribute
 from pmldesign_solvers.norm.solution import Status
 
-USUAL = ("tree", "haar", "identity", "workload")
-"""Baselines that designs are shown beside."""
 CLOSE = 1e-6
 """Relative difference of errors that counts as none."""
 CHEAP = ("tree", "haar", "identity")
@@ -97,7 +99,7 @@ def _strategies(
         search.seconds for search in (designs.gaussian_design, searched) if search is not None
     )
     limit, begin = options.time_limit, time.perf_counter()
-    for name in dict.fromkeys([*names, *USUAL]):
+    for name in dict.fromkeys([*names, *usual_baselines(design.workload)]):
         asked = design.workload, designs.guarantee, design.neighbours
         try:
             if name not in names:
@@ -172,6 +174,8 @@ def _costs(
 ) -> Iterator[tuple[int, int, int]]:
     """Measurements, cells and cost of the row, for every attribute."""
     if long_baseline(name, workload) is not None and relation is Neighbours.ADD_REMOVE:
+        return
+    if nested_baseline(name, workload) is not None:
         return
     parts = by_attribute(workload) if name != "workload" else workload.factors
     for part in parts:

@@ -1,13 +1,28 @@
-"""The strategy of least norm from the structure of marginals, unions of products or streams."""
+"""The strategy of least norm from the structure of marginals, unions of products or streams.
+
+Of counts of regions that nest the lower bound is that of the dual (`pmldesign_solvers.trees`),
+found together with a strategy that attains it, which is not returned: the one returned measures
+every region by a count of its own, in whole numbers, and is within 0.01 to 0.6 % of the bound at p
+up to 4 where the regions of a level weigh the same.
+"""
 
 from __future__ import annotations
 
-from pmldesign.designs.large_replace import as_pairs
+import math
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from pmldesign.designs.large_replace import as_pairs, evaluated
 from pmldesign.designs.one_matrix import as_design, as_invalid_input, solve_matrix
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import Design
 from pmldesign.designs.tables.course import question, solve_tables
 from pmldesign.errors import InvalidInputError
+from pmldesign.factorization import Factorization
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy.outward import raised
 from pmldesign.strategies import (
     BlockStrategy,
     MarginalsStrategy,
@@ -15,6 +30,7 @@ from pmldesign.strategies import (
     Strategy,
     StreamStrategy,
 )
+from pmldesign.strategies.regions import RegionsStrategy
 from pmldesign.strategies.streams import AllRangesStrategy
 from pmldesign.workloads import (
     MarginalsWorkload,
@@ -23,14 +39,22 @@ from pmldesign.workloads import (
     UnionWorkload,
     Workload,
 )
+from pmldesign.workloads.nested.regions import RegionsWorkload
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
+from pmldesign.workloads.public import RECORDS
 from pmldesign.workloads.running import MOST_ARRAYS, AllRangesWorkload, stream_problem
 from pmldesign.workloads.union import by_attribute, products_over
+from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.certificate.product_pairs import lower_of_weights
+from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.streams.chain import AllRanges
+from pmldesign_solvers.trees.shares import Shares
 from pmldesign_solvers.unions import solve as unions
 from pmldesign_solvers.unions.block_design import BlockDesign
 from pmldesign_solvers.unions.product_basis import ProductDesign
+
+REGION_STEPS = 60
+"""Of the descent of weights: on 324,000 regions all but 0.002 % is gained in as many."""
 
 
 def solve_marginals(workload: MarginalsWorkload, p: float, options: DesignOptions) -> Design:
@@ -117,3 +141,52 @@ def _union_strategy(solution: ProductDesign | BlockDesign) -> Strategy:
     if isinstance(solution, ProductDesign):
         return ProductStrategy("design", measured, weights=solution.weights)
     return BlockStrategy("design", solution.index, solution.bases, solution.combinations, measured)
+
+
+def solve_regions(workload: RegionsWorkload, p: float, options: DesignOptions) -> Design:
+    """Weights of all counts, and both bounds.
+
+    Raises:
+        InvalidInputError: buffers, or a method other than scaling.
+    """
+    from pmldesign_solvers.streams.solve import solve
+    from pmldesign_solvers.trees.problem import NestedCounts
+
+    begin = time.perf_counter()
+    squares = workload.scales**2
+    with as_invalid_input(workload):
+        solution = solve(NestedCounts(workload.tree, squares), p, options=options.stopping)
+    limit = options.time_limit
+
+    def proceed() -> bool:
+        return limit is None or time.perf_counter() - begin < limit
+
+    shares = Shares(workload.tree, squares, p).best(proceed, steps=REGION_STEPS)
+    strategy = RegionsStrategy("design", workload.tree, np.sqrt(shares)).normalised()
+    u = solution.dual_u[workload.asked]
+    design = replace(
+        as_design(workload, p, options, strategy, solution), dual_factors=((u, solution.dual_w),)
+    )
+    if options.replace:
+        lower = lower_of_weights(workload, solution.certificate.lower, u, solution.dual_w)
+        whole = Factorization(
+            workload.beside(RECORDS), strategy.beside(RECORDS), Neighbours.REPLACE
+        )
+        upper = _rounded_up(whole, p)
+        return evaluated(design, strategy, Certificate(lower, upper), options)
+    upper = _rounded_up(Factorization(workload, strategy, Neighbours.ADD_REMOVE), p)
+    certificate = Certificate(solution.certificate.lower, upper)
+    status = solution.status
+    if certificate.gap <= options.rel_gap:
+        status = Status.OPTIMAL
+    elif status in (Status.OPTIMAL, Status.STALLED):
+        status = Status.STRUCTURED
+    return replace(
+        design, certificate=certificate, status=status, seconds=time.perf_counter() - begin
+    )
+
+
+def _rounded_up(factorization: Factorization, p: float) -> float:
+    """The value of the strategy; its variances are sums of positive numbers."""
+    rows, cells = factorization.workload.shape
+    return raised(factorization.norm(p), 64 + 24 * math.ceil(math.log2(rows + cells + 2)) ** 2)

@@ -17,6 +17,8 @@
     Toeplitz    `coefficients` r of lower triangular strategies of more steps than a matrix is
                 written for, and the running sums that they are for
     all ranges  as stream, without `u` and the running sums
+    regions     `parents` of the nodes of a tree, -1 for the root, and `node_weights`, 0 where a
+                node is not measured
     rows        `diagonal` and `rows`: R = [diag(diagonal); rows]
     tables      `sizes` of the attributes and, for residuals of marginals, `residuals` (sets of
                 attributes) and `precisions`; for weighted tables `tables` (sets) and `weights`; for
@@ -64,6 +66,7 @@ from pmldesign.strategies import (
 from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy, from_coefficients
 from pmldesign.strategies.participation.epochs import EpochStrategy
 from pmldesign.strategies.participation.schema import Participation
+from pmldesign.strategies.regions import RegionsStrategy, from_nodes
 from pmldesign.strategies.streams import AllRangesStrategy
 from pmldesign.workloads.public import NOTHING, Public
 from pmldesign_solvers.streams.chain import RunningSums
@@ -234,6 +237,13 @@ FORMS = (
         "factor_[0-9]+",
         (matrices("factor", "factors"), PRODUCT_WEIGHTS, TABLE, PLACE),
         _product,
+        always=False,
+    ),
+    Form(
+        RegionsStrategy,
+        "parents",
+        (whole("parents", "tree.parents"), plain("node_weights")),
+        from_nodes,
         always=False,
     ),
     Form(IdentityAndRows, "diagonal", (plain("diagonal"), plain("rows")), always=False),

@@ -139,6 +139,8 @@ def _looks_like_file(text: str) -> bool:
     if not text:
         return False  # Path("") is the current folder
     path = Path(text)
+    if text.startswith("regions:"):
+        return False  # what follows is a file of places
     if path.suffix.lower() in _READERS:
         return True
     if starts_with_name(text):

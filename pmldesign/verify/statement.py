@@ -102,6 +102,7 @@ FORMS: dict[str, dict[str, Domain]] = {
     "a product beside a table": {**FACTORS, **MARGINS, "place": COUNTS},
     "a weighted product": {**FACTORS, "weights": POSITIVE},
     "a product": FACTORS,
+    "regions": {"parents": Domain(-1, whole=True), "node_weights": Domain(0.0)},
     "an identity with rows": {"diagonal": POSITIVE, "rows": MATRIX},
     "blocks": {
         "free": Domain(0, whole=True, axes=(0, 1)),

@@ -185,6 +185,8 @@ def _parse_factor(text: str) -> Workload:
             + "; names of attributes need --schema"
         )
     entry = entries[name]
+    if entry.file:
+        return entry.build(tail)
     sizes: list[int | float | Workload] = []
     options: dict[str, int] = {}
     for argument in (part.strip() for part in tail.split(",")) if colon else ():

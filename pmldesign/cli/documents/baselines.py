@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 from pmldesign.cli.terminal.show import note
 from pmldesign.comparison.comparison import compare_all
 from pmldesign.comparison.rows import Row
-from pmldesign.designs.rivals import USUAL, row_seconds
+from pmldesign.designs.rivals import row_seconds
 from pmldesign.errors import InvalidInputError, PmldesignError
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.strategies.baselines.registry import usual_baselines
 from pmldesign.workloads import Workload
 
 T = TypeVar("T")
@@ -51,7 +52,7 @@ def require_time(
 
 def usual_rows(
     queries: Workload,
-    names: Sequence[str] = USUAL,
+    names: Sequence[str] = (),
     *,
     guarantee: Guarantee | None,
     neighbours: Neighbours,
@@ -63,7 +64,7 @@ def usual_rows(
 
     Args:
         queries: the workload.
-        names: of the baselines.
+        names: of the baselines; none for the usual ones.
         guarantee: what the noise is to meet.
         neighbours: where there is no guarantee.
         announce: called with a line of text before every row.
@@ -77,4 +78,4 @@ def usual_rows(
         (shown,) = compare_all([queries], [name], leave_out=True, **asked, **others)
         return shown.rows
 
-    return beside(names, announce, rows_of)
+    return beside(names or usual_baselines(queries), announce, rows_of)

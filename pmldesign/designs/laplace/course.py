@@ -36,7 +36,9 @@ from pmldesign.privacy.guarantees import Guarantee, PureDP
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import IdentityAndRows, Strategy, baseline, product_strategy
 from pmldesign.strategies.identity_and_rows import outweigh
+from pmldesign.strategies.regions import RegionsStrategy
 from pmldesign.workloads import KroneckerWorkload, RangeWorkload, Workload
+from pmldesign.workloads.nested.regions import RegionsWorkload
 from pmldesign.workloads.union import tables_asked
 from pmldesign_solvers.norm.options import BEYOND
 from pmldesign_solvers.norm.solution import Status
@@ -52,6 +54,7 @@ from pmldesign_solvers.search.laplace_noise import (
 from pmldesign_solvers.search.plan import FOLLOWED
 from pmldesign_solvers.search.problem import SMALL
 from pmldesign_solvers.search.solution import SearchSolution, SearchStep, Start
+from pmldesign_solvers.trees.shares import Shares
 
 DP_RESTARTS = 4
 """Random starts of the search under DP that a search under PML begins from."""
@@ -166,6 +169,9 @@ class LaplaceSearch:
         """Weighted tables, the product of designs for the factors, and weighted products."""
         middle = time.perf_counter() + self._left(4)
         try:
+            if isinstance(self.workload.whole, RegionsWorkload):
+                yield self._regions(self.workload.whole)
+                return
             tables = weighted_tables(
                 self.workload, self.guarantee, self.p, seed=self.seed, deadline=middle
             )
@@ -188,6 +194,14 @@ class LaplaceSearch:
                 yield from self._public_tents()
         except KeyboardInterrupt:
             self.interrupted = True
+
+    def _regions(self, workload: RegionsWorkload) -> Strategy:
+        """A count for each region, of which the weights on every path add up to 1."""
+        end = time.perf_counter() + self._left(2)
+        shares = Shares(workload.tree, workload.scales**2, self.p, power=2)
+        weights = shares.best(lambda: time.perf_counter() < end)
+        strategy = RegionsStrategy("regions", workload.tree, weights)
+        return strategy.scaled(1.0 / strategy.sensitivity_under(Neighbours.ADD_REMOVE, "l1"))
 
     def _public_tents(self) -> Iterator[Strategy]:
         """Tents as a start where the total is public; fewer cells have better ones from ramps."""
@@ -306,4 +320,5 @@ def _is_searched(workload: Workload) -> bool:
         return cells <= SEARCHED_TABLES
     if cells <= SEARCHED_CELLS:
         return True
-    return not isinstance(workload, STRUCTURED) and not has_order(workload)
+    known = isinstance(workload, (*STRUCTURED, RegionsWorkload)) or has_order(workload)
+    return not known

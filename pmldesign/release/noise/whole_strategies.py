@@ -11,6 +11,7 @@ r"""Strategies of every kind as strategies of whole numbers (`lattice`).
     blocks        beyond WRITTEN_CELLS cells as in `whole_structures`, and so are tables of
                   ordered attributes, and long running sums
     tables        in `whole_tables`
+    regions       counts, each multiplied by c_nu = round(2^k r_nu)
     anything else Z = round(2^k R), and L of R itself: the answer is off by at most
                   2^(-k-1) norm(L_i)_1 a person, which the manifest states
 
@@ -50,6 +51,7 @@ from pmldesign.release.noise.whole_structures import (
     chain_lattice,
     distortion_of,
     product_lattice,
+    regions_lattice,
     tables_lattice,
     weighted_products_lattice,
 )
@@ -67,6 +69,7 @@ from pmldesign.strategies import (
 )
 from pmldesign.strategies.chains import ChainStrategy
 from pmldesign.strategies.participation.strategy import participation_of
+from pmldesign.strategies.regions import RegionsStrategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import WRITTEN_CELLS
 from pmldesign.workloads.union import by_attribute
@@ -102,6 +105,8 @@ def on_lattice(strategy: Strategy, workload: Workload, bits: int) -> Lattice:
     if isinstance(strategy, IdentityAndRows):
         return _identity_and_rows(strategy, bits)
     structure = strategy.whole if isinstance(strategy, BesideStrategy) else strategy
+    if isinstance(structure, RegionsStrategy):
+        return regions_lattice(strategy, structure, bits)
     if isinstance(structure, IdentityAndRows):
         return _dense(Strategy(strategy.name, strategy.matrix), workload, bits)
     if isinstance(structure, BlockStrategy) and strategy.cells > WRITTEN_CELLS:

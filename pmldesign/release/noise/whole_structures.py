@@ -34,8 +34,10 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours, Norm
+from pmldesign.privacy.noise import Noise
 from pmldesign.release.noise.integers import Image, Integers, scaled, shifted, times
 from pmldesign.release.noise.lattice import Lattice
+from pmldesign.release.noise.rounding import multiples
 from pmldesign.release.noise.whole_tables import by_tables
 from pmldesign.strategies import (
     BlockStrategy,
@@ -45,6 +47,7 @@ from pmldesign.strategies import (
     WeightedProductsStrategy,
 )
 from pmldesign.strategies.chains import ChainStrategy
+from pmldesign.strategies.regions import RegionsStrategy
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array
 
@@ -92,6 +95,29 @@ def block_lattice(strategy: Strategy, blocks: BlockStrategy, bits: int) -> Latti
         return blocks.through(x, maps, turns)
 
     return _rounded(strategy, exact, [*tops, top], bits)
+
+
+def regions_lattice(strategy: Strategy, regions: RegionsStrategy, bits: int) -> Lattice:
+    """Counts of regions, each times a whole number.
+
+    Args:
+        strategy: R, with or without a public total.
+        regions: the counts.
+        bits: of the lattice.
+    """
+    tree = regions.tree
+    factors, units = multiples(regions.node_weights[regions.measured], bits)
+    absolute = np.zeros(tree.nodes, dtype=object)
+    absolute[regions.measured] = factors.astype(object)
+
+    def image(x: Integers) -> Integers:
+        return scaled(tree.sums(x)[regions.measured], factors)
+
+    lengths = {}
+    for noise, values in ((Noise.LAPLACE, absolute), (Noise.GAUSSIAN, absolute**2)):
+        lengths[Neighbours.ADD_REMOVE, noise] = int(tree.above(values).max())
+        lengths[Neighbours.REPLACE, noise] = int(tree.farthest(values))
+    return Lattice(strategy, strategy, units, image, lengths=lengths)
 
 
 def tables_lattice(strategy: TablesStrategy, bits: int) -> Lattice:

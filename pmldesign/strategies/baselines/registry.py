@@ -27,9 +27,11 @@ from pmldesign.strategies.baselines.toeplitz import (
 )
 from pmldesign.strategies.baselines.trees import haar_wavelet, tree
 from pmldesign.strategies.baselines.weighted_trees import best_tree, weighted_tree
+from pmldesign.strategies.regions import EQUAL_SHARES, equal_shares, leaves_alone
 from pmldesign.strategies.tables.weighted import WeightedTablesStrategy
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload
 from pmldesign.workloads.kronecker import KroneckerWorkload
+from pmldesign.workloads.nested.regions import RegionsWorkload
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.union import by_attribute
 
@@ -135,7 +137,7 @@ def baseline(name: str, workload: Workload, *, others: Sequence[str] = ()) -> St
             large to be written out.
     """
     workload = workload.whole
-    long = long_baseline(name, workload)
+    long = long_baseline(name, workload) or nested_baseline(name, workload)
     if long is not None:
         return long
     for entry in BASELINES:
@@ -173,6 +175,22 @@ def long_baseline(name: str, workload: Workload) -> Strategy | None:
     if name == "tree" or (stem == "tree" and branching.isdigit()):
         return LongTree(name, n, rate, _number(stem, branching or "2"))
     return toeplitz_baseline(name, n, rate)
+
+
+def usual_baselines(workload: Workload) -> tuple[str, ...]:
+    """Those that designs are shown beside."""
+    nested = isinstance(workload.whole, RegionsWorkload)
+    return (EQUAL_SHARES, "identity") if nested else ("tree", "haar", "identity", "workload")
+
+
+def nested_baseline(name: str, workload: Workload) -> Strategy | None:
+    """Of counts that nest: other weights of the same counts; None where matrices will do."""
+    workload = workload.whole
+    if not isinstance(workload, RegionsWorkload):
+        return None
+    if name == "identity" and workload.shape[1] > WRITTEN_CELLS:
+        return leaves_alone(workload)
+    return equal_shares(workload) if name == EQUAL_SHARES else None
 
 
 def _number(stem: str, text: str, *, least: int = 2) -> int:

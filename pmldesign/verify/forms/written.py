@@ -5,6 +5,7 @@ below the other and (x) the Kronecker product over the attributes in their order
 
     product          diag(weights)^(1/2) (x)_i R_i
     identity, rows   [diag(d); rows]
+    regions          r_nu 1_nu, nu a node of the tree of `parents`, r_nu its weight
     blocks           R_b (x)_j v_j^T for each combination b of columns v_j of the bases
     residuals        theta_T^(1/2) (x)_{i in T} n_i^(1/2) H_i (x)_{i not in T} 1^T
     weighted tables  theta_S (x)_{i in S} D_i (x)_{i not in S} 1^T, D_i the identity or a design
@@ -56,6 +57,8 @@ def cells_of(arrays: Arrays) -> int:
         return math.prod(arrays["sizes"].tolist())
     if "epochs" in arrays:
         return int(arrays["epochs"][0])
+    if "parents" in arrays:
+        return len(_leaves(arrays))
     along = ("strategy", "w", "coefficients", "diagonal", "block_0")
     parts = [arrays[name] for name in along if name in arrays]
     parts += [array for name, array in arrays.items() if name.startswith(("factor_", "basis_"))]
@@ -106,6 +109,26 @@ def _product(arrays: Arrays) -> Iterator[Any]:
 def _identity_and_rows(arrays: Arrays) -> Iterator[Any]:
     yield arrays["rows"]
     yield np.diag(arrays["diagonal"])
+
+
+def _regions(arrays: Arrays) -> Iterator[Any]:
+    parents, weights = arrays["parents"].tolist(), arrays["node_weights"]
+    leaves = _leaves(arrays)
+    rows = np.zeros((len(parents), len(leaves)))
+    for cell, node in enumerate(leaves):
+        while node >= 0:
+            rows[node, cell] = weights[node]
+            node = parents[node]
+    yield rows[weights > 0]
+
+
+def _leaves(arrays: Arrays) -> list[int]:
+    """The nodes of a tree that are no parents, in increasing order."""
+    parents = arrays["parents"].tolist()
+    inner = set(parents)
+    if any(parent >= node for node, parent in enumerate(parents)):
+        raise ValueError("parents come before their children")
+    return [node for node in range(len(parents)) if node not in inner]
 
 
 def _blocks(arrays: Arrays) -> Iterator[Any]:
@@ -191,6 +214,7 @@ FORMS: dict[str, Callable[[Arrays], Iterable[Any]]] = {
     "poles": lambda arrays: [_lower_factor(gram_of_stream(arrays))],
     "factor_0": _product,
     "coefficients": lambda arrays: [np.tril(linalg.toeplitz(arrays["coefficients"]))],
+    "parents": _regions,
     "diagonal": _identity_and_rows,
     "block_0": _blocks,
     "sector_plain": _tables,

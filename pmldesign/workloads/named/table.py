@@ -9,6 +9,7 @@ from functools import cache
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.named import queries as named
 from pmldesign.workloads.named.census import census_p12
+from pmldesign.workloads.nested.places import counts_of_places
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,7 @@ class NamedWorkload:
         example: a text that parse_workload accepts.
         build: takes the sizes, and the options by keyword.
         options: what may follow as option=value.
+        file: whether a file and the weights of its levels follow, in place of sizes.
     """
 
     name: str
@@ -30,6 +32,7 @@ class NamedWorkload:
     example: str
     build: Callable[..., Workload]
     options: tuple[str, ...] = ()
+    file: bool = False
 
     @property
     def usage(self) -> str:
@@ -74,6 +77,14 @@ def named_workloads() -> tuple[NamedWorkload, ...]:
             "marginals:2,3^4,ways=2",
             named.all_marginals,
             ("ways", "upto"),
+        ),
+        row(
+            "regions",
+            ("FILE", "LEVEL=WEIGHT", "..."),
+            "counts of places that nest, from a .csv of them",
+            "regions:places.csv",
+            counts_of_places,
+            file=True,
         ),
         row("census-p12", (), "US census counts by sex and age", "census-p12", census_p12),
     )

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.dense import DenseWorkload
 from pmldesign.workloads.kronecker import KroneckerWorkload
+from pmldesign.workloads.nested.regions import RegionsWorkload
 from pmldesign.workloads.tables.base import AttributeTables
 from pmldesign.workloads.union import UnionWorkload
 from pmldesign.workloads.weighting.rows import (
@@ -100,6 +101,8 @@ def _weighted(workload: Workload, weights: Array | float) -> Workload:
                     for factor, vector in pairs
                 ]
             )
+    if isinstance(workload, RegionsWorkload):
+        return workload.reweighted(np.broadcast_to(weights, workload.shape[0]))
     if isinstance(workload, DenseWorkload):
         matrix = np.reshape(weights, (-1, 1)) * workload.to_dense()
         dense = DenseWorkload(matrix, copy=False)

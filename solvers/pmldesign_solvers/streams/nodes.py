@@ -41,7 +41,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ellipk, ellipkm1
 
 from pmldesign_solvers.operators.operator import EPS, Array
 
@@ -117,6 +116,8 @@ class Nodes:
 
 def zolotarev(smallest: float, largest: float, count: int) -> Nodes:
     """K = count nodes for the interval [smallest, largest], largest > 1.1 smallest > 0."""
+    from scipy.special import ellipk, ellipkm1
+
     ratio = smallest / largest
     quarter, other = float(ellipk(ratio)), float(ellipkm1(ratio))
     log_nome = -np.pi * other / quarter

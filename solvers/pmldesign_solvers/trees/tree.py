@@ -77,6 +77,15 @@ class Tree:
         """The place of the root: the last one."""
         return self.places - 1
 
+    @property
+    def height(self) -> int:
+        """Most additions behind a sum over a path, or over the cells of a node."""
+        return len(self.rounds) + self.nodes - len(np.unique(self.place_of_node))
+
+    def same(self, other: Tree) -> bool:
+        """Whether both are the same tree."""
+        return self is other or np.array_equal(self.parents, other.parents)
+
     def sums(self, cells: Array) -> Array:
         """The sum of the cells of every node, shape (N,) or (N, c), for cells (n,) or (n, c)."""
         return np.asarray(self.sums_of_places(cells)[self.place_of_node])
@@ -99,6 +108,16 @@ class Tree:
             parts[0::2] += whole
             parts[1::2] += whole
         return np.asarray(places[self.place_of_cell])
+
+    def farthest(self, nodes: Array) -> float:
+        """The largest sum, over two cells, of the nodes above one of them but not both."""
+        places = self.at_places(nodes)
+        longest, largest = np.zeros_like(places), places.dtype.type(0)
+        for merges in self.rounds:
+            paths = longest[merges.parts] + places[merges.parts]
+            largest = max(largest, (paths[0::2] + paths[1::2]).max())
+            longest[merges.wholes] = np.maximum(paths[0::2], paths[1::2])
+        return largest
 
     def at_places(self, nodes: Array) -> Array:
         """The sum of the nodes at each place, shape (P,) or (P, c)."""

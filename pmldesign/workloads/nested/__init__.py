@@ -1,0 +1,1 @@
+"""Counts of places that nest, and the table that says how."""

@@ -1,0 +1,111 @@
+r"""Counts of regions that nest: a nation, its states, their counties, and so on.
+
+The regions are the nodes of a tree whose leaves are the cells; query nu is a_nu times the indicator
+1_nu of the cells below the node nu. Products with A sum up the tree, products with A^T down. Two
+columns share what stands above both, so that their squared distance is what is below on both paths,
+
+    |A (e_i - e_j)|^2 = sum of a_nu^2 over the nodes above i or j, but not above both,
+
+and the largest is found on the way up: the two longest paths that meet at a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+import numpy as np
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.workloads.base import Workload, check_entries
+from pmldesign_solvers.operators.operator import EPS, Array, Indices
+from pmldesign_solvers.trees.tree import Tree
+
+
+class RegionsWorkload(Workload):
+    """The count of every region that is asked about, times its weight.
+
+    Args:
+        name: how tables and messages call it.
+        tree: the regions; its leaves are the cells.
+        scales: a_nu >= 0 of every node, shape (N,); nodes with 0 are not asked about.
+        levels: what the levels are called, the root first.
+        level: the level of each node, shape (N,); by default its depth.
+        keys: what each node is called, shape (N,).
+
+    Attributes:
+        asked: the nodes of the queries, in increasing order, shape (m,).
+
+    Raises:
+        InvalidInputError: no node is asked about.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        tree: Tree,
+        scales: Array,
+        levels: Sequence[str] = (),
+        level: Indices | None = None,
+        keys: Sequence[str] = (),
+    ) -> None:
+        self.name, self.tree, self.levels, self.keys = name, tree, tuple(levels), tuple(keys)
+        self.level = tree.depths if level is None else level
+        self.scales = np.asarray(scales, dtype=np.float64)
+        self.asked: Indices = np.flatnonzero(self.scales)
+        if not self.asked.size:
+            raise InvalidInputError(
+                f"workload {name!r} asks about no region; give a level a weight"
+            )
+        self._shape = len(self.asked), tree.cells
+        self.binary = bool((self.scales[self.asked] == 1).all())
+
+    def reweighted(self, weights: Array) -> Self:
+        """The same with each query times its weight, shape (m,)."""
+        scales = np.zeros(self.tree.nodes)
+        scales[self.asked] = weights * self.scales[self.asked]
+        return type(self)(self.name, self.tree, scales, self.levels, self.level, self.keys)
+
+    def matvec(self, x: Array) -> Array:
+        """A x, for x of shape (n,) or (n, c)."""
+        return np.asarray((self.tree.sums(x)[self.asked].T * self.scales[self.asked]).T)
+
+    def rmatvec(self, y: Array) -> Array:
+        """A^T y, for y of shape (m,) or (m, c)."""
+        nodes = np.zeros((self.tree.nodes, *y.shape[1:]))
+        nodes[self.asked] = (y.T * self.scales[self.asked]).T
+        return self.tree.above(nodes)
+
+    def row_norms(self, half: Array) -> Array:
+        """diag(A H H^T A^T), shape (m,), for H of shape (n, c)."""
+        return np.asarray((self.matvec(half) ** 2).sum(axis=1))
+
+    def weighted_squares(self, weights: Array) -> Array:
+        """diag(A diag(w) A^T), shape (m,), for weights w >= 0 of shape (n,)."""
+        return self.matvec(weights) * self.scales[self.asked]
+
+    def column_squares(self) -> Array:
+        """The squared norms of the columns, shape (n,)."""
+        return self.tree.above(self.scales**2)
+
+    def longest_difference(self) -> float:
+        """Largest squared distance of two columns, rounded up."""
+        largest = float(self.tree.farthest(self.scales**2))
+        return largest * (1 + (self.tree.height + 4) * EPS)
+
+    def to_dense(self) -> Array:
+        """The matrix itself, shape (m, n); refused if too large."""
+        check_entries(self.name, self.shape)
+        return self.matvec(np.eye(self.tree.cells))
+
+    def row_sizes(self) -> Array:
+        """Largest absolute entry of every row, shape (m,)."""
+        return self.scales[self.asked]
+
+    def row_label(self, index: int) -> str:
+        """How messages and tables call query `index` (from 0): "row 5 (county 'Ada')"."""
+        node = int(self.asked[index])
+        number = int(self.level[node])
+        level = self.levels[number] if self.levels else f"level {number}"
+        key = f" {self.keys[node]!r}" if self.keys else ""
+        return f"row {index} ({level}{key})"

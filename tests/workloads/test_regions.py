@@ -1,0 +1,231 @@
+"""Counts that nest: workload, strategies, files, releases and claims against indicators."""
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pmldesign import PureDP, factorize, mechanism, optimize, verify_file, write_strategy
+from pmldesign.errors import FileError, InvalidInputError
+from pmldesign.files import read_strategy
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy.noise import Noise
+from pmldesign.release.noise.whole_strategies import on_lattice
+from pmldesign.strategies import Strategy, baseline
+from pmldesign.strategies.regions import RegionsStrategy
+from pmldesign.workloads import DenseWorkload, parse_workload
+from pmldesign.workloads.nested.regions import RegionsWorkload
+from pmldesign.workloads.public import RECORDS
+from pmldesign.workloads.weighting.weigh import weighted
+from pmldesign_solvers.trees.tree import Tree
+
+PLACES = """state,county,tract
+AL,Autauga,1
+AL,Autauga,2
+AL,Baldwin,3
+DC,,4
+DC,,5
+VA,Fairfax,
+"""
+NAMES = [
+    "total 'total'",
+    "state 'AL'",
+    "state 'DC'",
+    "state 'VA'",
+    "county 'Autauga'",
+    "county 'Baldwin'",
+    "county 'Fairfax'",
+    *(f"tract '{number}'" for number in range(1, 6)),
+]
+
+
+def random_tree(rng, nodes):
+    return Tree([-1, *(int(rng.integers(max(0, i - 9), i)) for i in range(1, nodes))])
+
+
+def random_case(seed, nodes):
+    rng = np.random.default_rng(seed)
+    tree = random_tree(rng, nodes)
+    scales = rng.uniform(0.5, 2.0, nodes) * rng.integers(0, 2, nodes)
+    scales[-1] = 1.0
+    weights = np.zeros(tree.places)
+    weights[tree.place_of_node] = rng.uniform(0.1, 3.0, nodes) * rng.integers(0, 2, nodes)
+    weights[tree.place_of_cell] = rng.uniform(0.1, 3.0, tree.cells)
+    return rng, RegionsWorkload("w", tree, scales), RegionsStrategy("s", tree, weights)
+
+
+CASES = st.builds(random_case, st.integers(0, 2**32 - 1), st.integers(1, 35))
+
+
+def path(folder, text=PLACES):
+    (folder / "places.csv").write_text(text)
+    return f"regions:{folder / 'places.csv'}"
+
+
+def test_places_are_named_and_summed(tmp_path):
+    workload = parse_workload(path(tmp_path) + ",county=2")
+    labels = [workload.row_label(index) for index in range(12)]
+    assert labels == [f"row {index} ({name})" for index, name in enumerate(NAMES)]
+    # the leaves in the order of nodes: Fairfax has no tract
+    below = {"AL": [1, 2, 3], "DC": [4, 5], "VA": [0], "Autauga": [1, 2]}
+    matrix = workload.to_dense()
+    for row, key in ((1, "AL"), (2, "DC"), (3, "VA")):
+        assert np.flatnonzero(matrix[row]).tolist() == below[key]
+    assert (matrix[4, below["Autauga"]] == 2).all()
+    assert (matrix[0] == 1).all()
+
+
+def test_parents_tell_the_same_as_levels(tmp_path):
+    text = "place,parent\nUS,\nAL,US\nVA,US\nA1,AL\nA2,AL\n"
+    workload = parse_workload(path(tmp_path, text))
+    assert workload.to_dense().tolist() == [[1, 1, 1], [1, 0, 0], [0, 1, 1], [0, 1, 0], [0, 0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no places"),
+        ("state,county\n", "no places"),
+        ("state,county\nAL\n", "line 2 has 1 fields"),
+        ("state,state\nAL,A\n", "different"),
+        ("state,county\nAL,A\nAL,A\n", "second time"),
+        ("state,county\nAL,\nAL,A\n", "has places below"),
+        ("place,parent\nA,B\nB,A\n", "within itself"),
+        ("place,parent\nA,B\n", "no line of its own"),
+        ("place,parent\nA,\nA,\n", "one line"),
+    ],
+)
+def test_bad_places_are_refused(tmp_path, text, message):
+    with pytest.raises(InvalidInputError, match=message):
+        parse_workload(path(tmp_path, text))
+
+
+@pytest.mark.parametrize("tail", [",town=2", ",county=x", ",county=-1", ",county", ",county=nan"])
+def test_bad_weights_of_levels_are_refused(tmp_path, tail):
+    with pytest.raises(InvalidInputError, match=r"level|weight"):
+        parse_workload(path(tmp_path) + tail)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(FileError, match=r"nowhere\.csv"):
+        parse_workload(f"regions:{tmp_path / 'nowhere.csv'}")
+    with pytest.raises(InvalidInputError, match="places"):
+        parse_workload("regions:")
+
+
+@given(CASES)
+def test_workload_is_its_matrix(case):
+    rng, workload, _ = case
+    A = workload.to_dense()
+    dense = DenseWorkload(A)
+    m, n = A.shape
+    x, y, half = rng.standard_normal((n, 2)), rng.standard_normal(m), rng.standard_normal((n, 3))
+    np.testing.assert_allclose(workload.matvec(x), A @ x, atol=1e-12)
+    np.testing.assert_allclose(workload.rmatvec(y), A.T @ y, atol=1e-12)
+    np.testing.assert_allclose(workload.row_norms(half), dense.row_norms(half), atol=1e-10)
+    np.testing.assert_allclose(workload.column_squares(), (A**2).sum(axis=0), rtol=1e-12)
+    apart = ((A[:, :, None] - A[:, None]) ** 2).sum(axis=0).max()
+    assert apart <= workload.longest_difference() <= apart * (1 + 1e-9)
+    scaled = weighted(workload, np.arange(1.0, m + 1))
+    np.testing.assert_allclose(scaled.to_dense(), np.arange(1.0, m + 1)[:, None] * A)
+
+
+@given(CASES)
+def test_strategy_is_its_matrix(case):
+    rng, workload, strategy = case
+    dense = Strategy("dense", strategy.matrix)
+    for norm, order in (("l1", 1), ("l2", 2)):
+        columns = strategy.matrix.T
+        longest = np.linalg.norm(columns, order, axis=1).max()
+        apart = np.linalg.norm(columns[:, None] - columns, order, axis=2).max()
+        for relation, value in (("add-remove", longest), ("replace", apart)):
+            claimed = strategy.sensitivity_under(Neighbours(relation), norm)
+            assert value * (1 - 1e-15) <= claimed <= value * (1 + 1e-12)
+    y = rng.standard_normal((strategy.shape[0], 2))
+    np.testing.assert_allclose(strategy.estimate(y), dense.estimate(y), atol=1e-9)
+    np.testing.assert_allclose(strategy.variances(workload), dense.variances(workload), rtol=1e-8)
+    ones = np.ones(strategy.cells)
+    np.testing.assert_allclose(strategy.gram @ strategy.free_vector(), ones, atol=1e-8)
+
+
+@given(CASES)
+def test_lattice_counts_are_whole_and_their_sensitivities_exact(case):
+    rng, workload, strategy = case
+    lattice = on_lattice(strategy, workload, 12)
+    x = rng.integers(0, 100, strategy.cells)
+    Z = np.array([lattice.image(cell) for cell in np.eye(strategy.cells, dtype=np.int64)]).T
+    assert (lattice.image(x) == Z @ x).all()
+    np.testing.assert_allclose(lattice.units * (Z @ x), strategy.measure(x), rtol=1e-12)
+    apart = np.abs(Z[:, :, None] - Z[:, None])
+    exact = {
+        ("add-remove", Noise.LAPLACE): np.abs(Z).sum(axis=0).max(),
+        ("add-remove", Noise.GAUSSIAN): (Z**2).sum(axis=0).max(),
+        ("replace", Noise.LAPLACE): apart.sum(axis=0).max(),
+        ("replace", Noise.GAUSSIAN): (apart**2).sum(axis=0).max(),
+    }
+    for (relation, noise), value in exact.items():
+        assert lattice.sensitivity(Neighbours(relation), noise) == (value, True)
+
+
+def levels(*counts):
+    """A tree of so many nodes at each level, children as even as they can be."""
+    parents, first = [-1], 0
+    for above, count in pairwise(counts):
+        parents += [first + i * above // count for i in range(count)]
+        first += above
+    tree = Tree(parents)
+    return RegionsWorkload("w", tree, np.ones(tree.nodes))
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+def test_design_is_close_to_its_bound_and_better_than_equal_shares(neighbours):
+    workload = levels(1, 13, 600)
+    design = factorize(workload, neighbours=neighbours, rel_gap=1e-3)
+    assert isinstance(design.strategy.renamed(""), RegionsStrategy)
+    assert design.certificate.gap < 0.01
+    relation = Neighbours(neighbours)
+    asked = workload.beside(RECORDS) if neighbours == "replace" else workload
+    for name in ("equal-shares", "identity"):
+        other = baseline(name, workload)
+        measured = other.beside(RECORDS) if neighbours == "replace" else other
+        spread = np.sqrt(measured.variance_norm(asked, 1))
+        assert spread * measured.sensitivity_under(relation, "l2") >= design.certificate.lower
+
+
+def test_laplace_noise_has_weights_of_its_own():
+    workload = levels(1, 13, 600)
+    design = factorize(workload, rel_gap=1e-2)
+    gaussian = mechanism(design, guarantee=PureDP(1.0), noise="laplace").error(2)
+    laplace = optimize(workload, guarantee=PureDP(1.0), noise="laplace", search_time=1.0)
+    assert laplace.error(2) < gaussian
+
+
+@pytest.mark.parametrize("entries", [0, 2**22])
+def test_files_come_back_and_are_verified(tmp_path, monkeypatch, entries):
+    """As a tree, where matrices count as too large, and as a matrix."""
+    monkeypatch.setattr("pmldesign.files.strategies.WRITTEN_ENTRIES", entries)
+    rng = np.random.default_rng(3)
+    workload = parse_workload(path(tmp_path))
+    tree = workload.tree
+    weights = np.zeros(tree.places)
+    weights[tree.place_of_node] = rng.uniform(0.5, 1.0, tree.nodes)
+    noisy = mechanism(RegionsStrategy("s", tree, weights), workload, guarantee=PureDP(1.0))
+    write_strategy(tmp_path / "s.npz", noisy)
+    with np.load(tmp_path / "s.npz") as file:
+        assert ("parents" in file.files) == (entries == 0)
+    assert verify_file(tmp_path / "s.npz").holds
+    np.testing.assert_allclose(read_strategy(tmp_path / "s.npz").matrix, noisy.strategy.matrix)
+
+
+def test_a_large_file_keeps_its_tree(tmp_path):
+    workload = levels(1, 40, 2500)
+    noisy = mechanism(baseline("equal-shares", workload), workload, guarantee=PureDP(1.0))
+    write_strategy(tmp_path / "s.npz", noisy)
+    again = read_strategy(tmp_path / "s.npz")
+    assert isinstance(again, RegionsStrategy)
+    assert (again.node_weights == noisy.strategy.node_weights).all()
+    with np.load(tmp_path / "s.npz") as file:
+        assert json.loads(str(file["header"]))["cells"] == 2500
