@@ -185,6 +185,8 @@ def _check_arrays(header: Header, arrays: Arrays, checks: Checks) -> bool:
     if "dual_w" in arrays and arrays["dual_w"].ndim < 3 and (arrays["dual_w"] < 0).any():
         wrong.append("dual_w")
     n = cells_of(arrays)
+    if "epochs" in arrays and not (arrays["epochs"].size == 3 and n <= arrays["epochs"][1:].prod()):
+        wrong.append("epochs")  # k steps b apart are all n
     columns = [f"{n} cells"] if header.get("cells", n) != n else []
     faults = [("lack", needed - names), ("have", names - allowed), ("not in range:", wrong)]
     _state("arrays", f"those of {form}", [*faults, ("are about", columns)], checks)
