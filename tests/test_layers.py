@@ -38,10 +38,9 @@ MANY_ARGUMENTS = {
     "mechanism",
     "release_tables",
     "release",
-    "command",
     "compare_all",
 }
-"""The public functions and the commands, whose options are their arguments."""
+"""The public functions, whose options are their arguments."""
 FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")
 """Where statements hold others."""

@@ -4,6 +4,7 @@ import csv
 import json
 import re
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,18 @@ def test_a_report_needs_no_schema(run):
     assert shown.exit_code == 0, shown.stderr
     assert "sha256 of the workload" in Path("report.html").read_text()
     assert "sha256 of the schema" not in Path("report.html").read_text()
+
+
+def test_an_option_given_twice_is_twice_in_the_command_line(run):
+    Path("people.csv").write_text("age\n31\n17\n64\n")
+    Path("schema.json").write_text('{"attributes": [{"name": "age", "cuts": [0, 9, 99]}]}')
+    options = ("--schema", "schema.json", "--search-time", "0.05", "-o", "t.csv")
+    twice = ("--quantiles", "age=0.25", "--quantiles", "age=0.5")
+    run("release", "age", "people.csv", *DP, *options, *twice, "--report", "report.html")
+    (line,) = re.findall(r"<code>(.*)</code>", Path("report.html").read_text())
+    words = line.split()
+    given = [word for option, word in pairwise(words) if option == twice[0]]
+    assert given == ["age=0.25", "age=0.5"]
 
 
 def test_a_broad_table_is_printed_across(run):
