@@ -44,6 +44,8 @@ Flags = NDArray[np.bool_]
 
 KNOWN_ROWS = 1e-12
 """Rows of R P below this part of what they are in R are rounding."""
+COMPLETE = 1e-9
+"""A strategy determines the total of its cells if no more of it is missing than this."""
 ANSWER_TOLERANCE = 1e-6
 """Row a_i is answered when norm(a_i - a_i R^+ R) is at most this part of norm(a_i).
 
@@ -261,6 +263,14 @@ class Strategy(Drawn, Displayed):
     def estimate(self, measurements: Array) -> Array:
         """R^+ y, shape (n,) or (n, c), for measurements y of shape (r,) or (r, c)."""
         return np.asarray(self.pseudo_inverse @ measurements)
+
+    @property
+    def tells_total(self) -> bool:
+        """Whether R determines the total of its cells."""
+        if self.regular:
+            return True
+        ones = np.ones(self.cells)
+        return bool(np.abs(ones - self.estimate(self.measure(ones))).max() <= COMPLETE)
 
     def free_vector(self) -> Array:
         """(R^T R)^+ 1, shape (n,)."""

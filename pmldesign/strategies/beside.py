@@ -28,8 +28,6 @@ from pmldesign.workloads.base import Workload
 from pmldesign.workloads.public import RECORDS
 from pmldesign_solvers.operators.operator import Array, Indices
 
-COMPLETE = 1e-9
-"""A strategy determines the total of its cells if no more of it is missing than this."""
 KNOWN = 1e-12
 """Variances below this part of what they are without the total are rounding."""
 
@@ -137,4 +135,4 @@ class BesideStrategy(Strategy):
 
     @cached_property
     def _complete(self) -> bool:
-        return self.whole.regular or float(np.abs(self._missed).max()) <= COMPLETE
+        return self.whole.tells_total

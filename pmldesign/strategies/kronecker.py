@@ -168,6 +168,11 @@ class ProductStrategy(StructuredStrategy):
         rows = [factor.shape[0] for factor in self.factors]
         return mode_products.apply(maps, rows, (measurements.T / self._roots).T)
 
+    @property
+    def tells_total(self) -> bool:
+        """Whether every factor determines the total of its cells."""
+        return all(factor.tells_total for factor in self.factors)
+
     def free_vector(self) -> Array:
         """(R^T R)^+ 1, shape (n,): one of vectors, up to the weights."""
         check_entries(f"strategy {self.name!r}", (self.shape[0], 1))

@@ -8,12 +8,15 @@ from pmldesign.designs.options import DesignOptions
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import with_known
 from pmldesign.workloads import TablesWorkload, as_workload
+from pmldesign.workloads.nested.regions import RegionsWorkload
+from pmldesign_solvers.trees.tree import Tree
 
 
 def beside(workload, known):
     return with_known(workload, None, known)[0]
 
 
+COUNTIES = RegionsWorkload("counties", Tree([-1] + [0] * 600), np.ones(601))
 TABLE = [
     ("prefix:8", {}, "one matrix"),
     ("prefix:8", {"method": "primal"}, "semidefinite program"),
@@ -49,6 +52,8 @@ TABLE = [
         "public answers",
     ),
     (beside("prefix:1025", "total"), {}, "stream"),
+    (COUNTIES, {}, "regions"),
+    (COUNTIES, {"neighbours": "replace"}, "regions"),
     ("marginals:prefix60,prefix50,4,ways=2", {}, "large union of products"),
 ]
 

@@ -27,6 +27,7 @@ from pmldesign.strategies.baselines.long_trees import LongTree
 from pmldesign.strategies.baselines.queries import QueriesStrategy
 from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy
 from pmldesign.strategies.participation.epochs import EpochStrategy
+from pmldesign.strategies.regions import RegionsStrategy
 from pmldesign.strategies.streams import AllRangesStrategy
 
 mpmath.mp.dps = 60
@@ -180,6 +181,7 @@ EXACT_ROWS = {
     EpochStrategy: lambda s: real(s.matrix),
     LongTree: lambda s: real(s.matrix),
     TablesStrategy: of_tables,
+    RegionsStrategy: lambda s: real(s.matrix),
     StreamStrategy: of_stream,
     ToeplitzStrategy: of_toeplitz,
     IdentityAndRows: lambda s: np.concatenate([real(np.diag(s.diagonal)), real(s.rows)]),

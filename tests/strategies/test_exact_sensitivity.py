@@ -41,6 +41,7 @@ from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy
 from pmldesign.strategies.chains import ChainStrategy
 from pmldesign.strategies.marginals.counts import CountsStrategy
 from pmldesign.strategies.participation.strategy import ParticipationStrategy
+from pmldesign.strategies.regions import RegionsStrategy
 from pmldesign.strategies.streams import AllRangesStrategy
 from pmldesign.strategies.structured import StructuredStrategy
 from pmldesign.strategies.tables.weights import WeightedStrategy
@@ -50,6 +51,7 @@ from pmldesign_solvers.streams.chain import RunningSums
 from pmldesign_solvers.streams.nodes import Nodes
 from pmldesign_solvers.tables.measured import Measured
 from pmldesign_solvers.tables.sectors import Sector
+from pmldesign_solvers.trees.tree import Tree
 
 EXACT = mpmath.mpf(10) ** -50
 """Relative rounding of the exact values themselves."""
@@ -197,6 +199,13 @@ def queries(rng):
     return workload_strategy(as_workload(rng.standard_normal((7, 4)) * 1e3 + weights(rng, (7, 1))))
 
 
+def regions(rng):
+    tree = Tree([-1, 0, 0, 1, 1, 2, 2, 2, 3, 3])
+    values = np.zeros(tree.places)
+    values[tree.place_of_node] = weights(rng, tree.nodes)
+    return RegionsStrategy("regions", tree, values)
+
+
 MAKERS = {
     "matrix": matrix,
     "product": product,
@@ -217,6 +226,8 @@ MAKERS = {
     "long coordinates": lambda rng: coupled_tables(rng, size=30.0),
     "long separate coordinates": lambda rng: separate_tables(rng, size=30.0),
     "short coordinates": lambda rng: separate_tables(rng, size=0.1),
+    "regions": regions,
+    "regions, public": lambda rng: regions(rng).beside(RECORDS),
     "stream": stream,
     "epochs": epochs,
     "long ranges": long_ranges,
