@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pmldesign.arguments import exponent
+from pmldesign.arguments import exponent, instance
 from pmldesign.bounds import Bound, all_bounds
 from pmldesign.designs.min_norm import Design, factorize
 from pmldesign.designs.options import takes_options
@@ -21,9 +21,7 @@ from pmldesign.files import load_workload, read_strategy, read_workload
 from pmldesign.files.workloads import is_matrix_path
 from pmldesign.privacy.calibration import Calibration
 from pmldesign.privacy.calibration import calibrate as calibrate_strategy
-from pmldesign.privacy.guarantees import (
-    Guarantee,
-)
+from pmldesign.privacy.guarantees import Guarantee, require_guarantee
 from pmldesign.privacy.noise import Noise
 from pmldesign.release.people.queries import parse_queries
 from pmldesign.release.people.schema import as_schema
@@ -123,6 +121,7 @@ def calibrate(
         InfeasibleError: this noise meets this guarantee at no scale.
         VacuousGuaranteeError: R x itself satisfies the guarantee, which protects nobody.
     """
+    require_guarantee(guarantee)
     measured, schema = as_strategy(strategy), as_participation(participation)
     if schema is not None:
         measured = with_participation(measured, schema)
@@ -160,6 +159,9 @@ def error_bounds(
     Raises:
         InvalidInputError: an argument out of range, or a factorization for another p or relation.
     """
+    require_guarantee(guarantee)
+    if errors is not None:
+        instance("errors", errors, Mapping, "a mapping from names to errors")
     factorization = workload if isinstance(workload, Design) else None
     if known is not None:
         given = _queries(workload) if factorization is None else factorization.workload

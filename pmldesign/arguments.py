@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import operator
+from numbers import Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pmldesign.errors import InvalidInputError
 from pmldesign_solvers.operators.operator import Array
@@ -18,11 +20,33 @@ SMALLEST_PROBABILITY = 1e-300
 LARGEST_EXPONENT = 1e100
 """Largest finite p: its logarithmic Gamma function and powers stay in the range of float64."""
 
+LONGEST_SHOWN = 80
+"""Letters of what was got in a message."""
+
 
 def doubles(array: Any) -> Array:
     """A float64 copy of numbers of any type: inf where they are too large, without a warning."""
     with np.errstate(over="ignore", invalid="ignore"):
         return np.array(array, dtype=np.float64, order="C")
+
+
+def real_numbers(name: str, value: Any) -> NDArray[Any]:
+    """`value` as an array of booleans, integers or real numbers, as it is if it is one.
+
+    Raises:
+        InvalidInputError: no numbers, complex ones, rows of different lengths, or masked entries.
+    """
+    if np.ma.is_masked(value):
+        raise InvalidInputError(f"{name} must have no masked entries; fill them, or leave them out")
+    if isinstance(value, bool):
+        raise InvalidInputError(f"{name} must hold real numbers, got {value}")
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise InvalidInputError(f"{name} must have rows of one length") from None
+    if array.dtype.kind not in "biuf":
+        raise InvalidInputError(f"{name} must hold real numbers, got dtype {array.dtype}")
+    return array
 
 
 def finite_matrix(name: str, value: Any) -> Array:
@@ -31,9 +55,7 @@ def finite_matrix(name: str, value: Any) -> Array:
     Raises:
         InvalidInputError: not numeric, not two-dimensional, empty, complex, or with NaN or inf.
     """
-    array = np.asarray(value)
-    if array.dtype.kind not in "biuf":
-        raise InvalidInputError(f"{name} must hold real numbers, got dtype {array.dtype}")
+    array = real_numbers(name, value)
     if array.ndim == 1:
         array = array[None, :]
     if array.ndim != 2 or array.size == 0:
@@ -54,23 +76,56 @@ def whole(name: str, value: Any, least: int = 1) -> int:
         InvalidInputError: no integer of any type, or below.
     """
     try:
-        number = least - 1 if isinstance(value, bool) else operator.index(value)
+        found = least - 1 if isinstance(value, bool) else operator.index(value)
     except TypeError:
-        number = least - 1
-    if number < least:
-        raise InvalidInputError(f"{name} must be a whole number of at least {least}, got {value!r}")
-    return number
+        found = least - 1
+    if found < least:
+        raise InvalidInputError(
+            f"{name} must be a whole number of at least {least}, got {shown(value)}"
+        )
+    return found
+
+
+def number(name: str, value: Any) -> float:
+    """`value` as a float, inf where it is too large for one.
+
+    Raises:
+        InvalidInputError: no real number of any type; True and False are none.
+    """
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise InvalidInputError(f"{name} must be a number, got {shown(value)}")
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def shown(value: Any) -> str:
+    """What was got, in one short line."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
+
+
+def instance(name: str, value: Any, kinds: Any, say: str) -> None:
+    """Refuse what is of none of these types, and say what to give.
+
+    Raises:
+        InvalidInputError: it is of another type.
+    """
+    if not isinstance(value, kinds):
+        raise InvalidInputError(f"{name} must be {say}, got {shown(value)}")
 
 
 def positive(name: str, value: float) -> float:
     """`value` as a positive finite float.
 
     Raises:
-        InvalidInputError: zero, negative, infinite or NaN.
+        InvalidInputError: no number, zero, negative, infinite or NaN.
     """
-    if not 0 < value < math.inf:
+    found = number(name, value)
+    if not 0 < found < math.inf:
         raise InvalidInputError(f"{name} must be positive and finite, got {value}")
-    return float(value)
+    return found
 
 
 def parameter(name: str, value: float) -> float:
@@ -92,37 +147,40 @@ def non_negative(name: str, value: float) -> float:
     """`value` as a finite float that is at least zero.
 
     Raises:
-        InvalidInputError: negative, infinite or NaN.
+        InvalidInputError: no number, negative, infinite or NaN.
     """
-    if not 0 <= value < math.inf:
+    found = number(name, value)
+    if not 0 <= found < math.inf:
         raise InvalidInputError(f"{name} must be finite and at least 0, got {value}")
-    return float(value)
+    return found
 
 
 def probability(name: str, value: float) -> float:
     """`value` as a float strictly between 0 and 1.
 
     Raises:
-        InvalidInputError: outside (0, 1) or NaN, or below SMALLEST_PROBABILITY.
+        InvalidInputError: no number, outside (0, 1) or NaN, or below SMALLEST_PROBABILITY.
     """
-    if not 0 < value < 1:
+    found = number(name, value)
+    if not 0 < found < 1:
         raise InvalidInputError(f"{name} must be in (0, 1), got {value}")
-    if value < SMALLEST_PROBABILITY:
+    if found < SMALLEST_PROBABILITY:
         raise InvalidInputError(
             f"{name} must be at least {SMALLEST_PROBABILITY:g}, the range of double precision, got "
             f"{value!r}; take a larger one"
         )
-    return float(value)
+    return found
 
 
 def exponent(p: float) -> float:
     """The p of an l_p^p error, as a float in [2, inf].
 
     Raises:
-        InvalidInputError: below 2, or NaN.
+        InvalidInputError: no number, below 2, or NaN.
     """
-    if not p >= 2:
+    found = number("p", p)
+    if not found >= 2:
         raise InvalidInputError(f"p must be in [2, inf], got {p}; use 2 for squared error")
-    if LARGEST_EXPONENT < p < math.inf:
+    if LARGEST_EXPONENT < found < math.inf:
         raise InvalidInputError(f"p must be at most {LARGEST_EXPONENT:g} or inf, got {p}; use inf")
-    return float(p)
+    return found

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.guarantees import Guarantee, require_guarantee
 from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.privacy.noise import Noise, gaussian_error, gaussian_moment_root, laplace_error
 from pmldesign.strategies import Strategy
@@ -193,6 +193,8 @@ def with_known(
         InvalidInputError: as `as_public`, or a guarantee that has no such neighbours.
     """
     queries = as_workload(workload)
+    if guarantee is not None:
+        require_guarantee(guarantee)
     if known is None:
         return queries, guarantee
     public = as_public(known, queries.shape[1])

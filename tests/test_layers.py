@@ -19,7 +19,8 @@ LAYERS = [
     {"factorization"},
     {"strategies"},
     {"privacy"},
-    {"workloads", "arguments", "verify"},
+    {"workloads", "verify"},
+    {"arguments"},
     {"errors"},
 ]
 SOLVER_ROOMS = [

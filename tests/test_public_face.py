@@ -157,7 +157,9 @@ def test_functions_that_design_show_and_take_every_option_of_a_design(function):
     options = [field.name for field in dataclasses.fields(pml.DesignOptions)]
     assert {*options, "p"} <= {*shown}
     assert all(shown[name].kind is shown[name].KEYWORD_ONLY for name in options)
-    with pytest.raises(pml.InvalidInputError, match="max_steps must be at least 1"):
+    with pytest.raises(
+        pml.InvalidInputError, match="max_steps must be a whole number of at least 1"
+    ):
         function("prefix:4", *([["tree"]] if function is pml.compare else []), max_steps=0)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pmldesign.arguments import exponent
+from pmldesign.arguments import exponent, instance, non_negative
 from pmldesign.comparison.rows import Row, with_bounds, with_ratios
 from pmldesign.comparison.tasks import Task, Work
 from pmldesign.comparison.workers import Workers
@@ -23,7 +23,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import with_known
 from pmldesign.mechanisms import NoiseChoice
 from pmldesign.privacy.digits import of_scale, shortest
-from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.guarantees import Guarantee, require_guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy, as_strategy
 from pmldesign.strategies.participation.schema import participation_refusal
@@ -164,6 +164,16 @@ def compare_all(
             row that it cannot answer is named), or an argument out of range.
         InfeasibleError, VacuousGuaranteeError: as in `mechanism`.
     """
+    lists = {"workloads": workloads, "strategies": strategies, "guarantees": guarantees}
+    for name, values in lists.items():
+        instance(name, values, Iterable, "a list")
+    if search_time is not None:
+        search_time = non_negative("search_time", search_time)
+    if announce is not None:
+        instance("announce", announce, Callable, "a function of a text")
+    for promise in guarantees:
+        if promise is not None:
+            require_guarantee(promise)
     asked: list[str | Strategy] = [
         entry if isinstance(entry, str) else as_strategy(entry) for entry in strategies
     ]

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from pmldesign.arguments import exponent
+from pmldesign.arguments import exponent, non_negative, whole
 from pmldesign.designs.dispatch import solve
 from pmldesign.designs.gaussian_pml_search import gaussian_design
 from pmldesign.designs.laplace.search import laplace_design
@@ -76,6 +76,9 @@ def all_designs(
             refused before the first solve.
     """
     workload, guarantee = with_known(workload, guarantee, known)
+    seed = whole("seed", seed, 0)
+    if search_time is not None:
+        search_time = non_negative("search_time", search_time)
     p, asked = exponent(p), DesignOptions(**options)
     if known is not None:
         asked = replace(asked, neighbours=Neighbours.REPLACE)

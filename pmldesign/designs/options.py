@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from pmldesign.arguments import positive
+from pmldesign.arguments import instance, positive, whole
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies.participation.schema import (
@@ -70,13 +70,14 @@ class DesignOptions:
         object.__setattr__(self, "rel_gap", positive("rel_gap", self.rel_gap))
         if self.time_limit is not None:
             object.__setattr__(self, "time_limit", positive("time_limit", self.time_limit))
-        if self.max_steps < 1:
-            raise InvalidInputError(f"max_steps must be at least 1, got {self.max_steps}")
-        if self.method not in METHODS:
+        object.__setattr__(self, "max_steps", whole("max_steps", self.max_steps))
+        if self.callback is not None:
+            instance("callback", self.callback, Callable, "a function of a step")
+        if not isinstance(self.method, str) or self.method not in METHODS:
             raise InvalidInputError(
                 f"method must be one of {', '.join(METHODS)}, got {self.method!r}"
             )
-        if self.buffers is not None and not 2 <= self.buffers <= MOST_BUFFERS:
+        if self.buffers is not None and not 2 <= whole("buffers", self.buffers) <= MOST_BUFFERS:
             raise InvalidInputError(f"buffers must be from 2 to {MOST_BUFFERS}, got {self.buffers}")
         object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
         if self.schema is not None and self.replace:

@@ -24,7 +24,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pmldesign.envelope.channel import Channel, check_delta
+from pmldesign.arguments import instance
+from pmldesign.envelope.channel import Channel, check_delta, require_channel
 from pmldesign.envelope.measures import conditional_maximal_leakage, maximal_leakage
 from pmldesign.envelope.programs import relative_rounding
 from pmldesign_solvers.operators.operator import Array
@@ -36,6 +37,7 @@ def binary_envelope(channel: Channel, delta: float) -> float:
     Raises:
         InvalidInputError: delta outside (0, 1).
     """
+    require_channel(channel)
     taken = worst_masses(channel.ratios, channel.output_distribution, delta)
     mean = means(channel.ratios, taken)
     return log_down(float(mean.max()) * (1 - relative_rounding(*channel.shape)))
@@ -47,6 +49,7 @@ def cvar_bound(channel: Channel, delta: float) -> float:
     Raises:
         InvalidInputError: delta outside (0, 1).
     """
+    require_channel(channel)
     leakiest = channel.ratios.max(axis=0, keepdims=True)
     mean = means(leakiest, worst_masses(leakiest, channel.output_distribution, delta))
     return log_up(float(mean[0]) * (1 + relative_rounding(*channel.shape)))
@@ -58,6 +61,7 @@ def theorem3_bound(channel: Channel, delta: float) -> float:
     Raises:
         InvalidInputError: delta outside (0, 1).
     """
+    require_channel(channel)
     check_delta(delta)
     off = 1 + relative_rounding(*channel.shape)
     whole = channel.matrix.max(axis=0).sum() / delta
@@ -79,6 +83,8 @@ def composition_bound(first: Channel, later: Sequence[ArrayLike], delta: float) 
     Raises:
         InvalidInputError: delta outside (0, 1), or as `Channel.compose`.
     """
+    require_channel(first)
+    instance("later", later, Sequence, "a list of mechanisms")
     total = maximal_leakage(first) - float(np.log(check_delta(delta)))
     so_far = first
     for number, mechanism in enumerate(later, start=1):

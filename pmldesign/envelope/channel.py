@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pmldesign.arguments import doubles
+from pmldesign.arguments import doubles, instance, number, real_numbers
 from pmldesign.errors import InvalidInputError
 from pmldesign_solvers.operators.operator import Array, Indices
 
@@ -151,7 +151,7 @@ class Channel:
 
     def conditional(self, second: ArrayLike) -> Array:
         """`second` as P(z | x, y), shape (k, y, z), checked; see `compose`."""
-        array = np.asarray(second, dtype=np.float64)
+        array = doubles(real_numbers("second mechanism", second))
         k, y = self.shape
         if array.ndim == 2 and len(array) == k:
             rows = _probabilities("second mechanism", array, dimensions=2)
@@ -165,17 +165,23 @@ class Channel:
         return flat.reshape(array.shape)[self.outputs].transpose(1, 0, 2)
 
 
+def require_channel(value: Channel) -> None:
+    """Refuse what is no channel."""
+    instance("channel", value, Channel, "Channel(matrix, prior), parse_channel or read_channel")
+
+
 def check_delta(delta: float) -> float:
     """`delta` itself, a probability in (0, 1), at least 1e-290.
 
     Raises:
         InvalidInputError: outside, smaller, or NaN.
     """
-    if not SMALLEST_DELTA <= delta < 1:
+    found = number("delta", delta)
+    if not SMALLEST_DELTA <= found < 1:
         raise InvalidInputError(
             f"delta must be in (0, 1) and at least {SMALLEST_DELTA:g}, got {delta}"
         )
-    return float(delta)
+    return found
 
 
 def check_epsilon(epsilon: float) -> float:
@@ -184,20 +190,15 @@ def check_epsilon(epsilon: float) -> float:
     Raises:
         InvalidInputError: negative, infinite or NaN.
     """
-    if not 0 <= epsilon < np.inf:
+    found = number("epsilon", epsilon)
+    if not 0 <= found < np.inf:
         raise InvalidInputError(f"epsilon must be at least 0 and finite, in nats, got {epsilon}")
-    return float(epsilon)
+    return found
 
 
 def _probabilities(name: str, values: ArrayLike, *, dimensions: int) -> Array:
     """A copy of `values` whose last axis sums to 1."""
-    try:
-        given = np.asarray(values)
-    except ValueError:
-        raise InvalidInputError(f"{name} must have rows of one length") from None
-    if given.dtype.kind not in "biuf":
-        raise InvalidInputError(f"{name} must hold real numbers, got {given.dtype}")
-    array = doubles(given)
+    array = doubles(real_numbers(name, values))
     if array.ndim != dimensions or array.size == 0:
         raise InvalidInputError(
             f"{name} must be a non-empty array with {dimensions} axes, got shape {array.shape}"

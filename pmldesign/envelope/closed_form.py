@@ -22,9 +22,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pmldesign.arguments import whole
 from pmldesign.envelope.channel import check_delta
 from pmldesign.envelope.mechanisms import randomized_response
-from pmldesign.errors import InvalidInputError
 from pmldesign_solvers.operators.operator import Array
 
 
@@ -104,8 +104,7 @@ def randomized_response_dp(k: int, epsilon: float, delta: float) -> float:
     Raises:
         InvalidInputError: k below 2, epsilon not positive, delta outside (0, 1).
     """
-    if k < 2:
-        raise InvalidInputError(f"k must be at least 2, got {k}")
+    k = whole("k", k, 2)
     alpha, beta, _ = _sorted_outputs(np.full(k, 1 / k), epsilon)
     return float(np.log(max((alpha - check_delta(delta)) / beta, 1.0)))
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pmldesign.envelope.channel import SMALLEST_DELTA, Channel, check_delta
+from pmldesign.arguments import doubles, real_numbers
+from pmldesign.envelope.channel import SMALLEST_DELTA, Channel, check_delta, require_channel
 from pmldesign.envelope.exact import exact_envelope
 from pmldesign.envelope.programs import largest_mass
 from pmldesign.envelope.search import GAP
@@ -70,7 +71,8 @@ def envelope_curve(channel: Channel, deltas: ArrayLike) -> EnvelopeCurve:
     Raises:
         InvalidInputError: no deltas, or one outside (0, 1).
     """
-    points = np.unique(np.asarray(deltas, dtype=np.float64))
+    require_channel(channel)
+    points = np.unique(doubles(real_numbers("deltas", deltas)))
     if points.size == 0:
         raise InvalidInputError("deltas must hold at least one probability in (0, 1)")
     for point in points:
@@ -89,6 +91,7 @@ def envelope_plateaus(channel: Channel) -> tuple[Plateau, ...]:
 
     A plateau whose ends HiGHS cannot tell apart is left out.
     """
+    require_channel(channel)
     reduced = channel.reduced()
     ratios, masses = reduced.ratios, reduced.output_distribution
     levels = ratios.max(axis=1)

@@ -22,8 +22,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pmldesign.arguments import real_numbers
 from pmldesign.envelope.bounds import log_down, log_up
-from pmldesign.envelope.channel import Channel, check_delta, check_epsilon
+from pmldesign.envelope.channel import Channel, check_delta, check_epsilon, require_channel
 from pmldesign.envelope.programs import dual_bound, largest_mass, relative_rounding
 from pmldesign.envelope.search import EnvelopeSearch
 from pmldesign_solvers.operators.operator import Array
@@ -78,6 +79,7 @@ def exact_envelope(channel: Channel, delta: float) -> EnvelopeValue:
     Raises:
         InvalidInputError: delta outside this range.
     """
+    require_channel(channel)
     check_delta(delta)
     labels = channel.similar_outputs()
     reduced = channel.reduced()
@@ -102,6 +104,7 @@ def closed_failure_probability(channel: Channel, epsilon: float) -> float:
     Raises:
         InvalidInputError: epsilon negative or NaN.
     """
+    require_channel(channel)
     threshold = float(np.nextafter(np.exp(check_epsilon(epsilon)), 0.0))
     reduced = channel.reduced()
     ratios, masses = reduced.ratios, reduced.output_distribution
@@ -118,8 +121,9 @@ def closed_failure_bound(channel: Channel, dual: Array, epsilon: float) -> float
     Raises:
         InvalidInputError: epsilon negative or NaN.
     """
+    require_channel(channel)
     threshold = float(np.nextafter(np.exp(check_epsilon(epsilon)), 0.0))
-    multipliers = np.maximum(dual, 0.0)
+    multipliers = np.maximum(real_numbers("dual", dual), 0.0)
     return dual_bound(channel.ratios, channel.output_distribution, multipliers, threshold)
 
 

@@ -21,7 +21,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pmldesign.envelope.channel import Channel, check_delta, check_epsilon
+from pmldesign.arguments import doubles, real_numbers
+from pmldesign.envelope.channel import Channel, check_delta, check_epsilon, require_channel
 from pmldesign.errors import InvalidInputError
 from pmldesign_solvers.operators.operator import Array
 
@@ -31,6 +32,7 @@ TIE = 1e-12
 
 def pointwise_leakage(channel: Channel) -> Array:
     """l(y) for every output, shape (y,), in nats; never below 0."""
+    require_channel(channel)
     leakage: Array = np.log(np.maximum(channel.ratios.max(axis=0), 1.0))
     return leakage
 
@@ -43,6 +45,7 @@ def failure_probability(channel: Channel, epsilon: float) -> float:
     Raises:
         InvalidInputError: epsilon negative or NaN.
     """
+    require_channel(channel)
     fails = pointwise_leakage(channel) > check_epsilon(epsilon)
     return float(channel.output_distribution[fails].sum())
 
@@ -58,6 +61,7 @@ def leakage_quantile(
     Raises:
         InvalidInputError: delta outside (0, 1), or another side.
     """
+    require_channel(channel)
     check_delta(delta)
     if side not in ("left", "right"):
         raise InvalidInputError(f"side must be 'left' or 'right', got {side!r}")
@@ -77,6 +81,7 @@ def psi_1(channel: Channel, epsilon: float) -> float:
     Raises:
         InvalidInputError: epsilon negative or NaN.
     """
+    require_channel(channel)
     excess = 1 - np.exp(check_epsilon(epsilon) - pointwise_leakage(channel))
     return float(channel.output_distribution @ np.maximum(excess, 0.0))
 
@@ -87,12 +92,14 @@ def psi_2(channel: Channel, epsilon: float) -> float:
     Raises:
         InvalidInputError: epsilon negative or NaN.
     """
+    require_channel(channel)
     excess = channel.matrix - np.exp(check_epsilon(epsilon)) * channel.output_distribution
     return float(np.maximum(excess, 0.0).sum(axis=1).max())
 
 
 def maximal_leakage(channel: Channel) -> float:
     """The log of sum_y max_x P(y | x), in nats; the same for every prior of full support."""
+    require_channel(channel)
     return float(np.log(channel.matrix.max(axis=0).sum()))
 
 
@@ -108,6 +115,7 @@ def conditional_maximal_leakage(first: Channel, second: ArrayLike) -> float:
     Raises:
         InvalidInputError: as `Channel.compose`.
     """
+    require_channel(first)
     conditional = first.conditional(second)
     possible = np.where((first.matrix > 0)[:, :, None], conditional, 0.0)
     return float(np.log(possible.max(axis=0).sum(axis=1).max()))
@@ -124,7 +132,8 @@ def event_leakage(channel: Channel, event: ArrayLike) -> float:
     Raises:
         InvalidInputError: another length, entries outside [0, 1], an event of probability zero.
     """
-    weights = np.asarray(event, dtype=np.float64)
+    require_channel(channel)
+    weights = doubles(real_numbers("event", event))
     if weights.shape != channel.shape[1:]:
         raise InvalidInputError(
             f"event must have one entry for each of the {channel.shape[1]} outputs, "

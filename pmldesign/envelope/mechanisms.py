@@ -21,7 +21,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pmldesign.arguments import positive
+from pmldesign.arguments import doubles, instance, number, positive, real_numbers, whole
 from pmldesign.envelope.channel import Channel
 from pmldesign.errors import InvalidInputError
 from pmldesign_solvers.operators.operator import Array
@@ -40,9 +40,9 @@ def randomized_response(prior: ArrayLike, *, epsilon: float) -> Channel:
     Raises:
         InvalidInputError: epsilon not positive and finite, fewer than two values, a bad prior.
     """
-    weights = np.asarray(prior, dtype=np.float64)
+    weights = doubles(real_numbers("prior", prior))
     k = _at_least_two(weights)
-    positive("epsilon", epsilon)
+    epsilon = positive("epsilon", epsilon)
     other = np.exp(-epsilon)
     matrix = np.full((k, k), other / (1 + (k - 1) * other))
     np.fill_diagonal(matrix, 1 / (1 + (k - 1) * other))
@@ -55,11 +55,11 @@ def extremal(prior: ArrayLike, *, epsilon: float) -> Channel:
     Raises:
         InvalidInputError: epsilon outside (0, -log(1 - min p)), or a bad prior.
     """
-    weights = np.asarray(prior, dtype=np.float64)
+    weights = doubles(real_numbers("prior", prior))
     k = _at_least_two(weights)
     channel = Channel(np.tile(weights, (k, 1)), weights)  # checks the prior
     limit = -np.log1p(-channel.prior.min())
-    if not 0 < epsilon < limit:
+    if not 0 < number("epsilon", epsilon) < limit:
         raise InvalidInputError(
             f"epsilon must be in (0, -log(1 - min p)) = (0, {limit:.6g}) for this prior, "
             f"got {epsilon}"
@@ -102,11 +102,9 @@ def quantized_gaussian(prior: ArrayLike, *, scale: float, cells: int) -> Channel
 def _quantized(
     prior: ArrayLike, scale: float, cells: int, distribution: Callable[[Array], Array]
 ) -> Channel:
-    weights = np.asarray(prior, dtype=np.float64)
+    weights = doubles(real_numbers("prior", prior))
     k = _at_least_two(weights)
-    positive("scale", scale)
-    if cells < 2:
-        raise InvalidInputError(f"cells must be at least 2, got {cells}")
+    scale, cells = positive("scale", scale), whole("cells", cells, 2)
     cuts = np.linspace(0, k - 1, cells + 1)[1:-1]
     z = (cuts - np.arange(k)[:, None]) / scale
     edge = np.ones((k, 1))
@@ -130,6 +128,7 @@ def parse_channel(name: str, prior: ArrayLike | None = None) -> Channel:
     Raises:
         InvalidInputError: another name, option or number, or a prior of another length.
     """
+    instance("channel", name, str, "a name such as 'rr:3,eps=1'")
     kind, _, rest = name.partition(":")
     if kind not in _OPTIONS or not rest:
         raise InvalidInputError(

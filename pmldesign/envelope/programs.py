@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pmldesign.envelope.channel import Channel, check_epsilon
+from pmldesign.envelope.channel import Channel, check_epsilon, require_channel
 from pmldesign_solvers.operators.operator import Array, Indices
 
 if TYPE_CHECKING:
@@ -207,6 +207,7 @@ def failure_program(channel: Channel, epsilon: float) -> cvxpy.Problem:
     Raises:
         InvalidInputError: epsilon negative or NaN.
     """
+    require_channel(channel)
     import cvxpy
 
     threshold = np.exp(check_epsilon(epsilon))

@@ -30,6 +30,7 @@ from typing import Any
 
 import numpy as np
 
+from pmldesign.arguments import instance
 from pmldesign.designs.min_norm import Design
 from pmldesign.errors import FileError, InvalidInputError, PmldesignError
 from pmldesign.factorization import public_for
@@ -73,6 +74,8 @@ def write_strategy(
         FileError: the path is no .npz, or cannot be written.
         InvalidInputError: the strategy is too large to be written out.
     """
+    if mechanism is not None:
+        instance("mechanism", mechanism, Mechanism, "what `pmldesign.mechanism` returns")
     check_writable(path, "a strategy file", ".npz")
     workload = answered_workload(design)
     arrays = _arrays(design, workload)

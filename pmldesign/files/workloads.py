@@ -18,6 +18,7 @@ from typing import IO, Any, TypeVar
 
 import numpy as np
 
+from pmldesign.arguments import instance
 from pmldesign.errors import FileError, PmldesignError, printable
 from pmldesign.files.arrays import Archive, file_name, read_array, read_sparse, reason, size_of
 from pmldesign.files.atomic import PathName, atomic_write
@@ -113,6 +114,7 @@ def write_workload(path: PathName, workload: Workload) -> None:
         FileError: the extension is another one, or the file cannot be written.
         InvalidInputError: the matrix is too large to be written out.
     """
+    instance("workload", workload, Workload, "a Workload (pmldesign.workload makes one)")
     writer = _WRITERS[_extension(Path(path))]
     with atomic_write(path, "wb") as handle:
         writer(handle, workload)

@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from pmldesign.arguments import exponent
+from pmldesign.arguments import exponent, instance, shown
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import Factorization, answer, with_known
 from pmldesign.mechanisms.exact_error import Mechanism
 from pmldesign.privacy.calibration import calibrate, require_attainable
 from pmldesign.privacy.currencies.composition import composed
 from pmldesign.privacy.currencies.curves import PrivacyCurve
-from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.guarantees import Guarantee, require_guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import LARGEST_EXPONENT, Noise, laplace_exponent
 from pmldesign.strategies import Strategy, as_strategy
@@ -159,8 +159,10 @@ def admissible(
     Raises:
         InvalidInputError: there is no such noise.
     """
-    if noise not in ("auto", "gaussian", "laplace"):
-        raise InvalidInputError(f"noise must be auto, gaussian or laplace, got {noise!r}")
+    if not isinstance(noise, str) or noise not in ("auto", "gaussian", "laplace"):
+        raise InvalidInputError(f"noise must be auto, gaussian or laplace, got {shown(noise)}")
+    if guarantee is not None:
+        require_guarantee(guarantee)
     if noise != "auto":
         return (Noise(noise),)
     if guarantee is None:
@@ -199,6 +201,10 @@ def compose(releases: Sequence[Mechanism | PrivacyCurve]) -> PrivacyCurve:
     Raises:
         InvalidInputError: none, or different neighbours or known answers.
     """
+    instance("releases", releases, list | tuple, "a list of mechanisms, or of their `privacy`")
+    for place, release in enumerate(releases):
+        kinds = Mechanism | PrivacyCurve
+        instance(f"release {place}", release, kinds, "a mechanism, or the `privacy` of one")
     mechanisms = [release for release in releases if isinstance(release, Mechanism)]
     if len({release.neighbours for release in mechanisms}) > 1:
         raise InvalidInputError(

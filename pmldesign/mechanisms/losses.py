@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pmldesign.arguments import positive
+from pmldesign.arguments import doubles, positive, real_numbers
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.alpha.fallback import SHARES, loss_at
 from pmldesign.privacy.calibration import gaussian_delta
@@ -98,6 +98,7 @@ def alpha_curve(
         raise InvalidInputError(
             "Gaussian noise needs epsilon, the leakage whose delta is asked for"
         )
+    shares = doubles(real_numbers("shares", shares)).ravel().tolist()
     if min(shares) < 0 or max(shares) > 1:
         raise InvalidInputError(f"shares must be in [0, 1], got {min(shares)} to {max(shares)}")
     if noise is Noise.LAPLACE:

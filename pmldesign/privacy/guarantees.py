@@ -30,7 +30,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pmldesign.arguments import parameter, probability
+from pmldesign.arguments import instance, parameter, probability
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.alpha.sample import SampledAlpha, sampled_alpha
 from pmldesign.privacy.currencies.guarantees import ZCDP as ZCDP
@@ -179,6 +179,11 @@ Guarantee = PureDP | ApproxDP | PMLGuarantee | CurrencyGuarantee
 KINDS: Any = (PureDP, ApproxDP, PML, ApproxPML, EnvelopePML, ZCDP, GaussianDP, RenyiDP)
 BESIDE = {"kind", "neighbours", "failure", "known", "sample"}
 """Keys of a guarantee that are none of its numbers."""
+
+
+def require_guarantee(value: Guarantee) -> None:
+    """Refuse what is no guarantee."""
+    instance("guarantee", value, KINDS, "such as PureDP(1), ApproxDP(1, 1e-6) or PML(1, 0.1)")
 
 
 def from_json(numbers: Any) -> Guarantee:

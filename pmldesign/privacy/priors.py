@@ -27,11 +27,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, SupportsFloat
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from pmldesign.arguments import parameter, probability
+from pmldesign.arguments import number, parameter, probability
 from pmldesign.errors import InvalidInputError, VacuousGuaranteeError
 from pmldesign.privacy.alpha.sample import SampledAlpha
 from pmldesign.privacy.currencies.relation import Promise
@@ -238,18 +238,13 @@ def checked_alpha(alpha: float | Iterable[float]) -> float | tuple[float, ...]:
         InvalidInputError: not in (0, 1] (one number), or a vector with an entry outside (0, 1)
             or a sum above 1.
     """
-    if isinstance(alpha, SupportsFloat) and not isinstance(alpha, Iterable):
-        if not 0 < float(alpha) <= 1:
+    if not isinstance(alpha, Iterable):
+        if not 0 < number("alpha", alpha) <= 1:
             raise InvalidInputError(f"alpha must be in (0, 1/k] for k cells, got {alpha}")
         return probability("alpha", alpha) if float(alpha) < 1 else 1.0
     if isinstance(alpha, SampledAlpha):
         return alpha
-    try:
-        vector = tuple(float(value) for value in alpha)
-    except (TypeError, ValueError):
-        raise InvalidInputError(
-            f"alpha must be a number or a vector of numbers, got {alpha!r}"
-        ) from None
+    vector = tuple(number(f"alpha of cell {cell}", value) for cell, value in enumerate(alpha))
     for cell, value in enumerate(vector):
         if not 0 < value < 1:
             raise InvalidInputError(

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from pmldesign.arguments import number
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.noise import Noise
 from pmldesign.release.noise.exact import ExactNoise
@@ -65,7 +66,7 @@ def half_widths(noise: ExactNoise, level: float, *, simultaneous: bool = False) 
     Raises:
         InvalidInputError: the level is out of range.
     """
-    if not 0 < level < 1:
+    if not 0 < number("level", level) < 1:
         raise InvalidInputError(f"level must be in (0, 1), got {level}; take for example 0.95")
     mechanism, lattice = noise.mechanism, noise.lattice
     m, r = mechanism.workload.shape[0], lattice.units.size

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pmldesign.arguments import instance
 from pmldesign.errors import InvalidInputError, require_extra
 from pmldesign.files.atomic import PathName, undisturbed
 from pmldesign.mechanisms import Mechanism
@@ -65,6 +66,7 @@ def release_tables(
         InfeasibleError: the budget has no room.
         FileError: a file cannot be read.
     """
+    instance("mechanism", mechanism, Mechanism, "a mechanism (pmldesign.mechanism makes one)")
     prepared = prepare(
         mechanism,
         schema=schema,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import linalg
 
+from pmldesign.arguments import real_numbers
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.public import Public
@@ -85,15 +84,11 @@ def strategy_matrix(name: str, matrix: ArrayLike) -> Array:
     Raises:
         InvalidInputError: not 2-D, empty, not real, not finite, zero, or out of range.
     """
-    given: NDArray[Any] = np.asarray(matrix)
+    given = real_numbers(f"strategy {name!r}", matrix)
     if given.ndim != 2 or given.size == 0:
         raise InvalidInputError(
             f"strategy {name!r} must be a matrix with at least one row and one column, "
             f"got shape {given.shape}"
-        )
-    if given.dtype.kind not in "biuf":
-        raise InvalidInputError(
-            f"strategy {name!r} must be real numbers, got dtype {given.dtype}; convert it first"
         )
     kept = given.dtype == np.float64 and given.flags.owndata and not given.flags.writeable
     values: Array = given if kept else np.array(given, dtype=np.float64, order="C")

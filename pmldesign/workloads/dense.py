@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pmldesign.arguments import real_numbers
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload
 from pmldesign_solvers.operators.dense import DenseOperator, without_offsets
@@ -71,11 +72,6 @@ def check_matrix(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
 
 
 def _as_real(matrix: ArrayLike) -> NDArray[Any]:
-    try:
-        given = np.asarray(matrix)
-    except ValueError:
-        raise InvalidInputError(
-            "workload is not a matrix: its rows have different lengths"
-        ) from None
+    given = real_numbers("workload", matrix)
     check_matrix(given.shape, given.dtype)
     return given

@@ -102,7 +102,7 @@ def test_limits_of_both_commands(refused, no_solve, command, options, says):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--max-steps", "0"], "max_steps must be at least 1"),
+        (["--max-steps", "0"], "max_steps must be a whole number of at least 1"),
         (["--max-steps", "1.5"], "1.5"),
         (["--method", "simplex"], "scaling"),
         (["--solver", "MOSEK"], "clarabel"),

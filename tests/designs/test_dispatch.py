@@ -74,7 +74,7 @@ def test_the_last_route_takes_everything_and_names_differ():
     ("wrong", "message"),
     [
         ({"rel_gap": 0}, "rel_gap must be positive"),
-        ({"max_steps": 0}, "max_steps must be at least 1"),
+        ({"max_steps": 0}, "max_steps must be a whole number of at least 1"),
         ({"time_limit": -1}, "time_limit must be positive"),
         ({"method": "newton"}, "method must be one of"),
         ({"buffers": 1}, "buffers must be from 2 to"),

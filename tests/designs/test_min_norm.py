@@ -255,7 +255,7 @@ def test_ctrl_c_is_known_to_the_caller(workload, options, close):
         ({"p": math.nan}, "p must be in"),
         ({"rel_gap": 0.0}, "rel_gap must be positive"),
         ({"rel_gap": math.inf}, "rel_gap must be positive"),
-        ({"max_steps": 0}, "max_steps must be at least 1"),
+        ({"max_steps": 0}, "max_steps must be a whole number of at least 1"),
         ({"time_limit": math.nan}, "time_limit must be positive"),
         ({"method": "newton"}, "method must be one of"),
         ({"neighbours": "both"}, "neighbours must be"),

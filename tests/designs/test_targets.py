@@ -210,7 +210,7 @@ def test_no_sum_of_laplace_numbers_has_narrower_intervals(level):
         (0, "positive"),
         ([1, 2], "6 queries"),
         ([1, 2, 3, 4, 5, math.nan], "number 5"),
-        ("few", "must be numbers"),
+        ("few", "must hold real numbers"),
         (np.ones((2, 3)), "one row"),
     ],
 )

@@ -264,7 +264,7 @@ def test_names():
         ("extremal:3,eps=0.3", r"epsilon must be in \(0, -log\(1 - min p\)\) = \(0, 0.223144\)"),
         ("extremal:3,eps=0", "epsilon must be in"),
         ("laplace:3,scale=-1,cells=4", "scale must be positive"),
-        ("gaussian:3,scale=1,cells=1", "cells must be at least 2"),
+        ("gaussian:3,scale=1,cells=1", "cells must be a whole number of at least 2"),
     ],
 )
 def test_names_that_mean_nothing_are_refused(name, message):

@@ -166,7 +166,7 @@ def test_bad_arguments_are_refused(prior, epsilon, delta, message):
 
 
 def test_bad_arguments_of_the_dp_curve_are_refused():
-    with pytest.raises(InvalidInputError, match="k must be at least 2"):
+    with pytest.raises(InvalidInputError, match="k must be a whole number of at least 2"):
         randomized_response_dp(1, 1.0, 0.1)
     with pytest.raises(InvalidInputError, match="delta must be in"):
         randomized_response_dp(3, 1.0, 0.0)

@@ -44,7 +44,7 @@ def test_an_array_that_is_handed_over_is_not_copied():
         (np.array([["1", "2"]]), "<U1"),
         (np.array([[1, None]]), "object"),
         (np.array([[np.datetime64("2020-01-01")]]), "datetime64"),
-        ([[1, 2], [3]], "different lengths"),
+        ([[1, 2], [3]], "rows of one length"),
         ([[10**400, 1]], "object"),
     ],
 )

@@ -175,7 +175,7 @@ def test_errors_with_and_without_weights():
         ([1, 1, 0, 1, 1, 1], "must be positive"),
         ([1, 1, math.nan, 1, 1, 1], "query 2"),
         ([1, 1, math.inf, 1, 1, 1], "query 2"),
-        ("many", "must be numbers"),
+        ("many", "must hold real numbers"),
     ],
 )
 def test_bad_weights_are_refused(weights, problem):

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from pmldesign.arguments import doubles, real_numbers
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import count_text
@@ -112,10 +113,7 @@ def as_targets(value: Any, workload: Workload) -> Targets:
 
 
 def _of_numbers(value: Any) -> Targets:
-    try:
-        numbers = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInputError("targets must be numbers, one for each query") from None
+    numbers = doubles(real_numbers("targets", value))
     if numbers.ndim > 1:
         raise InvalidInputError(f"targets must be one row of numbers, got shape {numbers.shape}")
     return Targets(float(numbers) if numbers.ndim == 0 else numbers)

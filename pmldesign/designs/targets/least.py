@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pmldesign.arguments import non_negative, positive
 from pmldesign.bounds.bound import BoundProblem
 from pmldesign.designs.dispatch import solve
 from pmldesign.designs.laplace.search import laplace_design
@@ -37,7 +38,7 @@ from pmldesign.mechanisms import (
     require_feasible,
 )
 from pmldesign.privacy.digits import at_least, at_most
-from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.guarantees import Guarantee, require_guarantee
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import Strategy
@@ -153,7 +154,10 @@ def least_budget(
         VacuousGuaranteeError: only a guarantee that protects nobody would do.
     """
     begin = time.perf_counter()
-    plain = as_workload(workload)
+    require_guarantee(guarantee)
+    budget_gap, plain = positive("budget_gap", budget_gap), as_workload(workload)
+    if search_time is not None:
+        search_time = non_negative("search_time", search_time)
     checked = as_targets(targets, plain)
     queries, asked = with_known(plain, guarantee, known)
     assert asked is not None

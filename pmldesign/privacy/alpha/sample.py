@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaincinv
 
-from pmldesign.arguments import probability
+from pmldesign.arguments import doubles, probability, real_numbers
 from pmldesign.errors import InvalidInputError
 
 BALL = 0.05
@@ -104,7 +104,7 @@ def sampled_alpha(counts: ArrayLike, confidence: float = 0.99) -> SampledAlpha:
             range.
     """
     confidence = probability("confidence", confidence)
-    values = np.asarray(counts, dtype=np.float64)
+    values = doubles(real_numbers("counts", counts))
     if values.ndim != 1 or values.size < 2:
         raise InvalidInputError(
             f"counts must be one number for each of at least 2 cells, got shape {values.shape}"

@@ -37,7 +37,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from pmldesign.arguments import non_negative, positive, probability
+from pmldesign.arguments import instance, non_negative, positive, probability
 from pmldesign.errors import InvalidInputError, require_extra
 from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale
 from pmldesign.privacy.currencies.curves import PrivacyCurve
@@ -229,6 +229,7 @@ def parse_plan(text: str) -> Plan:
     Raises:
         InvalidInputError: something else is written, or out of range.
     """
+    instance("plan", text, str, "such as '4*laplace:0.1 + 3*gaussian:0.5,1e-7'")
     releases: list[PlannedNoise] = []
     for term in text.split("+"):
         count, star, noise = term.rpartition("*")

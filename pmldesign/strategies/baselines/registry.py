@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from pmldesign.arguments import instance
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.baselines.characters import fourier, hadamard, henzinger_upadhyay
@@ -136,6 +137,8 @@ def baseline(name: str, workload: Workload, *, others: Sequence[str] = ()) -> St
         InvalidInputError: the name is unknown or B is no such number, or the strategy is too
             large to be written out.
     """
+    instance("name", name, str, "that of a baseline, such as 'tree'")
+    instance("workload", workload, Workload, "a Workload (pmldesign.workload makes one)")
     workload = workload.whole
     long = long_baseline(name, workload) or nested_baseline(name, workload)
     if long is not None:

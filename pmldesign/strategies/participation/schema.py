@@ -37,8 +37,9 @@ class Participation:
     fixed: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("times", "apart"):
-            object.__setattr__(self, name, whole(name, getattr(self, name)))
+        apart = "every" if self.fixed else "min-sep"
+        for name, called in (("times", "the number of steps"), ("apart", apart)):
+            object.__setattr__(self, name, whole(called, getattr(self, name)))
 
     def __str__(self) -> str:
         return f"{self.times},{'every' if self.fixed else 'min-sep'}={self.apart}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pmldesign.arguments import doubles, real_numbers
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload, count_text
 from pmldesign.workloads.kronecker import KroneckerWorkload
@@ -61,10 +62,7 @@ def checked_weights(weights: ArrayLike, queries: int) -> Array | float:
     Raises:
         InvalidInputError: another number of weights, or one that is not positive and finite.
     """
-    try:
-        values = np.asarray(weights, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInputError("weights must be numbers, one for each query") from None
+    values = doubles(real_numbers("weights", weights))
     if values.ndim > 1 or (values.ndim == 1 and len(values) != queries):
         raise InvalidInputError(
             f"weights must be one number for each of the {count_text(queries)} queries, got shape"
