@@ -7,7 +7,9 @@ from pmldesign.files import read_workload
 from pmldesign.workloads import named_workloads
 
 
-def test_without_an_argument_all_names_are_listed(run):
+def test_without_an_argument_all_names_are_listed(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "places.csv").write_text("state,county\nAL,Autauga\nAL,Baldwin\n")
     text = run("workload").stdout
     listed = run.json("workload")
     assert len(listed) == len(named_workloads())
