@@ -25,11 +25,11 @@ def read_archive(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """
     try:
         with zipfile.ZipFile(path) as archive:
+            entries = once([(entry.filename, entry) for entry in archive.infolist()])
             arrays = {
-                entry.filename.removesuffix(".npy"): _array(archive, entry)
-                for entry in archive.infolist()
+                name.removesuffix(".npy"): _array(archive, entry) for name, entry in entries.items()
             }
-        header = json.loads(str(arrays.pop("header")))
+        header = json.loads(str(arrays.pop("header")), object_pairs_hook=once)
         if not isinstance(header, dict):
             raise ValueError("its header is no JSON object")
     except (OSError, MemoryError) as error:
@@ -47,7 +47,7 @@ def read_object(path: Path) -> dict[str, Any]:
         FileError: missing, unreadable, or no such file.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=once)
     except OSError as error:
         raise FileError(f"cannot read {str(path)!r}: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
@@ -55,6 +55,16 @@ def read_object(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise FileError(f"{str(path)!r} is no JSON object")
     return content
+
+
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """What has these names; ValueError if one comes twice, as readers take different ones."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r} comes twice")
+    return found
 
 
 def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Any:

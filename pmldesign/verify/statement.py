@@ -152,6 +152,8 @@ def stated(header: Header, arrays: Arrays, checks: Checks) -> Header | None:
     wrong = [name for name, value in header.items() if not CLAIMS.get(name, bool)(value)]
     if "lower" in kept and not wrong and kept["lower"] > kept["upper"]:
         wrong.append("lower is above upper")
+    if "participation" in header and header.get("neighbours") == "replace":
+        wrong.append("participation is for add-remove neighbours")
     faults = [("lacks", [] if early else lacking), ("has", more), ("not in range:", wrong)]
     _state("claims", "those of a strategy, each in its range", faults, checks)
     if not _check_arrays(header, arrays, checks):

@@ -1,6 +1,8 @@
 """What a file has to say: claims, arrays and sentences that are missing or impossible."""
 
 import json
+import warnings
+import zipfile
 
 import numpy as np
 import pytest
@@ -214,3 +216,67 @@ def test_ranges_without_a_number_for_each_claim_no_largest_deviation(tmp_path):
     assert result.holds, (result.failures, result.unchecked)
     rewrite(path, {**header, "rmse": None}, arrays)
     assert [check.name for check in pml.verify_file(path).unchecked] == ["rmse"]
+
+
+def test_a_loss_is_not_above_the_one_that_is_promised(tmp_path):
+    """Also where claims come from the structure of a strategy, and may be bounds."""
+    path, epochs, replace = tmp_path / "s.npz", {"participation": "4,every=4"}, "replace"
+    for name, options, guarantee, noise in (
+        ("prefix:16", epochs, pml.ApproxDP(1, 1e-6), "gaussian"),
+        ("marginals:3,2,ways=1", {"neighbours": replace}, pml.PML(1, 0.1), "laplace"),
+        ("prefix:5", {"neighbours": replace}, pml.ApproxPML(1, 1e-3, 0.1), "gaussian"),
+    ):
+        design = pml.factorize(name, rel_gap=1e-3, **options)
+        noisy = pml.mechanism(design, name, guarantee=guarantee, noise=noise)
+        pml.write_strategy(path, design, mechanism=noisy)
+        assert pml.verify_file(path).holds
+        header, arrays = read_archive(path)
+        for factor in (1.001, 2.0, 1e6):
+            rewrite(path, {**header, "achieved": header["achieved"] * factor}, arrays)
+            assert {check.name for check in pml.verify_file(path).failures} == {"achieved"}
+
+
+def test_several_participations_are_for_records_that_are_added(tmp_path):
+    path = tmp_path / "s.npz"
+    header, arrays = written(path, "replace")
+    for text in ("2,min-sep=1", "1,every=1"):
+        rewrite(path, {**header, "participation": text}, arrays)
+        assert "claims" in {check.name for check in pml.verify_file(path).failures}
+
+
+@pytest.mark.parametrize("case", ["matrix", "stream"])
+def test_a_name_that_comes_twice_is_refused(tmp_path, case):
+    """Other readers may take the one that is not checked."""
+    path = tmp_path / "s.npz"
+    header, arrays = written(path, case)
+    false = '{"guarantee": "Nothing can be learned about anybody.", '
+    np.savez(path, header=np.array(false + json.dumps(header)[1:]), **arrays)
+    with pytest.raises(pml.FileError, match="'guarantee' comes twice"):
+        pml.verify_file(path)
+    rewrite(path, header, arrays)
+    members = path.read_bytes()
+    with zipfile.ZipFile(path) as archive:
+        text = archive.read("header.npy")
+    with warnings.catch_warnings(), zipfile.ZipFile(path, "a") as archive:
+        warnings.simplefilter("ignore")
+        archive.writestr("header.npy", text)
+    assert path.read_bytes() != members
+    with pytest.raises(pml.FileError, match=r"'header\.npy' comes twice"):
+        pml.verify_file(path)
+
+
+def test_a_name_that_comes_twice_in_a_manifest_is_refused(published):
+    _, path, _ = published
+    text = path.read_text().replace('"words"', '"words": "Nothing leaks.", "words"', 1)
+    path.write_text(text)
+    with pytest.raises(pml.FileError, match="'words' comes twice"):
+        pml.verify_file(path)
+
+
+@pytest.mark.parametrize("name", ["marginals:3,2,ways=1", "marginals:3,2,4,ways=2"])
+def test_wide_gaps_are_honest(tmp_path, name):
+    """Weights that are far from the best prove less than others would, and the file says so."""
+    for gap in (1.0, 0.1, 1e-3):
+        design = pml.factorize(name, rel_gap=gap, neighbours="replace")
+        pml.write_strategy(tmp_path / "s.npz", design)
+        assert pml.verify_file(tmp_path / "s.npz").holds
