@@ -262,6 +262,26 @@ def test_two_processes_or_copies_do_not_answer_the_same_step(designed, tmp_path)
         journal(designed, copy)
 
 
+@pytest.mark.parametrize("name", ["state", "state.log"])
+def test_a_file_that_is_replaced_ends_the_process_that_has_it_open(designed, tmp_path, name):
+    """Editors replace files, and the lock of a log goes with the old one."""
+    first, file = journal(designed, tmp_path / "state"), tmp_path / name
+    first.step(1.0)
+    copy = tmp_path / "copy"
+    copy.write_bytes(file.read_bytes())
+    copy.replace(file)
+    if name == "state.log":
+        other = journal(designed, tmp_path / "state")
+        assert other.step(2.0).value == pytest.approx(sums([1.0, 2.0])[-1], abs=1e-6)
+        other.close()
+    with pytest.raises(FileError, match=f"{name} was replaced; the answer of step 2 is withheld"):
+        first.step(3.0)
+    first.close()
+    again = journal(designed, tmp_path / "state")
+    assert again.position == (2 if name == "state.log" else 1)
+    again.close()
+
+
 def test_a_child_gives_the_lock_up_and_takes_no_step(designed, tmp_path):
     """A process that ends while its child lives on leaves the state to the next one."""
     state = tmp_path / "state"

@@ -11,7 +11,7 @@ leaves. So
 - a record that lacks a step of the log was cut, edited, or is an old one: it is refused. So is one
   that is more than a commit ahead of its log, a copy without the log or with an old one;
 - the log is locked: two processes would answer the same step with different noise. A process that
-  is forked off gives the lock up.
+  is forked off gives the lock up, and one whose files were replaced, lock and all, goes no further.
 
 The record holds raw data and is written for its owner alone; the log holds none. Old copies of both
 together cannot be told from the newest ones. States that are no longer needed are removed when they
@@ -20,6 +20,7 @@ take up most of the record, by a new file that replaces it.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from pathlib import Path
@@ -81,6 +82,7 @@ class Log:
 
     def commit(self, record: Record, lines: str) -> None:
         """Write a commit of the record, then its step into the log; raises OSError."""
+        self._require_in_place()
         if self.record is not None:
             _append(self._handle, lines)
         else:
@@ -98,6 +100,12 @@ class Log:
             if handle >= 0:
                 os.close(handle)
         self._handle = self._witness = -1
+
+    def _require_in_place(self) -> None:
+        """Refuse, by OSError, to go on with files that others were put in the place of."""
+        for path, handle in ((self.log, self._witness), (self.path, self._handle)):
+            if handle >= 0 and not os.path.samestat(os.fstat(handle), path.stat()):
+                raise OSError(errno.ESTALE, f"{path.name} was replaced")
 
     def _open_log(self, flags: int) -> None:
         """Lock the log; a second process would have different noise for the same steps."""
