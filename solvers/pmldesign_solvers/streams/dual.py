@@ -47,5 +47,5 @@ class DualProblem(ABC):
         """The least and the largest eigenvalue of T, about."""
 
     def coarser(self) -> DualProblem:
-        """The same kind of workload on a quarter of the cells, to start from, if `smooth`."""
-        raise NotImplementedError
+        """The same kind of workload on a quarter of the cells, to start from; itself if none is."""
+        return self
