@@ -62,6 +62,11 @@ def ratios_above(distances: Array, scale: float, most: float) -> Array:
     return np.where(distances > 0, most, 0.0)
 
 
+def as_written(value: float) -> Fraction:
+    """The decimal number that a float64 is written as: 1/10 for 0.1, not the float next to it."""
+    return Fraction(repr(float(value)))
+
+
 def float_above(what: str, exact: Fraction) -> float:
     """The smallest float64 that is at least a number that is not negative.
 

@@ -235,3 +235,101 @@ def test_budgets_are_written_as_text():
         with pytest.raises(InvalidInputError, match="of --budget"):
             parse_budget(text)
     assert math.isclose(parse_budget("epsilon=1e-3").pure, 1e-3)
+
+
+HEAD = {"epsilon": 1.0, "delta": 0.0, "pure": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("key", "written"),
+    [
+        ("epsilon", "NaN"),
+        ("epsilon", "Infinity"),
+        ("epsilon", "-1.0"),
+        ("epsilon", "true"),
+        ("epsilon", "1" + "0" * 700),
+        ("epsilon", '"1"'),
+        ("epsilon", "null"),
+        ("epsilon", "[" * 100_000),
+        ("delta", "-1e-9"),
+        ("delta", "1.0"),
+        ("delta", "false"),
+        ("pure", "Infinity"),
+        ("pure", "1.5"),
+        ("pure", "-0.5"),
+        ("unit", "7"),
+        ("plan", "[]"),
+        ("plan", '[["laplace", -1]]'),
+        ("plan", '[["laplace", NaN]]'),
+        ("pure_", "1.0"),
+    ],
+)
+def test_a_false_first_line_is_damaged_whatever_it_says(tmp_path, data, key, written):
+    ledger = tmp_path / "ledger.jsonl"
+    release_tables(made(PureDP(0.1)), data, ledger=ledger, budget=Budget(**HEAD))
+    first, *rest = ledger.read_text().splitlines()
+    fields = {name: json.dumps(value) for name, value in json.loads(first).items()}
+    head = ", ".join(f'"{name}": {value}' for name, value in (fields | {key: written}).items())
+    ledger.write_text("\n".join(["{" + head + "}", *rest]) + "\n")
+    refuse(ledger, data)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"release": "a", "pure": "-5", "squared_ratio": "0"}',
+        '{"release": "a", "pure": "0", "squared_ratio": "-1/4"}',
+        '{"release": "a", "pure": "1/0", "squared_ratio": "0"}',
+        '{"release": "a", "pure": "1/-2", "squared_ratio": "0"}',
+        '{"release": "a", "pure": "nan", "squared_ratio": "0"}',
+        '{"release": "a", "pure": "1e-3", "squared_ratio": "0"}',
+        '{"release": "a", "pure": " 0", "squared_ratio": "0"}',
+        '{"release": "a", "pure": 0, "squared_ratio": "0"}',
+        '{"release": "a", "pure": Infinity, "squared_ratio": "0"}',
+        '{"release": "a", "pure": null, "squared_ratio": "0"}',
+        '{"release": "a", "pure": "' + "9" * 700 + '", "squared_ratio": "0"}',
+        '{"release": "a", "pure": "' + "9" * 5000 + '", "squared_ratio": "0"}',
+        '{"release": "a", "pure": "0", "squared_ratio": "1' + "0" * 700 + '"}',
+        '{"release": "a", "pure": "0.5", "pure": "0", "squared_ratio": "0"}',
+        '{"release": "a", "pure": "0", "squared_ratio": "0", "planned": 0}',
+        '{"release": "a", "pure": "0", "squared_ratio": "0", "paid_back": "1"}',
+        '{"release": "a", "pure": "0"}',
+        "[" * 100_000,
+        "null",
+        "",
+    ],
+)
+def test_a_false_line_of_a_release_is_damaged_and_nothing_is_paid_back(tmp_path, data, line):
+    ledger = tmp_path / "ledger.jsonl"
+    release_tables(made(PureDP(0.1)), data, ledger=ledger, budget=Budget(**HEAD))
+    with ledger.open("a") as handle:
+        handle.write(line + "\n")
+    refuse(ledger, data)
+
+
+def refuse(ledger, data):
+    before = ledger.read_bytes()
+    with pytest.raises(FileError, match="damaged"):
+        release_tables(made(PureDP(0.1)), data, ledger=ledger)
+    assert ledger.read_bytes() == before
+
+
+def test_a_ledger_that_is_no_file_is_refused(tmp_path, data):
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    for path in (loop, tmp_path, "/dev/full", "/dev/zero"):
+        with pytest.raises(FileError, match="ledger"):
+            release_tables(made(PureDP(0.1)), data, ledger=path, budget=Budget(**HEAD))
+
+
+@pytest.mark.parametrize(("part", "times"), [(0.1, 3), (0.1, 10), (0.7, 3), (0.01, 7), (1e-3, 9)])
+def test_decimal_numbers_add_up_as_they_are_written(tmp_path, data, part, times):
+    total = float(Fraction(str(part)) * times)
+    ledger = tmp_path / "ledger.jsonl"
+    for _ in range(times):
+        budget = None if ledger.exists() else parse_budget(f"epsilon={total}")
+        release_tables(made(PureDP(part)), data, ledger=ledger, budget=budget)
+    spent = sum(Fraction(entry["pure"]) for entry in entries(ledger)[1:])
+    assert spent <= Fraction(str(total))
+    with pytest.raises(InfeasibleError):
+        release_tables(made(PureDP(part)), data, ledger=ledger)

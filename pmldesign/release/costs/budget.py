@@ -6,10 +6,11 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from pmldesign.arguments import positive, probability
+from pmldesign.arguments import number, positive, probability
 from pmldesign.errors import InfeasibleError, InvalidInputError
 from pmldesign.privacy.analytic_gaussian import gaussian_delta
 from pmldesign.privacy.noise import Noise
+from pmldesign.privacy.outward import as_written
 from pmldesign.release.costs.plan import Plan
 from pmldesign.release.noise.exact import ExactNoise
 from pmldesign.release.noise.lattice import SENSITIVITY_ROUNDING
@@ -29,14 +30,23 @@ class Budget:
     delta: float
     pure: float
 
+    def __post_init__(self) -> None:
+        positive("epsilon of --budget", self.epsilon)
+        if number("delta of --budget", self.delta) != 0:
+            probability("delta of --budget", self.delta)
+        if not 0 <= number("pure of --budget", self.pure) <= self.epsilon:
+            raise InvalidInputError(
+                f"pure of --budget must be from 0 to epsilon, got {self.pure:g}"
+            )
+
     def allows(self, pure: Fraction, squared_ratio: Fraction) -> bool:
-        """Whether these costs together stay within."""
-        if pure > Fraction(self.pure):
+        """Whether these costs together stay within the numbers as written: 0.3 is three tenths."""
+        if pure > as_written(self.pure):
             return False
         if squared_ratio == 0:
             return True
         mu = math.sqrt(squared_ratio) * (1 + SENSITIVITY_ROUNDING)
-        rest = math.nextafter(self.epsilon - self.pure, 0.0)
+        rest = math.nextafter(float(as_written(self.epsilon) - as_written(self.pure)), 0.0)
         return self.delta > 0 and gaussian_delta(mu, 1.0, rest) <= self.delta
 
 
@@ -65,20 +75,16 @@ def parse_budget(text: str) -> Budget:
     for part in text.split(","):
         key, _, value = (piece.strip() for piece in part.partition("="))
         try:
-            number = float(value)
+            parsed = float(value)
         except ValueError:
-            number = math.nan
-        if key not in ("epsilon", "delta", "pure") or key in values or math.isnan(number):
+            parsed = math.nan
+        if key not in ("epsilon", "delta", "pure") or key in values or math.isnan(parsed):
             raise InvalidInputError(
                 f"--budget is written as epsilon=3,delta=1e-6,pure=1, got {text[:60]!r}"
             )
-        values[key] = number
-    epsilon = positive("epsilon of --budget", values.get("epsilon", math.nan))
-    delta = probability("delta of --budget", values["delta"]) if "delta" in values else 0.0
-    pure = values.get("pure", 0.0 if delta else epsilon)
-    if not 0 <= pure <= epsilon:
-        raise InvalidInputError(f"pure of --budget must be from 0 to epsilon, got {pure:g}")
-    return Budget(epsilon, delta, pure)
+        values[key] = parsed
+    epsilon, delta = values.get("epsilon", math.nan), values.get("delta", 0.0)
+    return Budget(epsilon, delta, values.get("pure", 0.0 if delta else epsilon))
 
 
 def require_within(plan: Plan, budget: Budget) -> None:

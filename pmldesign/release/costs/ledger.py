@@ -26,6 +26,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -47,28 +49,37 @@ from pmldesign.release.costs.budget import (
 )
 from pmldesign.release.costs.plan import Plan, plan_from_json
 from pmldesign.release.noise.exact import ExactNoise
+from pmldesign.verify.reading import once
 
 FORMAT = 1
+LIMITS = ("epsilon", "delta", "pure")
+HEAD = ("ledger", "data", "unit", *LIMITS)
+ENTRY = ("release", "pure", "squared_ratio")
+"""Keys of the first line, and of each line of a release; a plan adds one to both."""
+FRACTION = re.compile(r"[0-9]{1,4000}(/0*[1-9][0-9]{0,3999})?")
+MOST_BYTES = 2**28
+"""Of a ledger that is read: a million releases."""
 
 
 class Account:
-    """An open ledger, locked."""
+    """An open ledger, locked.
+
+    Attributes:
+        budget: the limits that all releases together keep.
+        plan: the noise that was fixed beforehand, if any.
+    """
 
     def __init__(
         self, handle: IO[bytes], path: Path, head: dict[str, Any], releases: list[dict[str, Any]]
     ) -> None:
         self._handle, self._path, self._head = handle, path, head
         try:
-            self.plan = plan_from_json(head["plan"]) if head.get("plan") else None
+            self.budget = Budget(*(head[key] for key in LIMITS))
+            self.plan = plan_from_json(head["plan"]) if "plan" in head else None
             self._spent = _total(releases)
             self._made = _numbers(releases, self.plan)
-        except (KeyError, TypeError, ValueError, InvalidInputError):
+        except (KeyError, TypeError, ValueError, OverflowError, InvalidInputError):
             raise _damaged(path) from None
-
-    @property
-    def budget(self) -> Budget:
-        """The limits that all releases together keep."""
-        return Budget(*(self._head[key] for key in ("epsilon", "delta", "pure")))
 
     def require(self, noise: ExactNoise) -> Cost:
         """The cost of a release, if the budget has room for it, or the plan has foreseen it.
@@ -127,7 +138,7 @@ def open_ledger(
             data.
         InfeasibleError: the plan is more than the budget.
     """
-    path, name = Path(path), str(Path(data).resolve())
+    path, name = Path(path), os.path.realpath(data)
     cost_of(noise)
     if plan is not None and budget is not None:
         require_within(plan, budget)
@@ -143,6 +154,8 @@ def open_ledger(
             f"cannot open the ledger {str(path)!r}: {error.strerror or error}"
         ) from None
     with handle:
+        if not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
+            raise FileError(f"the ledger {str(path)!r} is not a regular file; name another")
         _lock(handle)
         entries = _read(handle, path)
         if not entries:
@@ -183,38 +196,54 @@ def unit_of(noise: ExactNoise) -> str:
 
 
 def _total(releases: list[dict[str, Any]]) -> Cost:
-    pure = sum((Fraction(entry["pure"]) for entry in releases), Fraction(0))
-    ratio = sum((Fraction(entry["squared_ratio"]) for entry in releases), Fraction(0))
+    pure = sum((_fraction(entry["pure"]) for entry in releases), Fraction(0))
+    ratio = sum((_fraction(entry["squared_ratio"]) for entry in releases), Fraction(0))
+    float(pure), float(ratio)  # OverflowError where no release can have cost so much
     return Cost(pure, ratio)
+
+
+def _fraction(text: str) -> Fraction:
+    """A cost as `spend` writes it: without a sign, so that nothing is paid back."""
+    if not FRACTION.fullmatch(text):
+        raise ValueError
+    return Fraction(text)
 
 
 def _numbers(releases: list[dict[str, Any]], plan: Plan | None) -> list[int]:
     """Which of the planned releases were made, each once."""
     if plan is None:
+        if any("planned" in entry for entry in releases):
+            raise ValueError
         return []
     numbers = [entry["planned"] for entry in releases]
-    if len(set(numbers)) < len(numbers) or not set(numbers) <= set(range(len(plan.releases))):
+    foreseen = range(len(plan.releases))
+    if any(type(number) is not int or number not in foreseen for number in numbers):
+        raise ValueError
+    if len(set(numbers)) < len(numbers):
         raise ValueError
     return numbers
 
 
 def _read(handle: IO[bytes], path: Path) -> list[dict[str, Any]]:
+    """The lines of a ledger; each key once, and every number finite."""
     handle.seek(0)
-    content = handle.read()
+    content = handle.read(MOST_BYTES + 1)
     if not content:
         return []
     try:
-        if not content.endswith(b"\n"):
+        if not content.endswith(b"\n") or len(content) > MOST_BYTES:
             raise ValueError
-        entries = [json.loads(line) for line in content.splitlines()]
-        head = entries[0]
-        if head["ledger"] != FORMAT or not all(isinstance(entry, dict) for entry in entries):
+        head, *releases = (
+            json.loads(line, object_pairs_hook=once) for line in content.splitlines()
+        )
+        if head["ledger"] != FORMAT or not {*HEAD} <= {*head} <= {*HEAD, "plan"}:
             raise ValueError
-        Budget(head["epsilon"] + 0.0, head["delta"] + 0.0, head["pure"] + 0.0)
+        if not all({*ENTRY} <= {*entry} <= {*ENTRY, "planned"} for entry in releases):
+            raise ValueError
         str(head["data"] + head["unit"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise _damaged(path) from None
-    return entries
+    return [head, *releases]
 
 
 def _damaged(path: Path) -> FileError:

@@ -2,7 +2,8 @@ r"""Exact noise on a lattice strategy, at the scale that keeps the guarantee of 
 
 Laplace. eta_i discrete Laplace of parameter b in units of the lattice. With Delta the largest l1
 distance of Z x of neighbours, P(y | x) / P(y | x') <= e^(Delta / b), and b is rounded upwards:
-Fraction(Delta) / Fraction(b) <= Fraction(epsilon). Corollary 1 for PML holds likewise, for all
+Fraction(Delta) / Fraction(b) <= epsilon, for the float64 and for the decimal number that it is
+written as: three releases of 0.1 cost at most 0.3. Corollary 1 for PML holds likewise, for all
 normalisers are equal. The variance 2 q / (1 - q)^2, q = e^(-1/b), is below 2 b^2.
 
 Gaussian. eta_i discrete Gaussian of parameter s, s^2 = sigma^2 + 4, sigma that of the continuous
@@ -37,7 +38,7 @@ from pmldesign.privacy.calibration import calibrate, gaussian_scale
 from pmldesign.privacy.guarantees import ApproxDP, CurrencyGuarantee, Guarantee, PureDP
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
-from pmldesign.privacy.outward import float_above, root_above
+from pmldesign.privacy.outward import as_written, float_above, root_above
 from pmldesign.release.noise.integers import Integers
 from pmldesign.release.noise.lattice import SENSITIVITY_ROUNDING, Lattice
 from pmldesign.release.noise.sampler import LARGEST_SCALE, Sampler, draw, privacy_map
@@ -252,8 +253,9 @@ def require_agreement(noise: ExactNoise) -> None:
 
 
 def laplace_parameter(sensitivity: int, epsilon: float) -> float:
-    """Smallest float b with Fraction(sensitivity) / Fraction(b) <= Fraction(epsilon)."""
-    return float_above("the parameter of the noise", Fraction(sensitivity) / Fraction(epsilon))
+    """Smallest float b with Fraction(sensitivity) / Fraction(b) <= epsilon, also as written."""
+    least = min(Fraction(epsilon), as_written(epsilon))
+    return float_above("the parameter of the noise", Fraction(sensitivity) / least)
 
 
 def gaussian_parameter(sigma: float) -> float:
