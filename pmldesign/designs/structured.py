@@ -163,7 +163,7 @@ def solve_regions(workload: RegionsWorkload, p: float, options: DesignOptions) -
 
     shares = Shares(workload.tree, squares, p).best(proceed, steps=REGION_STEPS)
     strategy = RegionsStrategy("design", workload.tree, np.sqrt(shares)).normalised()
-    u = solution.dual_u[workload.asked]
+    u = solution.dual_u
     design = replace(
         as_design(workload, p, options, strategy, solution), dual_factors=((u, solution.dual_w),)
     )

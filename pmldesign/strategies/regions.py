@@ -30,7 +30,8 @@ from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.nested.regions import RegionsWorkload
 from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import Array, Indices
-from pmldesign_solvers.trees.shares import Shares, Sweep, swept
+from pmldesign_solvers.trees.shares import Shares
+from pmldesign_solvers.trees.sweeps import Sweep, swept
 from pmldesign_solvers.trees.tree import Tree
 
 EQUAL_SHARES = "equal-shares"

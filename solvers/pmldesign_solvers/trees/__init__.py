@@ -2,5 +2,7 @@
 
 tree      the tree as merges of two parts at a time
 problem   what the solver for running sums asks, as conductances of the tree
-shares    a count for each node, each with a share of its own, and their best shares
+spaces    tables of plain attributes at the nodes, as a tree for each kind of residual spaces
+sweeps    least squares and its adjoint, up the tree and down
+shares    a count or tables for each node, each with a share of its own, and their best shares
 """

@@ -16,7 +16,8 @@ cell i offers to a current, alpha_nu what the node does, conductances of parts a
 
 Every step adds, multiplies and divides positive numbers, and the maps do not increase relative
 errors: A / (1 + A g) takes a mean of those of A and g. So a number is off by 12 roundings for each
-round at most (`rounding`), whatever the condition.
+round at most (`rounding`), whatever the condition. Tables of plain attributes are such a tree for
+each kind of residual spaces (`spaces`), which share the weights w.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import numpy as np
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.dual import DualProblem
 from pmldesign_solvers.streams.nodes import Nodes
+from pmldesign_solvers.trees.spaces import PLAIN, Spaces
 from pmldesign_solvers.trees.tree import Tree
 
 UNIT = 2.0**-53
@@ -40,54 +42,76 @@ LANES = 2**18
 
 
 class NestedCounts(DualProblem):
-    """Counts of the nodes of a tree, each with a weight.
+    """Counts of the nodes of a tree, or tables of plain attributes there, each with a weight.
 
     Args:
         tree: the tree.
-        squares: a_nu^2 >= 0, shape (N,); 0 for nodes that are not asked about.
+        squares: a_nu^2 >= 0, shape (N,) or (K, N) for K tables (`Spaces.as_one`); 0 for what is not
+            asked about.
+        spaces: of the tables.
+
+    Attributes:
+        asked: the places of the queries in the flattened squares, shape (m,).
     """
 
     smooth = False
 
-    def __init__(self, tree: Tree, squares: Array) -> None:
-        self.tree, self.squares = tree, squares
-        self.cells, self.queries = tree.cells, tree.nodes
+    def __init__(self, tree: Tree, squares: Array, spaces: Spaces = PLAIN) -> None:
+        self.tree, self.spaces = tree, spaces
+        self.asked = np.flatnonzero(squares)
+        self.squares = squares.ravel()[self.asked]
+        self._tables, nodes = np.divmod(self.asked, tree.nodes)
+        self._places = tree.place_of_node[nodes]
+        self.cells, self.queries = tree.cells, len(self.asked)
 
     def measured(self, u: Array, w: Array, nodes: Nodes) -> Array:
-        """diag(r(T)), shape (n,)."""
-        alpha, total = self._alpha(u), np.zeros(self.cells)
-        for base, weights in self._chunks(nodes, w):
-            shares, _ = self._sweep(alpha, base)
-            total += weights @ shares
+        """diag(r(T)), shape (n,); over the plain cells of each."""
+        total = np.zeros(self.cells)
+        for alpha, dimension in zip(self._alphas(u), self.spaces.dimensions, strict=True):
+            for base, weights in self._chunks(nodes, w):
+                shares, _ = self._sweep(alpha, base)
+                total += dimension * (weights @ shares)
         return total
 
     def spread(self, u: Array, w: Array, reciprocal: Nodes) -> Array:
-        """Variances diag(A X^-1 A^T) of X = W^(-1/2) r(T) W^(-1/2), times u, shape (N,)."""
-        alpha, total = self._alpha(u), np.zeros(self.tree.places)
-        for base, weights in self._chunks(reciprocal, w):
-            _, places = self._sweep(alpha, base)
-            total += weights @ places
-        _, places = self._sweep(alpha, np.full((1, self.cells), NOTHING))
-        total += reciprocal.constant * places[0]
-        sums = self.tree.sums_of_places(w)
-        per_query = (total + reciprocal.origin * sums)[self.tree.place_of_node]
+        """Variances diag(A X^-1 A^T) of X = W^(-1/2) r(T) W^(-1/2), times u, shape (m,)."""
+        sums, per_query = self.tree.sums_of_places(w), np.zeros(self.queries)
+        for number, alpha in enumerate(self._alphas(u)):
+            total = reciprocal.origin * sums
+            for base, weights in self._chunks(reciprocal, w):
+                _, places = self._sweep(alpha, base)
+                total += weights @ places
+            _, places = self._sweep(alpha, np.full((1, self.cells), NOTHING))
+            total += reciprocal.constant * places[0]
+            dimensions = self.spaces.dimensions[number] * self.spaces.within[number]
+            per_query += dimensions[self._tables] * total[self._places]
         return np.asarray(u * self.squares * per_query)
 
     def rounding(self, nodes: Nodes) -> float:
         """Of every number that `measured` and `spread` return, relatively, at most."""
-        rounds = len(self.tree.rounds)
-        return (12 * rounds + len(nodes.poles) + math.ceil(math.log2(self.queries + 1)) + 64) * UNIT
+        rounds, kinds = len(self.tree.rounds), sum(self.spaces.within.shape)
+        sums = math.ceil(math.log2(self.queries + 1))
+        return (12 * rounds + len(nodes.poles) + sums + 2 * kinds + 64) * UNIT
 
     def spectrum(self, u: Array, w: Array) -> tuple[float, float]:
-        """The spectrum of T, about: from the trace of S and its least entry on the diagonal."""
-        trace = float((u * self.squares) @ self.tree.sums(w))
-        lowest = (u * self.squares)[self.tree.leaves] * w
-        asked = lowest[lowest > 0]
-        largest = 1.0 / float(asked.min()) if asked.size else math.inf
-        return 1.0 / trace, min(largest, 1e28 / trace)
+        """The spectrum of T, about: from the trace of S, and the lowest nodes asked about."""
+        sums, trace, least = self.tree.sums_of_places(w), 0.0, math.inf
+        for alpha in self._alphas(u):
+            values = alpha * sums
+            trace = max(trace, float(values.sum()))
+            least = min(least, float(values[self.tree.lowest(alpha > 0)].min(initial=math.inf)))
+        return 1.0 / trace, min(max(1.0 / least, 2.0 / trace), 1e28 / trace)
 
-    def _alpha(self, u: Array) -> Array:
-        return self.tree.at_places(u * self.squares)
+    def _alphas(self, u: Array) -> list[Array]:
+        """For each kind of spaces the weights of places."""
+        weights = u * self.squares
+        return [
+            np.asarray(
+                np.bincount(self._places, weights * row[self._tables], self.tree.places),
+                dtype=np.float64,
+            )
+            for row in self.spaces.within
+        ]
 
     def _chunks(self, nodes: Nodes, w: Array) -> Iterator[tuple[Array, Array]]:
         """The base resistances and the factors of a few poles at a time."""

@@ -1,20 +1,19 @@
-r"""A count for each node of a tree, each with a share of its own of the sensitivity.
+r"""A count for each node of a tree, or tables there, each with a share of the sensitivity.
 
 R has the rows x_nu^(1/2) 1_nu, at most one for each place of the tree. A cell is counted in the
 nodes on its path to the root: its column has the squared length sum_path x_nu, which is 1 where the
-leaf takes what the path has left. With noise of variance 1, least squares is two sweeps,
-
-    up:    i_leaf = x,     h = 1 / (1 / i_1 + 1 / i_2),     i = x + h,
-    down:  q_root = 0,     q_1 = 1 / (1 / (x + q) + 1 / i_2),
-    var = 1 / (i + q),
-
-i the precision of a count from below, q that from elsewhere: the sweeps of `problem` for v = 0. For
-Laplace noise the absolute weights x^(1/2) add up to 1 on every path instead. The shares are broken
-off: of what the path has left a node takes the part 1 / (1 + exp(-z)), and the error
+leaf takes what the path has left. For Laplace noise the absolute weights x^(1/2) add up to 1 on
+every path instead. The variances are those of least squares (`sweeps`). The shares are broken off:
+of what the path has left a node takes the part 1 / (1 + exp(-z)), and the error
 
     (sum_nu (a_nu^2 var_nu)^(p/2))^(1/p)
 
 is smooth in z; its gradient is the adjoint of both sweeps, from the leaves and back.
+
+With tables of plain attributes (`spaces`) a node divides its share among those that are asked for
+there or below, or lie within such ones, by the exponentials of y: the sum over the tables T that
+hold S of x_T / m_T is a precision in a tree for each S, and a query has the variance
+a_T^2 sum_{S in T} d_S var_S. What a node leaves goes to those below that measure.
 
 The shares are those of levels first (one z for each), then descend from there. At p = inf the
 largest variance is approached by powers.
@@ -24,7 +23,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -32,69 +30,15 @@ from scipy.special import expit
 
 from pmldesign_solvers.operators.lbfgs import Value, descend
 from pmldesign_solvers.operators.norms import power_mean
-from pmldesign_solvers.operators.operator import Array
-from pmldesign_solvers.trees.tree import Tree
+from pmldesign_solvers.operators.operator import Array, Indices
+from pmldesign_solvers.trees.spaces import PLAIN, Spaces
+from pmldesign_solvers.trees.sweeps import LEAST, by_precisions, swept
+from pmldesign_solvers.trees.tree import Flags, Tree
 
-LEAST = 1e-300
-"""In place of a precision of 0."""
 POWERS = (8.0, 32.0, 128.0, 512.0)
 """Exponents on the way to p = inf."""
 STEPS = 200
 """Of a descent."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Sweep:
-    """Precisions at all places without the count of the place, and variances with it.
-
-    Attributes:
-        below: h, from the counts below, shape (P,).
-        elsewhere: q, from all other counts.
-        variances: 1 / (h + x + q).
-    """
-
-    below: Array
-    elsewhere: Array
-    variances: Array
-
-
-def swept(tree: Tree, precisions: Array) -> Sweep:
-    """Least squares for counts of these precisions, shape (P,), positive at cells."""
-    below, elsewhere = np.zeros((2, tree.places))
-    for merges in tree.rounds:
-        inverse = 1.0 / np.maximum(below[merges.parts] + precisions[merges.parts], LEAST)
-        below[merges.wholes] = 1.0 / (inverse[0::2] + inverse[1::2])
-    inner = below + precisions
-    for merges in reversed(tree.rounds):
-        outer = precisions[merges.wholes] + elsewhere[merges.wholes]
-        whole = 1.0 / np.maximum(outer, LEAST)
-        inverse = 1.0 / np.maximum(inner[merges.parts], LEAST)
-        parts = elsewhere[merges.parts]
-        parts[0::2] = 1.0 / (whole + inverse[1::2])
-        parts[1::2] = 1.0 / (whole + inverse[0::2])
-    return Sweep(below, elsewhere, 1.0 / (inner + elsewhere))
-
-
-def by_precisions(tree: Tree, precisions: Array, sweep: Sweep, by_variances: Array) -> Array:
-    """The derivative by the precisions of what has these derivatives by the variances, (P,)."""
-    inner, elsewhere = sweep.below + precisions, sweep.elsewhere
-    by_inner = -by_variances * sweep.variances**2
-    by_elsewhere, total = by_inner.copy(), np.zeros(tree.places)
-    for merges in tree.rounds:
-        outer = precisions[merges.wholes] + elsewhere[merges.wholes]
-        whole = np.maximum(outer, LEAST)
-        least = np.maximum(inner[merges.parts], LEAST)
-        q, g, told = elsewhere[merges.parts], by_elsewhere[merges.parts], by_inner[merges.parts]
-        by_whole = g[0::2] * (q[0::2] / whole) ** 2 + g[1::2] * (q[1::2] / whole) ** 2
-        total[merges.wholes] += by_whole
-        by_elsewhere[merges.wholes] += by_whole
-        told[1::2] += g[0::2] * (q[0::2] / least[1::2]) ** 2
-        told[0::2] += g[1::2] * (q[1::2] / least[0::2]) ** 2
-    for merges in reversed(tree.rounds):
-        least = np.maximum(inner[merges.parts], LEAST)
-        ratios = np.repeat(sweep.below[merges.wholes], 2) / least
-        by_inner[merges.parts] += np.repeat(by_inner[merges.wholes], 2) * ratios**2
-    return np.asarray(total + by_inner)
 
 
 class Shares:
@@ -102,37 +46,52 @@ class Shares:
 
     Args:
         tree: the tree.
-        squares: a_nu^2 >= 0, shape (N,), not all 0.
+        squares: a_nu^2 >= 0, shape (N,), not all 0; or (K, N) for K tables (`Spaces.as_one`). What
+            has the shape (N,) for nodes has (P,) for places, and (K, N) has (K, P).
         p: in [2, inf].
         power: 1 for l2 sensitivity (Gaussian noise), where precisions are shares; 2 for l1 (Laplace
             noise), where they are squares of them.
+        spaces: of the tables.
     """
 
-    def __init__(self, tree: Tree, squares: Array, p: float, power: int = 1) -> None:
-        self.tree, self.squares, self.p, self.power = tree, squares, p, power
-        counted = np.zeros(tree.places)
-        counted[tree.place_of_node] = 1.0
-        self._counted = counted
-        inner = counted > 0
-        inner[tree.place_of_cell] = False
-        self._inner = np.flatnonzero(inner)
-        self._levels = self._depths()[self._inner].astype(np.intp)
+    def __init__(
+        self, tree: Tree, squares: Array, p: float, power: int = 1, spaces: Spaces = PLAIN
+    ) -> None:
+        self.tree, self.p, self.power, self.spaces = tree, p, power, spaces
+        self.asked = np.flatnonzero(squares)
+        self.squares = squares.ravel()[self.asked]
+        self._tables, nodes = np.divmod(self.asked, tree.nodes)
+        self._places = tree.place_of_node[nodes]
+        self._shape = (*squares.shape[:-1], tree.places)
+        self._allowed = self._measurable() if squares.ndim > 1 else self._nodes()[None]
+        some = np.asarray(self._allowed.any(axis=0))
+        lowest = tree.lowest(some)
+        self._inner, self._last = np.flatnonzero(some & ~lowest), np.flatnonzero(lowest)
+        several = self._allowed & (self._allowed.sum(axis=0) > 1)
+        self._mixed = np.flatnonzero(several)
+        self._levels = self._numbered(self._depths(some))
 
     @property
     def count(self) -> int:
-        """Number of z: of places of nodes with children."""
-        return len(self._inner)
+        """Number of z, of places of nodes with measured ones below, and of y."""
+        return len(self._inner) + len(self._mixed)
 
     def equal(self) -> Array:
         """Shares that are equal on the longest paths: what is left, over the counts still below."""
-        heights = np.zeros(self.tree.places)
+        counted = self._allowed
+        if len(self._shape) > 1:
+            counted = np.zeros_like(counted)
+            counted[self._tables, self._places] = True
+        number, heights = counted.sum(axis=0).astype(np.float64), np.zeros(self.tree.places)
         for merges in self.tree.rounds:
-            taller = heights[merges.parts] + self._counted[merges.parts]
+            taller = heights[merges.parts] + number[merges.parts]
             heights[merges.wholes] = np.maximum(taller[0::2], taller[1::2])
-        return self.of_parts(1.0 / (1.0 + heights[self._inner]))
+        parts = number / np.maximum(number + heights, 1.0)
+        nodes = self._of_parts(parts[self._inner])
+        return self._shaped(nodes * counted / np.maximum(number, 1.0))
 
     def leaves(self) -> Array:
-        """Shares of the cells alone."""
+        """Shares of the lowest nodes alone."""
         return self.of_parts(np.zeros(len(self._inner)))
 
     def best(self, proceed: Callable[[], bool] = lambda: True, *, steps: int = STEPS) -> Array:
@@ -145,23 +104,112 @@ class Shares:
         z = self._best_of_levels(proceed)
         for p in self._powers():
             z = self._descent(partial(self.value, p=p), z, proceed, steps)
-        candidates = [self.of_parts(expit(z)), self.leaves(), self.equal()]
+        candidates = [self._of(z), self.equal()]
+        if len(self._shape) == 1:
+            candidates.append(self.leaves())
         return min(candidates, key=self.error)
 
     def best_of_levels(self, proceed: Callable[[], bool] = lambda: True) -> Array:
         """The best shares where all nodes of a level take the same part of what is left."""
-        return self.of_parts(expit(self._best_of_levels(proceed)))
+        return self._of(self._best_of_levels(proceed))
 
     def error(self, shares: Array) -> float:
         """The p-norm of the standard deviations of all queries, for noise of sensitivity 1."""
-        variances = swept(self.tree, shares**self.power).variances
-        per_node = self.squares * variances[self.tree.place_of_node]
-        return math.sqrt(power_mean(per_node, self.p / 2))
+        precisions = self._precisions(shares.reshape(-1, self.tree.places))
+        variances = np.stack([swept(self.tree, row).variances for row in precisions])
+        return math.sqrt(power_mean(self._per_query(variances), self.p / 2))
 
     def of_parts(self, parts: Array) -> Array:
-        """The shares, shape (P,), of the parts that inner nodes take of what is left."""
+        """The shares of the parts that inner nodes take of what is left; tables share alike."""
+        every = self._of_parts(parts) * self._allowed
+        return self._shaped(every / np.maximum(self._allowed.sum(axis=0), 1))
+
+    def value(self, z: Array, p: float) -> tuple[float, Array]:
+        """The logarithm of the error, and its derivative by z and y."""
+        tree, within = self.tree, self.spaces.within
+        parts, mix = self._split(z)
+        shares = self._of_parts(parts) * mix
+        precisions = self._precisions(shares)
+        sweeps = [swept(tree, row) for row in precisions]
+        per_query = self._per_query(np.stack([sweep.variances for sweep in sweeps]))
+        total = power_mean(per_query, p / 2)
+        slopes = self.squares * (per_query / total) ** (p / 2 - 1)
+        by_table = np.zeros_like(shares)
+        for number, sweep in enumerate(sweeps):
+            asked = slopes * within[number][self._tables] * self.spaces.dimensions[number]
+            by_variances = self._at_places(asked)
+            slope = by_precisions(tree, precisions[number], sweep, by_variances)
+            by_table += within[number][:, None] * slope
+        by_table *= shares**self.power / self.spaces.answers[:, None]
+        by_table *= self.power / (2.0 * total)  # by the logarithms of shares
+        relative, below = by_table.sum(axis=0), np.zeros(tree.places)
+        for merges in tree.rounds:
+            told = below[merges.parts] + relative[merges.parts]
+            below[merges.wholes] = told[0::2] + told[1::2]
+        here = self._inner
+        by_z = relative[here] * (1.0 - parts) - below[here] * parts
+        by_y = (by_table - mix * relative).ravel()[self._mixed]
+        return 0.5 * math.log(total), np.concatenate([by_z, by_y])
+
+    def _nodes(self) -> Flags:
+        """Which places are those of nodes, shape (P,)."""
+        counted = np.zeros(self.tree.places, dtype=bool)
+        counted[self.tree.place_of_node] = True
+        return counted
+
+    def _measurable(self) -> Flags:
+        """Which tables are asked for at a place or below, or lie within such ones, (K, P)."""
+        seen = self.spaces.within
+        held = seen.T @ seen >= seen.sum(axis=0)[:, None]  # [T, T']: T lies within T'
+        asked = np.zeros((len(held), self.tree.places))
+        asked[self._tables, self._places] = 1.0
+        for merges in self.tree.rounds:
+            parts = asked[:, merges.parts]
+            asked[:, merges.wholes] += parts[:, 0::2] + parts[:, 1::2]
+        return np.asarray((held @ asked > 0) & self._nodes())
+
+    def _numbered(self, depths: Array) -> Indices:
+        """A number for each z by the depth of its place, and for each y by that and its table."""
+        tables, places = np.divmod(self._mixed, self.tree.places)
+        keys = np.concatenate(
+            [depths[self._inner], (tables + 1) * self.tree.places + depths[places]]
+        )
+        return np.asarray(np.unique(keys, return_inverse=True)[1].ravel(), dtype=np.intp)
+
+    def _at_places(self, values: Array) -> Array:
+        """The sum of the values of queries at each place, shape (P,)."""
+        return np.asarray(np.bincount(self._places, values, self.tree.places), dtype=np.float64)
+
+    def _precisions(self, shares: Array) -> Array:
+        """For each kind of spaces the precisions of places, shape (S, P)."""
+        return self.spaces.within @ (shares**self.power / self.spaces.answers[:, None])
+
+    def _per_query(self, variances: Array) -> Array:
+        """The variance of every query, from those of the spaces at places."""
+        of_tables = (self.spaces.within.T * self.spaces.dimensions) @ variances
+        return np.asarray(self.squares * of_tables[self._tables, self._places])
+
+    def _of(self, z: Array) -> Array:
+        parts, mix = self._split(z)
+        return self._shaped(self._of_parts(parts) * mix)
+
+    def _shaped(self, shares: Array) -> Array:
+        return shares.reshape(self._shape)
+
+    def _split(self, z: Array) -> tuple[Array, Array]:
+        """The parts that inner nodes take, and what each table has of it, (K, P)."""
+        mix = np.where(self._allowed, 1.0, 0.0)
+        if self._mixed.size:
+            logits = np.where(self._allowed, 0.0, -np.inf)
+            logits.ravel()[self._mixed] = z[len(self._inner) :]
+            mix *= np.exp(logits - np.maximum(logits.max(axis=0), -1e300))
+            mix /= np.maximum(mix.sum(axis=0), LEAST)
+        return expit(z[: len(self._inner)]), mix
+
+    def _of_parts(self, parts: Array) -> Array:
+        """The share of every place, shape (P,)."""
         taken = np.zeros(self.tree.places)
-        taken[self._inner], taken[self.tree.place_of_cell] = parts, 1.0
+        taken[self._inner], taken[self._last] = parts, 1.0
         left = np.empty(self.tree.places)
         left[self.tree.root] = 1.0
         for merges in reversed(self.tree.rounds):
@@ -171,7 +219,9 @@ class Shares:
 
     def _best_of_levels(self, proceed: Callable[[], bool]) -> Array:
         count = int(self._levels.max(initial=-1)) + 1
-        z = -np.log(np.arange(count, 0.0, -1.0))  # equal shares where all leaves are on one level
+        inner = len(np.unique(self._levels[: len(self._inner)]))
+        z = np.zeros(count)  # equal shares where all leaves are on one level
+        z[:inner] = -np.log(np.arange(inner, 0.0, -1.0))
         for p in self._powers():
 
             def value(y: Array, p: float = p) -> tuple[float, Array]:
@@ -190,27 +240,10 @@ class Shares:
     def _powers(self) -> tuple[float, ...]:
         return POWERS if math.isinf(self.p) else (self.p,)
 
-    def value(self, z: Array, p: float) -> tuple[float, Array]:
-        """The logarithm of the error, and its derivative by z."""
-        tree, parts = self.tree, expit(z)
-        shares = self.of_parts(parts)
-        precisions = shares**self.power
-        sweep = swept(tree, precisions)
-        per_node = self.squares * sweep.variances[tree.place_of_node]
-        total = power_mean(per_node, p / 2)
-        slopes = tree.at_places(self.squares * (per_node / total) ** (p / 2 - 1))
-        slope = by_precisions(tree, precisions, sweep, slopes)
-        relative = self.power * precisions * slope / (2.0 * total)  # by the logarithms of shares
-        below = np.zeros(tree.places)
-        for merges in tree.rounds:
-            told = below[merges.parts] + relative[merges.parts]
-            below[merges.wholes] = told[0::2] + told[1::2]
-        here = self._inner
-        return 0.5 * math.log(total), relative[here] * (1.0 - parts) - below[here] * parts
-
-    def _depths(self) -> Array:
+    def _depths(self, counted: Flags) -> Array:
+        """The number of counted places above each."""
         depths = np.zeros(self.tree.places)
         for merges in reversed(self.tree.rounds):
-            deeper = depths[merges.wholes] + self._counted[merges.wholes]
+            deeper = depths[merges.wholes] + counted[merges.wholes]
             depths[merges.parts] = np.repeat(deeper, 2)
         return depths

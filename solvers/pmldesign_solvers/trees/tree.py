@@ -16,8 +16,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pmldesign_solvers.operators.operator import Array, Indices
+
+Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,15 +112,31 @@ class Tree:
             parts[1::2] += whole
         return np.asarray(places[self.place_of_cell])
 
-    def farthest(self, nodes: Array) -> float:
-        """The largest sum, over two cells, of the nodes above one of them but not both."""
+    def farthest(self, nodes: Array, shared: Array | None = None) -> float:
+        """The largest sum, over two cells, of the nodes above one of them but not both.
+
+        Args:
+            nodes: what they count, shape (N,), from 0 on.
+            shared: what nodes above both add, for a cell and itself too; None for nothing.
+        """
         places = self.at_places(nodes)
-        longest, largest = np.zeros_like(places), places.dtype.type(0)
+        longest, both = np.zeros_like(places), np.zeros_like(places)
+        if shared is not None:
+            both += self.at_places(shared)
         for merges in self.rounds:
             paths = longest[merges.parts] + places[merges.parts]
-            largest = max(largest, (paths[0::2] + paths[1::2]).max())
+            below = np.maximum(both[merges.parts][0::2], both[merges.parts][1::2])
+            both[merges.wholes] += np.maximum(below, paths[0::2] + paths[1::2])
             longest[merges.wholes] = np.maximum(paths[0::2], paths[1::2])
-        return largest
+        return both[self.root]  # type: ignore[no-any-return]
+
+    def lowest(self, kept: Flags) -> Flags:
+        """Those of some places that have none of them below, shape (P,)."""
+        below = np.zeros_like(kept)
+        for merges in self.rounds:
+            parts = kept[merges.parts] | below[merges.parts]
+            below[merges.wholes] = parts[0::2] | parts[1::2]
+        return kept & ~below
 
     def at_places(self, nodes: Array) -> Array:
         """The sum of the nodes at each place, shape (P,) or (P, c)."""

@@ -15,7 +15,8 @@ from pmldesign_solvers.streams.certificate import lower_bound, upper_bound
 from pmldesign_solvers.streams.nodes import zolotarev
 from pmldesign_solvers.streams.solve import solve
 from pmldesign_solvers.trees.problem import NestedCounts
-from pmldesign_solvers.trees.shares import Shares, swept
+from pmldesign_solvers.trees.shares import Shares
+from pmldesign_solvers.trees.sweeps import swept
 from pmldesign_solvers.trees.tree import Tree
 
 STAR = [-1] + [0] * 9
@@ -83,9 +84,9 @@ def test_diagonals_are_those_of_matrices(parents, seed):
     squares = 10.0 ** rng.uniform(-1, 1, tree.nodes)
     squares[np.setdiff1d(rng.integers(0, tree.nodes, 5), tree.leaves)] = 0.0
     problem = NestedCounts(tree, squares)
-    u, w = rng.uniform(0.5, 1.0, tree.nodes), rng.uniform(0.5, 1.0, tree.cells)
+    u, w = rng.uniform(0.5, 1.0, problem.queries), rng.uniform(0.5, 1.0, tree.cells)
     w /= w.sum()
-    M = np.sqrt(u * squares)[:, None] * indicators(tree) * np.sqrt(w)
+    M = np.sqrt(u * problem.squares)[:, None] * indicators(tree)[problem.asked] * np.sqrt(w)
     values, vectors = np.linalg.eigh(np.linalg.inv(M.T @ M))
     smallest, largest = problem.spectrum(u, w)
     assert smallest <= values[0] * (1 + 1e-9)
