@@ -244,7 +244,6 @@ FORMS = (
         "parents",
         (whole("parents", "tree.parents"), plain("node_weights")),
         from_nodes,
-        always=False,
     ),
     Form(IdentityAndRows, "diagonal", (plain("diagonal"), plain("rows")), always=False),
     Form(

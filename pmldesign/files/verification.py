@@ -26,6 +26,7 @@ from pmldesign.workloads import (
     as_workload,
     parse_workload,
 )
+from pmldesign.workloads.nested.regions import RegionsWorkload
 from pmldesign.workloads.running import stream_problem
 from pmldesign.workloads.tables.base import asks_counts
 
@@ -116,7 +117,9 @@ def _form(queries: Workload) -> Queries:
         return queries.matvec(np.eye(n, end - start, k=-start))
 
     hashed = columns if m * n <= FINGERPRINT_ENTRIES else None
-    return Queries(matrix, sizes, made_of, m, gram, hashed, _sums(queries))
+    places = queries if isinstance(queries, RegionsWorkload) else None
+    nested = None if places is None else (places.tree.parents, places.scales)
+    return Queries(matrix, sizes, made_of, m, gram, hashed, _sums(queries), nested)
 
 
 def _sums(queries: Workload) -> tuple[Any, Any, Any] | None:

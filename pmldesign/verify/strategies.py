@@ -23,6 +23,7 @@ from pmldesign.verify.report import Arrays, Checks, Header
 from pmldesign.verify.statement import stated
 from pmldesign.verify.streams.running_sums import check_intervals, check_stream, is_exact
 from pmldesign.verify.streams.several import check_several
+from pmldesign.verify.trees.regions import check_regions
 
 HASHED = 2**26
 """Entries of a workload up to which a file has a hash of it."""
@@ -110,6 +111,9 @@ def _check_form(
         return rounding.NAME
     factors = queries.factors()
     exact = gaussian or float(header["p"]) in (2.0, math.inf)
+    if "parents" in arrays and queries.regions is not None and (large or (exact and not pml)):
+        check_regions(header, arrays, queries, checks)
+        return rounding.NAME
     if "factor_0" in arrays and "weights" not in arrays and factors and plain and exact:
         check_product(header, arrays, factors, checks)
         return rounding.NAME

@@ -19,6 +19,8 @@ from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import WEAKER, Arrays, Checks, Header
 from pmldesign.verify.streams.participation import Pattern, dual_factor
 from pmldesign.verify.streams.running_sums import lower_bound as stream_bound
+from pmldesign.verify.trees.regions import WEAKER_PAIRS
+from pmldesign.verify.trees.regions import lower_bound as regions_bound
 
 ANSWERED = 2**26
 """Most entries of the reconstruction L of a strategy that is written out."""
@@ -50,7 +52,10 @@ def dense_of(header: Header, arrays: Arrays, queries: Queries, checks: Checks) -
         m, n = A.shape
         fits = fits and R.shape[1] == n and (L is None or L.shape[0] == m)
         lower = _lower(header, arrays, A, queries)
-        if duals is not None and (duals[0].shape != (m,) or duals[1].shape not in ((n,), (n, n))):
+        if duals is not None and (duals[0].shape, duals[1].shape) != (
+            (m,),
+            (n, n) if replace else (n,),
+        ):
             fits = fits and (lower is not None or "strategy" not in arrays)
             duals = None
     checks.state("shapes", bool(fits), "of the arrays")
@@ -71,7 +76,11 @@ def dense_of(header: Header, arrays: Arrays, queries: Queries, checks: Checks) -
         groups=groups,
         pattern=None if pattern is None else Pattern.of(pattern),
         lower=lower,
-        weaker=WEAKER_BLOCKS if "sector_plain" in arrays else WEAKER,
+        weaker=WEAKER_BLOCKS
+        if "sector_plain" in arrays
+        else WEAKER_PAIRS
+        if "parents" in arrays
+        else WEAKER,
         written="strategy" in arrays,
         queries=total,
     )
@@ -113,6 +122,8 @@ def _lower(header: Header, arrays: Arrays, A: Any, queries: Queries) -> Any:
     p, u, w = float(header["p"]), arrays["dual_u"], arrays["dual_w"]
     if "poles" in arrays and w.ndim == 1 and header["neighbours"] == "add-remove":
         return stream_bound(arrays, p)
+    if "parents" in arrays and queries.regions is not None:
+        return regions_bound(header, arrays, queries.regions)
     if "residuals" in arrays and queries.plain:
         return marginals_bound(header, arrays, queries)
     if "sector_plain" in arrays:

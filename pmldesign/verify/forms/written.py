@@ -124,11 +124,10 @@ def _regions(arrays: Arrays) -> Iterator[Any]:
 
 def _leaves(arrays: Arrays) -> list[int]:
     """The nodes of a tree that are no parents, in increasing order."""
-    parents = arrays["parents"].tolist()
-    inner = set(parents)
-    if any(parent >= node for node, parent in enumerate(parents)):
+    parents = arrays["parents"]
+    if (parents >= np.arange(len(parents))).any():
         raise ValueError("parents come before their children")
-    return [node for node in range(len(parents)) if node not in inner]
+    return np.flatnonzero(np.bincount(parents + 1, minlength=len(parents) + 1)[1:] == 0).tolist()
 
 
 def _blocks(arrays: Arrays) -> Iterator[Any]:

@@ -1,0 +1,1 @@
+"""Counts of places that nest, by sweeps up and down a tree."""
