@@ -13,6 +13,8 @@ from pmldesign.bounds.bound import ANY_SIZE as ANY_SIZE
 from pmldesign.bounds.bound import Bound as Bound
 from pmldesign.bounds.bound import BoundProblem
 from pmldesign.bounds.bound import Kind as Kind
+from pmldesign.bounds.least_moments import least_moment_root as least_moment_root
+from pmldesign.bounds.least_moments import staircase_moment_root as staircase_moment_root
 from pmldesign.bounds.lower import lower_bounds
 from pmldesign.bounds.one_dimensional import least_deviation as least_deviation
 from pmldesign.bounds.one_dimensional import staircase_deviation as staircase_deviation
@@ -70,9 +72,9 @@ def all_bounds(
     )
     if norm_alone:
         reached = upper_bounds(problem, errors or {})[: len(errors or {}) + 1]
-        return (*lower_bounds(problem), *reached)
+        return (*lower_bounds(problem, norm_alone=True), *reached)
     return (
-        *lower_bounds(problem),
+        *lower_bounds(problem, norm_alone=False),
         *published_bounds(problem),
         *upper_bounds(problem, errors or {}),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,7 +15,7 @@ from pmldesign.privacy.digits import at_least, at_most
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.priors import Shifts
-from pmldesign.workloads.base import Workload
+from pmldesign.workloads.base import MAX_ENTRIES, Workload
 from pmldesign.workloads.display import Displayed, Facts
 from pmldesign.workloads.scaled import near_one
 from pmldesign_solvers.certificate.cells import lower_bound
@@ -142,6 +143,21 @@ class BoundProblem:
             return None
         workload, exponent = near_one(self.workload)
         return float(np.ldexp(lower_bound(workload, np.ones(m), np.ones(n), self.p), exponent))
+
+    @cached_property
+    def row_norm(self) -> float | None:
+        """(sum_i w_i^p)^(1/p), w_i how far a step moves answer i at most; None if out of reach."""
+        m, n = self.workload.shape
+        if self.add_remove and m <= MAX_ENTRIES:
+            sizes = self.workload.row_sizes()
+        elif not self.add_remove and m * n <= MOST_ENTRIES:
+            sizes = np.ptp(self.workload.to_dense(), axis=1)
+        else:
+            return None
+        largest = float(sizes.max())
+        if largest == 0:
+            return 0.0
+        return largest * math.pow(((sizes / largest) ** self.p).sum(), 1 / self.p)
 
 
 def bound_below(

@@ -6,10 +6,15 @@ is a factorization of A (replace: of A V), and
 
     err_p >= (sum_i Var(z_i)^(p/2))^(1/p) >= s gamma_(p)(A),        2 <= p <= inf.
 
-`one_dimensional` has s for (epsilon, delta)-DP. Gaussian noise and mixtures of it have
-E abs(z_i)^p >= c_p^p Var(z_i)^(p/2) besides, a factor c_p. Averaging a mechanism over a large box
-of data makes its noise additive with the same epsilon, delta and no larger error, so that under DP
-the bounds speak of every mechanism. Proofs: docs/bounds.md.
+At 2 < p < inf Jensen's inequality loses here, for one answer already. If steps move answer i by
+w_i,
+
+    err_p >= s_p (sum_i w_i^p)^(1/p),      s_p^p the least p-th moment of noise for a step of 1,
+
+which stands beside it. `one_dimensional` has s for (epsilon, delta)-DP, `least_moments` s_p.
+Gaussian noise and mixtures of it have E abs(z_i)^p >= c_p^p Var(z_i)^(p/2) besides, a factor c_p.
+Averaging a mechanism over a large box of data makes its noise additive with the same epsilon, delta
+and no larger error, so that under DP the bounds speak of every mechanism. Proofs: docs/bounds.md.
 
 References:
     [ZLU] Zou, Liu and Upadhyay, Optimality of matrix mechanism on l_p^p-metric, Section 2.
@@ -20,6 +25,7 @@ from __future__ import annotations
 import math
 
 from pmldesign.bounds.bound import ANY_SIZE, Bound, BoundProblem, bound_below
+from pmldesign.bounds.least_moments import least_moment_root, staircase_moment_root
 from pmldesign.bounds.one_dimensional import (
     least_deviation,
     staircase_deviation,
@@ -37,13 +43,14 @@ NO_BOUND = (
 )
 
 
-def lower_bounds(problem: BoundProblem) -> list[Bound]:
+def lower_bounds(problem: BoundProblem, *, norm_alone: bool) -> list[Bound]:
     """The bounds with the sharp constants of this package, whether or not they hold."""
     return [
         gaussian_class(problem),
         laplace_class(problem),
         least_variance(problem),
-        staircase(problem),
+        least_moment(problem, norm_alone=norm_alone),
+        staircase(problem, norm_alone=norm_alone),
         total_variation(problem),
     ]
 
@@ -114,8 +121,32 @@ def least_variance(problem: BoundProblem) -> Bound:
     )
 
 
-def staircase(problem: BoundProblem) -> Bound:
-    """The variance of the staircase mechanism, times gamma."""
+def least_moment(problem: BoundProblem, *, norm_alone: bool) -> Bound:
+    """The exact least p-th moment of a step, for how far steps move every answer."""
+    value, reason, shifts = None, NO_BOUND, problem.shifts
+    if norm_alone:
+        reason = "only for people who count once, without public answers"
+    elif not 2 < problem.p < math.inf:
+        reason = "only for 2 < p < inf: at either end the least variance is never below it"
+    elif isinstance(problem.guarantee, CurrencyGuarantee):
+        reason = "only (epsilon, delta)-DP and PML have this bound"
+    elif shifts is not None and problem.row_norm is None:
+        reason = "the workload is too large for the largest step of every answer"
+    elif shifts is not None:
+        root = least_moment_root(problem.p, shifts.epsilon, shifts.delta)
+        value = root * (problem.row_norm or 0.0)
+        reason = f"a step of length 1 needs (E |z|^p)^(1/p) of {root:.6g}" + _implied(problem)
+    return bound_below(
+        "least moment",
+        value,
+        mechanisms=_mechanisms(problem),
+        reason=reason,
+        source="docs/bounds.md, 1, 2 and 3",
+    )
+
+
+def staircase(problem: BoundProblem, *, norm_alone: bool) -> Bound:
+    """The variance of the staircase mechanism times gamma, or its p-th moment for every answer."""
     value = None
     if not isinstance(problem.guarantee, PureDP):
         reason = "only epsilon-DP has this bound"
@@ -124,6 +155,9 @@ def staircase(problem: BoundProblem) -> Bound:
     else:
         deviation = staircase_deviation(problem.guarantee.epsilon)
         value = deviation * problem.norm_lower
+        if 2 < problem.p < math.inf and not norm_alone and problem.row_norm is not None:
+            root = staircase_moment_root(problem.p, problem.guarantee.epsilon)
+            value = max(value, root * problem.row_norm)
         reason = (
             f"a cell that may change by any t in [-1, 1] needs a standard deviation of "
             f"{deviation:.6g}; counts of whole records have the least variance bound only"

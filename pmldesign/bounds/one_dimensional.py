@@ -72,7 +72,7 @@ def least_deviation(epsilon: float, delta: float = 0.0) -> float:
     Raises:
         InvalidInputError: an argument out of range.
     """
-    epsilon, delta = _privacy(epsilon, delta)
+    epsilon, delta = privacy(epsilon, delta)
     if delta == 0:
         return (1 - MARGIN) * math.sqrt(2) * math.exp(-epsilon / 2) / -math.expm1(-epsilon)
     support = min(1 / delta, 2 * NEGLIGIBLE_LOGARITHM / epsilon, 1e300)
@@ -126,7 +126,7 @@ def total_variation_deviation(epsilon: float, delta: float = 0.0) -> float:
     Raises:
         InvalidInputError: an argument out of range.
     """
-    epsilon, delta = _privacy(epsilon, delta)
+    epsilon, delta = privacy(epsilon, delta)
     furthest = min(max(1.0, 20 / epsilon), 1e300)
     n = np.unique(np.floor(np.geomspace(1, furthest, 2000)))
     steps = np.expm1(-n * epsilon) / math.expm1(-epsilon)  # before delta, which may underflow
@@ -160,7 +160,8 @@ def _truncated_geometric(epsilon: float, longest: int) -> tuple[Array, Array, Ar
     return excess, variance, 2 * rise / (2 * excess + math.expm1(min(epsilon, LARGEST_LOGARITHM)))
 
 
-def _privacy(epsilon: float, delta: float) -> tuple[float, float]:
+def privacy(epsilon: float, delta: float) -> tuple[float, float]:
+    """The two numbers of (epsilon, delta)-DP, checked."""
     epsilon = positive("epsilon", epsilon)
     if not 0 <= delta < 1:
         raise InvalidInputError(f"delta must be in [0, 1), got {delta}")
