@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from pmldesign.release.noise.exact import ExactNoise
-from pmldesign.release.noise.integers import Integers
 from pmldesign.release.post_processing import by_group, nearest_whole
 from pmldesign.release.public_counts import PublicCounts
+from pmldesign.strategies.whole.integers import Integers
 from pmldesign.workloads import MarginalsWorkload, TablesWorkload, Workload
 from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS

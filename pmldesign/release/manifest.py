@@ -21,10 +21,10 @@ from pmldesign.privacy.neighbours import Norm, pairwise_distances
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.release.noise.exact import ExactNoise
-from pmldesign.release.noise.integers import Image
-from pmldesign.release.noise.lattice import SENSITIVITY_ROUNDING, Lattice
 from pmldesign.release.noise.sampler import library_version
 from pmldesign.release.people.schema import Schema
+from pmldesign.strategies.whole.integers import Image
+from pmldesign.strategies.whole.lattice import SENSITIVITY_ROUNDING, Lattice
 from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
 from pmldesign.workloads import MarginalsWorkload, TablesWorkload, Workload
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS

@@ -17,9 +17,7 @@ from pmldesign.release.estimates import estimated, rounded_answers
 from pmldesign.release.intervals import deviations, half_widths
 from pmldesign.release.manifest import manifest_of, not_private
 from pmldesign.release.noise.exact import ExactNoise, exact_noise, require_agreement
-from pmldesign.release.noise.integers import Integers
 from pmldesign.release.noise.sampler import Sampler, draw
-from pmldesign.release.noise.whole_tables import TableCounts
 from pmldesign.release.people.histogram import count_people, count_tables, read_histogram
 from pmldesign.release.people.queries import parse_queries
 from pmldesign.release.people.schema import Schema, as_schema
@@ -33,6 +31,8 @@ from pmldesign.release.public_counts import PublicCounts, counted
 from pmldesign.release.quantiles import Band, bands
 from pmldesign.release.result import Release
 from pmldesign.release.tables import ReleasedTable, decimals_for
+from pmldesign.strategies.whole.integers import Integers
+from pmldesign.strategies.whole.tables import TableCounts
 from pmldesign.workloads import MarginalsWorkload, RangeWorkload, TablesWorkload, Workload
 from pmldesign.workloads.base import count_text
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS

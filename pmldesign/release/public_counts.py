@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pmldesign.release.noise.integers import Integers
 from pmldesign.release.people.schema import Schema
+from pmldesign.strategies.whole.integers import Integers
 from pmldesign.workloads import Workload
 from pmldesign_solvers.operators.operator import Array, Indices
 

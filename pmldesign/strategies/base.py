@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from copy import copy
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,6 +39,9 @@ from pmldesign.workloads.public import NOTHING, Public, beside_records
 from pmldesign.workloads.scaled import near_one
 from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import Array, Indices
+
+if TYPE_CHECKING:
+    from pmldesign.strategies.whole.lattice import Lattice
 
 Flags = NDArray[np.bool_]
 
@@ -347,6 +350,24 @@ class Strategy(Drawn, Displayed):
     def factors(self) -> tuple[Strategy, ...]:
         """What a product is made of, a factor for each attribute; any other is its only one."""
         return (self,)
+
+    def on_lattice(self, workload: Workload, bits: int, beside: Strategy | None = None) -> Lattice:
+        """The strategy in whole numbers (`whole`).
+
+        Args:
+            workload: A, beside what is public.
+            bits: k; entries are at most about 2^k times those that the structure brings.
+            beside: R P, where that is measured by the rows of R.
+
+        Raises:
+            InvalidInputError: too large to be written out, where that is needed.
+        """
+        from pmldesign.strategies.whole.matrices import biased_lattice, dense_lattice
+
+        if type(self) is Strategy:
+            return dense_lattice(self, workload, bits)
+        measured = beside or self
+        return biased_lattice(measured, measured.matrix, bits)
 
     def streaming(self) -> Strategy:
         """The lower-triangular strategy, n x n with positive diagonal, of the same Gram matrix.

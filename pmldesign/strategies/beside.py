@@ -18,6 +18,7 @@ for the queries a_i that R answers.
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,6 +28,9 @@ from pmldesign.strategies.base import Strategy
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.public import RECORDS
 from pmldesign_solvers.operators.operator import Array, Indices
+
+if TYPE_CHECKING:
+    from pmldesign.strategies.whole.lattice import Lattice
 
 KNOWN = 1e-12
 """Variances below this part of what they are without the total are rounding."""
@@ -117,6 +121,10 @@ class BesideStrategy(Strategy):
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
         """`variance_norm` where structure tells it, else None."""
         return self.whole.norm_beside(workload.inner, power) if self._complete else None
+
+    def on_lattice(self, workload: Workload, bits: int, beside: Strategy | None = None) -> Lattice:
+        """By the rows of R in whole numbers."""
+        return self.whole.on_lattice(workload, bits, beside or self)
 
     def _knows(self, workload: Workload) -> bool:
         """Whether R answers the workload by its structure, and not as any matrix."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,6 +30,9 @@ from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.unions.block_design import BlockDesign
 from pmldesign_solvers.unions.product_basis import Basis
+
+if TYPE_CHECKING:
+    from pmldesign.strategies.whole.lattice import Lattice
 
 ORTHONORMAL = 1e-8
 """Largest entry of V^T V - 1 of a basis."""
@@ -175,6 +179,14 @@ class BlockStrategy(StructuredStrategy):
             return super().variances(workload)
         self.require_answers(workload)
         return np.concatenate([self._design.row_norms(part) for part in parts])
+
+    def on_lattice(self, workload: Workload, bits: int, beside: Strategy | None = None) -> Lattice:
+        """Beyond WRITTEN_CELLS cells by the blocks and bases, each in whole numbers."""
+        from pmldesign.strategies.whole.structures import block_lattice
+
+        if self.few:
+            return super().on_lattice(workload, bits, beside)
+        return block_lattice(beside or self, self, bits)
 
     @cached_property
     def _inverse_and_rank(self) -> tuple[Array, int]:

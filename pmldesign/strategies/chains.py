@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
@@ -21,12 +21,18 @@ from pmldesign.privacy.outward import raised
 from pmldesign.strategies.arguments import read_only
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.structured import StructuredStrategy
-from pmldesign.workloads.base import check_entries
+from pmldesign.workloads.base import Workload, check_entries
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.streams.certificate import longest_column
 from pmldesign_solvers.streams.chain import StreamProblem
 from pmldesign_solvers.streams.factor import Factor, factor
 from pmldesign_solvers.streams.nodes import Nodes
+
+if TYPE_CHECKING:
+    from pmldesign.strategies.whole.lattice import Lattice
+
+MOST_STEPS = 4096
+"""Up to so many a matrix is made for the lattice of a release: it takes two seconds."""
 
 
 class ChainStrategy(StructuredStrategy):
@@ -114,6 +120,14 @@ class ChainStrategy(StructuredStrategy):
     def estimate(self, measurements: Array) -> Array:
         """C^-1 y, shape (n,) or (n, c), for measurements y of the same shape."""
         return self.factor.solve(measurements)
+
+    def on_lattice(self, workload: Workload, bits: int, beside: Strategy | None = None) -> Lattice:
+        """Beyond MOST_STEPS by the recurrence in whole numbers."""
+        from pmldesign.strategies.whole.structures import chain_lattice
+
+        if self.cells <= MOST_STEPS:
+            return super().on_lattice(workload, bits, beside)
+        return chain_lattice(self, bits)
 
     @abstractmethod
     def with_nodes(self, nodes: Nodes) -> Self:

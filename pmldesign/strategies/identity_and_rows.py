@@ -15,7 +15,7 @@ X_jj is at least 1 / (d_j^2 + norm(Theta_j)^2), Theta_j a column, and what it is
 from __future__ import annotations
 
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,6 +34,9 @@ from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign.workloads.running import AllRangesWorkload
 from pmldesign_solvers.operators.intervals import separable_product
 from pmldesign_solvers.operators.operator import Array
+
+if TYPE_CHECKING:
+    from pmldesign.strategies.whole.lattice import Lattice
 
 DENSE_ROWS = 512
 """Up to so many cells it is a matrix beside a public total, whose pseudo-inverse and distances take
@@ -104,6 +107,14 @@ class IdentityAndRows(StructuredStrategy):
     def _beside(self, public: Public) -> Strategy:
         large = public.kind == "records" and self.cells > DENSE_ROWS
         return BesideStrategy(self) if large else Strategy._beside(self, public)
+
+    def on_lattice(self, workload: Workload, bits: int, beside: Strategy | None = None) -> Lattice:
+        """The rows rounded; as a matrix beside a public total."""
+        from pmldesign.strategies.whole.matrices import dense_lattice, rows_lattice
+
+        if beside is None:
+            return rows_lattice(self, bits)
+        return dense_lattice(Strategy(self.name, beside.matrix), workload, bits)
 
     @cached_property
     def _l1_diameter(self) -> float:

@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache, cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,7 +26,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
 from pmldesign.strategies.arguments import read_only
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.beside import KNOWN
+from pmldesign.strategies.beside import KNOWN, BesideStrategy
 from pmldesign.strategies.sensitivity import (
     diameter_of_product,
     longest_of_product,
@@ -39,6 +41,9 @@ from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.structure.farthest_columns import largest_sum
+
+if TYPE_CHECKING:
+    from pmldesign.strategies.whole.lattice import Lattice
 
 EXTREME = 300.0
 """Sum of the logarithms of base 2 of the factors' largest entries, in absolute value, from which on
@@ -239,6 +244,18 @@ class ProductStrategy(StructuredStrategy):
             return super().streaming()
         factors = [factor.streaming() for factor in self.factors]
         return ProductStrategy(f"{self.name} (streaming)", factors)
+
+    def on_lattice(self, workload: Workload, bits: int, beside: Strategy | None = None) -> Lattice:
+        """The product of the factors in whole numbers."""
+        from pmldesign.strategies.whole.matrices import biased_lattice, product_lattice
+
+        if beside is None:
+            return product_lattice(self, workload, bits)
+        lattice = product_lattice(self, workload.inner, bits)
+        if not isinstance(lattice.measured, ProductStrategy):
+            return biased_lattice(beside, self.matrix, bits)
+        public = BesideStrategy(lattice.measured)
+        return replace(lattice, measured=public, estimator=public, matrix=None, factors=())
 
     @property
     def _roots(self) -> Array:

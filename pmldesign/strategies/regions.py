@@ -15,7 +15,7 @@ finds the weights.)
 from __future__ import annotations
 
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,6 +33,9 @@ from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.trees.shares import Shares
 from pmldesign_solvers.trees.sweeps import Sweep, swept
 from pmldesign_solvers.trees.tree import Tree
+
+if TYPE_CHECKING:
+    from pmldesign.strategies.whole.lattice import Lattice
 
 EQUAL_SHARES = "equal-shares"
 """The name of the baseline that divides the budget evenly among the levels."""
@@ -142,6 +145,17 @@ class RegionsStrategy(Strategy):
     def scaled(self, factor: float) -> RegionsStrategy:
         """R times a positive number."""
         return RegionsStrategy(self.name, self.tree, self.weights * factor)
+
+    def on_lattice(
+        self,
+        workload: Workload,  # noqa: ARG002
+        bits: int,
+        beside: Strategy | None = None,
+    ) -> Lattice:
+        """Counts, each times a whole number."""
+        from pmldesign.strategies.whole.structures import regions_lattice
+
+        return regions_lattice(beside or self, self, bits)
 
     @cached_property
     def _inverse_and_rank(self) -> tuple[Array, int]:

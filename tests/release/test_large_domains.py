@@ -12,7 +12,6 @@ from pmldesign.mechanisms import mechanism
 from pmldesign.privacy.noise import Noise
 from pmldesign.release.estimates import all_within, consistent_tables
 from pmldesign.release.noise.exact import exact_noise
-from pmldesign.release.noise.whole_strategies import on_lattice
 from pmldesign.release.prepared import prepare
 from pmldesign.strategies import IdentityAndRows, MarginalsStrategy, WeightedTablesStrategy
 from pmldesign.workloads import MarginalsWorkload, parse_workload
@@ -119,7 +118,7 @@ LATTICES = list(lattices())
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 def test_sensitivities_are_those_of_every_pair_of_columns(strategy, queries, neighbours):
     made = mechanism(strategy, queries, guarantee=pml.PureDP(1.0, neighbours))
-    lattice = on_lattice(made.strategy, made.workload, 20)
+    lattice = made.strategy.on_lattice(made.workload, 20)
     cells = queries.shape[1]
     columns = [lattice.image(row).astype(object) for row in np.eye(cells, dtype=np.int64)]
     differences = columns

@@ -16,14 +16,14 @@ from pmldesign.privacy.guarantees import PML, ApproxDP, ApproxPML, PureDP
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.release.noise.exact import exact_noise, gaussian_parameter, laplace_parameter
-from pmldesign.release.noise.integers import (
+from pmldesign.strategies import ProductStrategy, Strategy, baseline
+from pmldesign.strategies.whole.integers import (
     contrasts,
     largest_absolute_column,
     largest_square_column,
     scaled,
     times,
 )
-from pmldesign.strategies import ProductStrategy, Strategy, baseline
 from pmldesign.workloads import DenseWorkload, parse_workload
 
 RNG = np.random.default_rng(1)
@@ -222,9 +222,7 @@ def test_three_rounded_factors_stay_within_the_range_of_the_sampler(monkeypatch)
     ratio = noisy.noise_scale * noisy.factorization.unit_error(made.noise, 2) / made.error(2)
     assert 1 - 1e-6 < ratio <= 1 + 1e-6
     assert noisy.scale <= 2**55
-    monkeypatch.setattr(
-        "pmldesign.release.noise.whole_strategies.WRITTEN_CELLS", 0
-    )  # factor by factor
+    monkeypatch.setattr("pmldesign.strategies.structured.WRITTEN_CELLS", 0)  # factor by factor
     noisy = exact_noise(made)
     assert noisy.lattice.matrix is None
     ratio = noisy.noise_scale * noisy.factorization.unit_error(made.noise, 2) / made.error(2)

@@ -10,13 +10,13 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.release.intervals import deviations, half_widths
 from pmldesign.release.noise.exact import exact_noise
-from pmldesign.release.noise.integers import Integers
-from pmldesign.release.noise.whole_structures import weighted_products_lattice
 from pmldesign.release.people.queries import parse_queries
 from pmldesign.release.people.schema import as_schema
 from pmldesign.release.prepared import prepare
 from pmldesign.release.rows_of_products import kinds_of_products
 from pmldesign.strategies import WeightedProductsStrategy
+from pmldesign.strategies.whole.integers import Integers
+from pmldesign.strategies.whole.structures import weighted_products_lattice
 from pmldesign.workloads import TablesWorkload, parse_workload
 from pmldesign.workloads.public import RECORDS
 

@@ -21,7 +21,6 @@ from pmldesign.release.noise.exact import (
     require_agreement,
 )
 from pmldesign.release.noise.sampler import draw, privacy_map
-from pmldesign.release.noise.whole_strategies import on_lattice
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.workloads import parse_workload
 
@@ -38,7 +37,7 @@ def coarse(guarantee, matrix, bits=2):
     strategy = Strategy("small", np.array(matrix, dtype=float))
     queries = parse_workload(f"histogram:{strategy.cells}")
     made = mechanism(strategy, queries, guarantee=guarantee, noise="laplace")
-    lattice = on_lattice(made.strategy, made.workload, bits)
+    lattice = made.strategy.on_lattice(made.workload, bits)
     return calibrated_on(made, lattice, bits, 1)
 
 

@@ -13,7 +13,6 @@ from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.files import read_strategy
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
-from pmldesign.release.noise.whole_strategies import on_lattice
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.strategies.regions import RegionsStrategy
 from pmldesign.workloads import DenseWorkload, parse_workload
@@ -154,7 +153,7 @@ def test_strategy_is_its_matrix(case):
 @given(CASES)
 def test_lattice_counts_are_whole_and_their_sensitivities_exact(case):
     rng, workload, strategy = case
-    lattice = on_lattice(strategy, workload, 12)
+    lattice = strategy.on_lattice(workload, 12)
     x = rng.integers(0, 100, strategy.cells)
     Z = np.array([lattice.image(cell) for cell in np.eye(strategy.cells, dtype=np.int64)]).T
     assert (lattice.image(x) == Z @ x).all()

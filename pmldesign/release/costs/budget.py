@@ -13,7 +13,7 @@ from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import as_written
 from pmldesign.release.costs.plan import Plan
 from pmldesign.release.noise.exact import ExactNoise
-from pmldesign.release.noise.lattice import SENSITIVITY_ROUNDING
+from pmldesign.strategies.whole.lattice import SENSITIVITY_ROUNDING
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale
 from pmldesign.privacy.currencies.curves import PrivacyCurve
 from pmldesign.privacy.noise import Noise
 from pmldesign.release.noise.exact import ExactNoise
-from pmldesign.release.noise.lattice import SENSITIVITY_ROUNDING
+from pmldesign.strategies.whole.lattice import SENSITIVITY_ROUNDING
 
 ALLOWANCE = 1e-13
 """Of delta: transforms of a million numbers are off by 1e-15 in the tests."""

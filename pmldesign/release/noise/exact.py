@@ -39,12 +39,11 @@ from pmldesign.privacy.guarantees import ApproxDP, CurrencyGuarantee, Guarantee,
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import as_written, float_above, root_above
-from pmldesign.release.noise.integers import Integers
-from pmldesign.release.noise.lattice import SENSITIVITY_ROUNDING, Lattice
 from pmldesign.release.noise.sampler import LARGEST_SCALE, Sampler, draw, privacy_map
-from pmldesign.release.noise.whole_strategies import on_lattice
-from pmldesign.release.noise.whole_tables import TableCounts, table_of_ones
 from pmldesign.release.public_counts import counted
+from pmldesign.strategies.whole.integers import Integers
+from pmldesign.strategies.whole.lattice import SENSITIVITY_ROUNDING, Lattice
+from pmldesign.strategies.whole.tables import TableCounts, table_of_ones
 from pmldesign.workloads.base import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array, Indices
 
@@ -181,11 +180,11 @@ def exact_noise(mechanism: Mechanism, *, rows_per_person: int = 1) -> ExactNoise
         )
     kind, strategy = mechanism.noise, mechanism.strategy
     wanted = rows_per_person * mechanism.scale * mechanism.factorization.unit_error(kind, 2)
-    coarse = on_lattice(strategy, mechanism.workload, BITS[0])
+    coarse = strategy.on_lattice(mechanism.workload, BITS[0])
     biased = coarse.bias > 0  # the less so, the finer the lattice
     best = None
     for bits in reversed(BITS) if biased else BITS:
-        lattice = coarse if bits == BITS[0] else on_lattice(strategy, mechanism.workload, bits)
+        lattice = coarse if bits == BITS[0] else strategy.on_lattice(mechanism.workload, bits)
         noisy = calibrated_on(mechanism, lattice, bits, rows_per_person)
         if noisy.scale > LARGEST_SCALE:
             continue

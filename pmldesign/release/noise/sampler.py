@@ -20,7 +20,7 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError, require_extra
 from pmldesign.privacy.noise import Noise
-from pmldesign.release.noise.integers import Integers
+from pmldesign.strategies.whole.integers import Integers
 
 LARGEST_SCALE = 2.0**55
 """Noise as far out as 256 scales still fits into 64 bits."""

@@ -11,12 +11,12 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.files.workloads import read_matrix_file
-from pmldesign.release.noise.integers import Integers
-from pmldesign.release.noise.whole_tables import TableCounts
 from pmldesign.release.people.attribute import Attribute
 from pmldesign.release.people.frames import CountedRows
 from pmldesign.release.people.people import batches
 from pmldesign.release.people.schema import Schema
+from pmldesign.strategies.whole.integers import Integers
+from pmldesign.strategies.whole.tables import TableCounts
 
 MOST_PEOPLE = 2**53
 """Sums of counts up to here are exact in floating point."""

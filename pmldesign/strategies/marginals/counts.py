@@ -9,15 +9,20 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.strategies.arguments import read_only
+from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.structured import StructuredStrategy
-from pmldesign.workloads.base import check_entries
+from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign_solvers.operators.operator import Array
+
+if TYPE_CHECKING:
+    from pmldesign.strategies.whole.lattice import Lattice
 
 
 class CountsStrategy(StructuredStrategy):
@@ -60,6 +65,14 @@ class CountsStrategy(StructuredStrategy):
         """
         check_entries(f"strategy {self.name!r}", (self.shape[0], 1))
         return self.measure_tables(self.counts.tables(records))
+
+    def on_lattice(self, workload: Workload, bits: int, beside: Strategy | None = None) -> Lattice:
+        """From tables in whole numbers, or as a matrix."""
+        return self.table_lattice(bits) or super().on_lattice(workload, bits, beside)
+
+    def table_lattice(self, bits: int) -> Lattice | None:  # noqa: ARG002
+        """The strategy in whole numbers, from tables alone; None as a matrix."""
+        return None
 
 
 def without_mean(table: Array) -> Array:

@@ -36,6 +36,7 @@ import math
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import compress
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -63,6 +64,9 @@ from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.structure.cell_pairs import OpenParts
 from pmldesign_solvers.structure.subsets import residual_spaces
+
+if TYPE_CHECKING:
+    from pmldesign.strategies.whole.lattice import Lattice
 
 Told = frozenset[int] | None
 """The attributes of what is public; None where nothing is."""
@@ -154,6 +158,12 @@ class MarginalsStrategy(CountsStrategy):
     def distance_profile(self, norm: Norm) -> DistanceProfile | None:
         """Beyond WRITTEN_CELLS: by the attributes in which two cells differ, in the l2 norm."""
         return None if self.few or self.public.name else self._distances.profile(norm)
+
+    def table_lattice(self, bits: int) -> Lattice:
+        """Contrasts of tables, each times a whole number."""
+        from pmldesign.strategies.whole.tables import residual_lattice
+
+        return residual_lattice(self, bits)
 
     @cached_property
     def _distances(self) -> MarginalDistances:

@@ -7,7 +7,9 @@ neighbours are is another question (`distances`), and with it the scale of the n
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
+from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.participation.check import require_plausible
@@ -15,6 +17,9 @@ from pmldesign.strategies.participation.distances import sensitivity
 from pmldesign.strategies.participation.schema import Participation, participation_refusal
 from pmldesign.workloads.base import Workload
 from pmldesign_solvers.operators.operator import Array, Indices
+
+if TYPE_CHECKING:
+    from pmldesign.strategies.whole.lattice import Lattice
 
 
 class ParticipationStrategy(Strategy):
@@ -90,6 +95,21 @@ class ParticipationStrategy(Strategy):
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
         """`variance_norm` where the structure of R tells it."""
         return self.whole.norm_by_structure(workload, power)
+
+    def on_lattice(
+        self,
+        workload: Workload,  # noqa: ARG002
+        bits: int,  # noqa: ARG002
+        beside: Strategy | None = None,  # noqa: ARG002
+    ) -> Lattice:
+        """None: the sensitivity of whole numbers is that of one participation.
+
+        Raises:
+            InvalidInputError: always.
+        """
+        raise InvalidInputError(
+            "a release is for one participation of each record; several are for `pmldesign stream`"
+        )
 
     def scaled(self, factor: float) -> ParticipationStrategy:
         """R times a positive number."""

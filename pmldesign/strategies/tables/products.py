@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -51,6 +51,9 @@ from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.structure.subsets import residual_spaces
 from pmldesign_solvers.tables.measured import Measured
 from pmldesign_solvers.tables.sectors import Sector
+
+if TYPE_CHECKING:
+    from pmldesign.strategies.whole.lattice import Lattice
 
 WRITTEN_DISTANCES = 2**30
 """Most differences of entries that are formed for exact distances of columns (a second or two)."""
@@ -117,6 +120,12 @@ class WeightedProductsStrategy(WeightedStrategy):
     def entry_units(self) -> float:
         """Units of 2^-53 that entries of `matrix` are off by: products, and means of all cells."""
         return 2.0 * len(self.sizes) + (4.0 * self.cells if self.public else 0.0)
+
+    def table_lattice(self, bits: int) -> Lattice | None:
+        """Beyond WRITTEN_CELLS cells products of designs in whole numbers."""
+        from pmldesign.strategies.whole.structures import weighted_products_lattice
+
+        return None if self.few else weighted_products_lattice(self, bits)
 
     def _of_tables(self, subsets: Sequence[tuple[int, ...]], weights: Array) -> Self:
         return type(self)(self.name, self.sizes, self.designs, subsets, weights, public=RECORDS)

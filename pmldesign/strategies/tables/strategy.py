@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -47,6 +48,9 @@ from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.tables.measured import Measured
 from pmldesign_solvers.tables.sectors import Sector
 from pmldesign_solvers.tables.upper.variances import Variances
+
+if TYPE_CHECKING:
+    from pmldesign.strategies.whole.lattice import Lattice
 
 
 class TablesStrategy(CountsStrategy):
@@ -162,6 +166,12 @@ class TablesStrategy(CountsStrategy):
             for subset, table in zip(self.measured_sets, tables, strict=True)
         }
         return self._measured.measure(coordinates, mixers).ravel()
+
+    def table_lattice(self, bits: int) -> Lattice | None:
+        """Beyond WRITTEN_CELLS cells coordinates and mixings in whole numbers."""
+        from pmldesign.strategies.whole.structures import tables_lattice
+
+        return None if self.few else tables_lattice(self, bits)
 
     def estimate(self, measurements: Array) -> Array:
         """A histogram with the coordinates that were measured, shape (n,) or (n, c).

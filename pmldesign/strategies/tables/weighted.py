@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,6 +38,9 @@ from pmldesign.strategies.tables.weights import WeightedStrategy
 from pmldesign.workloads.public import NOTHING, RECORDS, Public
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.structure.subsets import residual_spaces
+
+if TYPE_CHECKING:
+    from pmldesign.strategies.whole.lattice import Lattice
 
 LISTED = 16
 """With more attributes in use, their 2^d sets are not listed: all cells count as the farthest."""
@@ -112,6 +115,12 @@ class WeightedTablesStrategy(WeightedStrategy):
     def rows_of_table(self, subset: tuple[int, ...], table: Array) -> Array:  # noqa: ARG002
         """The table by S itself: D_S = I."""
         return table
+
+    def table_lattice(self, bits: int) -> Lattice:
+        """Tables, each times a whole number."""
+        from pmldesign.strategies.whole.tables import weighted_lattice
+
+        return weighted_lattice(self, bits)
 
     def _of_tables(self, subsets: Sequence[tuple[int, ...]], weights: Array) -> Self:
         return type(self)(self.name, self.sizes, subsets, weights, public=RECORDS)

@@ -9,8 +9,8 @@ import numpy as np
 from scipy import linalg
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.release.noise.integers import Integers, times
-from pmldesign.workloads import Workload
+from pmldesign.strategies.whole.integers import Integers, times
+from pmldesign.workloads.base import Workload
 from pmldesign_solvers.operators.operator import Array
 
 SPAN = 1e-9

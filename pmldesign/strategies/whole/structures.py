@@ -28,35 +28,35 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.privacy.noise import Noise
-from pmldesign.release.noise.integers import Image, Integers, scaled, shifted, times
-from pmldesign.release.noise.lattice import Lattice
-from pmldesign.release.noise.rounding import multiples
-from pmldesign.release.noise.whole_tables import by_tables
-from pmldesign.strategies import (
-    BlockStrategy,
-    ProductStrategy,
-    Strategy,
-    TablesStrategy,
-    WeightedProductsStrategy,
-)
-from pmldesign.strategies.chains import ChainStrategy
-from pmldesign.strategies.regions import RegionsStrategy
+from pmldesign.strategies.whole.integers import Image, Integers, scaled, shifted, times
+from pmldesign.strategies.whole.lattice import Lattice
+from pmldesign.strategies.whole.rounding import multiples
+from pmldesign.strategies.whole.tables import by_tables
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array
+
+if TYPE_CHECKING:
+    from pmldesign.strategies.base import Strategy
+    from pmldesign.strategies.blocks import BlockStrategy
+    from pmldesign.strategies.chains import ChainStrategy
+    from pmldesign.strategies.kronecker import ProductStrategy
+    from pmldesign.strategies.regions import RegionsStrategy
+    from pmldesign.strategies.tables.products import WeightedProductsStrategy
+    from pmldesign.strategies.tables.strategy import TablesStrategy
 
 EXTRA, SLACK, MOST_PARTS, MOST_BITS = 8, 2.0, 64, 62
 PRECISION = 160
 """Bits: with 2^53 people, 2^48 units of the lattice and 2^30 steps there are 29 to spare."""
 
 
-def product_lattice(strategy: ProductStrategy, bits: int) -> Lattice:
+def finer_product_lattice(strategy: ProductStrategy, bits: int) -> Lattice:
     """F of the product of the factors, and its weights."""
     finer = bits + EXTRA
     matrices = [factor.matrix for factor in strategy.factors]

@@ -14,18 +14,21 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
-from pmldesign.release.noise.integers import Integers, contrasts, scaled
-from pmldesign.release.noise.lattice import Lattice
-from pmldesign.release.noise.rounding import multiples
-from pmldesign.strategies import MarginalsStrategy, WeightedTablesStrategy
-from pmldesign.workloads import MarginalsWorkload
+from pmldesign.strategies.whole.integers import Integers, contrasts, scaled
+from pmldesign.strategies.whole.lattice import Lattice
+from pmldesign.strategies.whole.rounding import multiples
+from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign_solvers.operators import mode_products
+
+if TYPE_CHECKING:
+    from pmldesign.strategies.marginals.strategy import MarginalsStrategy
+    from pmldesign.strategies.tables.weighted import WeightedTablesStrategy
 
 Sets = tuple[tuple[int, ...], ...]
 

@@ -2,7 +2,8 @@ r"""A strategy of whole numbers: what is measured exactly, so that the noise can
 
 A strategy R becomes  R' = diag(u) Z  with Z an integer matrix and units u > 0, all nearly equal.
 The release is y = Z x + eta with whole numbers eta, and everything after it is a function of y.
-Row i of R' x is estimated by u_i y_i. (`whole_strategies` and `whole_tables` find Z.)
+Row i of R' x is estimated by u_i y_i. Every strategy says which Z it has (`Strategy.on_lattice`):
+`matrices`, `structures` and `tables` find them.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ import numpy as np
 
 from pmldesign.privacy.neighbours import Neighbours, Norm, pairwise_distances
 from pmldesign.privacy.noise import Noise
-from pmldesign.release.noise.integers import (
+from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.whole.integers import (
     EXACT_FLOAT,
     Image,
     Integers,
     largest_absolute_column,
     largest_square_column,
 )
-from pmldesign.strategies import Strategy
 from pmldesign_solvers.operators.operator import Array
 
 SENSITIVITY_ROUNDING = 2.0**-40

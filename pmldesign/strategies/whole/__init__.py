@@ -1,0 +1,1 @@
+"""Strategies in whole numbers, which noise can be drawn on exactly."""
