@@ -6,7 +6,7 @@ product, add-remove         factor by factor: gamma_(p)(A x B) = gamma_(p)(A) ga
 product, replace            as one matrix up to DENSE_CELLS different cells; beyond, the strategy
                             for add-remove, with bounds that need not meet (`large_replace`)
 marginals                   by their residual spaces, exactly, over domains of any size
-tables, union of products   as one matrix up to DENSE_CELLS cells, or if its queries are few;
+tables, union of products   as one matrix up to DENSE_CELLS cells, or if that costs no more;
                             else by blocks of one attribute, exactly where the others are asked
                             by histograms and totals (add-remove); else, with bounds that need not
                             meet, where each attribute has one relation of queries beside totals
@@ -65,7 +65,7 @@ from pmldesign_solvers.unions.cell_blocks import step_seconds
 DENSE_CELLS = 2048
 """Largest number of cells of a union of products that is solved as one matrix.
 
-One with fewer queries is, if a step on it costs no more.
+One with fewer queries is, if its design costs no more than a step on so many cells.
 """
 DENSE_ENTRIES = 2**26
 """Largest number of entries of such a union (512 MiB)."""
@@ -128,9 +128,10 @@ def solve(workload: Workload, p: float, options: DesignOptions) -> Design:
 def dense(workload: Workload, options: DesignOptions) -> bool:
     """Whether a union is solved as one matrix: it is small enough, and can be done in time."""
     m, n = workload.shape
-    few = m * m * n <= DENSE_CELLS**3 and m * n <= DENSE_ENTRIES and not options.replace
     seconds = (WIDE if m < n else 1) * step_seconds(m, n)
-    return (n <= DENSE_CELLS or few) and options.stopping.allows(seconds)
+    few = seconds <= step_seconds(DENSE_CELLS, DENSE_CELLS) and m < n and not options.replace
+    small = n <= DENSE_CELLS or (few and m * n <= DENSE_ENTRIES)
+    return small and options.stopping.allows(seconds)
 
 
 def _solve_product(workload: KroneckerWorkload, p: float, options: DesignOptions) -> Design:

@@ -98,14 +98,14 @@ def _strategies(
     spent = design.seconds + sum(
         search.seconds for search in (designs.gaussian_design, searched) if search is not None
     )
-    limit, begin = options.time_limit, time.perf_counter()
+    begin = time.perf_counter()
     for name in dict.fromkeys([*names, *usual_baselines(design.workload)]):
         asked = design.workload, designs.guarantee, design.neighbours
         try:
             if name not in names:
                 require_quick(name, *asked)
                 end = spent + time.perf_counter() - begin + row_seconds(name, *asked)
-                if limit is not None and end > limit:
+                if not options.stopping.allows(end):
                     continue
             yield baseline(name, design.workload)
         except InvalidInputError:  # it is too large, takes too long, or is for other queries

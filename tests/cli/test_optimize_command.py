@@ -200,7 +200,10 @@ def test_a_wider_gap_is_enough_when_asked_for(run):
     ("options", "status"),
     [(["--max-steps", 2], "iteration_limit"), (["--time-limit", 1e-9], "time_limit")],
 )
-def test_limits_show_and_write_the_best_so_far_and_exit_3(run, tmp_path, options, status):
+def test_limits_show_and_write_the_best_so_far_and_exit_3(
+    run, tmp_path, monkeypatch, options, status
+):
+    monkeypatch.setattr(pmldesign.cli.documents.baselines, "BEYOND", 0.0)
     result = run("optimize", "prefix:64", *options, "-o", "early.npz", "--json")
     assert result.exit_code == 3
     shown = json.loads(result.stdout)
@@ -216,6 +219,14 @@ def test_limits_show_and_write_the_best_so_far_and_exit_3(run, tmp_path, options
     with np.load(tmp_path / "early.npz", allow_pickle=False) as arrays:
         product = arrays["reconstruction"] @ arrays["strategy"]
     np.testing.assert_allclose(product, np.tril(np.ones((64, 64))), atol=1e-10)
+
+
+def test_rows_that_take_no_time_are_shown_after_the_limit(run):
+    options = ["--epsilon", 1, "--time-limit", 1e-9, "--json"]
+    result = run("optimize", "prefix:8*histogram:4+histogram:8*prefix:4", *options)
+    rows = json.loads(result.stdout)["strategies"]
+    assert {"identity", "tree", "haar", "workload"} <= {row["name"] for row in rows}
+    assert rows[0]["ratio"] == 1.0
 
 
 def test_ctrl_c_shows_and_writes_the_best_so_far_and_exits_3(run, tmp_path, monkeypatch):

@@ -3,10 +3,11 @@ import math
 import numpy as np
 import pytest
 
+from pmldesign.designs import best_noise
 from pmldesign.designs.laplace import course
 from pmldesign.designs.laplace.search import laplace_design
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.guarantees import PML, PureDP
+from pmldesign.privacy.guarantees import PML, ApproxDP, PureDP
 from pmldesign.strategies import identity
 from pmldesign.workloads import parse_workload
 from pmldesign_solvers.norm.solution import Status
@@ -66,3 +67,19 @@ def test_cells_that_are_hardly_measured_alone(monkeypatch):
     R = noisy.strategy.matrix
     total = np.trace(np.linalg.solve(R.T @ R, queries.T @ queries))
     assert noisy.error(2) == pytest.approx(noisy.scale * math.sqrt(2 * total), rel=1e-9)
+
+
+def test_a_start_of_least_norm_has_half_of_the_time(monkeypatch):
+    """All of it where Gaussian noise may be taken, for which it is the design itself."""
+    limits = []
+    solve = best_noise.solve
+
+    def recorded(workload, p, options):
+        limits.append(options.time_limit)
+        return solve(workload, p, options)
+
+    monkeypatch.setattr(best_noise, "solve", recorded)
+    for guarantee in (PureDP(1.0), ApproxDP(1.0, 1e-6)):
+        best_noise.all_designs("prefix:4", guarantee=guarantee, time_limit=3.0, search_time=0)
+    best_noise.all_designs("prefix:4", guarantee=PureDP(1.0), search_time=0)
+    assert limits == [1.5, 3.0, None]
