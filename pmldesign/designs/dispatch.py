@@ -16,8 +16,8 @@ all ranges, p = 2           beyond STREAM_CELLS cells in O(n K), without arrays 
 running sums, add-remove    beyond STREAM_CELLS steps in O(n K), as a stream with K buffers
 public answers              of a table a product, its open attributes under replace, or marginals;
                             of groups one matrix, by pairs of cells within them (`beside`)
-regions that nest           beyond REGION_CELLS cells in O(n K): bounds from the tree, a count for
-                            each region with a weight of its own
+regions that nest,          beyond REGION_CELLS cells in O(n K): bounds from the tree, a count or
+with tables or without      tables for each region, with weights of their own
 several participations      as fixed epochs, or the best of several forms (`participation`)
 anything else, and          as one matrix
 semidefinite programs
@@ -48,6 +48,7 @@ from pmldesign.designs.tables.course import question
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import product_strategy
+from pmldesign.strategies.baselines.nested import NestedWorkload
 from pmldesign.workloads import (
     KroneckerWorkload,
     MarginalsWorkload,
@@ -57,7 +58,6 @@ from pmldesign.workloads import (
     Workload,
 )
 from pmldesign.workloads.base import MAX_ENTRIES
-from pmldesign.workloads.nested.regions import RegionsWorkload
 from pmldesign.workloads.running import AllRangesWorkload, stream_problem
 from pmldesign_solvers.certificate import product_pairs
 from pmldesign_solvers.unions.cell_blocks import step_seconds
@@ -189,7 +189,7 @@ def _is_stream(workload: Workload, options: DesignOptions) -> bool:
 
 def _is_large_regions(workload: Workload, _: DesignOptions) -> bool:
     """Whether it is counts that nest of more cells than are solved as one matrix."""
-    return isinstance(workload, RegionsWorkload) and workload.shape[1] > REGION_CELLS
+    return isinstance(workload, NestedWorkload) and workload.shape[1] > REGION_CELLS
 
 
 def _is_all_ranges(workload: Workload, options: DesignOptions) -> bool:

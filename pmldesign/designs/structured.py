@@ -30,7 +30,12 @@ from pmldesign.strategies import (
     Strategy,
     StreamStrategy,
 )
-from pmldesign.strategies.regions import RegionsStrategy
+from pmldesign.strategies.baselines.nested import (
+    NestedWorkload,
+    of_weights,
+    problem_of,
+    shares_of,
+)
 from pmldesign.strategies.streams import AllRangesStrategy
 from pmldesign.workloads import (
     MarginalsWorkload,
@@ -39,7 +44,7 @@ from pmldesign.workloads import (
     UnionWorkload,
     Workload,
 )
-from pmldesign.workloads.nested.regions import RegionsWorkload
+from pmldesign.workloads.nested.tables import RegionTablesWorkload
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign.workloads.public import RECORDS
 from pmldesign.workloads.running import MOST_ARRAYS, AllRangesWorkload, stream_problem
@@ -48,7 +53,6 @@ from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.certificate.product_pairs import lower_of_weights
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.streams.chain import AllRanges
-from pmldesign_solvers.trees.shares import Shares
 from pmldesign_solvers.unions import solve as unions
 from pmldesign_solvers.unions.block_design import BlockDesign
 from pmldesign_solvers.unions.product_basis import ProductDesign
@@ -143,32 +147,31 @@ def _union_strategy(solution: ProductDesign | BlockDesign) -> Strategy:
     return BlockStrategy("design", solution.index, solution.bases, solution.combinations, measured)
 
 
-def solve_regions(workload: RegionsWorkload, p: float, options: DesignOptions) -> Design:
+def solve_regions(workload: NestedWorkload, p: float, options: DesignOptions) -> Design:
     """Weights of all counts, and both bounds.
 
     Raises:
         InvalidInputError: buffers, or a method other than scaling.
     """
     from pmldesign_solvers.streams.solve import solve
-    from pmldesign_solvers.trees.problem import NestedCounts
 
-    begin = time.perf_counter()
-    squares = workload.scales**2
+    begin, limit = time.perf_counter(), options.time_limit
+    problem = problem_of(workload, p)
     with as_invalid_input(workload):
-        solution = solve(NestedCounts(workload.tree, squares), p, options=options.stopping)
-    limit = options.time_limit
+        solution = solve(problem, p, options=options.stopping)
 
     def proceed() -> bool:
         return limit is None or time.perf_counter() - begin < limit
 
-    shares = Shares(workload.tree, squares, p).best(proceed, steps=REGION_STEPS)
-    strategy = RegionsStrategy("design", workload.tree, np.sqrt(shares)).normalised()
-    u = solution.dual_u
-    design = replace(
-        as_design(workload, p, options, strategy, solution), dual_factors=((u, solution.dual_w),)
-    )
+    shares = shares_of(workload, p).best(proceed, steps=REGION_STEPS)
+    strategy = of_weights("design", workload, np.sqrt(shares)).normalised()
+    u, w = solution.dual_u, solution.dual_w
+    if isinstance(workload, RegionTablesWorkload):
+        u, plain = workload.dual_of_answers(u, problem.asked, p), math.prod(workload.sizes)
+        w = np.repeat(w / plain, plain)
+    design = replace(as_design(workload, p, options, strategy, solution), dual_factors=((u, w),))
     if options.replace:
-        lower = lower_of_weights(workload, solution.certificate.lower, u, solution.dual_w)
+        lower = lower_of_weights(workload, solution.certificate.lower, u, w)
         whole = Factorization(
             workload.beside(RECORDS), strategy.beside(RECORDS), Neighbours.REPLACE
         )

@@ -288,6 +288,10 @@ class Strategy(Drawn, Displayed):
         """The workload as products over the attributes of R, if both are of such structure."""
         return None
 
+    def knows(self, workload: Workload) -> bool:
+        """Whether R answers the workload by its structure, and not as any matrix."""
+        return self.products(workload) is not None
+
     def norm_beside(self, workload: Workload, power: float) -> float | None:  # noqa: ARG002
         """`variance_norm` of R P where structure tells it, else None."""
         return None

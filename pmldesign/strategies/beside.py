@@ -127,8 +127,7 @@ class BesideStrategy(Strategy):
         return self.whole.on_lattice(workload, bits, beside or self)
 
     def _knows(self, workload: Workload) -> bool:
-        """Whether R answers the workload by its structure, and not as any matrix."""
-        return self.whole.products(workload.inner) is not None
+        return self.whole.knows(workload.inner)
 
     @cached_property
     def _free(self) -> Array:

@@ -2,14 +2,8 @@ r"""One noisy count for each region, with a weight of its own (`workloads.nested
 
 R has the rows r_nu 1_nu, r_nu > 0 at all leaves, so that R has rank n. A column has the weights on
 the path from its leaf to the root: sum r_nu and (sum r_nu^2)^(1/2) are its norms, and two columns
-differ in what is not above both. Least squares goes up the tree and down again. With x = r^2 the
-precision of a count c, h and s precision and estimate from what is below, and i = x + h,
-
-    up:    z = (x c + h s) / (x + h),      s = z_1 + z_2 over the parts, 1 / h = 1 / i_1 + 1 / i_2,
-    down:  what is missing between the estimate of a whole and z_1 + z_2 is shared like 1 / i,
-
-so that parts add up to the last digit that the shares allow. (`pmldesign_solvers.trees.shares`
-finds the weights.)
+differ in what is not above both. Least squares goes up the tree and down again, so that parts add
+up (`pmldesign_solvers.trees.sweeps`; `pmldesign_solvers.trees.shares` finds the weights).
 """
 
 from __future__ import annotations
@@ -30,15 +24,11 @@ from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.nested.regions import RegionsWorkload
 from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import Array, Indices
-from pmldesign_solvers.trees.shares import Shares
-from pmldesign_solvers.trees.sweeps import Sweep, swept
+from pmldesign_solvers.trees.sweeps import Sweep, estimates, swept, with_total
 from pmldesign_solvers.trees.tree import Tree
 
 if TYPE_CHECKING:
     from pmldesign.strategies.whole.lattice import Lattice
-
-EQUAL_SHARES = "equal-shares"
-"""The name of the baseline that divides the budget evenly among the levels."""
 
 
 class RegionsStrategy(Strategy):
@@ -137,10 +127,7 @@ class RegionsStrategy(Strategy):
 
     def free_vector(self) -> Array:
         """(R^T R)^-1 1, shape (n,): the covariances of all cells with the total."""
-        covariances = np.zeros(self.tree.places)
-        covariances[self.tree.root] = self._sweep.variances[self.tree.root]
-        self._share_out(covariances)
-        return np.asarray(covariances[self.tree.place_of_cell])
+        return with_total(self.tree, self.weights**2, self._sweep)
 
     def scaled(self, factor: float) -> RegionsStrategy:
         """R times a positive number."""
@@ -153,7 +140,7 @@ class RegionsStrategy(Strategy):
         beside: Strategy | None = None,
     ) -> Lattice:
         """Counts, each times a whole number."""
-        from pmldesign.strategies.whole.structures import regions_lattice
+        from pmldesign.strategies.whole.regions import regions_lattice
 
         return regions_lattice(beside or self, self, bits)
 
@@ -166,56 +153,14 @@ class RegionsStrategy(Strategy):
     def _sweep(self) -> Sweep:
         return swept(self.tree, self.weights**2)
 
-    @cached_property
-    def _inner(self) -> Array:
-        """Variances of all places from what is below and their own counts, shape (P,)."""
-        return np.asarray(1.0 / (self._sweep.below + self.weights**2))
-
     def _estimates(self, measurements: Array) -> Array:
         """The estimates of all places, shape (P,) or (P, c)."""
         require_measurements(self.name, self.shape[0], measurements)
         rows = measurements.reshape(len(measurements), -1)
         own = np.zeros((self.tree.places, rows.shape[1]))
         own[self._rows] = rows * self.weights[self._rows][:, None]  # x c = r y
-        below, variance = self._sweep.below[:, None], self._inner[:, None]
-        inner = np.zeros_like(own)
-        leaves = self.tree.place_of_cell
-        inner[leaves] = own[leaves] * variance[leaves]
-        for merges in self.tree.rounds:
-            parts, wholes = inner[merges.parts], merges.wholes
-            sums = parts[0::2] + parts[1::2]
-            inner[wholes] = (own[wholes] + below[wholes] * sums) * variance[wholes]
-        for merges in reversed(self.tree.rounds):
-            parts = inner[merges.parts]
-            missing = inner[merges.wholes] - (parts[0::2] + parts[1::2])
-            first = self._first_shares(merges.parts)[:, None]
-            parts[0::2] += first * missing
-            parts[1::2] = inner[merges.wholes] - parts[0::2]
-        return inner.reshape(-1, *measurements.shape[1:])
-
-    def _share_out(self, values: Array) -> None:
-        """From the root down, what a whole has goes to its parts in proportion to variances."""
-        for merges in reversed(self.tree.rounds):
-            first, whole = self._first_shares(merges.parts), values[merges.wholes]
-            values[merges.parts][0::2] = first * whole
-            values[merges.parts][1::2] = (1.0 - first) * whole
-
-    def _first_shares(self, parts: slice) -> Array:
-        """Of the variance of two parts, that of the first one."""
-        variances = self._inner[parts]
-        return np.asarray(variances[0::2] / (variances[0::2] + variances[1::2]))
-
-
-def equal_shares(workload: RegionsWorkload) -> RegionsStrategy:
-    """A count for each region, the squared weights alike on the longest paths."""
-    shares = Shares(workload.tree, workload.scales**2, 2.0).equal()
-    return RegionsStrategy(EQUAL_SHARES, workload.tree, np.sqrt(shares))
-
-
-def leaves_alone(workload: RegionsWorkload) -> RegionsStrategy:
-    """A count for each place of the lowest level."""
-    shares = Shares(workload.tree, workload.scales**2, 2.0).leaves()
-    return RegionsStrategy("identity", workload.tree, shares)
+        found = estimates(self.tree, self.weights**2, self._sweep.below, own)
+        return found.reshape(-1, *measurements.shape[1:])
 
 
 def from_nodes(name: str, parents: ArrayLike, node_weights: Array) -> RegionsStrategy:

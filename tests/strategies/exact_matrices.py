@@ -27,6 +27,7 @@ from pmldesign.strategies.baselines.long_trees import LongTree
 from pmldesign.strategies.baselines.queries import QueriesStrategy
 from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy
 from pmldesign.strategies.participation.epochs import EpochStrategy
+from pmldesign.strategies.region_tables import RegionTablesStrategy
 from pmldesign.strategies.regions import RegionsStrategy
 from pmldesign.strategies.streams import AllRangesStrategy
 
@@ -182,6 +183,7 @@ EXACT_ROWS = {
     LongTree: lambda s: real(s.matrix),
     TablesStrategy: of_tables,
     RegionsStrategy: lambda s: real(s.matrix),
+    RegionTablesStrategy: lambda s: real(s.matrix),
     StreamStrategy: of_stream,
     ToeplitzStrategy: of_toeplitz,
     IdentityAndRows: lambda s: np.concatenate([real(np.diag(s.diagonal)), real(s.rows)]),

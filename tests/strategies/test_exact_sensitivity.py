@@ -41,6 +41,7 @@ from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy
 from pmldesign.strategies.chains import ChainStrategy
 from pmldesign.strategies.marginals.counts import CountsStrategy
 from pmldesign.strategies.participation.strategy import ParticipationStrategy
+from pmldesign.strategies.region_tables import RegionTablesStrategy
 from pmldesign.strategies.regions import RegionsStrategy
 from pmldesign.strategies.streams import AllRangesStrategy
 from pmldesign.strategies.structured import StructuredStrategy
@@ -206,6 +207,14 @@ def regions(rng):
     return RegionsStrategy("regions", tree, values)
 
 
+def region_tables(rng):
+    tree = Tree([-1, 0, 0, 1, 1, 2, 2])
+    tables = [(), (0,), (0, 1)]
+    values = np.zeros((3, tree.places))
+    values[:, tree.place_of_node] = weights(rng, 3 * tree.nodes).reshape(3, -1)
+    return RegionTablesStrategy("tables", tree, (2, 3), tables, values)
+
+
 MAKERS = {
     "matrix": matrix,
     "product": product,
@@ -226,6 +235,8 @@ MAKERS = {
     "long coordinates": lambda rng: coupled_tables(rng, size=30.0),
     "long separate coordinates": lambda rng: separate_tables(rng, size=30.0),
     "short coordinates": lambda rng: separate_tables(rng, size=0.1),
+    "region tables": region_tables,
+    "region tables, public": lambda rng: region_tables(rng).beside(RECORDS),
     "regions": regions,
     "regions, public": lambda rng: regions(rng).beside(RECORDS),
     "stream": stream,

@@ -35,10 +35,9 @@ from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.guarantees import Guarantee, PureDP
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import IdentityAndRows, Strategy, baseline, product_strategy
+from pmldesign.strategies.baselines.nested import NestedWorkload, of_weights, shares_of
 from pmldesign.strategies.identity_and_rows import outweigh
-from pmldesign.strategies.regions import RegionsStrategy
 from pmldesign.workloads import KroneckerWorkload, RangeWorkload, Workload
-from pmldesign.workloads.nested.regions import RegionsWorkload
 from pmldesign.workloads.union import tables_asked
 from pmldesign_solvers.norm.options import BEYOND
 from pmldesign_solvers.norm.solution import Status
@@ -54,7 +53,6 @@ from pmldesign_solvers.search.laplace_noise import (
 from pmldesign_solvers.search.plan import FOLLOWED
 from pmldesign_solvers.search.problem import SMALL
 from pmldesign_solvers.search.solution import SearchSolution, SearchStep, Start
-from pmldesign_solvers.trees.shares import Shares
 
 DP_RESTARTS = 4
 """Random starts of the search under DP that a search under PML begins from."""
@@ -169,7 +167,7 @@ class LaplaceSearch:
         """Weighted tables, the product of designs for the factors, and weighted products."""
         middle = time.perf_counter() + self._left(4)
         try:
-            if isinstance(self.workload.whole, RegionsWorkload):
+            if isinstance(self.workload.whole, NestedWorkload):
                 yield self._regions(self.workload.whole)
                 return
             tables = weighted_tables(
@@ -195,12 +193,11 @@ class LaplaceSearch:
         except KeyboardInterrupt:
             self.interrupted = True
 
-    def _regions(self, workload: RegionsWorkload) -> Strategy:
-        """A count for each region, of which the weights on every path add up to 1."""
+    def _regions(self, workload: NestedWorkload) -> Strategy:
+        """Counts or tables of regions, of which the weights on every path add up to 1."""
         end = time.perf_counter() + self._left(2)
-        shares = Shares(workload.tree, workload.scales**2, self.p, power=2)
-        weights = shares.best(lambda: time.perf_counter() < end)
-        strategy = RegionsStrategy("regions", workload.tree, weights)
+        weights = shares_of(workload, self.p, power=2).best(lambda: time.perf_counter() < end)
+        strategy = of_weights("regions", workload, weights)
         return strategy.scaled(1.0 / strategy.sensitivity_under(Neighbours.ADD_REMOVE, "l1"))
 
     def _public_tents(self) -> Iterator[Strategy]:
@@ -320,5 +317,5 @@ def _is_searched(workload: Workload) -> bool:
         return cells <= SEARCHED_TABLES
     if cells <= SEARCHED_CELLS:
         return True
-    known = isinstance(workload, (*STRUCTURED, RegionsWorkload)) or has_order(workload)
+    known = isinstance(workload, (*STRUCTURED, NestedWorkload)) or has_order(workload)
     return not known

@@ -19,6 +19,7 @@ from pmldesign.strategies.baselines.characters import fourier, hadamard, henzing
 from pmldesign.strategies.baselines.eigen import eigen_design
 from pmldesign.strategies.baselines.elementary import identity, product_strategy, square_root
 from pmldesign.strategies.baselines.long_trees import LongTree
+from pmldesign.strategies.baselines.nested import EQUAL_SHARES, NestedWorkload, nested_baseline
 from pmldesign.strategies.baselines.queries import workload_strategy
 from pmldesign.strategies.baselines.toeplitz import (
     banded_root,
@@ -28,11 +29,9 @@ from pmldesign.strategies.baselines.toeplitz import (
 )
 from pmldesign.strategies.baselines.trees import haar_wavelet, tree
 from pmldesign.strategies.baselines.weighted_trees import best_tree, weighted_tree
-from pmldesign.strategies.regions import EQUAL_SHARES, equal_shares, leaves_alone
 from pmldesign.strategies.tables.weighted import WeightedTablesStrategy
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload
 from pmldesign.workloads.kronecker import KroneckerWorkload
-from pmldesign.workloads.nested.regions import RegionsWorkload
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.union import by_attribute
 
@@ -182,18 +181,8 @@ def long_baseline(name: str, workload: Workload) -> Strategy | None:
 
 def usual_baselines(workload: Workload) -> tuple[str, ...]:
     """Those that designs are shown beside."""
-    nested = isinstance(workload.whole, RegionsWorkload)
+    nested = isinstance(workload.whole, NestedWorkload)
     return (EQUAL_SHARES, "identity") if nested else ("tree", "haar", "identity", "workload")
-
-
-def nested_baseline(name: str, workload: Workload) -> Strategy | None:
-    """Of counts that nest: other weights of the same counts; None where matrices will do."""
-    workload = workload.whole
-    if not isinstance(workload, RegionsWorkload):
-        return None
-    if name == "identity" and workload.shape[1] > WRITTEN_CELLS:
-        return leaves_alone(workload)
-    return equal_shares(workload) if name == EQUAL_SHARES else None
 
 
 def _number(stem: str, text: str, *, least: int = 2) -> int:

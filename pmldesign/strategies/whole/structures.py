@@ -34,10 +34,8 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours, Norm
-from pmldesign.privacy.noise import Noise
 from pmldesign.strategies.whole.integers import Image, Integers, scaled, shifted, times
 from pmldesign.strategies.whole.lattice import Lattice
-from pmldesign.strategies.whole.rounding import multiples
 from pmldesign.strategies.whole.tables import by_tables
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array
@@ -47,7 +45,6 @@ if TYPE_CHECKING:
     from pmldesign.strategies.blocks import BlockStrategy
     from pmldesign.strategies.chains import ChainStrategy
     from pmldesign.strategies.kronecker import ProductStrategy
-    from pmldesign.strategies.regions import RegionsStrategy
     from pmldesign.strategies.tables.products import WeightedProductsStrategy
     from pmldesign.strategies.tables.strategy import TablesStrategy
 
@@ -95,29 +92,6 @@ def block_lattice(strategy: Strategy, blocks: BlockStrategy, bits: int) -> Latti
         return blocks.through(x, maps, turns)
 
     return _rounded(strategy, exact, [*tops, top], bits)
-
-
-def regions_lattice(strategy: Strategy, regions: RegionsStrategy, bits: int) -> Lattice:
-    """Counts of regions, each times a whole number.
-
-    Args:
-        strategy: R, with or without a public total.
-        regions: the counts.
-        bits: of the lattice.
-    """
-    tree = regions.tree
-    factors, units = multiples(regions.node_weights[regions.measured], bits)
-    absolute = np.zeros(tree.nodes, dtype=object)
-    absolute[regions.measured] = factors.astype(object)
-
-    def image(x: Integers) -> Integers:
-        return scaled(tree.sums(x)[regions.measured], factors)
-
-    lengths = {}
-    for noise, values in ((Noise.LAPLACE, absolute), (Noise.GAUSSIAN, absolute**2)):
-        lengths[Neighbours.ADD_REMOVE, noise] = int(tree.above(values).max())
-        lengths[Neighbours.REPLACE, noise] = int(tree.farthest(values))
-    return Lattice(strategy, strategy, units, image, lengths=lengths)
 
 
 def tables_lattice(strategy: TablesStrategy, bits: int) -> Lattice:

@@ -17,6 +17,7 @@ from pmldesign.workloads.base import Workload
 from pmldesign.workloads.dense import DenseWorkload
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.nested.regions import RegionsWorkload
+from pmldesign.workloads.nested.tables import RegionTablesWorkload
 from pmldesign.workloads.tables.base import AttributeTables
 from pmldesign.workloads.union import UnionWorkload
 from pmldesign.workloads.weighting.rows import (
@@ -66,6 +67,8 @@ def weighted_parts(workload: Workload, weights: Sequence[float]) -> Workload:
         scaled: Workload = UnionWorkload(parts, name=workload.name)
     elif isinstance(workload, AttributeTables):
         scaled = workload.reweighted(np.array(weights))
+    elif isinstance(workload, RegionTablesWorkload):
+        scaled = workload.reweighted(weights)
     else:
         return weighted(workload, weights[0])
     scaled.name = workload.name
@@ -103,6 +106,10 @@ def _weighted(workload: Workload, weights: Array | float) -> Workload:
             )
     if isinstance(workload, RegionsWorkload):
         return workload.reweighted(np.broadcast_to(weights, workload.shape[0]))
+    if isinstance(workload, RegionTablesWorkload):
+        of_nodes = workload.by_node(np.broadcast_to(weights, workload.shape[0]))
+        if of_nodes is not None:
+            return workload.reweighted(of_nodes)
     if isinstance(workload, DenseWorkload):
         matrix = np.reshape(weights, (-1, 1)) * workload.to_dense()
         dense = DenseWorkload(matrix, copy=False)
@@ -129,6 +136,8 @@ def parts_of(workload: Workload) -> Sequence[str]:
         if len(names) == len(workload.subsets):
             return [name.strip() for name in names]
         return ["*".join(map(str, subset)) or "total" for subset in workload.subsets]
+    if isinstance(workload, RegionTablesWorkload):
+        return [part.name for part in workload.parts]
     return [workload.name]
 
 
@@ -138,4 +147,6 @@ def part_queries(workload: Workload) -> Sequence[int]:
         return [part.shape[0] for part in workload.parts]
     if isinstance(workload, AttributeTables):
         return workload.table_queries
+    if isinstance(workload, RegionTablesWorkload):
+        return workload.part_queries
     return [workload.shape[0]]

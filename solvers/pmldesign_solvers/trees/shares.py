@@ -32,7 +32,7 @@ from pmldesign_solvers.operators.lbfgs import Value, descend
 from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.trees.spaces import PLAIN, Spaces
-from pmldesign_solvers.trees.sweeps import LEAST, by_precisions, swept
+from pmldesign_solvers.trees.sweeps import by_precisions, floored, swept
 from pmldesign_solvers.trees.tree import Flags, Tree
 
 POWERS = (8.0, 32.0, 128.0, 512.0)
@@ -182,7 +182,8 @@ class Shares:
 
     def _precisions(self, shares: Array) -> Array:
         """For each kind of spaces the precisions of places, shape (S, P)."""
-        return self.spaces.within @ (shares**self.power / self.spaces.answers[:, None])
+        per_answer = shares**self.power / self.spaces.answers[:, None]
+        return floored(self.tree, self.spaces.within @ per_answer)
 
     def _per_query(self, variances: Array) -> Array:
         """The variance of every query, from those of the spaces at places."""
@@ -203,7 +204,7 @@ class Shares:
             logits = np.where(self._allowed, 0.0, -np.inf)
             logits.ravel()[self._mixed] = z[len(self._inner) :]
             mix *= np.exp(logits - np.maximum(logits.max(axis=0), -1e300))
-            mix /= np.maximum(mix.sum(axis=0), LEAST)
+            mix /= np.where(self._allowed.any(axis=0), mix.sum(axis=0), 1.0)
         return expit(z[: len(self._inner)]), mix
 
     def _of_parts(self, parts: Array) -> Array:

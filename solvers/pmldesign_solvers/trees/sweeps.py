@@ -7,6 +7,13 @@ With noise of variance 1 and precisions x of the counts of places,
     var = 1 / (i + q),
 
 i the precision of a count from below, q that from elsewhere: the sweeps of `problem` for v = 0.
+Estimates take the same way. With c the count of a place and s the estimate from what is below,
+
+    up:    z = (x c + h s) / i,      s = z_1 + z_2 over the parts,
+    down:  what is missing between the estimate of a whole and z_1 + z_2 is shared like 1 / i,
+
+so that parts add up. Among cells that are not measured, which have faint precisions (`floored`), it
+is shared evenly: the least norm.
 """
 
 from __future__ import annotations
@@ -18,8 +25,10 @@ import numpy as np
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.trees.tree import Tree
 
-LEAST = 1e-120
-"""In place of a precision of 0: what is not measured has so large a variance."""
+LEAST = 1e-300
+"""In place of a precision of 0."""
+FAINT = 1e-60
+"""Of the largest precision: what cells have that are not measured."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +60,14 @@ def swept(tree: Tree, precisions: Array) -> Sweep:
         parts = elsewhere[merges.parts]
         parts[0::2] = 1.0 / (whole + inverse[1::2])
         parts[1::2] = 1.0 / (whole + inverse[0::2])
-    return Sweep(below, elsewhere, 1.0 / np.maximum(inner + elsewhere, LEAST))
+    return Sweep(below, elsewhere, 1.0 / (inner + elsewhere))
+
+
+def floored(tree: Tree, precisions: Array) -> Array:
+    """Precisions, shape (S, P), with faint ones of cells in place of none."""
+    floor = np.zeros(tree.places)
+    floor[tree.place_of_cell] = FAINT * precisions.max()
+    return np.maximum(precisions, floor)
 
 
 def by_precisions(tree: Tree, precisions: Array, sweep: Sweep, by_variances: Array) -> Array:
@@ -74,3 +90,50 @@ def by_precisions(tree: Tree, precisions: Array, sweep: Sweep, by_variances: Arr
         ratios = np.repeat(sweep.below[merges.wholes], 2) / least
         by_inner[merges.parts] += np.repeat(by_inner[merges.wholes], 2) * ratios**2
     return np.asarray(total + by_inner)
+
+
+def estimates(tree: Tree, precisions: Array, below: Array, own: Array) -> Array:
+    """The least squares estimates at all places, shape (P, c).
+
+    Args:
+        tree: the tree.
+        precisions: x, shape (P,).
+        below: h of `swept`.
+        own: x c for each count c, shape (P, c).
+    """
+    variances, known = inner_variances(precisions, below), below[:, None]
+    inner = np.zeros_like(own)
+    leaves = tree.place_of_cell
+    inner[leaves] = own[leaves] * variances[leaves, None]
+    for merges in tree.rounds:
+        parts, wholes = inner[merges.parts], merges.wholes
+        sums = parts[0::2] + parts[1::2]
+        inner[wholes] = (own[wholes] + known[wholes] * sums) * variances[wholes, None]
+    for merges in reversed(tree.rounds):
+        parts = inner[merges.parts]
+        missing = inner[merges.wholes] - (parts[0::2] + parts[1::2])
+        parts[0::2] += first_shares(variances[merges.parts])[:, None] * missing
+        parts[1::2] = inner[merges.wholes] - parts[0::2]
+    return inner
+
+
+def with_total(tree: Tree, precisions: Array, sweep: Sweep) -> Array:
+    """The covariances of all cells with the sum over the tree, shape (n,)."""
+    covariances = np.zeros(tree.places)
+    covariances[tree.root] = sweep.variances[tree.root]
+    variances = inner_variances(precisions, sweep.below)
+    for merges in reversed(tree.rounds):
+        first, whole = first_shares(variances[merges.parts]), covariances[merges.wholes]
+        covariances[merges.parts][0::2] = first * whole
+        covariances[merges.parts][1::2] = (1.0 - first) * whole
+    return np.asarray(covariances[tree.place_of_cell])
+
+
+def inner_variances(precisions: Array, below: Array) -> Array:
+    """1 / i: those from what is below and the own counts."""
+    return np.asarray(1.0 / (below + precisions))
+
+
+def first_shares(variances: Array) -> Array:
+    """Of the variances of two parts each, that of the first one."""
+    return np.asarray(variances[0::2] / (variances[0::2] + variances[1::2]))

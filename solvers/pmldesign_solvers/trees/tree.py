@@ -138,6 +138,16 @@ class Tree:
             below[merges.wholes] = parts[0::2] | parts[1::2]
         return kept & ~below
 
+    def rank(self, counted: Flags) -> int:
+        """The dimension of the span of 1_nu over some places, shape (P,)."""
+        spanned, ranks = counted.copy(), counted.astype(np.intp)
+        for merges in self.rounds:
+            told, sums = spanned[merges.parts], ranks[merges.parts]
+            parts, wholes = told[0::2] & told[1::2], merges.wholes
+            ranks[wholes] = sums[0::2] + sums[1::2] + (counted[wholes] & ~parts)
+            spanned[wholes] |= parts
+        return int(ranks[self.root])
+
     def at_places(self, nodes: Array) -> Array:
         """The sum of the nodes at each place, shape (P,) or (P, c)."""
         total = np.zeros((self.places, *nodes.shape[1:]), dtype=nodes.dtype)

@@ -1,0 +1,75 @@
+"""Strategies for counts and tables of regions that nest: of any shares, and of usual ones.
+
+A count, or a table, of every region has a share of the sensitivity (`trees.shares`): the best ones
+are the design, equal ones along the longest paths are what is usual, and the lowest places alone
+are the histogram.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.region_tables import RegionTablesStrategy
+from pmldesign.strategies.regions import RegionsStrategy
+from pmldesign.workloads.base import WRITTEN_CELLS, Workload
+from pmldesign.workloads.nested.regions import RegionsWorkload
+from pmldesign.workloads.nested.tables import RegionTablesWorkload
+from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.trees.problem import NestedCounts
+from pmldesign_solvers.trees.shares import Shares
+
+NestedWorkload = RegionsWorkload | RegionTablesWorkload
+NestedStrategy = RegionsStrategy | RegionTablesStrategy
+
+EQUAL_SHARES = "equal-shares"
+"""The name of the baseline that divides the budget evenly among the levels."""
+
+
+def shares_of(workload: NestedWorkload, p: float, power: int = 1) -> Shares:
+    """What finds shares: power 1 for Gaussian noise, 2 for Laplace noise."""
+    if isinstance(workload, RegionsWorkload):
+        return Shares(workload.tree, workload.scales**2, p, power)
+    spaces = workload.spaces
+    return Shares(workload.tree, spaces.as_one(workload.scales, p), p, power, spaces)
+
+
+def problem_of(workload: NestedWorkload, p: float) -> NestedCounts:
+    """What the solver for the norm asks."""
+    if isinstance(workload, RegionsWorkload):
+        return NestedCounts(workload.tree, workload.scales**2)
+    spaces = workload.spaces
+    return NestedCounts(workload.tree, spaces.as_one(workload.scales, p), spaces)
+
+
+def of_weights(name: str, workload: NestedWorkload, weights: Array) -> NestedStrategy:
+    """The counts or tables with these weights of places."""
+    if isinstance(workload, RegionsWorkload):
+        return RegionsStrategy(name, workload.tree, weights)
+    return RegionTablesStrategy(name, workload.tree, workload.sizes, workload.tables, weights)
+
+
+def equal_shares(workload: NestedWorkload) -> NestedStrategy:
+    """All that is asked for, the squared weights alike on the longest paths."""
+    return of_weights(EQUAL_SHARES, workload, np.sqrt(shares_of(workload, 2.0).equal()))
+
+
+def cells_alone(workload: NestedWorkload) -> NestedStrategy:
+    """A count for each cell: of each place of the lowest level, by all attributes."""
+    tree = workload.tree
+    weights = np.zeros(tree.places)
+    weights[tree.place_of_cell] = 1.0
+    if isinstance(workload, RegionsWorkload):
+        return RegionsStrategy("identity", tree, weights)
+    every = tuple(range(len(workload.sizes)))
+    return RegionTablesStrategy("identity", tree, workload.sizes, [every], weights[None])
+
+
+def nested_baseline(name: str, workload: Workload) -> Strategy | None:
+    """Of counts that nest: other weights of the same counts; None where matrices will do."""
+    workload = workload.whole
+    if not isinstance(workload, NestedWorkload):
+        return None
+    if name == "identity" and workload.shape[1] > WRITTEN_CELLS:
+        return cells_alone(workload)
+    return equal_shares(workload) if name == EQUAL_SHARES else None

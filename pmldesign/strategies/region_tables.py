@@ -1,0 +1,303 @@
+r"""Tables of plain attributes at regions that nest, each with a weight (`workloads.nested.tables`).
+
+R has the rows r 1_nu x e_t x 1 for all values t of a table T at a region nu. Every cell is in one
+row of each table above its leaf, so that its column has the l1 norm sum r and the squared l2 norm
+sum r^2 over the path and the tables. In coordinates that are sums and contrasts along each plain
+attribute, those of the residual space of S are counts of regions with the precisions
+
+    x_S = sum over T that hold S of r^2 N / m_T,
+
+so that least squares is two sweeps of the tree for each kind of S (`pmldesign_solvers.trees`), and
+
+    var = a^2 N / m_T^2 sum_{S in T} d_S var_S        for the answers of a table T at a region.
+
+Where S is measured at no region below, cells share alike: R^+ is the pseudo-inverse.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
+from pmldesign.privacy.outward import raised
+from pmldesign.strategies.arguments import LARGEST_ENTRY, read_only, require_measurements
+from pmldesign.strategies.base import Flags, Strategy
+from pmldesign.strategies.beside import BesideStrategy
+from pmldesign.strategies.marginals.contrast_basis import contrasts, expand
+from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
+from pmldesign.workloads.nested.tables import (
+    RegionTablesWorkload,
+    Table,
+    farthest_tables,
+    spread,
+    table_sums,
+)
+from pmldesign.workloads.public import Public
+from pmldesign_solvers.operators import mode_products
+from pmldesign_solvers.operators.operator import Array, Indices
+from pmldesign_solvers.trees.spaces import Spaces, spaces_of
+from pmldesign_solvers.trees.sweeps import FAINT, estimates, floored, swept, with_total
+from pmldesign_solvers.trees.tree import Tree
+
+if TYPE_CHECKING:
+    from pmldesign.strategies.whole.lattice import Lattice
+
+UNKNOWN = 1e-20 / FAINT
+"""A variance, for weights of size 1, from which on nothing is measured."""
+
+
+class RegionTablesStrategy(Strategy):
+    """Tables at regions, each with a weight.
+
+    Args:
+        name: how tables and messages call it.
+        tree: the regions.
+        sizes: number of values of each plain attribute.
+        tables: the sets T of plain attributes.
+        weights: r >= 0, shape (K, P), for each table and each different set of cells
+            (`Tree.place_of_node`); 0 for what is not measured. Copied.
+
+    Attributes:
+        measured: of each table the nodes where it is measured, in increasing order.
+
+    Raises:
+        InvalidInputError: weights that are no such numbers.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        tree: Tree,
+        sizes: Sequence[int],
+        tables: Sequence[Table],
+        weights: ArrayLike,
+    ) -> None:
+        self.name, self.tree, self.sizes = name, tree, tuple(sizes)
+        self.tables: tuple[Table, ...] = tuple(map(tuple, tables))
+        self.weights = read_only(np.array(weights, dtype=np.float64))
+        nodes, first = np.unique(tree.place_of_node, return_index=True)
+        inner = np.ones(tree.places, dtype=bool)
+        inner[nodes] = False
+        fits = self.weights.shape == (len(self.tables), tree.places) and (
+            ((self.weights == 0) | (self.weights >= 1 / LARGEST_ENTRY)).all()
+            and (self.weights <= LARGEST_ENTRY).all()
+            and self.weights.any()
+            and not self.weights[:, inner].any()
+        )
+        if not fits:
+            raise InvalidInputError(
+                f"strategy {name!r} needs a weight from 0 on for each of {len(self.tables)} tables"
+                f" and {len(nodes)} different regions, not all of them 0"
+            )
+        self.measured: tuple[Indices, ...] = tuple(
+            np.sort(first[row[nodes] > 0]) for row in self.weights
+        )
+        self._rows = [tree.place_of_node[kept] for kept in self.measured]
+        self._answers = [math.prod(self.sizes[i] for i in table) for table in self.tables]
+        rows = sum(m * len(kept) for m, kept in zip(self._answers, self.measured, strict=True))
+        self.shape = rows, tree.cells * math.prod(self.sizes)
+
+    def _beside(self, public: Public) -> Strategy:
+        """With its structure beyond WRITTEN_CELLS cells."""
+        if public.kind != "records" or self.cells <= WRITTEN_CELLS:
+            return super()._beside(public)
+        return BesideStrategy(self)
+
+    @cached_property
+    def matrix(self) -> Array:
+        """R, shape (r, n); refused if too large."""
+        check_entries(f"strategy {self.name!r}", self.shape)
+        return read_only(self.measure(np.eye(self.cells)))
+
+    @property
+    def node_weights(self) -> Array:
+        """The weight of every table and node, 0 where it is not measured, shape (K, N)."""
+        weights = np.zeros((len(self.tables), self.tree.nodes))
+        for row, places, kept, every in zip(
+            weights, self._rows, self.measured, self.weights, strict=True
+        ):
+            row[kept] = every[places]
+        return weights
+
+    @cached_property
+    def spaces(self) -> Spaces:
+        """Of the tables that are measured."""
+        return spaces_of(self.sizes, self.tables)
+
+    def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
+        """Largest distance of the measurements of neighbours, in the l1 or l2 norm, rounded up."""
+        exponent = int(np.frexp(self.weights.max())[1])
+        of_nodes = np.ldexp(self.node_weights, -exponent)
+        if norm == "l2":
+            of_nodes = of_nodes**2
+        if neighbours == Neighbours.ADD_REMOVE:
+            largest = float(self.tree.above(of_nodes.sum(axis=0)).max())
+        else:
+            largest = float(farthest_tables(self.tree, self.spaces, of_nodes))
+        root = largest if norm == "l1" else math.sqrt(largest)
+        units = self.tree.height + len(self.tables) + 8
+        return float(np.ldexp(raised(root, units), exponent))
+
+    def distance_profile(self, norm: Norm) -> DistanceProfile | None:
+        """Beyond WRITTEN_CELLS cells: all columns as far away as the farthest two are."""
+        if self.cells <= WRITTEN_CELLS:
+            return None
+        farthest = self.sensitivity_under(Neighbours.REPLACE, norm)
+        return DistanceProfile.all_at(farthest, self.cells, 1.0)
+
+    def measure(self, x: Array) -> Array:
+        """R x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""
+        measured = []
+        for table, places, weights in zip(self.tables, self._rows, self.weights, strict=True):
+            counts = table_sums(self.tree, self.sizes, table, x)[places]
+            measured.append((counts.T * weights[places]).T.reshape(-1, *x.shape[1:]))
+        return np.concatenate(measured)
+
+    def estimate(self, measurements: Array) -> Array:
+        """R^+ y, shape (n,) or (n, c), for measurements y of shape (r,) or (r, c)."""
+        require_measurements(self.name, self.shape[0], measurements)
+        rows = measurements.reshape(len(measurements), -1)
+        plain, columns = math.prod(self.sizes), rows.shape[1]
+        own = np.zeros((self.tree.places, *self.sizes, columns))  # R^T y at every place
+        start = 0
+        for table, places, m, weights in zip(
+            self.tables, self._rows, self._answers, self.weights, strict=True
+        ):
+            values = rows[start : start + m * len(places)].reshape(len(places), m, columns)
+            own[places] += spread(self.sizes, table, values * weights[places, None, None])
+            start += m * len(places)
+        coordinates = self._along_axes(_sums_and_contrasts, own.reshape(len(own), plain, columns))
+        found: Array = np.zeros((self.tree.cells, plain, columns))
+        for kind, precisions in enumerate(self._precisions):
+            kept = self._coordinates_of(kind)
+            sums = coordinates[:, kept].reshape(len(own), -1)
+            sums[~self._told[kind]] = 0.0  # rounding
+            below = swept(self.tree, precisions).below
+            every = estimates(self.tree, precisions, below, sums / plain)[self.tree.place_of_cell]
+            found[:, kept] = every.reshape(self.tree.cells, -1, columns)
+        return np.asarray(
+            self._along_axes(expand, found).reshape(self.cells, *measurements.shape[1:])
+        )
+
+    def require_answers(self, workload: Workload) -> None:
+        """Refuse a workload that R does not determine."""
+        if self.knows(workload):
+            self.variances(workload)
+        else:
+            super().require_answers(workload)
+
+    def knows(self, workload: Workload) -> bool:
+        """Whether these are tables at the same regions, which structure answers."""
+        return (
+            isinstance(workload, RegionTablesWorkload)
+            and workload.sizes == self.sizes
+            and workload.tree.same(self.tree)
+        )
+
+    def variances(self, workload: Workload) -> Array:
+        """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise."""
+        if not (self.knows(workload) and isinstance(workload, RegionTablesWorkload)):
+            return super().variances(workload)
+        count = len(self.tables)
+        spaces = spaces_of(self.sizes, [*self.tables, *workload.tables])
+        precisions = floored(self.tree, spaces.within[:, :count] @ self._per_answer)
+        scale = float(self._per_answer.max())
+        sums = [swept(self.tree, row).variances for row in precisions]
+        weights = spaces.within[:, count:].T * spaces.dimensions
+        of_tables = (weights @ np.stack(sums)) * (1.0 / workload.spaces.answers**2)[:, None]
+        values = []
+        for part, m in zip(workload.parts, workload.answers, strict=True):
+            places = self.tree.place_of_node[part.nodes]
+            variances = of_tables[workload.tables.index(part.table), places]
+            if (variances * scale > UNKNOWN).any():
+                raise InvalidInputError(
+                    f"strategy {self.name!r} cannot answer {part.name!r}: its values are not"
+                    " measured at all of these regions; add a table that holds them there or below"
+                )
+            values.append(np.repeat(part.scales**2 * variances, m))
+        return np.concatenate(values)
+
+    @property
+    def tells_total(self) -> bool:
+        """Whether R determines the total of its cells."""
+        total = swept(self.tree, self._precisions[self._kind_of_total])
+        return bool(total.variances[self.tree.root] * self._per_answer.max() < UNKNOWN)
+
+    def free_vector(self) -> Array:
+        """(R^T R)^+ 1, shape (n,): the covariances of all cells with the total."""
+        precisions = self._precisions[self._kind_of_total]
+        plain = math.prod(self.sizes)
+        covariances = with_total(self.tree, precisions, swept(self.tree, precisions))
+        return np.repeat(covariances / plain, plain)
+
+    def scaled(self, factor: float) -> RegionTablesStrategy:
+        """R times a positive number."""
+        weights = self.weights * factor
+        return RegionTablesStrategy(self.name, self.tree, self.sizes, self.tables, weights)
+
+    def on_lattice(
+        self,
+        workload: Workload,  # noqa: ARG002
+        bits: int,
+        beside: Strategy | None = None,
+    ) -> Lattice:
+        """Tables, each times a whole number."""
+        from pmldesign.strategies.whole.regions import region_tables_lattice
+
+        return region_tables_lattice(beside or self, self, bits)
+
+    @cached_property
+    def _inverse_and_rank(self) -> tuple[Array, int]:
+        check_entries(f"the inverse of strategy {self.name!r}", self.shape)
+        ranks = [self.tree.rank(row) for row in self._told]
+        rank = round(float(self.spaces.dimensions @ np.array(ranks)))
+        return read_only(self.estimate(np.eye(self.shape[0]))), rank
+
+    @property
+    def _per_answer(self) -> Array:
+        """r^2 / m_T, shape (K, P): precisions over the number N of plain cells."""
+        return np.asarray(self.weights**2 / self.spaces.answers[:, None])
+
+    @property
+    def _told(self) -> Flags:
+        """Whether a place measures a kind of spaces, shape (kinds, P)."""
+        return np.asarray(self.spaces.within @ self._per_answer > 0)
+
+    @cached_property
+    def _precisions(self) -> Array:
+        """x_S / N of every kind of spaces and place, shape (kinds, P)."""
+        return floored(self.tree, self.spaces.within @ self._per_answer)
+
+    @property
+    def _kind_of_total(self) -> int:
+        return next(k for k, sets in enumerate(self.spaces.residuals) if () in sets)
+
+    def _coordinates_of(self, kind: int) -> Indices:
+        """The coordinates of the residual spaces of a kind, among the N of a leaf."""
+        numbers = np.arange(math.prod(self.sizes)).reshape(self.sizes)
+        return np.concatenate(
+            [
+                numbers[
+                    tuple(slice(1, None) if i in S else slice(1) for i in range(len(self.sizes)))
+                ].ravel()
+                for S in self.spaces.residuals[kind]
+            ]
+        )
+
+    def _along_axes(self, change: mode_products.Map, values: Array) -> Array:
+        """A change of coordinates along every plain attribute, for shape (places, N, c)."""
+        moved = np.moveaxis(values, 1, 0).reshape(values.shape[1], -1)
+        changed = mode_products.apply([change] * len(self.sizes), self.sizes, moved)
+        return np.moveaxis(changed.reshape(values.shape[1], len(values), -1), 0, 1)
+
+
+def _sums_and_contrasts(x: Array) -> Array:
+    """The sum and the contrasts of every column, times N^(1/2) in all: `expand` undoes it."""
+    return np.vstack([x.sum(axis=0), contrasts(x)])

@@ -1,0 +1,206 @@
+r"""Tables of plain attributes at regions that nest: state by sex, county by sex and age, tract.
+
+A cell is a leaf of the tree and a combination of values of the plain attributes, the last of them
+fastest, N for each leaf. A part asks for the table over some plain attributes T at some nodes,
+
+    a_nu 1_nu x (x)_i (I if i in T, else 1^T),
+
+row by row all combinations of values at one node, then those at the next. Two columns differ in all
+that stands above one leaf and not the other, and in both rows of tables with their values above
+both, unless these tables are counts alone.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate
+
+import numpy as np
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.workloads.base import Workload, check_entries
+from pmldesign_solvers.operators.operator import EPS, Array, Indices
+from pmldesign_solvers.trees.spaces import Spaces, spaces_of
+from pmldesign_solvers.trees.tree import Tree
+
+Table = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RegionTable:
+    """One table at some nodes.
+
+    Attributes:
+        name: what the user called it.
+        table: the plain attributes, in increasing order.
+        nodes: where it is asked for, in increasing order, shape (k,).
+        scales: a_nu > 0 of each, shape (k,).
+    """
+
+    name: str
+    table: Table
+    nodes: Indices
+    scales: Array
+
+
+class RegionTablesWorkload(Workload):
+    """Tables at regions.
+
+    Args:
+        name: how tables and messages call it.
+        tree: the regions.
+        sizes: number of values of each plain attribute.
+        parts: what is asked for, in the order of the queries.
+
+    Attributes:
+        tables: the different tables, K of them.
+        scales: a of every table and node, shape (K, N); 0 for what is not asked about.
+        spaces: of the tables.
+
+    Raises:
+        InvalidInputError: no part, a part without a node, or one table at a node twice.
+    """
+
+    def __init__(
+        self, name: str, tree: Tree, sizes: Sequence[int], parts: Sequence[RegionTable]
+    ) -> None:
+        self.name, self.tree, self.sizes, self.parts = name, tree, tuple(sizes), tuple(parts)
+        self.tables = tuple(dict.fromkeys(part.table for part in parts))
+        self.scales = np.zeros((len(self.tables), tree.nodes))
+        for part in parts:
+            row = self.scales[self.tables.index(part.table)]
+            if not part.nodes.size or row[part.nodes].any():
+                problem = "twice; give it once" if part.nodes.size else "nowhere; leave it out"
+                raise InvalidInputError(f"{name!r} asks for {part.name!r} {problem}")
+            row[part.nodes] = part.scales
+        if not self.tables:
+            raise InvalidInputError(f"{name!r} asks for nothing")
+        self.spaces: Spaces = spaces_of(self.sizes, self.tables)
+        self.answers = [math.prod(self.sizes[i] for i in part.table) for part in parts]
+        self._stops = list(accumulate(self.part_queries))
+        self._shape = self._stops[-1], tree.cells * math.prod(self.sizes)
+        self.binary = all(bool((part.scales == 1).all()) for part in parts)
+
+    @property
+    def part_queries(self) -> list[int]:
+        """The number of queries of each part."""
+        return [m * len(part.nodes) for m, part in zip(self.answers, self.parts, strict=True)]
+
+    def split(self, values: Array) -> list[Array]:
+        """Values of queries part by part, shape (k, m_T) or (k, m_T, c) for (m,) or (m, c)."""
+        return [
+            rows.reshape(-1, m, *values.shape[1:])
+            for rows, m in zip(np.split(values, self._stops[:-1]), self.answers, strict=True)
+        ]
+
+    def reweighted(self, weights: Sequence[Array | float]) -> RegionTablesWorkload:
+        """The same with each part times its weight, or its nodes times weights, shape (k,)."""
+        parts = [
+            replace(part, scales=part.scales * weight)
+            for part, weight in zip(self.parts, weights, strict=True)
+        ]
+        return RegionTablesWorkload(self.name, self.tree, self.sizes, parts)
+
+    def by_node(self, weights: Array) -> list[Array] | None:
+        """Weights of queries, shape (m,), as those of nodes; None where they tell values apart."""
+        parts = self.split(weights)
+        alike = all((part == part[:, :1]).all() for part in parts)
+        return [part[:, 0] for part in parts] if alike else None
+
+    def matvec(self, x: Array) -> Array:
+        """A x, for x of shape (n,) or (n, c)."""
+        counts = {table: table_sums(self.tree, self.sizes, table, x) for table in self.tables}
+        places = self.tree.place_of_node
+        answers = [
+            (counts[part.table][places[part.nodes]].T * part.scales).T.reshape(-1, *x.shape[1:])
+            for part in self.parts
+        ]
+        return np.concatenate(answers)
+
+    def rmatvec(self, y: Array) -> Array:
+        """A^T y, for y of shape (m,) or (m, c)."""
+        total = np.zeros((self.tree.cells, *self.sizes, *y.shape[1:]))
+        for part, values in zip(self.parts, self.split(y), strict=True):
+            nodes = np.zeros((self.tree.nodes, *values.shape[1:]))
+            nodes[part.nodes] = (values.T * part.scales).T
+            total += spread(self.sizes, part.table, self.tree.above(nodes))
+        return total.reshape(-1, *y.shape[1:])
+
+    def row_norms(self, half: Array) -> Array:
+        """diag(A H H^T A^T), shape (m,), for H of shape (n, c)."""
+        return np.asarray((self.matvec(half) ** 2).sum(axis=1))
+
+    def weighted_squares(self, weights: Array) -> Array:
+        """diag(A diag(w) A^T), shape (m,), for weights w >= 0 of shape (n,)."""
+        return self.matvec(weights) * self.row_sizes()
+
+    def column_squares(self) -> Array:
+        """The squared norms of the columns, shape (n,)."""
+        squares = self.tree.above((self.scales**2).sum(axis=0))
+        return np.repeat(squares, math.prod(self.sizes))
+
+    def longest_difference(self) -> float:
+        """Largest squared distance of two columns, rounded up."""
+        largest = farthest_tables(self.tree, self.spaces, self.scales**2)
+        return largest * (1 + (self.tree.height + len(self.tables) + 8) * EPS)
+
+    def to_dense(self) -> Array:
+        """The matrix itself, shape (m, n); refused if too large."""
+        check_entries(self.name, self.shape)
+        return self.matvec(np.eye(self.shape[1]))
+
+    def row_sizes(self) -> Array:
+        """Largest absolute entry of every row, shape (m,)."""
+        pairs = zip(self.parts, self.answers, strict=True)
+        return np.concatenate([np.repeat(part.scales, m) for part, m in pairs])
+
+    def dual_of_answers(self, u: Array, asked: Indices, p: float) -> Array:
+        """Dual weights of all answers, shape (m,), from those of tables at nodes (`Spaces`)."""
+        nodes = np.zeros(self.scales.size)
+        nodes[asked] = u
+        of_nodes = self.spaces.dual_of_answers(nodes.reshape(self.scales.shape), p)
+        return np.concatenate(
+            [
+                np.repeat(of_nodes[self.tables.index(part.table), part.nodes], m)
+                for part, m in zip(self.parts, self.answers, strict=True)
+            ]
+        )
+
+    def row_label(self, index: int) -> str:
+        """How messages and tables call query `index` (from 0): "row 5 (state*sex, query 2)"."""
+        number = bisect_right(self._stops, index)
+        first = self._stops[number] - self.part_queries[number]
+        return f"row {index} ({self.parts[number].name}, query {index - first})"
+
+    @cached_property
+    def same_as(self) -> tuple[object, ...]:
+        """What tells whether two workloads ask for the same tables at the same nodes."""
+        return tuple((part.table, part.nodes.tobytes()) for part in self.parts)
+
+
+def table_sums(tree: Tree, sizes: Sequence[int], table: Table, x: Array) -> Array:
+    """The table at every place, shape (P, m_T) or (P, m_T, c), for cells (n,) or (n, c)."""
+    tensor = x.reshape(tree.cells, *sizes, *x.shape[1:])
+    summed = tuple(1 + i for i in range(len(sizes)) if i not in table)
+    counts = tensor.sum(axis=summed) if summed else tensor
+    return tree.sums_of_places(counts.reshape(tree.cells, -1, *x.shape[1:]))
+
+
+def spread(sizes: Sequence[int], table: Table, values: Array) -> Array:
+    """Values of a table, shape (k, m_T) or (k, m_T, c), along the axes of all attributes."""
+    axes = [size if i in table else 1 for i, size in enumerate(sizes)]
+    return values.reshape(len(values), *axes, *values.shape[2:])
+
+
+def farthest_tables(tree: Tree, spaces: Spaces, of_nodes: Array) -> float:
+    """The largest sum of what two cells do not share, from what one cell counts, (K, N).
+
+    Two different values of all attributes differ in both rows of a table above both, unless it is
+    a count alone.
+    """
+    apart = spaces.answers > 1
+    return tree.farthest(of_nodes.sum(axis=0), 2 * of_nodes[apart].sum(axis=0))

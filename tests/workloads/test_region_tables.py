@@ -1,0 +1,260 @@
+"""Tables at regions that nest: workload, strategy and design against Kronecker products."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pmldesign import PureDP, factorize, mechanism, optimize
+from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy.noise import Noise
+from pmldesign.strategies import Strategy, baseline
+from pmldesign.strategies.region_tables import RegionTablesStrategy
+from pmldesign.workloads import DenseWorkload
+from pmldesign.workloads.nested.tables import RegionTable, RegionTablesWorkload
+from pmldesign.workloads.public import RECORDS
+from pmldesign.workloads.weighting.weigh import (
+    part_queries,
+    parts_of,
+    weighted,
+    weighted_parts,
+)
+from pmldesign_solvers.trees.tree import Tree
+
+SIZES = (2, 3)
+TABLES = [(), (0,), (1,), (0, 1)]
+TREES = [
+    [-1],  # one region
+    [-1, 0, 1, 2],  # a chain of single children
+    [-1] + [0] * 5,
+    [-1, 0, 0, 2, 2, 4, 4, 6, 6],  # a comb
+    [-1, 0, 0, 0, 1, 1, 2, 3, 3],
+]
+
+
+def region_part(table, nodes, scales, name="part"):
+    return RegionTable(name, table, np.array(nodes), np.array(scales, dtype=float))
+
+
+def matrix_of(tree, sizes, table, nodes, scales):
+    """The rows of a part, from the leaves below each node and Kronecker products."""
+    rows = np.zeros((tree.nodes, tree.cells))
+    for cell, node in enumerate(tree.leaves):
+        while node >= 0:
+            rows[node, cell] = 1.0
+            node = tree.parents[node]
+    rows = rows[nodes] * np.asarray(scales)[:, None]
+    for number, size in enumerate(sizes):
+        rows = np.kron(rows, np.eye(size) if number in table else np.ones((1, size)))
+    return rows
+
+
+def random_case(seed, parents, sizes=SIZES):
+    """Some tables at some nodes, and a strategy that answers them: other weights, and more."""
+    rng, tree = np.random.default_rng(seed), Tree(parents)
+    parts, weights = [], np.zeros((len(TABLES), tree.places))
+    for number, table in enumerate(TABLES):
+        nodes = np.flatnonzero(rng.integers(0, 2, tree.nodes))
+        if number == 1:
+            nodes = tree.leaves
+        if nodes.size:
+            parts.append(region_part(table, nodes, rng.uniform(0.5, 2.0, len(nodes)), f"p{number}"))
+        more = rng.integers(0, 2, tree.nodes) if rng.integers(0, 2) else np.zeros(tree.nodes)
+        more[nodes] = 1.0
+        places = tree.place_of_node[np.flatnonzero(more)]
+        weights[number, places] = rng.uniform(0.1, 3.0, len(places))
+    workload = RegionTablesWorkload("w", tree, sizes, parts)
+    return rng, workload, RegionTablesStrategy("s", tree, sizes, TABLES, weights)
+
+
+CASES = st.builds(random_case, st.integers(0, 2**32 - 1), st.sampled_from(TREES))
+
+
+@given(CASES)
+def test_workload_is_its_matrix(case):
+    rng, workload, _ = case
+    A = np.vstack(
+        [matrix_of(workload.tree, SIZES, p.table, p.nodes, p.scales) for p in workload.parts]
+    )
+    m, n = workload.shape
+    assert A.shape == (m, n)
+    np.testing.assert_allclose(workload.to_dense(), A)
+    dense = DenseWorkload(A)
+    x, y, half = rng.standard_normal((n, 2)), rng.standard_normal(m), rng.standard_normal((n, 3))
+    np.testing.assert_allclose(workload.matvec(x[:, 0]), A @ x[:, 0], atol=1e-12)
+    np.testing.assert_allclose(workload.rmatvec(y), A.T @ y, atol=1e-12)
+    np.testing.assert_allclose(workload.row_norms(half), dense.row_norms(half), atol=1e-10)
+    np.testing.assert_allclose(workload.column_squares(), (A**2).sum(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(workload.weighted_squares(x[:, 0] ** 2), (A**2) @ x[:, 0] ** 2)
+    np.testing.assert_allclose(workload.row_sizes(), np.abs(A).max(axis=1))
+    apart = ((A[:, :, None] - A[:, None]) ** 2).sum(axis=0).max()
+    assert apart <= workload.longest_difference() * (1 + 1e-12) <= apart * (1 + 1e-9)
+
+
+@given(CASES)
+def test_weights_keep_the_structure_where_they_can(case):
+    _, workload, _ = case
+    A, parts = workload.to_dense(), np.arange(2.0, len(workload.parts) + 2)
+    of_queries = np.repeat(parts, part_queries(workload))
+    for scaled in (weighted(workload, of_queries), weighted_parts(workload, parts.tolist())):
+        assert isinstance(scaled, RegionTablesWorkload)
+        np.testing.assert_allclose(scaled.to_dense(), of_queries[:, None] * A)
+        assert scaled.unweighted is workload
+    uneven = np.arange(1.0, len(A) + 1)
+    np.testing.assert_allclose(weighted(workload, uneven).to_dense(), uneven[:, None] * A)
+    assert parts_of(workload) == [part.name for part in workload.parts]
+
+
+@given(CASES)
+def test_strategy_is_its_matrix(case):
+    rng, workload, strategy = case
+    nodes = [np.flatnonzero(row) for row in strategy.node_weights]
+    R = np.vstack(
+        [
+            matrix_of(workload.tree, SIZES, table, kept, row[kept])
+            for table, kept, row in zip(TABLES, nodes, strategy.node_weights, strict=True)
+        ]
+    )
+    np.testing.assert_allclose(strategy.matrix, R)
+    dense = Strategy("dense", R)
+    for norm, order in (("l1", 1), ("l2", 2)):
+        longest = np.linalg.norm(R, order, axis=0).max()
+        apart = np.linalg.norm(R.T[:, None] - R.T, order, axis=2).max()
+        for relation, value in (("add-remove", longest), ("replace", apart)):
+            claimed = strategy.sensitivity_under(Neighbours(relation), norm)
+            assert value * (1 - 1e-15) <= claimed <= value * (1 + 1e-12)
+    y = rng.standard_normal((strategy.shape[0], 2))
+    np.testing.assert_allclose(strategy.estimate(y), np.linalg.pinv(R) @ y, atol=1e-9)
+    np.testing.assert_allclose(strategy.variances(workload), dense.variances(workload), rtol=1e-8)
+    assert strategy.rank == np.linalg.matrix_rank(R)
+    free = np.linalg.pinv(R.T @ R) @ np.ones(strategy.cells)
+    if dense.tells_total:
+        np.testing.assert_allclose(strategy.free_vector(), free, atol=1e-8)
+    assert strategy.tells_total == dense.tells_total
+
+
+@given(CASES)
+def test_public_totals_are_those_of_projections(case):
+    """Beside the number of records, with structure and as a matrix."""
+    from pmldesign.strategies.beside import BesideStrategy
+
+    _, workload, strategy = case
+    known = BesideStrategy(strategy)
+    asked = workload.beside(RECORDS)
+    dense = Strategy("dense", strategy.matrix).beside(RECORDS)
+    np.testing.assert_allclose(known.variances(asked), dense.variances(asked), rtol=1e-7, atol=1e-9)
+
+
+@given(CASES)
+def test_lattice_tables_are_whole_and_their_sensitivities_exact(case):
+    rng, workload, strategy = case
+    lattice = strategy.on_lattice(workload, 12)
+    x = rng.integers(0, 100, strategy.cells)
+    Z = np.array([lattice.image(cell) for cell in np.eye(strategy.cells, dtype=np.int64)]).T
+    assert (lattice.image(x) == Z @ x).all()
+    np.testing.assert_allclose(lattice.units * (Z @ x), strategy.measure(x), rtol=1e-12)
+    apart = np.abs(Z[:, :, None] - Z[:, None])
+    exact = {
+        ("add-remove", Noise.LAPLACE): np.abs(Z).sum(axis=0).max(),
+        ("add-remove", Noise.GAUSSIAN): (Z**2).sum(axis=0).max(),
+        ("replace", Noise.LAPLACE): apart.sum(axis=0).max(),
+        ("replace", Noise.GAUSSIAN): (apart**2).sum(axis=0).max(),
+    }
+    for (relation, noise), value in exact.items():
+        assert lattice.sensitivity(Neighbours(relation), noise) == (value, True)
+
+
+def test_what_is_not_measured_is_named():
+    tree = Tree([-1, 0, 0])
+    weights = np.zeros((2, tree.places))
+    weights[0, tree.place_of_node] = 1.0
+    weights[1, tree.root] = 1.0
+    strategy = RegionTablesStrategy("s", tree, (2,), [(), (0,)], weights)
+    strategy.require_answers(RegionTablesWorkload("w", tree, (2,), [region_part((0,), [0], [1])]))
+    below = RegionTablesWorkload("w", tree, (2,), [region_part((0,), [1], [1], "state*sex")])
+    with pytest.raises(InvalidInputError, match=r"'state\*sex'.*not measured"):
+        strategy.require_answers(below)
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ([], "nothing"),
+        ([region_part((), [], [])], "nowhere"),
+        ([region_part((0,), [1], [1]), region_part((0,), [0, 1], [1, 1])], "twice"),
+    ],
+)
+def test_bad_parts_are_refused(parts, message):
+    with pytest.raises(InvalidInputError, match=message):
+        RegionTablesWorkload("w", Tree([-1, 0]), (2,), parts)
+
+
+def test_bad_weights_are_refused():
+    tree = Tree([-1, 0, 0, 0])
+    inner = np.ones((1, tree.places))
+    for weights in (np.zeros((1, tree.places)), inner, inner[:, :-1], -inner):
+        with pytest.raises(InvalidInputError, match="weight"):
+            RegionTablesStrategy("s", tree, (2,), [()], weights)
+
+
+def nation(counts, sizes, *, parts):
+    """States and counties, as even as they can be; parts by level."""
+    parents, first = [-1], 0
+    for above, count in pairwise(counts):
+        parents += [first + i * above // count for i in range(count)]
+        first += above
+    tree = Tree(parents)
+    asked = []
+    for level, table in parts:
+        nodes = np.flatnonzero(tree.depths == level)
+        asked.append(region_part(table, nodes, np.ones(len(nodes)), f"{level}{table}"))
+    return RegionTablesWorkload("w", tree, sizes, asked)
+
+
+PARTS = [(0, ()), (1, (0, 1)), (2, (0, 1)), (2, (0,))]
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+def test_design_is_close_to_its_bound_and_better_than_equal_shares(neighbours):
+    workload = nation((1, 7, 90), (2, 4), parts=PARTS)
+    design = factorize(workload, neighbours=neighbours, rel_gap=1e-3)
+    assert isinstance(design.strategy.renamed(""), RegionTablesStrategy)
+    assert design.certificate.gap < 0.03
+    relation = Neighbours(neighbours)
+    asked = workload.beside(RECORDS) if neighbours == "replace" else workload
+    for name in ("equal-shares", "identity"):
+        other = baseline(name, workload)
+        measured = other.beside(RECORDS) if neighbours == "replace" else other
+        spread = np.sqrt(measured.variance_norm(asked, 1))
+        assert spread * measured.sensitivity_under(relation, "l2") >= design.certificate.lower
+
+
+@settings(max_examples=3)
+@given(CASES, st.sampled_from([2.0, 4.0, np.inf]))
+def test_small_ones_are_solved_as_one_matrix_and_large_ones_agree(case, p):
+    from pmldesign.designs.options import DesignOptions
+    from pmldesign.designs.structured import solve_regions
+
+    _, workload, _ = case
+    exact = factorize(workload, p=p, rel_gap=1e-4).certificate
+    options = DesignOptions(neighbours=Neighbours.ADD_REMOVE, rel_gap=1e-4)
+    design = solve_regions(workload, p, options)
+    assert design.certificate.lower <= exact.upper
+    assert design.certificate.upper >= exact.lower
+    assert design.certificate.lower >= exact.lower * (1 - 4e-3)
+    replaced = factorize(workload, p=p, rel_gap=1e-3, neighbours="replace").certificate
+    options = DesignOptions(neighbours=Neighbours.REPLACE, rel_gap=1e-4)
+    design = solve_regions(workload, p, options)
+    assert design.certificate.lower <= replaced.upper
+    assert design.certificate.upper >= replaced.lower
+
+
+def test_laplace_noise_has_weights_of_its_own():
+    workload = nation((1, 7, 90), (2, 4), parts=PARTS)
+    design = factorize(workload, rel_gap=1e-2)
+    gaussian = mechanism(design, guarantee=PureDP(1.0), noise=Noise.LAPLACE).error(2)
+    laplace = optimize(workload, guarantee=PureDP(1.0), noise="laplace", search_time=1.0)
+    assert laplace.error(2) < gaussian
