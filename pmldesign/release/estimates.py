@@ -3,6 +3,8 @@
 From a histogram: its cells are rounded to a number of decimals, and queries with whole coefficients
 are sums of these cells.
 
+Every count of regions is rounded up or down by less than a unit (`nested_counts`).
+
 From tables, where a histogram would be too large: of every table those cells are rounded in which
 no attribute has its last value. The others are differences, a table by one attribute less without
 its other cells, and so whole numbers of the same unit. A cell of a table of m cells is a sum of at
@@ -21,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from pmldesign.release.nested_counts import regions_of, rounded_regions
 from pmldesign.release.noise.exact import ExactNoise
 from pmldesign.release.post_processing import by_group, nearest_whole
 from pmldesign.release.public_counts import PublicCounts
@@ -61,7 +64,8 @@ def estimated(noise: ExactNoise, measured: Array, public: PublicCounts | None) -
         if public is not None:
             cells = public.completed(cells)
         answers_of = partial(rounded_answers, queries, cells, public=public)
-        return Estimate(len(cells), float(np.abs(cells).sum()), answers_of, cells)
+        summed = len(cells) if regions_of(queries, public) is None else 2  # each moves by one
+        return Estimate(summed, float(np.abs(cells).sum()), answers_of, cells)
     assert isinstance(queries, MarginalsWorkload | TablesWorkload)
     closure = all_within(queries.subsets)
     tables = MarginalsWorkload(queries.sizes, closure)
@@ -141,6 +145,12 @@ def rounded_answers(
             then exact, and cells move by a unit instead of half a unit.
     """
     factor, half = 10.0**decimals, 0.5 / 10.0**decimals
+    regions = regions_of(workload, public)
+    if regions is not None and (regions.scales == np.rint(regions.scales)).all():
+        whole = rounded_regions(regions, cells * factor, public)
+        known = regions.tree.place_of_node[regions.asked] == regions.tree.root
+        moved = np.where(known & (public is not None), 0.0, regions.row_sizes() / factor)
+        return np.rint(workload.matvec(whole)) / factor, moved
     matrix = _written(workload)
     coefficients = _largest_whole(workload, matrix)
     if coefficients is None:

@@ -13,7 +13,8 @@ their sums. Where sums of cells are public, x is scaled to them, group by group.
 
 Running sums over all cells need no iteration: A x ranges over all sums that never fall, from 0, and
 the closest ones are an isotonic regression; with a public number of records N, but for the last,
-the one of sums between 0 and N, which is that of all cut at N.
+the one of sums between 0 and N, which is that of all cut at N. Neither do counts of regions
+(`nested_counts`), which are then rounded up or down.
 
 Whole: the way whose answers are closest, in the same sense. Either cells are rounded in their order
 so that every running sum is rounded to the nearest whole number; ranges of cells move by at most 1.
@@ -33,8 +34,10 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import Bounds, isotonic_regression, minimize
 
+from pmldesign.release.nested_counts import closest_regions, regions_of, rounded_regions
 from pmldesign.release.public_counts import PublicCounts
 from pmldesign.workloads import MarginalsWorkload, RangeWorkload, Workload
+from pmldesign.workloads.nested.regions import RegionsWorkload
 from pmldesign.workloads.union import UnionWorkload, by_attribute
 from pmldesign_solvers.operators.operator import Array
 
@@ -57,6 +60,9 @@ def nonnegative_cells(
     answers = workload.matvec(cells)
     if adds_cells(workload):
         answers = np.maximum(answers, 0.0)
+    regions = regions_of(workload, public)
+    if regions is not None:
+        return closest_regions(regions, cells, public)
     if is_running_sums(workload) and (public is None or len(public.groups) == 1):
         return _never_falling(answers, None if public is None else public.total)
 
@@ -101,6 +107,9 @@ def _never_falling(sums: Array, total: int | None) -> Array:
 
 def whole_cells(workload: Workload, cells: Array, *, public: PublicCounts | None = None) -> Array:
     """Whole numbers close to the cells; arguments as `nonnegative_cells`."""
+    regions = regions_of(workload, public)
+    if regions is not None:
+        return rounded_regions(regions, cells, public)
     candidates = [by_group(method, cells, public) for method in (running_whole, nearest_whole)]
     if public is None:
         candidates.append(np.rint(cells))
@@ -151,7 +160,7 @@ def adds_cells(workload: Workload) -> bool:
     """Whether all coefficients are known to be 0 or positive."""
     if isinstance(workload, UnionWorkload):
         return all(map(adds_cells, workload.parts))
-    if isinstance(workload, RangeWorkload | MarginalsWorkload):
+    if isinstance(workload, RangeWorkload | MarginalsWorkload | RegionsWorkload):
         return True
     parts = by_attribute(workload)
     if parts != (workload,):
