@@ -37,7 +37,7 @@ from pmldesign.factorization import public_for
 from pmldesign.files.arrays import Archive, file_name, reason
 from pmldesign.files.atomic import PathName, atomic_write, check_writable
 from pmldesign.files.fingerprints import fingerprint_or_none
-from pmldesign.files.structures import structure_arrays
+from pmldesign.files.structures import form_for
 from pmldesign.files.workloads import opened, read_workload
 from pmldesign.files.written import read_arrays
 from pmldesign.mechanisms import Mechanism, answered_workload
@@ -78,7 +78,7 @@ def write_strategy(
         instance("mechanism", mechanism, Mechanism, "what `pmldesign.mechanism` returns")
     check_writable(path, "a strategy file", ".npz")
     workload = answered_workload(design)
-    arrays = _arrays(design, workload)
+    form, arrays = _arrays(design, workload)
     public, workload = workload.public, workload.whole
     if public.groups is not None:
         arrays["groups"] = public.groups.astype(np.int64)
@@ -93,6 +93,8 @@ def write_strategy(
         "cells": workload.shape[1],
         "fingerprint": fingerprint_or_none(workload),
     }
+    if form is not None:
+        header["form"] = form
     if workload.unweighted is not None:
         header["unweighted"] = workload.unweighted.name
     if public.name:
@@ -158,20 +160,20 @@ def read_guarantee(path: PathName) -> Guarantee | None:
     return _checked_guarantee(file_name(Path(path)), _read(Path(path))[1])
 
 
-def _arrays(design: Design | Mechanism, workload: Workload) -> dict[str, Any]:
-    """R and L, or what R is made of."""
+def _arrays(design: Design | Mechanism, workload: Workload) -> tuple[str | None, dict[str, Any]]:
+    """R and L, or the name of the form of R and what it is made of."""
     strategy = with_participation(design.strategy, None)
     rows, cells = strategy.shape
     queries = workload.shape[0]
     large = rows * max(queries, cells) > WRITTEN_ENTRIES
-    parts = structure_arrays(strategy, large=large)
-    if parts is not None:
-        return parts
+    form = form_for(strategy, large=large)
+    if form is not None:
+        return form.name, form.write(strategy)
     if queries > cells and queries * rows > WRITTEN_ENTRIES:
         strategy.require_answers(workload.beside(public_for(workload, design.neighbours)))
-        return {"strategy": strategy.matrix, "right_inverse": strategy.pseudo_inverse}
+        return None, {"strategy": strategy.matrix, "right_inverse": strategy.pseudo_inverse}
     check_entries("the reconstruction", (queries, rows))
-    return {"strategy": strategy.matrix, "reconstruction": design.reconstruction()}
+    return None, {"strategy": strategy.matrix, "reconstruction": design.reconstruction()}
 
 
 def _duals(design: Design) -> dict[str, Any]:
@@ -223,8 +225,7 @@ def _read_archive(path: Path) -> tuple[Strategy, dict[str, Any]] | None:
                 return None
             header = _checked_header(name, arrays)
             _checked_guarantee(name, header)
-            known = header.get("known")
-            strategy = read_arrays(name, arrays, None if known is None else str(known))
+            strategy = read_arrays(name, arrays, header)
             schema = as_participation(header.get("participation"))
             return None if strategy is None else (with_participation(strategy, schema), header)
         except PmldesignError:

@@ -25,7 +25,7 @@
                 weighted products `designed` beside (the attributes with a design) and `design_0`,
                 ... (D of each); for sectors as in `sectors`
 
-What a file holds is told by the names of its arrays.
+The header names the form; in files from before there were names the arrays tell it.
 """
 
 from __future__ import annotations
@@ -78,13 +78,15 @@ class Form:
     """How strategies of a class are written.
 
     Attributes:
+        name: what the header of a file calls it.
         kind: the class.
-        mark: pattern of the name of an array that no form after this has.
+        mark: pattern of the name of an array that tells it in files from before there was a name.
         parts: the arguments of the class after the name of the strategy.
         make: called with the name and the arguments in place of the class.
         always: whether small ones are written so as well, not as R and L.
     """
 
+    name: str
     kind: type[Strategy]
     mark: str
     parts: tuple[Part, ...]
@@ -100,27 +102,35 @@ class Form:
         return (self.make or self.kind)(name, *(part.read(name, arrays) for part in self.parts))
 
 
-def structure_arrays(strategy: Strategy, *, large: bool) -> Arrays | None:
-    """What a strategy is made of; None for one that is written out.
+def form_for(strategy: Strategy, *, large: bool) -> Form | None:
+    """How a strategy is written; None for one that is written out.
 
     Args:
         strategy: any.
         large: whether its matrices are too large to be written out.
     """
     form = next((form for form in FORMS if form.kind is type(strategy)), None)
-    return form.write(strategy) if form and (form.always or large or strategy.public) else None
+    return form if form and (form.always or large or strategy.public) else None
 
 
-def read_structure(name: str, arrays: Archive) -> Strategy | None:
-    """The strategy that arrays of a file stand for; None if they are none of these.
+def read_structure(name: str, arrays: Archive, form: Any = None) -> Strategy | None:
+    """The strategy that arrays of a file stand for; None if they are of no form.
+
+    Args:
+        name: of the strategy.
+        arrays: of the file.
+        form: the name of their form; None in files from before there was one.
 
     Raises:
         InvalidInputError: arrays that do not fit together.
-        ValueError: a missing array.
+        ValueError: a missing array, or a form that is none.
     """
-    for form in FORMS:
-        if any(re.fullmatch(form.mark, key) for key in arrays.names):
-            return form.read(name, arrays)
+    for known in FORMS:
+        marked = form is None and any(re.fullmatch(known.mark, key) for key in arrays.names)
+        if marked or form == known.name:
+            return known.read(name, arrays)
+    if form is not None:
+        raise ValueError(f"there is no form {form!r:.40}")
     return None
 
 
@@ -217,8 +227,9 @@ STREAM_U = Part(
 )
 RESIDUALS = (SIZES, sets("residuals"), plain("precisions"))
 WEIGHTED = (sets("tables", "subsets"), plain("weights"))
-FORMS = (
+FORMS = [
     Form(
+        "epochs",
         EpochStrategy,
         "epochs",
         (
@@ -229,10 +240,18 @@ FORMS = (
         ),
         _epochs,
     ),
-    Form(ToeplitzStrategy, "coefficients", (SUMS, plain("coefficients")), _toeplitz, always=False),
-    Form(StreamStrategy, "u", (SUMS, STREAM_U, plain("w"), NODES)),
-    Form(AllRangesStrategy, "poles", (plain("w"), NODES)),
     Form(
+        "toeplitz",
+        ToeplitzStrategy,
+        "coefficients",
+        (SUMS, plain("coefficients")),
+        _toeplitz,
+        always=False,
+    ),
+    Form("stream", StreamStrategy, "u", (SUMS, STREAM_U, plain("w"), NODES)),
+    Form("all ranges", AllRangesStrategy, "poles", (plain("w"), NODES)),
+    Form(
+        "product",
         ProductStrategy,
         "factor_[0-9]+",
         (matrices("factor", "factors"), PRODUCT_WEIGHTS, TABLE, PLACE),
@@ -240,13 +259,15 @@ FORMS = (
         always=False,
     ),
     Form(
+        "regions",
         RegionsStrategy,
         "parents",
         (whole("parents", "tree.parents"), plain("node_weights")),
         from_nodes,
     ),
-    Form(IdentityAndRows, "diagonal", (plain("diagonal"), plain("rows")), always=False),
+    Form("rows", IdentityAndRows, "diagonal", (plain("diagonal"), plain("rows")), always=False),
     Form(
+        "blocks",
         BlockStrategy,
         "block_[0-9]+",
         (
@@ -258,13 +279,21 @@ FORMS = (
         _blocks,
         always=False,
     ),
-    Form(TablesStrategy, "sector_plain", (Part(tables_arrays, tables_strategy),), lambda _, s: s),
     Form(
+        "sectors",
+        TablesStrategy,
+        "sector_plain",
+        (Part(tables_arrays, tables_strategy),),
+        lambda _, s: s,
+    ),
+    Form(
+        "weighted products",
         WeightedProductsStrategy,
         "designed",
         (SIZES, Part(_design_arrays, _read_designs), *WEIGHTED),
     ),
-    Form(WeightedTablesStrategy, "tables", (SIZES, *WEIGHTED)),
-    Form(MarginalsStrategy, "residuals", (*RESIDUALS, TABLE), _residuals),
-)
-"""In the order in which they are told: a mark may be an array of forms before."""
+    Form("weighted tables", WeightedTablesStrategy, "tables", (SIZES, *WEIGHTED)),
+    Form("residuals", MarginalsStrategy, "residuals", (*RESIDUALS, TABLE), _residuals),
+]
+"""A new form gets its row here. Old files are told in this order: a mark may be an array of forms
+before."""

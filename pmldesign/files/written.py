@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -17,14 +19,15 @@ INVERSE_TOLERANCE = 1e-6
 """Of R R^+ R - R when a file is read, relative to R: float64 writes it to 1e-9 or better."""
 
 
-def read_arrays(name: str, arrays: Archive, known: str | None) -> Strategy | None:
+def read_arrays(name: str, arrays: Archive, header: Mapping[str, Any]) -> Strategy | None:
     """What the arrays of a strategy file stand for; None if they are no strategy."""
+    known = header.get("known")
     if known is not None and "counted" not in arrays:
-        return _known_strategy(name, arrays, known)
-    if "strategy" not in arrays:
-        structure = read_structure(name, arrays)
+        return _known_strategy(name, arrays, str(known))
+    if "form" in header or "strategy" not in arrays:
+        structure = read_structure(name, arrays, header.get("form"))
         if known is not None and structure is not None:
-            structure.public = replace(structure.public, name=known)
+            structure.public = replace(structure.public, name=str(known))
         return structure
     strategy = Strategy(name, arrays["strategy"])
     if "right_inverse" in arrays:

@@ -8,12 +8,12 @@ may be left out, which is said. Format 1 had fewer claims: what it lacks is not 
 
 from __future__ import annotations
 
-import math
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 from pmldesign.verify.digest import KEY
-from pmldesign.verify.forms.written import cells_of
+from pmldesign.verify.forms.form import COUNTS, WEIGHTS, Domain, Form, kind, kinds
+from pmldesign.verify.forms.registry import FORMS, form_of
 from pmldesign.verify.guarantees import RELATIONS
 from pmldesign.verify.report import Arrays, Checks, Header, as_number
 
@@ -59,74 +59,14 @@ ERRORS = {
     name: lambda value: value is None or _size(value) for name in ("error", "rmse", "max_std")
 }
 NORM = {"lower": _size, "upper": _size}
-BESIDE = {"known": _text, "participation": _text}
-"""Public answers, and several participations."""
+BESIDE = {"known": _text, "participation": _text, "form": lambda value: value in FORMS}
+"""Public answers, several participations, and a strategy that is no matrix."""
 CLAIMS = ABOUT | NOISE | ERRORS | NORM | BESIDE
 """Of a header, with what they may be."""
 LATER = {*ABOUT, "sensitivity", "achieved"} - {"format", "p", "neighbours"}
 """What format 1 may lack while the rest is checked."""
 
 
-class Domain(NamedTuple):
-    """What an array may be: its least entry, whether that is left out, whole numbers, axes."""
-
-    least: float = -math.inf
-    open: bool = False
-    whole: bool = False
-    axes: tuple[int, ...] = (1,)
-
-    def holds(self, array: Any) -> bool:
-        """Whether an array is of this kind; entries of float arrays are finite."""
-        if array.dtype.kind not in ("iu" if self.whole else "iuf") or array.ndim not in self.axes:
-            return False
-        return bool((array > self.least if self.open else array >= self.least).all())
-
-
-MATRIX, VECTOR = Domain(axes=(2,)), Domain()
-POSITIVE, WEIGHTS = Domain(0.0, open=True), Domain(0.0, axes=(1, 2))
-COUNTS, SETS = Domain(0, whole=True), Domain(-1, whole=True, axes=(2,))
-SIZES = Domain(1, whole=True)
-TABLES = {"sizes": SIZES, "tables": SETS, "weights": POSITIVE}
-NODES = {"poles": POSITIVE, "weights_of_poles": POSITIVE}
-SUMS = {"rates": POSITIVE, "query_weights": POSITIVE, "step_weights": POSITIVE}
-RESIDUALS = {"sizes": SIZES, "residuals": SETS, "precisions": POSITIVE}
-FACTORS = {"factor_#": MATRIX}
-MARGINS = {"counted": COUNTS, "sizes": SIZES}
-FORMS: dict[str, dict[str, Domain]] = {
-    "a matrix and its reconstruction": {"strategy": MATRIX, "reconstruction": MATRIX},
-    "a matrix and its inverse": {"strategy": MATRIX, "right_inverse": MATRIX},
-    "fixed epochs": {**NODES, **SUMS, "epochs": SIZES, "epoch_weights": Domain(axes=(3,))},
-    "a stream": {**NODES, **SUMS, "u": POSITIVE, "w": POSITIVE},
-    "all intervals": {**NODES, "w": POSITIVE},
-    "a Toeplitz matrix": {**SUMS, "coefficients": Domain(0.0)},
-    "a product beside a table": {**FACTORS, **MARGINS, "place": COUNTS},
-    "a weighted product": {**FACTORS, "weights": POSITIVE},
-    "a product": FACTORS,
-    "regions": {"parents": Domain(-1, whole=True), "node_weights": Domain(0.0)},
-    "an identity with rows": {"diagonal": POSITIVE, "rows": MATRIX},
-    "blocks": {
-        "free": Domain(0, whole=True, axes=(0, 1)),
-        "combinations": Domain(-1, whole=True, axes=tuple(range(1, 32))),
-        "block_#": MATRIX,
-        "basis_#": MATRIX,
-    },
-    "sectors": {
-        "sizes": SIZES,
-        "ordered": COUNTS,
-        "features": COUNTS,
-        "coordinates_#": MATRIX,
-        "sector_plain": SETS,
-        "sector_spectators": SETS,
-        "sector_sets": COUNTS,
-        "sets": SETS,
-        "entries": VECTOR,
-    },
-    "weighted products": {**TABLES, "designed": COUNTS, "design_#": MATRIX},
-    "weighted tables": TABLES,
-    "residuals beside a table": {**RESIDUALS, **MARGINS},
-    "residuals": RESIDUALS,
-}
-"""The arrays of every form; # stands for 0, 1 ..."""
 DUALS: tuple[dict[str, Domain], ...] = (
     {"dual_u": WEIGHTS, "dual_w": Domain(axes=(1, 2, 3))},
     {"dual_u_#": WEIGHTS, "dual_w_#": WEIGHTS},
@@ -135,8 +75,8 @@ GROUPS = {"groups": COUNTS}
 STEPS = {"dual_steps": Domain(0, whole=True, axes=(2,))}
 
 
-def stated(header: Header, arrays: Arrays, checks: Checks) -> Header | None:
-    """The header without groups that are not whole, or None without a form; adds what fits."""
+def stated(header: Header, arrays: Arrays, checks: Checks) -> tuple[Header, Form] | None:
+    """The header without groups that are not whole, and the form, if any; adds what fits."""
     early, kept = header.get("format") == 1, dict(header)
     lacking = [name for name in ABOUT if name not in header]
     for group in (NOISE, NORM):
@@ -156,49 +96,47 @@ def stated(header: Header, arrays: Arrays, checks: Checks) -> Header | None:
         wrong.append("participation is for add-remove neighbours")
     faults = [("lacks", [] if early else lacking), ("has", more), ("not in range:", wrong)]
     _state("claims", "those of a strategy, each in its range", faults, checks)
-    if not _check_arrays(header, arrays, checks):
-        return None
-    if "noise" in kept:
-        ranges = "poles" in arrays and "rates" not in arrays  # have no number for each query
-        for name in (name for name in ERRORS if kept.get(name) is None):
-            if not (ranges and name == "max_std" and name in kept):
-                checks.unchecked(name, "the file does not claim it")
-            kept.pop(name, None)
-    return kept
-
-
-def _check_arrays(header: Header, arrays: Arrays, checks: Checks) -> bool:
-    """Whether there is something to compute with; adds whether arrays are all those of a form."""
-    names = {re.sub("_[0-9]+$", "_#", name) for name in arrays}
-    form = next((name for name, parts in FORMS.items() if parts.keys() <= names), None)
+    form = form_of(header, arrays)
     if form is None:
         checks.state("strategy", False, "the arrays are those of no form")
-        return False
+    if form is None or not _check_arrays(form, header, arrays, checks):
+        return None
+    if "noise" in kept:
+        for name in (name for name in ERRORS if kept.get(name) is None):
+            if name not in form.unsaid or name not in kept:
+                checks.unchecked(name, "the file does not claim it")
+            kept.pop(name, None)
+    return kept, form
+
+
+def _check_arrays(form: Form, header: Header, arrays: Arrays, checks: Checks) -> bool:
+    """Whether there is something to compute with; adds whether arrays are all those of a form."""
+    names, own = kinds(arrays), form.domains(arrays)
     duals = next((parts for parts in DUALS if names & parts.keys()), {})
-    domains = FORMS[form] | GROUPS | duals | STEPS
-    needed = FORMS[form].keys() | (duals or DUALS[0] if "lower" in header else {}).keys()
+    domains = own | GROUPS | duals | STEPS
+    needed = own.keys() | (duals or DUALS[0] if "lower" in header else {}).keys()
     allowed = needed | (STEPS.keys() if "lower" in header else set())
-    allowed |= GROUPS.keys() if "strategy" in arrays else set()
-    wrong = [
+    allowed |= GROUPS.keys() if form.rows is None else set()
+    wrong = {
         name
         for name, array in arrays.items()
-        if (domain := domains.get(re.sub("_[0-9]+$", "_#", name))) and not domain.holds(array)
-    ]
+        if (domain := domains.get(kind(name))) and not domain.holds(array)
+    }
     if "dual_w" in arrays and arrays["dual_w"].ndim < 3 and (arrays["dual_w"] < 0).any():
-        wrong.append("dual_w")
-    n = cells_of(arrays)
-    if "epochs" in arrays and not (arrays["epochs"].size == 3 and n <= arrays["epochs"][1:].prod()):
-        wrong.append("epochs")  # k steps b apart are all n
-    columns = [f"{n} cells"] if header.get("cells", n) != n else []
+        wrong.add("dual_w")
     faults = [("lack", needed - names), ("have", names - allowed), ("not in range:", wrong)]
-    _state("arrays", f"those of {form}", [*faults, ("are about", columns)], checks)
+    whole = own.keys() <= names
+    if whole:
+        n = form.cells(arrays)
+        faults.append(("are about", {f"{n} cells"} if header.get("cells", n) != n else set()))
+    _state("arrays", f"those of {form.about}", faults, checks)
     known, beside = header.get("known"), bool(names & {"groups", "counted"})
     promised = header.get("guarantee_numbers", {"known": known}).get("known")
     right = (known is not None) == beside and promised == known
     right = right and (known is None or header["neighbours"] == "replace")
     if beside or not right:
         checks.state("known", right, "named by the file and its guarantee, with an array for them")
-    return not wrong
+    return whole and not wrong
 
 
 def _state(name: str, about: str, faults: Any, checks: Checks) -> None:

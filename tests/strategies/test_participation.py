@@ -193,7 +193,7 @@ def long(monkeypatch):
     monkeypatch.setattr(f"{course}.BANDED_CELLS", 0)
     monkeypatch.setattr("pmldesign.designs.participation.bounds.PATTERN_CELLS", 0)
     monkeypatch.setattr("pmldesign.files.strategies.WRITTEN_ENTRIES", 0)
-    monkeypatch.setattr("pmldesign.verify.strategies.MOST_CELLS", 0)
+    monkeypatch.setattr("pmldesign.verify.forms.form.MOST_CELLS", 0)
 
 
 @pytest.mark.usefixtures("long")

@@ -15,6 +15,7 @@ from pmldesign.errors import PartlyCheckedError
 from pmldesign.privacy.guarantees import from_json
 from pmldesign.release.manifest import as_text
 from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
+from pmldesign.verify.forms.registry import FORMS
 from pmldesign.verify.guarantees import KINDS, kind_of, sentence_of
 from pmldesign.verify.reading import read_archive
 
@@ -48,7 +49,7 @@ def honest(request, tmp_path_factory):
 
 def test_no_claim_and_no_array_may_be_missing(honest):
     path, header, arrays = honest
-    for name in header.keys() - {KEY}:
+    for name in header.keys() - {KEY, "form"}:
         rewrite(path, {key: value for key, value in header.items() if key != name}, arrays)
         if name == "format":
             with pytest.raises(pml.FileError):
@@ -62,6 +63,17 @@ def test_no_claim_and_no_array_may_be_missing(honest):
     assert pml.verify_file(path).failures
     rewrite(path, dict(header), {**arrays, "more": np.ones(2)})
     assert pml.verify_file(path).failures
+
+
+def test_files_without_the_name_of_their_form_are_told_by_their_arrays(honest):
+    path, header, arrays = honest
+    unnamed = {key: value for key, value in header.items() if key != "form"}
+    rewrite(path, unnamed, arrays)
+    assert pml.verify_file(path).holds
+    named = header.get("form", "matrix")
+    for name in {*FORMS, "nothing"} - {named}:
+        rewrite(path, {**header, "form": name}, arrays)
+        assert pml.verify_file(path).failures, name
 
 
 def test_bounds_without_each_other_or_the_wrong_way_round(honest):

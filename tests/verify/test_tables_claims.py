@@ -11,11 +11,12 @@ from pmldesign.designs.tables.course import question, solve_tables
 from pmldesign.files.verification import _form
 from pmldesign.strategies import WeightedProductsStrategy, WeightedTablesStrategy
 from pmldesign.verify.digest import KEY, digest_of
-from pmldesign.verify.forms.table_blocks import lower_bound
-from pmldesign.verify.forms.table_pairs import SHARES
-from pmldesign.verify.forms.tables import measured_of
-from pmldesign.verify.forms.written import centred, written_out
+from pmldesign.verify.forms.registry import form_of
+from pmldesign.verify.forms.written import centred
 from pmldesign.verify.reading import read_archive
+from pmldesign.verify.tables.blocks import lower_bound
+from pmldesign.verify.tables.claims import measured_of
+from pmldesign.verify.tables.pairs import SHARES
 
 ORDERED, PLAIN = "marginals:prefix5,2,prefix3,ways=2", "marginals:3,4,2,ways=2"
 DP, REPLACE = pml.ApproxDP(1, 1e-6), pml.ApproxDP(1, 1e-6, "replace")
@@ -54,7 +55,6 @@ CASES = {
         PLAIN,
     ),
 }
-SMALL = ("pmldesign.verify.strategies.MOST_CELLS", "pmldesign.verify.forms.written.MOST_CELLS")
 
 
 @pytest.fixture(scope="module", params=CASES)
@@ -74,14 +74,13 @@ def honest(request, tmp_path_factory):
 
 @pytest.fixture
 def by_structure(monkeypatch):
-    for name in SMALL:
-        monkeypatch.setattr(name, 1)
+    monkeypatch.setattr("pmldesign.verify.forms.form.MOST_CELLS", 1)
 
 
 @pytest.mark.usefixtures("by_structure")
 def test_they_hold_and_nothing_is_left_out(honest):
     path, _, arrays = honest
-    assert written_out(arrays) is None
+    assert form_of({}, arrays).matrix(arrays) is None
     result = pml.verify_file(path)
     assert result.holds, result.failures
     assert not result.unchecked
@@ -128,7 +127,7 @@ def test_numbers_are_those_of_the_matrix(honest):
     _, header, arrays = honest
     if "residuals" in arrays:
         return
-    strategy, R = measured_of(arrays), written_out(arrays)
+    strategy, R = measured_of(arrays), form_of({}, arrays).matrix(arrays)
     queries = _form(pml.workload(header["workload"]))
     A, replace = queries.matrix, header["neighbours"] == "replace"
     if replace:
@@ -136,7 +135,7 @@ def test_numbers_are_those_of_the_matrix(honest):
     exact = np.sort(((A @ np.linalg.pinv(R)) ** 2).sum(axis=1))
     parts = [strategy.variances(table) for table in queries.tables]
     assert np.allclose(np.sort(np.concatenate([np.repeat(v, k) for v, k in parts])), exact)
-    longest = np.linalg.norm(written_out(arrays), axis=0).max()
+    longest = np.linalg.norm(form_of({}, arrays).matrix(arrays), axis=0).max()
     assert longest * (1 - 1e-9) <= measured_of(arrays).longest() <= longest * (1 + 1e-3)
     R = centred(R)
     apart = max(np.linalg.norm(R - R[:, [j]], axis=0).max() for j in range(R.shape[1]))

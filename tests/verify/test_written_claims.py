@@ -11,7 +11,7 @@ import pmldesign as pml
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.structured import solve_all_ranges
 from pmldesign.designs.tables.course import question, solve_tables
-from pmldesign.files.structures import structure_arrays
+from pmldesign.files.structures import form_for
 from pmldesign.strategies import (
     BlockStrategy,
     IdentityAndRows,
@@ -21,7 +21,8 @@ from pmldesign.strategies import (
 )
 from pmldesign.verify.digest import KEY, digest_of
 from pmldesign.verify.forms import unions
-from pmldesign.verify.forms.written import centred, written_out
+from pmldesign.verify.forms.registry import form_of
+from pmldesign.verify.forms.written import centred
 from pmldesign.verify.queries import Queries, Table
 from pmldesign.verify.reading import read_archive
 from pmldesign.verify.report import Checks, Verdict
@@ -126,8 +127,7 @@ def test_large_ones_by_their_structure(tmp_path, monkeypatch, name):
     path = tmp_path / "strategy.npz"
     monkeypatch.setattr("pmldesign.files.strategies.WRITTEN_ENTRIES", 50)
     noisy = write(path, name)
-    monkeypatch.setattr("pmldesign.verify.strategies.MOST_CELLS", 1)
-    monkeypatch.setattr("pmldesign.verify.forms.written.MOST_CELLS", 1)
+    monkeypatch.setattr("pmldesign.verify.forms.form.MOST_CELLS", 1)
     result = pml.verify_file(path)
     assert result.holds, result.failures
     assert not result.unchecked
@@ -158,7 +158,7 @@ def test_all_intervals_by_recurrences():
     for name in (None, "sensitivity", "error", "scale"):
         checks, less = Checks(), {} if name is None else {name: header[name] * 0.999}
         check_intervals(
-            {**header, **less}, structure_arrays(strategy, large=False), queries, checks
+            {**header, **less}, form_for(strategy, large=False).write(strategy), queries, checks
         )
         verdicts = {check.verdict for check in checks.rows}
         assert (verdicts == {Verdict.HOLDS}) == (name is None), checks.rows
@@ -248,7 +248,7 @@ def test_epochs_by_their_blocks(tmp_path, monkeypatch, name):
     best = pml.factorize(name, participation=f"{-(-n // 6)},every=6")
     noisy = pml.mechanism(best, guarantee=DP)
     pml.write_strategy(path, best, mechanism=noisy)
-    monkeypatch.setattr("pmldesign.verify.strategies.MOST_CELLS", 1)
+    monkeypatch.setattr("pmldesign.verify.forms.form.MOST_CELLS", 1)
     result = pml.verify_file(path)
     assert result.holds, result.failures
     assert not result.unchecked
@@ -288,7 +288,7 @@ def test_streams_of_several_participations_by_recurrences(tmp_path, monkeypatch,
     noisy = pml.mechanism(best, guarantee=DP)
     exact = Pattern.of(pattern).sensitivity(best.strategy.whole.matrix, "l2")
     pml.write_strategy(path, noisy)
-    monkeypatch.setattr("pmldesign.verify.strategies.MOST_CELLS", 1)
+    monkeypatch.setattr("pmldesign.verify.forms.form.MOST_CELLS", 1)
     result = pml.verify_file(path)
     assert result.holds, result.failures
     assert not result.unchecked
@@ -303,7 +303,7 @@ def test_streams_of_several_participations_by_recurrences(tmp_path, monkeypatch,
 
 def test_the_matrix_is_that_of_the_strategy(honest):
     _, header, arrays, noisy = honest
-    R, other = written_out(arrays), noisy.strategy.matrix
+    R, other = form_of({}, arrays).matrix(arrays), noisy.strategy.matrix
     if header["neighbours"] == "replace":
         R = centred(R)
     gram = other.T @ other

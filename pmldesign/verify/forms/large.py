@@ -12,8 +12,6 @@ a is |a D^-1|^2 - |a D^-2 T^T C^(1/2)|^2.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from pmldesign.verify.forms.far_columns import along
@@ -65,9 +63,9 @@ def check_blocks(header: Header, arrays: Arrays, queries: Queries, checks: Check
     check_computed(header, computed, checks)
 
 
-def check_identity(header: Header, arrays: Arrays, A: Any, checks: Checks) -> None:
+def check_identity(header: Header, arrays: Arrays, queries: Queries, checks: Checks) -> None:
     """All claims of an identity with rows; add-remove neighbours."""
-    d, T = arrays["diagonal"], arrays["rows"]
+    A, d, T = queries.matrix, arrays["diagonal"], arrays["rows"]
     fits = d.shape == T.shape[1:] == A.shape[1:] and bool((d > 0).all())
     if not checks.state("shapes", fits, "of the arrays, and a positive diagonal"):
         return

@@ -11,25 +11,21 @@ from scipy import linalg
 from pmldesign.verify.arithmetic import rounding
 from pmldesign.verify.arithmetic.intervals import dual_norm, root
 from pmldesign.verify.forms.dense import Dense
-from pmldesign.verify.forms.marginals import lower_bound as marginals_bound
-from pmldesign.verify.forms.table_blocks import lower_bound as tables_bound
-from pmldesign.verify.forms.tables import WEAKER_BLOCKS
-from pmldesign.verify.forms.written import centred, pseudo_inverse, written_out
+from pmldesign.verify.forms.form import Claims, Form
+from pmldesign.verify.forms.written import centred, pseudo_inverse
 from pmldesign.verify.queries import Queries
-from pmldesign.verify.report import WEAKER, Arrays, Checks, Header
+from pmldesign.verify.report import Checks, Header
 from pmldesign.verify.streams.participation import Pattern, dual_factor
-from pmldesign.verify.streams.running_sums import lower_bound as stream_bound
-from pmldesign.verify.trees.regions import WEAKER_PAIRS
-from pmldesign.verify.trees.regions import lower_bound as regions_bound
 
 ANSWERED = 2**26
 """Most entries of the reconstruction L of a strategy that is written out."""
 
 
-def dense_of(header: Header, arrays: Arrays, queries: Queries, checks: Checks) -> Dense | None:
+def dense_of(form: Form, claims: Claims, checks: Checks) -> Dense | None:
     """The matrices, if there are any and their shapes fit."""
+    header, arrays, queries, _ = claims
     replace, pattern = header["neighbours"] == "replace", header.get("participation")
-    R = arrays["strategy"] if "strategy" in arrays else written_out(arrays)
+    R = form.matrix(arrays)
     if R is None:
         for name in ("lower", "upper", "sensitivity", "guarantee_numbers", "error"):
             if name in header:
@@ -51,7 +47,7 @@ def dense_of(header: Header, arrays: Arrays, queries: Queries, checks: Checks) -
     if A is not None:
         m, n = A.shape
         fits = fits and R.shape[1] == n and (L is None or L.shape[0] == m)
-        lower = _lower(header, arrays, A, queries)
+        lower = _lower(form, claims, A)
         if duals is not None and (duals[0].shape, duals[1].shape) != (
             (m,),
             (n, n) if replace else (n,),
@@ -76,11 +72,7 @@ def dense_of(header: Header, arrays: Arrays, queries: Queries, checks: Checks) -
         groups=groups,
         pattern=None if pattern is None else Pattern.of(pattern),
         lower=lower,
-        weaker=WEAKER_BLOCKS
-        if "sector_plain" in arrays
-        else WEAKER_PAIRS
-        if "parents" in arrays
-        else WEAKER,
+        weaker=form.weaker,
         written="strategy" in arrays,
         queries=total,
     )
@@ -115,20 +107,14 @@ def _reconstruction(A: Any, R: Any, *, replace: bool) -> Any:
     return A @ pseudo_inverse(R)
 
 
-def _lower(header: Header, arrays: Arrays, A: Any, queries: Queries) -> Any:
+def _lower(form: Form, claims: Claims, A: Any) -> Any:
     """What dual weights prove that are not those of single queries and cells; None without any."""
+    header, arrays = claims[:2]
     if "dual_u" not in arrays:
         return None
-    p, u, w = float(header["p"]), arrays["dual_u"], arrays["dual_w"]
-    if "poles" in arrays and w.ndim == 1 and header["neighbours"] == "add-remove":
-        return stream_bound(arrays, p)
-    if "parents" in arrays and queries.regions is not None:
-        return regions_bound(header, arrays, queries.regions)
-    if "residuals" in arrays and queries.plain:
-        return marginals_bound(header, arrays, queries)
-    if "sector_plain" in arrays:
-        return tables_bound(header, arrays, queries)
-    if w.ndim == 3 and "participation" in header:
+    proved = form.lower(claims)
+    u, w = arrays["dual_u"], arrays["dual_w"]
+    if proved is None and w.ndim == 3 and "participation" in header:
         steps, schema = u.size, Pattern.of(header["participation"])
         count, width = w.shape[:2]
         classes = np.arange(count)[:, None] + count * np.arange(width)
@@ -136,6 +122,6 @@ def _lower(header: Header, arrays: Arrays, A: Any, queries: Queries) -> Any:
         if patterns.shape != (count, width) or not schema.allows(patterns):
             raise ValueError("dual weights are for steps of which a person cannot take part in all")
         F, omega = dual_factor(w, patterns, steps)
-        proved = rounding.factored_norm(A[:steps, :steps], u, F)
-        return proved / root(dual_norm(u.tolist(), p) * arb(omega))
-    return None
+        size = root(dual_norm(u.tolist(), float(header["p"])) * arb(omega))
+        proved = rounding.factored_norm(A[:steps, :steps], u, F) / size
+    return proved

@@ -22,6 +22,8 @@ from flint import arb
 from pmldesign.verify.arithmetic import balls, rounding
 from pmldesign.verify.arithmetic.intervals import dual_norm, largest, power_norm, root, total
 from pmldesign.verify.forms.structured import Computed, check_computed
+from pmldesign.verify.forms.written import kron
+from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import Arrays, Checks, Header
 
 EXACT_ENTRIES = 2**16
@@ -32,14 +34,33 @@ RANK_ONE = 1e-12
 """Dual weights are products up to this part of them."""
 
 
-def check_product(
+def check_product(header: Header, arrays: Arrays, queries: Queries, checks: Checks) -> None:
+    """All claims of a product without weights."""
+    _check_factors(header, arrays, queries.factors() or [], checks)
+
+
+def check_beside_table(header: Header, arrays: Arrays, queries: Queries, checks: Checks) -> None:
+    """All claims of a product beside a public table, the open attributes one factor."""
+    factors, place = queries.factors(), int(arrays["place"][0])
+    if factors is None:
+        checks.unchecked("form", "beside a public table, for queries of this form")
+        return
+    counted = arrays["counted"]
+    after = place + 1 + len(counted) - sum(name.startswith("factor_") for name in arrays)
+    apart = all(counted[:place]) and not any(counted[place:after]) and all(counted[after:])
+    checks.state("place", bool(apart), "of the factor for the open attributes")
+    merged = [*factors[:place], kron(factors[place:after]), *factors[after:]]
+    _check_factors(header, arrays, merged, checks, place)
+
+
+def _check_factors(
     header: Header,
     arrays: Arrays,
     factors: Sequence[Any],
     checks: Checks,
     place: int | None = None,
 ) -> None:
-    """All claims of a product without weights; `place` is the number of the open factor."""
+    """All claims of factors; `place` is the number of the open one."""
     count = sum(name.startswith("factor_") for name in arrays)
     strategies = [arrays[f"factor_{i}"] for i in range(count)]
     fits = len(factors) == count and all(

@@ -21,7 +21,7 @@ Under replace a strategy measures R (1 - 1 1^T / n).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import reduce
 from typing import Any
 
@@ -31,38 +31,8 @@ from scipy import linalg
 from pmldesign.verify.report import Arrays
 from pmldesign.verify.streams.resolvents import gram_of_epochs, gram_of_stream
 
-MOST_CELLS, MOST_ENTRIES = 2048, 2**23
-"""Of R, in all: a decomposition of 2048 x 2048 takes ten seconds."""
 INDEPENDENT = 1e-10
 """Part of the largest singular value, or pivot, below which columns count as dependent."""
-
-
-def written_out(arrays: Arrays) -> Any:
-    """R, shape (r, n); None where it is too large, or of no form that is listed."""
-    form = next((rows for mark, rows in FORMS.items() if mark in arrays), None)
-    if form is None or cells_of(arrays) > MOST_CELLS:
-        return None
-    blocks, entries = [], 0
-    for block in form(arrays):
-        blocks.append(block)
-        entries += block.size
-        if entries > MOST_ENTRIES:
-            return None
-    return np.vstack(blocks)
-
-
-def cells_of(arrays: Arrays) -> int:
-    """The number n of columns."""
-    if "sizes" in arrays:
-        return math.prod(arrays["sizes"].tolist())
-    if "epochs" in arrays:
-        return int(arrays["epochs"][0])
-    if "parents" in arrays:
-        return len(_leaves(arrays))
-    along = ("strategy", "w", "coefficients", "diagonal", "block_0")
-    parts = [arrays[name] for name in along if name in arrays]
-    parts += [array for name, array in arrays.items() if name.startswith(("factor_", "basis_"))]
-    return math.prod(part.shape[-1] for part in parts)
 
 
 def centred(rows: Any) -> Any:
@@ -100,29 +70,32 @@ def over_sizes(sizes: Any, factors: Mapping[int, Any]) -> Any:
     return kron(factors.get(i, np.ones((1, n))) for i, n in enumerate(sizes))
 
 
-def _product(arrays: Arrays) -> Iterator[Any]:
+def product_rows(arrays: Arrays) -> Iterator[Any]:
+    """Of a product, with weights or without."""
     count = sum(name.startswith("factor_") for name in arrays)
     rows = kron(arrays[f"factor_{i}"] for i in range(count))
     yield rows * np.sqrt(arrays["weights"])[:, None] if "weights" in arrays else rows
 
 
-def _identity_and_rows(arrays: Arrays) -> Iterator[Any]:
+def identity_rows(arrays: Arrays) -> Iterator[Any]:
+    """Of an identity with rows."""
     yield arrays["rows"]
     yield np.diag(arrays["diagonal"])
 
 
-def _regions(arrays: Arrays) -> Iterator[Any]:
+def region_rows(arrays: Arrays) -> Iterator[Any]:
+    """Of regions."""
     parents, weights = arrays["parents"].tolist(), arrays["node_weights"]
-    leaves = _leaves(arrays)
-    rows = np.zeros((len(parents), len(leaves)))
-    for cell, node in enumerate(leaves):
+    cells = leaves(arrays)
+    rows = np.zeros((len(parents), len(cells)))
+    for cell, node in enumerate(cells):
         while node >= 0:
             rows[node, cell] = weights[node]
             node = parents[node]
     yield rows[weights > 0]
 
 
-def _leaves(arrays: Arrays) -> list[int]:
+def leaves(arrays: Arrays) -> list[int]:
     """The nodes of a tree that are no parents, in increasing order."""
     parents = arrays["parents"]
     if (parents >= np.arange(len(parents))).any():
@@ -130,7 +103,8 @@ def _leaves(arrays: Arrays) -> list[int]:
     return np.flatnonzero(np.bincount(parents + 1, minlength=len(parents) + 1)[1:] == 0).tolist()
 
 
-def _blocks(arrays: Arrays) -> Iterator[Any]:
+def block_rows(arrays: Arrays) -> Iterator[Any]:
+    """Of blocks."""
     free, numbers = int(arrays["free"]), arrays["combinations"]
     bases = [arrays[f"basis_{j}"] for j in range(numbers.ndim)]
     for combination in np.argwhere(numbers >= 0):
@@ -139,14 +113,16 @@ def _blocks(arrays: Arrays) -> Iterator[Any]:
         yield kron(parts)
 
 
-def _residuals(arrays: Arrays) -> Iterator[Any]:
+def residual_rows(arrays: Arrays) -> Iterator[Any]:
+    """Of residuals."""
     sizes = arrays["sizes"].tolist()
     for T, theta in zip(members_of(arrays["residuals"]), arrays["precisions"], strict=True):
         factors = {i: math.sqrt(sizes[i]) * contrasts(sizes[i]) for i in T}
         yield math.sqrt(theta) * over_sizes(sizes, factors)
 
 
-def _weighted_tables(arrays: Arrays) -> Iterator[Any]:
+def weighted_rows(arrays: Arrays) -> Iterator[Any]:
+    """Of weighted tables and weighted products."""
     sizes = arrays["sizes"].tolist()
     designed = arrays.get("designed", np.zeros(0, dtype=int)).tolist()
     designs = {i: arrays[f"design_{k}"] for k, i in enumerate(designed)}
@@ -155,7 +131,8 @@ def _weighted_tables(arrays: Arrays) -> Iterator[Any]:
         yield theta * over_sizes(sizes, factors)
 
 
-def _tables(arrays: Arrays) -> Iterator[Any]:
+def sector_rows(arrays: Arrays) -> Iterator[Any]:
+    """Of sectors."""
     sizes, order = arrays["sizes"].tolist(), arrays["ordered"].tolist()
     features = dict(zip(order, arrays["features"].tolist(), strict=True))
     coordinates = {i: arrays[f"coordinates_{k}"] for k, i in enumerate(order)}
@@ -203,24 +180,24 @@ def _sized(sizes: Any, members: Any) -> list[tuple[int, int]]:
     return [(i, sizes[i]) for i in members]
 
 
+def stream_rows(arrays: Arrays) -> Iterator[Any]:
+    """Of a stream, or of all intervals."""
+    yield _lower_factor(gram_of_stream(arrays))
+
+
+def epoch_rows(arrays: Arrays) -> Iterator[Any]:
+    """Of fixed epochs."""
+    yield _lower_factor(gram_of_epochs(arrays))
+
+
+def toeplitz_rows(arrays: Arrays) -> Iterator[Any]:
+    """Of a Toeplitz matrix."""
+    yield np.tril(linalg.toeplitz(arrays["coefficients"]))
+
+
 def _lower_factor(gram: Any) -> Any:
     """C lower triangular with C^T C = X."""
     return linalg.cholesky(gram[::-1, ::-1])[::-1, ::-1]
-
-
-FORMS: dict[str, Callable[[Arrays], Iterable[Any]]] = {
-    "epochs": lambda arrays: [_lower_factor(gram_of_epochs(arrays))],
-    "poles": lambda arrays: [_lower_factor(gram_of_stream(arrays))],
-    "factor_0": _product,
-    "coefficients": lambda arrays: [np.tril(linalg.toeplitz(arrays["coefficients"]))],
-    "parents": _regions,
-    "diagonal": _identity_and_rows,
-    "block_0": _blocks,
-    "sector_plain": _tables,
-    "tables": _weighted_tables,
-    "residuals": _residuals,
-}
-"""By an array that tells which form a file has."""
 
 
 def pseudo_inverse(R: Any) -> Any:

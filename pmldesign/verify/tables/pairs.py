@@ -8,7 +8,7 @@ m = 1 - prod tr rho_i, and
 
 A plain attribute has C = -theta/(n - 1) on vectors orthogonal to r, an ordered one -lambda on y,
 which is constant times r on either of two halves of its cells, and 0 beyond. In frames that begin
-with r, y the matrix K_Sp of `table_blocks` becomes D^(1/2) K_Sp D^(1/2) where no attribute of Sp is
+with r, y the matrix K_Sp of `blocks` becomes D^(1/2) K_Sp D^(1/2) where no attribute of Sp is
 ordered, D = 1 - prod C_i, and stays what it is elsewhere.
 
 Of tables over single attributes pairs of cells differ in every attribute, in each one by its own

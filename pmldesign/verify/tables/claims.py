@@ -1,6 +1,6 @@
 """Files of strategies for tables and of weighted tables and products.
 
-`measured` has what such strategies measure, in its letters, and `table_blocks` lower bounds.
+`measured` has what such strategies measure, in its letters, and `blocks` lower bounds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from pmldesign.verify.forms.measured import MeasuredTables, ReadAttribute, ReadSector
 from pmldesign.verify.forms.structured import (
     Computed,
     RowsOf,
@@ -22,10 +21,11 @@ from pmldesign.verify.forms.structured import (
     rounded,
     spread_of,
 )
-from pmldesign.verify.forms.table_blocks import lower_bound
 from pmldesign.verify.forms.written import members_of, sectors_of
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import Arrays, Checks, Header
+from pmldesign.verify.tables.blocks import lower_bound
+from pmldesign.verify.tables.measured import MeasuredTables, ReadAttribute, ReadSector
 
 LISTED = 16
 """Attributes of which all sets are listed for distances."""

@@ -14,7 +14,7 @@ of the table and u_k of the queries on each attribute, u_T c_T^2 and U_k^(1/2) A
 and A_k, and norm(u)_q^(1/2), q = p/(p - 2), divides.
 
 Any frame gives a bound; L_i spans N^j w^(1/2), j = 0, 1, -1, 2, ..., N the sum over the A_k. Under
-replace the bounds are those of `table_pairs`.
+replace the bounds are those of `pairs`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from typing import Any
 import numpy as np
 
 from pmldesign.verify.forms.structured import rounded
-from pmldesign.verify.forms.table_pairs import (
+from pmldesign.verify.queries import Queries, Table
+from pmldesign.verify.report import Arrays, Header
+from pmldesign.verify.tables.pairs import (
     halves,
     is_separate,
     of_pairs,
@@ -37,8 +39,6 @@ from pmldesign.verify.forms.table_pairs import (
     separate_bound,
     trace_of_root,
 )
-from pmldesign.verify.queries import Queries, Table
-from pmldesign.verify.report import Arrays, Header
 
 NUMBER_ROUNDING = 1e-9
 """Relative, of all numbers here, which are computed in double precision."""

@@ -1,0 +1,163 @@
+"""What verification states about a form of strategy file (a row of `registry.FORMS`)."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pmldesign.verify.arithmetic import rounding
+from pmldesign.verify.queries import Queries
+from pmldesign.verify.report import WEAKER, Arrays, Checks, Header
+
+MOST_CELLS, MOST_ENTRIES = 2048, 2**23
+"""Of R, in all: a decomposition of 2048 x 2048 takes ten seconds."""
+
+
+class Domain(NamedTuple):
+    """What an array may be: its least entry, whether that is left out, whole numbers, axes."""
+
+    least: float = -math.inf
+    open: bool = False
+    whole: bool = False
+    axes: tuple[int, ...] = (1,)
+
+    def holds(self, array: Any) -> bool:
+        """Whether an array is of this kind; entries of float arrays are finite."""
+        if array.dtype.kind not in ("iu" if self.whole else "iuf") or array.ndim not in self.axes:
+            return False
+        return bool((array > self.least if self.open else array >= self.least).all())
+
+
+MATRIX, VECTOR = Domain(axes=(2,)), Domain()
+POSITIVE, WEIGHTS = Domain(0.0, open=True), Domain(0.0, axes=(1, 2))
+COUNTS, SETS = Domain(0, whole=True), Domain(-1, whole=True, axes=(2,))
+SIZES = Domain(1, whole=True)
+
+
+class Claims(NamedTuple):
+    """What a file claims, with what it holds.
+
+    Attributes:
+        header: of the file.
+        arrays: of the file.
+        queries: what the strategy is for.
+        cells: the number n of columns.
+    """
+
+    header: Header
+    arrays: Arrays
+    queries: Queries
+    cells: int
+
+    @property
+    def large(self) -> bool:
+        """Whether a matrix of so many cells is not written out."""
+        return self.cells > MOST_CELLS
+
+    @property
+    def pml(self) -> bool:
+        """Whether the guarantee is one of leakage."""
+        return bool(self.header.get("guarantee_numbers", {}).get("kind") == "pml")
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether the noise is Gaussian, or there is none."""
+        return bool(self.header.get("noise", "gaussian") == "gaussian")
+
+    @property
+    def plain(self) -> bool:
+        """Whether neighbours are add-remove, for differential privacy."""
+        return not self.pml and bool(self.header["neighbours"] == "add-remove")
+
+    @property
+    def exact(self) -> bool:
+        """Whether the error needs variances alone."""
+        return self.gaussian or float(self.header["p"]) in (2.0, math.inf)
+
+
+class Method(NamedTuple):
+    """A check of all claims by structure.
+
+    Attributes:
+        fits: whether it is for these claims.
+        check: makes it.
+        arithmetic: in which, of these arrays.
+    """
+
+    fits: Callable[[Claims], bool]
+    check: Callable[[Header, Arrays, Queries, Checks], None]
+    arithmetic: Callable[[Arrays], str] = lambda _: rounding.NAME
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A form of strategy file.
+
+    Attributes:
+        about: what it is, in words.
+        arrays: of the form, with what they may be; # stands for 0, 1 ...
+        cells: the number n of columns.
+        rows: R, some rows after the other; None where R itself is in the file.
+        methods: checks by structure: the first that fits is made, or else that of the matrix.
+        several: likewise where a person takes part several times.
+        lower: what dual weights prove that are not those of single queries and cells; None of it
+            where they are.
+        weaker: by what part a lower bound that is claimed may be below it.
+        beside: arrays that may be there beside, of which one group at most is.
+        unsaid: errors that need no number.
+    """
+
+    about: str
+    arrays: Mapping[str, Domain]
+    cells: Callable[[Arrays], int]
+    rows: Callable[[Arrays], Iterable[Any]] | None = None
+    methods: tuple[Method, ...] = ()
+    several: tuple[Method, ...] = ()
+    lower: Callable[[Claims], Any] = lambda _: None
+    weaker: float = WEAKER
+    beside: tuple[Mapping[str, Domain], ...] = ()
+    unsaid: tuple[str, ...] = ()
+
+    def domains(self, arrays: Arrays) -> dict[str, Domain]:
+        """What a file of this form has to hold, by what it holds."""
+        names = kinds(arrays)
+        more = next((group for group in self.beside if names & (group.keys() - self.arrays)), {})
+        return {**self.arrays, **more}
+
+    def check(self, claims: Claims, checks: Checks) -> str | None:
+        """All claims by structure: the arithmetic, or None if they are left to the matrix."""
+        methods = self.several if "participation" in claims.header else self.methods
+        chosen = next((method for method in methods if method.fits(claims)), None)
+        if chosen is None:
+            return None
+        chosen.check(claims.header, claims.arrays, claims.queries, checks)
+        return chosen.arithmetic(claims.arrays)
+
+    def matrix(self, arrays: Arrays) -> Any:
+        """R, shape (r, n); None where it is too large."""
+        if self.rows is None:
+            return arrays["strategy"]
+        if self.cells(arrays) > MOST_CELLS:
+            return None
+        blocks, entries = [], 0
+        for block in self.rows(arrays):
+            blocks.append(block)
+            entries += block.size
+            if entries > MOST_ENTRIES:
+                return None
+        return np.vstack(blocks)
+
+
+def kinds(arrays: Arrays) -> set[str]:
+    """The names of arrays, # for their numbers."""
+    return {kind(name) for name in arrays}
+
+
+def kind(name: str) -> str:
+    """The name of an array, # for its number."""
+    return re.sub("_[0-9]+$", "_#", name)

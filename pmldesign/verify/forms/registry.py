@@ -1,0 +1,270 @@
+"""The forms of strategy files that verification knows: a new one gets its row here.
+
+A file names its form; one from before there were names has that of the first row whose arrays it
+has. What a form is follows from the definitions in `docs/verify.md`, and from nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from pmldesign.verify.arithmetic import balls, rounding
+from pmldesign.verify.forms import written
+from pmldesign.verify.forms.form import (
+    COUNTS,
+    MATRIX,
+    POSITIVE,
+    SETS,
+    SIZES,
+    VECTOR,
+    Claims,
+    Domain,
+    Form,
+    Method,
+    kinds,
+)
+from pmldesign.verify.forms.large import check_blocks, check_identity
+from pmldesign.verify.forms.marginals import check_marginals
+from pmldesign.verify.forms.marginals import lower_bound as marginals_bound
+from pmldesign.verify.forms.products import check_beside_table, check_product
+from pmldesign.verify.forms.unions import check_product_basis
+from pmldesign.verify.report import Arrays, Header
+from pmldesign.verify.streams.running_sums import check_intervals, check_stream, is_exact
+from pmldesign.verify.streams.running_sums import lower_bound as stream_bound
+from pmldesign.verify.streams.several import check_several
+from pmldesign.verify.tables.blocks import lower_bound as tables_bound
+from pmldesign.verify.tables.claims import WEAKER_BLOCKS, check_tables
+from pmldesign.verify.trees.regions import WEAKER_PAIRS, check_regions
+from pmldesign.verify.trees.regions import lower_bound as regions_bound
+
+TABLES = {"sizes": SIZES, "tables": SETS, "weights": POSITIVE}
+NODES = {"poles": POSITIVE, "weights_of_poles": POSITIVE}
+SUMS = {"rates": POSITIVE, "query_weights": POSITIVE, "step_weights": POSITIVE}
+MARGINS = {"counted": COUNTS, "sizes": SIZES}
+
+
+def form_of(header: Header, arrays: Arrays) -> Form | None:
+    """The form of a file; None if it is none."""
+    if "form" in header:
+        return FORMS.get(header["form"])
+    names = kinds(arrays)
+    return next((form for form in FORMS.values() if form.arrays.keys() <= names), None)
+
+
+def _along(name: str) -> Callable[[Arrays], int]:
+    """The number of columns of an array."""
+    return lambda arrays: int(arrays[name].shape[-1])
+
+
+def _of_sizes(arrays: Arrays) -> int:
+    return int(math.prod(arrays["sizes"].tolist()))
+
+
+def _of_factors(arrays: Arrays) -> int:
+    return int(math.prod(R.shape[-1] for name, R in arrays.items() if name.startswith("factor_")))
+
+
+def _of_blocks(arrays: Arrays) -> int:
+    others = (V.shape[-1] for name, V in arrays.items() if name.startswith("basis_"))
+    return int(arrays["block_0"].shape[-1] * math.prod(others))
+
+
+def _of_epochs(arrays: Arrays) -> int:
+    n, times, apart = arrays["epochs"].tolist()
+    if n > times * apart:
+        raise ValueError("k steps b apart are all n")
+    return int(n)
+
+
+def _stream_bound(claims: Claims) -> Any:
+    if claims.arrays["dual_w"].ndim > 1 or claims.header["neighbours"] != "add-remove":
+        return None
+    return stream_bound(claims.arrays, float(claims.header["p"]))
+
+
+def _regions_bound(claims: Claims) -> Any:
+    regions = claims.queries.regions
+    return None if regions is None else regions_bound(claims.header, claims.arrays, regions)
+
+
+def _is_product(claims: Claims) -> bool:
+    """Whether queries and strategy are one product without weights, under add-remove."""
+    arrays, single = claims.arrays, claims.queries.factors() is not None
+    return claims.plain and "weights" not in arrays and single
+
+
+SEVERAL = Method(lambda claims: claims.large and claims.plain and claims.gaussian, check_several)
+LARGE_TABLES = Method(lambda claims: claims.large and bool(claims.queries.tables), check_tables)
+FORMS: dict[str, Form] = {
+    "matrix": Form(
+        "a matrix and its reconstruction",
+        {"strategy": MATRIX, "reconstruction": MATRIX},
+        _along("strategy"),
+    ),
+    "matrix and inverse": Form(
+        "a matrix and its inverse",
+        {"strategy": MATRIX, "right_inverse": MATRIX},
+        _along("strategy"),
+    ),
+    "epochs": Form(
+        "fixed epochs",
+        {**NODES, **SUMS, "epochs": SIZES, "epoch_weights": Domain(axes=(3,))},
+        _of_epochs,
+        written.epoch_rows,
+        several=(SEVERAL,),
+        lower=_stream_bound,
+    ),
+    "stream": Form(
+        "a stream",
+        {**NODES, **SUMS, "u": POSITIVE, "w": POSITIVE},
+        _along("w"),
+        written.stream_rows,
+        (
+            Method(
+                lambda claims: claims.plain and claims.gaussian,
+                check_stream,
+                lambda arrays: balls.NAME if is_exact(arrays) else rounding.NAME,
+            ),
+        ),
+        several=(SEVERAL,),
+        lower=_stream_bound,
+    ),
+    "all ranges": Form(
+        "all intervals",
+        {**NODES, "w": POSITIVE},
+        _along("w"),
+        written.stream_rows,
+        (
+            Method(
+                lambda claims: claims.large and claims.plain and claims.gaussian, check_intervals
+            ),
+        ),
+        lower=_stream_bound,
+        unsaid=("max_std",),
+    ),
+    "toeplitz": Form(
+        "a Toeplitz matrix",
+        {**SUMS, "coefficients": Domain(0.0)},
+        _along("coefficients"),
+        written.toeplitz_rows,
+        (SEVERAL,),
+        several=(SEVERAL,),
+    ),
+    "product": Form(
+        "a product",
+        {"factor_#": MATRIX},
+        _of_factors,
+        written.product_rows,
+        (
+            Method(lambda claims: "counted" in claims.arrays, check_beside_table),
+            Method(
+                lambda claims: (
+                    claims.large and bool(claims.queries.tables) and not _is_product(claims)
+                ),
+                check_product_basis,
+            ),
+            Method(lambda claims: _is_product(claims) and claims.exact, check_product),
+        ),
+        beside=({"weights": POSITIVE}, {**MARGINS, "place": COUNTS}),
+    ),
+    "regions": Form(
+        "regions",
+        {"parents": Domain(-1, whole=True), "node_weights": Domain(0.0)},
+        lambda arrays: len(written.leaves(arrays)),
+        written.region_rows,
+        (
+            Method(
+                lambda claims: (
+                    claims.queries.regions is not None
+                    and (claims.large or (claims.exact and not claims.pml))
+                ),
+                check_regions,
+            ),
+        ),
+        lower=_regions_bound,
+        weaker=WEAKER_PAIRS,
+    ),
+    "rows": Form(
+        "an identity with rows",
+        {"diagonal": POSITIVE, "rows": MATRIX},
+        _along("diagonal"),
+        written.identity_rows,
+        (
+            Method(
+                lambda claims: claims.large and claims.plain and claims.queries.matrix is not None,
+                check_identity,
+            ),
+        ),
+    ),
+    "blocks": Form(
+        "blocks",
+        {
+            "free": Domain(0, whole=True, axes=(0, 1)),
+            "combinations": Domain(-1, whole=True, axes=tuple(range(1, 32))),
+            "block_#": MATRIX,
+            "basis_#": MATRIX,
+        },
+        _of_blocks,
+        written.block_rows,
+        (
+            Method(
+                lambda claims: claims.large and claims.plain and bool(claims.queries.tables),
+                check_blocks,
+            ),
+        ),
+    ),
+    "sectors": Form(
+        "sectors",
+        {
+            "sizes": SIZES,
+            "ordered": COUNTS,
+            "features": COUNTS,
+            "coordinates_#": MATRIX,
+            "sector_plain": SETS,
+            "sector_spectators": SETS,
+            "sector_sets": COUNTS,
+            "sets": SETS,
+            "entries": VECTOR,
+        },
+        _of_sizes,
+        written.sector_rows,
+        (LARGE_TABLES,),
+        lower=lambda claims: tables_bound(*claims[:3]),
+        weaker=WEAKER_BLOCKS,
+    ),
+    "weighted products": Form(
+        "weighted products",
+        {**TABLES, "designed": COUNTS, "design_#": MATRIX},
+        _of_sizes,
+        written.weighted_rows,
+        (LARGE_TABLES,),
+    ),
+    "weighted tables": Form(
+        "weighted tables", TABLES, _of_sizes, written.weighted_rows, (LARGE_TABLES,)
+    ),
+    "residuals": Form(
+        "residuals",
+        {"sizes": SIZES, "residuals": SETS, "precisions": POSITIVE},
+        _of_sizes,
+        written.residual_rows,
+        (
+            Method(
+                lambda claims: (
+                    claims.queries.plain
+                    and (
+                        claims.large
+                        or "counted" in claims.arrays
+                        or (claims.gaussian and not claims.pml)
+                    )
+                ),
+                check_marginals,
+                lambda _: balls.NAME,
+            ),
+        ),
+        lower=lambda claims: marginals_bound(*claims[:3]) if claims.queries.plain else None,
+        beside=(MARGINS,),
+    ),
+}
+"""By name, in the order in which files without a name are told by their arrays."""
