@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,9 @@ class Asked:
     plan: str | None = option(
         "The noise of all releases of a new ledger (`pmldesign plan`): they cost less together.",
         metavar="PLAN",
+    )
+    own_grid: bool = option(
+        "Draw Laplace noise on the whole numbers that are measured: less, and epsilon alone holds."
     )
     search_time: float = search_time("For the searches of a design.", seconds=2.0)
     output: Path = option(
@@ -108,7 +111,7 @@ def command(asked: Asked) -> None:
         noise = "gaussian"
     chosen = _mechanism(queries, measured, beside, noise, asked.search_time)
     prepared = prepare(
-        chosen,
+        replace(chosen, own_grid=asked.own_grid),
         schema=form,
         level=asked.level,
         simultaneous=asked.simultaneous,

@@ -19,6 +19,7 @@ from pmldesign.factorization import Factorization
 from pmldesign.privacy.alpha.fallback import Fallback, fallback_of
 from pmldesign.privacy.calibration import Calibration
 from pmldesign.privacy.currencies.curves import PrivacyCurve, curve_of
+from pmldesign.privacy.currencies.pure import pure_curve
 from pmldesign.privacy.digits import at_least, shortest
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
@@ -48,6 +49,8 @@ class Mechanism(Drawn, Displayed):
         scale: standard deviation (Gaussian) or b (Laplace) of the noise on each measurement.
         calibration: how the scale was found; None without a guarantee.
         p: of the l_p^p error that it was chosen for, in [2, inf].
+        own_grid: whether a release draws Laplace noise on the whole numbers that are measured,
+            which is less than the errors here say, and of which epsilon alone is claimed.
     """
 
     factorization: Factorization
@@ -56,6 +59,7 @@ class Mechanism(Drawn, Displayed):
     scale: float
     calibration: Calibration | None
     p: float = 2.0
+    own_grid: bool = False
 
     @property
     def guarantee(self) -> Guarantee | None:
@@ -81,7 +85,8 @@ class Mechanism(Drawn, Displayed):
     @property
     def privacy(self) -> PrivacyCurve:
         """What the noise satisfies in every currency, for the neighbours of the sensitivity."""
-        return curve_of(self.noise, self.sensitivity, self.scale)
+        curve = curve_of(self.noise, self.sensitivity, self.scale)
+        return pure_curve(curve.ratio) if self.own_grid else curve
 
     def dp_event(self) -> Any:
         """The mechanism as an event of the package dp-accounting, which composes events.
@@ -104,6 +109,11 @@ class Mechanism(Drawn, Displayed):
             multiplier = math.nextafter(multiplier, 0.0)
         if self.noise is Noise.GAUSSIAN:
             return dp_event.GaussianDpEvent(multiplier)
+        if self.own_grid:
+            raise InvalidInputError(
+                "dp-accounting has no event for noise on the grid of the measurements; leave"
+                " own_grid out"
+            )
         return dp_event.LaplaceDpEvent(multiplier)
 
     @property

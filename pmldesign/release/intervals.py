@@ -5,9 +5,11 @@ The error of answer i is V = sum_j l_j eta_j, l row i of L diag(u).
 Gaussian. V is Gaussian of standard deviation s norm(l) (to 1e-30 at the scales of a lattice); the
 half-width is a quantile. All intervals together: level^(1/m) for each (Sidak).
 
-Laplace. A discrete Laplace number is the difference of two floors of exponentials, so V is within
-norm(l)_1 of the same sum of continuous ones, of which `laplace_sums` inverts the law. All intervals
-together: 1 - (1 - level) / m for each (Bonferroni). Where L is too large to be written out,
+Laplace. On the grid of the measurements themselves V has an exact law (`own_grid`), where rows of L
+are small whole numbers times a unit. Elsewhere, a discrete Laplace number is the difference of two
+floors of exponentials, so V is within norm(l)_1 of the same sum of continuous ones, of which
+`laplace_sums` inverts the law. All intervals together: 1 - (1 - level) / m for each (Bonferroni).
+Where L is too large to be written out,
 products and weighted tables have few kinds of rows (`rows_by_kind`, `rows_of_products`). Otherwise
 there is an upper bound: for given variance v of V the moment generating function is largest if one
 measurement has all of it, hence P(|V| > h) <= 2 min_x e^(-x h) / (1 - x^2 v / 2).
@@ -27,6 +29,7 @@ from pmldesign.arguments import number
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.noise import Noise
 from pmldesign.release.noise.exact import ExactNoise
+from pmldesign.release.noise.own_grid import discrete_half_widths
 from pmldesign.release.rows_by_kind import RowKinds, kinds_of_product, kinds_of_tables
 from pmldesign.release.rows_of_products import kinds_of_products
 from pmldesign.strategies import (
@@ -87,6 +90,8 @@ def half_widths(noise: ExactNoise, level: float, *, simultaneous: bool = False) 
     if entries > MOST_ENTRIES:
         return moment_bound(deviations(noise), miss) * (1 + 1e-9)
     rows = np.abs(lattice.estimator.reconstruction(mechanism.workload)) * lattice.units
+    if noise.on_own_grid and (exact := discrete_half_widths(rows, noise.scale, miss)) is not None:
+        return exact
     law_of = laplace_half_widths if r <= LONG else condensed_half_widths
     return np.asarray(law_of(rows * noise.scale, miss) + rows.sum(axis=1))
 
@@ -104,5 +109,4 @@ def _widths_of(part: RowKinds, unit: float, scale: float, miss: float) -> Array:
 
 def deviations(noise: ExactNoise) -> Array:
     """Standard deviation of every answer, shape (m,)."""
-    unit = math.sqrt(noise.mechanism.noise.variance) * noise.noise_scale
-    return np.asarray(unit * np.sqrt(noise.factorization.variances))
+    return np.asarray(noise.deviation * np.sqrt(noise.factorization.variances))

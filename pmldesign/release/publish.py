@@ -9,6 +9,7 @@ is a function of them, and of the number of records where that is public.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ def release_tables(
     ledger: PathName | None = None,
     budget: Budget | str | None = None,
     plan: Plan | str | None = None,
+    own_grid: bool = False,
     sampler: Sampler = draw,
 ) -> Release:
     """Answer the queries of a mechanism on data, with exact noise.
@@ -59,6 +61,8 @@ def release_tables(
         budget: with which a new ledger begins, such as "epsilon=3,delta=1e-6".
         plan: the noise of all releases of a new ledger, such as "4*laplace:0.1 + gaussian:0.5,1e-7"
             (`parse_plan`).
+        own_grid: draw Laplace noise on the whole numbers that are measured, where they are whole:
+            less noise, of which epsilon alone is claimed, and no plan has it.
         sampler: another one is for tests alone; the manifest then says that nothing is private.
 
     Raises:
@@ -68,7 +72,7 @@ def release_tables(
     """
     instance("mechanism", mechanism, Mechanism, "a mechanism (pmldesign.mechanism makes one)")
     prepared = prepare(
-        mechanism,
+        replace(mechanism, own_grid=own_grid or mechanism.own_grid),
         schema=schema,
         level=level,
         simultaneous=simultaneous,

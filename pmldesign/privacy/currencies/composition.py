@@ -2,7 +2,8 @@ r"""What several releases satisfy together, the choice of each free to depend on
 
 Gaussian noise composes into Gaussian noise: with ratios s_1, s_2, ... of sensitivity over scale all
 releases together are exactly those of s^2 = s_1^2 + s_2^2 + ... . Releases with Laplace noise are
-dominated by one of t = t_1 + t_2 + ... (`curves`). Neighbours differ in the same way in all.
+dominated by one of t = t_1 + t_2 + ... (`curves`); where of some epsilon alone is known, all of
+these together are t-DP (`pure`). Neighbours differ in the same way in all.
 
 Both kinds together are dominated by one draw of either, with independent losses. That of the
 Laplace pair is t with probability 1/2, -t with probability e^-t/2, and has the density
@@ -34,6 +35,7 @@ from pmldesign.arguments import non_negative
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.analytic_gaussian import gaussian_profile
 from pmldesign.privacy.currencies.curves import PrivacyCurve
+from pmldesign.privacy.currencies.pure import PureCurve, pure_curve
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import float_above, root_above
 from pmldesign_solvers.operators.operator import Array
@@ -49,7 +51,7 @@ class MixedCurve(PrivacyCurve):
     """The curve of Gaussian noise, of which `noise` and `ratio` are, and Laplace noise together.
 
     Attributes:
-        laplace_part: of all releases with Laplace noise.
+        laplace_part: of all releases with Laplace noise, or of which epsilon alone is known.
     """
 
     laplace_part: PrivacyCurve
@@ -87,6 +89,10 @@ class MixedCurve(PrivacyCurve):
         epsilon, ratio = non_negative("epsilon", epsilon), self.laplace_part.ratio
         if math.isinf(max(self.ratios)):
             return 1.0
+        if isinstance(self.laplace_part, PureCurve):
+            ends = self._profile(epsilon - np.array([ratio, -ratio]))
+            truth = 1 / (1 + math.exp(-ratio))
+            return min(1.0, float(truth * ends[0] + (1 - truth) * ends[1]) * UP)
         losses = np.linspace(-ratio, ratio, INTEGRAL_STEPS + 1)
         profile = self._profile(epsilon - losses)
         masses = np.diff(np.exp((losses - ratio) / 2)) / 2
@@ -106,6 +112,10 @@ class MixedCurve(PrivacyCurve):
         return np.asarray(np.vectorize(self.delta, otypes=[float])(epsilons))
 
 
+def _without_gaussian(curve: PrivacyCurve) -> PrivacyCurve:
+    return curve.laplace_part if isinstance(curve, MixedCurve) else curve
+
+
 def composed(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
     """The curve of all releases together, rounded up.
 
@@ -123,7 +133,8 @@ def composed(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
         s = root_above(sum((Fraction(ratio) ** 2 for ratio in gaussian), Fraction(0)))
     if math.isfinite(max(laplace)):
         t = float_above("the sum", sum(map(Fraction, laplace), Fraction(0)))
-    alone = PrivacyCurve(Noise.LAPLACE, t)
+    pure = any(isinstance(part, PureCurve) for part in map(_without_gaussian, curves))
+    alone = pure_curve(t) if pure else PrivacyCurve(Noise.LAPLACE, t)
     if s > 0 and t > 0:
         return MixedCurve(Noise.GAUSSIAN, s, alone)
     return alone if t > 0 else PrivacyCurve(Noise.GAUSSIAN, s)

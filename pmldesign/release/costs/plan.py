@@ -70,7 +70,7 @@ class PlannedNoise:
 
     def covers(self, noise: ExactNoise) -> bool:
         """Whether a release has such noise, or more."""
-        if noise.mechanism.noise is not self.noise:
+        if noise.mechanism.noise is not self.noise or noise.on_own_grid:
             return False
         if self.noise is Noise.LAPLACE:
             rounding = 1 / (4 * Fraction(noise.scale) ** 2)
@@ -187,6 +187,10 @@ class Plan:
         fitting = [number for number in left if self.releases[number].covers(noise)]
         if fitting:
             return min(fitting, key=lambda number: self.releases[number].ratio)
+        if noise.on_own_grid:
+            raise InvalidInputError(
+                "the noise of a plan is on a fine grid; leave own_grid out, or the plan"
+            )
         square = noise.squared_ratio if noise.mechanism.noise is Noise.GAUSSIAN else None
         ratio = noise.pure_epsilon if square is None else math.sqrt(square)
         asked = PlannedNoise(noise.mechanism.noise, float(ratio))

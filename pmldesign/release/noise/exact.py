@@ -4,7 +4,8 @@ Laplace. eta_i discrete Laplace of parameter b in units of the lattice. With Del
 distance of Z x of neighbours, P(y | x) / P(y | x') <= e^(Delta / b), and b is rounded upwards:
 Fraction(Delta) / Fraction(b) <= epsilon, for the float64 and for the decimal number that it is
 written as: three releases of 0.1 cost at most 0.3. Corollary 1 for PML holds likewise, for all
-normalisers are equal. The variance 2 q / (1 - q)^2, q = e^(-1/b), is below 2 b^2.
+normalisers are equal. The variance 2 q / (1 - q)^2, q = e^(-1/b), is below 2 b^2, the more so the
+coarser the lattice: where what is measured is whole, it may be on its own grid (`own_grid`).
 
 Gaussian. eta_i discrete Gaussian of parameter s, s^2 = sigma^2 + 4, sigma that of the continuous
 Gaussian on Z x. For X continuous around z = Z x and Y the discrete Gaussian of parameter 2 around
@@ -39,6 +40,7 @@ from pmldesign.privacy.guarantees import ApproxDP, CurrencyGuarantee, Guarantee,
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import as_written, float_above, root_above
+from pmldesign.release.noise.own_grid import own_lattice, variance
 from pmldesign.release.noise.sampler import LARGEST_SCALE, Sampler, draw, privacy_map
 from pmldesign.release.public_counts import counted
 from pmldesign.strategies.whole.integers import Integers
@@ -65,7 +67,7 @@ class ExactNoise:
     Attributes:
         mechanism: the design: what is asked, its strategy, noise and guarantee.
         lattice: Z and its units.
-        bits: k.
+        bits: k; on the grid of the measurements themselves the bits of the entries of Z.
         sensitivity: l1 distance (Laplace) or squared l2 distance (Gaussian) of Z x of neighbours.
         exact: whether that is exact, or rounded upwards.
         rows_per_person: how many records of one person count as one change.
@@ -98,6 +100,17 @@ class ExactNoise:
     def pure_epsilon(self) -> Fraction:
         """Delta / b of Laplace noise."""
         return Fraction(self.sensitivity) * self.rows_per_person / Fraction(self.scale)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise on a measurement, in the units of the strategy."""
+        unit = float(self.lattice.units.max())
+        return math.sqrt(variance(self.mechanism.noise, self.scale)) * unit
+
+    @property
+    def on_own_grid(self) -> bool:
+        """Whether what is measured is whole without any rounding."""
+        return self.mechanism.own_grid
 
     @property
     def noise_scale(self) -> float:
@@ -179,6 +192,15 @@ def exact_noise(mechanism: Mechanism, *, rows_per_person: int = 1) -> ExactNoise
             "depend on each other; take differential privacy"
         )
     kind, strategy = mechanism.noise, mechanism.strategy
+    if mechanism.own_grid:
+        own = own_lattice(strategy) if kind is Noise.LAPLACE else None
+        if own is None or own.matrix is None:
+            raise InvalidInputError(
+                "own_grid is for Laplace noise on a strategy of whole numbers times a unit, such as"
+                " counts or trees, with one record added or removed; leave it out"
+            )
+        bits = int(np.abs(own.matrix).max()).bit_length()
+        return calibrated_on(mechanism, own, bits, rows_per_person)
     wanted = rows_per_person * mechanism.scale * mechanism.factorization.unit_error(kind, 2)
     coarse = strategy.on_lattice(mechanism.workload, BITS[0])
     biased = coarse.bias > 0  # the less so, the finer the lattice
