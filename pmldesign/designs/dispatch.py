@@ -224,7 +224,7 @@ def _is(form: type) -> Callable[[Any, DesignOptions], bool]:
     return lambda workload, _: isinstance(workload, form)
 
 
-ROUTES = (
+ROUTES = [
     Route(
         "public answers",
         lambda workload, _: bool(workload.public),
@@ -254,5 +254,5 @@ ROUTES = (
     Route("regions", _is_large_regions, solve_regions),
     Route("stream", _is_stream, solve_stream, buffers=True),
     Route("one matrix", lambda workload, options: True, solve_matrix),  # noqa: ARG005
-)
+]
 """In order of preference; the first that accepts a workload solves it."""

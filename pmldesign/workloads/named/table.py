@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.named import queries as named
@@ -41,50 +40,54 @@ class NamedWorkload:
         return self.name + sizes + "".join(f"[,{option}=...]" for option in self.options)
 
 
-@cache
+NAMES = [
+    NamedWorkload("histogram", ("N",), "the count of each cell", "histogram:10", named.histogram),
+    NamedWorkload("total", ("N",), "the sum of all cells", "total:10", named.total),
+    NamedWorkload("prefix", ("N",), "running sums, one for each cell", "prefix:64", named.prefix),
+    NamedWorkload(
+        "decay",
+        ("N", "RATE"),
+        "running sums of which each step keeps the part RATE",
+        "decay:64,0.9",
+        named.decay,
+    ),
+    NamedWorkload(
+        "all-range", ("N",), "the sum of every interval", "all-range:32", named.all_range
+    ),
+    NamedWorkload(
+        "random-range",
+        ("M", "N"),
+        "M random intervals of N cells",
+        "random-range:8,8,seed=1",
+        named.random_range,
+        ("seed",),
+    ),
+    NamedWorkload("haar", ("N",), "Haar differences, N a power of two", "haar:8", named.haar),
+    NamedWorkload("parity", ("D", "W"), "parities of W out of D bits", "parity:6,2", named.parity),
+    NamedWorkload(
+        "window", ("N", "W"), "at each time the sum of the last W", "window:64,7", named.window
+    ),
+    NamedWorkload(
+        "marginals",
+        ("N", "..."),
+        "tables by K attributes (ways=K), by 0 to K (upto=K)",
+        "marginals:2,3^4,ways=2",
+        named.all_marginals,
+        ("ways", "upto"),
+    ),
+    NamedWorkload(
+        "regions",
+        ("FILE", "LEVEL=WEIGHT", "..."),
+        "counts of places that nest, from a .csv of them",
+        "regions:places.csv",
+        counts_of_places,
+        file=True,
+    ),
+    NamedWorkload("census-p12", (), "US census counts by sex and age", "census-p12", census_p12),
+]
+"""A new name gets its row here."""
+
+
 def named_workloads() -> tuple[NamedWorkload, ...]:
     """All names that parse_workload knows, for help texts."""
-    row = NamedWorkload
-    return (
-        row("histogram", ("N",), "the count of each cell", "histogram:10", named.histogram),
-        row("total", ("N",), "the sum of all cells", "total:10", named.total),
-        row("prefix", ("N",), "running sums, one for each cell", "prefix:64", named.prefix),
-        row(
-            "decay",
-            ("N", "RATE"),
-            "running sums of which each step keeps the part RATE",
-            "decay:64,0.9",
-            named.decay,
-        ),
-        row("all-range", ("N",), "the sum of every interval", "all-range:32", named.all_range),
-        row(
-            "random-range",
-            ("M", "N"),
-            "M random intervals of N cells",
-            "random-range:8,8,seed=1",
-            named.random_range,
-            ("seed",),
-        ),
-        row("haar", ("N",), "Haar differences, N a power of two", "haar:8", named.haar),
-        row("parity", ("D", "W"), "parities of W out of D bits", "parity:6,2", named.parity),
-        row(
-            "window", ("N", "W"), "at each time the sum of the last W", "window:64,7", named.window
-        ),
-        row(
-            "marginals",
-            ("N", "..."),
-            "tables by K attributes (ways=K), by 0 to K (upto=K)",
-            "marginals:2,3^4,ways=2",
-            named.all_marginals,
-            ("ways", "upto"),
-        ),
-        row(
-            "regions",
-            ("FILE", "LEVEL=WEIGHT", "..."),
-            "counts of places that nest, from a .csv of them",
-            "regions:places.csv",
-            counts_of_places,
-            file=True,
-        ),
-        row("census-p12", (), "US census counts by sex and age", "census-p12", census_p12),
-    )
+    return tuple(NAMES)
