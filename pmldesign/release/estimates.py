@@ -178,6 +178,8 @@ def _largest_whole(workload: Workload, matrix: Any) -> float | None:
     if isinstance(matrix, np.ndarray):
         whole = bool((matrix == np.rint(matrix)).all())
         return float(np.abs(matrix).max()) if whole else None
+    if workload.binary:
+        return 1.0
     if isinstance(workload, MarginalsWorkload) and (workload.weights != 1).any():
         return None
     parts = by_attribute(workload)

@@ -38,6 +38,7 @@ from pmldesign.release.nested_counts import closest_regions, regions_of, rounded
 from pmldesign.release.public_counts import PublicCounts
 from pmldesign.workloads import MarginalsWorkload, RangeWorkload, Workload
 from pmldesign.workloads.nested.regions import RegionsWorkload
+from pmldesign.workloads.nested.tables import RegionTablesWorkload
 from pmldesign.workloads.union import UnionWorkload, by_attribute
 from pmldesign_solvers.operators.operator import Array
 
@@ -160,7 +161,9 @@ def adds_cells(workload: Workload) -> bool:
     """Whether all coefficients are known to be 0 or positive."""
     if isinstance(workload, UnionWorkload):
         return all(map(adds_cells, workload.parts))
-    if isinstance(workload, RangeWorkload | MarginalsWorkload | RegionsWorkload):
+    if isinstance(
+        workload, RangeWorkload | MarginalsWorkload | RegionsWorkload | RegionTablesWorkload
+    ):
         return True
     parts = by_attribute(workload)
     if parts != (workload,):

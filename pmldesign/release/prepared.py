@@ -143,6 +143,7 @@ def prepare(
     sampler: Sampler = draw,
 ) -> Prepared:
     """Everything before the data are read; arguments and errors as `release`."""
+    mechanism = mechanism.unweighted or mechanism
     form, rows = None if schema is None else as_schema(schema), 1
     if form is not None:
         form.require_release(mechanism.neighbours)

@@ -69,7 +69,7 @@ def parse_workload(text: str) -> Workload:
     if not text.strip():
         raise InvalidInputError("the workload has no name; try prefix:64")
     parse_factor = cache(_parse_factor)  # equal factors are one object, solved once
-    weights, products = zip(*(_weight_of(part, text) for part in text.split("+")), strict=True)
+    weights, products = zip(*(weight_of(part, text) for part in text.split("+")), strict=True)
     parts = [_parse_product(part, text, parse_factor) for part in products]
     if any(weight != 1 for weight in weights):
         return _weighted_union(parts, weights, text)
@@ -111,7 +111,7 @@ def _parse_product(product: str, text: str, parse_factor: Callable[[str], Worklo
     return KroneckerWorkload(factors)
 
 
-def _weight_of(part: str, text: str) -> tuple[float, str]:
+def weight_of(part: str, text: str) -> tuple[float, str]:
     """The weight at the head of a part, 1 where there is none, and the rest."""
     head, star, rest = part.partition("*")
     if not star or (not head.strip()[:1].isdigit() and not head.strip().startswith(".")):

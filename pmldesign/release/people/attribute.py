@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from pmldesign.arguments import finite_matrix
 from pmldesign.errors import InvalidInputError
+from pmldesign.workloads.nested.places import Places
 
 RESERVED = set("*+:,=")
 LONGEST_VALUE = 40
@@ -37,6 +39,7 @@ class Attribute:
         cuts: ends of the bins; None where values are keys.
         outside: "refuse", "drop", or the label that takes all other values.
         ordered: whether the labels have an order, which those of cuts always have.
+        places: the regions that the labels lie in, level by level; None where there are none.
     """
 
     name: str
@@ -44,6 +47,17 @@ class Attribute:
     cuts: tuple[float, ...] | None
     outside: str
     ordered: bool
+    places: Places | None = None
+
+    @property
+    def column(self) -> str:
+        """The column of the data: of places that of the lowest level."""
+        return self.name if self.places is None else self.places.levels[-1]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What queries and tables call it: its name, and those of its levels."""
+        return (self.name, *(self.places.named if self.places else ()))
 
     @cached_property
     def _numbers(self) -> dict[Hashable, int]:
@@ -135,21 +149,26 @@ def key_of(text: str) -> Hashable:
     return text.lower() if text.lower() in ("true", "false") else text
 
 
-def as_attribute(entry: Any, outside: Any) -> Attribute:
+def as_attribute(entry: Any, outside: Any, folder: Path = Path()) -> Attribute:
     """The attribute that a dictionary describes.
 
     Args:
-        entry: with "name", and "keys" or "cuts".
+        entry: with "name", and "keys" or "cuts", or "levels".
         outside: what happens to other values, where the entry does not say it.
+        folder: of files of places.
 
     Raises:
+        FileError: a file of places cannot be read.
         InvalidInputError: what is wrong, and what is allowed.
     """
     if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str):
         raise InvalidInputError('every attribute needs a "name"')
     name = entry["name"]
-    if not name.strip() or name != name.strip() or RESERVED & set(name) or not name.isprintable():
-        raise InvalidInputError(f"attribute {name!r}: a name is printable text without * + : , =")
+    require_name(name, f"attribute {name!r}")
+    if "levels" in entry:
+        from pmldesign.release.people.regions import as_regions
+
+        return as_regions(entry, entry.get("outside", outside), folder)
     only_known(entry, {"name", "keys", "cuts", "outside", "ordered"}, f"attribute {name!r}")
     if ("keys" in entry) == ("cuts" in entry):
         raise InvalidInputError(f'attribute {name!r} needs either "keys" or "cuts"')
@@ -173,6 +192,16 @@ def as_attribute(entry: Any, outside: Any) -> Attribute:
             f"attribute {name!r}: ordered must be true or false, and true for cuts, got {ordered!r}"
         )
     return Attribute(name, tuple(labels), cuts, outside, ordered)
+
+
+def require_name(name: str, what: str) -> None:
+    """Refuse a name that queries cannot hold.
+
+    Raises:
+        InvalidInputError: it is none.
+    """
+    if not name.strip() or name != name.strip() or RESERVED & set(name) or not name.isprintable():
+        raise InvalidInputError(f"{what}: a name is printable text without * + : , =")
 
 
 def _keys(name: str, keys: Any) -> list[str]:

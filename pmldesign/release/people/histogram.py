@@ -51,7 +51,7 @@ def count_tables(data: Any, schema: Schema, subsets: Iterable[Sequence[int]]) ->
     codes_of: list[dict[Key, int]] = [{} for _ in schema.attributes]
     cuts = {a.name: a.cuts for a in schema.attributes if a.cuts is not None}
     total = 0
-    for batch in batches(data, schema.names, cuts):
+    for batch in batches(data, schema.columns, cuts):
         if not batch:
             continue
         codes, counts = _coded(batch, schema, codes_of)
@@ -83,7 +83,7 @@ def _coded(
         if refused:
             row, value = min((r, i) for i, r in enumerate(rows) if _key(column[i]) in refused)
             why = refused[_key(column[value])]
-            problems.append((row, f"row {row}, column {attribute.name!r}: {why}"))
+            problems.append((row, f"row {row}, column {attribute.column!r}: {why}"))
         else:
             numbers_of = (numbers[_key(value)] for value in column)
             codes.append(np.fromiter(numbers_of, dtype=np.int64, count=len(column)))

@@ -20,6 +20,7 @@ from functools import cached_property
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
+from pmldesign.release.people.regions import RegionQueries, parse_regions
 from pmldesign.release.people.schema import Schema
 from pmldesign.workloads import (
     MarginalsWorkload,
@@ -111,12 +112,14 @@ class NamedQueries:
         return [attribute.range_label(start, stop) for start, stop in pairs]
 
 
-def parse_queries(text: str, schema: Schema) -> NamedQueries:
+def parse_queries(text: str, schema: Schema) -> NamedQueries | RegionQueries:
     """The queries that a text with names of attributes means.
 
     Raises:
         InvalidInputError: an unknown attribute or kind of ranges, or an attribute named twice.
     """
+    if schema.places is not None:
+        return parse_regions(text, schema)
     if text.startswith("marginals:") and "marginals" not in schema.names:
         return _of_marginals(text, schema)
     return NamedQueries(text, schema, tuple(_product(part, schema) for part in text.split("+")))

@@ -7,7 +7,8 @@
 A cell of the histogram is a combination of values, the last attribute fastest. `cuts` are bins
 [0, 18), [18, 35) ...; `outside` is "refuse", "drop", or a key that takes all other values, for all
 attributes or in one of them. Keys are in order where "ordered": true says so; codes that are
-numbers need not be. Drafts (`draft_schema`) have labels from the data in them: they are marked
+numbers need not be. An attribute with "levels" has places that nest (`people.regions`), and stands
+first. Drafts (`draft_schema`) have labels from the data in them: they are marked
 "reviewed": false, and refused until somebody has looked at them and taken the mark away.
 """
 
@@ -26,6 +27,7 @@ from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.files.atomic import PathName
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.release.people.attribute import Attribute, as_attribute, only_known
+from pmldesign.workloads.nested.places import Places
 
 
 @dataclass(frozen=True)
@@ -57,10 +59,24 @@ class Schema:
         """Names of the attributes."""
         return tuple(attribute.name for attribute in self.attributes)
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the data."""
+        return tuple(attribute.column for attribute in self.attributes)
+
+    @property
+    def places(self) -> Places | None:
+        """Those of the attribute with levels, which is the first one; None where none has any."""
+        return self.attributes[0].places
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 of all that it says."""
-        parts = [[a.name, a.labels, a.cuts, a.outside, a.ordered] for a in self.attributes]
+        parts: list[Any] = [
+            [a.name, a.labels, a.cuts, a.outside, a.ordered] for a in self.attributes
+        ]
+        if self.places is not None:
+            parts.append([self.places.levels, self.places.paths])
         text = json.dumps([parts, self.rows_per_person], ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -97,13 +113,17 @@ def read_schema(path: PathName) -> Schema:
         why = getattr(error, "strerror", None) or f"not JSON: {error}"
         raise FileError(f"cannot read the schema {str(path)!r}: {why}") from None
     try:
-        return as_schema(content)
+        return as_schema(content, Path(path).parent)
     except InvalidInputError as error:
         raise InvalidInputError(f"schema {str(path)!r}: {error}") from None
 
 
-def as_schema(content: Any) -> Schema:
+def as_schema(content: Any, folder: Path = Path()) -> Schema:
     """The schema that a dictionary or a file holds.
+
+    Args:
+        content: a path, or a dictionary.
+        folder: of files of places.
 
     Raises:
         FileError: a path that cannot be read.
@@ -121,10 +141,17 @@ def as_schema(content: Any) -> Schema:
     if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= 10**6:
         raise InvalidInputError(f"rows_per_person must be a whole number from 1, got {rows!r}")
     outside = content.get("outside", "refuse")
-    attributes = tuple(as_attribute(entry, outside) for entry in content["attributes"])
-    schema = Schema(attributes, rows, content.get("reviewed", True) is True)
-    repeated = [name for name in schema.names if schema.names.count(name) > 1]
+    attributes = [as_attribute(entry, outside, folder) for entry in content["attributes"]]
+    names = [name for attribute in attributes for name in attribute.names]
+    repeated = [name for name in names if names.count(name) > 1]
     if not attributes or repeated:
         problem = f"attribute {repeated[0]!r} occurs twice" if repeated else "no attributes"
         raise InvalidInputError(problem)
-    return schema
+    nested = [attribute.name for attribute in attributes if attribute.places]
+    if len(nested) > 1:
+        raise InvalidInputError(
+            f"attributes {nested[0]!r} and {nested[1]!r} both have levels; one may, so make the"
+            " lowest level of the other one an attribute with keys"
+        )
+    attributes.sort(key=lambda attribute: attribute.places is None)
+    return Schema(tuple(attributes), rows, content.get("reviewed", True) is True)

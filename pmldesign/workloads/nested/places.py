@@ -43,6 +43,11 @@ class Places:
     level: Indices
     paths: tuple[tuple[str, ...], ...]
 
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The levels of which places have keys: all but that of a root that was added."""
+        return self.levels[len(self.levels) - len(self.paths[0]) :]
+
     def workload(self, name: str, weights: Mapping[str, float]) -> RegionsWorkload:
         """The count of every place, times the weight of its level (1 where none is given).
 
@@ -96,6 +101,32 @@ def read_places(path: str) -> Places:
         FileError: it cannot be read.
         InvalidInputError: its contents are no places.
     """
+    header, body = _read(path)
+    if set(header) == {"place", "parent"}:
+        body = _from_parents(Path(path).name, [dict(zip(header, row, strict=True)) for row in body])
+        header = [f"level {depth}" for depth in range(len(body[0]))]
+    return places_of(Path(path).name, header, body)
+
+
+def read_levels(path: str, levels: Sequence[str]) -> list[list[str]]:
+    """The keys of some levels for each place in a .csv file, in which other columns may stand.
+
+    Raises:
+        FileError: it cannot be read.
+        InvalidInputError: its contents are no places, or it lacks a level.
+    """
+    header, body = _read(path)
+    missing = [level for level in levels if level not in header]
+    if missing:
+        raise InvalidInputError(
+            f"{Path(path).name} has no column {missing[0]!r}; it has {', '.join(header)}"[:300]
+        )
+    columns = [header.index(level) for level in levels]
+    return [[row[column] for column in columns] for row in body]
+
+
+def _read(path: str) -> tuple[list[str], list[list[str]]]:
+    """The names of the columns, and the lines."""
     name = Path(path).name
     try:
         with Path(path).open(newline="", encoding="utf-8-sig") as handle:
@@ -119,10 +150,7 @@ def read_places(path: str) -> Places:
             else "the names of the levels in the first line are to be different and not empty"
         )
         raise InvalidInputError(f"{name}: {problem}")
-    if set(header) == {"place", "parent"}:
-        body = _from_parents(name, [dict(zip(header, row, strict=True)) for row in body])
-        header = [f"level {depth}" for depth in range(len(body[0]))]
-    return places_of(name, header, body)
+    return header, body
 
 
 def places_of(name: str, levels: Sequence[str], rows: Iterable[Sequence[str]]) -> Places:

@@ -68,7 +68,7 @@ def weighted_parts(workload: Workload, weights: Sequence[float]) -> Workload:
     elif isinstance(workload, AttributeTables):
         scaled = workload.reweighted(np.array(weights))
     elif isinstance(workload, RegionTablesWorkload):
-        scaled = workload.reweighted(weights)
+        scaled = workload.reweighted([checked_weights(weight, 1) for weight in weights])
     else:
         return weighted(workload, weights[0])
     scaled.name = workload.name

@@ -1,0 +1,287 @@
+"""Places that nest in a schema, and queries by the names of their levels.
+
+    {"name": "place", "levels": ["state", "county"], "file": "places.csv"}
+    {"name": "place", "levels": ["state", "county"], "keys": {"AL": ["Autauga", "Baldwin"]}}
+
+The file has a column for each level and a line for each place of the lowest one; keys nest, "" for
+a level that places lack, and an empty list ends at the key. Rows of people name the lowest level
+alone, in the column of its name, or what a place has in its stead.
+
+    product = [ weight "*" ] factor { "*" factor }
+    factor  = level | place | attribute | "total"
+
+A product asks about the places of one level, `place` about all of the lowest ones, and one without
+either about everybody. "place:levels" stands for a product for each level. Attributes beside them
+are asked for their counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.release.people.attribute import Attribute, key_of, only_known, require_name, text_of
+from pmldesign.workloads import Workload
+from pmldesign.workloads.base import count_text
+from pmldesign.workloads.nested.places import Places, places_of, read_levels
+from pmldesign.workloads.nested.tables import RegionTable, RegionTablesWorkload
+from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS, weight_of
+from pmldesign.workloads.weighting.weigh import weighted_parts
+from pmldesign_solvers.operators.operator import Indices
+
+if TYPE_CHECKING:
+    from pmldesign.release.people.schema import Schema
+
+EVERY_LEVEL = "levels"
+"""After the name of the attribute: a table for each level."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """One table at the places of one level.
+
+    Attributes:
+        text: as the user wrote it, without its weight.
+        weight: of its answers.
+        level: its number; None for all places of the lowest level.
+        table: the plain attributes, by their numbers among these.
+    """
+
+    text: str
+    weight: float
+    level: int | None
+    table: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class RegionQueries:
+    """Queries on the cells of a schema with levels.
+
+    Attributes:
+        text: as the user wrote it.
+        schema: its attributes.
+        products: what is asked for, in this order.
+    """
+
+    text: str
+    schema: Schema
+    products: tuple[Product, ...]
+
+    @cached_property
+    def workload(self) -> Workload:
+        """A, called as the user wrote it."""
+        cells = self.schema.cells
+        if cells > MAX_PRODUCT_CELLS:
+            raise InvalidInputError(
+                f"the schema has {count_text(cells)} cells, with levels it may have up to"
+                f" {MAX_PRODUCT_CELLS}; leave attributes out of the schema"
+            )
+        parts = [
+            RegionTable(product.text, product.table, nodes, np.ones(len(nodes)))
+            for product, nodes in self._asked()
+        ]
+        plain = RegionTablesWorkload(
+            " + ".join(product.text for product in self.products),
+            self._places.tree,
+            self.schema.sizes[1:],
+            parts,
+        )
+        weights = [product.weight for product in self.products]
+        if all(weight == 1 for weight in weights):
+            plain.name = self.text
+            return plain
+        workload = weighted_parts(plain, weights)
+        workload.name = self.text
+        return workload
+
+    def labels(self) -> dict[str, list[str]]:
+        """For each level and attribute the label of every query, "*" where it is summed over."""
+        names = self._places.named
+        keys = np.array([self._keys(node) for node in range(self._places.tree.nodes)], dtype=object)
+        columns: dict[str, list[str]] = {name: [] for name in (*names, *self.schema.names[1:])}
+        for product, nodes in self._asked():
+            sizes = [size if i in product.table else 1 for i, size in self._plain()]
+            for name, of_nodes in zip(names, keys[nodes].T, strict=True):
+                columns[name] += np.repeat(of_nodes, math.prod(sizes)).tolist()
+            for (i, _), attribute in zip(self._plain(), self.schema.attributes[1:], strict=True):
+                labels = attribute.labels if i in product.table else ["*"]
+                inner = np.repeat(np.array(labels, dtype=object), math.prod(sizes[i + 1 :]))
+                times = math.prod(sizes[:i]) * len(nodes)
+                columns[attribute.name] += np.tile(inner, times).tolist()
+        return columns
+
+    @property
+    def _places(self) -> Places:
+        assert self.schema.places is not None
+        return self.schema.places
+
+    def _plain(self) -> Sequence[tuple[int, int]]:
+        """Number and size of each plain attribute."""
+        return list(enumerate(self.schema.sizes[1:]))
+
+    def _asked(self) -> Iterator[tuple[Product, Indices]]:
+        """Each product, and the nodes that it asks about."""
+        places = self._places
+        for product in self.products:
+            nodes = places.tree.leaves
+            if product.level is not None:
+                nodes = np.flatnonzero(places.level == product.level)
+            yield product, nodes
+
+    def _keys(self, node: int) -> list[str]:
+        """The keys of a place down to its level, and "*" below."""
+        places = self._places
+        path, added = places.paths[node], len(places.levels) - len(places.named)
+        known = int(places.level[node]) + 1 - added
+        return [*path[:known], *["*"] * (len(path) - known)]
+
+
+def parse_regions(text: str, schema: Schema) -> RegionQueries:
+    """The queries that a text with names of levels and attributes means.
+
+    Raises:
+        InvalidInputError: an unknown name, two levels, or an attribute named twice or asked for
+            other than its counts.
+    """
+    products = [product for part in text.split("+") for product in _products(part, text, schema)]
+    return RegionQueries(text, schema, tuple(products))
+
+
+def as_regions(entry: Mapping[str, Any], outside: Any, folder: Path) -> Attribute:
+    """The attribute with levels that a dictionary describes.
+
+    Raises:
+        FileError: its file cannot be read.
+        InvalidInputError: what is wrong, and what is allowed.
+    """
+    name, levels = entry["name"], entry["levels"]
+    what = f"attribute {name!r}"
+    only_known(entry, {"name", "levels", "file", "keys", "outside"}, what)
+    names = isinstance(levels, list) and all(isinstance(level, str) for level in levels)
+    if not names or not levels or len(set(levels)) < len(levels):
+        raise InvalidInputError(
+            f'{what}: levels must be different names, the outermost first, such as ["state",'
+            ' "county"]'
+        )
+    for level in levels:
+        require_name(level, f"{what}, level {level!r}")
+    if ("file" in entry) == ("keys" in entry) or not isinstance(entry.get("file", ""), str):
+        raise InvalidInputError(
+            f'{what} needs either "file", a .csv with a column for each level, or nested "keys"'
+        )
+    if not isinstance(outside, str) or not outside:
+        raise InvalidInputError(
+            f'{what}: outside must be "refuse", "drop" or a key, got {outside!r}'
+        )
+    if "file" in entry:
+        source = entry["file"]
+        rows = read_levels(str(folder / source), levels)
+    else:
+        source, rows = what, list(_nested(entry["keys"], len(levels), what))
+    return _with_outside(name, levels, source, rows, outside)
+
+
+def _with_outside(
+    name: str, levels: list[str], source: str, rows: list[list[str]], outside: str
+) -> Attribute:
+    """The attribute of these places, and of one for all others if it is new."""
+    keys = [next((key for key in reversed(row) if key), "") for row in rows]
+    known = set(map(key_of, keys))
+    if outside not in ("refuse", "drop") and key_of(outside) not in known:
+        root = {row[0] for row in rows}
+        single = len(root) == 1 and len(levels) > 1
+        path = [*root, outside] if single else [outside]
+        rows = [*rows, path + [""] * (len(levels) - len(path))]
+        keys.append(outside)
+    places = places_of(source, levels, rows)
+    seen: dict[Any, str] = {}
+    for key in keys:
+        if key_of(key) in seen or not key.isprintable() or key == "*":
+            raise InvalidInputError(
+                f"{source}: {key[:60]!r} cannot be told apart from another place; rows of people"
+                f" name the lowest level alone, so give every {levels[-1]} a key of its own, such"
+                " as a code, of printable text"
+            )
+        seen[key_of(key)] = key
+    labels = [
+        next(key for key in reversed(places.paths[leaf]) if key) for leaf in places.tree.leaves
+    ]
+    return Attribute(name, tuple(labels), None, outside, False, places)
+
+
+def _nested(keys: Any, depth: int, what: str) -> Iterator[list[str]]:
+    """The path of every place of nested keys."""
+    if isinstance(keys, Mapping) and depth > 1:
+        for key, below in keys.items():
+            rows = list(_nested(below, depth - 1, what)) or [[""] * (depth - 1)]
+            yield from ([key, *row] for row in rows)
+    elif isinstance(keys, list) and all(isinstance(key, str | int | float) for key in keys):
+        yield from ([text_of(key), *[""] * (depth - 1)] for key in keys)
+    else:
+        raise InvalidInputError(
+            f"{what}: keys nest as deep as there are levels, lists at the lowest one, such as"
+            ' {"AL": ["Autauga", "Baldwin"]}'
+        )
+
+
+def _products(part: str, text: str, schema: Schema) -> Iterator[Product]:
+    """What a product stands for, with a table for each level if it says so."""
+    places, place = schema.places, schema.names[0]
+    assert places is not None
+    weight, rest = weight_of(part, text)
+    numbers = {name: i for i, name in enumerate(schema.names[1:])}
+    levels: list[str] = []
+    table: set[int] = set()
+    for factor in (piece.strip() for piece in rest.split("*")):
+        name, colon, kind = (piece.strip() for piece in factor.partition(":"))
+        if name in numbers and kind in ("", "histogram", "total"):
+            if numbers[name] in table:
+                raise InvalidInputError(
+                    f"attribute {name!r} is named twice in {part.strip()[:60]!r}"
+                )
+            table |= set() if kind == "total" else {numbers[name]}
+        elif name in (place, *places.named) and (not colon or (name, kind) == (place, EVERY_LEVEL)):
+            levels.append(factor.replace(" ", "") if colon else name)
+        elif factor != "total":
+            raise _unknown(factor, name, schema)
+    if len(levels) > 1:
+        raise InvalidInputError(
+            f"{part.strip()[:60]!r} names {levels[0]!r} and {levels[1]!r}; a product asks about one"
+            " level, the lower of which has the keys of those above it beside it"
+        )
+    chosen: tuple[int, ...] = tuple(sorted(table))
+    if levels and ":" in levels[0]:
+        named = [schema.names[1:][i] for i in chosen]
+        for number, level in enumerate(places.levels):
+            yield Product("*".join([level, *named]), weight, number, chosen)
+        return
+    lowest = levels == [place]
+    asked = None if lowest else places.levels.index(levels[0]) if levels else 0
+    yield Product(rest.strip(), weight, asked, chosen)
+
+
+def _unknown(factor: str, name: str, schema: Schema) -> InvalidInputError:
+    """Why a factor is none."""
+    places = schema.places
+    assert places is not None
+    if name in schema.names[1:]:
+        return InvalidInputError(
+            f"{factor[:60]!r}: beside levels attributes are asked for their counts; write {name},"
+            " or leave the attribute with levels out of the schema"
+        )
+    if name in (schema.names[0], *places.named):
+        return InvalidInputError(
+            f"{factor[:60]!r}: write the name of a level ({', '.join(places.named)}), or"
+            f" {schema.names[0]}:{EVERY_LEVEL} for all of them"
+        )
+    known = [*places.named, *schema.names]
+    return InvalidInputError(
+        f"the schema has no attribute or level {name[:60]!r}; it has {', '.join(known)}"[:300]
+    )
