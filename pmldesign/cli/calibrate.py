@@ -17,7 +17,7 @@ from pmldesign.mechanisms import mechanism
 from pmldesign.privacy.digits import at_least, of_scale, shortest
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
-from pmldesign.strategies import MarginalsStrategy, Strategy, TablesStrategy
+from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.schema import Participation, as_participation
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.workloads import DenseWorkload, Workload
@@ -56,7 +56,7 @@ def command(asked: Asked) -> None:
         raise InvalidInputError("calibrate needs a guarantee; add for example --epsilon 1")
     if (
         asked.workload is None
-        and isinstance(measured, MarginalsStrategy | TablesStrategy)
+        and measured.from_tables
         and measured.cells > WRITTEN_CELLS
         and guarantee.neighbours is Neighbours.REPLACE
     ):

@@ -17,8 +17,7 @@ from pmldesign.files import load_workload
 from pmldesign.files.atomic import check_writable, undisturbed
 from pmldesign.files.strategies import read_question, read_strategy
 from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale
-from pmldesign.strategies import Strategy, StreamStrategy
-from pmldesign.strategies.participation.epochs import EpochStrategy
+from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.schema import as_participation
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.streams.durable.journal import Journal
@@ -110,7 +109,7 @@ def command(asked: Asked) -> None:
 def _question(file: Path, strategy: Strategy, workload: str | None) -> Workload | None:
     """What the stream answers; None for what the strategy itself knows."""
     if workload is None:
-        if isinstance(with_participation(strategy, None), StreamStrategy | EpochStrategy):
+        if with_participation(strategy, None).own_sums is not None:
             return None
         workload = read_question(file)
         if workload is None:

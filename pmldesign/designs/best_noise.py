@@ -35,9 +35,7 @@ from pmldesign.privacy.guarantees import Guarantee, PureDP
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.priors import OnPriors
-from pmldesign.strategies import StreamStrategy
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
-from pmldesign.strategies.streams import AllRangesStrategy
 from pmldesign.workloads.base import WRITTEN_CELLS
 from pmldesign_solvers.norm.solution import Status
 
@@ -258,5 +256,5 @@ def _first(options: DesignOptions, kinds: Sequence[Noise]) -> DesignOptions:
 
 def _is_long(factorization: Design) -> bool:
     """Whether it is of a form beyond matrices."""
-    streams = isinstance(factorization.strategy, StreamStrategy | AllRangesStrategy)
+    streams = factorization.strategy.buffers is not None
     return streams and factorization.workload.shape[1] > WRITTEN_CELLS

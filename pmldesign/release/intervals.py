@@ -10,7 +10,7 @@ are small whole numbers times a unit. Elsewhere, a discrete Laplace number is th
 floors of exponentials, so V is within norm(l)_1 of the same sum of continuous ones, of which
 `laplace_sums` inverts the law. All intervals together: 1 - (1 - level) / m for each (Bonferroni).
 Where L is too large to be written out,
-products and weighted tables have few kinds of rows (`rows_by_kind`, `rows_of_products`). Otherwise
+products and weighted tables have few kinds of rows (`Strategy.row_kinds`). Otherwise
 there is an upper bound: for given variance v of V the moment generating function is largest if one
 measurement has all of it, hence P(|V| > h) <= 2 min_x e^(-x h) / (1 - x^2 v / 2).
 """
@@ -18,9 +18,6 @@ measurement has all of it, hence P(|V| > h) <= 2 min_x e^(-x h) / (1 - x^2 v / 2
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -30,13 +27,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.noise import Noise
 from pmldesign.release.noise.exact import ExactNoise
 from pmldesign.release.noise.own_grid import discrete_half_widths
-from pmldesign.release.rows_by_kind import RowKinds, kinds_of_product, kinds_of_tables
-from pmldesign.release.rows_of_products import kinds_of_products
-from pmldesign.strategies import (
-    ProductStrategy,
-    WeightedProductsStrategy,
-    WeightedTablesStrategy,
-)
+from pmldesign.strategies.rows.kinds import RowKinds
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.search.laplace_sums import (
     condensed_half_widths,
@@ -46,14 +37,6 @@ from pmldesign_solvers.search.laplace_sums import (
 
 LARGEST_L, MOST_ENTRIES = 2**22, 2**26
 """Entries of L from which kinds of rows are looked for, and that are written out at all."""
-MOST_OF_PRODUCTS = 2**28
-"""Of kinds of rows of weighted products, some formed at a time: a quarter of a minute."""
-ROW_KINDS: dict[type, Callable[[Any, Any], Sequence[RowKinds] | None]] = {
-    ProductStrategy: partial(kinds_of_product, most=LARGEST_L),
-    WeightedTablesStrategy: kinds_of_tables,
-    WeightedProductsStrategy: partial(kinds_of_products, most=MOST_OF_PRODUCTS, at_once=LARGEST_L),
-}
-"""Structures that tell which kinds of rows L has."""
 LONG = 256
 """Entries of a row from which it is condensed: 4096 rows take two seconds."""
 
@@ -82,8 +65,7 @@ def half_widths(noise: ExactNoise, level: float, *, simultaneous: bool = False) 
         miss /= m
     entries = m * max(r, lattice.estimator.cells)  # of L, or of what it is computed from
     if entries > LARGEST_L:
-        kinds_of = ROW_KINDS.get(type(lattice.estimator))
-        kinds = kinds_of and kinds_of(lattice.estimator, mechanism.workload)
+        kinds = lattice.estimator.row_kinds(mechanism.workload, LARGEST_L)
         if kinds:
             unit = float(lattice.units.max())
             return np.concatenate([_widths_of(part, unit, noise.scale, miss) for part in kinds])

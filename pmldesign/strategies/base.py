@@ -41,7 +41,12 @@ from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import Array, Indices
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pmldesign.strategies.rows.kinds import RowKinds
     from pmldesign.strategies.whole.lattice import Lattice
+    from pmldesign_solvers.streams.chain import RunningSums
+    from pmldesign_solvers.streams.factor import Factor
 
 Flags = NDArray[np.bool_]
 
@@ -79,6 +84,10 @@ class Strategy(Drawn, Displayed):
     """Whether every R of a subclass has rank n, so that it answers all workloads on its cells."""
     shape: tuple[int, int]
     public: Public = NOTHING
+    triangular: ClassVar[bool] = False
+    """Whether every R of a subclass is lower triangular with a positive diagonal."""
+    from_tables: ClassVar[bool] = False
+    """Whether R x is a function of tables of counts."""
     _inverse: Array | None = None
 
     def __init__(
@@ -307,6 +316,10 @@ class Strategy(Drawn, Displayed):
         self.require_answers(workload)
         return workload.matvec(self.pseudo_inverse)
 
+    def row_kinds(self, workload: Workload, most: int) -> Sequence[RowKinds] | None:  # noqa: ARG002
+        """The rows of L by kinds, of at most so many entries at a time; None without structure."""
+        return None
+
     def variances(self, workload: Workload) -> Array:
         """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise.
 
@@ -372,6 +385,21 @@ class Strategy(Drawn, Displayed):
             return dense_lattice(self, workload, bits)
         measured = beside or self
         return biased_lattice(measured, measured.matrix, bits)
+
+    @property
+    def buffers(self) -> int | None:
+        """How many numbers a stream has to keep; None where R has no such form."""
+        return None
+
+    @property
+    def recurrence(self) -> Factor | None:
+        """R for running sums by its recurrence; None where a stream goes through its rows."""
+        return None
+
+    @property
+    def own_sums(self) -> tuple[RunningSums, Array] | None:
+        """The running sums that R is made for, and their variances."""
+        return None
 
     def streaming(self) -> Strategy:
         """The lower-triangular strategy, n x n with positive diagonal, of the same Gram matrix.

@@ -51,6 +51,7 @@ class ChainStrategy(StructuredStrategy):
 
     regular: ClassVar[bool] = True
     non_negative: ClassVar[bool] = True
+    triangular: ClassVar[bool] = True
 
     def __init__(self, name: str, problem: StreamProblem, u: Array, w: Array, nodes: Nodes) -> None:
         self.name, self.problem, self.nodes = name, problem, nodes

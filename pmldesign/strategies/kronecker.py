@@ -43,6 +43,7 @@ from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.structure.farthest_columns import largest_sum
 
 if TYPE_CHECKING:
+    from pmldesign.strategies.rows.kinds import RowKinds
     from pmldesign.strategies.whole.lattice import Lattice
 
 EXTREME = 300.0
@@ -215,6 +216,12 @@ class ProductStrategy(StructuredStrategy):
             return super().variances(workload)
         check_entries(f"the variances of {workload.name!r}", (workload.shape[0], 1))
         return np.concatenate([self._variances(part) for part in parts])
+
+    def row_kinds(self, workload: Workload, most: int) -> Sequence[RowKinds] | None:
+        """The rows of L by kinds, part by part."""
+        from pmldesign.strategies.rows.kinds import kinds_of_product
+
+        return kinds_of_product(self, workload, most)
 
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
         """`variance_norm` of products without weights: the norms of the factors multiply."""

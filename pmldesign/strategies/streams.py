@@ -19,7 +19,7 @@ from pmldesign.workloads.running import AllRangesWorkload, query_ratios
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.certificate import variance_norm, variances
 from pmldesign_solvers.streams.chain import AllRanges, RunningSums
-from pmldesign_solvers.streams.factor import generators
+from pmldesign_solvers.streams.factor import Factor, generators
 from pmldesign_solvers.streams.nodes import Nodes
 
 
@@ -62,6 +62,16 @@ class StreamStrategy(ChainStrategy):
     def sums_variances(self) -> Array:
         """The variances of the running sums that it is made for, shape (n,)."""
         return variances(self.sums, self.u, self.w, self.nodes)
+
+    @property
+    def recurrence(self) -> Factor:
+        """C."""
+        return self.factor
+
+    @property
+    def own_sums(self) -> tuple[RunningSums, Array]:
+        """The running sums that it is made for, and their variances."""
+        return self.sums, self.sums_variances
 
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
         """`variance_norm` of the running sums that the strategy is made for."""

@@ -13,7 +13,7 @@ proved degree.
 
 *The columns.* Rounding to whole numbers moves a column by at most `moved`, for each step that a
 person takes part in; it is added to Delta. The columns of the matrix that a recurrence stands for
-are measured with all their rounding (`StreamStrategy.measured_length`).
+are measured with all their rounding.
 
 Adaptive inputs are covered: x_t may depend on all earlier outputs, as the shift (C v)_t of step t
 depends on earlier differences alone, and its squares sum to at most Delta^2 on every path.
@@ -28,9 +28,9 @@ from operator import index
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.outward import raised
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
-from pmldesign.strategies.streams import StreamStrategy
 from pmldesign.streams.digits import INPUT_BITS, OUTPUT_BITS
 from pmldesign.streams.recurrences import recurrence_of
 from pmldesign_solvers.operators.operator import Array
@@ -148,14 +148,15 @@ class Encoder:
 def _distance(strategy: Strategy) -> float:
     """How far apart C x is for neighbours x, at most, C as its recurrence gives it."""
     whole, participation = with_participation(strategy, None), participation_of(strategy)
-    if not isinstance(whole, StreamStrategy):
+    factor = whole.recurrence
+    if factor is None:
         return strategy.sensitivity
-    single = whole.sensitivity
+    single, longest = whole.sensitivity, math.sqrt(float(factor.column_squares().max()))
     repeated = strategy.sensitivity / single
     if participation is not None:
         reach = participation.reach(whole.cells)
-        repeated += 2 * reach * whole.factor.column_units * 2.0**-53
-    return max(single, whole.measured_length) * repeated
+        repeated += 2 * reach * factor.column_units * 2.0**-53
+    return max(single, raised(longest, factor.column_units)) * repeated
 
 
 def dyadic(value: Real) -> int:

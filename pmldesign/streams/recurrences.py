@@ -14,9 +14,7 @@ from scipy import linalg
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.participation.epochs import EpochStrategy
 from pmldesign.strategies.participation.strategy import with_participation
-from pmldesign.strategies.streams import StreamStrategy
 from pmldesign.streams.decoding import StatesDecoder, WindowDecoder, window_rows
 from pmldesign.streams.digits import COEFFICIENT_BITS, KEPT_BITS, READ_BITS, STATE_BITS
 from pmldesign.streams.whole import WholeStates, WholeWindow
@@ -36,11 +34,10 @@ class States:
         InvalidInputError: it grows along the stream, so that no fixed precision holds the state.
     """
 
-    def __init__(self, strategy: StreamStrategy) -> None:
-        factor: Factor = strategy.factor
+    def __init__(self, name: str, factor: Factor) -> None:
         if factor.decays.max() > 1.0 or factor.gains.min() < 0.0:
             raise InvalidInputError(
-                f"strategy {strategy.name!r} grows along the stream, so that no state of fixed "
+                f"strategy {name!r} grows along the stream, so that no state of fixed "
                 "precision can hold it; take rates of at most 1 and weights that vary less"
             )
         self.factor = factor
@@ -135,7 +132,8 @@ Recurrence = States | Window
 def recurrence_of(strategy: Strategy) -> Recurrence:
     """How a stream goes through a strategy; raises as `States` and `Window`."""
     whole = with_participation(strategy, None)
-    return States(whole) if isinstance(whole, StreamStrategy) else Window(whole)
+    factor = whole.recurrence
+    return Window(whole) if factor is None else States(whole.name, factor)
 
 
 def lower_triangular(strategy: Strategy) -> Strategy:
@@ -144,7 +142,7 @@ def lower_triangular(strategy: Strategy) -> Strategy:
     Raises:
         InvalidInputError: its rank is below n.
     """
-    if not isinstance(with_participation(strategy, None), StreamStrategy | EpochStrategy):
+    if not with_participation(strategy, None).triangular:
         rows, cells = strategy.shape
         if rows != cells or linalg.bandwidth(strategy.matrix)[1]:
             strategy = strategy.streaming()

@@ -10,9 +10,7 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.participation.epochs import EpochStrategy
 from pmldesign.strategies.participation.strategy import with_participation
-from pmldesign.strategies.streams import StreamStrategy
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.running import stream_problem
 from pmldesign_solvers.operators.operator import Array
@@ -39,12 +37,10 @@ class Sums:
     def __init__(
         self, strategy: Strategy, workload: Workload | None, scale: float, total: Any = 0.0
     ) -> None:
-        whole, sums = with_participation(strategy, None), None
-        self._strategy = strategy
+        self._strategy, whole = strategy, with_participation(strategy, None)
+        sums, variances = whole.own_sums or (None, None)
         if workload is not None:
             sums = stream_problem(workload)
-        elif isinstance(whole, StreamStrategy | EpochStrategy):
-            sums = whole.sums
         if sums is None or sums.cells != strategy.cells:
             asked = "no workload" if workload is None else repr(workload.name)
             raise InvalidInputError(
@@ -53,9 +49,7 @@ class Sums:
             )
         if workload is not None:
             variances = whole.variances(workload)
-        else:
-            assert isinstance(whole, StreamStrategy | EpochStrategy)
-            variances = whole.sums_variances
+        assert variances is not None
         self._deviations = scale * np.sqrt(variances)
         self._kept = np.concatenate([[0.0], sums.rates])
         self._query, self._step = np.sqrt(sums.query_squares), np.sqrt(sums.step_squares)

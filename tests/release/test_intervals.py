@@ -12,8 +12,8 @@ from pmldesign.mechanisms import mechanism
 from pmldesign.privacy.guarantees import ApproxDP, PureDP
 from pmldesign.release.intervals import half_widths
 from pmldesign.release.noise.exact import exact_noise
-from pmldesign.release.rows_by_kind import kinds_of_tables
 from pmldesign.strategies import WeightedTablesStrategy, baseline
+from pmldesign.strategies.rows.kinds import kinds_of_tables
 from pmldesign.workloads import MarginalsWorkload, parse_workload
 from pmldesign_solvers.search.laplace_sums import (
     condensed_half_widths,

@@ -13,8 +13,8 @@ from pmldesign.release.noise.exact import exact_noise
 from pmldesign.release.people.queries import parse_queries
 from pmldesign.release.people.schema import as_schema
 from pmldesign.release.prepared import prepare
-from pmldesign.release.rows_of_products import kinds_of_products
 from pmldesign.strategies import WeightedProductsStrategy
+from pmldesign.strategies.rows.of_products import kinds_of_products
 from pmldesign.strategies.whole.integers import Integers
 from pmldesign.strategies.whole.structures import weighted_products_lattice
 from pmldesign.workloads import TablesWorkload, parse_workload

@@ -16,9 +16,7 @@ from pmldesign.comparison.rows import Row
 from pmldesign.designs.results import Design, Optimized
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.digits import shortest
-from pmldesign.strategies import StreamStrategy
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
-from pmldesign.strategies.streams import AllRangesStrategy
 from pmldesign_solvers.norm.solution import Status
 
 if TYPE_CHECKING:
@@ -198,8 +196,7 @@ def _searches(designs: Optimized) -> list[Fact]:
 
 def _buffers(design: Design) -> int | None:
     """How many numbers a stream keeps; None for what is none."""
-    stream = with_participation(design.strategy, None)
-    return stream.buffers if isinstance(stream, StreamStrategy | AllRangesStrategy) else None
+    return with_participation(design.strategy, None).buffers
 
 
 def _kind(design: Design) -> list[Fact]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,6 +33,7 @@ class CountsStrategy(StructuredStrategy):
     """
 
     sizes: tuple[int, ...]
+    from_tables: ClassVar[bool] = True
 
     @property
     @abstractmethod

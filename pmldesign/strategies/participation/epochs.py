@@ -51,6 +51,7 @@ class EpochStrategy(Strategy):
     """
 
     regular: ClassVar[bool] = True
+    triangular: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -131,6 +132,11 @@ class EpochStrategy(Strategy):
         explained[:-1] += after**2 * diagonal[1:] - 2.0 * row_edges[:-1] * after * beside
         rest = reciprocal.constant + terms.sum() - explained
         return np.asarray(rest + reciprocal.origin * self.epochs.row_norms(self.weights))
+
+    @property
+    def own_sums(self) -> tuple[RunningSums, Array]:
+        """The running sums that it is made for, and their variances."""
+        return self.sums, self.sums_variances
 
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
         """The sum of the variances of its own running sums."""

@@ -45,6 +45,7 @@ from pmldesign.strategies.tables.design_coordinates import tau_and_coordinates
 from pmldesign.strategies.tables.sectors import SectorMap
 from pmldesign.strategies.tables.strategy import TablesStrategy
 from pmldesign.strategies.tables.weights import WeightedStrategy
+from pmldesign.workloads.base import Workload
 from pmldesign.workloads.public import NOTHING, RECORDS, Public
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array
@@ -53,8 +54,11 @@ from pmldesign_solvers.tables.measured import Measured
 from pmldesign_solvers.tables.sectors import Sector
 
 if TYPE_CHECKING:
+    from pmldesign.strategies.rows.kinds import RowKinds
     from pmldesign.strategies.whole.lattice import Lattice
 
+MOST_ROWS = 2**28
+"""Entries of all kinds of rows of L, some formed at a time: a quarter of a minute."""
 WRITTEN_DISTANCES = 2**30
 """Most differences of entries that are formed for exact distances of columns (a second or two)."""
 
@@ -120,6 +124,12 @@ class WeightedProductsStrategy(WeightedStrategy):
     def entry_units(self) -> float:
         """Units of 2^-53 that entries of `matrix` are off by: products, and means of all cells."""
         return 2.0 * len(self.sizes) + (4.0 * self.cells if self.public else 0.0)
+
+    def row_kinds(self, workload: Workload, most: int) -> Sequence[RowKinds] | None:
+        """The rows of L by kinds, table by table."""
+        from pmldesign.strategies.rows.of_products import kinds_of_products
+
+        return kinds_of_products(self, workload, MOST_ROWS, most)
 
     def table_lattice(self, bits: int) -> Lattice | None:
         """Beyond WRITTEN_CELLS cells products of designs in whole numbers."""

@@ -35,11 +35,13 @@ from pmldesign.strategies.arguments import nothing_but, require_measurements
 from pmldesign.strategies.marginals.residual_transform import residual_contrasts
 from pmldesign.strategies.marginals.strategy import MarginalsStrategy
 from pmldesign.strategies.tables.weights import WeightedStrategy
+from pmldesign.workloads.base import Workload
 from pmldesign.workloads.public import NOTHING, RECORDS, Public
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.structure.subsets import residual_spaces
 
 if TYPE_CHECKING:
+    from pmldesign.strategies.rows.kinds import RowKinds
     from pmldesign.strategies.whole.lattice import Lattice
 
 LISTED = 16
@@ -115,6 +117,12 @@ class WeightedTablesStrategy(WeightedStrategy):
     def rows_of_table(self, subset: tuple[int, ...], table: Array) -> Array:  # noqa: ARG002
         """The table by S itself: D_S = I."""
         return table
+
+    def row_kinds(self, workload: Workload, most: int) -> Sequence[RowKinds] | None:  # noqa: ARG002
+        """The rows of L by kinds, table by table."""
+        from pmldesign.strategies.rows.kinds import kinds_of_tables
+
+        return kinds_of_tables(self, workload)
 
     def table_lattice(self, bits: int) -> Lattice:
         """Tables, each times a whole number."""

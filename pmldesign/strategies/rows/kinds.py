@@ -22,14 +22,18 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pmldesign.strategies import ProductStrategy, WeightedTablesStrategy
-from pmldesign.workloads import Workload
+from pmldesign.workloads.base import Workload
 from pmldesign.workloads.union import counts_asked
 from pmldesign_solvers.operators.operator import Array
+
+if TYPE_CHECKING:
+    from pmldesign.strategies.kronecker import ProductStrategy
+    from pmldesign.strategies.tables.weighted import WeightedTablesStrategy
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,16 +16,19 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pmldesign.release.rows_by_kind import RowKinds
-from pmldesign.strategies import WeightedProductsStrategy
+from pmldesign.strategies.rows.kinds import RowKinds
 from pmldesign.strategies.tables.queries import as_tables_over
-from pmldesign.workloads import Workload
+from pmldesign.workloads.base import Workload
 from pmldesign.workloads.tables.base import asks_counts
 from pmldesign_solvers.operators.operator import Array
+
+if TYPE_CHECKING:
+    from pmldesign.strategies.tables.products import WeightedProductsStrategy
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,1 @@
+"""The kinds of rows of reconstructions L that are never written out."""
