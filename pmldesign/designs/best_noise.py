@@ -147,7 +147,7 @@ def improve(
     Raises:
         InvalidInputError, InfeasibleError, VacuousGuaranteeError: as `all_designs`.
     """
-    workload, p = factorization.workload, factorization.p
+    p = factorization.p
     search_time = _time_for_searches(factorization, options, search_time)
     kinds = allowed = admissible(guarantee, noise, p)
     repeated = participation_of(factorization.strategy) is not None
@@ -185,21 +185,28 @@ def improve(
     better = polished or searched
     if noise == "auto" and Noise.GAUSSIAN in kinds and (better or Noise.LAPLACE not in kinds):
         noise = "gaussian"
-    first = mechanism(
-        factorization.strategy,
-        workload,
-        guarantee=guarantee,
-        noise=noise,
-        p=p,
-        neighbours=factorization.neighbours,
-    )
-    mechanisms = [first]
+    first = None if polished is None else polished.before
+    mechanisms = [first or _least_norm(factorization, guarantee, noise)]
     if polished is not None and polished.improved:
         mechanisms.append(polished.mechanism)
     if searched is not None:
         mechanisms.append(searched.mechanism)
     designs = Optimized(factorization, polished, searched, guarantee, tuple(mechanisms))
     return with_rivals(designs, options, allowed, names=rivals, streaming=streaming)
+
+
+def _least_norm(
+    factorization: Design, guarantee: Guarantee | None, noise: NoiseChoice
+) -> Mechanism:
+    """The strategy of least norm with its noise."""
+    return mechanism(
+        factorization.strategy,
+        factorization.workload,
+        guarantee=guarantee,
+        noise=noise,
+        p=factorization.p,
+        neighbours=factorization.neighbours,
+    )
 
 
 def _laplace_search(

@@ -93,6 +93,7 @@ def gaussian_design(
         status=status,
         starts=(Start("least-norm", before.error(p), best.error(p)),),
         seconds=time.perf_counter() - begin,
+        before=before,
     )
 
 

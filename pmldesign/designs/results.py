@@ -190,12 +190,14 @@ class Searched:
         status: why the search stopped.
         starts: every start and what became of it.
         seconds: that the search took.
+        before: the start with its noise, of a search from one.
     """
 
     mechanism: Mechanism
     status: Status
     starts: tuple[Start, ...]
     seconds: float
+    before: Mechanism | None = None
 
     @property
     def improved(self) -> bool:

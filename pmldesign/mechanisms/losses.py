@@ -9,18 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pmldesign.arguments import doubles, positive, real_numbers
+from pmldesign.arguments import doubles, non_negative, positive, real_numbers
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.alpha.fallback import SHARES, loss_at
-from pmldesign.privacy.calibration import gaussian_delta
+from pmldesign.privacy.alpha.fallback import SHARES, dp_loss, loss_at
+from pmldesign.privacy.alpha.loss import leakage_at
 from pmldesign.privacy.extreme_outputs import extreme_output_leakage
-from pmldesign.privacy.gaussian_leakage import gaussian_envelope_delta, gaussian_slack_delta
 from pmldesign.privacy.guarantees import PML, ApproxPML, EnvelopePML, PMLGuarantee
-from pmldesign.privacy.laplace_leakage import laplace_leakage_bound
-from pmldesign.privacy.neighbours import Neighbours, l1_sensitivity, l2_sensitivity
 from pmldesign.privacy.noise import Noise
-from pmldesign.privacy.outward import quotient_above
-from pmldesign.strategies import as_strategy
+from pmldesign.strategies import Strategy, as_strategy
+
+WRITTEN = 4096
+"""Up to so many cells the distances of all pairs are taken: some seconds."""
 
 
 def leakage(
@@ -49,22 +48,28 @@ def leakage(
     Raises:
         InvalidInputError: an argument out of range, or missing.
     """
-    matrix = as_strategy(strategy).matrix
-    if Noise(noise) is Noise.LAPLACE:
-        if epsilon is not None:
-            raise InvalidInputError("epsilon is for noise 'gaussian'; leave it out")
-        return _laplace(matrix, scale, alpha)
-    if epsilon is None:
-        raise InvalidInputError(
-            "Gaussian noise leaks any amount with some probability; give epsilon to see it"
-        )
-    arguments: dict[str, Any] = {"scale": scale, "alpha": alpha, "epsilon": epsilon}
-    return {
-        **arguments,
-        "slack": gaussian_slack_delta(matrix, **arguments),
-        "envelope": gaussian_envelope_delta(matrix, **arguments),
-        "dp": gaussian_delta(l2_sensitivity(matrix, Neighbours.REPLACE), scale, epsilon),
-    }
+    measured, noise = as_strategy(strategy), Noise(noise)
+    if noise is Noise.LAPLACE and epsilon is not None:
+        raise InvalidInputError("epsilon is for noise 'gaussian'; leave it out")
+    promises = _promises(noise, alpha, epsilon)
+    shown: dict[str, Any] = {"scale": scale, "alpha": alpha}
+    if noise is Noise.LAPLACE:
+        scale = positive("scale", scale)
+    else:
+        scale, shown["epsilon"] = non_negative("scale", scale), epsilon
+    if measured.cells <= WRITTEN:  # all distances, where structure tells only the largest one
+        measured = Strategy(measured.name, measured.matrix)
+    for name, promise in promises.items():
+        shown[name] = leakage_at(measured, promise, noise=noise, scale=scale)
+    shown["dp"] = dp_loss(measured, noise, scale, epsilon or 0.0)
+    if noise is Noise.LAPLACE:
+        try:
+            shown["extreme_output"] = extreme_output_leakage(
+                measured.matrix, scale=scale, alpha=alpha
+            )
+        except InvalidInputError:  # too many sign patterns to enumerate
+            shown["extreme_output"] = None
+    return shown
 
 
 def alpha_curve(
@@ -94,21 +99,10 @@ def alpha_curve(
         InvalidInputError: an argument out of range, or missing.
     """
     measured, noise = as_strategy(strategy), Noise(noise)
-    if noise is Noise.GAUSSIAN and epsilon is None:
-        raise InvalidInputError(
-            "Gaussian noise needs epsilon, the leakage whose delta is asked for"
-        )
     shares = doubles(real_numbers("shares", shares)).ravel().tolist()
     if min(shares) < 0 or max(shares) > 1:
         raise InvalidInputError(f"shares must be in [0, 1], got {min(shares)} to {max(shares)}")
-    if noise is Noise.LAPLACE:
-        promises: dict[str, PMLGuarantee] = {"corollary1": PML(epsilon or 1.0, alpha)}
-    else:
-        assert epsilon is not None
-        promises = {
-            "slack": ApproxPML(epsilon, 0.5, alpha),
-            "envelope": EnvelopePML(epsilon, 0.5, alpha),
-        }
+    promises = _promises(noise, alpha, epsilon)
     scale = positive("scale", scale)
     curves = {
         name: [loss_at(measured, promise, noise, scale, share) for share in shares]
@@ -117,19 +111,17 @@ def alpha_curve(
     return {"share": [float(share) for share in shares], **curves}
 
 
-def _laplace(matrix: Any, scale: float, alpha: float | tuple[float, ...]) -> dict[str, Any]:
-    bound = laplace_leakage_bound(matrix, scale=scale, alpha=alpha)
-    try:
-        extreme: float | None = extreme_output_leakage(matrix, scale=scale, alpha=alpha)
-    except InvalidInputError:
-        if scale <= 0:
-            raise
-        extreme = None  # too many sign patterns to enumerate
-    sensitivity = l1_sensitivity(matrix, Neighbours.REPLACE)
+def _promises(
+    noise: Noise, alpha: float | tuple[float, ...], epsilon: float | None
+) -> dict[str, PMLGuarantee]:
+    """The guarantees whose losses are shown, by their names there."""
+    if noise is Noise.LAPLACE:
+        return {"corollary1": PML(epsilon or 1.0, alpha)}
+    if epsilon is None:
+        raise InvalidInputError(
+            "Gaussian noise leaks any amount with some probability; give epsilon to see it"
+        )
     return {
-        "scale": scale,
-        "alpha": alpha,
-        "corollary1": bound,
-        "dp": quotient_above(sensitivity, scale),
-        "extreme_output": extreme,
+        "slack": ApproxPML(epsilon, 0.5, alpha),
+        "envelope": EnvelopePML(epsilon, 0.5, alpha),
     }

@@ -58,11 +58,14 @@ def gaussian_profile(ratios: ArrayLike, epsilon: ArrayLike) -> Array:
     t, epsilon = np.clip(t[apart], SHORTEST, LONGEST), epsilon[apart]
     with np.errstate(over="ignore"):
         x = np.minimum(epsilon / t - t / 2, FARTHEST)
-    log_mass = log_ndtr(-x)
-    x_plus = np.maximum(x, 0.0)
-    mills = erfcx((x_plus + t) / math.sqrt(2)) / erfcx(x_plus / math.sqrt(2))
-    plain = np.exp(np.minimum(epsilon + log_ndtr(-x - t) - log_mass, 0.0))
-    ratio = np.where(x > 0, mills, plain)
+    x_plus, near = np.maximum(x, 0.0), x <= 0
+    scaled = erfcx(x_plus / math.sqrt(2))
+    log_mass = np.log(scaled / 2) - x_plus * x_plus / 2  # log Phi(-x), for x > 0
+    ratio = erfcx((x_plus + t) / math.sqrt(2)) / scaled
+    if near.any():
+        log_mass[near] = log_ndtr(-x[near])
+        plain = epsilon[near] + log_ndtr(-x[near] - t[near]) - log_mass[near]
+        ratio[near] = np.exp(np.minimum(plain, 0.0))
     # x is off by |x| + t units; the logarithm of delta moves at most x + 1 times as fast
     error = np.abs(log_mass) + (1 + x_plus) * (1 + np.abs(x) + t)
     ratio_error = 1 + np.where(x > 0, 0.0, epsilon + t * t)

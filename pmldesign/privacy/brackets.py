@@ -21,7 +21,12 @@ LOWEST, HIGHEST = -700.0, 700.0
 
 
 def private_end(
-    loss: Callable[[float], float], target: float, *, start: float, width: float = WIDTH
+    loss: Callable[[float], float],
+    target: float,
+    *,
+    start: float,
+    ratio: float = 2.0,
+    width: float = WIDTH,
 ) -> float:
     """Smallest noise scale, to a relative width, at which a decreasing privacy loss is met.
 
@@ -29,6 +34,7 @@ def private_end(
         loss: privacy loss at a scale, non-negative, decreasing but for rounding.
         target: positive; exceeded at small scales and met at large ones.
         start: positive, where to begin.
+        ratio: of the second scale that is tried to the first; above 1.
         width: relative, of the final bracket; above 1e-12.
 
     Returns:
@@ -49,7 +55,7 @@ def private_end(
             violated = max(violated, log_scale)
         return (math.log(value) if value > 0 else VANISHED) - math.log(target)
 
-    log_scale, step = math.log(start), math.log(2)
+    log_scale, step = math.log(start), math.log(ratio)
     excess(log_scale)
     while math.isinf(met) or math.isinf(violated):
         if not LOWEST < log_scale < HIGHEST:

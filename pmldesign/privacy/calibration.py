@@ -51,6 +51,9 @@ from pmldesign.privacy.outward import quotient_above, root_above, unscaled
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.workloads.display import Displayed, Facts
 
+NEAR = 1e-2
+"""Relative width of where the scale may be, after a look at a few of many columns."""
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Calibration(Displayed):
@@ -116,18 +119,21 @@ def calibrate(
     if not is_measured(strategy):
         strategy = finite_matrix("strategy", strategy)
     cells = strategy.shape[1]
-    loss, target, diameter, exponent = pml_loss(strategy, guarantee, noise)
-    if diameter == 0:
+    loss = pml_loss(strategy, guarantee, noise)
+    if loss.diameter == 0:
         return Calibration(noise, 0.0, guarantee, 0.0)
     exposed = loss(0.0)
-    if guarantee.is_vacuous(cells) or exposed <= target:
+    if guarantee.is_vacuous(cells) or exposed <= loss.target:
         if not allow_vacuous:
             raise guarantee.vacuous(cells)
         return Calibration(noise, 0.0, guarantee, exposed)
     _require_possible(guarantee, noise)
-    scale = private_end(loss, target, start=diameter / guarantee.epsilon)
+    start, ratio, rough = loss.diameter / guarantee.epsilon, 2.0, loss.rough()
+    if rough is not None and rough(0.0) > loss.target:
+        start, ratio = private_end(rough, loss.target, start=start, width=NEAR), 1 + NEAR
+    scale = private_end(loss, loss.target, start=start, ratio=ratio)
     return Calibration(
-        noise, unscaled("the scale of the noise", scale, exponent), guarantee, loss(scale)
+        noise, unscaled("the scale of the noise", scale, loss.exponent), guarantee, loss(scale)
     )
 
 

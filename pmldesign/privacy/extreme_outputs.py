@@ -17,6 +17,7 @@ References:
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 
 import numpy as np
@@ -83,4 +84,6 @@ def _distinct_rows(matrix: Array) -> tuple[Array, Array]:
     shifted = shifted[shifted.any(axis=1)]
     first = shifted[np.arange(len(shifted)), (shifted != 0).argmax(axis=1)]
     shifted = shifted * np.sign(first)[:, None] + 0.0  # + 0.0 turns -0.0 into 0.0
-    return np.unique(shifted, axis=0, return_counts=True)
+    # sorting thousands of rows takes seconds, comparing their bytes does not
+    counts = Counter(row.tobytes() for row in shifted)
+    return np.array([np.frombuffer(row) for row in counts]), np.array([*counts.values()])

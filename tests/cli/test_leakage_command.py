@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
+from pmldesign.privacy.alpha import loss
+from pmldesign.strategies.baselines import queries
+
 HAAR = np.array(
     [
         [1, 1, 1, 1, 1, 1, 1, 1],
@@ -185,3 +188,23 @@ def test_bounds_in_the_table_are_rounded_outwards(run):
     row, line = run.json(*options), run(*options).stdout.splitlines()[1].split()
     assert float(line[2]) >= row["corollary1"]
     assert float(line[4]) <= row["extreme_output"]
+
+
+@pytest.mark.parametrize("options", [[], ["--noise", "gaussian", "--epsilon", 0.5]])
+def test_distances_are_taken_once_and_nothing_is_inverted(run, options, monkeypatch):
+    taken = []
+    distances = loss.scaled_distances
+
+    def counted(*arguments, **named):
+        taken.append(1)
+        return distances(*arguments, **named)
+
+    monkeypatch.setattr(loss, "scaled_distances", counted)
+    monkeypatch.setattr(queries, "_inverse", None)
+    run.json("leakage", "prefix:4*prefix:4", "--scale", 2, "--alpha", 0.01, *options)
+    assert taken == [1]
+
+
+def test_extreme_outputs_of_many_rows_are_left_out(run):
+    shown = run.json("leakage", "prefix:8*prefix:8", "--scale", 2, "--alpha", 0.01)
+    assert shown["extreme_output"] is None

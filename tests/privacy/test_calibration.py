@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from pmldesign.errors import InfeasibleError, InvalidInputError, VacuousGuaranteeError
 from pmldesign.mechanisms import mechanism
+from pmldesign.privacy.alpha import loss
 from pmldesign.privacy.analytic_gaussian import gaussian_delta
 from pmldesign.privacy.brackets import private_end
 from pmldesign.privacy.calibration import calibrate
@@ -245,3 +246,44 @@ def test_private_end_of_a_loss_that_meets_the_target_on_a_plateau():
     for start in (0.3, 5.0, 1000.0):
         scale = private_end(lambda s: 2.0 if s < 3 else 1.0, 1.0, start=start)
         assert 3 <= scale <= 3 * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("kind", [ApproxPML, EnvelopePML, PML])
+def test_many_columns_take_few_looks_at_all_of_them(kind, monkeypatch):
+    """A few columns tell about how much noise is needed: twenty looks otherwise."""
+    rng = np.random.default_rng(3)
+    R = rng.standard_normal((3, 8 * loss.ROUGH)) * rng.uniform(0.5, 1.5, (1, 8 * loss.ROUGH))
+    guarantee = PML(1.0, 1e-4) if kind is PML else kind(1.0, 1e-6, 1e-4)
+    noise = "laplace" if kind is PML else "gaussian"
+    looks = []
+    name = {
+        ApproxPML: "slack_from_distances",
+        EnvelopePML: "envelope_from_distances",
+        PML: "laplace_leakage_from_distances",
+    }[kind]
+    bound = getattr(loss, name)
+
+    def counted(distances, *others, **named):
+        looks.append(len(distances))
+        return bound(distances, *others, **named)
+
+    monkeypatch.setattr(loss, name, counted)
+    found = calibrate(R, guarantee, noise=noise)
+    assert 2 <= looks.count(R.shape[1]) <= 13
+    monkeypatch.setattr(loss, "ROUGH", R.shape[1])
+    assert found.scale == pytest.approx(calibrate(R, guarantee, noise=noise).scale, rel=1e-6)
+    value, target = loss_and_target(R, guarantee, noise, found.scale)
+    assert value <= target * (1 + 1e-9)
+    if kind is not PML:
+        less = loss_and_target(R, guarantee, noise, found.scale * (1 - 1e-5))
+        assert less[0] > target
+
+
+def test_few_columns_that_lose_nothing_are_no_start():
+    """All but one of the columns are the same: those looked at first need no noise at all."""
+    R = np.zeros((1, 8 * loss.ROUGH))
+    R[0, 5] = 1.0
+    least = np.full(R.shape[1], 1e-4)
+    found = calibrate(R, PML(1.0, tuple(least)), noise="laplace")
+    assert laplace_leakage_bound(R, scale=found.scale, alpha=least) <= 1.0
+    assert laplace_leakage_bound(R, scale=found.scale * (1 - 1e-5), alpha=least) > 1.0

@@ -89,3 +89,7 @@ def test_l1_distances_of_counts_are_exact(entries, shape):
     for start, stop, block in distance_blocks(matrix, norm="l1"):
         np.testing.assert_array_equal(block, expected[start:stop, start:])
     np.testing.assert_array_equal(pairwise_distances(matrix, norm="l1"), expected)
+    square = (matrix[:, :, None] - matrix[:, None, :]) ** 2
+    for start, stop, block in distance_blocks(matrix, norm="l2"):
+        apart = np.sqrt(square.sum(axis=0))[start:stop, start:]
+        np.testing.assert_allclose(block, apart, rtol=1e-15, atol=0)

@@ -103,5 +103,5 @@ def loss_at(
     alpha: Any = guarantee.alpha
     sampled = isinstance(alpha, SampledAlpha)
     less: Any = alpha.shrunk(share) if sampled else np.multiply(share, alpha).tolist()
-    loss, _, _, exponent = pml_loss(strategy, replace(guarantee, alpha=less), noise)
-    return loss(math.ldexp(scale, -exponent))
+    loss = pml_loss(strategy, replace(guarantee, alpha=less), noise)
+    return loss(math.ldexp(scale, -loss.exponent))

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,7 +27,53 @@ from pmldesign.privacy.laplace_leakage import laplace_leakage_from_distances
 from pmldesign.privacy.neighbours import Measurable, Norm, is_measured, scaled_distances
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import size
-from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.operators.operator import Array, Indices
+
+ROUGH = 32
+"""With many more columns than this, so many of them tell about how much noise is needed."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PMLLoss:
+    """The loss under PML as a function of the scale; scales and distances are over 2^exponent.
+
+    Attributes:
+        bound: the loss from distances, least probabilities and a scale.
+        distances: of all columns from all, or from some, about 1.
+        least: what every column has at least, as the bound takes it.
+        target: what the loss is to be at most.
+        exponent: e.
+    """
+
+    bound: Callable[..., float]
+    distances: Array
+    least: Array
+    target: float
+    exponent: int
+
+    def __call__(self, scale: float) -> float:
+        """The loss at this scale, rounded upwards."""
+        return self.bound(self.distances, self.least, scale)
+
+    @property
+    def diameter(self) -> float:
+        """The largest distance."""
+        return float(self.distances.max())
+
+    def rough(self) -> PMLLoss | None:
+        """About the same from a few columns, where there are many more: a start."""
+        count = len(self.distances)
+        if count < 8 * ROUGH:
+            return None
+        some = np.linspace(0, count - 1, ROUGH).astype(int)
+        order = np.concatenate([some, np.delete(np.arange(self.distances.shape[1]), some)])
+        least = self.least[order] if self.least.ndim == 1 else self.least[np.ix_(some, order)]
+        bound = self.bound
+        if isinstance(bound, partial) and "repeats" in bound.keywords:
+            bound = partial(bound, repeats=bound.keywords["repeats"] * count / ROUGH)
+        return replace(
+            self, bound=bound, distances=self.distances[np.ix_(some, order)], least=least
+        )
 
 
 def leakage_at(
@@ -37,17 +84,14 @@ def leakage_at(
     Of Gaussian noise it is a delta, at the epsilon of the guarantee.
     """
     measured = strategy if is_measured(strategy) else finite_matrix("strategy", strategy)
-    loss, _, diameter, exponent = pml_loss(measured, guarantee, Noise(noise))
-    return loss(math.ldexp(scale, -exponent)) if diameter > 0 else 0.0
+    loss = pml_loss(measured, guarantee, Noise(noise))
+    return loss(math.ldexp(scale, -loss.exponent)) if loss.diameter > 0 else 0.0
 
 
-def pml_loss(
-    strategy: Measurable | Array, guarantee: PMLGuarantee, noise: Noise
-) -> tuple[Callable[[float], float], float, float, int]:
-    """The loss under PML as a function of the scale, its target, the diameter of R, and e.
+def pml_loss(strategy: Measurable | Array, guarantee: PMLGuarantee, noise: Noise) -> PMLLoss:
+    """The loss under PML as a function of the scale.
 
-    Scales and distances are over 2^e, which makes the distances about 1. With Gaussian noise
-    epsilon-PML has a loss only without noise, where all noise is alike.
+    With Gaussian noise epsilon-PML has a loss only without noise, where all noise is alike.
     """
     epsilon = guarantee.epsilon
     norm: Norm = "l1" if noise is Noise.LAPLACE or guarantee.delta == 0 else "l2"
@@ -55,30 +99,34 @@ def pml_loss(
     smallest = guarantee.least_probability(strategy.shape[1])
     profile = strategy.distance_profile(norm) if is_measured(strategy) else None
     if profile is None:
-        given = strategy.matrix if is_measured(strategy) else strategy
-        matrix = finite_matrix("strategy", given)
-        units, labels, cell_of = 0.0, None, None
-        if is_measured(strategy):
-            units, labels = strategy.entry_units, strategy.column_labels()
-        if norm == "l2":
-            matrix, cell_of = distinct_columns(matrix, labels)
-            labels = np.arange(matrix.shape[1])
-        distances, exponent = scaled_distances(matrix, norm=norm, entry_units=units, labels=labels)
+        tell: Callable[..., tuple[Array, Indices | None, int]] = _distances
+        if not is_measured(strategy):  # arrays have no hash
+            tell = _distances.__wrapped__
+        distances, cell_of, exponent = tell(strategy, norm)
         least = least_masses(guarantee.alpha, distances, cell_of)
     else:
         distances, least = profile.row(smallest)
         exponent, repeats = size(float(distances.max())), profile.columns
         distances = np.ldexp(distances, -exponent)
-    diameter = float(distances.max())
-    if norm == "l1":
-        return (
-            partial(laplace_leakage_from_distances, distances, least),
-            epsilon,
-            diameter,
-            exponent,
-        )
-    if guarantee.failure == "slack":
-        loss = partial(slack_from_distances, distances, least, epsilon=epsilon)
-    else:
-        loss = partial(envelope_from_distances, distances, least, epsilon=epsilon, repeats=repeats)
-    return loss, guarantee.delta, diameter, exponent
+    bound: Callable[..., float] = laplace_leakage_from_distances
+    if norm == "l2" and guarantee.failure == "slack":
+        bound = partial(slack_from_distances, epsilon=epsilon)
+    elif norm == "l2":
+        bound = partial(envelope_from_distances, epsilon=epsilon, repeats=repeats)
+    target = epsilon if norm == "l1" else guarantee.delta
+    return PMLLoss(bound, distances, least, target, exponent)
+
+
+@lru_cache(maxsize=1)  # one strategy is asked several times in a row, and takes long
+def _distances(strategy: Measurable | Array, norm: Norm) -> tuple[Array, Indices | None, int]:
+    """Distances of the columns over 2^e, which column each cell has if some are equal, and e."""
+    given = strategy.matrix if is_measured(strategy) else strategy
+    matrix = finite_matrix("strategy", given)
+    units, labels, cell_of = 0.0, None, None
+    if is_measured(strategy):
+        units, labels = strategy.entry_units, strategy.column_labels()
+    if norm == "l2":
+        matrix, cell_of = distinct_columns(matrix, labels)
+        labels = np.arange(matrix.shape[1])
+    distances, exponent = scaled_distances(matrix, norm=norm, entry_units=units, labels=labels)
+    return distances, cell_of, exponent

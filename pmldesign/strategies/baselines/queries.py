@@ -37,19 +37,19 @@ class QueriesStrategy(RegularStrategy):
     Args:
         workload: A, shape (m, n).
         gram: A^T A.
-        inverse: its inverse.
+        factor: of its Cholesky factorization, a lower triangle.
         matrix: A as a matrix; None writes it out when that is asked for.
     """
 
     def __init__(
-        self, workload: Workload, gram: Array, inverse: Array, matrix: Array | None
+        self, workload: Workload, gram: Array, factor: Array, matrix: Array | None
     ) -> None:
         self.name = "workload"
         self.workload = workload
         self._written = matrix
         self._gram = gram
         self.shape = workload.shape
-        self._invert = lambda: inverse
+        self._invert = lambda: _inverse(factor)
         self._distances = {}
 
     @cached_property
@@ -101,24 +101,24 @@ def workload_strategy(workload: Workload) -> Strategy:
     matrix = None if regular and workload.binary and m * n > KEPT else _as_matrix(workload)
     if regular:
         gram = workload.gram(np.ones(m))
-        inverse = _inverse(gram)
-        if inverse is not None:
-            return QueriesStrategy(workload, gram, inverse, matrix)
+        factor = _cholesky(gram)
+        if factor is not None:
+            return QueriesStrategy(workload, gram, factor, matrix)
     return Strategy("workload", _as_matrix(workload) if matrix is None else matrix)
 
 
-def _inverse(gram: Array) -> Array | None:
-    """G^-1 by Cholesky; None where that loses too many digits."""
+def _cholesky(gram: Array) -> Array | None:
+    """Its lower triangle; None where an inverse from it loses too many digits."""
     factor, failed = linalg.lapack.dpotrf(gram, lower=1)
     if failed:
         return None
     reciprocal, _ = linalg.lapack.dpocon(factor, np.abs(gram).sum(axis=0).max(), uplo="L")
-    if not reciprocal >= LEAST_CONDITION:
-        return None
-    triangle, failed = linalg.lapack.dpotri(factor, lower=1)
-    if failed:
-        return None
-    inverse = np.tril(triangle)
+    return np.asarray(factor) if reciprocal >= LEAST_CONDITION else None
+
+
+def _inverse(factor: Array) -> Array:
+    """G^-1 from the factor of G, whose diagonal is positive."""
+    inverse = np.tril(linalg.lapack.dpotri(factor, lower=1)[0])
     return np.asarray(inverse + np.tril(inverse, -1).T)
 
 
