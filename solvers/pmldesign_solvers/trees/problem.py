@@ -69,8 +69,9 @@ class NestedCounts(DualProblem):
         total = np.zeros(self.cells)
         for alpha, dimension in zip(self._alphas(u), self.spaces.dimensions, strict=True):
             for base, weights in self._chunks(nodes, w):
-                shares, _ = self._sweep(alpha, base)
-                total += dimension * (weights @ shares)
+                _, outer = self._sweep(alpha, base)
+                told = outer[:, self.tree.place_of_cell]
+                total += dimension * (weights @ (told / (base + told)))
         return total
 
     def spread(self, u: Array, w: Array, reciprocal: Nodes) -> Array:
@@ -79,10 +80,10 @@ class NestedCounts(DualProblem):
         for number, alpha in enumerate(self._alphas(u)):
             total = reciprocal.origin * sums
             for base, weights in self._chunks(reciprocal, w):
-                _, places = self._sweep(alpha, base)
-                total += weights @ places
-            _, places = self._sweep(alpha, np.full((1, self.cells), NOTHING))
-            total += reciprocal.constant * places[0]
+                inner, outer = self._sweep(alpha, base)
+                total += weights @ (1.0 / (inner + outer))
+            inner, outer = self._sweep(alpha, np.full((1, self.cells), NOTHING))
+            total += reciprocal.constant / (inner + outer)[0]
             dimensions = self.spaces.dimensions[number] * self.spaces.within[number]
             per_query += dimensions[self._tables] * total[self._places]
         return np.asarray(u * self.squares * per_query)
@@ -121,22 +122,20 @@ class NestedCounts(DualProblem):
             yield inverse[:, None] / w, nodes.weights[start : start + width] * inverse
 
     def _sweep(self, alpha: Array, base: Array) -> tuple[Array, Array]:
-        """The shares of cells, shape (K, n), and 1 / (r0 + alpha + t) of places, (K, P)."""
+        """The r0 and t + alpha of all places, shape (K, P)."""
         tree = self.tree
-        inner = np.empty((len(base), tree.places))
+        inner, flows = np.empty((2, len(base), tree.places))
         inner[:, tree.place_of_cell] = base
         for merges in tree.rounds:
-            flow = 1.0 / (inner[:, merges.parts] + alpha[merges.parts])
+            flow = flows[:, merges.parts]
+            flow[:] = 1.0 / (inner[:, merges.parts] + alpha[merges.parts])
             inner[:, merges.wholes] = 1.0 / (flow[:, 0::2] + flow[:, 1::2])
         outer = np.empty_like(inner)
         outer[:, tree.root] = alpha[tree.root]
-        for merges in reversed(tree.rounds):  # t + alpha at every place
-            whole = outer[:, merges.wholes]
-            flow = 1.0 / (inner[:, merges.parts] + alpha[merges.parts])
+        for merges in reversed(tree.rounds):
+            whole, flow = outer[:, merges.wholes], flows[:, merges.parts]
             parts = outer[:, merges.parts]
             parts[:, 0::2] = whole / (1.0 + whole * flow[:, 1::2])
             parts[:, 1::2] = whole / (1.0 + whole * flow[:, 0::2])
             parts += alpha[merges.parts]
-        told = outer[:, tree.place_of_cell]
-        shares = told / (base + told)
-        return shares, 1.0 / (inner + outer)
+        return inner, outer
