@@ -17,7 +17,8 @@ running sums, add-remove    beyond STREAM_CELLS steps in O(n K), as a stream wit
 public answers              of a table a product, its open attributes under replace, or marginals;
                             of groups one matrix, by pairs of cells within them (`beside`)
 regions that nest,          beyond REGION_CELLS cells in O(n K): bounds from the tree, a count or
-with tables or without      tables for each region, with weights of their own
+with tables or without      tables for each region, with weights of their own; counts also as one
+                            matrix up to DENSE_CELLS cells where these are far from the bound
 several participations      as fixed epochs, or the best of several forms (`participation`)
 anything else, and          as one matrix
 semidefinite programs
@@ -25,6 +26,7 @@ semidefinite programs
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -58,8 +60,10 @@ from pmldesign.workloads import (
     Workload,
 )
 from pmldesign.workloads.base import MAX_ENTRIES
+from pmldesign.workloads.nested.regions import RegionsWorkload
 from pmldesign.workloads.running import AllRangesWorkload, stream_problem
 from pmldesign_solvers.certificate import product_pairs
+from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.unions.cell_blocks import step_seconds
 
 DENSE_CELLS = 2048
@@ -80,6 +84,11 @@ ROUGH_CELLS = 4096
 (40 steps, weights over two orders of magnitude), one matrix with 1e-6."""
 REGION_CELLS = 512
 """Up to so many cells one matrix takes a second, and is 0.05 to 0.5 % better at p <= 4."""
+LOOSE = 0.01
+"""Gap of counts of regions from which on one matrix of up to DENSE_CELLS cells is tried: trees of
+ten levels and more, weights that differ from place to place, and p = inf."""
+MATRIX_SECONDS = 60.0
+"""For that, at most; 1,000 cells took half a second at p = 2 and 40 at p = inf."""
 FACTOR_GAP = 1e-4
 """Of the factors of a product, at most, for bounds under replace that need not meet."""
 
@@ -192,6 +201,20 @@ def _is_large_regions(workload: Workload, _: DesignOptions) -> bool:
     return isinstance(workload, NestedWorkload) and workload.shape[1] > REGION_CELLS
 
 
+def _solve_regions(workload: NestedWorkload, p: float, options: DesignOptions) -> Design:
+    """By a count for each region, or as one matrix where that is far from its bound."""
+    design = solve_regions(workload, p, options)
+    small = isinstance(workload, RegionsWorkload) and workload.shape[1] <= DENSE_CELLS
+    close = design.certificate.gap <= max(LOOSE, options.rel_gap)
+    left = math.inf if options.time_limit is None else options.time_limit - design.seconds
+    if close or not small or options.replace or left <= 0 or design.status is Status.INTERRUPTED:
+        return design
+    limited = replace(options, time_limit=min(left, MATRIX_SECONDS))
+    matrix = solve_matrix(workload, p, limited)
+    matrix = replace(matrix, seconds=design.seconds + matrix.seconds)
+    return min(design, matrix, key=lambda found: found.certificate.upper)
+
+
 def _is_all_ranges(workload: Workload, options: DesignOptions) -> bool:
     """Whether it is all ranges that are solved as a chain."""
     if isinstance(workload, AllRangesWorkload):
@@ -251,7 +274,7 @@ ROUTES = [
     ),
     Route("single table", _is_single_table, _solve_single_table),
     Route("large union of products", _is_large_union, solve_union),
-    Route("regions", _is_large_regions, solve_regions),
+    Route("regions", _is_large_regions, _solve_regions),
     Route("stream", _is_stream, solve_stream, buffers=True),
     Route("one matrix", lambda workload, options: True, solve_matrix),  # noqa: ARG005
 ]

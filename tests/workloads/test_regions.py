@@ -225,3 +225,14 @@ def test_a_large_file_keeps_its_tree(tmp_path):
     assert (again.node_weights == noisy.strategy.node_weights).all()
     with np.load(tmp_path / "s.npz") as file:
         assert json.loads(str(file["header"]))["cells"] == 2500
+
+
+def test_weights_of_places_that_differ_call_for_a_matrix():
+    """Where own counts are far from the bound and one matrix is affordable."""
+    even = levels(1, 13, 600)
+    scales = 10 ** np.random.default_rng(1).uniform(-1.5, 1.5, even.tree.nodes)
+    workload = RegionsWorkload("w", even.tree, scales)
+    design = factorize(workload, rel_gap=1e-3)
+    assert design.certificate.gap < 1e-3
+    assert not isinstance(design.strategy, RegionsStrategy)
+    assert factorize(workload, rel_gap=0.5).certificate.gap > 0.01

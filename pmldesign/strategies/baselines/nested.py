@@ -1,8 +1,8 @@
 """Strategies for counts and tables of regions that nest: of any shares, and of usual ones.
 
 A count, or a table, of every region has a share of the sensitivity (`trees.shares`): the best ones
-are the design, equal ones along the longest paths are what is usual, and the lowest places alone
-are the histogram.
+are the design, equal ones along the longest paths are what is usual, the best ones of whole levels
+lie between, and the lowest places alone are the histogram.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from pmldesign_solvers.trees.shares import Shares
 NestedWorkload = RegionsWorkload | RegionTablesWorkload
 NestedStrategy = RegionsStrategy | RegionTablesStrategy
 
-EQUAL_SHARES = "equal-shares"
-"""The name of the baseline that divides the budget evenly among the levels."""
+EQUAL_SHARES, LEVEL_SHARES = "equal-shares", "level-shares"
+"""The names of baselines: the budget divided evenly among the levels, or as is best at p = 2."""
 
 
 def shares_of(workload: NestedWorkload, p: float, power: int = 1) -> Shares:
@@ -54,6 +54,11 @@ def equal_shares(workload: NestedWorkload) -> NestedStrategy:
     return of_weights(EQUAL_SHARES, workload, np.sqrt(shares_of(workload, 2.0).equal()))
 
 
+def level_shares(workload: NestedWorkload) -> NestedStrategy:
+    """All that is asked for, of which all of a level take the same part of what is left."""
+    return of_weights(LEVEL_SHARES, workload, np.sqrt(shares_of(workload, 2.0).best_of_levels()))
+
+
 def cells_alone(workload: NestedWorkload) -> NestedStrategy:
     """A count for each cell: of each place of the lowest level, by all attributes."""
     tree = workload.tree
@@ -72,4 +77,6 @@ def nested_baseline(name: str, workload: Workload) -> Strategy | None:
         return None
     if name == "identity" and workload.shape[1] > WRITTEN_CELLS:
         return cells_alone(workload)
+    if name == LEVEL_SHARES:
+        return level_shares(workload)
     return equal_shares(workload) if name == EQUAL_SHARES else None

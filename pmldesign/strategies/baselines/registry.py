@@ -19,7 +19,12 @@ from pmldesign.strategies.baselines.characters import fourier, hadamard, henzing
 from pmldesign.strategies.baselines.eigen import eigen_design
 from pmldesign.strategies.baselines.elementary import identity, product_strategy, square_root
 from pmldesign.strategies.baselines.long_trees import LongTree
-from pmldesign.strategies.baselines.nested import EQUAL_SHARES, NestedWorkload, nested_baseline
+from pmldesign.strategies.baselines.nested import (
+    EQUAL_SHARES,
+    LEVEL_SHARES,
+    NestedWorkload,
+    nested_baseline,
+)
 from pmldesign.strategies.baselines.queries import workload_strategy
 from pmldesign.strategies.baselines.toeplitz import (
     banded_root,
@@ -181,8 +186,9 @@ def long_baseline(name: str, workload: Workload) -> Strategy | None:
 
 def usual_baselines(workload: Workload) -> tuple[str, ...]:
     """Those that designs are shown beside."""
-    nested = isinstance(workload.whole, NestedWorkload)
-    return (EQUAL_SHARES, "identity") if nested else ("tree", "haar", "identity", "workload")
+    if isinstance(workload.whole, NestedWorkload):
+        return EQUAL_SHARES, LEVEL_SHARES, "identity"
+    return "tree", "haar", "identity", "workload"
 
 
 def _number(stem: str, text: str, *, least: int = 2) -> int:

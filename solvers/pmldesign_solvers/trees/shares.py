@@ -94,6 +94,15 @@ class Shares:
         """Shares of the lowest nodes alone."""
         return self.of_parts(np.zeros(len(self._inner)))
 
+    def queries(self) -> Array:
+        """Those of the queries themselves, of counts alone."""
+        shares = self._at_places(self.squares ** (1 / self.power))
+        longest = shares.copy()
+        for merges in self.tree.rounds:
+            parts = longest[merges.parts]
+            longest[merges.wholes] += np.maximum(parts[0::2], parts[1::2])
+        return np.asarray(shares / longest[self.tree.root])
+
     def best(self, proceed: Callable[[], bool] = lambda: True, *, steps: int = STEPS) -> Array:
         """The shares of least error that a descent finds, from the best shares of levels.
 
@@ -101,12 +110,12 @@ class Shares:
             proceed: asked before every evaluation; False ends the descent.
             steps: at most, for each power.
         """
-        z = self._best_of_levels(proceed)
+        z = start = self._best_of_levels(proceed)
         for p in self._powers():
             z = self._descent(partial(self.value, p=p), z, proceed, steps)
-        candidates = [self._of(z), self.equal()]
+        candidates = [self._of(z), self._of(start), self.equal()]
         if len(self._shape) == 1:
-            candidates.append(self.leaves())
+            candidates += [self.leaves(), self.queries()]
         return min(candidates, key=self.error)
 
     def best_of_levels(self, proceed: Callable[[], bool] = lambda: True) -> Array:

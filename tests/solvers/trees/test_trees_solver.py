@@ -220,3 +220,21 @@ def test_shares_come_close_to_the_norm(counts, seed, p):
         lower = solve(NestedCounts(tree, squares), p, options=SolverOptions(1e-4)).certificate.lower
         shares = Shares(tree, squares, p)
         assert lower <= shares.error(shares.best()) <= 1.007 * lower
+
+
+@pytest.mark.parametrize("power", [1, 2])
+@pytest.mark.parametrize("p", [2.0, 4.0, np.inf])
+@given(parents=TREES, seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=8)
+def test_own_weights_are_never_above_simpler_ones(parents, seed, p, power):
+    """Of nodes that are all asked for: whole levels, leaves, and the queries, written out."""
+    tree, rng = Tree(parents), np.random.default_rng(seed)
+    squares = 10 ** rng.uniform(-3, 3, tree.nodes)
+    shares = Shares(tree, squares, p, power)
+    A = np.sqrt(squares)[:, None] * indicators(tree)
+    error = shares.error(shares.best(steps=3))
+    for measured in (A, np.eye(tree.cells)):
+        deviations = np.linalg.norm(A @ np.linalg.pinv(measured), axis=1)
+        longest = np.linalg.norm(measured, 3 - power, axis=0).max()
+        assert error <= np.linalg.norm(deviations, p) * longest * (1 + 1e-6)
+    assert error <= shares.error(shares.best_of_levels()) * (1 + 1e-12)
