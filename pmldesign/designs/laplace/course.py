@@ -170,9 +170,7 @@ class LaplaceSearch:
             if isinstance(self.workload.whole, NestedWorkload):
                 yield self._regions(self.workload.whole)
                 return
-            tables = weighted_tables(
-                self.workload, self.guarantee, self.p, seed=self.seed, deadline=middle
-            )
+            tables = weighted_tables(self.workload, self.guarantee, self.p, deadline=middle)
             if tables is not None:
                 yield tables
             public = self.guarantee.neighbours is Neighbours.REPLACE
@@ -183,7 +181,6 @@ class LaplaceSearch:
                 self.p,
                 self._attribute_design,
                 public_total=public,
-                seed=self.seed,
                 deadline=time.perf_counter() + self._left(4),
             )
             if products is not None:

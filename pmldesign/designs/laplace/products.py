@@ -6,7 +6,7 @@ Each attribute that is not plain has a design D_i for all of its queries. In the
     t = v^T A^T A v,   h = tr A G^-1 A^T - tau t,
     total variance of U = c_U^2 sum_{T within U} prod_T h_i prod_{U, not T} t_i / lambda_T,
 
-so that the weights are those of `pmldesign_solvers.search.table_weights`, tau_i in place of the
+so that the weights are those of `pmldesign_solvers.search.supports`, tau_i in place of the
 number of cells. For p > 2 all answers of a table count as their mean: the exact error decides.
 """
 
@@ -17,15 +17,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from pmldesign.designs.laplace.measured import MeasuredTables, measured_tables
+from pmldesign.designs.laplace.tables import as_sets, flags
 from pmldesign.strategies import WeightedProductsStrategy
 from pmldesign.strategies.tables.design_coordinates import has_full_rank, tau_and_coordinates
 from pmldesign.strategies.tables.queries import Table, as_tables_over
 from pmldesign.workloads import KroneckerWorkload, TablesWorkload, UnionWorkload, Workload
 from pmldesign.workloads.tables.base import asks_counts, asks_total
 from pmldesign_solvers.operators.operator import Array
-from pmldesign_solvers.search import table_weights
-from pmldesign_solvers.search.table_weights import TableWeights
+from pmldesign_solvers.search.supports import steepest
+from pmldesign_solvers.search.supports.weights import TableProblem
 from pmldesign_solvers.structure.subsets import residual_spaces
 
 DESIGNED_CELLS = 1024
@@ -33,7 +33,7 @@ DESIGNED_CELLS = 1024
 SET_ASIDE = 1e-3
 """Part of its columns that a design gives for telling all values apart."""
 MOST_TABLES = 2**12
-"""Most tables whose weights are searched for (a step takes milliseconds)."""
+"""Most tables with their parts whose weights are searched for (a step takes milliseconds)."""
 
 Design = Callable[[Workload], Array]
 """From the queries of an attribute to D, no column of which is longer than 1 in the l1 norm."""
@@ -71,7 +71,6 @@ def weighted_products(
     design: Design,
     *,
     public_total: bool,
-    seed: int = 0,
     deadline: float = math.inf,
 ) -> WeightedProductsStrategy | None:
     """The best weights of products of the attributes' designs; None for no union of products.
@@ -81,7 +80,6 @@ def weighted_products(
         p: in [2, inf].
         design: of an attribute; see DESIGNED_CELLS.
         public_total: whether the number of records is public.
-        seed: of the random starts.
         deadline: on the clock of `time.perf_counter`.
     """
     asked = tables_of(workload)
@@ -93,15 +91,21 @@ def weighted_products(
         return None
     designs = {i: _of_full_rank(design(queries)) for i, queries in ordered.items()}
     subsets = [tuple(i for i in queries if sizes[i] > 1) for _, queries in tables]
-    measured = measured_tables(sizes, subsets, public=public_total)
-    family = measured.tables
-    if len(family) > MOST_TABLES or not family:
+    kept = [U for U, subset in enumerate(subsets) if subset or not public_total]
+    if not kept:
         return None
-    weights = _problem(sizes, tables, subsets, measured, designs, public_total)
-    theta, _ = table_weights.solve(weights, p, seed=seed, deadline=deadline)
-    chosen = np.flatnonzero(theta)
+    tables, subsets = [tables[U] for U in kept], [subsets[U] for U in kept]
+    used = sorted(set().union(*subsets))
+    problem = _problem(sizes, tables, subsets, used, designs, public_total)
+    if len(problem.residuals) > MOST_TABLES:
+        return None
+    found = steepest.solve(problem, p, public=public_total, deadline=deadline)
     return WeightedProductsStrategy(
-        "weighted-products", sizes, designs, [family[k] for k in chosen], theta[chosen]
+        "weighted-products",
+        sizes,
+        designs,
+        as_sets(found.tables, used),
+        found.theta / found.theta.sum(),
     )
 
 
@@ -117,18 +121,18 @@ def _problem(
     sizes: Sequence[int],
     tables: Sequence[Table],
     subsets: Sequence[tuple[int, ...]],
-    measured: MeasuredTables,
+    used: Sequence[int],
     designs: Mapping[int, Array],
     public_total: bool,
-) -> TableWeights:
+) -> TableProblem:
     """What a search for the weights needs to know."""
     taus = [float(n) for n in sizes]
     inverses: dict[int, Array] = {}
     for i, D in designs.items():
         taus[i] = tau_and_coordinates("design", D)[0]
         inverses[i] = np.asarray(np.linalg.inv(D.T @ D), dtype=np.float64)
-    spaces = residual_spaces(sizes, [*measured.within, *subsets])
-    needs = spaces.incidence.tocsc()[:, len(measured.within) :].astype(np.float64)
+    spaces = residual_spaces(sizes, subsets)
+    needs = spaces.incidence.tocsc().astype(np.float64)
     numbers: dict[tuple[int, int], tuple[float, float]] = {}
     for U, (_, queries) in enumerate(tables):
         for i, factor in queries.items():
@@ -142,23 +146,20 @@ def _problem(
             needs.data[entry] = (
                 rows * inner * math.prod(shares[i][1] for i in queries if i not in T)
             )
-    used = np.asarray(needs.sum(axis=1)).ravel() > 0
-    if public_total:
-        used[0] = False
-    kept = [U for U, subset in enumerate(subsets) if subset or not public_total]
-    place = {subset: number for number, subset in enumerate(measured.tables)}
-    return TableWeights(
-        contains=measured.contains(spaces)[used],
-        needs=needs.tocsr()[used][:, kept],
-        dimensions=np.ones(int(used.sum())),
-        cells=np.array([math.prod(taus[i] for i in S) for S in measured.tables]),
+    kept = slice(1 if public_total else 0, None)
+    return TableProblem(
+        sizes=np.array([sizes[i] for i in used], dtype=float),
+        taus=np.array([taus[i] for i in used]),
+        residuals=flags(spaces.residuals[kept], used),
+        needs=needs.tocsr()[kept],
+        dimensions=np.ones(len(spaces.residuals[kept])),
+        asked=flags(subsets, used),
         asked_cells=np.array(
-            [math.prod(factor.shape[0] for factor in tables[U][1].values()) for U in kept], float
+            [math.prod(factor.shape[0] for factor in queries.values()) for _, queries in tables],
+            dtype=float,
         ),
-        weights=np.array([tables[U][0] ** 2 for U in kept]),
-        counts=np.ones(len(kept)),
-        asked=np.array([place[subsets[U]] for U in kept]),
-        covers=measured.covers,
+        weights=np.array([scale**2 for scale, _ in tables]),
+        counts=np.ones(len(tables)),
     )
 
 

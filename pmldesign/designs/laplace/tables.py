@@ -1,7 +1,6 @@
-"""Weighted tables for marginals and unions of tables: how much of each is measured.
+"""Weighted tables for marginals and unions of tables: which ones are measured, and how much.
 
-Which ones may be measured says `measured`; the search is that of
-`pmldesign_solvers.search.table_weights`.
+The search is that of `pmldesign_solvers.search.supports`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from itertools import combinations
 
 import numpy as np
 
-from pmldesign.designs.laplace.measured import ALL_SUBSETS, Subset, measured_tables
 from pmldesign.privacy.guarantees import Guarantee, PMLGuarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.priors import OnPriors
@@ -21,21 +19,23 @@ from pmldesign.strategies import WeightedTablesStrategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.union import tables_asked
 from pmldesign_solvers.operators.operator import Array
-from pmldesign_solvers.search import table_weights
-from pmldesign_solvers.search.table_weights import Scale, TableWeights, total_scale
+from pmldesign_solvers.search.supports import steepest
+from pmldesign_solvers.search.supports.weights import (
+    Scale,
+    ScaleOf,
+    TableProblem,
+    total_scale,
+)
 from pmldesign_solvers.structure.subsets import residual_spaces
 
+LISTED = 8
+"""Attributes up to which distances under PML are those of all sets in which cells differ."""
 NEWTON_STEPS = 100
 """A stop that is not reached: digits double with every step near the solution."""
 
 
 def weighted_tables(
-    workload: Workload,
-    guarantee: Guarantee,
-    p: float,
-    *,
-    seed: int = 0,
-    deadline: float = math.inf,
+    workload: Workload, guarantee: Guarantee, p: float, *, deadline: float = math.inf
 ) -> WeightedTablesStrategy | None:
     """The best weighted tables that a search finds for Laplace noise; None for no tables.
 
@@ -43,7 +43,6 @@ def weighted_tables(
         workload: marginals, or a union of tables.
         guarantee: what the noise is to meet.
         p: in [2, inf].
-        seed: of the random starts.
         deadline: on the clock of `time.perf_counter`.
 
     Raises:
@@ -59,67 +58,76 @@ def weighted_tables(
         for part in asked
         for subset, weight in zip(part.subsets, part.weights, strict=True)
     )
-    queries = list(counts)
-    measured = measured_tables(sizes, [subset for subset, _ in queries], public=public)
-    family = measured.tables
-    if not family:
+    queries = [query for query in counts if query[0] or not public]
+    if not queries:
         return None
-    place = {subset: number for number, subset in enumerate(family)}
-    within = measured.within
-    spaces = residual_spaces(sizes, [*within, *(subset for subset, _ in queries)])
-    needs = spaces.incidence[:, len(within) :]
-    used = np.asarray(needs.sum(axis=1)).ravel() > 0
-    kept = [number for number, subset in enumerate(queries) if subset[0] or not public]
-    if public:
-        used[0] = False
-    tables = TableWeights(
-        contains=measured.contains(spaces)[used],
-        needs=needs[used][:, kept],
-        dimensions=spaces.dimensions[used],
-        cells=np.array([math.prod(sizes[i] for i in subset) for subset in family], float),
-        asked_cells=spaces.cells[len(within) :][kept],
-        weights=np.array([queries[k][1] ** 2 for k in kept]),
-        counts=np.array([float(counts[queries[k]]) for k in kept]),
-        asked=np.array([place[queries[k][0]] for k in kept]),
-        covers=measured.covers,
+    subsets = [subset for subset, _ in queries]
+    used = sorted(set().union(*subsets))
+    spaces = residual_spaces(sizes, subsets)
+    kept = slice(1 if public else 0, None)
+    values = np.array([sizes[i] for i in used], dtype=float)
+    problem = TableProblem(
+        sizes=values,
+        taus=values,
+        residuals=flags(spaces.residuals[kept], used),
+        needs=spaces.incidence[kept],
+        dimensions=spaces.dimensions[kept],
+        asked=flags(subsets, used),
+        asked_cells=spaces.cells,
+        weights=np.array([weight**2 for _, weight in queries]),
+        counts=np.array([float(counts[query]) for query in queries]),
     )
-    scale: Scale = total_scale
-    if isinstance(guarantee, OnPriors):
-        scale = _leakage_scale(workload, guarantee, family, sizes)
-    theta, _ = table_weights.solve(tables, p, scale=scale, seed=seed, deadline=deadline)
-    chosen = np.flatnonzero(theta)
+    scale_of: ScaleOf = total_scale
+    if isinstance(guarantee, OnPriors) and len(used) <= LISTED:
+        scale_of = _leakage_scales(workload, guarantee, values)
+    found = steepest.solve(problem, p, scale_of=scale_of, public=public, deadline=deadline)
     return WeightedTablesStrategy(
-        "weighted-tables", sizes, [family[k] for k in chosen.tolist()], theta[chosen]
+        "weighted-tables", sizes, as_sets(found.tables, used), found.theta / found.theta.sum()
     )
 
 
-def _leakage_scale(
-    workload: Workload, guarantee: PMLGuarantee, family: Sequence[Subset], sizes: Sequence[int]
-) -> Scale:
-    """The root of Corollary 1, every cell as likely as the least likely; DP for many attributes."""
-    used = sorted(set().union(*family))
-    seen = math.prod(sizes[i] for i in used)
-    if len(used) > ALL_SUBSETS:
-        return total_scale
-    differing = [set(D) for k in range(1, len(used) + 1) for D in combinations(used, k)]
-    meets = 2.0 * np.array([[bool(D & set(S)) for S in family] for D in differing])
-    alpha = guarantee.least_probability(workload.shape[1]) * (workload.shape[1] // seen)
-    least = alpha * np.array([math.prod(sizes[i] - 1 for i in D) for D in differing])
+def flags(subsets: Sequence[Sequence[int]], used: Sequence[int]) -> Array:
+    """Which of the attributes in use are in each set, shape (sets, attributes in use)."""
+    column = {i: number for number, i in enumerate(used)}
+    table = np.zeros((len(subsets), len(used)))
+    for row, subset in zip(table, subsets, strict=True):
+        row[[column[i] for i in subset]] = 1.0
+    return table
+
+
+def as_sets(tables: Array, used: Sequence[int]) -> list[tuple[int, ...]]:
+    """The attributes of tables that flags tell."""
+    return [tuple(used[k] for k in np.flatnonzero(row).tolist()) for row in tables]
+
+
+def _leakage_scales(workload: Workload, guarantee: PMLGuarantee, values: Array) -> ScaleOf:
+    """The root of Corollary 1, every cell as likely as the least likely."""
+    attributes = range(len(values))
+    differing = [list(D) for k in range(len(values)) for D in combinations(attributes, k + 1)]
+    alike = workload.shape[1] // math.prod(int(n) for n in values)
+    alpha = guarantee.least_probability(workload.shape[1]) * alike
+    least = alpha * np.array([math.prod(values[D] - 1) for D in differing])
     rest = max(0.0, 1 - alpha - float(least.sum()))
+    among = flags(differing, attributes)
 
-    def scale(theta: Array) -> tuple[float, Array]:
-        distances = meets @ theta
-        far, t = distances.max(), 0.0
-        for _ in range(NEWTON_STEPS):
-            terms = least * np.exp(-distances * t)
-            last = rest * math.exp(-far * t)
-            total = alpha + float(terms.sum()) + last
-            slope = float(terms @ distances) + last * far
-            step = (math.log(total) + guarantee.epsilon) * total / slope
-            t += step
-            if abs(step) <= 1e-13 * t:
-                break
-        pull = (terms @ meets + last * meets[int(distances.argmax())]) / slope
-        return -math.log(t), np.asarray(pull)
+    def scale_of(tables: Array) -> Scale:
+        meets = 2.0 * (among @ tables.T > 0)
 
-    return scale
+        def scale(theta: Array) -> tuple[float, Array]:
+            distances = meets @ theta
+            far, t = distances.max(), 0.0
+            for _ in range(NEWTON_STEPS):
+                terms = least * np.exp(-distances * t)
+                last = rest * math.exp(-far * t)
+                total = alpha + float(terms.sum()) + last
+                slope = float(terms @ distances) + last * far
+                step = (math.log(total) + guarantee.epsilon) * total / slope
+                t += step
+                if abs(step) <= 1e-13 * t:
+                    break
+            pull = (terms @ meets + last * meets[int(distances.argmax())]) / slope
+            return -math.log(t), np.asarray(pull)
+
+        return scale
+
+    return scale_of

@@ -19,7 +19,7 @@ coordinates. From measurements y_S the coordinates of T, with Psi_i^T those of X
 
     sum of theta_S (x)_T (D_i Psi_i)^T (x)_{S, not T} (D_i v_i)^T y_S / lambda_T over these S.
 
-(`pmldesign_solvers.search.table_weights` chooses the weights.)
+(`pmldesign_solvers.search.supports` chooses the weights.)
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ measurements y_S the contrasts of the residual T are estimated by the weighted m
 Columns that differ in the attributes D are 2 sum of theta_S apart in the l1 norm, and
 (2 sum of theta_S^2)^(1/2) in the l2 norm, over the S that meet D.
 
-(`pmldesign_solvers.search.table_weights` chooses the weights.)
+(`pmldesign_solvers.search.supports` chooses the weights.)
 """
 
 from __future__ import annotations
