@@ -23,7 +23,6 @@ import math
 import numpy as np
 
 from pmldesign.workloads.base import Workload
-from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign_solvers.operators.operator import EPS
 
 MOST_ENTRIES = 2**21
@@ -37,8 +36,8 @@ def is_prefix(workload: Workload) -> bool:
     m, n = workload.shape
     if m != n:
         return False
-    if isinstance(workload, RangeWorkload):
-        return not workload.starts.any() and np.array_equal(workload.stops, np.arange(n) + 1)
+    if workload.ends is not None:
+        return workload.running_sums is not None
     return m * n <= MOST_ENTRIES and np.array_equal(workload.to_dense(), np.tri(n))
 
 

@@ -61,7 +61,7 @@ from pmldesign.workloads import (
 )
 from pmldesign.workloads.base import MAX_ENTRIES
 from pmldesign.workloads.nested.regions import RegionsWorkload
-from pmldesign.workloads.running import AllRangesWorkload, stream_problem
+from pmldesign.workloads.running import AllRangesWorkload
 from pmldesign_solvers.certificate import product_pairs
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.unions.cell_blocks import step_seconds
@@ -189,7 +189,7 @@ def _is_large_union(workload: Workload, options: DesignOptions) -> bool:
 
 def _is_stream(workload: Workload, options: DesignOptions) -> bool:
     """Whether it is running sums that are solved as a stream."""
-    sums = None if options.replace else stream_problem(workload)
+    sums = None if options.replace else workload.running_sums
     if sums is None:
         return False
     shortest = STREAM_CELLS if sums.smooth else ROUGH_CELLS

@@ -9,19 +9,11 @@ from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError, NotConvergedError
 from pmldesign.strategies import Strategy
-from pmldesign.workloads import (
-    KroneckerWorkload,
-    MarginalsWorkload,
-    TablesWorkload,
-    UnionWorkload,
-    Workload,
-)
+from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
 from pmldesign_solvers.norm.solution import Outcome, Solution
 from pmldesign_solvers.unions.cell_blocks import solve_in_time
 
-STRUCTURED = (KroneckerWorkload, MarginalsWorkload, TablesWorkload, UnionWorkload)
-"""Workloads that are not solved as one matrix, or not always."""
 MAX_PROGRAM_SIZE = {"SCS": 400, "CLARABEL": 80}
 """Rows and columns of the matrix variable of a semidefinite program, together. Clarabel takes
 0.7 GB for 80, 6.7 GB for 150, and aborts the process where there is no more memory."""
@@ -35,7 +27,7 @@ def solve_matrix(workload: Workload, p: float, options: DesignOptions) -> Design
         NotConvergedError: the convex solver returned no point at all.
     """
     remedy = "take a smaller workload"
-    if options.method != "scaling" and isinstance(workload, STRUCTURED):
+    if options.method != "scaling" and workload.domain:
         remedy += ", or method 'scaling', for which a workload of this form keeps its structure"
     m, n = workload.shape
     wide = options.method == "scaling" and not options.replace and m < n

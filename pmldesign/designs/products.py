@@ -13,7 +13,7 @@ from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import Design
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy
-from pmldesign.workloads import MarginalsWorkload, Workload
+from pmldesign.workloads import Workload
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.operator import Array
@@ -83,12 +83,12 @@ def as_product(
 
 def _expanded(design: Design) -> list[Dual]:
     """Weights of queries and cells; those of marginals have one number for each marginal."""
-    factor = design.workload
-    if not isinstance(factor, MarginalsWorkload):
+    factor, n = design.workload, design.workload.shape[1]
+    tables = factor.as_tables()
+    if tables is None or any(len(u) != len(tables.subsets) for u, _ in design.dual_factors):
         return list(design.dual_factors)
-    n = factor.shape[1]
     return [
-        (np.repeat(u, factor.table_queries), np.full(n, 1.0 / n)) for u, _ in design.dual_factors
+        (np.repeat(u, tables.table_queries), np.full(n, 1.0 / n)) for u, _ in design.dual_factors
     ]
 
 

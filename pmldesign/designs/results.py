@@ -17,10 +17,9 @@ from pmldesign.privacy.digits import at_least, at_most, shortest
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy
-from pmldesign.workloads import MarginalsWorkload, Workload
+from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.display import Displayed, Drawn, Facts
-from pmldesign.workloads.weighting.weigh import part_queries, parts_of
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators import mode_products
@@ -115,14 +114,14 @@ class Design(Drawn, Displayed):
         parts share measurements it says whose errors these are for. None for a single part, more
         than MOST_SHARES queries, or at p = inf where the weights are not of single queries.
         """
-        names, sizes = parts_of(self.workload), part_queries(self.workload)
+        names, sizes = self.workload.part_names, self.workload.part_queries
         if len(names) < 2 or self.workload.shape[0] > MOST_SHARES:
             return None
         factorization = answer(self.strategy, self.workload, self.neighbours)
         spreads = factorization.variances / factorization.variances.max()
         if math.isinf(self.p):
             weights = self.dual_u
-            if isinstance(self.workload, MarginalsWorkload) and weights.shape != spreads.shape:
+            if len(weights) == len(sizes):
                 weights = np.repeat(weights, sizes)  # of marginals; a program has those of queries
             if weights.shape != spreads.shape:
                 return None

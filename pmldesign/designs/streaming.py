@@ -14,13 +14,7 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.workloads import (
-    MarginalsWorkload,
-    RangeWorkload,
-    TablesWorkload,
-    Workload,
-)
-from pmldesign.workloads.running import stream_problem
+from pmldesign.workloads import Workload
 from pmldesign_solvers.norm.options import DEFAULTS
 from pmldesign_solvers.operators.merge import MergedWorkload
 from pmldesign_solvers.operators.normalised import normalised
@@ -44,12 +38,12 @@ def require_streaming(workload: Workload, relation: Neighbours, *, full_rank: bo
             "--streaming is for add-remove neighbours: with a public total a strategy has rank"
             " cells - 1 and no lower-triangular form; leave it out"
         )
-    if isinstance(workload, MarginalsWorkload | TablesWorkload):
+    if workload.as_tables() is not None:
         raise InvalidInputError(
             "--streaming is for workloads whose cells have an order in time; marginals and tables"
             " have none; leave it out"
         )
-    if stream_problem(workload) is not None:
+    if workload.running_sums is not None:
         return
     factors = workload.factors
     # the programs may return more measurements than the rank of the workload
@@ -79,8 +73,9 @@ def first_early(workload: Workload) -> tuple[int, int] | None:
     """The first query i that needs a cell j > i, and the last such cell; None if there is none."""
     m, n = workload.shape
     last = np.full(m, -1)
-    if isinstance(workload, RangeWorkload):
-        last = np.where(workload.stops > workload.starts, workload.stops - 1, -1)
+    if workload.ends is not None:
+        starts, stops = workload.ends
+        last = np.where(stops > starts, stops - 1, -1)
     else:
         for columns in column_blocks(m, n):
             unit = np.zeros((n, columns.stop - columns.start))

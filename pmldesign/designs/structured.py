@@ -47,7 +47,7 @@ from pmldesign.workloads import (
 from pmldesign.workloads.nested.tables import RegionTablesWorkload
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign.workloads.public import RECORDS
-from pmldesign.workloads.running import MOST_ARRAYS, AllRangesWorkload, stream_problem
+from pmldesign.workloads.running import MOST_ARRAYS, AllRangesWorkload
 from pmldesign.workloads.union import by_attribute, products_over
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.certificate.product_pairs import lower_of_weights
@@ -109,7 +109,7 @@ def solve_stream(workload: Workload, p: float, options: DesignOptions) -> Design
     """For running sums: a stream with few buffers."""
     from pmldesign_solvers.streams.solve import solve
 
-    sums = stream_problem(workload)
+    sums = workload.running_sums
     assert sums is not None
     solution = solve(sums, p, buffers=options.buffers, options=options.stopping)
     strategy = StreamStrategy("design", sums, solution.u, solution.w, solution.nodes)
@@ -126,7 +126,7 @@ def solve_all_ranges(
     """
     from pmldesign_solvers.streams.solve import solve
 
-    if p > 2 and isinstance(workload, RangeWorkload):
+    if p > 2 and workload.listed:
         return solve_matrix(workload, p, options)
     if p > 2 or options.replace or options.method != "scaling":
         raise InvalidInputError(

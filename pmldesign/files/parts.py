@@ -15,7 +15,7 @@ import numpy as np
 
 from pmldesign.files.arrays import Archive, whole_numbers
 from pmldesign.strategies import Strategy
-from pmldesign.workloads.running import RunningWorkload, stream_problem
+from pmldesign.workloads.running import sums_of
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.chain import RunningSums
 from pmldesign_solvers.streams.nodes import Nodes
@@ -123,9 +123,7 @@ def _read_sums(_name: str, arrays: Archive) -> RunningSums:
     queries, steps = (
         np.broadcast_to(arrays[key], n).astype(float) for key in ("query_weights", "step_weights")
     )
-    problem = stream_problem(RunningWorkload(rates, queries, steps))  # which checks them
-    assert problem is not None
-    return problem
+    return sums_of(rates, queries, steps)
 
 
 SUMS = Part(_sums_arrays, _read_sums)

@@ -17,17 +17,7 @@ from pmldesign.files.workloads import load_workload, read_workload
 from pmldesign.strategies.tables.queries import as_tables_over
 from pmldesign.verify import Verification
 from pmldesign.verify.queries import Queries, Table
-from pmldesign.workloads import (
-    KroneckerWorkload,
-    MarginalsWorkload,
-    TablesWorkload,
-    UnionWorkload,
-    Workload,
-    as_workload,
-    parse_workload,
-)
-from pmldesign.workloads.nested.regions import RegionsWorkload
-from pmldesign.workloads.running import stream_problem
+from pmldesign.workloads import Workload, as_workload, parse_workload
 from pmldesign.workloads.tables.base import asks_counts
 
 MOST_ENTRIES = 2**24
@@ -93,7 +83,7 @@ def _form(queries: Workload) -> Queries:
     """A as a matrix, unless that is too large, and the tables that it is made of."""
     m, n = queries.shape
     matrix = queries.to_dense() if m * n <= MOST_ENTRIES else None
-    sizes = _sizes(queries)
+    sizes = queries.domain
     tables = as_tables_over(queries, sizes) if sizes else None
     if tables is None or any(
         not asks_counts(factor) and math.prod(factor.shape) > MOST_ENTRIES
@@ -117,23 +107,14 @@ def _form(queries: Workload) -> Queries:
         return queries.matvec(np.eye(n, end - start, k=-start))
 
     hashed = columns if m * n <= FINGERPRINT_ENTRIES else None
-    places = queries if isinstance(queries, RegionsWorkload) else None
+    places = queries.as_regions()
     nested = None if places is None else (places.tree.parents, places.scales)
     return Queries(matrix, sizes, made_of, m, gram, hashed, _sums(queries), nested)
 
 
 def _sums(queries: Workload) -> tuple[Any, Any, Any] | None:
     """Rates and weights of running sums; None for any other workload."""
-    sums = stream_problem(queries) if queries.shape[1] <= SUMS_CELLS else None
+    sums = queries.running_sums if queries.shape[1] <= SUMS_CELLS else None
     if sums is None:
         return None
     return sums.rates, np.sqrt(sums.query_squares), np.sqrt(sums.step_squares)
-
-
-def _sizes(queries: Workload) -> tuple[int, ...]:
-    """The number of values of each attribute; () for a workload that has none."""
-    if isinstance(queries, KroneckerWorkload):
-        return tuple(factor.shape[1] for factor in queries.factors)
-    if isinstance(queries, MarginalsWorkload | TablesWorkload | UnionWorkload):
-        return tuple(queries.sizes)
-    return ()

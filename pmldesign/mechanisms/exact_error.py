@@ -28,7 +28,6 @@ from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.display import Displayed, Drawn, Facts
-from pmldesign.workloads.running import AllRangesWorkload
 from pmldesign_solvers.operators.operator import Array
 
 if TYPE_CHECKING:
@@ -172,9 +171,7 @@ class Mechanism(Drawn, Displayed):
     @property
     def known_max_std(self) -> float | None:
         """`max_std`; None for all ranges of so many cells that no array has a number for each."""
-        if isinstance(self.workload, AllRangesWorkload):
-            return None
-        return self.max_std
+        return self.max_std if self.workload.listed else None
 
     def stream(self, *, noise: GridNoise | None = None) -> Stream:
         """The mechanism on line: a step for each cell, with its noisy running sum.

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,14 +28,16 @@ from pmldesign.release.noise.exact import ExactNoise
 from pmldesign.release.post_processing import by_group, nearest_whole
 from pmldesign.release.public_counts import PublicCounts
 from pmldesign.strategies.whole.integers import Integers
-from pmldesign.workloads import MarginalsWorkload, TablesWorkload, Workload
+from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign.workloads.union import by_attribute
 from pmldesign_solvers.operators.operator import Array
 
+if TYPE_CHECKING:
+    from pmldesign.workloads.tables.base import AttributeTables
+
 Attributes = tuple[int, ...]
-Tables = MarginalsWorkload | TablesWorkload
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +68,10 @@ def estimated(noise: ExactNoise, measured: Array, public: PublicCounts | None) -
         answers_of = partial(rounded_answers, queries, cells, public=public)
         summed = len(cells) if regions_of(queries, public) is None else 2  # each moves by one
         return Estimate(summed, float(np.abs(cells).sum()), answers_of, cells)
-    assert isinstance(queries, MarginalsWorkload | TablesWorkload)
-    closure = all_within(queries.subsets)
-    tables = MarginalsWorkload(queries.sizes, closure)
+    asked_tables = queries.as_tables()
+    assert asked_tables is not None
+    closure = all_within(asked_tables.subsets)
+    tables = asked_tables.counts_over(closure)
     check_entries("the tables and all sums of them", (tables.shape[0], 1))
     asked = tables.beside(noise.mechanism.workload.public)
     answers = noise.lattice.estimator.answer(asked, measured)
@@ -76,13 +79,13 @@ def estimated(noise: ExactNoise, measured: Array, public: PublicCounts | None) -
     if public is not None:
         total = public.total
         by_subset = {subset: table + total / len(table) for subset, table in by_subset.items()}
-    summed = max(len(by_subset[subset]) for subset in queries.subsets)
+    summed = max(len(by_subset[subset]) for subset in asked_tables.subsets)
     size = max(float(np.abs(table).sum()) for table in by_subset.values())
-    return Estimate(summed, size, partial(answers_of_tables, queries, by_subset))
+    return Estimate(summed, size, partial(answers_of_tables, asked_tables, by_subset))
 
 
 def answers_of_tables(
-    workload: Tables, tables: Mapping[Attributes, Array], decimals: int
+    workload: AttributeTables, tables: Mapping[Attributes, Array], decimals: int
 ) -> tuple[Array, Array]:
     """`Estimate.answers` for tables with weight 1, of counts or of ranges.
 
@@ -94,9 +97,7 @@ def answers_of_tables(
     whole = consistent_tables(workload.sizes, tables, 10.0**decimals)
     answers, moved = [], []
     for number, subset in enumerate(workload.subsets):
-        counts = whole[subset].ravel().astype(np.float64)
-        if isinstance(workload, TablesWorkload):
-            counts = workload.ask(number, counts)
+        counts = workload.ask(number, whole[subset].ravel().astype(np.float64))
         answers.append(np.rint(counts))
         moved.append(np.full(len(counts), 0.5 / 10.0**decimals * whole[subset].size))
     return np.concatenate(answers) / 10.0**decimals, np.concatenate(moved)
@@ -180,7 +181,8 @@ def _largest_whole(workload: Workload, matrix: Any) -> float | None:
         return float(np.abs(matrix).max()) if whole else None
     if workload.binary:
         return 1.0
-    if isinstance(workload, MarginalsWorkload) and (workload.weights != 1).any():
+    tables = workload.as_tables()
+    if tables is not None and (tables.weights != 1).any():
         return None
     parts = by_attribute(workload)
     return None if parts[0] is workload else 1.0

@@ -26,7 +26,7 @@ from pmldesign.release.people.schema import Schema
 from pmldesign.strategies.whole.integers import Image
 from pmldesign.strategies.whole.lattice import SENSITIVITY_ROUNDING, Lattice
 from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
-from pmldesign.workloads import MarginalsWorkload, TablesWorkload, Workload
+from pmldesign.workloads import Workload
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign_solvers.operators.operator import Array
 
@@ -159,11 +159,11 @@ def _workload_digest(workload: Workload, cells: int) -> str:
     queries = workload.whole
     if cells <= MAX_PRODUCT_CELLS:
         return _image_digest(workload.matvec, cells)
-    assert isinstance(queries, MarginalsWorkload | TablesWorkload)
-    digest = hashlib.sha256(f"{queries.sizes} {queries.subsets}".encode())
-    if isinstance(queries, TablesWorkload):
-        for asked in queries.attributes:
-            digest.update(_image_digest(asked.matvec, asked.shape[1]).encode())
+    tables = queries.as_tables()
+    assert tables is not None
+    digest = hashlib.sha256(f"{tables.sizes} {tables.subsets}".encode())
+    for asked in tables.attributes:
+        digest.update(_image_digest(asked.matvec, asked.shape[1]).encode())
     return digest.hexdigest()
 
 

@@ -21,16 +21,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pmldesign.release.public_counts import PublicCounts
 from pmldesign.workloads import Workload
-from pmldesign.workloads.nested.regions import RegionsWorkload
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.trees.tree import Tree
+
+if TYPE_CHECKING:
+    from pmldesign.workloads.nested.regions import RegionsWorkload
 
 UNASKED = 1e-6
 """Of the least a^2, that of cells that are not asked about."""
@@ -102,7 +104,7 @@ class _Wholes:
 def regions_of(workload: Workload, public: PublicCounts | None) -> RegionsWorkload | None:
     """The workload where it is counts of regions, and no more than their total is public."""
     one = public is None or len(public.groups) == 1
-    return workload if isinstance(workload, RegionsWorkload) and one else None
+    return workload.as_regions() if one else None
 
 
 def closest_regions(

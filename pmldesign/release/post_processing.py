@@ -36,10 +36,7 @@ from scipy.optimize import Bounds, isotonic_regression, minimize
 
 from pmldesign.release.nested_counts import closest_regions, regions_of, rounded_regions
 from pmldesign.release.public_counts import PublicCounts
-from pmldesign.workloads import MarginalsWorkload, RangeWorkload, Workload
-from pmldesign.workloads.nested.regions import RegionsWorkload
-from pmldesign.workloads.nested.tables import RegionTablesWorkload
-from pmldesign.workloads.union import UnionWorkload, by_attribute
+from pmldesign.workloads import Workload
 from pmldesign_solvers.operators.operator import Array
 
 HEAVY = 10.0
@@ -59,12 +56,13 @@ def nonnegative_cells(
         public: sums of cells that are public.
     """
     answers = workload.matvec(cells)
-    if adds_cells(workload):
+    if workload.non_negative:
         answers = np.maximum(answers, 0.0)
     regions = regions_of(workload, public)
     if regions is not None:
         return closest_regions(regions, cells, public)
-    if is_running_sums(workload) and (public is None or len(public.groups) == 1):
+    in_order = workload.ends is not None and workload.running_sums is not None
+    if in_order and (public is None or len(public.groups) == 1):
         return _never_falling(answers, None if public is None else public.total)
 
     def objective(x: Array) -> tuple[float, Array]:
@@ -86,16 +84,6 @@ def nonnegative_cells(
     )
     result = np.maximum(minimum.x, 0.0)
     return np.asarray(result if public is None else public.scaled(result))
-
-
-def is_running_sums(workload: Workload) -> bool:
-    """Whether the queries are all running sums over the cells, in order."""
-    return (
-        isinstance(workload, RangeWorkload)
-        and workload.shape[0] == workload.shape[1]
-        and not workload.starts.any()
-        and np.array_equal(workload.stops, np.arange(1, workload.shape[1] + 1))
-    )
 
 
 def _never_falling(sums: Array, total: int | None) -> Array:
@@ -155,19 +143,3 @@ def cut_intervals(
     if largest is not None:
         lower, upper = np.clip(lower, 0.0, largest), np.clip(upper, 0.0, largest)
     return np.minimum(lower, estimate), np.maximum(upper, estimate)
-
-
-def adds_cells(workload: Workload) -> bool:
-    """Whether all coefficients are known to be 0 or positive."""
-    if isinstance(workload, UnionWorkload):
-        return all(map(adds_cells, workload.parts))
-    if isinstance(
-        workload, RangeWorkload | MarginalsWorkload | RegionsWorkload | RegionTablesWorkload
-    ):
-        return True
-    parts = by_attribute(workload)
-    if parts != (workload,):
-        return all(map(adds_cells, parts))
-    if workload.shape[0] * workload.shape[1] > 2**22:
-        return False
-    return bool((workload.to_dense() >= 0).all())

@@ -22,7 +22,6 @@ from pmldesign.release.people.histogram import count_people, count_tables, read_
 from pmldesign.release.people.queries import parse_queries
 from pmldesign.release.people.schema import Schema, as_schema
 from pmldesign.release.post_processing import (
-    adds_cells,
     cut_intervals,
     nonnegative_cells,
     whole_cells,
@@ -33,7 +32,7 @@ from pmldesign.release.result import Release
 from pmldesign.release.tables import ReleasedTable, decimals_for
 from pmldesign.strategies.whole.integers import Integers
 from pmldesign.strategies.whole.tables import TableCounts
-from pmldesign.workloads import MarginalsWorkload, RangeWorkload, TablesWorkload, Workload
+from pmldesign.workloads import Workload
 from pmldesign.workloads.base import count_text
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign_solvers.operators.operator import Array
@@ -119,7 +118,7 @@ class Prepared:
         decimals = 0 if self.integers else table.decimals
         answers, _ = rounded_answers(queries, cells, decimals, public)
         largest = None
-        if self.nonnegative and adds_cells(queries):
+        if self.nonnegative and queries.non_negative:
             largest = np.inf if public is None else public.largest(queries)
         lower, upper = cut_intervals(
             table.lower,
@@ -199,11 +198,11 @@ def require_tables(noise: ExactNoise, *, whole: bool) -> None:
 
 def _is_counted(queries: Workload) -> bool:
     """Whether these are tables of counts, sums and ranges, which have whole answers."""
-    if not isinstance(queries, MarginalsWorkload | TablesWorkload):
+    tables = queries.as_tables()
+    if tables is None:
         return False
-    asked = queries.attributes if isinstance(queries, TablesWorkload) else ()
-    ranges = all(isinstance(entry, RangeWorkload) for entry in asked)
-    return ranges and bool((queries.weights == 1).all())
+    ranges = all(asked.ends is not None for asked in tables.attributes)
+    return ranges and bool((tables.weights == 1).all())
 
 
 def number_of(counts: Integers | TableCounts) -> int:
@@ -237,12 +236,10 @@ def labels_of(queries: Workload, schema: Schema | None) -> dict[str, list[str]]:
 
 def same_queries(first: Workload, second: Workload) -> bool:
     """Whether two workloads ask the same: the same tables, or the same of three histograms."""
-    if isinstance(first, MarginalsWorkload) and isinstance(second, MarginalsWorkload):
-        return first.sizes == second.sizes and first.subsets == second.subsets
-    if isinstance(first, TablesWorkload) and isinstance(second, TablesWorkload):
-        return first.subsets == second.subsets and all(
-            map(same_queries, first.attributes, second.attributes)
-        )
+    one, other = first.as_tables(), second.as_tables()
+    if one and other and len(one.attributes) == len(other.attributes):
+        same = (one.sizes, one.subsets) == (other.sizes, other.subsets)
+        return same and all(map(same_queries, one.attributes, other.attributes))
     if first.shape != second.shape or first.shape[1] > MAX_PRODUCT_CELLS:
         return False
     for seed in range(3):

@@ -12,7 +12,6 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads.base import Workload
-from pmldesign.workloads.running import stream_problem
 from pmldesign_solvers.operators.operator import Array
 
 ROWS = 1024
@@ -40,7 +39,7 @@ class Sums:
         self._strategy, whole = strategy, with_participation(strategy, None)
         sums, variances = whole.own_sums or (None, None)
         if workload is not None:
-            sums = stream_problem(workload)
+            sums = workload.running_sums
         if sums is None or sums.cells != strategy.cells:
             asked = "no workload" if workload is None else repr(workload.name)
             raise InvalidInputError(

@@ -9,8 +9,9 @@ without forming it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -27,8 +28,15 @@ from pmldesign_solvers.operators.operator import (
     column_blocks,
 )
 
+if TYPE_CHECKING:
+    from pmldesign.workloads.nested.regions import RegionsWorkload
+    from pmldesign.workloads.tables.base import AttributeTables
+    from pmldesign_solvers.streams.chain import RunningSums
+
 MAX_ENTRIES = 2**29
 """A workload with more entries than this (4 GiB) is never written out as a matrix."""
+LOOKED_AT = 2**22
+"""Entries of a workload that are written out to see their signs."""
 WRITTEN_CELLS = 2048
 """Up to so many cells a product is written out where the matrix tells more than its factors."""
 
@@ -70,6 +78,8 @@ class Workload(Displayed, Operator):
     public: Public = NOTHING
     label: Callable[[int], str] | None = None
     binary: bool = False
+    listed: ClassVar[bool] = True
+    """Whether there are arrays with a number for each query."""
     unweighted: Workload | None = None
     _shape: tuple[int, int]
 
@@ -92,6 +102,59 @@ class Workload(Displayed, Operator):
     def factors(self) -> tuple[Workload, ...]:
         """What a product is made of, a factor for each attribute; any other is its only one."""
         return (self,)
+
+    @property
+    def domain(self) -> tuple[int, ...]:
+        """The number of values of each attribute, where queries are made of those on attributes."""
+        return ()
+
+    @property
+    def ends(self) -> tuple[Indices, Indices] | None:
+        """The first cell of every query and the one past its last, for sums of cells in a row."""
+        return None
+
+    @property
+    def running_sums(self) -> RunningSums | None:
+        """The running sums that the queries are, for the solver of streams."""
+        return None
+
+    @property
+    def part_names(self) -> Sequence[str]:
+        """What the parts of a union, or tables, are called."""
+        return [self.name]
+
+    @property
+    def part_queries(self) -> Sequence[int]:
+        """How many queries each of these has, in the order of the queries."""
+        return [self.shape[0]]
+
+    def times(self, weights: Array | float) -> Workload:
+        """diag(c) A with what structure it has, for weights that are checked (`weighting`)."""
+        from pmldesign.workloads.weighting.rows import WeightedWorkload
+
+        return WeightedWorkload(self, weights, name=self.name)
+
+    def times_parts(self, weights: Sequence[Array | float]) -> Workload | None:  # noqa: ARG002
+        """Every part times its weight; None where there is but one."""
+        return None
+
+    def as_tables(self) -> AttributeTables | None:
+        """The workload, where it is tables over sets of attributes and nothing else."""
+        return None
+
+    def as_regions(self) -> RegionsWorkload | None:
+        """The workload, where it is counts of regions that nest."""
+        return None
+
+    def separable_gram(self) -> tuple[Array, Array] | None:
+        """Vectors u, v with (A^T A)_ij = u_min(i,j) v_max(i,j), where it has such a form."""
+        return None
+
+    @property
+    def non_negative(self) -> bool:
+        """Whether all coefficients are known to be 0 or positive."""
+        m, n = self.shape
+        return m * n <= LOOKED_AT and bool((self.to_dense() >= 0).all())
 
     def beside(self, public: Public) -> Workload:
         """A P, the queries without what is public (`beside`).

@@ -43,6 +43,12 @@ class DenseWorkload(DenseOperator, Workload):
         self.name = name
         super().__init__(kept)
 
+    def times(self, weights: Array | float) -> DenseWorkload:
+        """The matrix, every row times its weight."""
+        dense = DenseWorkload(np.reshape(weights, (-1, 1)) * self.matrix, copy=False)
+        dense.label = self.row_label
+        return dense
+
     def without_offsets(self) -> tuple[DenseWorkload, Array]:
         """The same on vectors that sum to zero, and what is left out of each row."""
         moved, left_out = without_offsets(self.matrix)

@@ -24,6 +24,7 @@ import numpy as np
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.ranges import RangeWorkload
+from pmldesign.workloads.weighting.rows import WeightedWorkload, factor_weights, scaled_factors
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.dense import NO_QUERIES, DenseOperator
 from pmldesign_solvers.operators.operator import (
@@ -163,6 +164,33 @@ class KroneckerWorkload(KroneckerOperator, Workload):
     def factors(self) -> tuple[Workload, ...]:
         """A_1 ... A_k."""
         return self._workloads
+
+    @property
+    def domain(self) -> tuple[int, ...]:
+        """The number of cells of each factor."""
+        return tuple(factor.shape[1] for factor in self.factors)
+
+    def times(self, weights: Array | float) -> Workload:
+        """The factors with weights, where those of the queries are products of theirs."""
+        if isinstance(weights, float):
+            return KroneckerWorkload(scaled_factors(self.factors, weights))
+        vectors = factor_weights(self, weights)
+        if vectors is None:
+            return super().times(weights)
+        pairs = zip(self.factors, vectors, strict=True)
+        return KroneckerWorkload(
+            [
+                factor
+                if (vector == 1).all()
+                else WeightedWorkload(factor, vector, name=factor.name)
+                for factor, vector in pairs
+            ]
+        )
+
+    @property
+    def non_negative(self) -> bool:
+        """Whether all factors are."""
+        return all(factor.non_negative for factor in self.factors)
 
     @property
     def distinct_shape(self) -> tuple[int, int]:

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,6 +41,9 @@ from pmldesign_solvers.operators.intervals import (
     prefix_sums,
 )
 from pmldesign_solvers.operators.operator import EPS, Array, Indices, Merged, Operator
+
+if TYPE_CHECKING:
+    from pmldesign_solvers.streams.chain import RunningSums
 
 
 class RangeWorkload(Workload):
@@ -91,6 +95,26 @@ class RangeWorkload(Workload):
             )
         self._corners = self.starts * (cells + 1) + self.stops
         self._shape = self.starts.size, cells
+
+    @property
+    def ends(self) -> tuple[Indices, Indices]:
+        """Starts and stops."""
+        return self.starts, self.stops
+
+    @property
+    def non_negative(self) -> bool:
+        """True: entries are 0 or 1."""
+        return True
+
+    @property
+    def running_sums(self) -> RunningSums | None:
+        """Those of all cells in order, if it is these."""
+        n = self.cells
+        if len(self.stops) != n or self.starts.any() or (np.diff(self.stops, prepend=0) != 1).any():
+            return None
+        from pmldesign_solvers.streams.chain import RunningSums
+
+        return RunningSums(np.ones(n - 1), np.ones(n), np.ones(n))
 
     def gram(self, weights: Array) -> Array:
         """A^T diag(weights) A, shape (n, n), for weights of shape (m,)."""

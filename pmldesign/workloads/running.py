@@ -13,8 +13,6 @@ from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload, check_entries, count_text
-from pmldesign.workloads.ranges import RangeWorkload
-from pmldesign.workloads.weighting.rows import WeightedWorkload
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.chain import RunningSums
 
@@ -66,10 +64,14 @@ class RunningWorkload(Workload):
                     f"{label} must be positive, from {1 / LARGEST_WEIGHT:g} to {LARGEST_WEIGHT:g}"
                 )
 
+    @property
+    def running_sums(self) -> RunningSums:
+        """The workload itself."""
+        return RunningSums(self.rates, self.query_weights, self.step_weights)
+
     def column_squares(self) -> Array:
         """diag(A^T A), shape (n,): the squared norms of the columns."""
-        problem = RunningSums(self.rates, self.query_weights, self.step_weights)
-        return problem.gram_diagonal(np.ones(self.shape[0]))
+        return self.running_sums.gram_diagonal(np.ones(self.shape[0]))
 
     def matvec(self, x: Array) -> Array:
         """A x, for x of shape (n,) or (n, c)."""
@@ -107,6 +109,7 @@ class AllRangesWorkload(Workload):
     """
 
     binary = True
+    listed = False
 
     def __init__(self, cells: int, *, name: str) -> None:
         self.cells, self.name = cells, name
@@ -146,27 +149,14 @@ class AllRangesWorkload(Workload):
         )
 
 
-def stream_problem(workload: Workload) -> RunningSums | None:
-    """The running sums that a workload is, for the solver of streams; None if it is no such."""
-    n = workload.shape[1]
-    if isinstance(workload, WeightedWorkload):
-        sums = stream_problem(workload.workload)
-        if sums is None:
-            return None
-        weights = workload.query_weights * np.sqrt(sums.query_squares)
-        return RunningSums(sums.rates, weights, np.sqrt(sums.step_squares))
-    if isinstance(workload, RunningWorkload):
-        return RunningSums(workload.rates, workload.query_weights, workload.step_weights)
-    if not isinstance(workload, RangeWorkload) or workload.shape[0] != n:
-        return None
-    if workload.starts.any() or (workload.stops != np.arange(1, n + 1)).any():
-        return None
-    return RunningSums(np.ones(n - 1), np.ones(n), np.ones(n))
+def sums_of(rates: Array, query_weights: Array, step_weights: Array) -> RunningSums:
+    """Running sums, their numbers checked as those of a `RunningWorkload`."""
+    return RunningWorkload(rates, query_weights, step_weights).running_sums
 
 
 def query_ratios(workload: Workload, sums: RunningSums) -> Array | None:
     """Squares of a workload's query weights over those of running sums; None for other queries."""
-    problem = stream_problem(workload)
+    problem = workload.running_sums
     if (
         problem is None
         or not np.array_equal(problem.rates, sums.rates)

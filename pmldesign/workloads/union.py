@@ -64,6 +64,36 @@ class UnionWorkload(Workload):
         sizes = _sizes(self.parts[0])
         return (self.shape[1],) if products_over(self, sizes) is None else sizes
 
+    @property
+    def domain(self) -> tuple[int, ...]:
+        """Those of the attributes of all parts."""
+        return self.sizes
+
+    @property
+    def non_negative(self) -> bool:
+        """Whether all parts are."""
+        return all(part.non_negative for part in self.parts)
+
+    @property
+    def part_names(self) -> Sequence[str]:
+        """The names of the parts."""
+        return [part.name for part in self.parts]
+
+    @property
+    def part_queries(self) -> Sequence[int]:
+        """The number of queries of each part."""
+        return [part.shape[0] for part in self.parts]
+
+    def times(self, weights: Array | float) -> UnionWorkload:
+        """Each part with its weights."""
+        split = [weights] * len(self.parts) if isinstance(weights, float) else self._split(weights)
+        return self.times_parts(split)
+
+    def times_parts(self, weights: Sequence[Array | float]) -> UnionWorkload:
+        """Each part with its weight, or its weights."""
+        pairs = zip(self.parts, weights, strict=True)
+        return UnionWorkload([part.times(weight) for part, weight in pairs])
+
     def attribute(self, index: int) -> Workload:
         """All queries on attribute `index`: the factors of the parts there.
 
@@ -82,8 +112,7 @@ class UnionWorkload(Workload):
             m, n = factor.shape
             check_entries(f"the Gram matrix of {factor.name}", (n, n))
             distinct.setdefault((m, factor.gram(np.ones(m)).tobytes()), factor)
-        workloads = list(distinct.values())
-        return workloads[0] if len(workloads) == 1 else UnionWorkload(workloads)
+        return together(list(distinct.values()))
 
     def gram(self, weights: Array) -> Array:
         """A^T diag(weights) A, shape (n, n), for weights of shape (m,)."""
@@ -158,12 +187,13 @@ class UnionWorkload(Workload):
         row = index - int(self._stops[part]) + self.parts[part].shape[0]
         return f"{self.parts[part].name} {self.parts[part].row_label(row)}"
 
-    def split_weights(self, weights: Array | float) -> Sequence[Array | float]:
-        """The weights of the queries of each part; a single number is that of all."""
-        return [weights] * len(self.parts) if isinstance(weights, float) else self._split(weights)
-
     def _split(self, vector: Array) -> list[Array]:
         return np.split(vector, self._stops[:-1])
+
+
+def together(parts: Sequence[Workload]) -> Workload:
+    """The queries of all parts; of a single one, itself."""
+    return parts[0] if len(parts) == 1 else UnionWorkload(parts)
 
 
 def by_attribute(workload: Workload) -> tuple[Workload, ...]:
@@ -185,7 +215,7 @@ def products_over(workload: Workload, sizes: Sequence[int]) -> list[tuple[Worklo
     None if it is no union of products over attributes of these sizes.
     """
     products = []
-    for part in _parts(workload):
+    for part in stacked(workload):
         products_of_part = products_of(part)
         if products_of_part is None:
             return None
@@ -196,12 +226,12 @@ def products_over(workload: Workload, sizes: Sequence[int]) -> list[tuple[Worklo
 
 def tables_asked(workload: Workload) -> list[MarginalsWorkload] | None:
     """The tables of counts that a workload consists of, part by part; None if it has others."""
-    return _all_marginals(_parts(workload))
+    return _all_marginals(stacked(workload))
 
 
 def counts_asked(workload: Workload) -> MarginalsWorkload | None:
     """The marginals that a workload consists of; None if it has other queries, or any twice."""
-    return as_marginals(_parts(workload))
+    return as_marginals(stacked(workload))
 
 
 def as_marginals(parts: Sequence[Workload]) -> MarginalsWorkload | None:
@@ -225,7 +255,8 @@ def _all_marginals(parts: Sequence[Workload]) -> list[MarginalsWorkload] | None:
     return tables if fits else None
 
 
-def _parts(workload: Workload) -> Sequence[Workload]:
+def stacked(workload: Workload) -> Sequence[Workload]:
+    """The workloads that a union is made of; any other is its only one."""
     return workload.parts if isinstance(workload, UnionWorkload) else (workload,)
 
 

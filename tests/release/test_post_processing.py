@@ -17,7 +17,6 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.release.people.queries import parse_queries
 from pmldesign.release.people.schema import as_schema
 from pmldesign.release.post_processing import (
-    adds_cells,
     cut_intervals,
     nearest_whole,
     nonnegative_cells,
@@ -173,10 +172,10 @@ def test_cut_intervals_hold_the_estimate():
 
 
 def test_only_sums_of_cells_are_known_to_be_non_negative():
-    assert adds_cells(parse_workload("prefix:4*histogram:2+histogram:4*total:2"))
-    assert adds_cells(parse_workload("marginals:2,3,ways=1"))
-    assert not adds_cells(parse_workload("haar:4"))
-    assert not adds_cells(parse_workload("prefix:4*haar:4"))
+    assert parse_workload("prefix:4*histogram:2+histogram:4*total:2").non_negative
+    assert parse_workload("marginals:2,3,ways=1").non_negative
+    assert not parse_workload("haar:4").non_negative
+    assert not parse_workload("prefix:4*haar:4").non_negative
 
 
 def test_quantiles_without_noise_are_those_of_the_data():

@@ -17,8 +17,6 @@ from pmldesign.workloads import DenseWorkload
 from pmldesign.workloads.nested.tables import RegionTable, RegionTablesWorkload
 from pmldesign.workloads.public import RECORDS
 from pmldesign.workloads.weighting.weigh import (
-    part_queries,
-    parts_of,
     weighted,
     weighted_parts,
 )
@@ -98,14 +96,14 @@ def test_workload_is_its_matrix(case):
 def test_weights_keep_the_structure_where_they_can(case):
     _, workload, _ = case
     A, parts = workload.to_dense(), np.arange(2.0, len(workload.parts) + 2)
-    of_queries = np.repeat(parts, part_queries(workload))
+    of_queries = np.repeat(parts, workload.part_queries)
     for scaled in (weighted(workload, of_queries), weighted_parts(workload, parts.tolist())):
         assert isinstance(scaled, RegionTablesWorkload)
         np.testing.assert_allclose(scaled.to_dense(), of_queries[:, None] * A)
         assert scaled.unweighted is workload
     uneven = np.arange(1.0, len(A) + 1)
     np.testing.assert_allclose(weighted(workload, uneven).to_dense(), uneven[:, None] * A)
-    assert parts_of(workload) == [part.name for part in workload.parts]
+    assert workload.part_names == [part.name for part in workload.parts]
 
 
 @given(CASES)

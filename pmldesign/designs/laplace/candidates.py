@@ -13,7 +13,6 @@ from itertools import product
 
 import numpy as np
 
-from pmldesign.designs.one_matrix import STRUCTURED
 from pmldesign.designs.rivals import require_quick
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import Mechanism, mechanism
@@ -55,7 +54,7 @@ def baselines(
     """
     queries, cells = workload.shape
     few = max(part.shape[1] for part in by_attribute(workload)) <= all_up_to
-    written = cells <= WRITTEN_CELLS or not isinstance(workload, STRUCTURED)
+    written = cells <= WRITTEN_CELLS or not workload.domain
     for name in [entry.name for entry in BASELINES] if few else USUAL:
         if name == "workload" and written and queries * cells > WRITTEN_QUERIES:
             continue
@@ -102,7 +101,7 @@ def promising(candidates: Iterable[Strategy], best: Mechanism, p: float) -> Iter
     By Cauchy and Schwarz tr A (R^T R)^-1 A^T >= norm(A)_*^2 / norm(R)_F^2.
     """
     workload = best.workload
-    several = isinstance(workload, STRUCTURED) or workload.shape[1] > WRITTEN_CELLS
+    several = bool(workload.domain) or workload.shape[1] > WRITTEN_CELLS
     if p > 2 or several or best.neighbours is Neighbours.REPLACE:
         yield from candidates
         return

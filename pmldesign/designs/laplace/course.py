@@ -27,7 +27,6 @@ from pmldesign.designs.laplace.candidates import (
 from pmldesign.designs.laplace.ordered_cells import has_order, tents_design
 from pmldesign.designs.laplace.products import weighted_products
 from pmldesign.designs.laplace.tables import weighted_tables
-from pmldesign.designs.one_matrix import STRUCTURED
 from pmldesign.designs.results import Searched
 from pmldesign.designs.rivals import row_seconds
 from pmldesign.errors import InvalidInputError
@@ -35,9 +34,9 @@ from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.guarantees import Guarantee, PureDP
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import IdentityAndRows, Strategy, baseline, product_strategy
-from pmldesign.strategies.baselines.nested import NestedWorkload, of_weights, shares_of
+from pmldesign.strategies.baselines.nested import NestedWorkload, nested_of, of_weights, shares_of
 from pmldesign.strategies.identity_and_rows import outweigh
-from pmldesign.workloads import KroneckerWorkload, RangeWorkload, Workload
+from pmldesign.workloads import Workload
 from pmldesign.workloads.union import tables_asked
 from pmldesign_solvers.norm.options import BEYOND
 from pmldesign_solvers.norm.solution import Status
@@ -167,14 +166,15 @@ class LaplaceSearch:
         """Weighted tables, the product of designs for the factors, and weighted products."""
         middle = time.perf_counter() + self._left(4)
         try:
-            if isinstance(self.workload.whole, NestedWorkload):
-                yield self._regions(self.workload.whole)
+            nested = nested_of(self.workload)
+            if nested is not None:
+                yield self._regions(nested)
                 return
             tables = weighted_tables(self.workload, self.guarantee, self.p, deadline=middle)
             if tables is not None:
                 yield tables
             public = self.guarantee.neighbours is Neighbours.REPLACE
-            if isinstance(self.workload, KroneckerWorkload) and not public:
+            if len(self.workload.factors) > 1 and not public:
                 yield self._product(self.workload)
             products = weighted_products(
                 self.workload,
@@ -185,7 +185,7 @@ class LaplaceSearch:
             )
             if products is not None:
                 yield products
-            if public and isinstance(self.workload, RangeWorkload):
+            if public and self.workload.ends is not None:
                 yield from self._public_tents()
         except KeyboardInterrupt:
             self.interrupted = True
@@ -262,7 +262,7 @@ class LaplaceSearch:
             scale=rule,
             starts=named,
             signed=self.signed,
-            ordered=isinstance(asked, RangeWorkload),
+            ordered=asked.ends is not None,
             options=SearchOptions(
                 restarts=restarts,
                 dp_restarts=dp_restarts,
@@ -272,7 +272,7 @@ class LaplaceSearch:
             ),
         )
 
-    def _product(self, workload: KroneckerWorkload) -> Strategy:
+    def _product(self, workload: Workload) -> Strategy:
         """The product of the strategies found for the factors."""
         return product_strategy(
             [Strategy("product", self._attribute_design(factor)) for factor in workload.factors]
@@ -310,9 +310,8 @@ def _is_searched(workload: Workload) -> bool:
     cells = workload.shape[1]
     if workload.public:  # the descent knows distances of all pairs alone
         return False
-    if isinstance(workload, STRUCTURED) and tables_asked(workload) is not None:
+    if workload.domain and tables_asked(workload) is not None:
         return cells <= SEARCHED_TABLES
     if cells <= SEARCHED_CELLS:
         return True
-    known = isinstance(workload, (*STRUCTURED, NestedWorkload)) or has_order(workload)
-    return not known
+    return not (workload.domain or nested_of(workload) or has_order(workload))

@@ -16,8 +16,7 @@ from pmldesign.designs.laplace.candidates import scale_rule
 from pmldesign.mechanisms import Mechanism, mechanism
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.strategies import IdentityAndRows
-from pmldesign.workloads import RangeWorkload, Workload
-from pmldesign.workloads.running import AllRangesWorkload
+from pmldesign.workloads import Workload
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.search import tents
 from pmldesign_solvers.search.descent import single_thread
@@ -34,11 +33,12 @@ grows with n k^2 for k rows, and k with n."""
 
 def has_order(workload: Workload) -> bool:
     """Whether tents come alone at first, for a workload of this form and size."""
-    if not isinstance(workload, RangeWorkload | AllRangesWorkload):
+    cells = workload.shape[1]
+    if cells <= FOLLOWED:
         return False
-    if workload.shape[1] <= FOLLOWED:
-        return False
-    return workload.shape[1] <= TENT_CELLS or workload.separable_gram() is not None
+    return workload.separable_gram() is not None or (
+        workload.ends is not None and cells <= TENT_CELLS
+    )
 
 
 def tents_design(
@@ -60,7 +60,6 @@ def tents_design(
     Returns:
         The mechanism; its start, and why the search for it stopped.
     """
-    assert isinstance(workload, RangeWorkload | AllRangesWorkload)
     parts = workload.separable_gram()
     gram: Gram
     if parts is None:

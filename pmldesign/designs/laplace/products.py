@@ -21,8 +21,9 @@ from pmldesign.designs.laplace.tables import as_sets, flags
 from pmldesign.strategies import WeightedProductsStrategy
 from pmldesign.strategies.tables.design_coordinates import has_full_rank, tau_and_coordinates
 from pmldesign.strategies.tables.queries import Table, as_tables_over
-from pmldesign.workloads import KroneckerWorkload, TablesWorkload, UnionWorkload, Workload
+from pmldesign.workloads import Workload
 from pmldesign.workloads.tables.base import asks_counts, asks_total
+from pmldesign.workloads.union import together
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.search.supports import steepest
 from pmldesign_solvers.search.supports.weights import TableProblem
@@ -41,14 +42,9 @@ Design = Callable[[Workload], Array]
 
 def tables_of(workload: Workload) -> tuple[tuple[int, ...], list[Table]] | None:
     """The sizes of the attributes and the tables of a union of products; None for others."""
-    if isinstance(workload, KroneckerWorkload):
-        sizes = tuple(factor.shape[1] for factor in workload.factors)
-    elif isinstance(workload, UnionWorkload | TablesWorkload):
-        sizes = tuple(workload.sizes)
-    else:
-        return None
-    tables = as_tables_over(workload, sizes)
-    return None if tables is None or len(sizes) < 2 else (sizes, tables)
+    sizes = workload.domain
+    tables = as_tables_over(workload, sizes) if len(sizes) > 1 else None
+    return None if tables is None else (sizes, tables)
 
 
 def attribute_queries(sizes: Sequence[int], tables: Sequence[Table]) -> dict[int, Workload]:
@@ -59,7 +55,7 @@ def attribute_queries(sizes: Sequence[int], tables: Sequence[Table]) -> dict[int
             if sizes[i] > 1 and not asks_total(factor):
                 kinds.setdefault(i, {})[id(factor)] = factor
     return {
-        i: next(iter(factors.values())) if len(factors) == 1 else UnionWorkload([*factors.values()])
+        i: together([*factors.values()])
         for i, factors in kinds.items()
         if not all(asks_counts(factor) for factor in factors.values())
     }

@@ -43,7 +43,6 @@ from pmldesign.strategies.participation.epochs import EpochStrategy
 from pmldesign.strategies.participation.schema import Participation
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads import Workload
-from pmldesign.workloads.running import stream_problem
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.operator import Array
@@ -83,7 +82,7 @@ def solve_participation(workload: Workload, p: float, options: DesignOptions, on
     if participation.reach(workload.shape[1]) == 1:
         design = once(workload, p, plain)
         return replace(design, strategy=with_participation(design.strategy, participation))
-    sums = stream_problem(workload)
+    sums = workload.running_sums
     if options.buffers is None and sums is not None and _exact(sums, participation):
         return _fixed(workload, sums, participation, options)
     watch = StepWatch(options)
@@ -115,7 +114,7 @@ def _best(
     """The best of some strategies, with the best of some lower bounds."""
     options = watch.options
     strategies = {"the one for one participation": single.strategy}
-    bounds, sums = [of_once(single)], stream_problem(workload)
+    bounds, sums = [of_once(single)], workload.running_sums
     status = single.status
     if options.buffers is None:
         strategies |= _root(workload, participation)

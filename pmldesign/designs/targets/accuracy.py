@@ -19,7 +19,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import count_text
 from pmldesign.workloads.weighting.rows import LARGEST_WEIGHT
-from pmldesign.workloads.weighting.weigh import parts_of, weighted, weighted_parts
+from pmldesign.workloads.weighting.weigh import weighted, weighted_parts
 from pmldesign_solvers.operators.operator import Array
 
 LARGEST_LABELS = 10**5
@@ -102,7 +102,7 @@ def as_targets(value: Any, workload: Workload) -> Targets:
             f"a target must be positive, from {1 / LARGEST_WEIGHT:g} to {LARGEST_WEIGHT:g}, got"
             f" {values[index]:g}{place}"
         )
-    needed = len(parts_of(workload)) if targets.by_part else workload.shape[0]
+    needed = len(workload.part_names) if targets.by_part else workload.shape[0]
     if np.ndim(targets.values) and len(values) != needed:
         kind = "parts" if targets.by_part else "queries"
         raise InvalidInputError(
@@ -131,7 +131,7 @@ def named_targets(workload: Workload, named: Mapping[str, float], default: float
     Raises:
         InvalidInputError: an unknown name, or a part without a target.
     """
-    names = parts_of(workload)
+    names = workload.part_names
     by_part: list[float | None] = [default] * len(names)
     left = {}
     for key, target in named.items():
@@ -166,7 +166,7 @@ def _of_labels(
     labels = {workload.row_label(i): i for i in range(m)} if m <= LARGEST_LABELS else {}
     unknown = next((name for name in named if name not in labels), None)
     if unknown is not None:
-        known = ", ".join(repr(name) for name in parts_of(workload)[:5])
+        known = ", ".join(repr(name) for name in workload.part_names[:5])
         close = get_close_matches(unknown.lower(), labels, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise InvalidInputError(

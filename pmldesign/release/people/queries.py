@@ -24,14 +24,13 @@ from pmldesign.release.people.regions import RegionQueries, parse_regions
 from pmldesign.release.people.schema import Schema
 from pmldesign.workloads import (
     MarginalsWorkload,
-    RangeWorkload,
     TablesWorkload,
-    UnionWorkload,
     Workload,
     parse_workload,
 )
 from pmldesign.workloads.base import count_text
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
+from pmldesign.workloads.union import stacked
 
 RANGES = ("histogram", "total", "prefix", "all-range", "window")
 
@@ -58,8 +57,9 @@ class NamedQueries:
         parsed = parse_workload("+".join("*".join(part) for part in self.parts))
         parsed.name = self.text
         texts = self.text.split("+")
-        if isinstance(parsed, UnionWorkload) and len(texts) == len(parsed.parts):
-            for part, text in zip(parsed.parts, texts, strict=True):
+        parts = stacked(parsed)
+        if 1 < len(parts) == len(texts):
+            for part, text in zip(parts, texts, strict=True):
                 part.name = text.strip()
         return parsed
 
@@ -105,10 +105,10 @@ class NamedQueries:
 
     def _factor_labels(self, index: int, factor: str) -> list[str]:
         attribute, ranges = self.schema.attributes[index], parse_workload(factor)
-        assert isinstance(ranges, RangeWorkload)
         if factor.startswith("total"):
             return ["*"]
-        pairs = zip(ranges.starts.tolist(), ranges.stops.tolist(), strict=True)
+        assert ranges.ends is not None
+        pairs = zip(*(ends.tolist() for ends in ranges.ends), strict=True)
         return [attribute.range_label(start, stop) for start, stop in pairs]
 
 
@@ -126,15 +126,14 @@ def parse_queries(text: str, schema: Schema) -> NamedQueries | RegionQueries:
 
 
 def _of_marginals(text: str, schema: Schema) -> NamedQueries:
-    tables = parse_workload(text)
-    sizes = getattr(tables, "sizes", None)
-    if not isinstance(tables, MarginalsWorkload | TablesWorkload) or sizes != schema.sizes:
+    tables = parse_workload(text).as_tables()
+    if tables is None or tables.sizes != schema.sizes:
         raise InvalidInputError(
             f"{text[:60]!r} is not about attributes with {','.join(map(str, schema.sizes))} "
             "values, which the schema has; write names of attributes"
         )
     kinds = [f"histogram:{size}" for size in schema.sizes]
-    if isinstance(tables, TablesWorkload):
+    if tables.attributes:
         kinds = [queries.name for queries in tables.attributes]
         for kind, attribute in zip(kinds, schema.attributes, strict=True):
             if not kind.startswith("histogram"):

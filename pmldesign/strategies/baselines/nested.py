@@ -26,6 +26,11 @@ EQUAL_SHARES, LEVEL_SHARES = "equal-shares", "level-shares"
 """The names of baselines: the budget divided evenly among the levels, or as is best at p = 2."""
 
 
+def nested_of(workload: Workload) -> NestedWorkload | None:
+    """The counts or tables of regions that a workload is, with what is public."""
+    return workload.whole if isinstance(workload.whole, NestedWorkload) else None
+
+
 def shares_of(workload: NestedWorkload, p: float, power: int = 1) -> Shares:
     """What finds shares: power 1 for Gaussian noise, 2 for Laplace noise."""
     if isinstance(workload, RegionsWorkload):
@@ -72,11 +77,11 @@ def cells_alone(workload: NestedWorkload) -> NestedStrategy:
 
 def nested_baseline(name: str, workload: Workload) -> Strategy | None:
     """Of counts that nest: other weights of the same counts; None where matrices will do."""
-    workload = workload.whole
-    if not isinstance(workload, NestedWorkload):
+    nested = nested_of(workload)
+    if nested is None:
         return None
-    if name == "identity" and workload.shape[1] > WRITTEN_CELLS:
-        return cells_alone(workload)
+    if name == "identity" and nested.shape[1] > WRITTEN_CELLS:
+        return cells_alone(nested)
     if name == LEVEL_SHARES:
-        return level_shares(workload)
-    return equal_shares(workload) if name == EQUAL_SHARES else None
+        return level_shares(nested)
+    return equal_shares(nested) if name == EQUAL_SHARES else None

@@ -28,7 +28,6 @@ from pmldesign.strategies.arguments import read_only
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.structured import StructuredStrategy
 from pmldesign.workloads.base import Workload, check_entries
-from pmldesign.workloads.running import stream_problem
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.participation.scaled_toeplitz import reciprocal
 from pmldesign_solvers.streams.chain import RunningSums
@@ -107,7 +106,7 @@ class ToeplitzStrategy(StructuredStrategy):
 
 def toeplitz_rate(workload: Workload) -> float | None:
     """What running sums keep of each step, if that is the same for all; None for other queries."""
-    problem = stream_problem(workload)
+    problem = workload.running_sums
     if problem is None or problem.cells < 2:
         return None
     weights = (problem.rates, problem.query_squares, problem.step_squares)

@@ -60,11 +60,24 @@ class RegionsWorkload(Workload):
         self._shape = len(self.asked), tree.cells
         self.binary = bool((self.scales[self.asked] == 1).all())
 
+    @property
+    def non_negative(self) -> bool:
+        """True: they count."""
+        return True
+
+    def as_regions(self) -> Self:
+        """The workload itself."""
+        return self
+
     def reweighted(self, weights: Array) -> Self:
         """The same with each query times its weight, shape (m,)."""
         scales = np.zeros(self.tree.nodes)
         scales[self.asked] = weights * self.scales[self.asked]
         return type(self)(self.name, self.tree, scales, self.levels, self.level, self.keys)
+
+    def times(self, weights: Array | float) -> Self:
+        """The counts, each with its weight."""
+        return self.reweighted(np.broadcast_to(weights, self.shape[0]))
 
     def matvec(self, x: Array) -> Array:
         """A x, for x of shape (n,) or (n, c)."""

@@ -86,6 +86,11 @@ class RegionTablesWorkload(Workload):
         self.binary = all(bool((part.scales == 1).all()) for part in parts)
 
     @property
+    def non_negative(self) -> bool:
+        """True: they count."""
+        return True
+
+    @property
     def part_queries(self) -> list[int]:
         """The number of queries of each part."""
         return [m * len(part.nodes) for m, part in zip(self.answers, self.parts, strict=True)]
@@ -97,8 +102,18 @@ class RegionTablesWorkload(Workload):
             for rows, m in zip(np.split(values, self._stops[:-1]), self.answers, strict=True)
         ]
 
-    def reweighted(self, weights: Sequence[Array | float]) -> RegionTablesWorkload:
-        """The same with each part times its weight, or its nodes times weights, shape (k,)."""
+    @property
+    def part_names(self) -> list[str]:
+        """What the user called the parts."""
+        return [part.name for part in self.parts]
+
+    def times(self, weights: Array | float) -> Workload:
+        """The tables, each node with its weight where all its answers have the same."""
+        of_nodes = self.by_node(np.broadcast_to(weights, self.shape[0]))
+        return super().times(weights) if of_nodes is None else self.times_parts(of_nodes)
+
+    def times_parts(self, weights: Sequence[Array | float]) -> RegionTablesWorkload:
+        """Each part times its weight, or its nodes times weights, shape (k,)."""
         parts = [
             replace(part, scales=part.scales * weight)
             for part, weight in zip(self.parts, weights, strict=True)

@@ -33,8 +33,50 @@ class AttributeTables(Workload):
     asked: tuple[int, ...]
     subsets: tuple[tuple[int, ...], ...]
     weights: Array
+    attributes: tuple[Workload, ...] = ()
+    """What is asked of each attribute; nothing where all are asked for their counts."""
     between: ClassVar[str]
     """What stands between the attributes in the label of a query."""
+
+    @property
+    def domain(self) -> tuple[int, ...]:
+        """The number of values of each attribute."""
+        return self.sizes
+
+    @property
+    def non_negative(self) -> bool:
+        """Whether all that is asked of attributes is."""
+        return all(queries.non_negative for queries in self.attributes)
+
+    @property
+    def part_names(self) -> Sequence[str]:
+        """What the user called the tables, or their attributes."""
+        names = self.name.split("+")
+        if len(names) == len(self.subsets):
+            return [name.strip() for name in names]
+        return ["*".join(map(str, subset)) or "total" for subset in self.subsets]
+
+    @property
+    def part_queries(self) -> Sequence[int]:
+        """Those of each table."""
+        return self.table_queries
+
+    def times(self, weights: Array | float) -> Workload:
+        """The tables, each with its weight where its queries have the same."""
+        if isinstance(weights, float):
+            return self.times_parts([weights] * len(self.subsets))
+        parts = self.split(weights)
+        if not all((part == part[0]).all() for part in parts):
+            return super().times(weights)
+        return self.times_parts([part[0] for part in parts])
+
+    def times_parts(self, weights: Sequence[Array | float]) -> Workload:
+        """Every table times its weight."""
+        return self.reweighted(np.array(weights))
+
+    def as_tables(self) -> Self:
+        """The workload itself."""
+        return self
 
     @abstractmethod
     def queries_on(self, attribute: int) -> Workload:
@@ -43,6 +85,10 @@ class AttributeTables(Workload):
     @abstractmethod
     def reweighted(self, scales: Array) -> Self:
         """The same with each table times its scale, shape (K,)."""
+
+    def ask(self, number: int, counts: Array) -> Array:  # noqa: ARG002
+        """The answers of table `number`, shape (m_T,) or (m_T, c), from its counts (times c_T)."""
+        return counts
 
     @abstractmethod
     def _words(self, attribute: int, row: int) -> str:
@@ -72,6 +118,12 @@ class AttributeTables(Workload):
             )
             for subset, weight in zip(map(set, self.subsets), self.weights.tolist(), strict=True)
         ]
+
+    def counts_over(self, subsets: Sequence[tuple[int, ...]]) -> AttributeTables:
+        """The tables of counts over other sets of the same attributes."""
+        from pmldesign.workloads.tables.marginals import MarginalsWorkload
+
+        return MarginalsWorkload(self.sizes, subsets)
 
     def split(self, answers: Array) -> list[Array]:
         """Views of the answers, shape (m,) or (m, c), table by table."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.arguments import doubles, real_numbers
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload, count_text
-from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.operator import EPS, Array, Merged
 from pmldesign_solvers.operators.scaled_rows import ScaledRows
+
+if TYPE_CHECKING:
+    from pmldesign_solvers.streams.chain import RunningSums
 
 LARGEST_WEIGHT = 1e50
 """Weights lie between its inverse and this."""
@@ -31,6 +35,15 @@ class WeightedWorkload(ScaledRows, Workload):
         self.query_weights = np.broadcast_to(np.float64(weights), workload.shape[:1])
         super().__init__(workload, self.query_weights)
         self.name = name
+
+    @property
+    def running_sums(self) -> RunningSums | None:
+        """Those of A, each times its weight."""
+        sums = self.workload.running_sums
+        if sums is None:
+            return None
+        weights = self.query_weights * np.sqrt(sums.query_squares)
+        return type(sums)(sums.rates, weights, np.sqrt(sums.step_squares))
 
     def gram_rounding(self, weights: Array) -> float:
         """gram(u) is off by at most this times d d^T, d_j = norm(diag(u)^(1/2) c A e_j)."""
@@ -101,7 +114,7 @@ def scaled_factors(
     return (*factors[:at], weighted, *factors[at + 1 :])
 
 
-def factor_weights(workload: KroneckerWorkload, weights: Array) -> list[Array] | None:
+def factor_weights(workload: Workload, weights: Array) -> list[Array] | None:
     """Weights of the factors' queries whose products those of the queries are; None if not such."""
     table = weights.reshape([factor.shape[0] for factor in workload.factors])
     corner = float(table.flat[0])
