@@ -72,7 +72,7 @@ ELSEWHERE = {
     *("draft_schema", "named_workloads", "plot", "progress", "sweep"),  # any object; no argument
     *("error_bounds.neighbours", "baseline.others", "PureDP.known", "ApproxDP.known"),
     *("ZCDP.known", "GaussianDP.known", "RenyiDP.known", "alpha_curve.epsilon"),
-    *("least_budget.search_time.None", "compare_all.jobs.None", "release_tables.sampler"),
+    *("compare_all.jobs.None", "release_tables.sampler"),
     *(
         "workload.schema",
         "strategy.workload",

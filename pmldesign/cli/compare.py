@@ -46,7 +46,7 @@ class Asked:
     )
     promise: PromiseOptions = group(**LISTS)
     limits: LimitOptions = group()
-    search_time: float = search_time("For the searches of each design, as for optimize.")
+    search_time: float | None = search_time("For the searches of each design, as for optimize.")
     jobs: int = option("Processes (the jobs extra).", default=1)
     question: QuestionOptions = group()
     outputs: Outputs = group(plot=drawing("the errors"))

@@ -64,7 +64,7 @@ class Asked:
     streaming: bool = option(
         "Make the strategy lower triangular: the same error, usable on a stream."
     )
-    search_time: float = search_time(
+    search_time: float | None = search_time(
         "For the searches: Laplace noise, and Gaussian noise under PML."
     )
     seed: int = option("Of the search's random starts.", default=0)

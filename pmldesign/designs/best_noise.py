@@ -17,8 +17,8 @@ from typing import Any
 from pmldesign.arguments import exponent, non_negative, whole
 from pmldesign.designs.dispatch import solve
 from pmldesign.designs.gaussian_pml_search import gaussian_design
-from pmldesign.designs.laplace.search import laplace_design
-from pmldesign.designs.options import LEAST_TIME, Callback, DesignOptions, takes_options
+from pmldesign.designs.laplace.search import LEAST_GAIN, SEARCH_SECONDS, laplace_design
+from pmldesign.designs.options import LEAST_TIME, DesignOptions, takes_options
 from pmldesign.designs.results import Design, Optimized, Searched
 from pmldesign.designs.rivals import with_rivals
 from pmldesign.designs.streaming import require_streaming
@@ -139,8 +139,9 @@ def improve(
         noise: "gaussian", "laplace", or "auto" for all that can meet the guarantee.
         streaming: make the strategy lower triangular, and search for no other.
         search_time: in seconds, for the searches that a guarantee asks for: at most half of it for
-            Gaussian noise under PML, the rest for Laplace noise; None for what the options' limit
-            leaves.
+            Gaussian noise under PML, the rest for Laplace noise; None ends the latter where it
+            hardly gains any more, after SEARCH_SECONDS at the latest. The options' limit counts
+            for all.
         seed: of the search under Laplace noise.
         rivals: baselines that the design is to be no worse than, beside the usual ones.
 
@@ -148,7 +149,7 @@ def improve(
         InvalidInputError, InfeasibleError, VacuousGuaranteeError: as `all_designs`.
     """
     p = factorization.p
-    search_time = _time_for_searches(factorization, options, search_time)
+    seconds = _time_for_searches(factorization, options, search_time)
     kinds = allowed = admissible(guarantee, noise, p)
     repeated = participation_of(factorization.strategy) is not None
     streamed = _is_long(factorization) or repeated or options.buffers is not None
@@ -163,17 +164,20 @@ def improve(
         and not interrupted
         and factorization.strategy.distance_profile("l2") is None
     ):
-        limit = None if search_time is None else search_time / 2
         polished = gaussian_design(
-            factorization, guarantee, time_limit=limit, callback=options.callback
+            factorization, guarantee, time_limit=seconds / 2, callback=options.callback
         )
         interrupted = polished.status is Status.INTERRUPTED
-        if search_time is not None:
-            search_time = max(search_time - polished.seconds, search_time / 4)
+        seconds = max(seconds - polished.seconds, seconds / 4)
     if Noise.LAPLACE in kinds and not (streaming or interrupted):
         try:
             searched = _laplace_search(
-                factorization, guarantee, seed, search_time, options.callback
+                factorization,
+                guarantee,
+                seed=seed,
+                time_limit=seconds,
+                least_gain=LEAST_GAIN if search_time is None else 0.0,
+                callback=options.callback,
             )
         except InvalidInputError:
             # no strategy whose error under Laplace noise can be computed at this size
@@ -212,9 +216,7 @@ def _least_norm(
 def _laplace_search(
     factorization: Design,
     guarantee: Guarantee | None,
-    seed: int,
-    search_time: float | None,
-    callback: Callback | None,
+    **search: Any,
 ) -> Searched:
     """The search for Laplace noise; for several participations that for one, with their noise."""
     workload, p = factorization.workload, factorization.p
@@ -227,9 +229,7 @@ def _laplace_search(
         promise,
         p=p,
         starts=[with_participation(factorization.strategy, None)],
-        seed=seed,
-        time_limit=search_time,
-        callback=callback,
+        **search,
     )
     if guarantee is not None and schema is None:
         return searched
@@ -246,12 +246,12 @@ def _laplace_search(
 
 def _time_for_searches(
     factorization: Design, options: DesignOptions, search_time: float | None
-) -> float | None:
-    """In seconds, at most what the options' limit leaves; None for no limit."""
+) -> float:
+    """In seconds, at most what the options' limit leaves."""
+    seconds = SEARCH_SECONDS if search_time is None else search_time
     if options.time_limit is not None:
-        left = options.time_limit - factorization.seconds
-        search_time = left if search_time is None else min(search_time, left)
-    return None if search_time is None else max(search_time, LEAST_TIME)
+        seconds = min(seconds, options.time_limit - factorization.seconds)
+    return max(seconds, LEAST_TIME)
 
 
 def _first(options: DesignOptions, kinds: Sequence[Noise]) -> DesignOptions:

@@ -32,8 +32,10 @@ class LimitOptions:
     time_limit: float | None = option("Stop after this time (each design).", metavar="SECONDS")
 
 
-def search_time(text: str, *, seconds: float = 20.0) -> Any:
-    """--search-time SECONDS."""
+def search_time(text: str, *, seconds: float | None = None) -> Any:
+    """--search-time SECONDS; without it searches end where they hardly gain any more."""
+    if seconds is None:
+        text += " Without it, they end where they hardly gain any more."
     return option(text, default=seconds, metavar="SECONDS")
 
 

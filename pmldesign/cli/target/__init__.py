@@ -50,7 +50,7 @@ class Asked:
     )
     promise: PromiseOptions = group(**LEAST)
     limits: LimitOptions = group(rel_gap=GAP, time_limit={"help": "For everything."})
-    search_time: float = search_time("For the search of a strategy for Laplace noise.")
+    search_time: float | None = search_time("For the search of a strategy for Laplace noise.")
     output: Path | None = strategy_output()
     outputs: Outputs = group(plot=drawing("delta against epsilon"))
     question: QuestionOptions = group(participation=None)

@@ -83,6 +83,7 @@ class LaplaceSearch:
     deadline: float
     seed: int
     signed: bool
+    least_gain: float
     callback: Callable[[SearchStep], None] | None
     mechanisms: list[Mechanism] = field(default_factory=list)
     table: list[Start] = field(default_factory=list)
@@ -268,6 +269,7 @@ class LaplaceSearch:
                 dp_restarts=dp_restarts,
                 seed=self.seed,
                 time_limit=SHORT if self.interrupted else None if math.isinf(limit) else limit,
+                least_gain=self.least_gain,
                 callback=self.callback,
             ),
         )

@@ -26,6 +26,9 @@ from pmldesign.strategies import Strategy
 from pmldesign.workloads import as_workload
 from pmldesign_solvers.search.solution import SearchStep
 
+SEARCH_SECONDS, LEAST_GAIN = 20.0, 1e-3
+"""When a search ends that nobody has given a time: `time_limit` and `least_gain`."""
+
 
 def laplace_design(
     workload: Any,
@@ -36,6 +39,7 @@ def laplace_design(
     signed: bool = True,
     seed: int = 0,
     time_limit: float | None = None,
+    least_gain: float = 0.0,
     callback: Callable[[SearchStep], None] | None = None,
 ) -> Searched:
     """Search for the strategy with the smallest error under Laplace noise.
@@ -51,6 +55,8 @@ def laplace_design(
         signed: allow strategies with negative entries.
         seed: of the random starts; the same seed gives the same strategy unless time runs out.
         time_limit: in seconds; None for none.
+        least_gain: the search ends where the later half of its work has gained less than this part
+            of the error; 0 goes on while anything is gained.
         callback: called with every `SearchStep`. Ctrl-C during the search returns the best so far.
 
     Returns:
@@ -71,7 +77,7 @@ def laplace_design(
     require_feasible(guarantee, cells, noise="laplace", p=p)
     begin = time.perf_counter()
     deadline = math.inf if time_limit is None else begin + time_limit
-    search = LaplaceSearch(workload, guarantee, p, deadline, seed, signed, callback)
+    search = LaplaceSearch(workload, guarantee, p, deadline, seed, signed, least_gain, callback)
     try:
         return search.run(list(starts), begin)
     except ValueError as error:

@@ -16,7 +16,7 @@ from typing import Any
 from pmldesign.arguments import non_negative, positive
 from pmldesign.bounds.bound import BoundProblem
 from pmldesign.designs.dispatch import solve
-from pmldesign.designs.laplace.search import laplace_design
+from pmldesign.designs.laplace.search import LEAST_GAIN, SEARCH_SECONDS, laplace_design
 from pmldesign.designs.options import LEAST_TIME, DesignOptions
 from pmldesign.designs.results import Design
 from pmldesign.designs.targets.accuracy import Targets, as_targets
@@ -123,7 +123,7 @@ def least_budget(
     guarantee: Guarantee,
     *,
     noise: NoiseChoice = "auto",
-    search_time: float | None = 20.0,
+    search_time: float | None = None,
     budget_gap: float = BUDGET_GAP,
     known: Any = None,
     **options: Any,
@@ -137,8 +137,8 @@ def least_budget(
         guarantee: what is promised; its epsilon, rho or mu is what is looked for, and the one that
             it has does not count. ApproxDP(1, 1e-6) asks for the epsilon at delta 1e-6.
         noise: "gaussian", "laplace", or "auto" for the one that needs less.
-        search_time: in seconds, for the search of a strategy for Laplace noise; at most what the
-            time limit leaves.
+        search_time: in seconds, for the search of a strategy for Laplace noise; None ends it where
+            it hardly gains any more, after SEARCH_SECONDS at the latest.
         budget_gap: for Gaussian noise, stop when both bounds on the budget are this close.
         known: queries whose answers are public and not protected: "total", or whatever
             `as_workload` takes; neighbours are then "replace" and leave the answers as they are.
@@ -181,7 +181,14 @@ def least_budget(
     refusal: PmldesignError | None = None
     for kind in admissible(guarantee, noise):
         try:
-            found = _strategies(normalised, guarantee, kind, design, lambda: left(search_time))
+            found = _strategies(
+                normalised,
+                guarantee,
+                kind,
+                design,
+                lambda: left(SEARCH_SECONDS if search_time is None else search_time),
+                least_gain=LEAST_GAIN if search_time is None else 0.0,
+            )
             for strategy in found:
                 factorization = answer(strategy, normalised, relation)
                 answers.append((least_for(factorization, guarantee, kind, level), kind, strategy))
@@ -247,7 +254,9 @@ def _strategies(
     guarantee: Guarantee,
     noise: Noise,
     design: Design,
-    search_time: Callable[[], float | None],
+    seconds: Callable[[], float | None],
+    *,
+    least_gain: float,
 ) -> Iterator[Strategy]:
     """That of least norm, and for Laplace noise what the search finds."""
     yield design.strategy
@@ -259,7 +268,12 @@ def _strategies(
         first = answer(design.strategy, normalised, guarantee.neighbours)
         promise = with_budget(guarantee, least_for(first, guarantee, noise))
     searched = laplace_design(
-        normalised, promise, p=math.inf, starts=[design.strategy], time_limit=search_time()
+        normalised,
+        promise,
+        p=math.inf,
+        starts=[design.strategy],
+        time_limit=seconds(),
+        least_gain=least_gain,
     )
     yield searched.mechanism.strategy
 

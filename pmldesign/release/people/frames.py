@@ -60,7 +60,8 @@ def frame_batches(frame: Any, columns: Sequence[str]) -> Iterator[CountedRows]:
     values = [nw.col(name).alias(key) for key, name in zip(keys, columns, strict=True)]
     for i, name in enumerate(columns):
         if frame[name].dtype == nw.Float32:
-            values[i] = values[i].cast(nw.String)
+            digits = values[i].cast(nw.String)  # "nan" in older versions of pandas
+            values[i] = nw.when(~nw.col(name).is_nan()).then(digits).alias(keys[i])
     for start in range(0, len(frame), BATCH):
         batch = frame[start : start + BATCH].select(values)
         yield _uncounted(batch, start) if any(objects) else _counted(batch, keys, start)

@@ -23,6 +23,7 @@ class Status(Enum):
     SEARCHED = "the best strategy of several forms; for these participations the bounds do not meet"
     INACCURATE = "the solver called its answer inaccurate; the bounds still hold"
     COMPLETED = "this is the best of them; nothing proves that there is no better strategy"
+    DIMINISHING = "it ended where it hardly gained any more; a longer search may be a little better"
     UNSEARCHED = "too many cells for a descent; this is the best of the starts"
 
 

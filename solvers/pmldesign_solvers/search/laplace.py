@@ -46,6 +46,8 @@ class SearchOptions:
             more start, so that the prior is never a loss; None for no such search.
         seed: of the random starts; the same seed gives the same answer unless time runs out.
         time_limit: in seconds; None for none.
+        least_gain: the search ends where the later half of its work has made the error less by a
+            smaller part than this; 0 goes on while anything is gained.
         callback: called after every start. Ctrl-C during the search returns the best so far.
     """
 
@@ -53,6 +55,7 @@ class SearchOptions:
     dp_restarts: int | None = None
     seed: int = 0
     time_limit: float | None = None
+    least_gain: float = 0.0
     callback: Callable[[SearchStep], None] | None = None
 
 
@@ -100,7 +103,7 @@ def solve(
     problem = SearchProblem(operator, p, public_total=not add_remove, ordered=ordered)
     given = _checked_starts(starts or {}, operator.shape[1], scale, signed)
     rule = scale if isinstance(scale, AddRemoveL1) else scale.on_cells(problem.cell_of)
-    search = Descent(problem, rule, deadline)
+    search = Descent(problem, rule, deadline, options.least_gain)
 
     def for_dp(left: float) -> Array:
         assert options.dp_restarts is not None
@@ -112,7 +115,12 @@ def solve(
             signed=signed,
             starts=given,
             ordered=ordered,
-            options=SearchOptions(options.dp_restarts, seed=options.seed, time_limit=left),
+            options=SearchOptions(
+                options.dp_restarts,
+                seed=options.seed,
+                time_limit=left,
+                least_gain=options.least_gain,
+            ),
         )
         if solution.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
@@ -129,7 +137,7 @@ def solve(
                 options.callback(step)
         if problem.public_total:
             search.level()
-        status = Status.COMPLETED
+        status = Status.DIMINISHING if plan.gave_up else Status.COMPLETED
     except TimeUpError:
         status = Status.TIME_LIMIT
     except KeyboardInterrupt:

@@ -77,6 +77,7 @@ class SearchPlan:
 
     Attributes:
         waiting: the starts that are yet to be followed, the best first.
+        gave_up: whether starts were left as they hardly gained any more.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class SearchPlan:
         self._operator, self._for_dp = operator, for_dp
         self.search, self.signed, self.restarts, self.seed = search, signed, restarts, seed
         self.waiting: list[Waiting] = []
+        self.gave_up = False
         self._rows: Array | None = None
         self._number = 0
         problem, rule = search.problem, search.rule
@@ -105,7 +107,19 @@ class SearchPlan:
             self.free = PairObjective(problem, rule)
 
     def run(self, given: dict[str, Array]) -> Iterator[float]:
-        """Follow the starts, the best first; yields the error of the strategy from each."""
+        """Follow the starts while that pays; yields the error of the strategy from each."""
+        for error in self._follow_starts(given):
+            yield error
+            if not self.search.pays():
+                self.gave_up = True
+                break
+        entries = len(self.search.best[1]) * self.search.problem.counts.size
+        if self._polishes and entries <= POLISH_ENTRIES:
+            stages = [Smoothing(width, exact_moment=True) for width in WIDTHS[3:]]
+            yield self.search.follow("polish", *self._best(), stages)
+
+    def _follow_starts(self, given: dict[str, Array]) -> Iterator[float]:
+        """Follow all starts, the best first."""
         n = self.search.problem.cells
         tents_alone = math.inf
         if n <= SMALL:
@@ -136,10 +150,6 @@ class SearchPlan:
         yield from self._until_stalled(self._follow_waiting())
         if not columns or self.search.best[0] < before * (1 - GAIN):
             yield from self._until_stalled(self._perturb())
-        entries = len(self.search.best[1]) * self.search.problem.counts.size
-        if self._polishes and entries <= POLISH_ENTRIES:
-            stages = [Smoothing(width, exact_moment=True) for width in WIDTHS[3:]]
-            yield self.search.follow("polish", *self._best(), stages)
 
     def _until_stalled(
         self, starts: Iterator[float], patience: int | None = None

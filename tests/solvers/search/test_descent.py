@@ -5,6 +5,7 @@ from l1_checks import assert_sound, baselines, exact_error
 from pmldesign.workloads import parse_workload
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.search.descent import LEAST_WORK, Descent
 from pmldesign_solvers.search.laplace import SearchOptions, solve
 from pmldesign_solvers.search.laplace_noise import AddRemoveL1, Leakage, ReplaceL1
 from pmldesign_solvers.search.plan import PATIENCE
@@ -169,3 +170,31 @@ def test_a_search_ends_when_nothing_gains():
     assert len(followed) < 2 * PATIENCE + 8
     # every start counts as it stands, though it is not followed
     assert {start.name for start in solution.starts} >= set(starts)
+
+
+def test_a_search_that_hardly_gains_ends_early_and_never_below_a_start():
+    workload = parse_workload("prefix:12")
+    whole = solve(workload, 2, scale=AddRemoveL1(1.0))
+    short = solve(workload, 2, scale=AddRemoveL1(1.0), options=SearchOptions(least_gain=0.5))
+    assert whole.status is Status.COMPLETED
+    assert whole.error <= short.error * (1 + 1e-9)
+    assert short.error <= np.sqrt(2) * np.linalg.norm(workload.to_dense())
+
+
+def test_the_later_half_of_the_work_decides_whether_a_search_pays():
+    problem = SearchProblem(parse_workload("prefix:4"), 2, public_total=False, ordered=True)
+    search = Descent(problem, AddRemoveL1(1.0), np.inf, 0.01)
+    search.offer(np.tril(np.ones((4, 4))) / 4)
+    while search._work < LEAST_WORK:
+        assert search.pays()
+        search._proceed()
+    assert not search.pays()  # nothing since the first
+    search.offer(np.tril(np.ones((4, 4))) / 4)
+    assert not search.pays()
+    search.offer(np.eye(4))
+    assert search.pays()
+    gained = search._work
+    while search._work < 2 * gained:
+        assert search.pays()
+        search._proceed()
+    assert not search.pays()
