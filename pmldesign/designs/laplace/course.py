@@ -82,7 +82,6 @@ class LaplaceSearch:
     p: float
     deadline: float
     seed: int
-    signed: bool
     least_gain: float
     callback: Callable[[SearchStep], None] | None
     mechanisms: list[Mechanism] = field(default_factory=list)
@@ -230,9 +229,8 @@ class LaplaceSearch:
         """The search over matrices, from all starts that can be written out."""
         named: dict[str, Array] = {}
         for number, start in enumerate(starts):
-            if self.signed or start.matrix.min() >= 0:
-                name = f"{start.name} ({number})" if start.name in named else start.name
-                named[name] = start.matrix
+            name = f"{start.name} ({number})" if start.name in named else start.name
+            named[name] = start.matrix
         rule = scale_rule(self.guarantee, self.workload.shape[1])
         solution = self._solve(
             rule,
@@ -262,7 +260,6 @@ class LaplaceSearch:
             self.p,
             scale=rule,
             starts=named,
-            signed=self.signed,
             ordered=asked.ends is not None,
             options=SearchOptions(
                 restarts=restarts,

@@ -36,7 +36,6 @@ def laplace_design(
     *,
     p: float = 2.0,
     starts: Iterable[Strategy] = (),
-    signed: bool = True,
     seed: int = 0,
     time_limit: float | None = None,
     least_gain: float = 0.0,
@@ -52,7 +51,6 @@ def laplace_design(
             PML the best strategy found for DP, and for a product workload under add-remove the
             product of the best ones found for its factors; the answer is at least as good as every
             one of them that answers the workload.
-        signed: allow strategies with negative entries.
         seed: of the random starts; the same seed gives the same strategy unless time runs out.
         time_limit: in seconds; None for none.
         least_gain: the search ends where the later half of its work has gained less than this part
@@ -77,7 +75,7 @@ def laplace_design(
     require_feasible(guarantee, cells, noise="laplace", p=p)
     begin = time.perf_counter()
     deadline = math.inf if time_limit is None else begin + time_limit
-    search = LaplaceSearch(workload, guarantee, p, deadline, seed, signed, least_gain, callback)
+    search = LaplaceSearch(workload, guarantee, p, deadline, seed, least_gain, callback)
     try:
         return search.run(list(starts), begin)
     except ValueError as error:

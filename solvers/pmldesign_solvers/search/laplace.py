@@ -116,10 +116,7 @@ def solve(
             starts=given,
             ordered=ordered,
             options=SearchOptions(
-                options.dp_restarts,
-                seed=options.seed,
-                time_limit=left,
-                least_gain=options.least_gain,
+                options.dp_restarts, None, options.seed, left, options.least_gain
             ),
         )
         if solution.status is Status.INTERRUPTED:
