@@ -18,7 +18,8 @@ from pmldesign.comparison.workers import Workers
 from pmldesign.errors import NotConvergedError
 from pmldesign.files import read_strategy
 from pmldesign.strategies import BASELINES, Strategy
-from pmldesign.workloads import expand_family
+from pmldesign.strategies.baselines.registry import usual_baselines
+from pmldesign.workloads import Workload, expand_family
 
 USUAL = (DESIGN, "tree", "haar", "identity", "workload")
 
@@ -73,7 +74,7 @@ def command(asked: Asked) -> None:
     with progress() as callback:
         shown = compare_all(
             queries,
-            _strategies(asked.strategies),
+            _strategies(asked.strategies, queries),
             p=values,
             guarantees=promises,
             noise=promise.noise,
@@ -89,10 +90,11 @@ def command(asked: Asked) -> None:
     _require_finished(shown)
 
 
-def _strategies(text: str | None) -> list[str | Strategy]:
+def _strategies(text: str | None, queries: Sequence[Workload]) -> list[str | Strategy]:
     """The names, and the strategies in the files, that the option lists."""
     if text is None:
-        return [*USUAL]
+        usual = (name for asked in queries for name in usual_baselines(asked))
+        return [*dict.fromkeys([DESIGN, *usual])]
     if text == "all":
         return [DESIGN, LEAST_NORM, *(baseline.name for baseline in BASELINES)]
     names = [name.strip() for name in text.split(",")]

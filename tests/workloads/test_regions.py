@@ -8,12 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pmldesign import PureDP, factorize, mechanism, optimize, verify_file, write_strategy
+from pmldesign import (
+    ZCDP,
+    PureDP,
+    factorize,
+    least_budget,
+    mechanism,
+    optimize,
+    verify_file,
+    write_strategy,
+)
+from pmldesign.designs.targets.accuracy import named_targets
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.files import read_strategy
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import Strategy, baseline
+from pmldesign.strategies.baselines.nested import queries_alone
 from pmldesign.strategies.regions import RegionsStrategy
 from pmldesign.workloads import DenseWorkload, parse_workload
 from pmldesign.workloads.nested.regions import RegionsWorkload
@@ -236,3 +247,37 @@ def test_weights_of_places_that_differ_call_for_a_matrix():
     assert design.certificate.gap < 1e-3
     assert not isinstance(design.strategy, RegionsStrategy)
     assert factorize(workload, rel_gap=0.5).certificate.gap > 0.01
+
+
+def test_targets_of_levels(tmp_path):
+    """Every level meets its own, one of them exactly, and a single place may have another."""
+    workload = parse_workload(path(tmp_path) + ",county=0")
+    named = {"total": 9.0, "state": 3.0, "tract": 4.0}
+    targets = named_targets(workload, named, None)
+    design = least_budget(workload, targets, ZCDP(1.0), noise="gaussian")
+    assert workload.part_names == ["total", "state", "tract"]
+    assert workload.part_queries == [1, 3, 5]
+    ratios = design.mechanism.standard_deviations / np.repeat(
+        [9.0, 3.0, 4.0], workload.part_queries
+    )
+    assert ratios.max() == pytest.approx(1, rel=1e-6)
+    assert design.at_least <= design.enough <= design.at_least * (1 + 1e-4)
+    single = named_targets(workload, {"state": 3.0, "row 2 (state 'DC')": 1.0}, 5.0)
+    assert single.values.tolist() == [5, 3, 1, 3, 5, 5, 5, 5, 5]
+
+
+def test_levels_out_of_order_are_one_part():
+    tree = Tree([-1, 0, 0, 1, 1])
+    mixed = RegionsWorkload("w", tree, np.ones(5), ["a", "b", "c"], np.array([0, 2, 1, 2, 2]))
+    assert mixed.part_names == ["w"]
+    with pytest.raises(InvalidInputError, match="'w'"):
+        named_targets(mixed, {"b": 1.0}, None)
+
+
+def test_the_queries_themselves_are_a_strategy_at_any_size():
+    workload = levels(1, 40, 2500)
+    strategy = baseline("workload", workload)
+    x = np.random.default_rng(0).poisson(3, 2500).astype(float)
+    np.testing.assert_array_equal(strategy.measure(x), workload.matvec(x))
+    twice = RegionsWorkload("w", Tree([-1, 0, 1, *[2] * 2500]), np.ones(2503))
+    assert queries_alone(twice) is None

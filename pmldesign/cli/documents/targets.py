@@ -19,13 +19,13 @@ from pmldesign.mechanisms import NoiseChoice
 from pmldesign.privacy.digits import at_least, at_most
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import baseline
+from pmldesign.strategies.baselines.registry import usual_baselines
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 EQUAL = "equal noise"
 """Every query measured as often as every other one."""
-USUAL = ("tree", "haar", "identity")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,8 @@ def usual_budgets(
         return [BudgetRow(name, kind, value)]
 
     design = BudgetRow("design", budget.mechanism.noise, budget.enough)
-    return [design, *beside((EQUAL, *USUAL), announce, rows_of)]
+    usual = [name for name in usual_baselines(queries) if name != "workload"]
+    return [design, *beside((EQUAL, *usual), announce, rows_of)]
 
 
 class Needed:

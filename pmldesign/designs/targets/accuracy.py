@@ -173,11 +173,11 @@ def _of_labels(
             f"no part or query is called {unknown!r}; parts are {known}, or their "
             f"numbers from 1{hint}"
         )
-    if len(by_part) > 1 or by_part[0] is None:
+    if None in by_part:
         raise InvalidInputError(
-            "targets for labels of queries need --max-std (--half-width) for all others, no union"
+            "targets for labels of queries need --max-std (--half-width) for all others"
         )
-    values = np.full(m, by_part[0], dtype=np.float64)
+    values = np.repeat(np.array(by_part, dtype=np.float64), workload.part_queries)
     for name, target in named.items():
         values[labels[name]] = target
     return Targets(values)

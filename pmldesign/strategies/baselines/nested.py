@@ -75,13 +75,26 @@ def cells_alone(workload: NestedWorkload) -> NestedStrategy:
     return RegionTablesStrategy("identity", tree, workload.sizes, [every], weights[None])
 
 
+def queries_alone(workload: RegionsWorkload) -> RegionsStrategy | None:
+    """The queries themselves; None where some have the same cells, or a cell is in none alone."""
+    tree, asked = workload.tree, workload.asked
+    weights, places = np.zeros(tree.places), tree.place_of_node[asked]
+    weights[places] = workload.scales[asked]
+    if len(np.unique(places)) < len(places) or not weights[tree.place_of_cell].all():
+        return None
+    return RegionsStrategy("workload", tree, weights)
+
+
 def nested_baseline(name: str, workload: Workload) -> Strategy | None:
     """Of counts that nest: other weights of the same counts; None where matrices will do."""
     nested = nested_of(workload)
     if nested is None:
         return None
-    if name == "identity" and nested.shape[1] > WRITTEN_CELLS:
+    large = nested.shape[1] > WRITTEN_CELLS
+    if name == "identity" and large:
         return cells_alone(nested)
+    if name == "workload" and large and isinstance(nested, RegionsWorkload):
+        return queries_alone(nested)
     if name == LEVEL_SHARES:
         return level_shares(nested)
     return equal_shares(nested) if name == EQUAL_SHARES else None

@@ -187,7 +187,7 @@ def long_baseline(name: str, workload: Workload) -> Strategy | None:
 def usual_baselines(workload: Workload) -> tuple[str, ...]:
     """Those that designs are shown beside."""
     if isinstance(workload.whole, NestedWorkload):
-        return EQUAL_SHARES, LEVEL_SHARES, "identity"
+        return EQUAL_SHARES, LEVEL_SHARES, "identity", "workload"
     return "tree", "haar", "identity", "workload"
 
 

@@ -12,6 +12,7 @@ and the largest is found on the way up: the two longest paths that meet at a nod
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -68,6 +69,29 @@ class RegionsWorkload(Workload):
     def as_regions(self) -> Self:
         """The workload itself."""
         return self
+
+    @property
+    def part_names(self) -> list[str]:
+        """The levels that are asked about; a single part if queries are not level by level."""
+        return list(self._by_level)
+
+    @property
+    def part_queries(self) -> list[int]:
+        """How many queries each of these has."""
+        return list(self._by_level.values())
+
+    def times_parts(self, weights: Sequence[Array | float]) -> Self:
+        """Every level times its weight."""
+        return self.reweighted(np.repeat(np.array(weights), self.part_queries))
+
+    @cached_property
+    def _by_level(self) -> dict[str, int]:
+        level = self.level[self.asked]
+        if not self.levels or (np.diff(level) < 0).any():
+            return {self.name: len(level)}
+        numbers, counts = np.unique(level, return_counts=True)
+        names = [self.levels[number] for number in numbers.tolist()]
+        return dict(zip(names, counts.tolist(), strict=True))
 
     def reweighted(self, weights: Array) -> Self:
         """The same with each query times its weight, shape (m,)."""

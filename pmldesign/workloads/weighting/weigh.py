@@ -41,10 +41,10 @@ def weighted(workload: Workload, weights: ArrayLike, *, name: str | None = None)
 
 
 def weighted_parts(workload: Workload, weights: Sequence[float]) -> Workload:
-    """The parts of a union, or the tables of marginals, each times its weight.
+    """The parts of a union, the tables of marginals, or the levels of regions, times a weight each.
 
     Args:
-        workload: a union, marginals or tables; any other has one part.
+        workload: a union, marginals, tables or regions; any other has one part.
         weights: one for each part.
     """
     scaled = workload.times_parts([checked_weights(weight, 1) for weight in weights])
