@@ -19,6 +19,8 @@
     all ranges  as stream, without `u` and the running sums
     regions     `parents` of the nodes of a tree, -1 for the root, and `node_weights`, 0 where a
                 node is not measured
+    region tables likewise, with `sizes` of the plain attributes, `tables` (sets of attributes) and
+                `node_weights` for each of these
     rows        `diagonal` and `rows`: R = [diag(diagonal); rows]
     tables      `sizes` of the attributes and, for residuals of marginals, `residuals` (sets of
                 attributes) and `precisions`; for weighted tables `tables` (sets) and `weights`; for
@@ -66,6 +68,7 @@ from pmldesign.strategies import (
 from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy, from_coefficients
 from pmldesign.strategies.participation.epochs import EpochStrategy
 from pmldesign.strategies.participation.schema import Participation
+from pmldesign.strategies.region_tables import RegionTablesStrategy, from_table_nodes
 from pmldesign.strategies.regions import RegionsStrategy, from_nodes
 from pmldesign.strategies.streams import AllRangesStrategy
 from pmldesign.workloads.public import NOTHING, Public
@@ -264,6 +267,13 @@ FORMS = [
         "parents",
         (whole("parents", "tree.parents"), plain("node_weights")),
         from_nodes,
+    ),
+    Form(
+        "region tables",
+        RegionTablesStrategy,
+        "node_weights",
+        (whole("parents", "tree.parents"), SIZES, sets("tables"), plain("node_weights")),
+        from_table_nodes,
     ),
     Form("rows", IdentityAndRows, "diagonal", (plain("diagonal"), plain("rows")), always=False),
     Form(

@@ -301,3 +301,26 @@ class RegionTablesStrategy(Strategy):
 def _sums_and_contrasts(x: Array) -> Array:
     """The sum and the contrasts of every column, times N^(1/2) in all: `expand` undoes it."""
     return np.vstack([x.sum(axis=0), contrasts(x)])
+
+
+def from_table_nodes(
+    name: str,
+    parents: ArrayLike,
+    sizes: Sequence[int],
+    tables: Sequence[Table],
+    node_weights: Array,
+) -> RegionTablesStrategy:
+    """The strategy from the parents of all nodes, and the weight of every table there, (K, N).
+
+    Raises:
+        ValueError: the parents are those of no tree, tables are of other attributes, or numbers
+            differ.
+    """
+    tree, weights = Tree(np.asarray(parents)), np.asarray(node_weights, dtype=np.float64)
+    known = all(0 <= i < len(sizes) for table in tables for i in table)
+    if weights.shape != (len(tables), tree.nodes) or not known:
+        raise ValueError("parents, sizes, tables and node_weights do not fit")
+    places = np.zeros((len(tables), tree.places))
+    for row, of_nodes in zip(places, weights, strict=True):
+        np.maximum.at(row, tree.place_of_node, of_nodes)
+    return RegionTablesStrategy(name, tree, sizes, tables, places)

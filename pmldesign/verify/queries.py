@@ -28,6 +28,24 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class RegionTable:
+    """A table over some plain attributes at some nodes, each answer times the scale of its node."""
+
+    table: tuple[int, ...]
+    nodes: Any
+    scales: Any
+
+
+@dataclass(frozen=True, slots=True)
+class RegionTables:
+    """The parents of all regions, shape (N,), numbers of values of attributes, and tables."""
+
+    parents: Any
+    sizes: tuple[int, ...]
+    parts: Sequence[RegionTable]
+
+
+@dataclass(frozen=True, slots=True)
 class Queries:
     """A.
 
@@ -40,6 +58,7 @@ class Queries:
         columns: makes columns of A, from one number to another, where A is too large.
         sums: of running sums the rates, shape (n - 1,), and the weights of queries and of steps.
         regions: of counts that nest the parents of all regions, shape (N,), and their weights.
+        region_tables: tables of plain attributes at such regions.
         known: what is public beside, if anybody knows it.
         named: whether it is what the file itself names.
     """
@@ -52,6 +71,7 @@ class Queries:
     columns: Callable[[int, int], Any] | None = None
     sums: tuple[Any, Any, Any] | None = None
     regions: tuple[Any, Any] | None = None
+    region_tables: RegionTables | None = None
     known: Queries | None = None
     named: bool = False
 

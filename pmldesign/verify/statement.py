@@ -59,8 +59,13 @@ ERRORS = {
     name: lambda value: value is None or _size(value) for name in ("error", "rmse", "max_std")
 }
 NORM = {"lower": _size, "upper": _size}
-BESIDE = {"known": _text, "participation": _text, "form": lambda value: value in FORMS}
-"""Public answers, several participations, and a strategy that is no matrix."""
+BESIDE = {
+    "known": _text,
+    "participation": _text,
+    "unweighted": _text,
+    "form": lambda value: value in FORMS,
+}
+"""Public answers, several participations, queries without weights, and what is no matrix."""
 CLAIMS = ABOUT | NOISE | ERRORS | NORM | BESIDE
 """Of a header, with what they may be."""
 LATER = {*ABOUT, "sensitivity", "achieved"} - {"format", "p", "neighbours"}

@@ -24,7 +24,7 @@ CLOSE = 3e-6
 """Claims are true to this part of them: bounds may be rounded by a millionth."""
 SCALES = (-1.0, 0.0, 0.5, 0.9, 0.999, 1.001, 1.1, 2.0, 1e3)
 LAWS = ("discrete laplace", "discrete gaussian")
-NAMES = {"pmldesign", "versions", "workload", "channel", "records", "unit"}
+NAMES = {"pmldesign", "versions", "workload", "unweighted", "channel", "records", "unit"}
 """What things are called, and what nothing in a file tells."""
 UNSEEN = {"measurements", "sampler", "bits", "unit", "exact", "bias_of_an_entry", "intervals"}
 UNSEEN |= {"post_processing", "strategy", "schema", "distances", "half_alpha", "dp", "cells"}

@@ -38,6 +38,8 @@ from pmldesign.verify.tables.blocks import lower_bound as tables_bound
 from pmldesign.verify.tables.claims import WEAKER_BLOCKS, check_tables
 from pmldesign.verify.trees.regions import WEAKER_PAIRS, check_regions
 from pmldesign.verify.trees.regions import lower_bound as regions_bound
+from pmldesign.verify.trees.tables import check_region_tables
+from pmldesign.verify.trees.tables import lower_bound as region_tables_bound
 
 TABLES = {"sizes": SIZES, "tables": SETS, "weights": POSITIVE}
 NODES = {"poles": POSITIVE, "weights_of_poles": POSITIVE}
@@ -87,6 +89,11 @@ def _stream_bound(claims: Claims) -> Any:
 def _regions_bound(claims: Claims) -> Any:
     regions = claims.queries.regions
     return None if regions is None else regions_bound(claims.header, claims.arrays, regions)
+
+
+def _region_tables_bound(claims: Claims) -> Any:
+    asked = claims.queries.region_tables
+    return None if asked is None else region_tables_bound(claims.header, claims.arrays, asked)
 
 
 def _is_product(claims: Claims) -> bool:
@@ -184,6 +191,28 @@ FORMS: dict[str, Form] = {
             ),
         ),
         lower=_regions_bound,
+        weaker=WEAKER_PAIRS,
+    ),
+    "region tables": Form(
+        "tables at regions",
+        {
+            "parents": Domain(-1, whole=True),
+            "sizes": SIZES,
+            "tables": SETS,
+            "node_weights": Domain(0.0, axes=(2,)),
+        },
+        lambda arrays: len(written.leaves(arrays)) * _of_sizes(arrays),
+        written.region_table_rows,
+        (
+            Method(
+                lambda claims: (
+                    claims.queries.region_tables is not None
+                    and (claims.large or (claims.exact and not claims.pml))
+                ),
+                check_region_tables,
+            ),
+        ),
+        lower=_region_tables_bound,
         weaker=WEAKER_PAIRS,
     ),
     "rows": Form(

@@ -107,21 +107,43 @@ class ReadTree:
                 above[level + 1] += np.repeat(of_nodes[self.parents[level]], self.sizes[level])
         return largest
 
-    def farthest(self, values: Any) -> float:
-        """The largest sum of what is above one of two leaves but not both, off by `slack`."""
-        below, largest = np.zeros(len(self.levels[-1])), 0.0
-        parts = self.split(values)
+    def told(self, counted: Any) -> Any:
+        """Which nodes are counted, or have parts that all are, or are all of one that is."""
+        told = self.split(counted)
+        for level in reversed(range(len(self.parents))):
+            whole = np.logical_and.reduceat(told[level + 1], self.starts[level])
+            told[level][self.parents[level]] |= whole
+        result = np.zeros(len(self.leaves), dtype=bool)
+        for level, nodes in enumerate(self.levels):
+            result[nodes] = told[level]
+            if level < len(self.parents):
+                alone = told[level][self.parents[level]] & (self.sizes[level] == 1)
+                told[level + 1] |= np.repeat(alone, self.sizes[level])
+        return result
+
+    def farthest(self, values: Any, shared: Any = 0.0) -> float:
+        """The largest sum of what is above one of two leaves but not both, off by `slack`.
+
+        Args:
+            values: of nodes.
+            shared: what nodes above both add, also for a leaf and itself.
+        """
+        below, parts = np.zeros(len(self.levels[-1])), self.split(values)
+        adding = self.split(np.broadcast_to(shared, values.shape))
+        largest = adding[-1]
         for level in reversed(range(len(self.parents))):
             paths, starts = below + parts[level + 1], self.starts[level]
             longest = np.maximum.reduceat(paths, starts)
             ahead = paths == np.repeat(longest, self.sizes[level])
             others = np.maximum.reduceat(np.where(ahead, 0.0, paths), starts)
             second = np.where(np.add.reduceat(ahead, starts, dtype=int) > 1, longest, others)
-            meet = (longest + second)[self.sizes[level] > 1]
-            largest = max(largest, float(meet.max(initial=0.0)))
+            meet = np.where(self.sizes[level] > 1, longest + second, 0.0)
+            apart = np.maximum(meet, np.maximum.reduceat(largest, starts))
+            largest = adding[level]
+            largest[self.parents[level]] += apart
             below = np.zeros(len(self.levels[level]))
             below[self.parents[level]] = longest
-        return largest
+        return float(largest[0])
 
     def variances(self, precisions: Array, *, public: bool) -> Array:
         """Of all nodes by least squares, off by 4 `slack` at most; whether the total is public."""

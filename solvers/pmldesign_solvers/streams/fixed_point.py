@@ -43,6 +43,8 @@ COARSE_STEPS = 30
 """Of the coarser fixed point, at most. Chosen, not measured."""
 CUTOFF = 1e-8
 """Of `Anderson`: moves are known to so much, relatively, as r is no exact root."""
+UNASKED = 1e-9
+"""In place of 0, by which cells lose weight at a step that no query asks about."""
 GROWTH = 3.0
 """What led to moves so many times the smallest one is forgotten."""
 
@@ -95,7 +97,7 @@ def fit(
         nodes = zolotarev(smallest, max(2.0 * smallest, cut * largest), buffers)
         level, b, a = _level(problem, p, nodes, u, w)
         yield level
-        x, move = np.log(w), np.log(b / (w * b.sum()))
+        x, move = np.log(w), np.log(np.maximum(b / (w * b.sum()), UNASKED))
         weights = np.sqrt(w)
         if p > 2:
             x = np.concatenate([x, np.log(u)])

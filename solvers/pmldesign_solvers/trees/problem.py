@@ -95,13 +95,22 @@ class NestedCounts(DualProblem):
         return (12 * rounds + len(nodes.poles) + sums + 2 * kinds + 64) * UNIT
 
     def spectrum(self, u: Array, w: Array) -> tuple[float, float]:
-        """The spectrum of T, about: from the trace of S, and the lowest nodes asked about."""
-        sums, trace, least = self.tree.sums_of_places(w), 0.0, math.inf
+        """The spectrum of T, about: from the trace of S, and what nodes alone ask about.
+
+        On the cells that no node below nu asks about, of mass w_nu, its indicator less those of the
+        topmost nodes c below is (1 / alpha_nu + sum 1 / alpha_c) / w_nu of the inverse.
+        """
+        trace, largest, cells = 0.0, 0.0, np.zeros_like(w)
+        sums = self.tree.sums_of_places(w)
         for alpha in self._alphas(u):
-            values = alpha * sums
-            trace = max(trace, float(values.sum()))
-            least = min(least, float(values[self.tree.lowest(alpha > 0)].min(initial=math.inf)))
-        return 1.0 / trace, min(max(1.0 / least, 2.0 / trace), 1e28 / trace)
+            asked = alpha > 0
+            trace = max(trace, float((alpha * sums).sum()))
+            alone = self.tree.topmost(asked, np.zeros_like(alpha), w)
+            inverse = np.divide(1.0, alpha, out=np.zeros_like(alpha), where=asked)
+            below = self.tree.topmost(asked, inverse, cells)
+            own = asked & (alone > 0)
+            largest = max(largest, float(((inverse + below)[own] / alone[own]).max(initial=0.0)))
+        return 1.0 / trace, min(max(largest, 2.0 / trace), 1e28 / trace)
 
     def _alphas(self, u: Array) -> list[Array]:
         """For each kind of spaces the weights of places."""

@@ -73,5 +73,5 @@ def spaces_of(sizes: Sequence[int], tables: Sequence[Sequence[int]]) -> Spaces:
     )
 
 
-PLAIN = spaces_of((), ((),))
+PLAIN = Spaces(np.ones(1), np.ones((1, 1)), np.ones(1), (((),),))
 """Nothing but the count of each node."""

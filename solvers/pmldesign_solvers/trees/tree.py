@@ -138,6 +138,15 @@ class Tree:
             below[merges.wholes] = parts[0::2] | parts[1::2]
         return kept & ~below
 
+    def topmost(self, kept: Flags, values: Array, cells: Array) -> Array:
+        """At each place the sum of the topmost of some places below, and of other cells, (P,)."""
+        total = np.zeros(self.places)
+        total[self.place_of_cell] = cells
+        for merges in self.rounds:
+            parts = np.where(kept[merges.parts], values[merges.parts], total[merges.parts])
+            total[merges.wholes] = parts[0::2] + parts[1::2]
+        return total
+
     def rank(self, counted: Flags) -> int:
         """The dimension of the span of 1_nu over some places, shape (P,)."""
         spanned, ranks = counted.copy(), counted.astype(np.intp)
