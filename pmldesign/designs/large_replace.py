@@ -15,7 +15,7 @@ from dataclasses import replace
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import Design
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.strategies import ProductStrategy, Strategy
+from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.public import RECORDS
 from pmldesign_solvers.certificate.cells import Certificate
@@ -49,7 +49,7 @@ def as_pairs(
         p: in [2, inf].
         options: what was asked for.
     """
-    if not isinstance(design.strategy, ProductStrategy):
+    if len(design.strategy.factors) != len(parts[0]):
         raise TypeError(f"a strategy for {workload.name!r} is a product")
     strategy, upper = _under_replace(workload, parts, design.strategy, design.certificate.upper, p)
     return evaluated(design, strategy, Certificate(lower, upper), options)
@@ -82,8 +82,8 @@ def is_total(factor: Workload) -> bool:
 
 
 def _under_replace(
-    workload: Workload, parts: Parts, strategy: ProductStrategy, upper: float, p: float
-) -> tuple[ProductStrategy, float]:
+    workload: Workload, parts: Parts, strategy: Strategy, upper: float, p: float
+) -> tuple[Strategy, float]:
     """The strategy scaled to l2 sensitivity 1 under replace, and its value there.
 
     Args:
@@ -102,10 +102,4 @@ def _under_replace(
     bases = [Basis(factor.matrix, factor.pseudo_inverse) for factor in strategy.factors]
     rest = math.sqrt(2 * math.fsum(residual(part, bases) ** 2 for part in parts))
     value = spread * sensitivity * (1 + SUM_ROUNDING) + rest + SUM_ROUNDING * upper
-    first, *others = strategy.factors
-    scaled = Strategy(
-        first.name,
-        first.matrix / sensitivity,
-        inverse=first.pseudo_inverse * sensitivity if first.rank == first.shape[0] else None,
-    )
-    return ProductStrategy("design", [scaled, *others], weights=strategy.weights), value
+    return strategy.scaled(1 / sensitivity), value

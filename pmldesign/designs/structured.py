@@ -32,6 +32,7 @@ from pmldesign.strategies import (
 )
 from pmldesign.strategies.baselines.nested import (
     NestedWorkload,
+    duals_of,
     of_weights,
     problem_of,
     shares_of,
@@ -44,7 +45,6 @@ from pmldesign.workloads import (
     UnionWorkload,
     Workload,
 )
-from pmldesign.workloads.nested.tables import RegionTablesWorkload
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign.workloads.public import RECORDS
 from pmldesign.workloads.running import MOST_ARRAYS, AllRangesWorkload
@@ -165,10 +165,7 @@ def solve_regions(workload: NestedWorkload, p: float, options: DesignOptions) ->
 
     shares = shares_of(workload, p).best(proceed, steps=REGION_STEPS)
     strategy = of_weights("design", workload, np.sqrt(shares)).normalised()
-    u, w = solution.dual_u, solution.dual_w
-    if isinstance(workload, RegionTablesWorkload):
-        u, plain = workload.dual_of_answers(u, problem.asked, p), math.prod(workload.sizes)
-        w = np.repeat(w / plain, plain)
+    u, w = duals_of(workload, p, problem.asked, solution.dual_u, solution.dual_w)
     design = replace(as_design(workload, p, options, strategy, solution), dual_factors=((u, w),))
     if options.replace:
         lower = lower_of_weights(workload, solution.certificate.lower, u, w)

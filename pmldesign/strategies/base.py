@@ -361,7 +361,8 @@ class Strategy(Drawn, Displayed):
 
     def scaled(self, factor: float) -> Strategy:
         """R times a positive number."""
-        return Strategy(self.name, self.matrix * factor, public=self.public)
+        inverse = None if self._inverse is None else self._inverse / factor
+        return Strategy(self.name, self.matrix * factor, inverse, public=self.public)
 
     @property
     def factors(self) -> tuple[Strategy, ...]:

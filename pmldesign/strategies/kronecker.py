@@ -190,11 +190,10 @@ class ProductStrategy(StructuredStrategy):
         return None if self.public else super().distance_profile(norm)
 
     def scaled(self, factor: float) -> Strategy:
-        """R times a positive number; beside a table as factors."""
-        if not self.public:
-            return super().scaled(factor)
+        """R times a positive number, as factors."""
         first, *others = self.factors
-        return ProductStrategy(self.name, [first.scaled(factor), *others], public=self.public)
+        factors = [first.scaled(factor), *others]
+        return ProductStrategy(self.name, factors, weights=self.weights, public=self.public)
 
     def require_answers(self, workload: Workload) -> None:
         """Refuse a workload that R does not determine."""

@@ -21,7 +21,7 @@ from pmldesign.designs.tables.separate import is_separate, separate_strategy
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy, TablesStrategy
-from pmldesign.workloads import TablesWorkload, UnionWorkload, Workload
+from pmldesign.workloads import Workload
 from pmldesign.workloads.public import RECORDS
 from pmldesign.workloads.tables.base import asks_counts, asks_total
 from pmldesign.workloads.tables.same import alike
@@ -39,21 +39,20 @@ SUM_ROUNDING = 1e-8
 
 def question(workload: Workload) -> Question | None:
     """What a solver is asked; None for a union of no products over the same attributes."""
-    if isinstance(workload, TablesWorkload):
-        used = sorted(set().union(*workload.subsets))
+    asked, sizes = workload.as_tables(), workload.domain
+    if asked is not None and asked.attributes:
+        used = sorted(set().union(*asked.subsets))
         number = {i: k for k, i in enumerate(used)}
-        factors = [workload.attributes[i] for i in used]
+        factors = [asked.attributes[i] for i in used]
         return Question(
-            workload.sizes,
+            sizes,
             tuple(used),
             tuple(None if asks_counts(factor) else factor for factor in factors),
-            tuple(tuple(number[i] for i in subset) for subset in workload.subsets),
-            workload.weights,
+            tuple(tuple(number[i] for i in subset) for subset in asked.subsets),
+            asked.weights,
         )
-    if not isinstance(workload, UnionWorkload) or len(workload.sizes) < 2:
-        return None
-    parts = products_over(workload, workload.sizes)
-    return None if parts is None else _of_parts(workload.sizes, parts)
+    parts = products_over(workload, sizes) if len(sizes) > 1 else None
+    return None if parts is None else _of_parts(sizes, parts)
 
 
 def _of_parts(sizes: tuple[int, ...], parts: list[tuple[Workload, ...]]) -> Question:

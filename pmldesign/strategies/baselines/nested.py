@@ -7,6 +7,8 @@ lie between, and the lowest places alone are the histogram.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from pmldesign.strategies.base import Strategy
@@ -15,7 +17,7 @@ from pmldesign.strategies.regions import RegionsStrategy
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload
 from pmldesign.workloads.nested.regions import RegionsWorkload
 from pmldesign.workloads.nested.tables import RegionTablesWorkload
-from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.trees.problem import NestedCounts
 from pmldesign_solvers.trees.shares import Shares
 
@@ -45,6 +47,16 @@ def problem_of(workload: NestedWorkload, p: float) -> NestedCounts:
         return NestedCounts(workload.tree, workload.scales**2)
     spaces = workload.spaces
     return NestedCounts(workload.tree, spaces.as_one(workload.scales, p), spaces)
+
+
+def duals_of(
+    workload: NestedWorkload, p: float, asked: Indices, u: Array, w: Array
+) -> tuple[Array, Array]:
+    """Dual weights of all queries and cells, from those of what the solver asked."""
+    if isinstance(workload, RegionsWorkload):
+        return u, w
+    plain = math.prod(workload.sizes)
+    return workload.dual_of_answers(u, asked, p), np.repeat(w / plain, plain)
 
 
 def of_weights(name: str, workload: NestedWorkload, weights: Array) -> NestedStrategy:
