@@ -116,6 +116,11 @@ class RangeWorkload(Workload):
 
         return RunningSums(np.ones(n - 1), np.ones(n), np.ones(n))
 
+    @property
+    def work(self) -> tuple[int, int]:
+        """Shape of a matrix on which a step takes as long: its products take n^2 + m."""
+        return min(self.shape), self.cells
+
     def gram(self, weights: Array) -> Array:
         """A^T diag(weights) A, shape (n, n), for weights of shape (m,)."""
         size = self.cells + 1

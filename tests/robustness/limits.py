@@ -35,8 +35,10 @@ resource.setrlimit(resource.RLIMIT_CPU, ({allowed}, {most}))
 from pmldesign.cli import main
 main()
 """
-SHOWN = (0, 3)
-"""Exit codes of commands that have shown a result."""
+SHOWN = (0, 2, 3)
+"""Exit codes of commands that have shown a result, or refused the question in one line."""
+LEAKAGE = 20
+"""Seconds for `leakage`, which takes no limit."""
 
 
 @dataclass
@@ -168,17 +170,28 @@ GUARANTEES = (
 )
 
 
+COMMANDS = ("optimize", "optimize", "optimize", "compare", "target", "leakage")
+
+
 def drawn(rng: np.random.Generator, folder: Path, kind: str | None) -> tuple[list[str], int]:
     """A command and its limit."""
     kinds = [make for make in KINDS if kind in (None, make.__name__)]
-    workload = kinds[rng.integers(len(kinds))](rng, folder)
+    make = kinds[rng.integers(len(kinds))]
+    workload = make(rng, folder)
     limit = int(rng.choice(LIMITS))
     promise = GUARANTEES[rng.integers(len(GUARANTEES))]
     p = ["--p=" + str(rng.choice(["2", "2", "4", "inf"]))]
-    name = str(rng.choice(["optimize", "optimize", "optimize", "compare", "target"]))
+    name = str(rng.choice(COMMANDS))
+    if name == "leakage":
+        noise = [[], ["--noise=gaussian", "--epsilon=1"]][rng.integers(2)]
+        return [name, workload, "--scale=10", "--alpha=1e-7", *noise], LEAKAGE
     if name == "target":
         spent = [option for option in promise if not option.startswith(("--epsilon", "--rho"))]
-        promise, p = [*spent, "--max-std=5"], []
+        wanted = str(rng.choice(["--max-std=5", "--half-width=8"]))
+        return [name, workload, *spent, wanted, f"--time-limit={limit}"], limit
+    if make in (window, stream) and not promise[1:] and rng.random() < 0.5:
+        times, apart = rng.integers(2, 9), rng.integers(2, 40)
+        p = [f"--participation={times},{rng.choice(['every', 'min-sep'])}={apart}"]
     if name == "compare":
         p += [f"--search-time={limit}", "--strategies=design"]
     return [name, workload, *p, *promise, f"--time-limit={limit}"], limit

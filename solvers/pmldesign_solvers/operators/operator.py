@@ -40,6 +40,11 @@ class Operator(ABC):
     def shape(self) -> tuple[int, int]:
         """Number of queries m and of cells n."""
 
+    @property
+    def work(self) -> tuple[int, int]:
+        """Shape of a matrix on which a step takes as long."""
+        return self.shape
+
     @abstractmethod
     def matvec(self, x: Array) -> Array:
         """A x, for x of shape (n,) or (n, c)."""
