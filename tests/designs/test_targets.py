@@ -11,6 +11,8 @@ import pmldesign as pml
 from pmldesign.designs.targets.accuracy import Targets, named_targets
 from pmldesign.designs.targets.widths import least_share
 from pmldesign.privacy.currencies.curves import PrivacyCurve, laplace_renyi
+from pmldesign.strategies import baseline
+from pmldesign.workloads import parse_workload
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.search.laplace_sums import laplace_half_widths
 
@@ -190,6 +192,21 @@ def test_half_widths_under_gaussian_noise_are_multiples_of_standard_deviations()
     assert by_width.mechanism.max_std <= same
     with pytest.raises(pml.InvalidInputError, match="level"):
         Targets(10.0, level=1.0)
+
+
+@pytest.mark.parametrize(
+    "guarantee",
+    [pml.PureDP(1.0), pml.PureDP(1.0, pml.Neighbours.REPLACE), pml.PML(1.0, 0.1), pml.ZCDP(1.0)],
+    ids=repr,
+)
+@pytest.mark.parametrize("level", [None, 0.5, 0.95])
+def test_no_usual_strategy_needs_less_than_the_design(guarantee, level):
+    queries = parse_workload("histogram:2*prefix:3+histogram:2*total:3")
+    found = pml.least_budget(queries, Targets(5.0, level=level), guarantee, search_time=0.05)
+    for name in ("identity", "tree", "haar", "workload"):
+        needed, _ = found.budget_of(baseline(name, queries))
+        assert found.enough <= needed * (1 + 1e-9)
+    assert found.tightest <= 1
 
 
 @pytest.mark.parametrize("level", [0.1, 0.5, 0.8, 0.95, 0.999])

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from pmldesign.designs.dispatch import solve
 from pmldesign.designs.laplace.search import LEAST_GAIN, SEARCH_SECONDS, laplace_design
 from pmldesign.designs.options import LEAST_TIME, DesignOptions
 from pmldesign.designs.results import Design
+from pmldesign.designs.rivals import require_quick, row_seconds
 from pmldesign.designs.targets.accuracy import Targets, as_targets
 from pmldesign.designs.targets.budgets import (
     LEAST_BUDGET,
@@ -41,7 +43,8 @@ from pmldesign.privacy.digits import at_least, at_most
 from pmldesign.privacy.guarantees import Guarantee, require_guarantee
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.priors import OnPriors
-from pmldesign.strategies import Strategy
+from pmldesign.strategies import Strategy, baseline
+from pmldesign.strategies.baselines.registry import usual_baselines
 from pmldesign.workloads import Workload, as_workload
 from pmldesign.workloads.display import Displayed, Drawn, Facts
 from pmldesign_solvers.norm.solution import Status
@@ -194,6 +197,8 @@ def least_budget(
                 answers.append((least_for(factorization, guarantee, kind, level), kind, strategy))
         except PmldesignError as error:
             refusal = error
+    if design.status is not Status.INTERRUPTED:
+        answers += _rivals(queries, normalised, guarantee, level, answers, left)
     if not answers:
         raise refusal or InvalidInputError("no noise meets such a guarantee")
     enough, kind, strategy = min(answers, key=lambda entry: entry[0])
@@ -276,6 +281,33 @@ def _strategies(
         least_gain=least_gain,
     )
     yield searched.mechanism.strategy
+
+
+def _rivals(
+    queries: Workload,
+    normalised: Workload,
+    guarantee: Guarantee,
+    level: float | None,
+    answers: Sequence[tuple[float, Noise, Strategy]],
+    left: Callable[[float | None], float | None],
+) -> Iterator[tuple[float, Noise, Strategy]]:
+    """What baselines need with Laplace noise, or under PML, where no bound rules them out.
+
+    A search goes by standard deviations: sums of several noises have narrower intervals than one of
+    the same deviation.
+    """
+    relation = guarantee.neighbours
+    kinds = {kind for _, kind, _ in answers if kind is Noise.LAPLACE or guarantee.pml}
+    for name in usual_baselines(queries) if kinds else ():
+        with suppress(PmldesignError):
+            require_quick(name, queries, guarantee, relation)
+            rest = left(None)
+            if rest is not None and row_seconds(name, queries, guarantee, relation) > rest:
+                continue
+            strategy = baseline(name, queries)
+            factorization = answer(strategy, normalised, relation)
+            for kind in kinds:
+                yield least_for(factorization, guarantee, kind, level), kind, strategy
 
 
 def _on(strategy: Strategy, budget: LeastBudget) -> Factorization:
