@@ -16,9 +16,8 @@ from pmldesign.files.fingerprints import FINGERPRINT_ENTRIES
 from pmldesign.files.workloads import load_workload, read_workload
 from pmldesign.strategies.tables.queries import as_tables_over
 from pmldesign.verify import Verification
-from pmldesign.verify.queries import Queries, RegionTable, RegionTables, Table
+from pmldesign.verify.queries import Queries, Table
 from pmldesign.workloads import Workload, as_workload, parse_workload
-from pmldesign.workloads.nested.tables import RegionTablesWorkload
 from pmldesign.workloads.tables.base import asks_counts
 
 MOST_ENTRIES = 2**24
@@ -108,18 +107,8 @@ def _form(queries: Workload) -> Queries:
         return queries.matvec(np.eye(n, end - start, k=-start))
 
     hashed = columns if m * n <= FINGERPRINT_ENTRIES else None
-    places = queries.as_regions()
-    nested = None if places is None else (places.tree.parents, places.scales)
-    crossed = _region_tables(queries)
-    return Queries(matrix, sizes, made_of, m, gram, hashed, _sums(queries), nested, crossed)
-
-
-def _region_tables(queries: Workload) -> RegionTables | None:
-    """Tables at regions; None for any other workload."""
-    if not isinstance(queries, RegionTablesWorkload):
-        return None
-    parts = [RegionTable(part.table, part.nodes, part.scales) for part in queries.parts]
-    return RegionTables(queries.tree.parents, queries.sizes, parts)
+    sums = _sums(queries)
+    return Queries(matrix, sizes, made_of, m, gram, hashed, sums, **queries.stated())
 
 
 def _sums(queries: Workload) -> tuple[Any, Any, Any] | None:

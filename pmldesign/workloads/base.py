@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -145,6 +145,10 @@ class Workload(Displayed, Operator):
     def as_regions(self) -> RegionsWorkload | None:
         """The workload, where it is counts of regions that nest."""
         return None
+
+    def stated(self) -> dict[str, Any]:
+        """What verification is told beside matrix and tables: fields of `verify.queries.Queries`."""
+        return {}
 
     def separable_gram(self) -> tuple[Array, Array] | None:
         """Vectors u, v with (A^T A)_ij = u_min(i,j) v_max(i,j), where it has such a form."""

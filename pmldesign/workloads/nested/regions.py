@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -92,6 +92,10 @@ class RegionsWorkload(Workload):
         numbers, counts = np.unique(level, return_counts=True)
         names = [self.levels[number] for number in numbers.tolist()]
         return dict(zip(names, counts.tolist(), strict=True))
+
+    def stated(self) -> dict[str, Any]:
+        """The parents and weights of the regions."""
+        return {"regions": (self.tree.parents, self.scales)}
 
     def reweighted(self, weights: Array) -> Self:
         """The same with each query times its weight, shape (m,)."""

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 
@@ -125,6 +126,13 @@ class RegionTablesWorkload(Workload):
         parts = self.split(weights)
         alike = all((part == part[:, :1]).all() for part in parts)
         return [part[:, 0] for part in parts] if alike else None
+
+    def stated(self) -> dict[str, Any]:
+        """The regions and the tables at them."""
+        from pmldesign.verify.queries import RegionTable, RegionTables
+
+        parts = [RegionTable(part.table, part.nodes, part.scales) for part in self.parts]
+        return {"region_tables": RegionTables(self.tree.parents, self.sizes, parts)}
 
     def matvec(self, x: Array) -> Array:
         """A x, for x of shape (n,) or (n, c)."""
