@@ -147,7 +147,7 @@ class Workload(Displayed, Operator):
         return None
 
     def stated(self) -> dict[str, Any]:
-        """What verification is told beside matrix and tables: fields of `verify.queries.Queries`."""
+        """What `verify.queries.Queries` has of it beside matrix and tables."""
         return {}
 
     def separable_gram(self) -> tuple[Array, Array] | None:
