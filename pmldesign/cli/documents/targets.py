@@ -24,6 +24,8 @@ from pmldesign.strategies.baselines.registry import usual_baselines
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+LARGE_GAP = 1e-2
+"""Beyond, bounds say little about how far the design is from the best."""
 EQUAL = "equal noise"
 """Every query measured as often as every other one."""
 
@@ -91,6 +93,8 @@ class Needed:
         errors = f"rmse {noisy.rmse:.6g}, max std {noisy.max_std:.6g}"
         share = f"the tightest query has {100 * budget.tightest:.4f} % of its target"
         gap = f"; gap {budget.gap:.1e}" if math.isfinite(budget.gap) else ""
+        if budget.gap > LARGE_GAP:
+            gap = "; the least lies between the two"
         least = f"{at_most(budget.at_least, 10)} for {noisy.noise.value} noise on any strategy"
         return Section(
             facts=[
