@@ -60,7 +60,6 @@ from pmldesign.workloads import (
     Workload,
 )
 from pmldesign.workloads.base import MAX_ENTRIES
-from pmldesign.workloads.nested.regions import RegionsWorkload
 from pmldesign.workloads.running import AllRangesWorkload
 from pmldesign_solvers.certificate import product_pairs
 from pmldesign_solvers.norm.solution import Status
@@ -85,8 +84,8 @@ ROUGH_CELLS = 4096
 REGION_CELLS = 512
 """Up to so many cells one matrix takes a second, and is 0.05 to 0.5 % better at p <= 4."""
 LOOSE = 0.01
-"""Gap of counts of regions from which on one matrix of up to DENSE_CELLS cells is tried: trees of
-ten levels and more, weights that differ from place to place, and p = inf."""
+"""Gap of counts or tables of regions from which on one matrix of up to DENSE_CELLS cells is tried:
+trees of ten levels and more, weights that differ from place to place, many tables, and p = inf."""
 MATRIX_SECONDS = 60.0
 """For that, at most; 1,000 cells took half a second at p = 2 and 40 at p = inf."""
 FACTOR_GAP = 1e-4
@@ -204,7 +203,7 @@ def _is_large_regions(workload: Workload, _: DesignOptions) -> bool:
 def _solve_regions(workload: NestedWorkload, p: float, options: DesignOptions) -> Design:
     """By a count for each region, or as one matrix where that is far from its bound."""
     design = solve_regions(workload, p, options)
-    small = isinstance(workload, RegionsWorkload) and workload.shape[1] <= DENSE_CELLS
+    small = workload.shape[1] <= DENSE_CELLS
     close = design.certificate.gap <= max(LOOSE, options.rel_gap)
     left = math.inf if options.time_limit is None else options.time_limit - design.seconds
     if close or not small or options.replace or left <= 0 or design.status is Status.INTERRUPTED:

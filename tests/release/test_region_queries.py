@@ -262,3 +262,24 @@ def test_intervals_cover_at_every_level(tmp_path, schema):
     for part in np.split(held, np.cumsum(queries.part_queries)[:-1]):
         share = part.mean() / times
         assert abs(share - 0.95) <= 3.5 * np.sqrt(0.95 * 0.05 / times)
+
+
+@pytest.mark.parametrize("text", ["2*sex*age + 0.5*age + sex", "3*sex", "2*sex*age:prefix + age"])
+def test_weights_of_attributes_without_levels(text):
+    """Each product times its weight, the queries as without; names may begin with digits."""
+    twice = {"name": "2nd", "keys": ["y", "n"]}
+    schema = as_schema({"attributes": [SEX, AGE, twice]})
+    weighted = parse_queries(text, schema).workload
+    products = [part.strip() for part in text.split("+")]
+    heads = [part.partition("*") for part in products]
+    numbers = [float(head) if head[0].isdigit() else 1.0 for head, _, _ in heads]
+    bare = [
+        rest if head[0].isdigit() else part
+        for part, (head, _, rest) in zip(products, heads, strict=True)
+    ]
+    rows = [parse_queries(part, schema).workload.to_dense() for part in bare]
+    exact = [number * matrix for number, matrix in zip(numbers, rows, strict=True)]
+    np.testing.assert_allclose(weighted.to_dense(), np.vstack(exact))
+    np.testing.assert_allclose(weighted.unweighted.to_dense(), np.vstack(rows))
+    assert weighted.unweighted.name == " + ".join(bare)
+    assert parse_queries("2nd*sex", schema).workload.shape == (4, 8)

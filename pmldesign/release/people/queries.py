@@ -1,7 +1,7 @@
 """Queries by names of attributes: "sex*age + region", "age:prefix", "sex*age:all-range".
 
     queries = product { "+" product }
-    product = factor { "*" factor }
+    product = [ weight "*" ] factor { "*" factor }
     factor  = attribute [ ":" ranges ]         ranges: histogram (the default), prefix, all-range,
                                                window,W, total
 
@@ -13,14 +13,14 @@ the order of the schema. `marginals:2,prefix5,4,ways=2` may be written too, with
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cached_property
 
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.release.people.regions import RegionQueries, parse_regions
+from pmldesign.release.people.regions import RegionQueries, parse_regions, weight_of
 from pmldesign.release.people.schema import Schema
 from pmldesign.workloads import (
     MarginalsWorkload,
@@ -31,6 +31,7 @@ from pmldesign.workloads import (
 from pmldesign.workloads.base import count_text
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign.workloads.union import stacked
+from pmldesign.workloads.weighting.weigh import weighted_parts
 
 RANGES = ("histogram", "total", "prefix", "all-range", "window")
 
@@ -43,15 +44,27 @@ class NamedQueries:
         text: as the user wrote it.
         schema: its attributes.
         parts: for each product the text of its factor for each attribute.
+        weights: of the products; () where all are 1.
     """
 
     text: str
     schema: Schema
     parts: tuple[tuple[str, ...], ...]
+    weights: tuple[float, ...] = ()
 
     @cached_property
     def workload(self) -> Workload:
         """A, called as the user wrote it."""
+        if not self.weights:
+            return self._plain()
+        products = (weight_of(part, self.schema.names)[1].strip() for part in self.text.split("+"))
+        plain = replace(self, text=" + ".join(products), weights=()).workload
+        workload = weighted_parts(plain, self.weights)
+        workload.name = self.text
+        return workload
+
+    def _plain(self) -> Workload:
+        """A without weights."""
         if self.schema.cells > MAX_PRODUCT_CELLS:
             return self._tables()
         parsed = parse_workload("+".join("*".join(part) for part in self.parts))
@@ -122,7 +135,12 @@ def parse_queries(text: str, schema: Schema) -> NamedQueries | RegionQueries:
         return parse_regions(text, schema)
     if text.startswith("marginals:") and "marginals" not in schema.names:
         return _of_marginals(text, schema)
-    return NamedQueries(text, schema, tuple(_product(part, schema) for part in text.split("+")))
+    weights, products = zip(
+        *(weight_of(part, schema.names) for part in text.split("+")), strict=True
+    )
+    parts = tuple(_product(product, schema) for product in products)
+    weighted = any(weight != 1 for weight in weights)
+    return NamedQueries(text, schema, parts, weights if weighted else ())
 
 
 def _of_marginals(text: str, schema: Schema) -> NamedQueries:

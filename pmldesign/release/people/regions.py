@@ -32,7 +32,8 @@ from pmldesign.workloads import Workload
 from pmldesign.workloads.base import count_text
 from pmldesign.workloads.nested.places import Places, places_of, read_levels
 from pmldesign.workloads.nested.tables import RegionTable, RegionTablesWorkload
-from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS, weight_of
+from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
+from pmldesign.workloads.parsing import weight_of as weight_of_part
 from pmldesign.workloads.weighting.weigh import weighted_parts
 from pmldesign_solvers.operators.operator import Indices
 
@@ -150,7 +151,7 @@ def parse_regions(text: str, schema: Schema) -> RegionQueries:
         InvalidInputError: an unknown name, two levels, or an attribute named twice or asked for
             other than its counts.
     """
-    products = [product for part in text.split("+") for product in _products(part, text, schema)]
+    products = [product for part in text.split("+") for product in _products(part, schema)]
     return RegionQueries(text, schema, tuple(products))
 
 
@@ -231,11 +232,21 @@ def _nested(keys: Any, depth: int, what: str) -> Iterator[list[str]]:
         )
 
 
-def _products(part: str, text: str, schema: Schema) -> Iterator[Product]:
+def weight_of(part: str, names: Sequence[str]) -> tuple[float, str]:
+    """The weight at the head of a product, unless it begins with one of some names, and the rest.
+
+    Raises:
+        InvalidInputError: it begins with a digit, and that is no number.
+    """
+    first = part.partition("*")[0].partition(":")[0].strip()
+    return (1.0, part) if first in names else weight_of_part(part, part)
+
+
+def _products(part: str, schema: Schema) -> Iterator[Product]:
     """What a product stands for, with a table for each level if it says so."""
     places, place = schema.places, schema.names[0]
     assert places is not None
-    weight, rest = weight_of(part, text)
+    weight, rest = weight_of(part, [*schema.names, *places.named])
     numbers = {name: i for i, name in enumerate(schema.names[1:])}
     levels: list[str] = []
     table: set[int] = set()
