@@ -62,8 +62,8 @@ from pmldesign.workloads import (
 from pmldesign.workloads.base import MAX_ENTRIES
 from pmldesign.workloads.running import AllRangesWorkload
 from pmldesign_solvers.certificate import product_pairs
+from pmldesign_solvers.norm.options import step_seconds
 from pmldesign_solvers.norm.solution import Status
-from pmldesign_solvers.unions.cell_blocks import step_seconds
 
 DENSE_CELLS = 2048
 """Largest number of cells of a union of products that is solved as one matrix.

@@ -27,12 +27,11 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.arguments import RANK_CUTOFF
 from pmldesign.workloads import Workload
-from pmldesign_solvers.norm.options import SolverOptions
+from pmldesign_solvers.norm.options import SolverOptions, step_seconds
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.search import gaussian_pml as gaussian_search
 from pmldesign_solvers.search.gaussian_scale import GaussianLeakage
 from pmldesign_solvers.search.solution import SearchStep, Start
-from pmldesign_solvers.unions.cell_blocks import step_seconds
 
 LEAST_EPSILON, LEAST_DELTA = 1e-10, 1e-200
 """Below these the strategy of least norm is kept: the smoothed loss, which the descent follows, was

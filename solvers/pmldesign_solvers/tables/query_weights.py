@@ -11,11 +11,11 @@ factor alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pmldesign_solvers.norm.options import SolverOptions
+from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions, step_seconds
 from pmldesign_solvers.norm.solve import solve_norm
 from pmldesign_solvers.operators.norms import dual_exponent, dual_norm
 from pmldesign_solvers.operators.operator import EPS, Array, Operator
@@ -24,6 +24,8 @@ from pmldesign_solvers.tables.problem import Tables
 
 FACTOR_GAP = 1e-3
 """Of the weights of a single factor, which are a start."""
+STARTS = 0.25
+"""Part of the time for all of these."""
 FIXED_POINT_STEPS = 60
 """Of the fixed point, at most. Chosen, not measured."""
 LEAST_WEIGHT = 1e-7
@@ -64,7 +66,11 @@ class Question:
 
 
 def weighted(
-    question: Question, p: float, *, watch: free_vector.Watch | None = None
+    question: Question,
+    p: float,
+    *,
+    watch: free_vector.Watch | None = None,
+    options: SolverOptions = DEFAULTS,
 ) -> tuple[Tables, Array]:
     """The problem at p = 2 with the best weights of queries, and these weights.
 
@@ -74,7 +80,10 @@ def weighted(
     ones = np.ones(len(question.tables))
     if p == 2:
         return _problem(question, [None] * len(question.factors), ones), ones
-    queries = [_alone(question, k, p) for k in range(len(question.factors))]
+    single = replace(options, rel_gap=FACTOR_GAP, callback=None)
+    if options.time_limit is not None:
+        single = replace(single, time_limit=STARTS * options.time_limit / len(question.factors))
+    queries = [_alone(question, k, p, single) for k in range(len(question.factors))]
     tables = ones / dual_norm(ones, p)
     problem = _problem(question, queries, tables)
     search = free_vector.steps(problem)
@@ -110,12 +119,14 @@ def _unit(u: Array, p: float) -> Array:
     return np.asarray(u / (dual_norm(u, p) * (1 + (len(u) + 8) * EPS)))
 
 
-def _alone(question: Question, k: int, p: float) -> Array:
-    """The best weights of a factor alone."""
+def _alone(question: Question, k: int, p: float, options: SolverOptions) -> Array:
+    """The best weights of a factor alone; equal ones where a step would take all of the time."""
     operator = question.factors[k]
     if operator is None:
         return _unit(np.ones(question.sizes[question.attribute[k]]), p)
-    return _unit(solve_norm(operator, p, options=SolverOptions(rel_gap=FACTOR_GAP)).dual_u, p)
+    if not options.allows(step_seconds(*operator.work)):
+        return _unit(np.ones(operator.shape[0]), p)
+    return _unit(solve_norm(operator, p, options=options).dual_u, p)
 
 
 def _problem(question: Question, queries: Sequence[Array | None], tables: Array) -> Tables:

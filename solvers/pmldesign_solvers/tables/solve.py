@@ -106,7 +106,7 @@ def solve(
         ValueError: too many sets of attributes.
     """
     best = _Best(options)
-    problem, query_weights = weighted(question, p, watch=best)
+    problem, query_weights = weighted(question, p, watch=best, options=options)
     point = free_vector.best(problem, total=coupled, watch=best)
     candidates = Candidates(question, problem, p, point, best.proceed, best.ask)
     strategy, status = best.run(_stages(best, candidates, coupled=coupled))

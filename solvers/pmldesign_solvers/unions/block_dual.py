@@ -40,13 +40,13 @@ import numpy as np
 
 from pmldesign_solvers.certificate.cells import sum_of_roots
 from pmldesign_solvers.norm.fixed_point import WeightsPoint
+from pmldesign_solvers.norm.options import step_seconds
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.merge import right_inverse_of
 from pmldesign_solvers.operators.norms import dual_exponent, dual_norm, power_mean
 from pmldesign_solvers.operators.operator import EPS, TINY, Array, Indices
 from pmldesign_solvers.structure.eigenspaces import Eigenspaces, is_even
 from pmldesign_solvers.unions.block_design import BlockDesign
-from pmldesign_solvers.unions.cell_blocks import step_seconds
 from pmldesign_solvers.unions.product_basis import Basis, Parts
 
 

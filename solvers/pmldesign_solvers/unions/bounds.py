@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
+from pmldesign_solvers.norm.options import step_seconds
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.structure.eigenspaces import (
     Eigenspaces,
@@ -26,7 +27,6 @@ from pmldesign_solvers.structure.eigenspaces import (
     is_even,
 )
 from pmldesign_solvers.unions.block_dual import BlockProblem
-from pmldesign_solvers.unions.cell_blocks import step_seconds
 from pmldesign_solvers.unions.product_basis import Parts
 
 BLOCK_COST = 2**33

@@ -26,7 +26,7 @@ import numpy as np
 
 from pmldesign_solvers.certificate.cells import Certificate, lower_bound
 from pmldesign_solvers.certificate.factors import factor_sizes
-from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
+from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions, step_seconds
 from pmldesign_solvers.norm.solution import Solution, Status
 from pmldesign_solvers.norm.solve import solve_norm
 from pmldesign_solvers.operators.dense import DenseOperator
@@ -36,20 +36,12 @@ from pmldesign_solvers.operators.norms import dual_norm, power_mean
 from pmldesign_solvers.operators.operator import EPS, TINY, Array, Indices, Operator
 from pmldesign_solvers.unions.as_pairs import under_replace
 
-CUBES = 7e8
-"""Cubes of sizes a second: one step and its certificate take n^3 / 10^9 s for an n x n workload on
-one core of 2023; for m x n, m > n, less than m n^2 / 10^9 s. Slower cores do three quarters."""
 LARGEST = 2**28
 """Most entries of a strategy of blocks (2 GiB)."""
 PAIRS = 4
 """Times that a step for pairs of cells takes as long as one for cells."""
 STEPS = 6
 """For which a block should have the time."""
-
-
-def step_seconds(m: int, n: int) -> float:
-    """About how long one step and its certificate take for an m x n workload, rather more."""
-    return float(max(m, n)) * min(m, n) ** 2 / CUBES
 
 
 def solve_in_time(

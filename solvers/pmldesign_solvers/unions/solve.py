@@ -25,7 +25,7 @@ import numpy as np
 from pmldesign_solvers.certificate.cells import Certificate, lower_bound
 from pmldesign_solvers.norm import fixed_point
 from pmldesign_solvers.norm.bounds_loop import BoundsLoop
-from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
+from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions, step_seconds
 from pmldesign_solvers.norm.solution import Outcome
 from pmldesign_solvers.norm.solve import MAX_PAIRS
 from pmldesign_solvers.operators import mode_products
@@ -33,7 +33,7 @@ from pmldesign_solvers.operators.operator import EPS, Array, Operator
 from pmldesign_solvers.unions.block_design import BlockDesign
 from pmldesign_solvers.unions.block_dual import BlockProblem
 from pmldesign_solvers.unions.bounds import free_attribute, whole_unions
-from pmldesign_solvers.unions.cell_blocks import PAIRS, step_seconds
+from pmldesign_solvers.unions.cell_blocks import PAIRS
 from pmldesign_solvers.unions.descent import SHARPNESS, UnionDescended, beginning, descend
 from pmldesign_solvers.unions.product_basis import (
     Basis,

@@ -1,5 +1,6 @@
 """gamma_(p) of tables that cross attributes, against the dense solver and the matrix itself."""
 
+import math
 from functools import reduce
 from itertools import combinations, product
 from math import prod
@@ -15,7 +16,7 @@ from pmldesign_solvers.norm.options import SolverOptions
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.norm.solve import solve_norm
 from pmldesign_solvers.operators.dense import DenseOperator
-from pmldesign_solvers.tables import free_vector, sectors
+from pmldesign_solvers.tables import free_vector, query_weights, sectors
 from pmldesign_solvers.tables.lower.dual_weights import DualPoint, SectorBound
 from pmldesign_solvers.tables.lower.replace import lower_bound
 from pmldesign_solvers.tables.measured import measured
@@ -275,6 +276,24 @@ def test_couplings_and_bounds_are_given_up_when_the_time_is_up(monkeypatch, limi
     assert found.status is Status.TIME_LIMIT
     assert now[0] <= max(first, limit)
     assert 0 < found.certificate.lower <= found.certificate.upper
+
+
+@pytest.mark.parametrize(("speed", "solved"), [(query_weights.step_seconds, 2), (math.inf, 0)])
+def test_weights_of_single_factors_take_a_part_of_the_time(monkeypatch, speed, solved):
+    """Equal ones where a step would take all of it."""
+    limits, usual = [], query_weights.solve_norm
+
+    def recorded(operator, p, *, options):
+        limits.append(options.time_limit)
+        return usual(operator, p, options=options)
+
+    if not callable(speed):
+        monkeypatch.setattr(query_weights, "step_seconds", lambda *_: speed)
+    monkeypatch.setattr(query_weights, "solve_norm", recorded)
+    asked = ask([prefix(5), ranges(3), 4], subsets(3, 2))
+    found = solve(asked, 4.0, options=SolverOptions(time_limit=60.0, max_steps=50))
+    assert limits == [pytest.approx(5.0)] * solved
+    assert 0 < found.certificate.lower <= found.certificate.upper <= 1.1 * found.certificate.lower
 
 
 @pytest.mark.parametrize("last", [2, 14])

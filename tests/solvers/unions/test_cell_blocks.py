@@ -30,7 +30,7 @@ MATRICES = {
 @pytest.fixture
 def slow(monkeypatch):
     """A processor on which one step on a matrix of 8 x 8 takes a second."""
-    monkeypatch.setattr(cell_blocks, "CUBES", 8.0**3)
+    monkeypatch.setattr("pmldesign_solvers.norm.options.CUBES", 8.0**3)
 
 
 def in_blocks(matrix, p, limit=1.0):
