@@ -125,6 +125,35 @@ def test_census_merges_to_one_cell_for_each_sex_and_group():
     assert census_p12().merge().operator.shape == (49, 46)
 
 
+def test_census_tables_of_persons_count_persons():
+    """Each table by itself: its counts of one partition add up to those of whom it is about."""
+    workload = parse_workload("census-sf1")
+    assert workload.shape == (4151, 2 * 2 * 64 * 115)
+    parts = {}
+    for part in workload.parts:
+        parts.setdefault(part.name, []).append(part)
+    assert len(workload.parts) == 33
+    assert len(parts) == 16
+    everyone = np.ones(workload.shape[1])
+    cells = np.arange(workload.shape[1])
+    rest, age = np.divmod(cells, 115)
+    races, hispanic = rest % 64, rest // 64 % 2
+    for table, persons in {
+        "P3": everyone,
+        "P9": everyone,
+        "P11": (age >= 18),
+        "P12H": (hispanic == 0),
+        "P12I": (hispanic == 1) & (races == 1),
+        "PCT12": everyone,
+        "PCT12I-O": (hispanic == 1),
+    }.items():
+        np.testing.assert_array_equal(
+            parts[table][0].rmatvec(np.ones(parts[table][0].shape[0])), persons
+        )
+    by_set = next(part for part in parts["P8"] if part.shape[0] == 70)
+    assert by_set.rmatvec(np.ones(70)).max() == 3  # the set, how many races, two or more
+
+
 def test_census_labels_and_ages():
     workload = census_p12()
     labels = [workload.row_label(row) for row in range(49)]

@@ -1,17 +1,33 @@
-"""The United States census table "sex by age" as published for every area since 2010 (table P12).
+"""Tables of the United States census: P12, and all of persons in Summary File 1.
 
-Cells: 2 sexes x 116 single years of age, cell = 116 sex + age, male first, ages 0 ... 115.
-Queries, in the order of the table: the total; male and its 23 age groups; female and hers.
-Each of the 49 is one interval of cells.
+P12, "sex by age", is published for every area since 2010. Cells: 2 sexes x 116 single years of age,
+cell = 116 sex + age, male first, ages 0 ... 115. Queries, in the order of the table: the total;
+male and its 23 age groups; female and hers. Each of the 49 is one interval of cells.
+
+`census_sf1` has the 4,151 counts of 33 products over sex, Hispanic or not, the 64 sets of six races
+and 115 ages that stand for the tables P1, P3 to P5, P8 to P12, P12A to I, PCT12 and PCT12A to O in
+McKenna, Miklau, Hay and Machanavajjhala, Optimizing error of high-dimensional statistical queries
+under differential privacy (HDMM), PVLDB 2018. Counts that several tables have are asked as often.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import numpy as np
+
+from pmldesign.workloads.dense import DenseWorkload
+from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.ranges import RangeWorkload
+from pmldesign.workloads.tables.base import counts_of, total_of
+from pmldesign.workloads.union import UnionWorkload
+from pmldesign_solvers.operators.operator import Array, Indices
 
 AGES = 116
 """Single years of age, 0 ... 115."""
 
+ADULT = 18
+"""First age of adults."""
 GROUP_STARTS = (
     *(0, 5, 10, 15, 18, 20, 21, 22, 25, 30, 35, 40, 45, 50, 55, 60, 62, 65, 67, 70, 75, 80, 85),
 )
@@ -30,6 +46,65 @@ def census_p12() -> RangeWorkload:
         ]
     labels, starts, ends = zip(*rows, strict=True)
     return RangeWorkload(starts, ends, 2 * AGES, name="census-p12", label=labels.__getitem__)
+
+
+PERSONS = 2, 2, 64, 115
+"""Sexes, Hispanic or not, sets of six races as binary numbers, ages 0 ... 114."""
+SF1 = (
+    *("P1: , , ,", "P3: , , major,", "P3: , , ,", "P4: , each, ,", "P4: , , ,"),
+    *("P5: , each, major,", "P5: , each+, ,", "P8: , , sets,", "P8: , , ,", "P9: , each, ,"),
+    *("P9: , not, sets,", "P9: , , ,", "P10: , , sets, adult", "P10: , , , adult"),
+    *("P11: , each, , adult", "P11: , not, sets, adult", "P11: , , , adult"),
+    *("P12: each, , , groups", "P12: each+, , ,"),
+    *("P12A-G: each, , major, groups", "P12A-G: each+, , major,"),
+    *("P12H: each, is, , groups", "P12H: each+, is, ,"),
+    *("P12I: each, not, white, groups", "P12I: each+, not, white,"),
+    *("PCT12: each, , , years", "PCT12: each+, , ,"),
+    *("PCT12A-G: each, , major, years", "PCT12A-G: each+, , major,"),
+    *("PCT12H: each, is, , years", "PCT12H: each+, is, ,"),
+    *("PCT12I-O: each, not, major, years", "PCT12I-O: each+, not, major,"),
+)
+"""The table, and what it asks about each attribute: its total where there is nothing."""
+
+
+def census_sf1() -> UnionWorkload:
+    """The 4,151 counts of persons in Summary File 1 over 29,440 cells."""
+    kinds = {name: DenseWorkload(matrix, name=name) for name, matrix in _kinds().items()}
+    parts = []
+    for text in SF1:
+        table, asked = text.split(":")
+        pairs = zip(PERSONS, map(str.strip, asked.split(",")), strict=True)
+        factors = [
+            (counts_of(n) if kind == "each" else kinds[kind]) if kind else total_of(n)
+            for n, kind in pairs
+        ]
+        parts.append(KroneckerWorkload(factors, name=table))
+    return UnionWorkload(parts, name="census-sf1")
+
+
+def _kinds() -> dict[str, Array]:
+    """What is asked about single attributes, other than each value and the total."""
+    sets, ages = np.arange(64), np.arange(PERSONS[-1])
+    single = (sets == 2 ** np.arange(6)[:, None]).astype(float)
+    races = np.array([number.bit_count() for number in range(64)])
+    several = (races == np.arange(1, 7)[:, None]).astype(float)
+    stops = (*GROUP_STARTS[1:], PERSONS[-1])
+    old = (100, 105), (105, 110), (110, PERSONS[-1])
+    return {
+        "each+": np.vstack([np.eye(2), np.ones(2)]),
+        "is": np.array([[1.0, 0.0]]),
+        "not": np.array([[0.0, 1.0]]),
+        "white": single[:1],
+        "major": np.vstack([single, 1 - single.sum(axis=0)]),
+        "sets": np.vstack([np.eye(64)[1:], several, several[1:].sum(axis=0)]),
+        "adult": (ages >= ADULT)[None].astype(float),
+        "groups": _intervals(zip(GROUP_STARTS, stops, strict=True), ages),
+        "years": np.vstack([np.eye(PERSONS[-1])[:100], _intervals(old, ages)]),
+    }
+
+
+def _intervals(bounds: Iterable[tuple[int, int]], ages: Indices) -> Array:
+    return np.array([(start <= ages) & (ages < stop) for start, stop in bounds], dtype=float)
 
 
 def _age_text(start: int, stop: int) -> str:

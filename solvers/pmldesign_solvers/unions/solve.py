@@ -17,7 +17,7 @@ that of a smoothed norm, after the first. The bounds do not meet in general.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +35,7 @@ from pmldesign_solvers.unions.block_dual import BlockProblem
 from pmldesign_solvers.unions.bounds import free_attribute, whole_unions
 from pmldesign_solvers.unions.cell_blocks import PAIRS
 from pmldesign_solvers.unions.descent import SHARPNESS, UnionDescended, beginning, descend
+from pmldesign_solvers.unions.exchangeable import exchangeable
 from pmldesign_solvers.unions.product_basis import (
     Basis,
     BasisProblem,
@@ -49,6 +50,8 @@ DENSE_CELLS = 4096
 """Largest number of cells for one eigendecomposition of that size."""
 BLOCK_GAP, BLOCK_STEPS = 1e-4, 40
 """Of the dual weights on one attribute."""
+EXCHANGED_GAIN = 1e-6
+"""Of a step, relative, for the next one to be made."""
 ROOTS = 1 / 8
 """Part of a step on a matrix that its singular values take."""
 EVALUATIONS = 600
@@ -125,7 +128,10 @@ def _stages(
     bases = [_basis(search, queries, p) for queries in attributes]
     reached = search.weigh(BasisProblem(parts, bases, p))
     yield
+    known = p == 2 and (yield from _exchangeable(search, operator, parts))
     for index in range(len(attributes)):
+        if known:
+            break
         problem = free_attribute(parts, np.argsort(-norms), index, p, search.has)
         if problem is not None:
             _free(search, problem)
@@ -150,7 +156,7 @@ def _stages(
     cells, last = operator.shape[1], len(SHARPNESS)
 
     def small() -> bool:
-        return cells <= DENSE_CELLS and search.has(step_seconds(cells, cells) * ROOTS)
+        return not known and cells <= DENSE_CELLS and search.has(step_seconds(cells, cells) * ROOTS)
 
     gram_at = (0, last) if math.isfinite(p) else (1,)
     if 0 in gram_at and small():
@@ -213,6 +219,35 @@ def _norms(search: UnionSearch, parts: Parts, p: float) -> Array:
     w = mode_products.outer([designs[queries].dual_w for queries in parts[largest]])
     search.below(float(norms[largest]), np.concatenate(weights), w)
     return norms
+
+
+def _exchangeable(
+    search: UnionSearch, operator: Operator, parts: Parts
+) -> Generator[None, None, bool]:
+    """The lower bound of weights that are alike on values that may be exchanged.
+
+    Returns:
+        Whether it was found: no weights are better.
+    """
+    problem = exchangeable(parts)
+    if problem is None:
+        return False
+    w = best = problem.start
+    value = 0.0
+    try:
+        for _ in range(BLOCK_STEPS):
+            reached, after = problem.step(w)
+            gain = reached > value * (1 + EXCHANGED_GAIN)
+            if reached > value:
+                value, best = reached, w
+            search.step()
+            if not gain:
+                break
+            w = after
+    finally:
+        search.below(value, np.ones(operator.shape[0]), problem.expand(best))
+    yield
+    return True
 
 
 def _free(search: UnionSearch, problem: BlockProblem) -> None:
