@@ -45,6 +45,7 @@ from pmldesign.workloads import (
     UnionWorkload,
     Workload,
 )
+from pmldesign.workloads.nested.regions import RegionsWorkload
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign.workloads.public import RECORDS
 from pmldesign.workloads.running import MOST_ARRAYS, AllRangesWorkload
@@ -156,14 +157,17 @@ def solve_regions(workload: NestedWorkload, p: float, options: DesignOptions) ->
     from pmldesign_solvers.streams.solve import solve
 
     begin, limit = time.perf_counter(), options.time_limit
-    problem = problem_of(workload, p)
+    asked: NestedWorkload = workload
+    if options.replace and isinstance(workload, RegionsWorkload):
+        asked = workload.without_total()
+    problem = problem_of(asked, p)
     with as_invalid_input(workload):
         solution = solve(problem, p, options=options.stopping)
 
     def proceed() -> bool:
         return limit is None or time.perf_counter() - begin < limit
 
-    shares = shares_of(workload, p).best(proceed, steps=REGION_STEPS)
+    shares = shares_of(asked, p, public=asked is not workload).best(proceed, steps=REGION_STEPS)
     strategy = of_weights("design", workload, np.sqrt(shares)).normalised()
     u, w = duals_of(workload, p, problem.asked, solution.dual_u, solution.dual_w)
     design = replace(as_design(workload, p, options, strategy, solution), dual_factors=((u, w),))

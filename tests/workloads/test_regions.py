@@ -205,6 +205,17 @@ def test_design_is_close_to_its_bound_and_better_than_equal_shares(neighbours):
         assert spread * measured.sensitivity_under(relation, "l2") >= design.certificate.lower
 
 
+def test_public_totals_are_neither_measured_nor_bounded():
+    """At p = inf the total would take all weights of queries, and has no error under replace."""
+    workload = levels(1, 13, 600)
+    design = factorize(workload, p=np.inf, neighbours="replace", rel_gap=1e-3)
+    assert design.certificate.gap < 0.1
+    assert design.strategy.node_weights[0] == 0
+    assert workload.without_total().asked.tolist() == list(range(1, 614))
+    alone = RegionsWorkload("w", Tree([-1, 0, 0]), np.array([1.0, 0, 0]))
+    assert alone.without_total() is alone
+
+
 def test_laplace_noise_has_weights_of_its_own():
     workload = levels(1, 13, 600)
     design = factorize(workload, rel_gap=1e-2)

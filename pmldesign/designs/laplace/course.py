@@ -193,7 +193,9 @@ class LaplaceSearch:
     def _regions(self, workload: NestedWorkload) -> Strategy:
         """Counts or tables of regions, of which the weights on every path add up to 1."""
         end = time.perf_counter() + self._left(2)
-        weights = shares_of(workload, self.p, power=2).best(lambda: time.perf_counter() < end)
+        public = self.guarantee.neighbours is Neighbours.REPLACE
+        shares = shares_of(workload, self.p, power=2, public=public)
+        weights = shares.best(lambda: time.perf_counter() < end)
         strategy = of_weights("regions", workload, weights)
         return strategy.scaled(1.0 / strategy.sensitivity_under(Neighbours.ADD_REMOVE, "l1"))
 

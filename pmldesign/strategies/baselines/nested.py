@@ -33,10 +33,12 @@ def nested_of(workload: Workload) -> NestedWorkload | None:
     return workload.whole if isinstance(workload.whole, NestedWorkload) else None
 
 
-def shares_of(workload: NestedWorkload, p: float, power: int = 1) -> Shares:
-    """What finds shares: power 1 for Gaussian noise, 2 for Laplace noise."""
+def shares_of(
+    workload: NestedWorkload, p: float, power: int = 1, *, public: bool = False
+) -> Shares:
+    """What finds shares: power 1 for Gaussian noise, 2 for Laplace noise; a total may be public."""
     if isinstance(workload, RegionsWorkload):
-        return Shares(workload.tree, workload.scales**2, p, power)
+        return Shares(workload.tree, workload.scales**2, p, power, public=public)
     spaces = workload.spaces
     return Shares(workload.tree, spaces.as_one(workload.scales, p), p, power, spaces)
 
@@ -54,7 +56,9 @@ def duals_of(
 ) -> tuple[Array, Array]:
     """Dual weights of all queries and cells, from those of what the solver asked."""
     if isinstance(workload, RegionsWorkload):
-        return u, w
+        of_nodes = np.zeros(workload.tree.nodes)
+        of_nodes[asked] = u
+        return of_nodes[workload.asked], w
     plain = math.prod(workload.sizes)
     return workload.dual_of_answers(u, asked, p), np.repeat(w / plain, plain)
 

@@ -103,6 +103,13 @@ class RegionsWorkload(Workload):
         scales[self.asked] = weights * self.scales[self.asked]
         return type(self)(self.name, self.tree, scales, self.levels, self.level, self.keys)
 
+    def without_total(self) -> Self:
+        """What else is asked than the sum of all; the workload itself if nothing is."""
+        scales = np.where(self.tree.place_of_node == self.tree.root, 0.0, self.scales)
+        if not scales.any():
+            return self
+        return type(self)(self.name, self.tree, scales, self.levels, self.level, self.keys)
+
     def times(self, weights: Array | float) -> Self:
         """The counts, each with its weight."""
         return self.reweighted(np.broadcast_to(weights, self.shape[0]))

@@ -32,7 +32,7 @@ from pmldesign_solvers.operators.lbfgs import Value, descend
 from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.trees.spaces import PLAIN, Spaces
-from pmldesign_solvers.trees.sweeps import by_precisions, floored, swept
+from pmldesign_solvers.trees.sweeps import Sweep, by_precisions, floored, swept
 from pmldesign_solvers.trees.tree import Flags, Tree
 
 POWERS = (8.0, 32.0, 128.0, 512.0)
@@ -52,18 +52,29 @@ class Shares:
         power: 1 for l2 sensitivity (Gaussian noise), where precisions are shares; 2 for l1 (Laplace
             noise), where they are squares of them.
         spaces: of the tables.
+        public: whether the sum of all is known, so that it is not measured; for counts alone.
     """
 
     def __init__(
-        self, tree: Tree, squares: Array, p: float, power: int = 1, spaces: Spaces = PLAIN
+        self,
+        tree: Tree,
+        squares: Array,
+        p: float,
+        power: int = 1,
+        spaces: Spaces = PLAIN,
+        *,
+        public: bool = False,
     ) -> None:
         self.tree, self.p, self.power, self.spaces = tree, p, power, spaces
+        self.public = public and tree.cells > 1
         self.asked = np.flatnonzero(squares)
         self.squares = squares.ravel()[self.asked]
         self._tables, nodes = np.divmod(self.asked, tree.nodes)
         self._places = tree.place_of_node[nodes]
         self._shape = (*squares.shape[:-1], tree.places)
         self._allowed = self._measurable() if squares.ndim > 1 else self._nodes()[None]
+        if self.public:
+            self._allowed[:, tree.root] = False
         some = np.asarray(self._allowed.any(axis=0))
         lowest = tree.lowest(some)
         self._inner, self._last = np.flatnonzero(some & ~lowest), np.flatnonzero(lowest)
@@ -125,7 +136,7 @@ class Shares:
     def error(self, shares: Array) -> float:
         """The p-norm of the standard deviations of all queries, for noise of sensitivity 1."""
         precisions = self._precisions(shares.reshape(-1, self.tree.places))
-        variances = np.stack([swept(self.tree, row).variances for row in precisions])
+        variances = np.stack([self._swept(row).variances for row in precisions])
         return math.sqrt(power_mean(self._per_query(variances), self.p / 2))
 
     def of_parts(self, parts: Array) -> Array:
@@ -139,7 +150,7 @@ class Shares:
         parts, mix = self._split(z)
         shares = self._of_parts(parts) * mix
         precisions = self._precisions(shares)
-        sweeps = [swept(tree, row) for row in precisions]
+        sweeps = [self._swept(row) for row in precisions]
         per_query = self._per_query(np.stack([sweep.variances for sweep in sweeps]))
         total = power_mean(per_query, p / 2)
         slopes = self.squares * (per_query / total) ** (p / 2 - 1)
@@ -159,6 +170,9 @@ class Shares:
         by_z = relative[here] * (1.0 - parts) - below[here] * parts
         by_y = (by_table - mix * relative).ravel()[self._mixed]
         return 0.5 * math.log(total), np.concatenate([by_z, by_y])
+
+    def _swept(self, precisions: Array) -> Sweep:
+        return swept(self.tree, precisions, public=self.public)
 
     def _nodes(self) -> Flags:
         """Which places are those of nodes, shape (P,)."""

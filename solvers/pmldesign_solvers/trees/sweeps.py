@@ -46,9 +46,16 @@ class Sweep:
     variances: Array
 
 
-def swept(tree: Tree, precisions: Array) -> Sweep:
-    """Least squares for counts of these precisions, shape (P,), positive at cells."""
+def swept(tree: Tree, precisions: Array, *, public: bool = False) -> Sweep:
+    """Least squares for counts of these precisions, shape (P,), positive at cells.
+
+    Args:
+        tree: the tree.
+        precisions: of the counts.
+        public: whether the sum of all is known.
+    """
     below, elsewhere = np.zeros((2, tree.places))
+    elsewhere[tree.root] = np.inf if public else 0.0
     for merges in tree.rounds:
         inverse = 1.0 / np.maximum(below[merges.parts] + precisions[merges.parts], LEAST)
         below[merges.wholes] = 1.0 / (inverse[0::2] + inverse[1::2])

@@ -180,12 +180,23 @@ def test_variances_are_those_of_least_squares(parents, seed):
     variances = np.einsum("ij,jk,ik->i", rows, np.linalg.inv(gram), rows)
     found = swept(tree, precisions).variances[tree.place_of_node]
     np.testing.assert_allclose(found, variances, rtol=1e-9)
+    with_total = (rows @ np.linalg.inv(gram)).sum(axis=1)
+    beside = variances - with_total**2 / np.linalg.inv(gram).sum()
+    found = swept(tree, precisions, public=True).variances[tree.place_of_node]
+    np.testing.assert_allclose(found, beside, rtol=1e-7, atol=1e-7)
 
 
-@given(TREES, st.integers(0, 2**32 - 1), st.sampled_from([1, 2]), st.sampled_from([2.0, 4.0, 8.0]))
-def test_gradients_are_those_of_differences(parents, seed, power, p):
+@given(
+    TREES,
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([1, 2]),
+    st.sampled_from([2.0, 4.0, 8.0]),
+    st.booleans(),
+)
+def test_gradients_are_those_of_differences(parents, seed, power, p, public):
     tree, rng = Tree(parents), np.random.default_rng(seed)
-    shares = Shares(tree, 10.0 ** rng.uniform(-1, 1, tree.nodes), p, power)
+    squares = 10.0 ** rng.uniform(-1, 1, tree.nodes)
+    shares = Shares(tree, squares, p, power, public=public)
     z = rng.standard_normal(shares.count)
     direction = rng.standard_normal(shares.count)
     _, slope = shares.value(z, p)
