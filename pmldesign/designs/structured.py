@@ -45,7 +45,6 @@ from pmldesign.workloads import (
     UnionWorkload,
     Workload,
 )
-from pmldesign.workloads.nested.regions import RegionsWorkload
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign.workloads.public import RECORDS
 from pmldesign.workloads.running import MOST_ARRAYS, AllRangesWorkload
@@ -157,9 +156,8 @@ def solve_regions(workload: NestedWorkload, p: float, options: DesignOptions) ->
     from pmldesign_solvers.streams.solve import solve
 
     begin, limit = time.perf_counter(), options.time_limit
-    asked: NestedWorkload = workload
-    if options.replace and isinstance(workload, RegionsWorkload):
-        asked = workload.without_total()
+    regions = workload.as_regions() if options.replace else None
+    asked = workload if regions is None else regions.without_total()
     problem = problem_of(asked, p)
     with as_invalid_input(workload):
         solution = solve(problem, p, options=options.stopping)

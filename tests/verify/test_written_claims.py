@@ -19,6 +19,8 @@ from pmldesign.strategies import (
     Strategy,
     WeightedProductsStrategy,
 )
+from pmldesign.strategies.participation.schema import as_participation
+from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.verify.digest import KEY, digest_of
 from pmldesign.verify.forms import unions
 from pmldesign.verify.forms.registry import form_of
@@ -278,6 +280,21 @@ def test_epochs_by_their_blocks(tmp_path, monkeypatch, name):
         forged = {**header, KEY: digest_of(header, entries)}
         np.savez(path, header=np.array(json.dumps(forged)), **entries)
         assert pml.verify_file(path).failures, entry
+
+
+@pytest.mark.parametrize("pattern", ["2,min-sep=5", "3,min-sep=5", "3,every=8"])
+def test_matrices_of_several_participations(tmp_path, pattern):
+    path, rng = tmp_path / "strategy.npz", np.random.default_rng(0)
+    R = np.tril(rng.uniform(-1, 1, (24, 24))) + 2 * np.eye(24)
+    strategy = with_participation(Strategy("lower", R), as_participation(pattern)).normalised()
+    noisy = pml.mechanism(strategy, "prefix:24", guarantee=DP, noise="gaussian")
+    pml.write_strategy(path, noisy)
+    assert pml.verify_file(path).holds
+    header, arrays = read_archive(path)
+    header["sensitivity"] *= 1 - 1e-12
+    header[KEY] = digest_of({key: value for key, value in header.items() if key != KEY}, arrays)
+    np.savez(path, header=np.array(json.dumps(header)), **arrays)
+    assert "sensitivity" in {check.name for check in pml.verify_file(path).failures}
 
 
 @pytest.mark.parametrize("pattern", ["3,min-sep=6", "3,every=6"])

@@ -91,8 +91,8 @@ class Dense:
 
     @property
     def rounding(self) -> float:
-        """What a sensitivity may owe to the entries of R: under replace they are rounded."""
-        return 8 * rounding.UNIT * (len(self.R) if self.replace else 1)
+        """What a sensitivity may owe to rounding: under replace of R, of patterns of their sums."""
+        return 8 * rounding.UNIT * (len(self.R) if self.replace or self.pattern else 1)
 
     @property
     def arithmetic(self) -> Any:
