@@ -105,6 +105,15 @@ def test_everything_that_could_be_a_step_computes_the_same(results):
             assert float(row["difference"] or 0) <= 1e-8
 
 
+def test_tables_beside_the_peers(tmp_path, results):
+    rows = results("tables.py", "--only", "5,2,20,ways=3")
+    assert [(row["workload"], row["peer"]) for row in rows] == [
+        ("marginals:75,16,5,2,20,ways=3", "HDMM")
+    ]
+    assert float(rows[0]["rmse"]) <= float(rows[0]["published"]) + 1e-3
+    assert len((tmp_path / "tables.md").read_text().splitlines()) == 3
+
+
 def laplace_bounds(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     return importlib.import_module("laplace_bounds")

@@ -1,0 +1,123 @@
+"""Tables and census counts beside the peers' own results, in one run.
+
+    python benchmarks/tables.py [--limit SECONDS] [--only TEXT]
+
+Writes results/tables.csv and results/tables.md. Errors are rmse, per query, of Gaussian noise of
+scale 1 at sensitivity 1, or of Laplace noise at epsilon = 2^(1/2), the usual convention. The
+values of the peers are those of their own code, with its own stopping rules, or published:
+
+    HDMM   McKenna, Miklau, Hay and Machanavajjhala, PVLDB 2018 (github.com/dpcomp-org/hdmm): the
+           best of 20 seeds on tables under Laplace noise, OPT_x on the census
+    RP+    Xiao, He, Zhang and Kifer, ResidualPlanner+, with prefix attributes
+
+SF1+ is `census-sf1` for 51 states and for all together, as HDMM has it: its norm is the product of
+those of `census-sf1` and `marginals:51,upto=1`, and so are bounds and errors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import math
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from pmldesign.designs.laplace.search import laplace_design
+from pmldesign.designs.min_norm import factorize
+from pmldesign.privacy.guarantees import PureDP
+from pmldesign.workloads import as_workload
+
+GAP = 1e-3
+GAUSSIAN = [
+    ("marginals:prefix50,prefix100,7,4,2,ways=1", "RP+", 3.081),
+    ("marginals:" + "prefix10," * 40 + "upto=2", "", None),
+    ("census-sf1", "HDMM", 2.3519),
+]
+PLUS = ("census-sf1", "marginals:51,upto=1"), "HDMM", 2.6120
+LAPLACE = [
+    ("marginals:50,100,7,4,2,ways=3", "HDMM", 4.663),
+    ("marginals:50,100,7,4,2,ways=2", "HDMM", 5.099),
+    ("marginals:75,16,5,2,20,ways=3", "HDMM", 5.278),
+    ("marginals:75,16,5,2,20,ways=2", "HDMM", 6.197),
+    ("prefix:64*histogram:64+histogram:64*prefix:64", "HDMM", 5.701),
+    ("prefix:256*histogram:256+histogram:256*prefix:256", "identity", 11.336),
+]
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is found, beside a peer; nothing proves an error under Laplace noise to be the best."""
+
+    workload: str
+    noise: str
+    peer: str
+    published: float | None
+    rmse: float
+    bound: float | None
+    seconds: float
+
+
+def rows(limit: float, only: str) -> Iterator[Row]:
+    """One after the other, for workloads whose name holds a text."""
+    for name, peer, published in GAUSSIAN:
+        if only in name:
+            yield Row(name, "gaussian", peer, published, *gaussian([name], limit))
+    names, peer, published = PLUS
+    if only in "*".join(names):
+        yield Row("*".join(names), "gaussian", peer, published, *gaussian(names, limit))
+    for name, peer, published in LAPLACE:
+        if only in name:
+            yield Row(name, "laplace", peer, published, *laplace(name, limit))
+
+
+def gaussian(names: list[str] | tuple[str, ...], limit: float) -> tuple[float, float, float]:
+    """The rmse of the product of some designs, its lower bound, and processor seconds."""
+    begin, upper, lower = time.process_time(), 1.0, 1.0
+    for workload in map(as_workload, names):
+        bounds = factorize(workload, rel_gap=GAP, time_limit=limit).certificate
+        upper *= bounds.upper / math.sqrt(workload.shape[0])
+        lower *= bounds.lower / math.sqrt(workload.shape[0])
+    return upper, lower, time.process_time() - begin
+
+
+def laplace(name: str, limit: float) -> tuple[float, None, float]:
+    """The rmse of a search, and processor seconds."""
+    begin, workload = time.process_time(), as_workload(name)
+    found = laplace_design(workload, PureDP(math.sqrt(2)), time_limit=limit).mechanism
+    return found.error(2) / math.sqrt(workload.shape[0]), None, time.process_time() - begin
+
+
+def line(row: Row) -> str:
+    """A line of the table."""
+    beside = "" if row.published is None else f"{row.peer} {row.published:g}"
+    bound = "" if row.bound is None else f"{row.bound:.4f} ({row.rmse / row.bound - 1:.1%})"
+    name = row.workload.replace("prefix10," * 40, "prefix10 (40 times),")
+    return f"| `{name}` | {row.noise} | {beside} | {row.rmse:.4f} | {bound} | {row.seconds:.1f} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    parser.add_argument("--limit", type=float, default=20.0, help="seconds for each workload")
+    parser.add_argument("--only", default="", help="workloads whose name holds this text")
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
+    options = parser.parse_args()
+    options.output.mkdir(parents=True, exist_ok=True)
+    lines = [
+        "| workload | noise | peer | rmse | lower bound | seconds |",
+        "|---|---|---|---|---|---|",
+    ]
+    with (options.output / "tables.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, [field.name for field in fields(Row)])
+        writer.writeheader()
+        for row in rows(options.limit, options.only):
+            writer.writerow(asdict(row))
+            lines.append(line(row))
+            print(lines[-1], file=sys.stderr, flush=True)
+    (options.output / "tables.md").write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
