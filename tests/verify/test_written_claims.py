@@ -282,9 +282,10 @@ def test_epochs_by_their_blocks(tmp_path, monkeypatch, name):
         assert pml.verify_file(path).failures, entry
 
 
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("pattern", ["2,min-sep=5", "3,min-sep=5", "3,every=8"])
-def test_matrices_of_several_participations(tmp_path, pattern):
-    path, rng = tmp_path / "strategy.npz", np.random.default_rng(0)
+def test_matrices_of_several_participations(tmp_path, pattern, seed):
+    path, rng = tmp_path / "strategy.npz", np.random.default_rng(seed)
     R = np.tril(rng.uniform(-1, 1, (24, 24))) + 2 * np.eye(24)
     strategy = with_participation(Strategy("lower", R), as_participation(pattern)).normalised()
     noisy = pml.mechanism(strategy, "prefix:24", guarantee=DP, noise="gaussian")

@@ -105,7 +105,7 @@ class Dense:
     def slack(self) -> float:
         """By how much, relatively, a loss may exceed what is proved."""
         slack = max(float(self.arithmetic.WEAKEST), self.rounding)
-        return slack if self.written else 100 * slack
+        return slack if self.written and self.pattern is None else 100 * slack
 
 
 def check_dense(strategy: Dense, checks: Checks) -> None:

@@ -79,6 +79,21 @@ class Claims(NamedTuple):
         """Whether the error needs variances alone."""
         return self.gaussian or float(self.header["p"]) in (2.0, math.inf)
 
+    @property
+    def told(self) -> bool:
+        """Whether variances and sensitivities tell all, or there is no matrix to ask."""
+        return self.large or (self.exact and not self.pml)
+
+    @property
+    def tables(self) -> bool:
+        """Whether the queries are made of tables."""
+        return bool(self.queries.tables)
+
+    @property
+    def beside(self) -> bool:
+        """Whether it is a strategy beside a public table."""
+        return "counted" in self.arrays
+
 
 class Method(NamedTuple):
     """A check of all claims by structure.

@@ -102,8 +102,8 @@ def _is_product(claims: Claims) -> bool:
     return claims.plain and "weights" not in arrays and single
 
 
-SEVERAL = Method(lambda claims: claims.large and claims.plain and claims.gaussian, check_several)
-LARGE_TABLES = Method(lambda claims: claims.large and bool(claims.queries.tables), check_tables)
+SEVERAL = Method(lambda c: c.large and c.plain and c.gaussian, check_several)
+LARGE_TABLES = Method(lambda c: c.large and c.tables, check_tables)
 FORMS: dict[str, Form] = {
     "matrix": Form(
         "a matrix and its reconstruction",
@@ -130,7 +130,7 @@ FORMS: dict[str, Form] = {
         written.stream_rows,
         (
             Method(
-                lambda claims: claims.plain and claims.gaussian,
+                lambda c: c.plain and c.gaussian,
                 check_stream,
                 lambda arrays: balls.NAME if is_exact(arrays) else rounding.NAME,
             ),
@@ -143,11 +143,7 @@ FORMS: dict[str, Form] = {
         {**NODES, "w": POSITIVE},
         _along("w"),
         written.stream_rows,
-        (
-            Method(
-                lambda claims: claims.large and claims.plain and claims.gaussian, check_intervals
-            ),
-        ),
+        (Method(lambda c: c.large and c.plain and c.gaussian, check_intervals),),
         lower=_stream_bound,
         unsaid=("max_std",),
     ),
@@ -165,14 +161,9 @@ FORMS: dict[str, Form] = {
         _of_factors,
         written.product_rows,
         (
-            Method(lambda claims: "counted" in claims.arrays, check_beside_table),
-            Method(
-                lambda claims: (
-                    claims.large and bool(claims.queries.tables) and not _is_product(claims)
-                ),
-                check_product_basis,
-            ),
-            Method(lambda claims: _is_product(claims) and claims.exact, check_product),
+            Method(lambda c: c.beside, check_beside_table),
+            Method(lambda c: c.large and c.tables and not _is_product(c), check_product_basis),
+            Method(lambda c: _is_product(c) and c.exact, check_product),
         ),
         beside=({"weights": POSITIVE}, {**MARGINS, "place": COUNTS}),
     ),
@@ -181,15 +172,7 @@ FORMS: dict[str, Form] = {
         {"parents": Domain(-1, whole=True), "node_weights": Domain(0.0)},
         lambda arrays: len(written.leaves(arrays)),
         written.region_rows,
-        (
-            Method(
-                lambda claims: (
-                    claims.queries.regions is not None
-                    and (claims.large or (claims.exact and not claims.pml))
-                ),
-                check_regions,
-            ),
-        ),
+        (Method(lambda c: c.queries.regions is not None and c.told, check_regions),),
         lower=_regions_bound,
         weaker=WEAKER_PAIRS,
     ),
@@ -203,15 +186,7 @@ FORMS: dict[str, Form] = {
         },
         lambda arrays: len(written.leaves(arrays)) * _of_sizes(arrays),
         written.region_table_rows,
-        (
-            Method(
-                lambda claims: (
-                    claims.queries.region_tables is not None
-                    and (claims.large or (claims.exact and not claims.pml))
-                ),
-                check_region_tables,
-            ),
-        ),
+        (Method(lambda c: c.queries.region_tables is not None and c.told, check_region_tables),),
         lower=_region_tables_bound,
         weaker=WEAKER_PAIRS,
     ),
@@ -220,12 +195,7 @@ FORMS: dict[str, Form] = {
         {"diagonal": POSITIVE, "rows": MATRIX},
         _along("diagonal"),
         written.identity_rows,
-        (
-            Method(
-                lambda claims: claims.large and claims.plain and claims.queries.matrix is not None,
-                check_identity,
-            ),
-        ),
+        (Method(lambda c: c.large and c.plain and c.queries.matrix is not None, check_identity),),
     ),
     "blocks": Form(
         "blocks",
@@ -237,12 +207,7 @@ FORMS: dict[str, Form] = {
         },
         _of_blocks,
         written.block_rows,
-        (
-            Method(
-                lambda claims: claims.large and claims.plain and bool(claims.queries.tables),
-                check_blocks,
-            ),
-        ),
+        (Method(lambda c: c.large and c.plain and c.tables, check_blocks),),
     ),
     "sectors": Form(
         "sectors",
@@ -280,14 +245,7 @@ FORMS: dict[str, Form] = {
         written.residual_rows,
         (
             Method(
-                lambda claims: (
-                    claims.queries.plain
-                    and (
-                        claims.large
-                        or "counted" in claims.arrays
-                        or (claims.gaussian and not claims.pml)
-                    )
-                ),
+                lambda c: c.queries.plain and (c.beside or c.large or (c.gaussian and not c.pml)),
                 check_marginals,
                 lambda _: balls.NAME,
             ),
