@@ -38,6 +38,9 @@ from pmldesign_solvers.operators.operator import (
 
 MERGED_ENTRIES = 2**24
 """Largest workload, in entries, whose rows and columns are compared with each other (128 MiB)."""
+PAIR_ENTRIES = 2**14
+"""Of a first half, products of pairs of entries that are written out for a Gram matrix; a call for
+each pair of cells of the second half takes longer."""
 
 
 class KroneckerOperator(Operator):
@@ -57,6 +60,12 @@ class KroneckerOperator(Operator):
         outer, inner = self._halves()
         n, k = outer.shape[1], inner.shape[1]
         inner_grams = np.stack([inner.gram(u) for u in weights.reshape(outer.shape[0], -1)])
+        if outer.shape[0] * n**2 <= PAIR_ENTRIES:
+            rows = outer.to_dense()
+            pairs = (rows[:, :, None] * rows[:, None, :]).reshape(len(rows), n**2)
+            sums = (pairs.T @ inner_grams.reshape(len(rows), k**2)).reshape(n, n, k, k)
+            whole = sums.transpose(0, 2, 1, 3).reshape(n * k, n * k)
+            return np.asarray((whole + whole.T) / 2)  # both halves are rounded alike
         gram = np.empty((n, k, n, k))
         for a, b in combinations_with_replacement(range(k), 2):
             gram[:, a, :, b] = gram[:, b, :, a] = outer.gram(inner_grams[:, a, b])

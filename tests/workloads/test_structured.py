@@ -12,6 +12,7 @@ from pmldesign.workloads import (
     MarginalsWorkload,
     RangeWorkload,
     Workload,
+    kronecker,
     parse_workload,
 )
 from pmldesign.workloads.sparse import SparseWorkload
@@ -232,3 +233,19 @@ def test_sparse_workload_never_densifies_a_large_matrix():
     assert merged.operator.shape == (n, n)
     with pytest.raises(ValueError, match="ever written out"):
         workload.to_dense()
+
+
+@pytest.mark.parametrize("text", ["all-range:4*prefix:9", "haar:4*all-range:3*prefix:2"])
+@pytest.mark.parametrize("entries", [0, 2**14])
+def test_the_gram_matrix_of_a_product_asks_few_cells_once(text, entries, monkeypatch):
+    """With a first half of few cells one call for each of its queries: 45 more for 9 cells."""
+    monkeypatch.setattr(kronecker, "PAIR_ENTRIES", entries)
+    calls, gram = [], RangeWorkload.gram
+    monkeypatch.setattr(RangeWorkload, "gram", lambda *asked: calls.append(1) or gram(*asked))
+    workload = parse_workload(text)
+    u = np.random.default_rng(2).random(workload.shape[0])
+    found, matrix = workload.gram(u), workload.to_dense()
+    np.testing.assert_allclose(found, matrix.T @ (u[:, None] * matrix), rtol=1e-14, atol=1e-14)
+    assert (found == found.T).all()
+    if entries and text.startswith("all-range"):
+        assert len(calls) == 10
