@@ -31,6 +31,8 @@ from pmldesign_solvers.unions.product_basis import Parts
 
 MOST_COST = 2**31
 """Largest sum of the cubes of the sizes of blocks (some seconds for a step)."""
+MOST_BLOCKS = 2**12
+"""Of which the matrices are added up part by part (a second for some 30 parts)."""
 MOST_VALUES = 2048
 """Of an attribute, whose Gram matrices are compared."""
 
@@ -106,13 +108,11 @@ def exchangeable(parts: Parts) -> ExchangeableCells | None:
     labels = [_classes([grams[part[i]] for part in parts]) for i in attributes]
     counts = [np.bincount(classes).astype(float) for classes in labels]
     choices = [[-1, *np.flatnonzero(sizes > 1).tolist()] for sizes in counts]
-    if (
-        math.prod(
-            sum(1.0 if c >= 0 else len(n) ** 3 for c in kinds)
-            for kinds, n in zip(choices, counts, strict=True)
-        )
-        > MOST_COST
-    ):
+    if math.prod(map(len, choices)) > MOST_BLOCKS:
+        return None
+    pairs = list(zip(choices, counts, strict=True))
+    cost = math.prod(float(len(n)) ** 3 + len(kinds) - 1 for kinds, n in pairs)
+    if cost > MOST_COST:
         return None
     reduced = [
         [_reduced(grams[part[i]], labels[i], counts[i]) for i in attributes] for part in parts

@@ -85,6 +85,12 @@ def test_too_large_blocks_are_left_out():
     assert exchangeable(products_over(workload, workload.sizes)) is None
 
 
+def test_too_many_blocks_are_left_out():
+    workload = parse_workload("prefix:2*" + "*".join(["histogram:2"] * 15))
+    parts = [workload.factors, tuple(parse_workload("total:2") for _ in workload.factors)]
+    assert exchangeable(parts) is None
+
+
 def test_census_tables_of_persons():
     """Published for HDMM: 2.3519; the certified bound is 1.904, within 10 % of the design."""
     workload = parse_workload("census-sf1")
