@@ -256,3 +256,23 @@ def test_laplace_noise_has_weights_of_its_own():
     gaussian = mechanism(design, guarantee=PureDP(1.0), noise=Noise.LAPLACE).error(2)
     laplace = optimize(workload, guarantee=PureDP(1.0), noise="laplace", search_time=1.0)
     assert laplace.error(2) < gaussian
+
+
+@pytest.mark.parametrize("p", [2.0, np.inf])
+def test_designs_are_never_worse_than_usual_shares_or_the_queries(p):
+    """Also where a histogram has few cells beside many tables, by one or two of three."""
+    from pmldesign.designs.options import DesignOptions
+    from pmldesign.designs.structured import solve_regions
+
+    two = [(2, (0, 1)), (2, (0, 2)), (2, (1, 2)), (2, (0,)), (2, (1,)), (1, (2,))]
+    workload = nation((1, 2, 260), (2, 2, 2), parts=two)
+    design = solve_regions(workload, p, DesignOptions(neighbours=Neighbours.ADD_REMOVE))
+    found = np.sqrt(design.strategy.variance_norm(workload, p / 2))
+    errors = {}
+    for name in ("identity", "workload", "equal-shares", "level-shares"):
+        other = baseline(name, workload)
+        assert isinstance(other, RegionTablesStrategy)
+        errors[name] = np.sqrt(other.normalised().variance_norm(workload, p / 2))
+    assert found <= min(errors.values()) * (1 + 2e-6)
+    rows = baseline("workload", workload).matrix
+    np.testing.assert_allclose(np.sort(rows.sum(axis=1)), np.sort(workload.to_dense().sum(axis=1)))

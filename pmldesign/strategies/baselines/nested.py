@@ -16,10 +16,11 @@ from pmldesign.strategies.region_tables import RegionTablesStrategy
 from pmldesign.strategies.regions import RegionsStrategy
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload
 from pmldesign.workloads.nested.regions import RegionsWorkload
-from pmldesign.workloads.nested.tables import RegionTablesWorkload
+from pmldesign.workloads.nested.tables import RegionTablesWorkload, Table
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.trees.problem import NestedCounts
 from pmldesign_solvers.trees.shares import Shares
+from pmldesign_solvers.trees.spaces import spaces_of
 
 NestedWorkload = RegionsWorkload | RegionTablesWorkload
 NestedStrategy = RegionsStrategy | RegionTablesStrategy
@@ -39,8 +40,10 @@ def shares_of(
     """What finds shares: power 1 for Gaussian noise, 2 for Laplace noise; a total may be public."""
     if isinstance(workload, RegionsWorkload):
         return Shares(workload.tree, workload.scales**2, p, power, public=public)
-    spaces = workload.spaces
-    return Shares(workload.tree, spaces.as_one(workload.scales, p), p, power, spaces)
+    tables = measured(workload)
+    spaces, scales = spaces_of(workload.sizes, tables), np.zeros((len(tables), workload.tree.nodes))
+    scales[: len(workload.tables)] = workload.scales
+    return Shares(workload.tree, spaces.as_one(scales, p), p, power, spaces)
 
 
 def problem_of(workload: NestedWorkload, p: float) -> NestedCounts:
@@ -67,7 +70,13 @@ def of_weights(name: str, workload: NestedWorkload, weights: Array) -> NestedStr
     """The counts or tables with these weights of places."""
     if isinstance(workload, RegionsWorkload):
         return RegionsStrategy(name, workload.tree, weights)
-    return RegionTablesStrategy(name, workload.tree, workload.sizes, workload.tables, weights)
+    return RegionTablesStrategy(name, workload.tree, workload.sizes, measured(workload), weights)
+
+
+def measured(workload: RegionTablesWorkload) -> list[Table]:
+    """The tables that are asked for, and the one of all their attributes."""
+    every = tuple(sorted(set().union(*workload.tables)))
+    return list(dict.fromkeys([*workload.tables, every]))
 
 
 def equal_shares(workload: NestedWorkload) -> NestedStrategy:
@@ -91,14 +100,20 @@ def cells_alone(workload: NestedWorkload) -> NestedStrategy:
     return RegionTablesStrategy("identity", tree, workload.sizes, [every], weights[None])
 
 
-def queries_alone(workload: RegionsWorkload) -> RegionsStrategy | None:
-    """The queries themselves; None where some have the same cells, or a cell is in none alone."""
-    tree, asked = workload.tree, workload.asked
-    weights, places = np.zeros(tree.places), tree.place_of_node[asked]
-    weights[places] = workload.scales[asked]
-    if len(np.unique(places)) < len(places) or not weights[tree.place_of_cell].all():
-        return None
-    return RegionsStrategy("workload", tree, weights)
+def queries_alone(workload: NestedWorkload) -> NestedStrategy | None:
+    """The queries themselves; None where some have the same cells, or a count is in none alone."""
+    tree, scales = workload.tree, np.atleast_2d(workload.scales)
+    weights = np.zeros((len(scales), tree.places))
+    for row, of_nodes in zip(weights, scales, strict=True):
+        nodes = np.flatnonzero(of_nodes)
+        places = tree.place_of_node[nodes]
+        if len(np.unique(places)) < len(places):
+            return None
+        row[places] = of_nodes[nodes]
+    if isinstance(workload, RegionTablesWorkload):
+        return RegionTablesStrategy("workload", tree, workload.sizes, workload.tables, weights)
+    told = weights[0, tree.place_of_cell].all()
+    return RegionsStrategy("workload", tree, weights[0]) if told else None
 
 
 def nested_baseline(name: str, workload: Workload) -> Strategy | None:
@@ -109,7 +124,7 @@ def nested_baseline(name: str, workload: Workload) -> Strategy | None:
     large = nested.shape[1] > WRITTEN_CELLS
     if name == "identity" and large:
         return cells_alone(nested)
-    if name == "workload" and large and isinstance(nested, RegionsWorkload):
+    if name == "workload" and large:
         return queries_alone(nested)
     if name == LEVEL_SHARES:
         return level_shares(nested)

@@ -11,8 +11,8 @@ of what the path has left a node takes the part 1 / (1 + exp(-z)), and the error
 is smooth in z; its gradient is the adjoint of both sweeps, from the leaves and back.
 
 With tables of plain attributes (`spaces`) a node divides its share among those that are asked for
-there or below, or lie within such ones, by the exponentials of y: the sum over the tables T that
-hold S of x_T / m_T is a precision in a tree for each S, and a query has the variance
+there or below, lie within such ones or hold them, by the exponentials of y: the sum over the tables
+T that hold S of x_T / m_T is a precision in a tree for each S, and a query has the variance
 a_T^2 sum_{S in T} d_S var_S. What a node leaves goes to those below that measure.
 
 The shares are those of levels first (one z for each), then descend from there. At p = inf the
@@ -37,6 +37,8 @@ from pmldesign_solvers.trees.tree import Flags, Tree
 
 POWERS = (8.0, 32.0, 128.0, 512.0, 2048.0)
 """Exponents on the way to p = inf; the last one gains 0.4 % on even levels."""
+LITTLE, SPARED = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6), 1e-6
+"""Tables with such a part of the largest share at a node are left out, for such of the error."""
 STEPS = 200
 """Of a descent."""
 
@@ -102,17 +104,23 @@ class Shares:
         return self._shaped(nodes * counted / np.maximum(number, 1.0))
 
     def leaves(self) -> Array:
-        """Shares of the lowest nodes alone."""
-        return self.of_parts(np.zeros(len(self._inner)))
+        """Shares of the lowest nodes alone, of the largest table there."""
+        shares = np.zeros_like(self._allowed, dtype=np.float64)
+        lowest = self._of_parts(np.zeros(len(self._inner)))
+        shares[int(self.spaces.answers.argmax())] = lowest
+        return self._shaped(shares)
 
     def queries(self) -> Array:
-        """Those of the queries themselves, of counts alone."""
-        shares = self._at_places(self.squares ** (1 / self.power))
-        longest = shares.copy()
+        """Those of the queries themselves."""
+        answers = self.spaces.answers[self._tables]
+        squares = self.squares * answers ** (2.0 - 2.0 / self.p)
+        shares = np.zeros_like(self._allowed, dtype=np.float64)
+        np.add.at(shares, (self._tables, self._places), squares ** (1 / self.power))
+        longest = shares.sum(axis=0)
         for merges in self.tree.rounds:
             parts = longest[merges.parts]
             longest[merges.wholes] += np.maximum(parts[0::2], parts[1::2])
-        return np.asarray(shares / longest[self.tree.root])
+        return self._shaped(shares / longest[self.tree.root])
 
     def best(self, proceed: Callable[[], bool] = lambda: True, *, steps: int = STEPS) -> Array:
         """The shares of least error that a descent finds, from the best shares of levels.
@@ -124,10 +132,19 @@ class Shares:
         z = start = self._best_of_levels(proceed)
         for p in self._powers():
             z = self._descent(partial(self.value, p=p), z, proceed, steps)
-        candidates = [self._of(z), self._of(start), self.equal()]
-        if len(self._shape) == 1:
-            candidates += [self.leaves(), self.queries()]
-        return min(candidates, key=self.error)
+        others = [self.equal(), self.leaves(), self.queries()]
+        return self._sparse(min([self._of(z), self._of(start), *others], key=self.error))
+
+    def _sparse(self, shares: Array) -> Array:
+        """The same without tables that have little of a node, where the error stays what it is."""
+        most, every = self.error(shares) * (1 + SPARED), shares.reshape(-1, self.tree.places)
+        for part in LITTLE if len(every) > 1 else ():
+            kept = np.where(every < part * every.max(axis=0), 0.0, every)
+            total = kept.sum(axis=0)
+            kept *= every.sum(axis=0) / np.where(total > 0, total, 1.0)
+            if self.error(self._shaped(kept)) <= most:
+                return self._shaped(kept)
+        return shares
 
     def best_of_levels(self, proceed: Callable[[], bool] = lambda: True) -> Array:
         """The best shares where all nodes of a level take the same part of what is left."""
@@ -181,9 +198,10 @@ class Shares:
         return counted
 
     def _measurable(self) -> Flags:
-        """Which tables are asked for at a place or below, or lie within such ones, (K, P)."""
+        """Tables asked for at a place or below, and those within such or holding them, (K, P)."""
         seen = self.spaces.within
-        held = seen.T @ seen >= seen.sum(axis=0)[:, None]  # [T, T']: T lies within T'
+        within = seen.T @ seen >= seen.sum(axis=0)[:, None]  # [T, T']: T lies within T'
+        held = within | within.T
         asked = np.zeros((len(held), self.tree.places))
         asked[self._tables, self._places] = 1.0
         for merges in self.tree.rounds:
