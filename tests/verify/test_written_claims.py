@@ -183,6 +183,27 @@ def test_a_product_basis_under_replace():
         assert (verdicts == {Verdict.HOLDS}) == (name is None), checks.rows
 
 
+def test_a_product_basis_of_fewer_rows_than_cells():
+    """The last two values of an attribute are never told apart, and measured together."""
+    rng = np.random.default_rng(0)
+    together = np.array([[1.0, 0, 0], [0, 1, 1]])
+    A, R = [np.tri(4), np.array([[1.0, 1, 1], [2, 0, 0]])], [rng.normal(size=(4, 4)), together]
+    weights = rng.uniform(0.5, 2, size=8)
+    whole, asked = np.sqrt(weights)[:, None] * np.kron(*R), np.kron(*A)
+    error = float(np.linalg.norm(asked @ np.linalg.pinv(whole)))
+    longest = float(np.linalg.norm(whole, axis=0).max()) * (1 + 1e-12)
+    arrays = {"factor_0": R[0], "factor_1": R[1], "weights": weights}
+    header = {"p": 2.0, "neighbours": "add-remove", "noise": "gaussian", "scale": 3.0}
+    header |= {"guarantee_numbers": {"kind": "zcdp", "rho": longest**2 / 18}}
+    header |= {"error": 3 * error, "sensitivity": longest}
+    queries = Queries(None, (4, 3), [Table(1.0, dict(enumerate(A)))])
+    for name in (None, "sensitivity", "error", "scale"):
+        checks, less = Checks(), {} if name is None else {name: header[name] * 0.999}
+        unions.check_product_basis({**header, **less}, arrays, queries, checks)
+        verdicts = {check.verdict for check in checks.rows}
+        assert (verdicts == {Verdict.HOLDS}) == (name is None), checks.rows
+
+
 def union(rng, alike):
     """A union of two products, weights of its queries and cells, and its matrix."""
     parts = [[np.tri(4), np.eye(3)], [np.ones((1, 4)), rng.random((5, 3))]]

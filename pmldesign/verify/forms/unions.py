@@ -1,6 +1,7 @@
 r"""Strategies in a product basis, and lower bounds of unions of products, beyond dense sizes.
 
-R = diag(v)^(1/2) (x)_i R_i has X = R^T R and, P_i = R_i^+, X^-1 = (x) P_i diag(v)^-1 (x) P_i^T.
+R = diag(v)^(1/2) (x)_i R_i has X = R^T R and, P_i = R_i^+, X^-1 = (x) P_i diag(v)^-1 (x) P_i^T; of
+fewer rows than cells, that is the covariance of estimates which answer A wherever A P R = A.
 That is all that is needed of the matrix: entries are sums over a cube of numbers, an axis for each
 attribute, along which matrices are applied one after the other.
 
@@ -63,10 +64,11 @@ def check_product_basis(header: Header, arrays: Arrays, queries: Queries, checks
     rows = tuple(len(part) for part in R)
     v = np.asarray(arrays.get("weights", np.ones(rows))).reshape(rows)
     fits = [part.shape[1] for part in R] == sizes and bool((v > 0).all())
-    fits = fits and ("weights" not in arrays or list(rows) == sizes)
+    p, replace = float(header["p"]), header["neighbours"] == "replace"
+    if replace and "weights" in arrays:  # X^-1 is needed
+        fits = fits and list(rows) == sizes
     if not checks.state("shapes", fits, "of the factors, and positive weights"):
         return
-    p, replace = float(header["p"]), header["neighbours"] == "replace"
     parts = queries.products()
     if sum(math.prod(len(A) for A in part) for part in parts) > MOST_QUERIES:
         checks.unchecked("claims", "too many queries")
