@@ -10,7 +10,9 @@ from click.testing import CliRunner
 
 import pmldesign as pml
 from pmldesign.cli import main
+from pmldesign.designs.rivals import row_seconds
 from pmldesign.errors import PmldesignError
+from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.workloads import as_workload
 
 BASELINES = ("tree", "haar", "identity", "workload", "square-root", "weighted-tree:3", "banded:2")
@@ -107,3 +109,12 @@ def test_a_design_for_replace_is_not_worse_than_that_for_add_remove():
     assert design.certificate.upper <= other.factorization.norm(math.inf) * (1 + 1e-6)
     reached = pml.mechanism(design).factorization.norm(math.inf)
     assert reached <= design.certificate.upper <= reached * (1 + 1e-6)
+
+
+def test_rows_under_replace_are_weighed_by_all_cells():
+    """2,044 cells of three attributes: their matrix tells the distances."""
+    union = as_workload("prefix:4*total:7*prefix:73+all-range:4*histogram:7*prefix:73")
+    assert row_seconds("tree", union, None, Neighbours.ADD_REMOVE) < 0.1
+    assert row_seconds("tree", union, None, Neighbours.REPLACE) > 10
+    large = as_workload("prefix:64*histogram:64+histogram:64*prefix:64")
+    assert row_seconds("identity", large, None, Neighbours.REPLACE) < 0.1
