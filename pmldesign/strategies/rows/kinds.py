@@ -13,7 +13,7 @@ of which the factor of attribute i is [a_i = b_i] - 1/n_i in T, 1/n_i in S and S
 in neither, and 1 otherwise. It depends on a and b by the set of attributes of S and S_k in which
 they agree: all rows of a table are of the same kind.
 
-Weighted products: in `rows_of_products`.
+Weighted products: in `of_products`.
 """
 
 from __future__ import annotations
