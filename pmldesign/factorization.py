@@ -16,8 +16,14 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.guarantees import Guarantee, require_guarantee
-from pmldesign.privacy.neighbours import Neighbours, Norm
-from pmldesign.privacy.noise import Noise, gaussian_error, gaussian_moment_root, laplace_error
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy.noise import (
+    Noise,
+    cube_error,
+    gaussian_error,
+    gaussian_moment_root,
+    laplace_error,
+)
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.schema import participation_refusal
 from pmldesign.strategies.participation.strategy import participation_of
@@ -98,9 +104,8 @@ class Factorization:
         return self.unit_error(Noise.GAUSSIAN, 2) / math.sqrt(self.workload.shape[0])
 
     def sensitivity(self, noise: Noise) -> float:
-        """Largest distance of neighbours' measurements: l2 for Gaussian noise, l1 for Laplace."""
-        norm: Norm = "l2" if noise is Noise.GAUSSIAN else "l1"
-        return self.strategy.sensitivity_under(self.neighbours, norm)
+        """Largest distance of neighbours' measurements, in the norm of the noise."""
+        return self.strategy.sensitivity_for(self.neighbours, noise)
 
     def norm(self, p: float) -> float:
         """What the strategy makes of gamma_(p)(A), or of its replace version: at least that norm.
@@ -124,17 +129,21 @@ class Factorization:
                 return self._times_power_of_two(gaussian_error(deviations**2, p=p), exponent)
             return gaussian_moment_root(p) * math.sqrt(norm)
         if p == 2 or np.isinf(p):
-            return math.sqrt(2) * self.unit_error(Noise.GAUSSIAN, p)
+            return self._unit_deviation(noise) * self.unit_error(Noise.GAUSSIAN, p)
         queries, measurements = self.workload.shape[0], self.strategy.shape[0]
         check_entries(
-            f"the reconstruction, which the error of Laplace noise at p = {p:g} needs,",
+            f"the reconstruction, which the error of {noise} noise at p = {p:g} needs,",
             (max(queries, self.strategy.cells), measurements),
             remedy="take p = 2 or inf, or Gaussian noise (a guarantee with a delta)",
         )
         workload, exponents = self.in_range
         top = int(exponents.max())
         rows = np.ldexp(self.strategy.reconstruction(workload).T, exponents - top).T
-        return self._times_power_of_two(laplace_error(rows, p=p), top)
+        error_of = cube_error if noise is Noise.CUBE else laplace_error
+        return self._times_power_of_two(error_of(rows, p=p), top)
+
+    def _unit_deviation(self, noise: Noise) -> float:
+        return math.sqrt(noise.variance(self.strategy.shape[0]))
 
     def _times_power_of_two(self, error: float, exponent: int) -> float:
         with np.errstate(over="ignore", under="ignore"):
@@ -149,7 +158,8 @@ class Factorization:
 
     def least_unit_error(self, noise: Noise, p: float) -> float:
         """At most `unit_error`, and cheap: Laplace noise is a mixture of Gaussians (Jensen)."""
-        return math.sqrt(noise.variance) * self.unit_error(Noise.GAUSSIAN, p)
+        lost = gaussian_moment_root(p) if noise is Noise.CUBE else 1.0
+        return self._unit_deviation(noise) * self.unit_error(Noise.GAUSSIAN, p) / lost
 
 
 def answer(strategy: Strategy, workload: Workload, neighbours: Neighbours) -> Factorization:

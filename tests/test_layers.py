@@ -24,7 +24,7 @@ LAYERS = [
     {"errors"},
 ]
 SOLVER_ROOMS = [
-    {"participation", "trees"},
+    {"cubes", "participation", "trees"},
     {"search", "oracle", "unions", "tables", "streams"},
     {"norm"},
     {"certificate"},

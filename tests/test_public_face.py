@@ -120,7 +120,8 @@ def test_a_strategy_is_taken_in_every_form(given):
     scale = pml.calibrate(given, pml.PureDP(1), noise="laplace").scale
     assert scale == 4  # a record in the first cell counts in all four sums
     assert pml.leakage(given, scale=2, alpha=0.1)["dp"] == 1.5
-    assert pml.mechanism(given, "prefix:4", guarantee=pml.PureDP(1)).scale == 4
+    noisy = pml.mechanism(given, "prefix:4", guarantee=pml.PureDP(1))
+    assert noisy.scale == 4
     (row,) = pml.compare("prefix:4", [given], guarantee=pml.PureDP(1)).rows
     assert row.scale == 4
 

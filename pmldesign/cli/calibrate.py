@@ -103,10 +103,13 @@ def _document(said: Said, name: str, p: float) -> Document:
     assert guarantee is not None
     assert calibration is not None
     schema = participation_of(noisy.strategy)
-    gaussian = noisy.noise is Noise.GAUSSIAN
-    kind = "standard deviation" if gaussian else "b, density exp(-|z|/b)/(2b)"
+    kind = {
+        Noise.GAUSSIAN: "standard deviation",
+        Noise.LAPLACE: "b, density exp(-|z|/b)/(2b)",
+        Noise.CUBE: "b, density proportional to exp(-max|z|/b)",
+    }[noisy.noise]
     rows, cells = map(count_text, noisy.strategy.shape)
-    norm = f"{'l2' if gaussian else 'l1'}, {noisy.neighbours.value} neighbours"
+    norm = f"{noisy.noise.norm}, {noisy.neighbours.value} neighbours"
     scale = at_least(noisy.scale, 9)
     achieved = f"{calibration.loss} {at_least(calibration.achieved, 9)}"
     largest = "-" if noisy.known_max_std is None else number(noisy.known_max_std)

@@ -181,7 +181,9 @@ def _streaming_noise(guarantee: Guarantee | None, relation: Neighbours, noise: A
     """Gaussian noise, which does not mind the rotation to lower triangular form."""
     if relation is Neighbours.REPLACE:
         return noise  # refused by `optimize`, for another reason
-    if noise == "laplace" or (guarantee is not None and not guarantee.admits(Noise.GAUSSIAN)):
+    if noise in ("laplace", "cube") or (
+        guarantee is not None and not guarantee.admits(Noise.GAUSSIAN)
+    ):
         raise InvalidInputError(
             "--streaming is for Gaussian noise: a lower-triangular form has the same l2 norms, but"
             " other l1 norms; leave it out, or give --delta"

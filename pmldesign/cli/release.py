@@ -79,6 +79,7 @@ def command(asked: Asked) -> None:
     """
     from pmldesign.cli.documents.releases import document_of
     from pmldesign.files import read_guarantee, read_strategy
+    from pmldesign.files.strategies import read_noise
     from pmldesign.files.workloads import is_matrix_path
     from pmldesign.release.people.schema import read_schema
     from pmldesign.release.prepared import prepare
@@ -109,6 +110,8 @@ def command(asked: Asked) -> None:
         form.require_release(beside.neighbours)
     if noise == "auto" and isinstance(beside, CurrencyGuarantee):
         noise = "gaussian"
+    if noise == "auto" and strategy is not None and read_noise(strategy) == "cube":
+        noise = "cube"
     chosen = _mechanism(queries, measured, beside, noise, asked.search_time)
     prepared = prepare(
         replace(chosen, own_grid=asked.own_grid),

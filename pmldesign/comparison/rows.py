@@ -1,8 +1,9 @@
 """One line of a comparison: a strategy with its noise, its error, and how good that can be.
 
 Two lower bounds on the error come with a certified norm (docs/bounds.md): for every mechanism that
-meets the guarantee, the least variance bound, which no other bound known here exceeds; and for the
-class of the row, Gaussian noise of any covariance or Laplace noise on any strategy. Without a
+meets the guarantee, the least variance or, at 2 < p < inf, the least moment, which no other bound
+known here exceeds; and for the class of the row, Gaussian noise of any covariance or Laplace noise
+on any strategy. Without a
 guarantee the scale is the sensitivity, and the errors of these classes are at least
 c_p gamma_(p)(A) and sqrt(2) c_p gamma_(p)(A).
 """
@@ -15,11 +16,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pmldesign.bounds.bound import BoundProblem
-from pmldesign.bounds.lower import gaussian_class, laplace_class, least_variance
+from pmldesign.bounds.lower import gaussian_class, laplace_class, least_moment, least_variance
 from pmldesign.designs.rivals import CLOSE
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.alpha.fallback import Fallback
-from pmldesign.privacy.currencies.curves import PrivacyCurve, curve_of
+from pmldesign.privacy.currencies.curves import PrivacyCurve
+from pmldesign.privacy.currencies.pure import curve_of
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.noise import Noise, gaussian_moment_root
 from pmldesign.workloads import Workload
@@ -42,9 +44,9 @@ class Row:
     Attributes:
         strategy: its name.
         p: of the l_p^p error.
-        noise: "gaussian" or "laplace".
-        sensitivity: largest distance between the measurements of neighbours, l2 for Gaussian
-            noise and l1 for Laplace noise.
+        noise: "gaussian", "laplace" or "cube".
+        sensitivity: largest distance between the measurements of neighbours, l2 for Gaussian,
+            l1 for Laplace and l_inf for cube noise.
         scale: of the noise on every measurement.
         error: exact l_p^p error, (E norm(M(x) - A x)_p^p)^(1/p); at p = inf `max_std`.
         rmse: root mean squared error of a query.
@@ -185,9 +187,12 @@ def with_bounds(rows: Sequence[Row], workload: Workload, norm: Certificate) -> t
             norm_lower=norm.lower,
             norm_upper=norm.upper,
         )
-        lower = least_variance(problem).value
+        every = [least_variance(problem), least_moment(problem, norm_alone=bool(guarantee.known))]
+        lower = max((bound.value for bound in every if bound.value is not None), default=None)
         by_noise = {
             Noise.GAUSSIAN: gaussian_class(problem).value,
             Noise.LAPLACE: laplace_class(problem).value,
         }
-    return tuple(replace(row, lower_bound=lower, class_bound=by_noise[row.noise]) for row in rows)
+    return tuple(
+        replace(row, lower_bound=lower, class_bound=by_noise.get(row.noise)) for row in rows
+    )

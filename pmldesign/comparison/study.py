@@ -145,7 +145,7 @@ def _study(table: dict[str, Any], folder: Path) -> Study:
     limits: dict[str, Any] = {key: number(key, table[key]) for key in LIMITS[:2] if key in table}
     limits |= {key: whole(key, table[key]) for key in LIMITS[2:] if key in table}
     settings = Settings(
-        noise=choice("noise", table, ("auto", "gaussian", "laplace")),
+        noise=choice("noise", table, ("auto", "gaussian", "laplace", "cube")),
         search_time=number("search_time", table["search_time"]) if "search_time" in table else None,
         options=DesignOptions(
             neighbours=Neighbours(choice("neighbours", table, ("add-remove", "replace"))), **limits

@@ -2,9 +2,9 @@
 
 Gaussian noise has a convex theory and a certificate (`factorize`), and under PML a descent from
 there (`gaussian_pml_search`); Laplace noise has a search (`laplace_search`), which also starts from
-the Gaussian strategy. No baseline is better than what comes of them (`rivals`). Which noise has the
-smaller error depends on the guarantee: a small delta asks much of Gaussian noise, many queries ask
-much of Laplace noise.
+the Gaussian strategy, and so has cube noise where questions are few (`cubes`). No baseline is
+better than what comes of them (`rivals`). Which noise has the smallest error depends on the
+guarantee: a small delta asks much of Gaussian noise, many queries ask much of Laplace noise.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from dataclasses import replace
 from typing import Any
 
 from pmldesign.arguments import exponent, non_negative, whole
+from pmldesign.designs.cubes.search import cube_design, is_small
 from pmldesign.designs.dispatch import solve
 from pmldesign.designs.gaussian_pml_search import gaussian_design
 from pmldesign.designs.laplace.search import LEAST_GAIN, SEARCH_SECONDS, laplace_design
 from pmldesign.designs.options import LEAST_TIME, DesignOptions, takes_options
 from pmldesign.designs.results import Design, Optimized, Searched
-from pmldesign.designs.rivals import with_rivals
+from pmldesign.designs.rivals import CLOSE, with_rivals
 from pmldesign.designs.streaming import require_streaming
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import with_known
@@ -53,13 +54,14 @@ def all_designs(
     known: Any = None,
     **options: Any,
 ) -> Optimized:
-    """Design for Gaussian and for Laplace noise, whichever the guarantee admits.
+    """Design for Gaussian, Laplace and cube noise, whichever the guarantee admits.
 
     Args:
         workload: a Workload, a name such as "prefix:64", or a matrix of shape (m, n).
         p: in [2, inf].
         guarantee: what is to be met; None designs for Gaussian noise.
-        noise: "gaussian", "laplace", or "auto" for all that can meet the guarantee.
+        noise: "gaussian", "laplace", "cube", or "auto" for all that can meet the guarantee; cube
+            noise is tried for few questions.
         streaming: make the strategy lower triangular, and search for no other.
         search_time: as for `improve`.
         seed: of the search under Laplace noise.
@@ -136,7 +138,7 @@ def improve(
         options: it was made with; a number of buffers asks for Gaussian noise alone, and the
             callback is called with every step.
         guarantee: what is to be met; None for a scale equal to the sensitivity.
-        noise: "gaussian", "laplace", or "auto" for all that can meet the guarantee.
+        noise: "gaussian", "laplace", "cube", or "auto" for all that can meet the guarantee.
         streaming: make the strategy lower triangular, and search for no other.
         search_time: in seconds, for the searches that a guarantee asks for: at most half of it for
             Gaussian noise under PML, the rest for Laplace noise; None ends the latter where it
@@ -169,6 +171,10 @@ def improve(
         )
         interrupted = polished.status is Status.INTERRUPTED
         seconds = max(seconds - polished.seconds, seconds / 4)
+    cube = None
+    if not (streaming or interrupted or streamed):
+        cube = _cube_search(factorization, guarantee, noise, seed, seconds / 4, options)
+        interrupted = cube is not None and cube.status is Status.INTERRUPTED
     if Noise.LAPLACE in kinds and not (streaming or interrupted):
         try:
             searched = _laplace_search(
@@ -190,13 +196,45 @@ def improve(
     if noise == "auto" and Noise.GAUSSIAN in kinds and (better or Noise.LAPLACE not in kinds):
         noise = "gaussian"
     first = None if polished is None else polished.before
-    mechanisms = [first or _least_norm(factorization, guarantee, noise)]
-    if polished is not None and polished.improved:
-        mechanisms.append(polished.mechanism)
-    if searched is not None:
-        mechanisms.append(searched.mechanism)
-    designs = Optimized(factorization, polished, searched, guarantee, tuple(mechanisms))
+    first = first or _least_norm(factorization, guarantee, noise)
+    gained = polished if polished is not None and polished.improved else None
+    others = [search.mechanism for search in (gained, searched) if search is not None]
+    if cube is not None and noise != "cube" and not _is_better(cube, [first, *others], p):
+        cube = None
+    found = [*others, cube.mechanism] if cube is not None else others
+    designs = Optimized(factorization, polished, searched, guarantee, (first, *found), cube)
     return with_rivals(designs, options, allowed, names=rivals, streaming=streaming)
+
+
+def _is_better(search: Searched, others: Sequence[Mechanism], p: float) -> bool:
+    """Whether what was found is better than all others, by more than rounding."""
+    return search.mechanism.error(p) < (1 - CLOSE) * min(other.error(p) for other in others)
+
+
+def _cube_search(
+    factorization: Design,
+    guarantee: Guarantee | None,
+    noise: NoiseChoice,
+    seed: int,
+    seconds: float,
+    options: DesignOptions,
+) -> Searched | None:
+    """The search for cube noise; None where questions are many, unless asked for."""
+    workload, p = factorization.workload, factorization.p
+    small = is_small(workload) and Noise.CUBE.has_error(p)
+    tried = noise == "auto" and guarantee is not None and guarantee.admits(Noise.CUBE)
+    if not (noise == "cube" or (tried and small)):
+        return None
+    return cube_design(
+        workload,
+        guarantee,
+        p,
+        factorization.neighbours,
+        starts=[factorization.strategy] if small else (),
+        seed=seed,
+        time_limit=seconds,
+        callback=options.callback,
+    )
 
 
 def _least_norm(

@@ -222,6 +222,7 @@ class Optimized(Drawn, Displayed):
         guarantee: what the noise meets; None for a scale equal to the sensitivity.
         mechanisms: the strategy of least norm with noise, then what searches found, but for one
             for Gaussian noise that gained nothing.
+        cube_design: the search for cube noise; None unless it was asked for, or is the best.
     """
 
     norm_design: Design
@@ -229,6 +230,7 @@ class Optimized(Drawn, Displayed):
     laplace_design: Searched | None
     guarantee: Guarantee | None
     mechanisms: tuple[Mechanism, ...]
+    cube_design: Searched | None = None
 
     @property
     def best(self) -> int:

@@ -79,7 +79,7 @@ def with_rivals(
 
 def _is_settled(designs: Optimized, kind: Noise) -> bool:
     """Whether no baseline can be better with this noise."""
-    if kind is Noise.LAPLACE:
+    if kind is not Noise.GAUSSIAN:
         return False
     if designs.guarantee is not None and designs.guarantee.pml:
         polished = designs.gaussian_design

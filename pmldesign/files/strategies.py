@@ -160,6 +160,12 @@ def read_guarantee(path: PathName) -> Guarantee | None:
     return _checked_guarantee(file_name(Path(path)), _read(Path(path))[1])
 
 
+def read_noise(path: PathName) -> str | None:
+    """The noise that a file was made for, None if it has none; raises as `read_strategy`."""
+    noise = _read(Path(path))[1].get("noise")
+    return None if noise is None else str(noise)
+
+
 def _arrays(design: Design | Mechanism, workload: Workload) -> tuple[str | None, dict[str, Any]]:
     """R and L, or the name of the form of R and what it is made of."""
     strategy = with_participation(design.strategy, None)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pmldesign.arguments import exponent, instance, shown
 from pmldesign.errors import InvalidInputError
@@ -22,13 +22,13 @@ from pmldesign.privacy.currencies.composition import composed
 from pmldesign.privacy.currencies.curves import PrivacyCurve
 from pmldesign.privacy.guarantees import Guarantee, require_guarantee
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.privacy.noise import LARGEST_EXPONENT, Noise, laplace_exponent
+from pmldesign.privacy.noise import LARGEST_EXPONENT, Noise, cube_error, laplace_exponent
 from pmldesign.strategies import Strategy, as_strategy
 from pmldesign.strategies.participation.schema import Participation, as_participation
-from pmldesign.strategies.participation.strategy import with_participation
+from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.workloads import Workload, as_workload
 
-NoiseChoice = Literal["auto", "gaussian", "laplace"]
+NoiseChoice = Literal["auto", "gaussian", "laplace", "cube"]
 
 
 def mechanism(
@@ -50,8 +50,9 @@ def mechanism(
             a baseline such as "tree", or a matrix.
         workload: A, shape (m, n), whatever `as_workload` takes; None for that of the factorization.
         guarantee: what is to be met; None for a scale equal to the sensitivity.
-        noise: "gaussian", "laplace", or "auto" for the one with the smaller error at p among those
-            that can meet the guarantee (Gaussian without a guarantee).
+        noise: "gaussian", "laplace", "cube" (for few measurements), or "auto" for Gaussian or
+            Laplace, the one with the smaller error at p among those that can meet the guarantee
+            (Gaussian without one).
         p: in [2, inf], for noise "auto"; None for that of the factorization, or 2.
         neighbours: "add-remove" or "replace", where there is no guarantee to say it; None for that
             of the factorization, or "add-remove".
@@ -115,6 +116,10 @@ def calibrated(
     Raises:
         InvalidInputError, InfeasibleError, VacuousGuaranteeError: as in `mechanism`.
     """
+    if noise is Noise.CUBE and participation_of(factorization.strategy) is not None:
+        raise InvalidInputError(
+            "cube noise is for one participation of each record; take Gaussian or Laplace noise"
+        )
     sensitivity = factorization.sensitivity(noise)
     if guarantee is None:
         return Mechanism(factorization, noise, sensitivity, sensitivity, None)
@@ -153,14 +158,17 @@ def admissible(
 ) -> tuple[Noise, ...]:
     """The kinds of noise to consider; a single one for the caller's explicit choice.
 
+    Cube noise is for strategies that were made for it: only a design tries it unasked.
+
     At p beyond LARGEST_EXPONENT, where no error of Laplace noise is computed, Gaussian noise alone
     if it meets the guarantee.
 
     Raises:
         InvalidInputError: there is no such noise.
     """
-    if not isinstance(noise, str) or noise not in ("auto", "gaussian", "laplace"):
-        raise InvalidInputError(f"noise must be auto, gaussian or laplace, got {shown(noise)}")
+    if not isinstance(noise, str) or noise not in get_args(NoiseChoice):
+        allowed = ", ".join(get_args(NoiseChoice))
+        raise InvalidInputError(f"noise must be one of {allowed}, got {shown(noise)}")
     if guarantee is not None:
         require_guarantee(guarantee)
     if noise != "auto":
@@ -169,7 +177,7 @@ def admissible(
         return (Noise.GAUSSIAN,)
     if Noise.GAUSSIAN in guarantee.noises and LARGEST_EXPONENT < p < math.inf:
         return (Noise.GAUSSIAN,)
-    return guarantee.noises
+    return tuple(kind for kind in guarantee.noises if kind is not Noise.CUBE)
 
 
 def require_feasible(
@@ -187,6 +195,8 @@ def require_feasible(
             require_attainable(guarantee, cells, noise=kind)
         if kind is Noise.LAPLACE:
             laplace_exponent(p)
+        if kind is Noise.CUBE:
+            cube_error([[1.0]], p=p)
 
 
 def compose(releases: Sequence[Mechanism | PrivacyCurve]) -> PrivacyCurve:

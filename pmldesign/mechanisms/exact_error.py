@@ -18,8 +18,8 @@ from pmldesign.errors import InvalidInputError, require_extra
 from pmldesign.factorization import Factorization
 from pmldesign.privacy.alpha.fallback import Fallback, fallback_of
 from pmldesign.privacy.calibration import Calibration
-from pmldesign.privacy.currencies.curves import PrivacyCurve, curve_of
-from pmldesign.privacy.currencies.pure import pure_curve
+from pmldesign.privacy.currencies.curves import PrivacyCurve
+from pmldesign.privacy.currencies.pure import curve_of, pure_curve
 from pmldesign.privacy.digits import at_least, shortest
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
@@ -42,10 +42,10 @@ class Mechanism(Drawn, Displayed):
 
     Attributes:
         factorization: the strategy and the workload.
-        noise: Gaussian or Laplace.
+        noise: Gaussian, Laplace or cube.
         sensitivity: largest distance of neighbours' measurements: l2 for Gaussian noise, l1 for
-            Laplace noise.
-        scale: standard deviation (Gaussian) or b (Laplace) of the noise on each measurement.
+            Laplace and l_inf for cube noise.
+        scale: standard deviation (Gaussian) or b (Laplace, cube) of the noise on each measurement.
         calibration: how the scale was found; None without a guarantee.
         p: of the l_p^p error that it was chosen for, in [2, inf].
         own_grid: whether a release draws Laplace noise on the whole numbers that are measured,
@@ -108,10 +108,10 @@ class Mechanism(Drawn, Displayed):
             multiplier = math.nextafter(multiplier, 0.0)
         if self.noise is Noise.GAUSSIAN:
             return dp_event.GaussianDpEvent(multiplier)
-        if self.own_grid:
+        if self.own_grid or self.noise is Noise.CUBE:
             raise InvalidInputError(
-                "dp-accounting has no event for noise on the grid of the measurements; leave"
-                " own_grid out"
+                "dp-accounting has no event for cube noise, or for noise on the grid of the"
+                " measurements; take other noise, without own_grid"
             )
         return dp_event.LaplaceDpEvent(multiplier)
 
@@ -151,7 +151,11 @@ class Mechanism(Drawn, Displayed):
     @property
     def rmse(self) -> float:
         """Root mean squared error of a query."""
-        return self._scaled(math.sqrt(self.noise.variance) * self.factorization.root_mean_square)
+        return self._scaled(self._unit_deviation * self.factorization.root_mean_square)
+
+    @property
+    def _unit_deviation(self) -> float:
+        return math.sqrt(self.noise.variance(self.strategy.shape[0]))
 
     def _scaled(self, unit: float) -> float:
         value = self.scale * unit
@@ -244,4 +248,4 @@ class Mechanism(Drawn, Displayed):
     @property
     def standard_deviations(self) -> Array:
         """Standard deviation of each answer, shape (m,)."""
-        return math.sqrt(self.noise.variance) * self.scale * self.factorization.deviations
+        return self._unit_deviation * self.scale * self.factorization.deviations

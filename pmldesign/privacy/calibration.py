@@ -1,13 +1,14 @@
 """From a guarantee and a strategy to the scale of the noise, always on the private side.
 
     epsilon-DP                    Laplace    b = Delta_1/eps
+    epsilon-DP                    cube       b = Delta_inf/eps
     (epsilon, delta)-DP           Gaussian   the analytic Gaussian mechanism
     rho-zCDP, mu-GDP, Renyi       both       closed forms (`currencies.curves`)
     epsilon-PML                   Laplace    Corollary 1 of [ZSO]
     (epsilon, delta)-PML, slack   Gaussian   psi_2 of [SPP], bounded by convexity
     the same, envelope            Gaussian   closed failure probability of [SPP], likewise
 
-Laplace noise for a guarantee with a delta is calibrated to the same epsilon with delta = 0.
+Laplace and cube noise for a guarantee with a delta are calibrated to the same epsilon without it.
 Releasing L (R x + z) leaks no more than R x + z, so only the strategy R counts.
 
 Private end: the loss, rounded upwards at the scale that is returned, is at most the target, and so
@@ -36,13 +37,12 @@ from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale as analy
 from pmldesign.privacy.analytic_gaussian import classical_gaussian_scale as classical_gaussian_scale
 from pmldesign.privacy.analytic_gaussian import gaussian_delta as gaussian_delta
 from pmldesign.privacy.brackets import private_end
-from pmldesign.privacy.currencies.curves import curve_of
+from pmldesign.privacy.currencies.pure import curve_of
 from pmldesign.privacy.digits import at_least
 from pmldesign.privacy.guarantees import ApproxDP, CurrencyGuarantee, Guarantee, PureDP
 from pmldesign.privacy.neighbours import (
     Measurable,
     Neighbours,
-    Norm,
     is_measured,
     sensitivity_above,
 )
@@ -60,8 +60,8 @@ class Calibration(Displayed):
     """How much of which noise meets a guarantee.
 
     Attributes:
-        noise: Gaussian or Laplace.
-        scale: standard deviation (Gaussian) or b (Laplace); 0 where no noise is needed.
+        noise: of which kind.
+        scale: standard deviation (Gaussian) or b (Laplace, cube); 0 where no noise is needed.
         guarantee: what was asked for.
         achieved: the loss at this scale, at most what was asked for: an epsilon for Laplace
             noise, a delta (at the epsilon asked for) for Gaussian noise; rho, mu, or the epsilon of
@@ -79,7 +79,7 @@ class Calibration(Displayed):
         """What `achieved` is: "epsilon", "delta", "rho" or "mu"."""
         if isinstance(self.guarantee, CurrencyGuarantee):
             return self.guarantee.unit
-        return "epsilon" if self.noise is Noise.LAPLACE else "delta"
+        return "delta" if self.noise is Noise.GAUSSIAN else "epsilon"
 
     def _display(self) -> tuple[str, Facts]:
         title = f"Calibration: {self.noise} noise of scale {at_least(self.scale)}"
@@ -181,7 +181,7 @@ def _calibrate_dp(
     _require_possible(guarantee, noise)
     _require_same_known(strategy, guarantee)
     sensitivity = _sensitivity(strategy, guarantee.neighbours, noise)
-    if noise is Noise.LAPLACE:
+    if noise is not Noise.GAUSSIAN:
         scale = laplace_scale(sensitivity, epsilon=guarantee.laplace_ratio)
     elif isinstance(guarantee, CurrencyGuarantee):
         scale = gaussian_scale(sensitivity, guarantee.gaussian_square)
@@ -223,16 +223,20 @@ def _require_same_known(strategy: Measurable | ArrayLike, guarantee: Guarantee) 
 
 
 def _sensitivity(strategy: Measurable | ArrayLike, neighbours: Neighbours, noise: Noise) -> float:
-    norm: Norm = "l2" if noise is Noise.GAUSSIAN else "l1"
     if is_measured(strategy):
-        return strategy.sensitivity_under(neighbours, norm)
-    return sensitivity_above(strategy, neighbours, norm)
+        return strategy.sensitivity_for(neighbours, noise)
+    return sensitivity_above(strategy, neighbours, noise.norm)
 
 
 def _require_possible(guarantee: Guarantee, noise: Noise) -> None:
-    """Refuse Gaussian noise for a guarantee without a delta."""
+    """Refuse Gaussian noise for a guarantee without a delta, and cube noise but for epsilon-DP."""
     if guarantee.admits(noise):
         return
+    if noise is Noise.CUBE:
+        raise InfeasibleError(
+            "noise 'cube' is for differential privacy with epsilon alone or beside a delta; use"
+            " noise 'laplace', or PureDP(epsilon)"
+        )
     if not guarantee.pml:
         raise InfeasibleError(
             "noise 'gaussian' meets epsilon-DP at no scale: likelihood ratios are unbounded; "

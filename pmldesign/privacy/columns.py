@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import scipy  # whose parts load when used; spatial takes long
@@ -20,6 +20,7 @@ from pmldesign.arguments import finite_matrix
 from pmldesign.privacy.outward import is_whole, raised, root_above, size
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array
 
+Norm = Literal["l1", "l2", "linf"]
 Ones = NDArray[np.float32]
 SMALLEST_ENTRY = math.ulp(0.0)
 COUNTED = 2**24
@@ -51,9 +52,11 @@ def scaled_rows(matrix: Array, *, differences: bool) -> tuple[Array, int]:
     return scaled, exponent
 
 
-def longest_column(scaled: Array, norm: Literal["l1", "l2"]) -> float:
+def longest_column(scaled: Array, norm: Norm) -> float:
     """Largest norm of a column, rounded upwards; entries of size up to 2^53."""
     rows = len(scaled)
+    if norm == "linf":
+        return float(np.abs(scaled).max())
     if norm == "l1":
         value = float(np.abs(scaled).sum(axis=0).max())
         return value if is_whole(scaled, raised(value, rows)) else raised(value, rows)
@@ -94,15 +97,23 @@ def l1_diameter(scaled: Array) -> float:
     return value if is_whole(scaled, raised(value, rows + 1)) else raised(value, rows + 1)
 
 
-def distance_blocks(
-    strategy_matrix: ArrayLike, *, norm: Literal["l1", "l2"]
-) -> Iterator[tuple[int, int, Array]]:
+def linf_diameter(scaled: Array) -> float:
+    """Largest difference of two entries of a row, rounded upwards."""
+    value = float((scaled.max(axis=1) - scaled.min(axis=1)).max())
+    return value if is_whole(scaled, raised(value, 1)) else raised(value, 1)
+
+
+DIAMETERS = {"l1": l1_diameter, "l2": l2_diameter, "linf": linf_diameter}
+"""Largest distance of two columns in every norm."""
+
+
+def distance_blocks(strategy_matrix: ArrayLike, *, norm: Norm) -> Iterator[tuple[int, int, Array]]:
     """The upper triangle of the pairwise distances, some rows at a time; rounded to nearest.
 
     Yields:
         start, stop and the distances of columns start .. stop - 1 to columns start .. k - 1.
     """
-    metric: Literal["cityblock", "euclidean"] = "cityblock" if norm == "l1" else "euclidean"
+    metric: Any = {"l1": "cityblock", "l2": "euclidean", "linf": "chebyshev"}[norm]
     columns = np.ascontiguousarray(finite_matrix("strategy_matrix", strategy_matrix).T)
     step = max(1, BLOCK_BYTES // (8 * len(columns)))
     top = float(columns.max())

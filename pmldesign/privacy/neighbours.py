@@ -6,8 +6,8 @@ data differ in the histogram x by
     add-remove:  x' = x + t e_j, |t| <= 1          sensitivity max_j ||R e_j||
     replace:     x' = x + e_i - e_j                sensitivity max_ij ||R e_i - R e_j||
 
-in the l2 norm for Gaussian noise and the l1 norm for Laplace noise. Under replace the number of
-records is fixed and public.
+in the l2 norm for Gaussian noise, l1 for Laplace and l_inf for cube noise. Under replace the number
+of records is fixed and public.
 
 Whatever is returned is at least what exact arithmetic gives for the entries of R as they are
 (`privacy.outward`): whole numbers, and those times a power of two, without any rounding, other
@@ -23,15 +23,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.arguments import finite_matrix
 from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.columns import DIAMETERS, longest_column, scaled_rows
+from pmldesign.privacy.columns import Norm as Norm
 from pmldesign.privacy.columns import distance_blocks as distance_blocks
-from pmldesign.privacy.columns import l1_diameter, l2_diameter, longest_column, scaled_rows
 from pmldesign.privacy.outward import UNIT, factor_above, is_whole, raised, unscaled
 from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.public import Public
@@ -40,7 +41,7 @@ from pmldesign_solvers.operators.operator import Array, Indices
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-Norm = Literal["l1", "l2"]
+    from pmldesign.privacy.noise import Noise
 
 VANISHING = 2.0**-500
 """Distances of different columns, relative to the largest, are raised to this: below it the squares
@@ -123,6 +124,10 @@ class Measurable(Protocol):
         """Largest distance of the measurements of neighbours, rounded up."""
         ...
 
+    def sensitivity_for(self, neighbours: Neighbours, noise: Noise) -> float:
+        """The same in the norm of a noise."""
+        ...
+
     def column_labels(self) -> Indices | None:
         """A number for each cell, equal for equal columns; None where `matrix` tells."""
         ...
@@ -163,7 +168,7 @@ def sensitivity_above(
     Args:
         strategy_matrix: R, shape (r, k).
         neighbours: the relation.
-        norm: "l1" or "l2".
+        norm: "l1", "l2" or "linf".
         entry_units: how many units of 2^-53 the entries themselves may be off, relative to each.
 
     Raises:
@@ -172,10 +177,7 @@ def sensitivity_above(
     matrix = finite_matrix("strategy_matrix", strategy_matrix)
     replace = neighbours == Neighbours.REPLACE
     scaled, exponent = scaled_rows(matrix, differences=replace)
-    if not replace:
-        value = longest_column(scaled, norm)
-    else:
-        value = l2_diameter(scaled) if norm == "l2" else l1_diameter(scaled)
+    value = DIAMETERS[norm](scaled) if replace else longest_column(scaled, norm)
     value = unscaled(f"the {norm} sensitivity", value, exponent)
     if entry_units:  # every entry of two columns may be off by this part of its size
         columns = 2 if replace else 1

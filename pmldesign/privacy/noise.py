@@ -1,7 +1,8 @@
-"""Gaussian and Laplace noise: the exact error of a linear reconstruction.
+"""Gaussian, Laplace and cube noise: the exact error of a linear reconstruction.
 
 The answers of a matrix mechanism are off by scale * L z, with z of r i.i.d. entries, standard
-Gaussian or Laplace(1) (density e^-|z| / 2, variance 2). The error does not depend on the data:
+Gaussian or Laplace(1) (density e^-|z| / 2, variance 2), or of the density proportional to
+e^-max|z_j|, the cube. The error does not depend on the data:
 
     err_p = (E ||scale L z||_p^p)^(1/p) = scale * (sum_i E |(L z)_i|^p)^(1/p),   2 <= p < inf.
 
@@ -27,10 +28,20 @@ a formula of von Bahr's kind in which every term is positive, so nothing cancels
 rule in v = log u with step h has a relative error of at most
 2 sum_{k >= 1} |Gamma(c + 2 pi i k/h)| / Gamma(c), below 1e-13 at h = 1/4, whatever the row.
 
+Cube. z = G u with G of Gamma(r + 1) and u uniform on [-1, 1]^r, so that entries are uncorrelated
+with variance (r + 1)(r + 2)/3. With l row i of L and an even p, from products of power series
+without cancellation,
+
+    E |(L z)_i|^p = (r + p)!/r! E (l^T u)^p,     E e^(s l^T u) = prod_j sinh(l_j s)/(l_j s).
+
+It serves epsilon-DP with b = D/epsilon, D the largest l_inf distance of neighbours' measurements,
+and is less than Laplace noise for few questions [HT].
+
 p = inf means the largest standard deviation of a query, not E max (err_p itself grows without
 bound in p): c_inf = 1.
 
 References:
+    [HT] Hardt and Talwar (2010), On the geometry of differential privacy.
     [ZLU] Zou, Liu and Upadhyay, Optimality of matrix mechanism on l_p^p-metric, eq. (1), App. D.
     von Bahr (1965), On the convergence of moments in the central limit theorem.
 """
@@ -47,6 +58,7 @@ from scipy.special import gammaln, logsumexp
 
 from pmldesign.arguments import exponent, finite_matrix, non_negative
 from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.neighbours import Norm
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array
 
 STEP = 0.25
@@ -59,20 +71,40 @@ LARGEST_EXPONENT = 10_000.0
 """The recursion for Laplace noise takes p^2/8 steps."""
 
 
+LARGEST_EVEN = 64
+"""Largest p of an error of cube noise."""
+
+MOST_MEASURED = 16
+"""Measurements up to which designs try cube noise; from ten on Laplace noise is mostly less."""
+
+
 class Noise(StrEnum):
     """The noise that a mechanism adds; `Noise("laplace")` is `Noise.LAPLACE`."""
 
     GAUSSIAN = "gaussian"
     LAPLACE = "laplace"
+    CUBE = "cube"
 
     @classmethod
     def _missing_(cls, value: object) -> Noise:
-        raise InvalidInputError(f"noise must be 'gaussian' or 'laplace', got {value!r}")
+        raise InvalidInputError(f"noise must be {', '.join(cls)}, got {value!r}")
 
     @property
-    def variance(self) -> float:
-        """Variance of one noise term at scale 1."""
+    def norm(self) -> Norm:
+        """Of the distance of neighbours' measurements that its scale goes by."""
+        return {Noise.GAUSSIAN: "l2", Noise.LAPLACE: "l1", Noise.CUBE: "linf"}[self]  # type: ignore[return-value]
+
+    def variance(self, measurements: int) -> float:
+        """Variance of one noise term at scale 1, beside so many."""
+        if self is Noise.CUBE:
+            return (measurements + 1) * (measurements + 2) / 3
         return 1.0 if self is Noise.GAUSSIAN else 2.0
+
+    def has_error(self, p: float) -> bool:
+        """Whether its error at p is computed."""
+        if self is Noise.LAPLACE:
+            return p <= LARGEST_EXPONENT or math.isinf(p)
+        return self is Noise.GAUSSIAN or math.isinf(p) or (p <= LARGEST_EVEN and p % 2 == 0)
 
 
 def gaussian_moment_root(p: float) -> float:
@@ -139,6 +171,45 @@ def laplace_error(reconstruction: ArrayLike, *, p: float, scale: float = 1.0) ->
     return scale * math.exp(float(logsumexp(log_moments + p * np.log(largest))) / p)
 
 
+def cube_error(reconstruction: ArrayLike, *, p: float, scale: float = 1.0) -> float:
+    """Exact l_p^p error of cube noise.
+
+    Args:
+        reconstruction: L, shape (m, r).
+        p: an even number up to LARGEST_EVEN, or inf, which is the largest standard deviation.
+        scale: b; a noise term has the variance b^2 (r + 1)(r + 2)/3.
+
+    Returns:
+        (E ||scale L z||_p^p)^(1/p).
+
+    Raises:
+        InvalidInputError: an argument out of range.
+    """
+    p, scale = exponent(p), non_negative("scale", scale)
+    if not Noise.CUBE.has_error(p):
+        raise InvalidInputError(
+            f"p must be an even number up to {LARGEST_EVEN}, or inf, for cube noise, got {p};"
+            " use such a p, or noise 'laplace'"
+        )
+    rows = np.abs(finite_matrix("reconstruction", reconstruction))
+    r, largest = rows.shape[1], float(rows.max(initial=0.0))
+    if largest == 0 or math.isinf(p):
+        unit = math.sqrt(Noise.CUBE.variance(r))
+        return scale * unit * float(np.sqrt(row_norms_squared(rows).max()))
+    half = int(p) // 2
+    log_factorials = gammaln(2 * np.arange(half + 1) + 2)
+    series = np.zeros((len(rows), half + 1))
+    series[:, 0] = 1.0
+    for column in (rows / largest).T:
+        factor = column[:, None] ** (2 * np.arange(half + 1)) * np.exp(-log_factorials)
+        series = np.stack(
+            [(series[:, : k + 1] * factor[:, k::-1]).sum(axis=1) for k in range(half + 1)], axis=1
+        )
+    log_radial = float(gammaln(r + 1 + p) - gammaln(r + 1) + gammaln(p + 1))
+    total = math.log(float(series[:, half].sum()))
+    return scale * largest * math.exp((log_radial + total) / p)
+
+
 def laplace_exponent(p: float) -> float:
     """The p of an error of Laplace noise, as a float in [2, 10000] or inf.
 
@@ -146,19 +217,12 @@ def laplace_exponent(p: float) -> float:
         InvalidInputError: outside that range, or NaN.
     """
     p = exponent(p)
-    if LARGEST_EXPONENT < p < math.inf:
+    if not Noise.LAPLACE.has_error(p):
         raise InvalidInputError(
             f"p must be at most {LARGEST_EXPONENT:.0f} or inf for Laplace noise, got {p}; use inf,"
             " or noise 'gaussian'"
         )
     return p
-
-
-def standard_deviations(variances: ArrayLike, *, noise: Noise | str, scale: float = 1.0) -> Array:
-    """Standard deviation of every answer, shape (m,), for the diagonal of L L^T."""
-    unit = math.sqrt(Noise(noise).variance) * non_negative("scale", scale)
-    deviations: Array = unit * np.sqrt(_row_variances(variances))
-    return deviations
 
 
 def row_norms_squared(rows: Array) -> Array:

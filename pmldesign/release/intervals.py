@@ -2,6 +2,8 @@ r"""Intervals for the answers, from the exact law of their noise.
 
 The error of answer i is V = sum_j l_j eta_j, l row i of L diag(u).
 
+Cube. `cube_intervals`; all together as for Laplace noise.
+
 Gaussian. V is Gaussian of standard deviation s norm(l) (to 1e-30 at the scales of a lattice); the
 half-width is a quantile. All intervals together: level^(1/m) for each (Sidak).
 
@@ -25,9 +27,11 @@ from scipy.special import ndtri
 from pmldesign.arguments import number
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.noise import Noise
+from pmldesign.release.noise.cube_intervals import cube_half_widths
 from pmldesign.release.noise.exact import ExactNoise
 from pmldesign.release.noise.own_grid import discrete_half_widths
 from pmldesign.strategies.rows.kinds import RowKinds
+from pmldesign.workloads.base import check_entries
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.search.laplace_sums import (
     condensed_half_widths,
@@ -63,15 +67,19 @@ def half_widths(noise: ExactNoise, level: float, *, simultaneous: bool = False) 
         return np.asarray(float(-ndtri(miss / 2)) * deviations(noise))
     if simultaneous:
         miss /= m
+    if mechanism.noise is Noise.CUBE:
+        check_entries("the reconstruction, which intervals of cube noise need,", (m, r))
     entries = m * max(r, lattice.estimator.cells)  # of L, or of what it is computed from
-    if entries > LARGEST_L:
+    if entries > LARGEST_L and mechanism.noise is not Noise.CUBE:
         kinds = lattice.estimator.row_kinds(mechanism.workload, LARGEST_L)
         if kinds:
             unit = float(lattice.units.max())
             return np.concatenate([_widths_of(part, unit, noise.scale, miss) for part in kinds])
-    if entries > MOST_ENTRIES:
+    if entries > MOST_ENTRIES and mechanism.noise is not Noise.CUBE:
         return moment_bound(deviations(noise), miss) * (1 + 1e-9)
     rows = np.abs(lattice.estimator.reconstruction(mechanism.workload)) * lattice.units
+    if mechanism.noise is Noise.CUBE:
+        return cube_half_widths(rows, noise.scale, miss)
     if noise.on_own_grid and (exact := discrete_half_widths(rows, noise.scale, miss)) is not None:
         return exact
     law_of = laplace_half_widths if r <= LONG else condensed_half_widths

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from pmldesign.privacy.alpha.fallback import fallback_of
-from pmldesign.privacy.neighbours import Norm, pairwise_distances
+from pmldesign.privacy.neighbours import pairwise_distances
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.release.noise.exact import ExactNoise
@@ -31,6 +31,12 @@ from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign_solvers.operators.operator import Array
 
 FORMAT = 1
+DISTANCES = {
+    Noise.GAUSSIAN: "the squared l2 norm, in squared units",
+    Noise.LAPLACE: "the l1 norm, in units",
+    Noise.CUBE: "the l_inf norm, in units",
+}
+"""What the sensitivity of each noise is of."""
 PROBES = 3
 """Random whole vectors whose images are hashed; another map shows in each of them."""
 LISTED_CELLS = 256
@@ -48,7 +54,6 @@ def manifest_of(
     """What is published beside a table, ready for JSON."""
     mechanism, guarantee = noise.mechanism, noise.guarantee
     m, n = mechanism.workload.shape
-    laplace = mechanism.noise is Noise.LAPLACE
     promise = {key: getattr(guarantee, key) for key in guarantee.__dataclass_fields__}
     if "sample" in guarantee.to_json():
         promise["sample"] = guarantee.to_json()["sample"]
@@ -68,7 +73,7 @@ def manifest_of(
         "noise": {
             "law": f"discrete {mechanism.noise.value}",
             "parameter": noise.scale,
-            "sigma": None if laplace else noise.continuous,
+            "sigma": noise.continuous if mechanism.noise is Noise.GAUSSIAN else None,
             "measurements": int(noise.lattice.units.size),
             "sampler": library_version(),
         },
@@ -76,7 +81,7 @@ def manifest_of(
             "bits": noise.bits,
             "unit": float(noise.lattice.units.max()),
             "sensitivity": str(Fraction(noise.sensitivity)),
-            "of": "the l1 norm, in units" if laplace else "the squared l2 norm, in squared units",
+            "of": DISTANCES[mechanism.noise],
             "exact": noise.exact,
             "bias_of_an_entry": noise.lattice.bias,
         },
@@ -100,7 +105,7 @@ def _of_pml(noise: ExactNoise) -> dict[str, Any]:
     guarantee, lattice, kind = noise.guarantee, noise.lattice, noise.mechanism.noise
     if not isinstance(guarantee, OnPriors):
         return {}
-    norm: Norm = "l1" if kind is Noise.LAPLACE else "l2"
+    norm = kind.norm
     measured, cells = lattice.measured, lattice.measured.cells
     up = (1 + SENSITIVITY_ROUNDING) * (1 + lattice.distortion) / float(lattice.units.min())
     wrong = fallback_of(measured, guarantee, kind, noise.continuous / up)

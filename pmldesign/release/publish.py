@@ -71,6 +71,7 @@ def release_tables(
         FileError: a file cannot be read.
     """
     instance("mechanism", mechanism, Mechanism, "a mechanism (pmldesign.mechanism makes one)")
+    instance("own_grid", own_grid, bool, "true or false")
     prepared = prepare(
         replace(mechanism, own_grid=own_grid or mechanism.own_grid),
         schema=schema,

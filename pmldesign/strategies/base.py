@@ -26,6 +26,7 @@ from scipy import linalg
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm, sensitivity_above
+from pmldesign.privacy.noise import Noise
 from pmldesign.strategies.arguments import (
     inverted,
     nothing_but,
@@ -183,6 +184,12 @@ class Strategy(Drawn, Displayed):
             return sensitivity_above(self.matrix, neighbours, norm, entry_units=self.entry_units)
         parts = [self.matrix[:, cells] for cells in self.public.members]
         return max(sensitivity_above(part, neighbours, norm) for part in parts if part.size)
+
+    def sensitivity_for(self, neighbours: Neighbours, noise: Noise) -> float:
+        """The same in the norm of a noise; for the cube by the matrix itself."""
+        if noise is Noise.CUBE:
+            return Strategy.sensitivity_under(self, neighbours, noise.norm)
+        return self.sensitivity_under(neighbours, noise.norm)
 
     def _require_same_answers(self, neighbours: Neighbours) -> None:
         if self.public.name and neighbours != Neighbours.REPLACE:

@@ -1,6 +1,6 @@
 r"""What noise of a given scale loses, in ball arithmetic, from the definitions.
 
-    epsilon-DP, Laplace             Delta_1 / b
+    epsilon-DP, Laplace, cube       Delta_1 / b, Delta_inf / b
     zCDP, Gaussian DP, Renyi of     t^2/2, t, a t^2/2 for Gaussian noise, t as next; of Laplace
     order a                         noise, t = Delta_1 / b:  t + e^-t - 1, -2 Phi^-1(e^(-t/2)/2),
                                     log((a e^((a-1)t) + (a-1) e^(-at))/(2a-1))/(a-1)
@@ -55,8 +55,8 @@ def gaussian_profile(ratio: Any, epsilon: Any) -> Any:
 def dp_loss(numbers: Header, noise: str, ratio: Any) -> tuple[Any, float] | None:
     """The loss at sensitivity / scale, at most, and what it may be; None for PML."""
     kind, laplace = numbers["kind"], noise == "laplace"
-    if kind == "dp" and laplace:
-        return ratio, numbers["epsilon"]
+    if noise == "cube" or (kind == "dp" and laplace):
+        return (ratio, numbers["epsilon"]) if kind == "dp" else None
     if kind == "dp":
         return gaussian_profile(ratio.upper(), arb(numbers["epsilon"])), numbers["delta"]
     if kind == "zcdp":

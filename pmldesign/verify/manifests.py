@@ -40,6 +40,7 @@ TABLES = {"table": (".csv", ".parquet"), "quantiles": (".quantiles.csv",), "know
 """Endings of what is published beside a manifest."""
 LAWS = {
     "discrete laplace": ("laplace", "the l1 norm, in units", "epsilon", "l1"),
+    "discrete cube": ("cube", "the l_inf norm, in units", "epsilon", "linf"),
     "discrete gaussian": ("gaussian", "the squared l2 norm, in squared units", "delta", "l2"),
 }
 """Of each law of noise: the noise, what its sensitivity is of, its loss under PML and its norm."""
@@ -97,7 +98,7 @@ def check_manifest(content: Header, path: Path, checks: Checks) -> str:
         right = 1 <= over <= 1 + ROUNDED
         checks.state("parameter", right, "its square is sigma^2 + 4, rounded upwards")
     elif noise["sigma"] is not None:
-        checks.state("sigma", False, "Laplace noise has none")
+        checks.state("sigma", False, "Laplace and cube noise have none")
     scale = arb(noise["sigma" if gaussian else "parameter"])
     if numbers["kind"] != "pml":
         _check_dp(numbers, k, law, scale, lattice, checks)

@@ -48,7 +48,7 @@ ABOUT = {
     KEY: _text,
 }
 NOISE = {
-    "noise": lambda value: value in ("gaussian", "laplace"),
+    "noise": lambda value: value in ("gaussian", "laplace", "cube"),
     "scale": _size,
     "sensitivity": _size,
     "guarantee": _text,

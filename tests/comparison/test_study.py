@@ -39,7 +39,7 @@ def test_sizes_between_are_spaced_by_equal_ratios():
         ({"n": {"from": 9, "to": 4, "count": 2}}, "from must not be above to"),
         ({"p": [1]}, "p must be"),
         ({"p": ["two"]}, "p must be a number, got 'two'"),
-        ({"noise": "white"}, "noise must be one of auto, gaussian, laplace, got 'white'"),
+        ({"noise": "white"}, "noise must be one of auto, gaussian, laplace, cube, got 'white'"),
         ({"guarantees": [{"delta": 0.1}]}, "a guarantee needs epsilon, rho, mu"),
         ({"guarantees": [{"rho": 1, "delta": 0.1}]}, "a guarantee of rho does not go with delta"),
         ({"guarantees": [{"mu": 1, "rho": 0.1}]}, "does not go with"),

@@ -84,7 +84,7 @@ def test_a_small_product_is_what_its_matrix_is(p):
     workload, dense = made.workload, Strategy("dense", made.strategy.matrix)
     A = DenseWorkload(workload.to_dense())
     np.testing.assert_allclose(made.strategy.variances(workload), dense.variances(A), rtol=1e-9)
-    for noise in Noise:
+    for noise in (Noise.GAUSSIAN, Noise.LAPLACE):
         ours = mechanism(made.strategy, workload, noise=noise.value)
         theirs = mechanism(dense, A, noise=noise.value)
         assert ours.sensitivity == pytest.approx(theirs.sensitivity, rel=1e-10)

@@ -32,8 +32,16 @@ def pairs():
             yield ApproxDP(epsilon, 1e-6, neighbours), "laplace"
             yield ApproxDP(epsilon, 1e-6, neighbours), "gaussian"
         yield PML(epsilon, 0.1), "laplace"
-        yield from ((ApproxPML(epsilon, d, 0.1), n) for n in Noise for d in (1e-12, 1e-3, 0.1))
-        yield from ((EnvelopePML(epsilon, d, 0.1), n) for n in Noise for d in (1e-9, 1e-3, 0.2))
+        yield from (
+            (ApproxPML(epsilon, d, 0.1), n)
+            for n in ("gaussian", "laplace")
+            for d in (1e-12, 1e-3, 0.1)
+        )
+        yield from (
+            (EnvelopePML(epsilon, d, 0.1), n)
+            for n in ("gaussian", "laplace")
+            for d in (1e-9, 1e-3, 0.2)
+        )
 
 
 def loss_and_target(R, guarantee, noise, scale):

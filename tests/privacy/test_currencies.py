@@ -17,7 +17,8 @@ from scipy import optimize
 from scipy.special import ndtr, ndtri
 
 import pmldesign as pml
-from pmldesign.privacy.currencies.curves import PrivacyCurve, curve_of
+from pmldesign.privacy.currencies.curves import PrivacyCurve
+from pmldesign.privacy.currencies.pure import curve_of
 from pmldesign.privacy.guarantees import from_json
 from pmldesign.privacy.noise import Noise
 
@@ -163,7 +164,7 @@ GUARANTEES = [
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
-@pytest.mark.parametrize("noise", list(Noise))
+@pytest.mark.parametrize("noise", [Noise.GAUSSIAN, Noise.LAPLACE])
 def test_calibration_is_the_private_end(guarantee, noise):
     strategy = pml.strategy("tree", "prefix:5")
     found = pml.calibrate(strategy, guarantee, noise=noise)

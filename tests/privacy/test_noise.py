@@ -12,7 +12,6 @@ from pmldesign.privacy.noise import (
     Noise,
     gaussian_error,
     laplace_error,
-    standard_deviations,
 )
 
 
@@ -117,7 +116,7 @@ def test_many_equal_terms_approach_gaussian_error():
     seed=st.integers(0, 2**32 - 1),
     p=st.floats(2, 40),
     factor=st.floats(1e-6, 1e6),
-    noise=st.sampled_from(Noise),
+    noise=st.sampled_from([Noise.GAUSSIAN, Noise.LAPLACE]),
 )
 def test_invariances(seed, p, factor, noise):
     rng = np.random.default_rng(seed)
@@ -138,9 +137,6 @@ def test_invariances(seed, p, factor, noise):
 @pytest.mark.parametrize(("noise", "unit"), [("gaussian", 1.0), ("laplace", math.sqrt(2))])
 def test_deviations_and_their_norms(noise, unit):
     L = np.array([[3.0, 4.0], [0.0, 1.0]])
-    np.testing.assert_allclose(
-        standard_deviations([25.0, 1.0], noise=noise, scale=2), [10 * unit, 2 * unit]
-    )
     assert expected_error(L, noise=Noise(noise), p=math.inf, scale=2) == pytest.approx(10 * unit)
     squared = expected_error(L, noise=Noise(noise), p=2, scale=2)
     assert squared == pytest.approx(2 * unit * math.sqrt(26))
@@ -168,6 +164,6 @@ def test_other_arguments_are_checked():
     with pytest.raises(InvalidInputError, match="p must be at most 10000 or inf"):
         laplace_error([[1.0]], p=1e5)
     with pytest.raises(
-        InvalidInputError, match="noise must be 'gaussian' or 'laplace', got 'cauchy'"
+        InvalidInputError, match="noise must be gaussian, laplace, cube, got 'cauchy'"
     ):
         Noise("cauchy")

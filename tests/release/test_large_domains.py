@@ -124,7 +124,7 @@ def test_sensitivities_are_those_of_every_pair_of_columns(strategy, queries, nei
     differences = columns
     if neighbours == "replace":
         differences = [a - b for a, b in itertools.combinations(columns, 2)]
-    for noise in Noise:
+    for noise in (Noise.GAUSSIAN, Noise.LAPLACE):
         power = 1 if noise is Noise.LAPLACE else 2
         exact = max((abs(column) ** power).sum() for column in differences)
         value, tight = lattice.sensitivity(made.neighbours, noise)

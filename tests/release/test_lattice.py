@@ -201,8 +201,8 @@ def test_weights_of_products_become_whole_multiples():
     queries = parse_workload("prefix:3*histogram:2+histogram:3*total:2")
     factors = [Strategy("t", np.tril(np.ones((3, 3)))), Strategy("o", [[1, 1], [1, -1]])]
     strategy = ProductStrategy("weighted", factors, weights=RNG.uniform(0.5, 2, 6))
-    for guarantee in (PureDP(1.0), ApproxDP(1.0, 1e-6)):
-        made = mechanism(strategy, queries, guarantee=guarantee)
+    for guarantee, noise in ((PureDP(1.0), "laplace"), (ApproxDP(1.0, 1e-6), "gaussian")):
+        made = mechanism(strategy, queries, guarantee=guarantee, noise=noise)
         noisy = exact_noise(made)
         x = RNG.integers(0, 10**6, 6)
         y = noisy.measure(x, sampler=no_noise)

@@ -148,7 +148,7 @@ def test_no_two_neighbours_are_farther_apart_than_the_sensitivity(seed, neighbou
             differences = [image - lattice.image(x) for image in images]
         else:
             differences = [a - b for a in images for b in images]
-        for noise in Noise:
+        for noise in (Noise.GAUSSIAN, Noise.LAPLACE):
             power = 1 if noise is Noise.LAPLACE else 2
             exact = max((abs(row) ** power).sum() for row in differences)
             value, _ = lattice.sensitivity(neighbours, noise)

@@ -135,7 +135,7 @@ def test_an_audit_finds_a_sensitivity_that_is_too_small():
         assert (least_epsilon(with_person, without, step) > 1.0) is caught
 
 
-@pytest.mark.parametrize("noise", list(Noise))
+@pytest.mark.parametrize("noise", [Noise.GAUSSIAN, Noise.LAPLACE])
 def test_the_library_agrees_about_the_scale(noise):
     for sensitivity in (7, 2**31, 2**40 + 1):
         scale = 10.0 * sensitivity
@@ -163,7 +163,7 @@ def test_a_release_is_refused_if_the_library_disagrees(guarantee, monkeypatch):
         monkeypatch.undo()
 
 
-@pytest.mark.parametrize("noise", list(Noise))
+@pytest.mark.parametrize("noise", [Noise.GAUSSIAN, Noise.LAPLACE])
 def test_the_sampler_has_the_moments_of_its_law_at_every_scale(noise):
     for scale in (2.0, 1e6, 2.0**50):
         numbers = draw(noise, scale, 4000).astype(float)

@@ -105,7 +105,7 @@ def test_neighbours_are_no_farther_apart_than_the_sensitivity(strategy, queries,
         pairs = [(image, lattice.image(y)) for y in moved]
         if neighbours == "replace":
             pairs = list(itertools.combinations([lattice.image(y) for y in moved], 2))
-        for noise in Noise:
+        for noise in (Noise.GAUSSIAN, Noise.LAPLACE):
             power = 1 if noise is Noise.LAPLACE else 2
             value, _ = lattice.sensitivity(made.neighbours, noise)
             assert max((abs(a - b) ** power).sum() for a, b in pairs) <= value
@@ -159,7 +159,7 @@ def test_long_running_sums_are_measured_by_their_recurrence(text, neighbours, mo
         differences = [image - lattice.image(x) for image in images]
         if neighbours is Neighbours.REPLACE:
             differences = [a - b for a in images for b in images]
-        for noise in Noise:
+        for noise in (Noise.GAUSSIAN, Noise.LAPLACE):
             power = 1 if noise is Noise.LAPLACE else 2
             exact = max((abs(row) ** power).sum() for row in differences)
             assert exact <= lattice.sensitivity(neighbours, noise)[0] <= exact * 1.05

@@ -186,8 +186,10 @@ def _searches(designs: Optimized) -> list[Fact]:
         start, ended = polished.starts[0], _STOPPED[polished.status]
         descent = f"from {start.before:.6g} to {start.after:.6g} for Gaussian noise"
         facts.append(("descent", f"{descent}, {polished.seconds:.1f} s{ended}"))
-    if (searched := designs.laplace_design) is not None:
-        starts = f"{_counted(len(searched.starts), 'start')} for Laplace noise"
+    for kind, searched in (("Laplace", designs.laplace_design), ("cube", designs.cube_design)):
+        if searched is None:
+            continue
+        starts = f"{_counted(len(searched.starts), 'start')} for {kind} noise"
         settled = f"{searched.settled} followed to a stationary point"
         ended = f"{searched.seconds:.1f} s; {searched.status.value}"
         facts.append(("search", f"{starts}, {settled}, {ended}"))

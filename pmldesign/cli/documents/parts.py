@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pmldesign.cli.documents.document import Cell, Fact, Picture, Rounded, Section, Table, records
 from pmldesign.designs.results import Design
 from pmldesign.designs.targets.budgets import least_leakage
-from pmldesign.errors import VacuousGuaranteeError
+from pmldesign.errors import InvalidInputError, VacuousGuaranteeError
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.currencies.curves import DELTAS, PrivacyCurve
 from pmldesign.privacy.digits import at_least, at_most, of_scale, shortest
@@ -92,6 +92,11 @@ class Said:
         noisy, alpha = self.noisy, self.at_alpha
         if alpha is None or noisy.guarantee is None or noisy.scale == 0:
             return None
+        if noisy.noise is Noise.CUBE:
+            raise InvalidInputError(
+                "the leakage of cube noise is not computed; leave --at-alpha out, or take --noise"
+                " laplace"
+            )
         delta = 0.0
         promise: PMLGuarantee = PML(1.0, alpha)
         if noisy.noise is Noise.GAUSSIAN:

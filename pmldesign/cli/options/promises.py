@@ -112,7 +112,7 @@ class PromiseOptions:
     noise: Any = option(
         "auto takes the noise of smaller error.",
         default="auto",
-        type=click.Choice(["auto", "gaussian", "laplace"]),
+        type=click.Choice(["auto", "gaussian", "laplace", "cube"]),
     )
 
     def build(self) -> Guarantee | None:

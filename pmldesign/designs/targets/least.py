@@ -167,6 +167,8 @@ def least_budget(
     guarantee, level = asked, checked.level
     normalised = checked.normalised(plain).beside(queries.public)
     relation = guarantee.neighbours
+    if noise == "cube":
+        raise InvalidInputError("targets are for noise 'gaussian' and 'laplace'; take one of them")
     small = with_budget(guarantee, LEAST_BUDGET)
     require_feasible(small, queries.shape[1], noise=noise, p=math.inf)
     gap = options.pop("rel_gap", 0.7 * budget_gap)

@@ -44,7 +44,7 @@ from pmldesign.arguments import positive, probability
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.analytic_gaussian import gaussian_delta, gaussian_profile
 from pmldesign.privacy.noise import Noise
-from pmldesign.privacy.outward import float_above, quotient_above
+from pmldesign.privacy.outward import float_above
 from pmldesign.workloads.display import Drawn
 from pmldesign_solvers.operators.operator import Array
 
@@ -183,15 +183,6 @@ class PrivacyCurve(Drawn):
             "renyi": [{"order": order, "epsilon": self.renyi(order)} for order in ORDERS],
             "curve": [{"delta": delta, "epsilon": self.epsilon(delta)} for delta in DELTAS],
         }
-
-
-def curve_of(noise: Noise, sensitivity: float, scale: float) -> PrivacyCurve:
-    """The curve of noise of a scale on measurements of a sensitivity."""
-    if sensitivity == 0:
-        return PrivacyCurve(noise, 0.0)
-    if scale == 0:
-        return PrivacyCurve(noise, math.inf)
-    return PrivacyCurve(noise, quotient_above(sensitivity, scale))
 
 
 def checked_order(order: float) -> float:

@@ -66,9 +66,9 @@ class _Currency(OneRecord):
         scale = private_end(loss, self.budget, start=start, width=NARROW)
         return math.nextafter(1 / scale, 0)
 
-    def admits(self, noise: Noise) -> bool:  # noqa: ARG002 - the question to every guarantee
-        """Whether this noise meets it at some scale: both do."""
-        return True
+    def admits(self, noise: Noise) -> bool:
+        """Whether this noise meets it at some scale: Gaussian and Laplace noise do."""
+        return noise is not Noise.CUBE
 
     def shifts(self, cells: int) -> None:
         """No (epsilon, delta) of a step: bounds ask for `divergence`."""

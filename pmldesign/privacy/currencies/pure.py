@@ -12,7 +12,8 @@ mu: the trade-off function of randomized response is two lines that meet at (1 -
 convex curve of Gaussian DP through that point and both ends lies below them. rho: log cosh of the
 root of u is concave, so that the Renyi divergence at u = (a - 1/2)^2 is below its tangent at
 u = 1/4, order 1. Releases with t_1, t_2, ... satisfy t_1 + t_2 + ... together. Beside Gaussian
-noise the loss is t with probability P and -t otherwise.
+noise the loss is t with probability P and -t otherwise. Cube noise has this curve: it comes near to
+randomized response as measurements that all change become more.
 
 References:
     Kairouz, Oh and Viswanath (2015), The composition theorem for differential privacy.
@@ -31,6 +32,7 @@ from scipy.special import ndtri_exp
 from pmldesign.arguments import probability
 from pmldesign.privacy.currencies.curves import UP, PrivacyCurve, checked_order
 from pmldesign.privacy.noise import Noise
+from pmldesign.privacy.outward import quotient_above
 from pmldesign_solvers.operators.operator import Array
 
 
@@ -87,3 +89,13 @@ class PureCurve(PrivacyCurve):
 def pure_curve(epsilon: float) -> PureCurve:
     """The curve of whatever is epsilon-DP."""
     return PureCurve(Noise.LAPLACE, epsilon)
+
+
+def curve_of(noise: Noise, sensitivity: float, scale: float) -> PrivacyCurve:
+    """The curve of noise of a scale on measurements of a sensitivity in its norm."""
+    kind = PureCurve if noise is Noise.CUBE else PrivacyCurve
+    if sensitivity == 0:
+        return kind(noise, 0.0)
+    if scale == 0:
+        return kind(noise, math.inf)
+    return kind(noise, quotient_above(sensitivity, scale))

@@ -81,6 +81,8 @@ class Promise(ABC):
 
     def admits(self, noise: Noise) -> bool:
         """Whether this noise meets it at some scale: Gaussian noise needs a delta."""
+        if noise is Noise.CUBE:
+            return self.kind == "dp"
         return noise is Noise.LAPLACE or self.delta > 0
 
     @property

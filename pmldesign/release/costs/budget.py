@@ -112,7 +112,7 @@ def cost_of(noise: ExactNoise) -> Cost:
             "a ledger is for differential privacy: pointwise maximal leakage does not add up over "
             "releases; leave --ledger out, or --alpha"
         )
-    if noise.mechanism.noise is Noise.LAPLACE:
+    if noise.mechanism.noise is not Noise.GAUSSIAN:
         return Cost(noise.pure_epsilon, Fraction(0))
     return Cost(Fraction(0), noise.squared_ratio)
 

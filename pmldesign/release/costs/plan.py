@@ -187,9 +187,10 @@ class Plan:
         fitting = [number for number in left if self.releases[number].covers(noise)]
         if fitting:
             return min(fitting, key=lambda number: self.releases[number].ratio)
-        if noise.on_own_grid:
+        if noise.on_own_grid or noise.mechanism.noise is Noise.CUBE:
             raise InvalidInputError(
-                "the noise of a plan is on a fine grid; leave own_grid out, or the plan"
+                "the noise of a plan is Laplace or Gaussian on a fine grid; take such noise,"
+                " without own_grid, or no plan"
             )
         square = noise.squared_ratio if noise.mechanism.noise is Noise.GAUSSIAN else None
         ratio = noise.pure_epsilon if square is None else math.sqrt(square)

@@ -7,6 +7,9 @@ written as: three releases of 0.1 cost at most 0.3. Corollary 1 for PML holds li
 normalisers are equal. The variance 2 q / (1 - q)^2, q = e^(-1/b), is below 2 b^2, the more so the
 coarser the lattice: where what is measured is whole, it may be on its own grid (`own_grid`).
 
+Cube. eta discrete on the lattice with P(eta) proportional to e^(-max|eta_i| / b); b likewise, with
+the largest l_inf distance.
+
 Gaussian. eta_i discrete Gaussian of parameter s, s^2 = sigma^2 + 4, sigma that of the continuous
 Gaussian on Z x. For X continuous around z = Z x and Y the discrete Gaussian of parameter 2 around
 X, the normaliser of Y is within 1 +- 1.03e-34 of its mean. For m measurements the law of Y is thus
@@ -68,11 +71,12 @@ class ExactNoise:
         mechanism: the design: what is asked, its strategy, noise and guarantee.
         lattice: Z and its units.
         bits: k; on the grid of the measurements themselves the bits of the entries of Z.
-        sensitivity: l1 distance (Laplace) or squared l2 distance (Gaussian) of Z x of neighbours.
+        sensitivity: l1 distance (Laplace), l_inf distance (cube) or squared l2 distance (Gaussian)
+            of Z x of neighbours.
         exact: whether that is exact, or rounded upwards.
         rows_per_person: how many records of one person count as one change.
         scale: b, or s, in units of the lattice.
-        continuous: sigma, likewise; b for Laplace noise.
+        continuous: sigma, likewise; b for Laplace and cube noise.
     """
 
     mechanism: Mechanism
@@ -98,14 +102,15 @@ class ExactNoise:
 
     @property
     def pure_epsilon(self) -> Fraction:
-        """Delta / b of Laplace noise."""
+        """Delta / b of Laplace or cube noise."""
         return Fraction(self.sensitivity) * self.rows_per_person / Fraction(self.scale)
 
     @property
     def deviation(self) -> float:
         """Standard deviation of the noise on a measurement, in the units of the strategy."""
         unit = float(self.lattice.units.max())
-        return math.sqrt(variance(self.mechanism.noise, self.scale)) * unit
+        measured = self.lattice.units.size
+        return math.sqrt(variance(self.mechanism.noise, self.scale, measured)) * unit
 
     @property
     def on_own_grid(self) -> bool:
@@ -227,7 +232,7 @@ def calibrated_on(mechanism: Mechanism, lattice: Lattice, bits: int, rows: int) 
     assert mechanism.calibration is not None
     guarantee, kind = mechanism.calibration.guarantee, mechanism.noise
     sensitivity, exact = lattice.sensitivity(mechanism.neighbours, kind)
-    if kind is Noise.LAPLACE and isinstance(guarantee, PureDP | ApproxDP):
+    if kind is not Noise.GAUSSIAN and isinstance(guarantee, PureDP | ApproxDP):
         scale = continuous = laplace_parameter(sensitivity * rows, guarantee.epsilon)
         return ExactNoise(mechanism, lattice, bits, sensitivity, exact, rows, scale, continuous)
     distance = rows * math.sqrt(sensitivity) * (1 + SENSITIVITY_ROUNDING)
@@ -258,6 +263,8 @@ def require_agreement(noise: ExactNoise) -> None:
     Raises:
         PmldesignError: it is not installed, or its privacy map promises less than this module.
     """
+    if noise.mechanism.noise is Noise.CUBE:
+        return  # which the library does not know
     distance = noise.sensitivity * noise.rows_per_person
     expected = float(noise.pure_epsilon)
     if noise.mechanism.noise is Noise.GAUSSIAN:

@@ -34,6 +34,8 @@ LARGEST_ENTRY = 2**20
 """Of Z: beyond that the noise is many units wide, and a finer grid as good."""
 SAME = 1e-12
 """Relative error within which a quotient of entries counts as a whole number."""
+COARSE = 2.0**12
+"""Parameters from which the variance of the cube is that of the continuous one, to 1e-7."""
 DENOMINATORS = 256
 """Largest denominator of the unit of a row of L that is looked for."""
 SAME_MULTIPLE = 1e-9
@@ -60,10 +62,21 @@ def own_lattice(strategy: Strategy) -> Lattice | None:
     return Lattice(measured, measured, units, partial(times, rows), rows)
 
 
-def variance(noise: Noise, scale: float) -> float:
-    """Of one number of discrete noise; of Gaussian noise s^2, which it does not exceed."""
+def variance(noise: Noise, scale: float, measurements: int) -> float:
+    """Of one number of discrete noise; of Gaussian noise s^2, which it does not exceed.
+
+    The cube is a mixture of uniform laws on {-r, ..., r}^d, with variance r (r + 1)/3 and weights
+    (2 r + 1)^d e^(-r / b).
+    """
     if noise is Noise.GAUSSIAN:
         return scale**2
+    if noise is Noise.CUBE:
+        if scale > COARSE:
+            return scale**2 * noise.variance(measurements)
+        r = np.arange(math.ceil((measurements + 60) * (scale + 1)) * 2, dtype=np.float64)
+        logs = measurements * np.log(2 * r + 1) - r / scale
+        weights = np.exp(logs - logs.max())
+        return float(weights @ (r * (r + 1)) / 3 / weights.sum())
     if scale < 1e-3:  # e^(-1/b) is 0 in float64
         return 0.0
     return 0.5 / math.sinh(0.5 / scale) ** 2

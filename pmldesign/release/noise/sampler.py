@@ -1,7 +1,8 @@
-"""Noise of whole numbers from OpenDP's exact samplers; nothing else samples for publication.
+"""Noise of whole numbers, made of OpenDP's exact samplers; nothing else is published.
 
     discrete Laplace    P(k) proportional to e^(-|k| / b)
     discrete Gaussian   P(k) proportional to e^(-k^2 / (2 s^2))
+    discrete cube       P(z) proportional to e^(-max|z_j| / b), all together (`cube_sampler`)
 
 The noise is drawn on zeros in 64 bits and added outside, in whole numbers: beyond 2^63 the library
 saturates without a word, so scales above 2^55 are refused (e^-256 is the chance of such a number).
@@ -14,12 +15,14 @@ References:
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from pmldesign.errors import InvalidInputError, require_extra
 from pmldesign.privacy.noise import Noise
+from pmldesign.release.noise.cube_sampler import draw_cube
 from pmldesign.strategies.whole.integers import Integers
 
 LARGEST_SCALE = 2.0**55
@@ -32,7 +35,7 @@ Sampler = Callable[[Noise, float, int], Integers]
 
 
 def draw(noise: Noise, scale: float, count: int) -> Integers:
-    """Independent noise of whole numbers, shape (count,), int64.
+    """Noise of whole numbers, shape (count,); independent but for the cube.
 
     Raises:
         InvalidInputError: a scale of 0, or above LARGEST_SCALE.
@@ -43,6 +46,8 @@ def draw(noise: Noise, scale: float, count: int) -> Integers:
             f"the scale of the noise must be in (0, 2^55] units of the lattice, got {scale:g}; "
             "take a larger epsilon"
         )
+    if noise is Noise.CUBE:
+        return draw_cube(partial(draw, Noise.LAPLACE, scale), count)
     sample = _measurement(noise, scale)
     chunks = [min(CHUNK, count - start) for start in range(0, count, CHUNK)]
     return np.concatenate([np.array(sample([0] * size), dtype=np.int64) for size in chunks])

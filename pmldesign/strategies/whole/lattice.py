@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pmldesign.privacy.neighbours import Neighbours, Norm, pairwise_distances
+from pmldesign.privacy.neighbours import Neighbours, pairwise_distances
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.whole.integers import (
@@ -68,13 +68,15 @@ class Lattice:
     lengths: Mapping[tuple[Neighbours, Noise], int] = field(default_factory=dict)
 
     def sensitivity(self, neighbours: Neighbours, noise: Noise) -> tuple[int, bool]:
-        """Largest l1 distance (Laplace) or squared l2 distance (Gaussian) of Z x of neighbours.
+        """Largest l1, l_inf (cube) or squared l2 distance (Gaussian) of Z x of neighbours.
 
         Returns:
             A whole number, and whether it is exact or rounded upwards.
         """
         if (neighbours, noise) in self.lengths:
             return self.lengths[neighbours, noise], True
+        if noise is Noise.CUBE:
+            return self._largest_entry(neighbours)
         written = self.factors if self.matrix is None else (self.matrix,)
         if written and neighbours is Neighbours.ADD_REMOVE:
             laplace = noise is Noise.LAPLACE
@@ -88,10 +90,20 @@ class Lattice:
             whole = self.matrix.astype(np.float64)
             parts = [whole[:, cells] for cells in self.measured.public.members] or [whole]
             return max(int(pairwise_distances(part, norm="l1").max()) for part in parts), True
-        norm: Norm = "l1" if noise is Noise.LAPLACE else "l2"
-        value = self.measured.sensitivity_under(neighbours, norm)
+        value = self.measured.sensitivity_for(neighbours, noise)
         value *= (1 + SENSITIVITY_ROUNDING) * (1 + self.distortion) / float(self.units.min())
         if noise is Noise.LAPLACE:
             return math.ceil(value + self.slack * self.units.size), False
         value += self.slack * math.sqrt(self.units.size)
         return math.ceil(value**2 * (1 + SENSITIVITY_ROUNDING)), False
+
+    def _largest_entry(self, neighbours: Neighbours) -> tuple[int, bool]:
+        """Largest l_inf distance of Z x of neighbours."""
+        if self.matrix is None:
+            value = self.measured.sensitivity_for(neighbours, Noise.CUBE)
+            value *= (1 + SENSITIVITY_ROUNDING) * (1 + self.distortion) / float(self.units.min())
+            return math.ceil(value + self.slack), False
+        if neighbours is Neighbours.ADD_REMOVE:
+            return int(np.abs(self.matrix).max()), True
+        parts = [self.matrix[:, cells] for cells in self.measured.public.members] or [self.matrix]
+        return max(int((part.max(axis=1) - part.min(axis=1)).max()) for part in parts), True

@@ -140,6 +140,7 @@ def check_dense(strategy: Dense, checks: Checks) -> None:
         arithmetic.WEAKEST,
         max(arithmetic.WEAKEST, strategy.rounding),
         strategy.slack,
+        len(strategy.R),
     )
     check_computed(strategy.header, computed, checks)
 
@@ -171,6 +172,8 @@ class _Distances:
     def sensitivity(self, norm: str) -> Any:
         """The largest distance of neighbours."""
         arithmetic, R = self.strategy.arithmetic, self.strategy.R
+        if norm == "linf":
+            return self._largest_entry()
         if self.strategy.pattern is not None:
             value = self.strategy.pattern.sensitivity(R, norm)
             return arb(value, value * rounding.gamma(4 * len(R)))
@@ -181,6 +184,21 @@ class _Distances:
         if norm == "l1":
             return largest(arithmetic.absolute_sums(R))
         return root(largest(arithmetic.squares(np.ascontiguousarray(R.T))))
+
+    def _largest_entry(self) -> Any:
+        """The largest entry of R, or difference within a row; None for several participations."""
+        R = self.strategy.R
+        if self.strategy.pattern is not None:
+            return None
+        if not self.strategy.replace:
+            return arb(float(np.abs(R).max()))
+        parts = [R[:, cells] for cells in self.strategy.members]
+        ends = [(part.max(axis=1), part.min(axis=1)) for part in parts]
+        return largest(
+            arb(high) - arb(low)
+            for highs, lows in ends
+            for high, low in zip(highs.tolist(), lows.tolist(), strict=True)
+        )
 
 
 def _without_rounding(distances: list[list[Any]]) -> list[list[Any]]:

@@ -10,6 +10,9 @@ variables with weights c_j = prod_{k != j} l_j^2 / (l_j^2 - l_k^2), so
 
     E |(L z)_i|^p = Gamma(p + 1) sum_j c_j l_j^p.
 
+Cube: z = G u, G of Gamma(r + 1) and u uniform on [-1, 1]^r, so (r + p)!/r! E (l^T u)^p at even p,
+the moments of sums of uniform numbers one term after the other.
+
 Scales that are equal, or nearly so, are moved apart by a relative 2^-APART, which moves the moment
 by at most p 2^-APART. The weights are large and of both signs: precision grows with their number.
 p = inf is the largest standard deviation; p = 2 the sum of variances.
@@ -37,6 +40,8 @@ APART = 40
 claim."""
 MOST_TERMS = 96
 """Of a row of L whose Laplace moment is computed: precision is 2 APART bits for each."""
+NORMS = {"gaussian": "l2", "laplace": "l1", "cube": "linf"}
+"""In which the sensitivity of a noise is."""
 UNKNOWN = "the queries are not known; give --workload"
 
 RowsOf = Callable[[Mapping[str, Any]], Rows]
@@ -69,7 +74,7 @@ class Computed:
         spread: p to (sum_i s_i^p)^(1/p), s_i^2 the variance of query i per unit of noise, or to
             None where it is not computed; None where L is not known.
         queries: their number.
-        sensitivity: of "l1" and "l2"; None where it is not known.
+        sensitivity: of "l1", "l2" and, where R is written out, "linf"; None where it is not known.
         lower: lower bound on the norm; None where it is not computed.
         rest: what L R - A adds to the upper bound; None where nobody knows the queries.
         rows: in the norms "l1" and "l2" how far columns are apart, where that is known.
@@ -80,6 +85,7 @@ class Computed:
         slack: by how much bounds on the norm may exceed what is proved, relatively.
         slack_of_sensitivity: the same of sensitivities, and what depends on them alone.
         slack_of_loss: the same of losses.
+        measurements: the number r of rows of R.
     """
 
     spread: Callable[[float], Any] | None
@@ -95,6 +101,7 @@ class Computed:
     slack: float = SLACK
     slack_of_sensitivity: float = SLACK
     slack_of_loss: float = 100 * SLACK  # a delta at a distance with rounding
+    measurements: int = 0
 
 
 def rounded(value: float) -> Any:
@@ -121,7 +128,7 @@ def check_computed(header: Header, computed: Computed, checks: Checks) -> None:
     if "noise" not in header:
         return
     scale = as_number(header["scale"])
-    if scale is None or scale < 0 or header["noise"] not in ("gaussian", "laplace"):
+    if scale is None or scale < 0 or header["noise"] not in NORMS:
         checks.state("noise", False, f"{header['noise']!r} of scale {header['scale']!r}")
         return
     _check_privacy(header, computed, scale, checks)
@@ -149,7 +156,10 @@ def _check_norm(header: Header, computed: Computed, checks: Checks) -> None:
 def _check_privacy(header: Header, computed: Computed, scale: float, checks: Checks) -> None:
     """Whether noise of this scale meets the guarantee, and what it achieves."""
     noise, numbers = header["noise"], header["guarantee_numbers"]
-    norm, pml = "l1" if noise == "laplace" else "l2", numbers["kind"] == "pml"
+    norm, pml = NORMS[noise], numbers["kind"] == "pml"
+    if noise == "cube" and numbers["kind"] != "dp":
+        checks.state("guarantee", False, "cube noise is for epsilon-DP")
+        return
     longest = computed.sensitivity(norm) if "sensitivity" in header or not pml else None
     if "sensitivity" in header and longest is None:
         checks.unchecked("sensitivity", "of a strategy of this form", header["sensitivity"])
@@ -182,14 +192,19 @@ def _check_errors(header: Header, computed: Computed, scale: float, checks: Chec
     if computed.spread is None:
         checks.unchecked("error", UNKNOWN)
         return
-    spread, laplace = computed.spread, header["noise"] == "laplace"
-    factor = arb(2).sqrt() * scale if laplace else arb(scale)
+    spread, noise = computed.spread, header["noise"]
+    r = computed.measurements
+    variances = {"gaussian": arb(1), "laplace": arb(2), "cube": arb((r + 1) * (r + 2)) / 3}
+    factor = variances[noise].sqrt() * scale
 
     def error(p: float) -> Any | None:
-        if laplace and p != 2 and not math.isinf(p):
-            return laplace_error(computed.reconstruction, arb(scale), p)
+        if noise != "gaussian" and p != 2 and not math.isinf(p):
+            error_of = laplace_error if noise == "laplace" else cube_error
+            return error_of(computed.reconstruction, arb(scale), p)
         size = spread(p)
-        return None if size is None else gaussian_error(size, factor, 2 if laplace else p)
+        return (
+            None if size is None else gaussian_error(size, factor, p if noise == "gaussian" else 2)
+        )
 
     mean = factor * spread(2) / arb(computed.queries).sqrt()
     values = {"error": error(float(header["p"])), "rmse": mean, "max_std": error(math.inf)}
@@ -207,6 +222,28 @@ def gaussian_error(spread: Any, scale: Any, p: float) -> Any:
     power = arb(p)
     moment = (arb(2) ** (power / 2) * ((power + 1) / 2).gamma() / arb.pi().sqrt()) ** (1 / power)
     return scale * moment * spread
+
+
+def cube_error(rows: Any, scale: Any, p: float) -> Any | None:
+    """Error of cube noise from L at an even p; None without L, or at other p."""
+    if rows is None or p % 2:
+        return None
+    r, order = rows.shape[1], int(p)
+    moments = [uniform_moment([x for x in row if x != 0], order) for row in rows.tolist()]
+    radial = arb(r + order + 1).gamma() / arb(r + 1).gamma()
+    return scale * (radial * total(moments)) ** (1 / arb(p))
+
+
+def uniform_moment(weights: Sequence[float], order: int) -> Any:
+    """E (sum_j l_j u_j)^order, the u_j uniform on [-1, 1], one term after the other."""
+    moments = [arb(1)] + [arb(0)] * order
+    for weight in weights:
+        powers = [arb(weight) ** k / (k + 1) if k % 2 == 0 else arb(0) for k in range(order + 1)]
+        moments = [
+            total(math.comb(n, k) * moments[n - k] * powers[k] for k in range(0, n + 1, 2))
+            for n in range(order + 1)
+        ]
+    return moments[order]
 
 
 def laplace_error(rows: Any, scale: Any, p: float) -> Any | None:

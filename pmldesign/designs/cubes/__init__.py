@@ -1,0 +1,1 @@
+"""Designs for cube noise."""

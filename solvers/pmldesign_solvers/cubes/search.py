@@ -1,0 +1,236 @@
+r"""Strategies for cube noise: the largest entry as sensitivity.
+
+Cube noise on R of r rows has standard deviations in proportion to the largest entry of R, or under
+replace to the largest difference within a row. With A = U W, W of shape (r, n) of full rank and
+orthonormal columns of U, every strategy of r rows that answers A is R = B W, and at p = 2
+
+    err = c_r |B W|_max norm(U B^-1)_F,     c_r^2 = (r + 1)(r + 2)/3.
+
+More rows never help: r counts in c_r. The logarithm is minimised over B by L-BFGS from many starts,
+the maximum smoothed to a norm of the entries of order 8, 32, 128, 512 in turn. For p > 2 the norms
+of the rows of U B^-1 enter by their p-norm. Under replace an offset for each row is subtracted,
+whose best is the middle of its range.
+
+Starts: W itself, independent rows of A, these as signs (2 a - 1, where 1 is a combination of rows),
+the strategies that are given, random rotations; each also with B W replaced by its signs.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from scipy import linalg
+
+from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.operators.lbfgs import TimeUpError, descend
+from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.search.solution import SearchSolution, SearchStep, Start
+
+ORDERS = (8, 32, 128, 512)
+"""Of the norms that stand for the maximum, one after the other."""
+STEPS = 400
+"""Of L-BFGS for each order."""
+RANK_CUTOFF = 1e-10
+"""Singular values below this part of the largest count as 0."""
+ROTATIONS = 24
+"""Random starts."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CubeProblem:
+    """What is to be answered.
+
+    Attributes:
+        left: U, shape (m, r), with orthonormal columns.
+        basis: W, shape (r, n).
+        distinct: columns of W that are different, up to sign under add-remove, shape (r, k).
+        p: of the error, in [2, inf].
+        replace: whether the largest difference within a row counts.
+    """
+
+    left: Array
+    basis: Array
+    distinct: Array
+    p: float
+    replace: bool
+
+    @classmethod
+    def of(cls, matrix: Array, p: float, *, replace: bool) -> CubeProblem:
+        """The problem of A, shape (m, n)."""
+        left, values, right = linalg.svd(matrix, full_matrices=False)
+        rank = _rank(values)
+        basis = values[:rank, None] * right[:rank]
+        columns = matrix.T
+        if not replace:  # a column and its negative have the same norms
+            first = columns[np.arange(len(columns)), (columns != 0).argmax(axis=1)]
+            columns = columns * np.where(first < 0, -1.0, 1.0)[:, None]
+        distinct = np.unique(columns, axis=0)
+        if not replace:
+            distinct = distinct[distinct.any(axis=1)]
+        return cls(left[:, :rank], basis, left[:, :rank].T @ distinct.T, p, replace)
+
+    @property
+    def rank(self) -> int:
+        """The number r of measurements."""
+        return len(self.basis)
+
+    def error(self, mixing: Array) -> float:
+        """Err_p at epsilon 1, from variances; inf for B that is not regular."""
+        if np.linalg.cond(mixing) > 1 / RANK_CUTOFF:
+            return math.inf
+        values = mixing @ self.distinct
+        spread = np.ptp(values, axis=1) if self.replace else np.abs(values).max(axis=1)
+        norms = np.linalg.norm(self.left @ np.linalg.inv(mixing), axis=1)
+        unit = math.sqrt((self.rank + 1) * (self.rank + 2) / 3)
+        return unit * float(spread.max()) * float(np.linalg.norm(norms, self.p))
+
+    def log_error(self, x: Array, order: int) -> tuple[float, Array]:
+        """Logarithm of the smoothed error of B and the offsets, and its gradient."""
+        r = self.rank
+        mixing = x[: r * r].reshape(r, r)
+        values = mixing @ self.distinct
+        if self.replace:
+            values = values - x[r * r :, None]
+        top = float(np.abs(values).max())
+        sizes = np.abs(values) / top
+        total = float((sizes**order).sum())
+        slope = sizes ** (order - 1) * np.sign(values) / (top * total)
+        try:
+            inverse = np.linalg.inv(mixing)
+        except np.linalg.LinAlgError:
+            return math.inf, np.zeros_like(x)
+        rows = self.left @ inverse
+        norms, power = np.linalg.norm(rows, axis=1), min(self.p, order)
+        largest = float(norms.max())
+        shares = (norms / largest) ** (power - 2)
+        mean = float((shares * (norms / largest) ** 2).sum())
+        weighted = rows * (shares / (mean * largest**2))[:, None]
+        gradient = slope @ self.distinct.T - rows.T @ weighted @ inverse.T
+        value = math.log(top * largest) + math.log(total) / order + math.log(mean) / power
+        back = -slope.sum(axis=1) if self.replace else np.zeros(0)
+        return value, np.concatenate([gradient.ravel(), back])
+
+
+def solve(
+    matrix: Array,
+    p: float,
+    *,
+    replace: bool,
+    starts: Sequence[Array] = (),
+    seed: int = 0,
+    time_limit: float | None = None,
+    callback: Callable[[SearchStep], None] | None = None,
+) -> SearchSolution:
+    """Search for the strategy with the smallest error under cube noise.
+
+    Args:
+        matrix: A, shape (m, n), not zero; under replace without what is public.
+        p: in [2, inf].
+        replace: whether the largest difference within a row counts.
+        starts: strategies with rows in the row space of A.
+        seed: of the random starts.
+        time_limit: in seconds; None for none.
+        callback: called after every start. Ctrl-C returns the best so far.
+    """
+    begin = time.perf_counter()
+    deadline = math.inf if time_limit is None else begin + time_limit
+    problem = CubeProblem.of(matrix, p, replace=replace)
+    best, table = np.eye(problem.rank), list[Start]()
+    error = problem.error(best)
+    status = Status.COMPLETED
+    try:
+        for number, (name, start) in enumerate(_starts(problem, matrix, starts, seed), 1):
+            before = problem.error(start)
+            if time.perf_counter() > deadline and table:
+                status = Status.TIME_LIMIT
+                break
+            found, settled = _descended(problem, start, deadline)
+            after = min((problem.error(found), found), (before, start), key=lambda pair: pair[0])
+            table.append(Start(name, before, after[0], settled))
+            if after[0] < error:
+                error, best = after
+            if callback is not None:
+                callback(SearchStep(number, error, time.perf_counter() - begin))
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+    values = best @ problem.distinct
+    spread = float((np.ptp(values, axis=1) if replace else np.abs(values).max(axis=1)).max())
+    return SearchSolution(
+        strategy=best @ problem.basis / spread,
+        error=error,
+        scale=1.0,
+        status=status,
+        starts=tuple(sorted(table, key=lambda start: start.after)),
+        seconds=time.perf_counter() - begin,
+    )
+
+
+def rank_of(matrix: Array) -> int:
+    """The rank of A; 0 where A is 0."""
+    return _rank(linalg.svdvals(matrix))
+
+
+def _rank(values: Array) -> int:
+    return int((values > RANK_CUTOFF * values[0]).sum())
+
+
+def _descended(problem: CubeProblem, start: Array, deadline: float) -> tuple[Array, bool]:
+    """Where L-BFGS ends, one order after the other; whether the last one ended by itself."""
+    r = problem.rank
+    values = start @ problem.distinct
+    scale = float(np.abs(values).max())
+    offsets = (values.max(axis=1) + values.min(axis=1)) / 2 if problem.replace else np.zeros(0)
+    x, settled = np.concatenate([start.ravel(), offsets]) / scale, True
+    for order in ORDERS:
+        ended = descend(
+            partial(problem.log_error, order=order),
+            x,
+            proceed=lambda: time.perf_counter() < deadline,
+            maxiter=STEPS,
+        )
+        x, settled = ended.point, ended.settled
+        if isinstance(ended.stopped, TimeUpError):
+            break
+        ended.unless_stopped()
+    return x[: r * r].reshape(r, r), settled
+
+
+def _starts(
+    problem: CubeProblem, matrix: Array, given: Sequence[Array], seed: int
+) -> Iterator[tuple[str, Array]]:
+    """Names of starts and their B."""
+    inverse = np.linalg.pinv(problem.basis)
+    ones = np.ones(matrix.shape[1])
+    whole = np.linalg.norm(ones @ inverse @ problem.basis - ones) < 1e-9 * math.sqrt(ones.size)
+    named = [("rows", matrix)]
+    if whole and not problem.replace:
+        named.append(("signs of rows", np.vstack([ones, 2 * matrix - ones])))
+    named += [(f"given {number}", strategy) for number, strategy in enumerate(given)]
+    for name, rows in named:
+        mixing = _independent(rows @ inverse, problem.rank)
+        if mixing is not None:
+            yield name, mixing
+    yield "basis", np.eye(problem.rank)
+    generator = np.random.default_rng(seed)
+    for number in range(ROTATIONS):
+        rotation, _ = np.linalg.qr(generator.standard_normal((problem.rank, problem.rank)))
+        if number % 2:  # the signs of what it measures, within the row space
+            signs = np.sign(rotation @ problem.basis) @ inverse
+            rotation = signs if np.isfinite(problem.error(signs)) else rotation
+        yield f"random {number}", rotation
+
+
+def _independent(rows: Array, rank: int) -> Array | None:
+    """The first of the independent rows, by pivoting."""
+    if len(rows) < rank:
+        return None
+    triangle, order = linalg.qr(rows.T, mode="r", pivoting=True)
+    sizes = np.abs(np.diag(triangle))
+    if len(sizes) < rank or sizes[rank - 1] <= RANK_CUTOFF * sizes[0]:
+        return None
+    return np.asarray(rows[np.sort(order[:rank])])

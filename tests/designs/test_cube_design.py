@@ -1,0 +1,131 @@
+"""Designs for cube noise: closed forms, gradients, where they are chosen, and their files."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime
+
+import pmldesign as pml
+from pmldesign.designs.best_noise import all_designs
+from pmldesign.designs.cubes.search import is_small
+from pmldesign.errors import InvalidInputError
+from pmldesign.files import write_strategy
+from pmldesign.files.strategies import read_guarantee, read_noise
+from pmldesign.files.verification import verify_file
+from pmldesign.privacy.noise import Noise
+from pmldesign.workloads import as_workload
+from pmldesign_solvers.cubes.search import CubeProblem, rank_of, solve
+
+
+@pytest.mark.parametrize(
+    ("name", "error"), [("parity:6,1", 10.584), ("marginals:2^6,ways=1", 12.001)]
+)
+def test_few_binary_questions(name, error):
+    """Signs of all six questions: c_r of 6 or 7 measurements, (r + 1)(r + 2)/3."""
+    best = pml.optimize(name, guarantee=pml.PureDP(1), search_time=1.0)
+    assert best.noise is Noise.CUBE
+    assert best.error() <= error
+    assert best.sensitivity <= 1 + 1e-12
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_random_questions_of_yes_and_no(seed):
+    A = np.random.default_rng(seed).integers(0, 2, (6, 60)).astype(float)
+
+    def enough(step):
+        if step.number == 2 + 2 * seed:
+            raise KeyboardInterrupt
+
+    solution = solve(A, 2.0, replace=False, callback=enough)
+    assert solution.error < 10.25
+    # its own error, from the definition
+    R = solution.strategy
+    L = A @ np.linalg.pinv(R)
+    assert np.allclose(L @ R, A, atol=1e-9)
+    assert np.abs(R).max() == pytest.approx(1)
+    assert math.sqrt(7 * 8 / 3) * np.linalg.norm(L) == pytest.approx(solution.error, rel=1e-9)
+
+
+@pytest.mark.parametrize("replace", [False, True])
+@pytest.mark.parametrize("p", [2.0, 4.0, math.inf])
+def test_gradient_by_differences(replace, p):
+    generator = np.random.default_rng(6)
+    problem = CubeProblem.of(generator.standard_normal((4, 7)), p, replace=replace)
+    size = problem.rank**2 + (problem.rank if replace else 0)
+    x = generator.standard_normal(size)
+    value, gradient = problem.log_error(x, 8)
+    expected = approx_fprime(x, lambda y: problem.log_error(y, 8)[0], 1e-7)
+    assert gradient == pytest.approx(expected, abs=1e-4 * np.abs(expected).max())
+    assert math.isfinite(value)
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_never_worse_than_a_start(replace):
+    generator = np.random.default_rng(9)
+    A = generator.standard_normal((5, 12))
+    if replace:
+        A -= A.mean(axis=1, keepdims=True)
+    spread = np.ptp(A, axis=1).max() if replace else np.abs(A).max()
+    plain = math.sqrt(6 * 7 / 3) * math.sqrt(5) * spread
+    solution = solve(A, 2.0, replace=replace, starts=[A], time_limit=0.2)
+    assert solution.error <= plain * (1 + 1e-9)
+    assert all(start.after <= start.before * (1 + 1e-12) for start in solution.starts)
+
+
+@pytest.mark.parametrize("matrix", [np.ones((1, 5)), np.ones((4, 1)), np.eye(3)[:, [0, 0, 1]]])
+def test_degenerate_workloads(matrix):
+    best = all_designs(matrix, guarantee=pml.PureDP(1), noise="cube", search_time=0.5)
+    found = best.cube_design.mechanism
+    rank = np.linalg.matrix_rank(matrix)
+    assert found.strategy.shape[0] == rank == rank_of(matrix)
+    L = found.reconstruction()
+    assert np.allclose(L @ found.strategy.matrix, matrix, atol=1e-9)
+
+
+def test_many_questions_are_not_tried():
+    assert not is_small(as_workload("prefix:32"))
+    assert not is_small(as_workload("prefix:1024"))
+    assert not is_small(as_workload(np.zeros((2, 3))))
+    designs = all_designs("prefix:24", guarantee=pml.PureDP(1), search_time=0.2)
+    assert designs.cube_design is None
+    with pytest.raises(InvalidInputError, match="rank up to 16"):
+        all_designs("prefix:24", guarantee=pml.PureDP(1), noise="cube")
+    with pytest.raises(InvalidInputError, match="targets are for noise"):
+        pml.least_budget("parity:4,1", 10, pml.PureDP(1), noise="cube")
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+@pytest.mark.parametrize("p", [2, 4, math.inf])
+def test_files_are_verified_and_altered_ones_fail(neighbours, p, tmp_path):
+    guarantee = pml.PureDP(0.8, neighbours)
+    designs = all_designs("parity:4,1", p=p, guarantee=guarantee, noise="cube", search_time=0.3)
+    noisy = designs.cube_design.mechanism
+    path = tmp_path / "cube.npz"
+    write_strategy(path, noisy)
+    assert read_guarantee(path) == guarantee
+    assert read_noise(path) == "cube"
+    assert verify_file(path).holds
+    for change in (
+        {"scale": noisy.scale * 0.99},
+        {"sensitivity": noisy.sensitivity * 0.99},
+        {"noise": "laplace"},
+        {"error": noisy.error(p) * 0.999},
+        {"max_std": noisy.max_std * 0.999},
+    ):
+        alter(path, tmp_path / "altered.npz", change)
+        assert not verify_file(tmp_path / "altered.npz").holds, change
+
+
+def alter(source, target, change):
+    """The file with other claims, and with the digest that belongs to them."""
+    import json
+
+    from pmldesign.verify.digest import KEY, digest_of
+
+    with np.load(source) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    header = json.loads(str(arrays.pop("header"))) | change
+    header.pop(KEY)
+    header[KEY] = digest_of(header, arrays)
+    np.savez(target, header=np.array(json.dumps(header)), **arrays)
