@@ -45,7 +45,8 @@ def privacy_figure(curves: Mapping[str, PrivacyCurve]) -> Figure:
     for name, curve in curves.items():
         deltas = curve.deltas(epsilons)
         shown = deltas > 0
-        kinds = (kind.value for kind, ratio in zip(Noise, curve.ratios, strict=True) if ratio)
+        pair = Noise.GAUSSIAN, Noise.LAPLACE if curve.gaussian else curve.noise
+        kinds = (kind.value for kind, ratio in zip(pair, curve.ratios, strict=True) if ratio)
         label = f"{name}, " * bool(name) + f"{' and '.join(kinds)} noise"
         axes.semilogy(epsilons[shown], deltas[shown], label=label)
     axes.set_ylim(LEAST_DELTA, 1)
