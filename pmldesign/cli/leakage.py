@@ -129,7 +129,7 @@ def _drawn(strategy: Any, setting: dict[str, Any]) -> Figure:
 _SHARE = ("share", "of alpha that holds: 1 is what is assumed, 0 is differential privacy")
 _EXPLAINED = {
     "laplace": [
-        ("corollary1", "upper bound for any number of records, exact for one: calibrate with this"),
+        ("corollary1", "upper bound, exact for one record up to 4096 cells: calibrate with this"),
         ("dp", "epsilon of differential privacy, one record replaced"),
         ("extreme_output", "leakage at extreme outputs, a lower bound: never calibrate with this"),
     ],

@@ -41,9 +41,10 @@ def leakage(
 
     Returns:
         The arguments, and for Laplace noise "corollary1", an upper bound for any number of records
-        that is exact for one, "dp", the epsilon of differential privacy under replace, and
-        "extreme_output", a lower bound (None where it takes too long); for Gaussian noise "slack"
-        and "envelope", the deltas of both kinds of failure, and "dp", that of differential privacy.
+        that is exact for one up to 4096 cells, "dp", the epsilon of differential privacy under
+        replace, and "extreme_output", a lower bound (None where it takes too long); for Gaussian
+        noise "slack" and "envelope", the deltas of both kinds of failure, and "dp", that of
+        differential privacy.
 
     Raises:
         InvalidInputError: an argument out of range, or missing.
