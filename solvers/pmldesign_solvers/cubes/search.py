@@ -39,6 +39,8 @@ RANK_CUTOFF = 1e-10
 """Singular values below this part of the largest count as 0."""
 ROTATIONS = 24
 """Random starts."""
+PATIENCE, GAIN = 8, 1e-3
+"""Starts in a row without such a gain after which no more are followed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,7 +144,7 @@ def solve(
     problem = CubeProblem.of(matrix, p, replace=replace)
     best, table = np.eye(problem.rank), list[Start]()
     error = problem.error(best)
-    status = Status.COMPLETED
+    status, stalled = Status.COMPLETED, 0
     try:
         for number, (name, start) in enumerate(_starts(problem, matrix, starts, seed), 1):
             before = problem.error(start)
@@ -152,10 +154,13 @@ def solve(
             found, settled = _descended(problem, start, deadline)
             after = min((problem.error(found), found), (before, start), key=lambda pair: pair[0])
             table.append(Start(name, before, after[0], settled))
+            stalled = 0 if after[0] < error * (1 - GAIN) else stalled + 1
             if after[0] < error:
                 error, best = after
             if callback is not None:
                 callback(SearchStep(number, error, time.perf_counter() - begin))
+            if stalled == PATIENCE:
+                break
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
     values = best @ problem.distinct
