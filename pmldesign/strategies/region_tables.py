@@ -19,19 +19,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
+from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.privacy.outward import raised
 from pmldesign.strategies.arguments import LARGEST_ENTRY, read_only, require_measurements
-from pmldesign.strategies.base import Flags, Strategy
-from pmldesign.strategies.beside import BesideStrategy
+from pmldesign.strategies.base import Flags
 from pmldesign.strategies.marginals.contrast_basis import contrasts, expand
-from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
+from pmldesign.strategies.structured import StructuredStrategy
+from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.nested.tables import (
     RegionTablesWorkload,
     Table,
@@ -39,7 +39,6 @@ from pmldesign.workloads.nested.tables import (
     spread,
     table_sums,
 )
-from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.trees.spaces import Spaces, spaces_of
@@ -47,13 +46,14 @@ from pmldesign_solvers.trees.sweeps import FAINT, estimates, floored, swept, wit
 from pmldesign_solvers.trees.tree import Tree
 
 if TYPE_CHECKING:
+    from pmldesign.strategies.base import Strategy
     from pmldesign.strategies.whole.lattice import Lattice
 
 UNKNOWN = 1e-20 / FAINT
 """A variance, for weights of size 1, from which on nothing is measured."""
 
 
-class RegionTablesStrategy(Strategy):
+class RegionTablesStrategy(StructuredStrategy):
     """Tables at regions, each with a weight.
 
     Args:
@@ -70,6 +70,8 @@ class RegionTablesStrategy(Strategy):
     Raises:
         InvalidInputError: weights that are no such numbers.
     """
+
+    stays_beside: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -102,19 +104,8 @@ class RegionTablesStrategy(Strategy):
         self._rows = [tree.place_of_node[kept] for kept in self.measured]
         self._answers = [math.prod(self.sizes[i] for i in table) for table in self.tables]
         rows = sum(m * len(kept) for m, kept in zip(self._answers, self.measured, strict=True))
-        self.shape = rows, tree.cells * math.prod(self.sizes)
-
-    def _beside(self, public: Public) -> Strategy:
-        """With its structure beyond WRITTEN_CELLS cells."""
-        if public.kind != "records" or self.cells <= WRITTEN_CELLS:
-            return super()._beside(public)
-        return BesideStrategy(self)
-
-    @cached_property
-    def matrix(self) -> Array:
-        """R, shape (r, n); refused if too large."""
-        check_entries(f"strategy {self.name!r}", self.shape)
-        return read_only(self.measure(np.eye(self.cells)))
+        self.columns = tree.cells * math.prod(self.sizes)
+        self.shape = rows, self.columns
 
     @property
     def node_weights(self) -> Array:
@@ -144,13 +135,6 @@ class RegionTablesStrategy(Strategy):
         root = largest if norm == "l1" else math.sqrt(largest)
         units = self.tree.height + len(self.tables) + 8
         return float(np.ldexp(raised(root, units), exponent))
-
-    def distance_profile(self, norm: Norm) -> DistanceProfile | None:
-        """Beyond WRITTEN_CELLS cells: all columns as far away as the farthest two are."""
-        if self.cells <= WRITTEN_CELLS:
-            return None
-        farthest = self.sensitivity_under(Neighbours.REPLACE, norm)
-        return DistanceProfile.all_at(farthest, self.cells, 1.0)
 
     def measure(self, x: Array) -> Array:
         """R x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""

@@ -15,23 +15,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
+from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.privacy.outward import raised
 from pmldesign.strategies.arguments import LARGEST_ENTRY, read_only, require_measurements
-from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.beside import BesideStrategy
-from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
+from pmldesign.strategies.structured import StructuredStrategy
+from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.nested.regions import RegionsWorkload
-from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.trees.sweeps import Sweep, estimates, swept, with_total
 from pmldesign_solvers.trees.tree import Tree
 
 if TYPE_CHECKING:
+    from pmldesign.strategies.base import Strategy
     from pmldesign.strategies.whole.lattice import Lattice
 
 
-class RegionsStrategy(Strategy):
+class RegionsStrategy(StructuredStrategy):
     """Counts of regions, each with a weight.
 
     Args:
@@ -48,6 +47,7 @@ class RegionsStrategy(Strategy):
     """
 
     regular: ClassVar[bool] = True
+    stays_beside: ClassVar[bool] = True
 
     def __init__(self, name: str, tree: Tree, weights: ArrayLike) -> None:
         self.name, self.tree = name, tree
@@ -68,19 +68,7 @@ class RegionsStrategy(Strategy):
             )
         self.measured: Indices = np.sort(first[self.weights[nodes] > 0])
         self._rows = tree.place_of_node[self.measured]
-        self.shape = len(self.measured), tree.cells
-
-    def _beside(self, public: Public) -> Strategy:
-        """With its structure beyond WRITTEN_CELLS cells."""
-        if public.kind != "records" or self.cells <= WRITTEN_CELLS:
-            return super()._beside(public)
-        return BesideStrategy(self)
-
-    @cached_property
-    def matrix(self) -> Array:
-        """R, shape (r, n); refused if too large."""
-        check_entries(f"strategy {self.name!r}", self.shape)
-        return read_only(self.measure(np.eye(self.cells)))
+        self.shape, self.columns = (len(self.measured), tree.cells), tree.cells
 
     @property
     def node_weights(self) -> Array:
@@ -101,13 +89,6 @@ class RegionsStrategy(Strategy):
             largest = float(self.tree.farthest(of_nodes))
         root = largest if norm == "l1" else float(np.sqrt(largest))
         return float(np.ldexp(raised(root, self.tree.height + 6), exponent))
-
-    def distance_profile(self, norm: Norm) -> DistanceProfile | None:
-        """Beyond WRITTEN_CELLS cells: all columns as far away as the farthest two are."""
-        if self.cells <= WRITTEN_CELLS:
-            return None
-        farthest = self.sensitivity_under(Neighbours.REPLACE, norm)
-        return DistanceProfile.all_at(farthest, self.cells, 1.0)
 
     def measure(self, x: Array) -> Array:
         """R x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""

@@ -32,6 +32,8 @@ class StructuredStrategy(Strategy):
     """Number of different columns, each of as many cells, where `distance_profile` bounds them."""
     sizes: tuple[int, ...] = ()
     """Number of cells of each attribute, of strategies over products."""
+    stays_beside: ClassVar[bool] = False
+    """Whether one that is not over a product keeps its structure beside the number of records."""
 
     @cached_property
     def matrix(self) -> Array:
@@ -40,8 +42,9 @@ class StructuredStrategy(Strategy):
         return read_only(self.measure(np.eye(self.cells)))
 
     def _beside(self, public: Public) -> Strategy:
-        """Over products of more than WRITTEN_CELLS cells with its structure."""
-        if public.kind != "records" or not self.sizes or self.few:
+        """With its structure, if that helps, beyond WRITTEN_CELLS cells."""
+        keeps = self.stays_beside or self.sizes
+        if public.kind != "records" or not keeps or self.few:
             return super()._beside(public)
         return BesideStrategy(self)
 
