@@ -154,6 +154,12 @@ def test_heavy_libraries_are_imported_where_used():
         assert not LATE & {name.split(".")[0] for name in names}, path
 
 
+def test_parts_of_scipy_load_when_they_are_used():
+    """`import scipy` alone: scipy.special and scipy.optimize take longer than most commands."""
+    for path in sources("pmldesign") + sources("solvers"):
+        assert not [name for name in imports(path) if name.startswith("scipy.")], path
+
+
 def test_verification_shares_nothing_with_what_it_verifies():
     allowed = ("pmldesign.verify.", "pmldesign.errors.")
     for path in sources("pmldesign/verify"):

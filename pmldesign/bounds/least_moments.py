@@ -30,8 +30,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.special import logsumexp
+import scipy
 
 from pmldesign.arguments import exponent, positive
 from pmldesign.bounds.one_dimensional import HUGE, MARGIN, privacy
@@ -106,10 +105,14 @@ def staircase_moment_root(p: float, epsilon: float) -> float:
     k = np.arange(math.ceil(_support(p, epsilon)) + 1, dtype=np.float64)
 
     def log_moment(share: float) -> float:
-        total = float(logsumexp((p + 1) * np.log(np.maximum(k + share, 1e-300)) - epsilon * k))
+        total = float(
+            scipy.special.logsumexp((p + 1) * np.log(np.maximum(k + share, 1e-300)) - epsilon * k)
+        )
         return total - math.log(ratio + (1 - ratio) * share)
 
-    found = minimize_scalar(log_moment, bounds=(0, 1), method="bounded", options={"xatol": 1e-9})
+    found = scipy.optimize.minimize_scalar(
+        log_moment, bounds=(0, 1), method="bounded", options={"xatol": 1e-9}
+    )
     constant = 2 * math.log(-math.expm1(-epsilon)) - math.log(p + 1)
     return min(steps * (1 - MARGIN) * math.exp((float(found.fun) + constant) / p), HUGE)
 
@@ -121,7 +124,7 @@ def _support(p: float, epsilon: float) -> float:
 
 def _geometric_root(p: float, epsilon: float) -> float:
     i = np.arange(1, math.ceil(_support(p, epsilon)) + 1, dtype=np.float64)
-    total = float(logsumexp(p * np.log(i) - epsilon * i))
+    total = float(scipy.special.logsumexp(p * np.log(i) - epsilon * i))
     return (1 - MARGIN) * math.exp((total + math.log(2 * math.tanh(epsilon / 2))) / p)
 
 

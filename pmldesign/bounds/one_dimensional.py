@@ -36,7 +36,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import expit
+import scipy
 
 from pmldesign.arguments import positive
 from pmldesign.errors import InvalidInputError
@@ -131,7 +131,7 @@ def total_variation_deviation(epsilon: float, delta: float = 0.0) -> float:
     n = np.unique(np.floor(np.geomspace(1, furthest, 2000)))
     steps = np.expm1(-n * epsilon) / math.expm1(-epsilon)  # before delta, which may underflow
     excess = delta * np.exp((n - 1) * epsilon) * steps
-    both = 2 * expit(-n * epsilon)
+    both = 2 * scipy.special.expit(-n * epsilon)
     overlap = both * np.maximum(1 - excess, 0.0)
     distance = np.tanh(n * epsilon / 2) + both * np.minimum(excess, 1.0)  # 1 - overlap
     shifts = np.minimum(np.sqrt(overlap) / np.sqrt(distance), 2 * HUGE / n)

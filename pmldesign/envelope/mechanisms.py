@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
 
 from pmldesign.arguments import doubles, instance, number, positive, real_numbers, whole
@@ -94,9 +95,7 @@ def quantized_gaussian(prior: ArrayLike, *, scale: float, cells: int) -> Channel
     Raises:
         InvalidInputError: scale not positive and finite, cells below 2, a bad prior.
     """
-    from scipy import special
-
-    return _quantized(prior, scale, cells, special.ndtr)
+    return _quantized(prior, scale, cells, scipy.special.ndtr)
 
 
 def _quantized(

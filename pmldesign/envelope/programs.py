@@ -24,6 +24,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy
 
 from pmldesign.envelope.channel import Channel, check_epsilon, require_channel
 from pmldesign_solvers.operators.operator import Array, Indices
@@ -93,21 +94,19 @@ def solve_failure_program(
 
 def _run(capacity: Array, surplus: Array) -> tuple[Array, Array] | None:
     """Shares z and the prices of the first constraints, or None if HiGHS gives up."""
-    from scipy import optimize, sparse  # slow to import, and most commands do without
-
     count, outputs = surplus.shape
-    supply = sparse.csr_array(
+    supply = scipy.sparse.csr_array(
         (
             -_SCALE * surplus.ravel(),
             np.arange(count * outputs),
             np.arange(0, count * outputs + 1, outputs),
         )
     )
-    shares = sparse.hstack([sparse.eye_array(outputs)] * count)
+    shares = scipy.sparse.hstack([scipy.sparse.eye_array(outputs)] * count)
     for presolve, tolerance in _ATTEMPTS:
-        result = optimize.linprog(
+        result = scipy.optimize.linprog(
             -np.tile(capacity, count),
-            A_ub=sparse.vstack([supply, shares], format="csc"),
+            A_ub=scipy.sparse.vstack([supply, shares], format="csc"),
             b_ub=np.concatenate([np.zeros(count), np.ones(outputs)]),
             bounds=(0, None),
             method="highs",

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import scipy
 from numpy.lib import format as npy
 
 from pmldesign.errors import InvalidInputError, printable
@@ -115,8 +116,6 @@ def read_sparse(handle: IO[bytes], arrays: Archive) -> Any:
         ValueError: it is damaged.
         InvalidInputError: a shape that is far larger than the number of entries.
     """
-    from scipy import sparse
-
     from pmldesign.workloads.sparse import check_indices
 
     shape = whole_numbers("shape", arrays["shape"])
@@ -126,7 +125,7 @@ def read_sparse(handle: IO[bytes], arrays: Archive) -> Any:
         raise InvalidInputError(f"a workload is a matrix, got shape {tuple(shape)}")
     require_sparse_shape((shape[0], shape[1]), int(arrays["data"].size))
     handle.seek(0)
-    matrix = sparse.load_npz(handle)
+    matrix = scipy.sparse.load_npz(handle)
     check_indices(matrix)
     return matrix
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 import numpy as np
+import scipy
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.files.arrays import require_sparse_shape, size_of
@@ -155,8 +156,6 @@ def _first_wrong(body: bytes, heading: Heading) -> str:
 
 
 def _coordinates(numbers: Array, heading: Heading) -> Any:
-    from scipy import sparse
-
     for name, column, count in zip(
         ("row", "column"), numbers.T, (heading.rows, heading.columns), strict=False
     ):
@@ -173,7 +172,7 @@ def _coordinates(numbers: Array, heading: Heading) -> Any:
         other = i != j
         i, j = np.append(i, j[other]), np.append(j, i[other])
         values = np.append(values, sign * values[other])
-    return sparse.coo_array((values, (i, j)), shape=(heading.rows, heading.columns))
+    return scipy.sparse.coo_array((values, (i, j)), shape=(heading.rows, heading.columns))
 
 
 def _dense(values: Array, heading: Heading) -> Array:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import numpy as np
+import scipy
 
 from pmldesign.arguments import instance
 from pmldesign.errors import FileError, PmldesignError, printable
@@ -232,12 +233,11 @@ def _check_magic(handle: IO[bytes], magic: bytes) -> None:
 
 
 def _write_mtx(handle: IO[bytes], workload: Workload) -> None:
-    from scipy import io as scipy_io
 
     from pmldesign.workloads.sparse import SparseWorkload
 
     matrix: Any = workload.matrix if isinstance(workload, SparseWorkload) else workload.to_dense()
-    scipy_io.mmwrite(handle, matrix, symmetry="general", precision=17)
+    scipy.io.mmwrite(handle, matrix, symmetry="general", precision=17)
 
 
 _READERS: dict[str, Callable[[IO[bytes]], Any]] = {

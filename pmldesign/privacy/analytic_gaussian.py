@@ -22,8 +22,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.special import erfcx, log_ndtr
 
 from pmldesign.arguments import non_negative, positive, probability
 from pmldesign.errors import InvalidInputError
@@ -59,12 +59,12 @@ def gaussian_profile(ratios: ArrayLike, epsilon: ArrayLike) -> Array:
     with np.errstate(over="ignore"):
         x = np.minimum(epsilon / t - t / 2, FARTHEST)
     x_plus, near = np.maximum(x, 0.0), x <= 0
-    scaled = erfcx(x_plus / math.sqrt(2))
+    scaled = scipy.special.erfcx(x_plus / math.sqrt(2))
     log_mass = np.log(scaled / 2) - x_plus * x_plus / 2  # log Phi(-x), for x > 0
-    ratio = erfcx((x_plus + t) / math.sqrt(2)) / scaled
+    ratio = scipy.special.erfcx((x_plus + t) / math.sqrt(2)) / scaled
     if near.any():
-        log_mass[near] = log_ndtr(-x[near])
-        plain = epsilon[near] + log_ndtr(-x[near] - t[near]) - log_mass[near]
+        log_mass[near] = scipy.special.log_ndtr(-x[near])
+        plain = epsilon[near] + scipy.special.log_ndtr(-x[near] - t[near]) - log_mass[near]
         ratio[near] = np.exp(np.minimum(plain, 0.0))
     # x is off by |x| + t units; the logarithm of delta moves at most x + 1 times as fast
     error = np.abs(log_mass) + (1 + x_plus) * (1 + np.abs(x) + t)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from scipy.optimize import brentq
+import scipy
 
 from pmldesign.errors import InvalidInputError
 
@@ -68,7 +68,7 @@ def private_end(
         step *= 2
         excess(log_scale)
     # the logarithms of the loss and of the scale are nearly linear in each other: few steps
-    brentq(excess, violated, met, xtol=width / 4, rtol=1e-15, disp=False)
+    scipy.optimize.brentq(excess, violated, met, xtol=width / 4, rtol=1e-15, disp=False)
     while met > violated + width:
         excess((met + violated) / 2)
     return math.exp(met)

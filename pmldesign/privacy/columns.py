@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
-import scipy  # whose parts load when used; spatial takes long
+import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from pmldesign.arguments import finite_matrix

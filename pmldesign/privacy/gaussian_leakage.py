@@ -34,8 +34,8 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize_scalar
 
 from pmldesign.arguments import finite_matrix, non_negative, positive
 from pmldesign.privacy.alpha.ball import least_masses
@@ -165,7 +165,7 @@ def envelope_from_distances(
         return mass / room if mass < VACUOUS * room else VACUOUS
 
     # E (V - c)_+ is convex in c, so the bound is quasi-convex: one minimum
-    inside = minimize_scalar(
+    inside = scipy.optimize.minimize_scalar(
         bound, args=(sample,), bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-7}
     )
     share = 0.0 if bound(0.0, sample) <= inside.fun else float(inside.x)

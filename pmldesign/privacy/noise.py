@@ -53,8 +53,8 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.special import gammaln, logsumexp
 
 from pmldesign.arguments import exponent, finite_matrix, non_negative
 from pmldesign.errors import InvalidInputError
@@ -112,7 +112,7 @@ def gaussian_moment_root(p: float) -> float:
     p = exponent(p)
     if math.isinf(p):
         return 1.0
-    log_gamma = float(gammaln((p + 1) / 2))
+    log_gamma = float(scipy.special.gammaln((p + 1) / 2))
     return math.exp(math.log(2) / 2 + (log_gamma - math.log(math.pi) / 2) / p)
 
 
@@ -162,13 +162,15 @@ def laplace_error(reconstruction: ArrayLike, *, p: float, scale: float = 1.0) ->
         return 0.0
     largest = rows.max(axis=1)
     single = np.count_nonzero(rows, axis=1) == 1
-    log_moments = np.full(len(rows), float(gammaln(p + 1)))  # E |l xi|^p = |l|^p Gamma(p + 1)
+    log_moments = np.full(
+        len(rows), float(scipy.special.gammaln(p + 1))
+    )  # E |l xi|^p = |l|^p Gamma(p + 1)
     several = np.flatnonzero(~single)
     if several.size:
         squares = (rows[several] / largest[several, None]) ** 2
         log_moments[several] = p * math.log(math.sqrt(2) * gaussian_moment_root(p))
         log_moments[several] += _log_moments_of_mixture(squares, p / 2)
-    return scale * math.exp(float(logsumexp(log_moments + p * np.log(largest))) / p)
+    return scale * math.exp(float(scipy.special.logsumexp(log_moments + p * np.log(largest))) / p)
 
 
 def cube_error(reconstruction: ArrayLike, *, p: float, scale: float = 1.0) -> float:
@@ -197,7 +199,7 @@ def cube_error(reconstruction: ArrayLike, *, p: float, scale: float = 1.0) -> fl
         unit = math.sqrt(Noise.CUBE.variance(r))
         return scale * unit * float(np.sqrt(row_norms_squared(rows).max()))
     half = int(p) // 2
-    log_factorials = gammaln(2 * np.arange(half + 1) + 2)
+    log_factorials = scipy.special.gammaln(2 * np.arange(half + 1) + 2)
     series = np.zeros((len(rows), half + 1))
     series[:, 0] = 1.0
     for column in (rows / largest).T:
@@ -205,7 +207,11 @@ def cube_error(reconstruction: ArrayLike, *, p: float, scale: float = 1.0) -> fl
         series = np.stack(
             [(series[:, : k + 1] * factor[:, k::-1]).sum(axis=1) for k in range(half + 1)], axis=1
         )
-    log_radial = float(gammaln(r + 1 + p) - gammaln(r + 1) + gammaln(p + 1))
+    log_radial = float(
+        scipy.special.gammaln(r + 1 + p)
+        - scipy.special.gammaln(r + 1)
+        + scipy.special.gammaln(p + 1)
+    )
     total = math.log(float(series[:, half].sum()))
     return scale * largest * math.exp((log_radial + total) / p)
 
@@ -249,7 +255,7 @@ def _log_moments_of_mixture(squares: Array, power: float) -> Array:
         c = order - power
         low = -TAIL / c - math.log(order * squares.shape[1])
         log_nodes = np.arange(low, TAIL / (power + 1) + 1 + STEP, STEP)
-        log_factor = math.log(STEP) - float(gammaln(c))
+        log_factor = math.log(STEP) - float(scipy.special.gammaln(c))
     result = np.empty(len(squares))
     width = max(1, log_nodes.size) * max(order, squares.shape[1])
     block = max(1, BLOCK_BYTES // (16 * width))
@@ -259,7 +265,7 @@ def _log_moments_of_mixture(squares: Array, power: float) -> Array:
             result[start : start + block] = _log_integral(rows, order, order - power, log_nodes)
         else:
             result[start : start + block] = _log_homogeneous(rows, order)
-    return result + log_factor + float(gammaln(order + 1))
+    return result + log_factor + float(scipy.special.gammaln(order + 1))
 
 
 def _log_integral(squares: Array, order: int, c: float, log_nodes: Array) -> Array:
@@ -270,7 +276,7 @@ def _log_integral(squares: Array, order: int, c: float, log_nodes: Array) -> Arr
     # x/(1 + x u) is largest at x = 1; divided by that, its largest entry is 1 again
     ratios = squares[:, None, :] * (1 + nodes) / (1 + scaled)
     log_polynomial = _log_homogeneous(ratios, order) - order * np.log1p(nodes[:, 0])
-    total: Array = logsumexp(c * log_nodes + log_transform + log_polynomial, axis=1)
+    total: Array = scipy.special.logsumexp(c * log_nodes + log_transform + log_polynomial, axis=1)
     return total
 
 
@@ -284,6 +290,6 @@ def _log_homogeneous(values: Array, order: int) -> Array:
     log_h = np.zeros((order + 1, *values.shape[:-1]))
     for n in range(1, order + 1):
         terms = log_power_sums[:n] + log_h[n - 1 :: -1]
-        log_h[n] = logsumexp(terms, axis=0) - math.log(n)
+        log_h[n] = scipy.special.logsumexp(terms, axis=0) - math.log(n)
     last: Array = log_h[order]
     return last

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from pmldesign.arguments import number
 from pmldesign.errors import InvalidInputError
@@ -64,7 +64,7 @@ def half_widths(noise: ExactNoise, level: float, *, simultaneous: bool = False) 
     if noise.mechanism.noise is Noise.GAUSSIAN:
         if simultaneous:
             miss = -math.expm1(math.log(level) / m)
-        return np.asarray(float(-ndtri(miss / 2)) * deviations(noise))
+        return np.asarray(float(-scipy.special.ndtri(miss / 2)) * deviations(noise))
     if simultaneous:
         miss /= m
     if mechanism.noise is Noise.CUBE:

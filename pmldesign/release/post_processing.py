@@ -32,7 +32,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import Bounds, isotonic_regression, minimize
+import scipy
 
 from pmldesign.release.nested_counts import closest_regions, regions_of, rounded_regions
 from pmldesign.release.public_counts import PublicCounts
@@ -74,12 +74,12 @@ def nonnegative_cells(
         value += 0.5 * HEAVY * float(excess @ excess)
         return value, slope + HEAVY * public.in_cells(excess, len(x))
 
-    minimum = minimize(
+    minimum = scipy.optimize.minimize(
         objective,
         np.maximum(cells, 0.0),
         jac=True,
         method="L-BFGS-B",
-        bounds=Bounds(0.0, np.inf),
+        bounds=scipy.optimize.Bounds(0.0, np.inf),
         options={"maxiter": PROJECTION_STEPS, "maxfun": 2 * PROJECTION_STEPS},
     )
     result = np.maximum(minimum.x, 0.0)
@@ -88,9 +88,11 @@ def nonnegative_cells(
 
 def _never_falling(sums: Array, total: int | None) -> Array:
     """The steps of the closest sums that never fall; sums are at least 0."""
-    closest = np.asarray(isotonic_regression(sums).x)
+    closest = np.asarray(scipy.optimize.isotonic_regression(sums).x)
     if total is not None:
-        closest = np.append(np.minimum(isotonic_regression(sums[:-1]).x, total), total)
+        closest = np.append(
+            np.minimum(scipy.optimize.isotonic_regression(sums[:-1]).x, total), total
+        )
     return np.asarray(np.diff(closest, prepend=0.0))
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import linalg
 
 from pmldesign.arguments import real_numbers
 from pmldesign.errors import InvalidInputError
@@ -116,12 +116,14 @@ def inverted(matrix: Array) -> tuple[Array, int]:
     That of a regular lower triangular matrix is exactly lower triangular.
     """
     try:
-        inverse, rank = linalg.pinv(matrix, rtol=RANK_CUTOFF, return_rank=True)
-    except linalg.LinAlgError:  # rare: many equal singular values; the slower algorithm converges
-        left, values, right = linalg.svd(matrix, full_matrices=False, lapack_driver="gesvd")
+        inverse, rank = scipy.linalg.pinv(matrix, rtol=RANK_CUTOFF, return_rank=True)
+    except (
+        scipy.linalg.LinAlgError
+    ):  # rare: many equal singular values; the slower algorithm converges
+        left, values, right = scipy.linalg.svd(matrix, full_matrices=False, lapack_driver="gesvd")
         rank = int((values > RANK_CUTOFF * values[0]).sum())
         inverse = (right[:rank].T / values[:rank]) @ left[:, :rank].T
-    if rank == matrix.shape[0] == matrix.shape[1] and linalg.bandwidth(matrix)[1] == 0:
+    if rank == matrix.shape[0] == matrix.shape[1] and scipy.linalg.bandwidth(matrix)[1] == 0:
         # Exact zeros above the diagonal: a stream has no later cell to multiply by 1e-17.
-        inverse = linalg.solve_triangular(matrix, np.eye(rank), lower=True)
+        inverse = scipy.linalg.solve_triangular(matrix, np.eye(rank), lower=True)
     return read_only(np.asarray(inverse, dtype=np.float64)), int(rank)

@@ -21,8 +21,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import linalg
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm, sensitivity_above
@@ -258,9 +258,7 @@ class Strategy(Drawn, Displayed):
         """Whether R^+ R is the identity, so that R answers every workload."""
         inverse, matrix = self.pseudo_inverse, self.matrix
         if self.cells > WRITTEN_CELLS and np.count_nonzero(matrix) < matrix.size / 8:
-            from scipy import sparse
-
-            product = (sparse.csr_array(inverse) @ sparse.csr_array(matrix)).toarray()
+            product = (scipy.sparse.csr_array(inverse) @ scipy.sparse.csr_array(matrix)).toarray()
         else:
             product = inverse @ matrix
         return bool(np.linalg.norm(np.eye(self.cells) - product) <= ANSWER_TOLERANCE)
@@ -339,7 +337,7 @@ class Strategy(Drawn, Displayed):
         factor = self.pseudo_inverse
         if factor.shape[1] > factor.shape[0]:
             # R^+ = F Q^T with orthonormal Q: A F has the row norms of A R^+ and fewer columns.
-            triangle = linalg.qr(factor.T, mode="r")[0][: self.cells]
+            triangle = scipy.linalg.qr(factor.T, mode="r")[0][: self.cells]
             factor = np.asarray(triangle.T, dtype=np.float64)
         return workload.row_norms(factor)
 
@@ -420,7 +418,7 @@ class Strategy(Drawn, Displayed):
                 f"strategy {self.name!r} has rank {self.rank} on {self.cells} cells; "
                 f"its streaming form needs rank {self.cells}: add queries that cover every cell"
             )
-        triangle = linalg.qr(self.matrix[:, ::-1], mode="r")[0][: self.cells]
+        triangle = scipy.linalg.qr(self.matrix[:, ::-1], mode="r")[0][: self.cells]
         factor = triangle[::-1, ::-1]
         signs = np.where(np.diag(factor) < 0, -1.0, 1.0)
         return Strategy(f"{self.name} (streaming)", np.tril(signs[:, None] * factor))

@@ -18,8 +18,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import linalg
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours, Norm, distance_blocks, sensitivity_above
@@ -131,8 +131,8 @@ class IdentityAndRows(StructuredStrategy):
     def _half(self) -> Array:
         """B = D^-2 Theta^T C^(1/2), shape (n, k)."""
         scaled = self.rows / self.diagonal
-        factor = linalg.cholesky(np.eye(len(scaled)) + scaled @ scaled.T, lower=True)
-        half = linalg.solve_triangular(factor, scaled, lower=True)
+        factor = scipy.linalg.cholesky(np.eye(len(scaled)) + scaled @ scaled.T, lower=True)
+        half = scipy.linalg.solve_triangular(factor, scaled, lower=True)
         return np.ascontiguousarray((half / self.diagonal).T)
 
     @cached_property

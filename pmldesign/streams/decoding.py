@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from operator import mul
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from pmldesign.streams.rows import StatesRows, require_numbers
 from pmldesign_solvers.operators.operator import Array
@@ -108,5 +108,5 @@ def window_rows(matrix: Array, y: Array, first: int, last: Array) -> Array:
     """Rows of C^-1 y from row `first` on, y of shape (m, c), with the last rows before, (w, c)."""
     rows = slice(first, first + len(y))
     rest = y - matrix[rows, first - len(last) : first] @ last
-    inputs = linalg.solve_triangular(matrix[rows, rows], rest, lower=True, check_finite=False)
+    inputs = scipy.linalg.solve_triangular(matrix[rows, rows], rest, lower=True, check_finite=False)
     return np.asarray(inputs)

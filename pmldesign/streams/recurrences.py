@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
@@ -92,7 +92,7 @@ class Window:
     def __init__(self, strategy: Strategy) -> None:
         self.matrix = strategy.matrix
         rows, self.cells = self.matrix.shape
-        self.memory, above = linalg.bandwidth(self.matrix) if rows == self.cells else (0, 1)
+        self.memory, above = scipy.linalg.bandwidth(self.matrix) if rows == self.cells else (0, 1)
         if above or not (self.matrix.diagonal() > 0).all():
             raise InvalidInputError(
                 f"strategy {strategy.name!r} is not lower triangular with a positive diagonal, so"
@@ -144,6 +144,6 @@ def lower_triangular(strategy: Strategy) -> Strategy:
     """
     if not with_participation(strategy, None).triangular:
         rows, cells = strategy.shape
-        if rows != cells or linalg.bandwidth(strategy.matrix)[1]:
+        if rows != cells or scipy.linalg.bandwidth(strategy.matrix)[1]:
             strategy = strategy.streaming()
     return strategy.normalised()

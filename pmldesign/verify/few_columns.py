@@ -16,10 +16,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy
 from flint import arb
-from scipy.integrate import quad
-from scipy.optimize import brentq, minimize_scalar
-from scipy.special import logsumexp, ndtr
 
 from pmldesign.verify.arithmetic.intervals import free_mass, largest, normal, total
 
@@ -58,17 +56,19 @@ def _line(y: Sequence[float], masses: Sequence[Any], kept: Any) -> Any:
     weights = np.array([max(float(mass / kept), 1e-300) for mass in masses])
 
     def height(s: float) -> float:
-        return float(logsumexp(slopes * s - slopes**2 / 2, b=weights))
+        return float(scipy.special.logsumexp(slopes * s - slopes**2 / 2, b=weights))
 
-    lowest = minimize_scalar(height, bounds=(-FAR, FAR), method="bounded", options={"xatol": 1e-9})
+    lowest = scipy.optimize.minimize_scalar(
+        height, bounds=(-FAR, FAR), method="bounded", options={"xatol": 1e-9}
+    )
     if lowest.fun >= 0:
         return arb(0)
     middle = float(lowest.x)
     low, high = -FAR, FAR
     if height(low) > 0:
-        low = float(brentq(height, low, middle, xtol=1e-14))
+        low = float(scipy.optimize.brentq(height, low, middle, xtol=1e-14))
     if height(high) > 0:
-        high = float(brentq(height, middle, high, xtol=1e-14))
+        high = float(scipy.optimize.brentq(height, middle, high, xtol=1e-14))
     taken = total(
         mass * (normal(arb(high) - place) - normal(arb(low) - place))
         for mass, place in zip(masses, map(arb, y), strict=True)
@@ -107,9 +107,11 @@ def _plane(d: float, far: float, between: float, masses: tuple[float, float, flo
             return 0.0
         third = other * math.exp(x * s - x * x / 2)
         end = (math.log(rest / third) + y * y / 2) / y
-        inside = rest * float(ndtr(end)) - third * float(ndtr(end - y))
+        inside = rest * float(scipy.special.ndtr(end)) - third * float(scipy.special.ndtr(end - y))
         return math.exp(-s * s / 2) / math.sqrt(2 * math.pi) * max(inside, 0.0)
 
     edge = min((math.log(kept / near) + d * d / 2) / d, 12.0 + d)
     low = -12.0 - abs(x)
-    return float(quad(line, low, max(edge, low), limit=400, epsabs=0.0, epsrel=1e-7)[0])
+    return float(
+        scipy.integrate.quad(line, low, max(edge, low), limit=400, epsabs=0.0, epsrel=1e-7)[0]
+    )

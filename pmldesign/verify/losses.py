@@ -30,9 +30,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy
 from flint import arb
-from scipy.optimize import minimize_scalar
-from scipy.special import log_ndtr, ndtri_exp
 
 from pmldesign.verify.arithmetic.intervals import largest, normal, total
 from pmldesign.verify.distributions import Rows
@@ -73,7 +72,7 @@ def dp_loss(numbers: Header, noise: str, ratio: Any) -> tuple[Any, float] | None
 def _laplace_mu(ratio: Any) -> Any:
     """The mu of Laplace noise between two that the normal law tells apart."""
     tail = (-ratio / 2).exp() / 2
-    guess = arb(float(-2 * ndtri_exp(math.log(0.5) - float(ratio) / 2)))
+    guess = arb(float(-2 * scipy.special.ndtri_exp(math.log(0.5) - float(ratio) / 2)))
     low, high = guess * (1 - arb(CLOSE)) - CLOSE, guess * (1 + arb(CLOSE)) + CLOSE
     if not (bool(normal(-low / 2) >= tail) and bool(normal(-high / 2) <= tail)):
         raise ValueError("mu of Laplace noise is not computed")
@@ -138,7 +137,9 @@ def envelope_bound(ratios: Sequence[Sequence[Any]], rows: Rows, epsilon: float) 
         parts = _bounds_in_floats(floats, own, masses, math.log(c))
         return rows.repeats * float(parts.sum()) / (math.exp(epsilon) - c)
 
-    inside = minimize_scalar(bound, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-9})
+    inside = scipy.optimize.minimize_scalar(
+        bound, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-9}
+    )
     growth = arb(epsilon).exp()
 
     def proved(share: float) -> Any:
@@ -148,7 +149,7 @@ def envelope_bound(ratios: Sequence[Sequence[Any]], rows: Rows, epsilon: float) 
     best = proved(0.0).min(proved(float(inside.x))).min(arb(1))
     if places_on_a_line(ratios) is None:
         return best
-    closer = minimize_scalar(
+    closer = scipy.optimize.minimize_scalar(
         lambda share: float(proved(share)),
         bounds=(0.0, 1.0),
         method="bounded",
@@ -162,8 +163,8 @@ def _bounds_in_floats(ratios: Any, own: Any, masses: Any, epsilon: float) -> Any
     active = kept > 0
     t, a, k = np.maximum(ratios[active], 1e-300), own[active, None], kept[active, None]
     shifted = epsilon + np.log1p(-a) - np.log(k)
-    profile = np.exp(log_ndtr(t / 2 - shifted / t))
-    profile -= np.exp(np.minimum(shifted + log_ndtr(-t / 2 - shifted / t), 0.0))
+    profile = np.exp(scipy.special.log_ndtr(t / 2 - shifted / t))
+    profile -= np.exp(np.minimum(shifted + scipy.special.log_ndtr(-t / 2 - shifted / t), 0.0))
     profile = np.where(ratios[active] > 0, np.maximum(profile, 0.0), 0.0)
     held = masses[active]
     mean = np.einsum("ij,ij->i", profile, held)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload, check_entries
@@ -42,7 +42,7 @@ class SparseWorkload(Workload):
         except ValueError as error:
             raise InvalidInputError(f"the sparse workload is inconsistent: {error}") from None
         with np.errstate(over="ignore", invalid="ignore"):  # what float64 lacks is refused below
-            kept = sparse.csr_array(matrix, dtype=np.float64, copy=True)
+            kept = scipy.sparse.csr_array(matrix, dtype=np.float64, copy=True)
             kept.sum_duplicates()
         kept.eliminate_zeros()
         self.matrix: Any = kept
@@ -105,7 +105,7 @@ class SparseWorkload(Workload):
         data = self.matrix.data.copy()
         self.matrix.sort_indices()
         data[np.repeat(lengths == self.shape[1], lengths)] = moved.ravel()
-        matrix = sparse.csr_array((data, self.matrix.indices, self.matrix.indptr), self.shape)
+        matrix = scipy.sparse.csr_array((data, self.matrix.indices, self.matrix.indptr), self.shape)
         return SparseWorkload(matrix, name=self.name, label=self.label), left_out
 
     def merge(self) -> Merged:
@@ -132,9 +132,9 @@ def _distinct(matrix: Any) -> tuple[Indices, Indices]:
 def check_indices(matrix: Any) -> None:
     """ValueError where indices of a scipy matrix are out of range: they are used as addresses."""
     if matrix.format == "coo":
-        sparse.coo_array((matrix.data, matrix.coords), shape=matrix.shape)
+        scipy.sparse.coo_array((matrix.data, matrix.coords), shape=matrix.shape)
     elif matrix.format == "dia":
-        sparse.dia_array((matrix.data, matrix.offsets), shape=matrix.shape)
+        scipy.sparse.dia_array((matrix.data, matrix.offsets), shape=matrix.shape)
     elif matrix.format in ("csr", "csc", "bsr"):
         if np.any(np.diff(matrix.indptr) < 0):  # unseen by scipy where the last entry is 0
             raise ValueError("indptr must not decrease")

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from pmldesign.designs.one_matrix import as_design
 from pmldesign.designs.options import DesignOptions
@@ -175,7 +175,7 @@ def _stages(
     if weighed is not None:
         bound, gram = weighed
         bounds.append(bound)
-        with contextlib.suppress(linalg.LinAlgError):  # where it is far from the maximum
+        with contextlib.suppress(scipy.linalg.LinAlgError):  # where it is far from the maximum
             yield "weights of patterns", _of_gram(gram)
     else:
         bounds += of_epochs(sums, participation, watch)
@@ -207,7 +207,7 @@ def _searched(
 
 def _of_gram(gram: Array) -> Strategy:
     """The lower triangular strategy C with C^T C = X."""
-    upper = linalg.cholesky(gram[::-1, ::-1], check_finite=False)
+    upper = scipy.linalg.cholesky(gram[::-1, ::-1], check_finite=False)
     return Strategy("design", np.ascontiguousarray(upper[::-1, ::-1]))
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from pmldesign.factorization import Factorization
 from pmldesign.privacy.noise import Noise
@@ -71,4 +71,4 @@ def least_share(noise: Noise, level: float | None) -> float:
 
 def gaussian_quantile(level: float) -> float:
     """The half-width of N(0, 1) at a level."""
-    return float(ndtri((1 + level) / 2))
+    return float(scipy.special.ndtri((1 + level) / 2))

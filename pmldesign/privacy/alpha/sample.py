@@ -30,8 +30,8 @@ import math
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.special import betaincinv
 
 from pmldesign.arguments import doubles, probability, real_numbers
 from pmldesign.errors import InvalidInputError
@@ -119,7 +119,7 @@ def sampled_alpha(counts: ArrayLike, confidence: float = 0.99) -> SampledAlpha:
         raise InvalidInputError("counts must have a record: without any there is no limit")
     failure = 1.0 - confidence
     seen = np.maximum(values, 1.0)
-    quantiles = betaincinv(seen, records - seen + 1.0, (1.0 - BALL) * failure / cells)
+    quantiles = scipy.special.betaincinv(seen, records - seen + 1.0, (1.0 - BALL) * failure / cells)
     limits = np.where(values > 0, quantiles * (1.0 - LOWERED), 0.0)
     log_sets = math.log(2.0) + (cells - 1) * math.log(2.0) + math.log1p(-(2.0 ** (1 - cells)))
     radius = math.sqrt(2 / records * (log_sets - math.log(BALL * failure))) * (1.0 + LOWERED)

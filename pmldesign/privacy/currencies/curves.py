@@ -37,8 +37,8 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.special import ndtri_exp
 
 from pmldesign.arguments import positive, probability
 from pmldesign.errors import InvalidInputError
@@ -70,7 +70,9 @@ def laplace_rho(ratio: float) -> float:
 
 def laplace_mu(ratio: float) -> float:
     """Mu of Laplace noise: -2 Phi^-1(e^(-t/2)/2)."""
-    return float(-2 * ndtri_exp(-math.log(2) - ratio / 2)) * UP + 2e-15 if ratio else 0.0
+    return (
+        float(-2 * scipy.special.ndtri_exp(-math.log(2) - ratio / 2)) * UP + 2e-15 if ratio else 0.0
+    )
 
 
 def laplace_renyi(ratio: float, order: float) -> float:

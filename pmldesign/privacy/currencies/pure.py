@@ -26,8 +26,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.special import ndtri_exp
 
 from pmldesign.arguments import probability
 from pmldesign.privacy.currencies.curves import UP, PrivacyCurve, checked_order
@@ -50,7 +50,7 @@ class PureCurve(PrivacyCurve):
         """Mu of Gaussian differential privacy."""
         if self.ratio == 0:
             return 0.0
-        return float(-2 * ndtri_exp(-np.logaddexp(0.0, self.ratio))) * UP + 2e-15
+        return float(-2 * scipy.special.ndtri_exp(-np.logaddexp(0.0, self.ratio))) * UP + 2e-15
 
     def renyi(self, order: float) -> float:
         """Epsilon of Renyi differential privacy of an order above 1; raises as `PrivacyCurve`."""

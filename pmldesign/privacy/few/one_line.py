@@ -22,7 +22,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import log_ndtr
+import scipy
 
 from pmldesign.privacy.few.three_columns import DIFFERENCE_ROUNDING, FARTHEST, LARGEST_EPSILON
 from pmldesign.privacy.priors import free_mass
@@ -116,5 +116,5 @@ def _between(low: Array, high: Array) -> Array:
     """Phi(high) - Phi(low), in the tail where both are."""
     flip = low > 0
     a, b = np.where(flip, -high, low), np.where(flip, -low, high)
-    upper = log_ndtr(b)
-    return np.asarray(-np.exp(upper) * np.expm1(np.minimum(log_ndtr(a) - upper, 0.0)))
+    upper = scipy.special.log_ndtr(b)
+    return np.asarray(-np.exp(upper) * np.expm1(np.minimum(scipy.special.log_ndtr(a) - upper, 0.0)))

@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import ndtr
+import scipy
 
 from pmldesign.privacy.priors import free_mass
 from pmldesign_solvers.operators.operator import Array
@@ -83,14 +83,23 @@ def _integral(sides: tuple[float, float, float], masses: Array, kept: float) -> 
     reach = REACH + max(first, abs(x))
     edges = np.linspace(-reach, reach, STRIPS + 1)
     low, high = edges[:-1], edges[1:]
-    strip = np.where(low > 0, ndtr(-low) - ndtr(-high), ndtr(high) - ndtr(low))
+    strip = np.where(
+        low > 0,
+        scipy.special.ndtr(-low) - scipy.special.ndtr(-high),
+        scipy.special.ndtr(high) - scipy.special.ndtr(low),
+    )
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         taken = masses[0] * np.exp(first * low - first**2 / 2)
         log_second = math.log(masses[1]) + x * (low if x > 0 else high) - x**2 / 2
         ends = (np.log(kept - taken) - log_second + y**2 / 2) / y
-        inside = (kept - taken) * ndtr(ends) - np.exp(log_second) * ndtr(ends - y)
+        inside = (kept - taken) * scipy.special.ndtr(ends) - np.exp(
+            log_second
+        ) * scipy.special.ndtr(ends - y)
     positive = np.where(taken < kept, np.maximum(np.nan_to_num(inside, nan=0.0), 0.0), 0.0)
     total = float((strip * positive).sum())
     return min(
-        1.0, total * (1 + DIFFERENCE_ROUNDING) + 2.0 * float(ndtr(-reach)) + DIFFERENCE_ROUNDING
+        1.0,
+        total * (1 + DIFFERENCE_ROUNDING)
+        + 2.0 * float(scipy.special.ndtr(-reach))
+        + DIFFERENCE_ROUNDING,
     )

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import gammaincc
+import scipy
 
 from pmldesign_solvers.operators.operator import Array
 
@@ -51,7 +51,7 @@ def _half_width(row: Array, r: int, miss: float) -> float:
     ends, masses = _law_of_size(row[row > 0])
 
     def missed(h: float) -> float:
-        return float(masses @ gammaincc(r + 1, h / ends))
+        return float(masses @ scipy.special.gammaincc(r + 1, h / ends))
 
     low, high = 0.0, float(row.sum())
     while missed(high) > miss:

@@ -36,7 +36,7 @@ References:
 from __future__ import annotations
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from pmldesign.arguments import whole
 from pmldesign.strategies.base import Strategy
@@ -81,7 +81,7 @@ def hadamard(cells: int) -> Strategy:
     n = whole("cells", cells)
     size = 1 << (n - 1).bit_length()
     check_entries("strategy 'hadamard'", (size, size))
-    return Strategy("hadamard", linalg.hadamard(size)[:, :n] / np.sqrt(size))
+    return Strategy("hadamard", scipy.linalg.hadamard(size)[:, :n] / np.sqrt(size))
 
 
 def _rows(

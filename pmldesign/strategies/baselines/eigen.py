@@ -25,7 +25,7 @@ References:
 from __future__ import annotations
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
@@ -51,7 +51,7 @@ def eigen_design(workload: Workload) -> Strategy:
     """
     m, n = workload.shape
     check_entries("strategy 'eigen-design'", (n, n))
-    values, vectors = linalg.eigh(near_one(workload)[0].gram(np.ones(m)))
+    values, vectors = scipy.linalg.eigh(near_one(workload)[0].gram(np.ones(m)))
     kept = values > n * EPS * max(float(values[-1]), 0.0)
     if not kept.any():
         raise InvalidInputError(

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from pmldesign.arguments import whole
 from pmldesign.privacy.outward import root_above
@@ -55,7 +55,7 @@ def square_root(cells: int) -> Strategy:
     check_entries("strategy 'square-root'", (n, n))
     k = np.arange(1, n)
     f = np.concatenate(([1.0], np.cumprod(1.0 - 0.5 / k)))
-    return Strategy("square-root", np.tril(linalg.toeplitz(f)))
+    return Strategy("square-root", np.tril(scipy.linalg.toeplitz(f)))
 
 
 def product_strategy(strategies: Sequence[Strategy]) -> Strategy:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.privacy.outward import root_above
@@ -109,16 +109,16 @@ def workload_strategy(workload: Workload) -> Strategy:
 
 def _cholesky(gram: Array) -> Array | None:
     """Its lower triangle; None where an inverse from it loses too many digits."""
-    factor, failed = linalg.lapack.dpotrf(gram, lower=1)
+    factor, failed = scipy.linalg.lapack.dpotrf(gram, lower=1)
     if failed:
         return None
-    reciprocal, _ = linalg.lapack.dpocon(factor, np.abs(gram).sum(axis=0).max(), uplo="L")
+    reciprocal, _ = scipy.linalg.lapack.dpocon(factor, np.abs(gram).sum(axis=0).max(), uplo="L")
     return np.asarray(factor) if reciprocal >= LEAST_CONDITION else None
 
 
 def _inverse(factor: Array) -> Array:
     """G^-1 from the factor of G, whose diagonal is positive."""
-    inverse = np.tril(linalg.lapack.dpotri(factor, lower=1)[0])
+    inverse = np.tril(scipy.linalg.lapack.dpotri(factor, lower=1)[0])
     return np.asarray(inverse + np.tril(inverse, -1).T)
 
 

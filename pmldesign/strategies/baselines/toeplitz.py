@@ -18,8 +18,7 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-import scipy  # whose parts load when used; signal takes long
-from scipy import linalg
+import scipy
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Norm
@@ -71,7 +70,7 @@ class ToeplitzStrategy(StructuredStrategy):
         """R, where it is not too large to be written out."""
         remedy = "take fewer steps, or for a stream design it with a number of buffers"
         check_entries(f"strategy {self.name!r}", self.shape, remedy=remedy)
-        return read_only(np.tril(linalg.toeplitz(self.coefficients)))
+        return read_only(np.tril(scipy.linalg.toeplitz(self.coefficients)))
 
     def measure(self, x: Array) -> Array:
         """R x, shape (n,) or (n, c), for a histogram x of shape (n,) or several, (n, c)."""
@@ -92,7 +91,7 @@ class ToeplitzStrategy(StructuredStrategy):
     @cached_property
     def _inverse_and_rank(self) -> tuple[Array, int]:
         check_entries(f"the inverse of strategy {self.name!r}", self.shape)
-        return read_only(np.tril(linalg.toeplitz(reciprocal(self.coefficients)))), self.cells
+        return read_only(np.tril(scipy.linalg.toeplitz(reciprocal(self.coefficients)))), self.cells
 
     def scaled(self, factor: float) -> ToeplitzStrategy:
         """R times a positive number."""

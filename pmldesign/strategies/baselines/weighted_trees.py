@@ -25,7 +25,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-from scipy import linalg, optimize
+import scipy
 
 from pmldesign.arguments import whole
 from pmldesign.errors import InvalidInputError
@@ -83,8 +83,8 @@ def best_tree(workload: Workload) -> Strategy:
     gram = near_one(workload)[0].gram(np.ones(m))
 
     def squared_error(strategy: Strategy) -> float:
-        factor = linalg.cho_factor(strategy.gram)
-        return strategy.sensitivity**2 * float(np.trace(linalg.cho_solve(factor, gram)))
+        factor = scipy.linalg.cho_factor(strategy.gram)
+        return strategy.sensitivity**2 * float(np.trace(scipy.linalg.cho_solve(factor, gram)))
 
     best = min(
         sorted({*range(2, min(n, BRANCHINGS) + 1), max(n, 2)}),
@@ -103,7 +103,7 @@ def _level_weights(gram: Array, widths: list[int]) -> Array:
     inverse_widths = 1 / np.array(widths[::-1], dtype=np.float64)
     parts = np.diff(traces[::-1], prepend=0.0).clip(min=0.0)
     costs = np.diff(inverse_widths, prepend=0.0)
-    levels = optimize.isotonic_regression(parts / costs, weights=costs, increasing=False).x
+    levels = scipy.optimize.isotonic_regression(parts / costs, weights=costs, increasing=False).x
     squares = -np.diff(np.sqrt(levels), append=0.0) * inverse_widths
     total = float(squares.sum())
     result: Array = squares / total if total > 0 else squares

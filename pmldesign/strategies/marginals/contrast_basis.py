@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import scipy
 
 from pmldesign_solvers.operators.operator import Array
 
@@ -52,12 +53,10 @@ def largest_column(n: int) -> float:
 
     Beyond DIRECT_TERMS the terms are (k + 1/2)^-1 + (k + 1/2)^-3 / 8, but for a relative 1e-14.
     """
-    from scipy.special import digamma, polygamma
-
     k = np.arange(1.0, min(n, DIRECT_TERMS))
     total = math.fsum(1 / np.sqrt(k * (k + 1)))
     if n > DIRECT_TERMS:
         first, last = DIRECT_TERMS + 0.5, n + 0.5
-        total += float(digamma(last) - digamma(first))
-        total += float(polygamma(2, last) - polygamma(2, first)) / 16
+        total += float(scipy.special.digamma(last) - scipy.special.digamma(first))
+        total += float(scipy.special.polygamma(2, last) - scipy.special.polygamma(2, first)) / 16
     return total

@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.outward import UNIT, raised
@@ -94,8 +94,8 @@ class EpochStrategy(Strategy):
         check_entries(f"strategy {self.name!r}", self.shape)
         gram = full_gram(self.epochs, self.weights, self.nodes)
         try:
-            upper = linalg.cholesky(gram[::-1, ::-1], overwrite_a=True, check_finite=False)
-        except linalg.LinAlgError:
+            upper = scipy.linalg.cholesky(gram[::-1, ::-1], overwrite_a=True, check_finite=False)
+        except scipy.linalg.LinAlgError:
             raise InvalidInputError(
                 f"strategy {self.name!r} is singular to working precision"
             ) from None
@@ -108,7 +108,7 @@ class EpochStrategy(Strategy):
 
     @cached_property
     def _inverse_and_rank(self) -> tuple[Array, int]:
-        inverse = linalg.solve_triangular(self.matrix, np.eye(self.cells), lower=True)
+        inverse = scipy.linalg.solve_triangular(self.matrix, np.eye(self.cells), lower=True)
         return read_only(inverse), self.cells
 
     def variances(self, workload: Workload) -> Array:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.whole.integers import Integers, times
@@ -40,7 +40,7 @@ def independent_rows(workload: Workload) -> Integers | None:
         return None
     if (queries != np.rint(queries)).any() or np.abs(queries).max() > 2**20:
         return None
-    triangle, order = linalg.qr(spanned.T, mode="r", pivoting=True)
+    triangle, order = scipy.linalg.qr(spanned.T, mode="r", pivoting=True)
     sizes = np.abs(np.diag(triangle))
     rank = int((sizes > 1e-10 * sizes[0]).sum())
     return queries[np.sort(order[:rank])].astype(np.int64)

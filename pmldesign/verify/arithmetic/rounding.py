@@ -14,9 +14,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy
 from flint import arb
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
 
 from pmldesign.verify.arithmetic.intervals import laplacian_root
 
@@ -57,21 +57,24 @@ def squares(L: Array) -> list[Any]:
 def distance_squares(R: Array) -> list[list[Any]]:
     """Squared l2 distances of the columns of R."""
     columns = np.ascontiguousarray(R.T)
-    values = cdist(columns, columns, "sqeuclidean")
+    values = scipy.spatial.distance.cdist(columns, columns, "sqeuclidean")
     return [around(row, gamma(len(R) + 4)) for row in values]
 
 
 def absolute_distances(R: Array) -> list[list[Any]]:
     """The l1 distances of the columns of R."""
     columns = np.ascontiguousarray(R.T)
-    values = cdist(columns, columns, "cityblock")
+    values = scipy.spatial.distance.cdist(columns, columns, "cityblock")
     return [around(row, gamma(len(R) + 2)) for row in values]
 
 
 def diameters(R: Array) -> dict[str, Any]:
     """The largest l1 and l2 distance of two columns of R."""
     columns = np.ascontiguousarray(R.T)
-    far = [cdist(columns, columns, kind).max() for kind in ("cityblock", "sqeuclidean")]
+    far = [
+        scipy.spatial.distance.cdist(columns, columns, kind).max()
+        for kind in ("cityblock", "sqeuclidean")
+    ]
     absolute, squared = around(np.array(far), gamma(len(R) + 4))
     return {"l1": absolute, "l2": squared.sqrt()}
 

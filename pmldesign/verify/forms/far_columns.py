@@ -24,8 +24,7 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from scipy.spatial import ConvexHull, QhullError
-from scipy.spatial.distance import cdist
+import scipy
 
 MOST_PAIRS, MOST_CHOICES = 2**22, 2**23
 """Of columns of a factor, and of corners of all factors but one."""
@@ -61,9 +60,12 @@ def _points(columns: Any, norm: str) -> Any:
         inner = columns @ columns.T
         lengths, off = inner.diagonal(), [inner]
     else:
-        lengths, sums = np.abs(columns).sum(axis=1), cdist(columns, -columns, "cityblock")
-        signed = (sums - cdist(columns, columns, "cityblock")) / 2
-        apart = cdist(np.abs(columns), np.abs(columns), "cityblock")
+        lengths, sums = (
+            np.abs(columns).sum(axis=1),
+            scipy.spatial.distance.cdist(columns, -columns, "cityblock"),
+        )
+        signed = (sums - scipy.spatial.distance.cdist(columns, columns, "cityblock")) / 2
+        apart = scipy.spatial.distance.cdist(np.abs(columns), np.abs(columns), "cityblock")
         off = [(lengths[:, None] + lengths - apart) / 2, signed]
     both = np.broadcast_arrays(lengths[:, None], lengths, *off)
     unit = FACTOR_GRID * float(lengths.max()) or 1.0
@@ -84,8 +86,8 @@ def _corners(points: Any) -> Any:
     if along.shape[1] == 1:
         return points[[int(along.argmin()), int(along.argmax())]]
     try:
-        hull = ConvexHull(along)
-    except QhullError:
+        hull = scipy.spatial.ConvexHull(along)
+    except scipy.spatial.QhullError:
         return points
     inside = along @ hull.equations[:, :-1].T <= OUTSIDE - hull.equations[:, -1]
     return points[hull.vertices] if inside.all() else points

@@ -28,8 +28,8 @@ from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
+import scipy
 from flint import arb
-from scipy.optimize import linprog
 
 from pmldesign.verify.arithmetic.intervals import largest, root, total
 from pmldesign.verify.forms.structured import Computed, check_computed, profile
@@ -187,7 +187,7 @@ def _shares_of_pairs(
     ]
     goal = np.array(list(wanted.values()))
     table = np.hstack([-np.array(parts, dtype=np.float64), goal[:, None]])  # b(rho) >= s goal
-    program = linprog(
+    program = scipy.optimize.linprog(
         [*[0.0] * len(sets), -1.0],
         A_ub=table[goal > 0],
         b_ub=np.zeros(int((goal > 0).sum())),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy
 from flint import arb
-from scipy import linalg
 
 from pmldesign.verify.arithmetic import rounding
 from pmldesign.verify.arithmetic.intervals import dual_norm, root
@@ -96,7 +96,7 @@ def _matrix(header: Header, queries: Queries) -> tuple[Any, int | None]:
     if queries.matrix is not None or queries.gram is None or float(header["p"]) != 2:
         return queries.matrix, None
     gram = queries.gram()
-    values, vectors = linalg.eigh(gram)
+    values, vectors = scipy.linalg.eigh(gram)
     return np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T, queries.count
 
 

@@ -27,7 +27,7 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from pmldesign.verify.report import Arrays
 from pmldesign.verify.streams.resolvents import gram_of_epochs, gram_of_stream
@@ -206,12 +206,12 @@ def epoch_rows(arrays: Arrays) -> Iterator[Any]:
 
 def toeplitz_rows(arrays: Arrays) -> Iterator[Any]:
     """Of a Toeplitz matrix."""
-    yield np.tril(linalg.toeplitz(arrays["coefficients"]))
+    yield np.tril(scipy.linalg.toeplitz(arrays["coefficients"]))
 
 
 def _lower_factor(gram: Any) -> Any:
     """C lower triangular with C^T C = X."""
-    return linalg.cholesky(gram[::-1, ::-1])[::-1, ::-1]
+    return scipy.linalg.cholesky(gram[::-1, ::-1])[::-1, ::-1]
 
 
 def pseudo_inverse(R: Any) -> Any:
@@ -221,5 +221,5 @@ def pseudo_inverse(R: Any) -> Any:
         Q, U = np.linalg.qr(R)
         sizes = np.abs(U.diagonal())
         if sizes.min() > INDEPENDENT * sizes.max():
-            return linalg.solve_triangular(U, Q.T)
+            return scipy.linalg.solve_triangular(U, Q.T)
     return np.linalg.pinv(R, rcond=INDEPENDENT)

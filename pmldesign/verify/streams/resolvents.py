@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from pmldesign.verify.report import Arrays
 
@@ -143,7 +143,7 @@ def gram_of_epochs(arrays: Arrays) -> Any:
     """The same, W of blocks over the classes of steps that are b apart."""
     n, _, apart = arrays["epochs"].tolist()
     chain = chain_of(arrays, n, 1.0)
-    B = sparse.diags_array([chain.inner, -chain.beside], offsets=[0, -1])
+    B = scipy.sparse.diags_array([chain.inner, -chain.beside], offsets=[0, -1])
     N, weights = (B @ B.T).toarray(), arrays["epoch_weights"]
     W, gram = np.zeros((n, n)), np.zeros((n, n))
     for c in range(apart):

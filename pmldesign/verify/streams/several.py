@@ -18,8 +18,8 @@ import math
 from typing import Any
 
 import numpy as np
+import scipy
 from flint import arb
-from scipy import signal
 
 from pmldesign.verify.arithmetic.intervals import dual_norm, root
 from pmldesign.verify.forms.structured import Computed, check_computed, rounded, spread_of
@@ -97,8 +97,8 @@ def _variances(arrays: Arrays, bands: int) -> Any:
         raise ValueError("coefficients are for running sums of one rate")
     first = np.zeros(r.size)
     first[0] = 1.0
-    inverse = signal.lfilter([1.0], r[:bands], first)
-    return np.cumsum(signal.lfilter([1.0], [1.0, -rate[0]], inverse) ** 2)
+    inverse = scipy.signal.lfilter([1.0], r[:bands], first)
+    return np.cumsum(scipy.signal.lfilter([1.0], [1.0, -rate[0]], inverse) ** 2)
 
 
 def _of_stream(arrays: Arrays, pattern: Pattern) -> float:

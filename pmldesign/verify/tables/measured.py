@@ -35,7 +35,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from pmldesign.verify.queries import Table
 
@@ -161,7 +161,7 @@ class MeasuredTables:
                 )
             rows.append(image if set(S) <= set(outer) else np.zeros((width, count)))
         C = np.linalg.cholesky(sector.matrix)
-        squares = (linalg.solve_triangular(C, np.vstack(rows), lower=True) ** 2).sum(axis=0)
+        squares = (scipy.linalg.solve_triangular(C, np.vstack(rows), lower=True) ** 2).sum(axis=0)
         cube = squares.reshape([asked[i].total.size if i in outer else 1 for i in members])
         for axis, i in enumerate(members):
             if i in sector.inner:

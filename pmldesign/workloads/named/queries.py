@@ -27,6 +27,7 @@ from itertools import combinations, groupby
 from numbers import Integral
 
 import numpy as np
+import scipy
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload, check_entries
@@ -113,7 +114,6 @@ def haar(cells: int) -> Workload:
             f"cells N of haar:N must be a power of two, got {n}; try haar:{below} or "
             f"haar:{2 * below}"
         )
-    from scipy import sparse
 
     from pmldesign.workloads.sparse import SparseWorkload
 
@@ -123,7 +123,7 @@ def haar(cells: int) -> Workload:
     row_sizes = np.concatenate([[n], *(np.full(n // size, size) for size in lengths)])
     pointers = np.concatenate([[0], np.cumsum(row_sizes)])
     cells_of = np.tile(np.arange(n), 1 + len(lengths))
-    matrix = sparse.csr_array((np.concatenate(values), cells_of, pointers), shape=(n, n))
+    matrix = scipy.sparse.csr_array((np.concatenate(values), cells_of, pointers), shape=(n, n))
     return SparseWorkload(matrix, name=f"haar:{n}", label=lambda row: _haar_label(row, n))
 
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.lbfgs import TimeUpError, descend
@@ -64,7 +64,7 @@ class CubeProblem:
     @classmethod
     def of(cls, matrix: Array, p: float, *, replace: bool) -> CubeProblem:
         """The problem of A, shape (m, n)."""
-        left, values, right = linalg.svd(matrix, full_matrices=False)
+        left, values, right = scipy.linalg.svd(matrix, full_matrices=False)
         rank = _rank(values)
         basis = values[:rank, None] * right[:rank]
         columns = matrix.T
@@ -177,7 +177,7 @@ def solve(
 
 def rank_of(matrix: Array) -> int:
     """The rank of A; 0 where A is 0."""
-    return _rank(linalg.svdvals(matrix))
+    return _rank(scipy.linalg.svdvals(matrix))
 
 
 def _rank(values: Array) -> int:
@@ -234,7 +234,7 @@ def _independent(rows: Array, rank: int) -> Array | None:
     """The first of the independent rows, by pivoting."""
     if len(rows) < rank:
         return None
-    triangle, order = linalg.qr(rows.T, mode="r", pivoting=True)
+    triangle, order = scipy.linalg.qr(rows.T, mode="r", pivoting=True)
     sizes = np.abs(np.diag(triangle))
     if len(sizes) < rank or sizes[rank - 1] <= RANK_CUTOFF * sizes[0]:
         return None

@@ -28,6 +28,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 
 from pmldesign_solvers.norm.solution import Bounds
 from pmldesign_solvers.operators.norms import dual_norm, power_mean
@@ -128,8 +129,6 @@ class Newton:
 
     def _relative_change(self, here: MarginalsPoint) -> Array:
         """x, to a relative TOLERANCE in the residual."""
-        from scipy.sparse.linalg import LinearOperator, cg
-
         u, root = here.u, here.u ** (1 / self._power)  # t
         mass = self._cells * u
         average = float(mass @ root) / here.value**2  # k / (2 f)
@@ -137,18 +136,18 @@ class Newton:
         added = mass * root / self._power
         diagonal = u**2 * (self._squares @ curvature) + added
         shape = len(u), len(u)
-        system = LinearOperator(
+        system = scipy.sparse.linalg.LinearOperator(
             shape,
             lambda x: u * (self._transpose @ (curvature * (self._matrix @ (u * x)))) + added * x,
             dtype=np.float64,
         )
-        solution, _ = cg(
+        solution, _ = scipy.sparse.linalg.cg(
             system,
             mass * (average * here.variances - root),
             rtol=TOLERANCE,
             atol=0.0,
             maxiter=MOST_PRODUCTS,
-            M=LinearOperator(shape, lambda x: x / diagonal, dtype=np.float64),
+            M=scipy.sparse.linalg.LinearOperator(shape, lambda x: x / diagonal, dtype=np.float64),
         )
         return np.asarray(solution)
 

@@ -25,15 +25,11 @@ way, sum_l of squares of the entries of F diag(g_l) F^T, and its Cholesky factor
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import scipy
 
 from pmldesign_solvers.operators.differences import Differences
 from pmldesign_solvers.operators.operator import Array, Operator
-
-if TYPE_CHECKING:
-    from scipy.sparse.linalg import LinearOperator
 
 MOST_PRODUCTS = 1000
 """Of conjugate gradients for a direction. Chosen, not measured."""
@@ -92,12 +88,12 @@ class NewtonSystem:
             tolerance: of the residual, relative to the right-hand side.
             start: a guess; zero if None.
         """
-        from scipy.sparse.linalg import LinearOperator, cg
-
         scale = self._scale
         shape = len(right), len(right)
-        system = LinearOperator(shape, lambda x: scale * self._apply(scale * x), dtype=np.float64)
-        solution, _ = cg(
+        system = scipy.sparse.linalg.LinearOperator(
+            shape, lambda x: scale * self._apply(scale * x), dtype=np.float64
+        )
+        solution, _ = scipy.sparse.linalg.cg(
             system,
             scale * right,
             None if start is None else start / scale,
@@ -108,16 +104,15 @@ class NewtonSystem:
         )
         return np.asarray(scale * solution)
 
-    def _preconditioner(self, size: int) -> LinearOperator | None:
+    def _preconditioner(self, size: int) -> scipy.sparse.linalg.LinearOperator | None:
         """The inverse of nearly the scaled system, where it is small enough to be written out."""
-        from scipy.linalg import cho_solve
-        from scipy.sparse.linalg import LinearOperator
-
         if self._factor is None:
             return None
         factor = self._factor
-        return LinearOperator(
-            (size, size), matvec=lambda x: cho_solve((factor, False), x), dtype=np.float64
+        return scipy.sparse.linalg.LinearOperator(
+            (size, size),
+            matvec=lambda x: scipy.linalg.cho_solve((factor, False), x),
+            dtype=np.float64,
         )
 
     def _factored(self) -> Array | None:

@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Literal
 
 import numpy as np
-from scipy.linalg import block_diag
+import scipy
 
 from pmldesign_solvers.operators.operator import EPS, Array, Indices
 
@@ -138,7 +138,7 @@ class Pairs(Differences):
     def products(self, strategy: Array, image: Array) -> Array:
         """y_jj, then y_ii + y_jj - 2 y_ij, of Y = R^T X R."""
         parts = [strategy[:, group].T @ image[:, group] for group in self.groups]
-        matrix = block_diag(*parts)
+        matrix = scipy.linalg.block_diag(*parts)
         diagonal = matrix.diagonal()
         mixed = matrix.take(self._upper)
         pairs = diagonal.take(self._first) + diagonal.take(self._second) - 2 * mixed

@@ -9,6 +9,8 @@ References:
 
 from __future__ import annotations
 
+import scipy
+
 from pmldesign_solvers.operators.operator import Array
 
 JACOBI_ENTRIES = 2**20
@@ -17,8 +19,8 @@ JACOBI_ENTRIES = 2**20
 
 def jacobi_svd(matrix: Array, rank: int) -> tuple[Array, Array]:
     """The largest singular values of a tall matrix, shape (rank,), and right vectors (n, rank)."""
-    from scipy.linalg import lapack
-
     # joba=2: relative accuracy for rows and columns of any scale; jobu=3, jobv=0: no U, all of V
-    values, _, vectors, work, _, _ = lapack.dgejsv(matrix, joba=2, jobu=3, jobv=0, jobr=0, jobp=0)
+    values, _, vectors, work, _, _ = scipy.linalg.lapack.dgejsv(
+        matrix, joba=2, jobu=3, jobv=0, jobr=0, jobp=0
+    )
     return values[:rank] * (work[0] / work[1]), vectors[:, :rank]

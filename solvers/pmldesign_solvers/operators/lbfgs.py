@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import scipy
+
 from pmldesign_solvers.operators.operator import Array
 
 Value = Callable[[Array], tuple[float, Array]]
@@ -60,8 +62,6 @@ def descend(
         bounds: of every entry.
         options: of scipy's L-BFGS-B: maxiter, maxfun, maxcor, ftol, gtol.
     """
-    from scipy.optimize import minimize
-
     point, value = start, math.inf
     settled, stopped = False, None
 
@@ -76,7 +76,7 @@ def descend(
 
     try:
         limits: Any = options
-        minimum = minimize(
+        minimum = scipy.optimize.minimize(
             watched, start, jac=True, method="L-BFGS-B", bounds=bounds, options=limits
         )
         settled = minimum.status == 0

@@ -32,6 +32,7 @@ from io import StringIO
 from typing import Any
 
 import numpy as np
+import scipy
 
 from pmldesign_solvers.operators.norms import dual_exponent
 from pmldesign_solvers.operators.operator import Array
@@ -136,14 +137,12 @@ def _norm(values: Any, order: float) -> Any:
 
 def _outer_products(vectors: Array) -> Any:
     """The sparse matrix whose column k is v_k v_k^T, written row after row."""
-    from scipy import sparse
-
     count, k = vectors.shape
     index, first = np.nonzero(vectors)
     same, second = np.nonzero(vectors[index])
     owner, first = index[same], first[same]
     values = vectors[owner, first] * vectors[owner, second]
-    return sparse.csr_array((values, (first * k + second, owner)), shape=(k * k, count))
+    return scipy.sparse.csr_array((values, (first * k + second, owner)), shape=(k * k, count))
 
 
 def _run(problem: Any, solver: str, options: dict[str, float]) -> tuple[str, int]:

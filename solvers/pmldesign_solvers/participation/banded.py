@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy import optimize
+import scipy
 
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.participation.scaled_toeplitz import Scaled, scaled
@@ -83,11 +83,11 @@ def _descent(
         parts = [knots.T @ by_rows / point.error, by_windows, by_impulse[1:apart] / point.error]
         return float(np.log(point.error) + np.log(total)), np.concatenate(parts)
 
-    def watch(intermediate_result: optimize.OptimizeResult) -> None:
+    def watch(intermediate_result: scipy.optimize.OptimizeResult) -> None:
         if callback(float(np.exp(0.5 * intermediate_result.fun))):
             raise StopIteration
 
-    minimum = optimize.minimize(
+    minimum = scipy.optimize.minimize(
         loss,
         start,
         jac=True,

@@ -27,7 +27,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize
+import scipy
 
 from pmldesign_solvers.operators.operator import EPS, Array, Indices
 from pmldesign_solvers.streams.chain import RunningSums
@@ -97,11 +97,11 @@ def solve(
     start = np.linalg.cholesky(CORRELATION ** np.abs(np.subtract.outer(places, places)))
     x = np.concatenate([np.zeros(len(steps)), np.tile(start[dual.lower], len(steps))])
 
-    def watch(intermediate_result: optimize.OptimizeResult) -> None:
+    def watch(intermediate_result: scipy.optimize.OptimizeResult) -> None:
         if callback(float(np.exp(-intermediate_result.fun))):
             raise StopIteration
 
-    minimum = optimize.minimize(
+    minimum = scipy.optimize.minimize(
         dual.loss,
         x,
         jac=True,

@@ -15,9 +15,7 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-import scipy  # whose parts load when used; signal takes long
-from scipy import optimize
-from scipy.special import expit
+import scipy
 
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.participation.banded import by_knots
@@ -53,7 +51,7 @@ def solve(sums: RunningSums, times: int, apart: int, callback: Callable[[float],
         by_x = [knots.T @ parts[0], knots.T @ parts[1], slopes @ parts[2]]
         return float(np.log(point.error)) + value, np.concatenate(by_x)
 
-    def watch(intermediate_result: optimize.OptimizeResult) -> None:
+    def watch(intermediate_result: scipy.optimize.OptimizeResult) -> None:
         if callback(float(np.exp(0.5 * intermediate_result.fun))):
             raise StopIteration
 
@@ -62,7 +60,7 @@ def solve(sums: RunningSums, times: int, apart: int, callback: Callable[[float],
     for sharpnesses in SHARPNESS:
         for sharpness in sharpnesses:
             loss = partial(losses, patterns=patterns, sharpness=sharpness)
-            x = optimize.minimize(
+            x = scipy.optimize.minimize(
                 loss,
                 x,
                 jac=True,
@@ -121,7 +119,7 @@ def _start(apart: int) -> Array:
 def _impulse(x: Array, n: int) -> tuple[Array, Array]:
     """c, and its slopes for the logits of r and for a, shape (2 K, n)."""
     logits, sizes = x[:POLES, None], x[POLES:, None]
-    decays = expit(logits)
+    decays = scipy.special.expit(logits)
     places = np.arange(n - 1)
     powers = decays**places
     impulse = np.concatenate([[1.0], (sizes * powers).sum(axis=0)])

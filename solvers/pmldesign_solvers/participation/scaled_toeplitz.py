@@ -15,8 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy  # whose parts load when used; signal takes long
-from scipy import linalg
+import scipy
 
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.chain import RunningSums
@@ -43,7 +42,7 @@ class Scaled:
     @property
     def matrix(self) -> Array:
         """C, shape (n, n)."""
-        toeplitz = np.tril(linalg.toeplitz(self.impulse))
+        toeplitz = np.tril(scipy.linalg.toeplitz(self.impulse))
         return np.asarray(self.rows[:, None] * toeplitz * self.columns)
 
 
@@ -57,7 +56,7 @@ def scaled(sums: RunningSums, rows: Array, norms: Array, impulse: Array) -> Scal
     sizes = scipy.signal.fftconvolve(rows[::-1] ** 2, impulse**2)[:n][::-1]  # N
     roots = np.sqrt(sizes / norms)  # 1 / kappa
     inverse = reciprocal(impulse)
-    toeplitz = np.tril(linalg.toeplitz(inverse))
+    toeplitz = np.tril(scipy.linalg.toeplitz(inverse))
     answers = np.cumsum((before * roots)[:, None] * toeplitz, axis=0)
     answers *= after[:, None] / rows
     error = float(np.vdot(answers, answers))

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-import scipy  # whose parts load when used; spatial takes long
+import scipy
 
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.lbfgs import TimeUpError, descend

@@ -31,8 +31,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.special import erfcx, ndtr
+import scipy
 
 from pmldesign_solvers.operators.operator import Array, Indices
 
@@ -51,12 +50,14 @@ def hockey_stick(ratios: Array, epsilon: Array) -> tuple[Array, Array]:
     x = np.where(apart, np.minimum(epsilon / t - t / 2, FARTHEST), FARTHEST)
     slope = np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
     ahead = _mills(np.maximum(x, 0.0)) - _mills(np.maximum(x + t, 0.0))
-    value = np.where(x > 0, slope * ahead, ndtr(-x) - slope * _mills(np.maximum(x + t, 0.0)))
+    value = np.where(
+        x > 0, slope * ahead, scipy.special.ndtr(-x) - slope * _mills(np.maximum(x + t, 0.0))
+    )
     return np.where(apart, value, 0.0), np.where(apart, slope, 0.0)
 
 
 def _mills(x: Array) -> Array:
-    return np.asarray(math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2)))
+    return np.asarray(math.sqrt(math.pi / 2) * scipy.special.erfcx(x / math.sqrt(2)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,7 +80,7 @@ class GaussianLeakage:
         """For the envelope the best c for these distances; the slack has nothing to choose."""
         if self.share is None:
             return self
-        best = minimize_scalar(
+        best = scipy.optimize.minimize_scalar(
             lambda share: replace(self, share=share).smooth_log_scale(distances, temperature)[0],
             bounds=(0.0, 1.0),
             method="bounded",

@@ -40,7 +40,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import scipy  # whose parts load when used; spatial takes long
+import scipy
 
 from pmldesign_solvers.operators.moved_mass import worst_masses
 from pmldesign_solvers.operators.operator import Array, Indices

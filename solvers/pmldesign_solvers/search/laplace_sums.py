@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import comb, ndtri
+import scipy
 
 from pmldesign_solvers.operators.operator import Array
 
@@ -92,7 +92,7 @@ def moment_bound(spreads: Array, miss: float) -> Array:
 
 def _quantiles(rows: Array, counts: Array | None, miss: float) -> Array:
     """Half-widths where V has variance 1; secant steps on the logarithm of the tail."""
-    gaussian, single = float(-ndtri(miss / 2)), -math.log(miss) / math.sqrt(2)
+    gaussian, single = float(-scipy.special.ndtri(miss / 2)), -math.log(miss) / math.sqrt(2)
     low = np.full(len(rows), min(gaussian, single))
     high = np.full(len(rows), max(gaussian, single, min(gaussian, single) * 1.01))
     target = math.log(miss)
@@ -122,6 +122,6 @@ def _tail(rows: Array, counts: Array | None, h: Array) -> Array:
                 product[several] *= factor[several] ** (counts[several, j, None] - 1)
         terms = np.sin(np.pi * k / q) / (k * product)
     partial = np.cumsum(terms.reshape(len(h), -1, q).sum(axis=2), axis=1)[:, BLOCKS - 1 :]
-    weights = comb(AVERAGED, np.arange(AVERAGED + 1)) / 2.0**AVERAGED
+    weights = scipy.special.comb(AVERAGED, np.arange(AVERAGED + 1)) / 2.0**AVERAGED
     inside = (2 / np.pi) * (partial @ weights)
     return np.asarray(np.maximum(1 - inside, 1e-14))

@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.search.laplace_noise import PairRule, log_moment, strategy_gradient
@@ -107,9 +107,9 @@ def _inverse(problem: SearchProblem, blocks: Stacked) -> Array:
 
 def _solved(system: Array, right: Array) -> Array:
     """The positive definite system solved by LAPACK itself: scipy's checks cost 8 cells tenfold."""
-    _, solution, failed = linalg.lapack.dposv(system, right)
+    _, solution, failed = scipy.linalg.lapack.dposv(system, right)
     if failed:
-        raise linalg.LinAlgError("the Gram matrix of a strategy is singular")
+        raise scipy.linalg.LinAlgError("the Gram matrix of a strategy is singular")
     return np.asarray(solution)
 
 

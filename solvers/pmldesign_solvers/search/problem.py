@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.norms import power_mean
@@ -153,13 +153,13 @@ class SearchProblem:
         if self.public_total:
             gram += gram.trace() / self.cells**2
         try:
-            factor = linalg.cho_factor(gram)
-        except linalg.LinAlgError:
+            factor = scipy.linalg.cho_factor(gram)
+        except scipy.linalg.LinAlgError:
             return None
         size = float(np.abs(gram).sum(axis=0).max())
-        if linalg.lapack.dpocon(factor[0], size, uplo="U")[0] < REGULAR:
+        if scipy.linalg.lapack.dpocon(factor[0], size, uplo="U")[0] < REGULAR:
             return None
-        inverse = np.asarray(linalg.cho_solve(factor, np.eye(self.cells)))
+        inverse = np.asarray(scipy.linalg.cho_solve(factor, np.eye(self.cells)))
         if self.public_total:
             inverse = inverse - inverse.mean(axis=0)
             inverse -= inverse.mean(axis=1, keepdims=True)

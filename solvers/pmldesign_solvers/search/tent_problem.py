@@ -28,7 +28,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg, sparse
+import scipy
 
 from pmldesign_solvers.operators.operator import Array, Indices
 
@@ -155,7 +155,7 @@ class TentProblem:
     def _sparse(self, entries: Array, image: Array) -> tuple[Array, Array]:
         """M and C T K T^T C T on the supports, by rows."""
         k, m = self.shape
-        T = sparse.csr_array((entries, self.place, self.stops), shape=(k, m))
+        T = scipy.sparse.csr_array((entries, self.place, self.stops), shape=(k, m))
         C = _inverse((T @ T.T).toarray())
         M, Q = np.empty_like(entries), np.empty((k, k))
         for row, (a, b) in enumerate(zip(self.lower, self.upper, strict=True)):
@@ -170,7 +170,7 @@ class TentProblem:
         if self.gram.matrix is not None:
             return np.asarray(
                 (
-                    sparse.csr_array((scaled, self.place, self.stops), shape=(k, m))
+                    scipy.sparse.csr_array((scaled, self.place, self.stops), shape=(k, m))
                     @ self.gram.matrix
                 )
                 * s
@@ -198,4 +198,4 @@ class TentProblem:
 def _inverse(system: Array) -> Array:
     """(I + T T^T)^-1 from T T^T, which is overwritten."""
     system.flat[:: len(system) + 1] += 1.0
-    return np.asarray(linalg.cho_solve(linalg.cho_factor(system), np.eye(len(system))))
+    return np.asarray(scipy.linalg.cho_solve(scipy.linalg.cho_factor(system), np.eye(len(system))))

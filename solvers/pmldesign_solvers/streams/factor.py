@@ -21,8 +21,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import linalg
 
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.streams.blocks import LANES, SIZE, Blocks, backwards, blocks
@@ -186,13 +186,15 @@ def _explained(part: Blocks, explained: Array, first: int) -> tuple[Array, Array
     for block in range(len(behind) - 1, -1, -1):
         behind[block] = explained
         seen = fading[block] @ explained
-        root, failed = linalg.lapack.dpotrf(
+        root, failed = scipy.linalg.lapack.dpotrf(
             grams[block] - seen @ fading[block].T, lower=True, clean=False
         )
         if failed:
             step = first + (block + 1) * SIZE - failed
             raise ValueError(f"the strategy is singular to working precision at step {step}")
-        rows, _ = linalg.lapack.dtrtrs(root, readings[block] - seen * part.kept[block], lower=True)
+        rows, _ = scipy.linalg.lapack.dtrtrs(
+            root, readings[block] - seen * part.kept[block], lower=True
+        )
         explained = fade[block] * explained + rows.T @ rows
     return behind, explained
 

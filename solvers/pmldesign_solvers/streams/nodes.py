@@ -41,6 +41,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 
 from pmldesign_solvers.operators.operator import EPS, Array
 
@@ -116,10 +117,8 @@ class Nodes:
 
 def zolotarev(smallest: float, largest: float, count: int) -> Nodes:
     """K = count nodes for the interval [smallest, largest], largest > 1.1 smallest > 0."""
-    from scipy.special import ellipk, ellipkm1
-
     ratio = smallest / largest
-    quarter, other = float(ellipk(ratio)), float(ellipkm1(ratio))
+    quarter, other = float(scipy.special.ellipk(ratio)), float(scipy.special.ellipkm1(ratio))
     log_nome = -np.pi * other / quarter
     z = np.pi / (2.0 * quarter) * other * (np.arange(count) + 0.5) / count
     z = z[: (count + 1) // 2]

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from pmldesign_solvers.operators.operator import EPS, Array, Indices, Operator
 
@@ -88,7 +88,7 @@ def common_eigenspaces(factors: Sequence[Operator]) -> tuple[Eigenspaces, Array]
     for number in range(distinct.shape[1]):
         columns = labels == number
         projection = vectors[:, columns] @ vectors[:, columns].T
-        basis = linalg.qr(projection, mode="economic", pivoting=True)[0]
+        basis = scipy.linalg.qr(projection, mode="economic", pivoting=True)[0]
         vectors[:, columns] = basis[:, : columns.sum()]
     return Eigenspaces(vectors, labels), distinct
 

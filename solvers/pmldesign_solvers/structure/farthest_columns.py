@@ -24,7 +24,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import scipy  # whose parts load when used; spatial takes long
+import scipy
 
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array

@@ -25,6 +25,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+import scipy
 
 from pmldesign_solvers.operators.operator import Array, Indices
 
@@ -79,7 +80,6 @@ def residual_spaces(sizes: Sequence[int], subsets: Sequence[Sequence[int]]) -> R
 def _residual_spaces(
     sizes: tuple[int, ...], subsets: tuple[tuple[int, ...], ...]
 ) -> ResidualSpaces:
-    from scipy import sparse
 
     groups = _by_length([[i for i in subset if sizes[i] > 1] for subset in subsets])
     pairs = sum(len(group.marginals) << group.length for group in groups)
@@ -104,7 +104,7 @@ def _residual_spaces(
             numbers = group.take(numbers)
             columns.append(np.tile(group.marginals, len(group.choices)))
         start += len(distinct)
-    incidence = sparse.csr_array(
+    incidence = scipy.sparse.csr_array(
         (np.ones(pairs), (np.concatenate(rows), np.concatenate(columns))),
         shape=(start, len(subsets)),
     )

@@ -21,7 +21,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import logsumexp, softmax
+import scipy
 
 from pmldesign_solvers.operators.operator import TINY, Array
 from pmldesign_solvers.tables.descent import descend
@@ -80,8 +80,8 @@ class _Attribute:
         n = len(self.lengths)
         gram = self.rows.T @ self.rows
         entries = np.where(np.tri(n, dtype=bool), np.inf, gram) * -sharpness
-        shares = softmax(entries)
-        return -float(logsumexp(entries)) / sharpness, shares + shares.T
+        shares = scipy.special.softmax(entries)
+        return -float(scipy.special.logsumexp(entries)) / sharpness, shares + shares.T
 
     def slope(self, grams: list[tuple[Array, float, float]], by_entries: Array) -> Array:
         """By Y of any length, from slopes by h_k and t_k and by the entries of X0."""
@@ -115,7 +115,7 @@ class _Program:
         for i, shape in self._shapes.items():
             rows[i] = x[start : start + math.prod(shape)].reshape(shape)
             start += math.prod(shape)
-        return softmax(logs), rows
+        return scipy.special.softmax(logs), rows
 
     def squares(self, attributes: dict[int, Measured]) -> Array:
         """m_S."""
@@ -163,9 +163,9 @@ class _Program:
         halves = 1 - entries.prod(axis=2)
         sums = np.maximum(halves @ s, TINY)
         logs = sharpness * np.log(sums)
-        shares = softmax(logs) / sums
+        shares = scipy.special.softmax(logs) / sums
         by_least = np.zeros(len(least))
         for column, members in enumerate(self._members.T):
             others = np.delete(entries, column, axis=2).prod(axis=2) * self._apart[:, :, column]
             by_least -= np.bincount(members, (shares @ others) * s, len(least))
-        return float(logsumexp(logs)) / sharpness, shares @ halves, by_least
+        return float(scipy.special.logsumexp(logs)) / sharpness, shares @ halves, by_least

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from scipy import sparse
+import scipy
 
 from pmldesign_solvers.tables import apart, couplings, even_weights
 from pmldesign_solvers.tables.couplings import Coupled
@@ -82,14 +82,14 @@ class Candidates:
         if attributes and search:
             attributes, squares = apart.best(self.problem, attributes, proceed=self._proceed)
             strategy = replace(strategy, attributes=attributes)
-        rows = sparse.csr_matrix(squares)
+        rows = scipy.sparse.csr_matrix(squares)
         if math.isinf(self.p):
             rows = self._rows(self._asked(strategy), sets)
         lengths = even_weights.length_rows(self._least(strategy), sets)
         weights = even_weights.even_weights(rows, lengths, proceed=self._proceed)
         return replace(strategy, sectors=even_weights.as_sectors(sets, weights, attributes))
 
-    def _rows(self, asked: list[Asked], sets: Sequence[Attributes]) -> sparse.csr_matrix:
+    def _rows(self, asked: list[Asked], sets: Sequence[Attributes]) -> scipy.sparse.csr_matrix:
         """The variances of extreme queries, a column for each set."""
         return even_weights.variance_rows(
             [even_weights.extreme_queries(queries.numbers) for queries in asked],

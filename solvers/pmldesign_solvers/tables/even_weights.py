@@ -21,8 +21,7 @@ import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
-from scipy import sparse
-from scipy.special import logsumexp, softmax
+import scipy
 
 from pmldesign_solvers.operators.operator import TINY, Array
 from pmldesign_solvers.tables.descent import descend
@@ -42,7 +41,7 @@ ALL_SETS = 8
 
 
 def even_weights(
-    variances: sparse.csr_matrix,
+    variances: scipy.sparse.csr_matrix,
     lengths: Array | None = None,
     *,
     proceed: Callable[[], bool] = lambda: True,
@@ -64,18 +63,18 @@ def even_weights(
             length, by_length = _log_largest(lengths, np.exp(y), sharpness)
             return spread + length, by_length - by_spread
 
-        y = descend(value, y - logsumexp(y), steps=STAGE_STEPS, proceed=proceed)
-    return np.asarray(softmax(y))
+        y = descend(value, y - scipy.special.logsumexp(y), steps=STAGE_STEPS, proceed=proceed)
+    return np.asarray(scipy.special.softmax(y))
 
 
 def _log_largest(
-    rows: sparse.csr_matrix | Array, x: Array, sharpness: float
+    rows: scipy.sparse.csr_matrix | Array, x: Array, sharpness: float
 ) -> tuple[float, Array]:
     """Log of the largest sum of rows times x, smoothly, and its slopes by log x."""
     sums = rows @ x
     logs = sharpness * np.log(np.maximum(sums, TINY))
-    shares = softmax(logs) / np.maximum(sums, TINY)
-    return float(logsumexp(logs)) / sharpness, np.asarray(rows.T @ shares) * x
+    shares = scipy.special.softmax(logs) / np.maximum(sums, TINY)
+    return float(scipy.special.logsumexp(logs)) / sharpness, np.asarray(rows.T @ shares) * x
 
 
 def extreme_queries(numbers: Array) -> Array:
@@ -92,7 +91,7 @@ def variance_rows(
     tables: Sequence[tuple[int, ...]],
     scales: Array,
     places: Mapping[Attributes, int],
-) -> sparse.csr_matrix:
+) -> scipy.sparse.csr_matrix:
     """B of all combinations of some queries of each table.
 
     Args:
@@ -121,7 +120,7 @@ def variance_rows(
         columns.append(where[kept])
         values.append(block[kept])
     entries = np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))
-    return sparse.csr_matrix(entries, shape=(count, len(places)))
+    return scipy.sparse.csr_matrix(entries, shape=(count, len(places)))
 
 
 def as_sectors(

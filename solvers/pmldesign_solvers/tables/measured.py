@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 
 from pmldesign_solvers.operators.operator import EPS, TINY, Array
 
@@ -54,11 +55,9 @@ def measured(x: Array, grams: Sequence[Array], shares: Sequence[float], features
 
 def _bases(x: Array) -> tuple[Array, Array, Array]:
     """v, Y and Psi, by a reflection that takes z to the first axis."""
-    from scipy.linalg import solve_triangular
-
     n = len(x)
     left = np.asarray(np.linalg.cholesky(x))
-    inverse = solve_triangular(left, np.eye(n), lower=True)
+    inverse = scipy.linalg.solve_triangular(left, np.eye(n), lower=True)
     z = inverse.sum(axis=1)
     tau = float(z @ z)
     z /= math.sqrt(tau)

@@ -26,7 +26,7 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from scipy.special import expit
+import scipy
 
 from pmldesign_solvers.operators.lbfgs import Value, descend
 from pmldesign_solvers.operators.norms import power_mean
@@ -246,7 +246,7 @@ class Shares:
             logits.ravel()[self._mixed] = z[len(self._inner) :]
             mix *= np.exp(logits - np.maximum(logits.max(axis=0), -1e300))
             mix /= np.where(self._allowed.any(axis=0), mix.sum(axis=0), 1.0)
-        return expit(z[: len(self._inner)]), mix
+        return scipy.special.expit(z[: len(self._inner)]), mix
 
     def _of_parts(self, parts: Array) -> Array:
         """The share of every place, shape (P,)."""
