@@ -9,8 +9,9 @@ unexport PYTHONDONTWRITEBYTECODE # the tests start many processes: modules are c
 
 .PHONY: demo test lint types unit first others test-lowest docs fuzz robust benchmark benchmark-peers benchmark-own clean
 
-demo: $(VENV)/demo.stamp ## install, then design a strategy for a census table
-	$(BIN)/pmldesign optimize census-p12 --epsilon 1 --delta 1e-6
+demo: $(VENV)/demo.stamp ## install, then publish a table of invented people
+	rm -rf build/demo
+	$(BIN)/pmldesign demo people build/demo
 
 test: lint types unit ## lint, types, tests
 
@@ -65,7 +66,7 @@ benchmark-own: $(VENV)/test.stamp ## hard duals and marginals, the own solvers a
 
 $(VENV)/demo.stamp: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable .
+	$(BIN)/pip install --quiet --editable ".[release]"
 	touch $@
 
 $(VENV)/test.stamp: pyproject.toml

@@ -20,6 +20,7 @@ from pmldesign.cli.terminal.text import nearest
 from pmldesign.errors import PmldesignError, printable
 
 COMMANDS = {
+    "demo": "Show a worked example: a table of people, running sums, or a norm.",
     "workload": "Show a workload, or write it to a file.",
     "optimize": "Design a strategy for a workload, and its noise.",
     "stream": "Release running sums on line, a number at a time.",

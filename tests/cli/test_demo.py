@@ -1,0 +1,68 @@
+"""pmldesign demo: its folder, its script, and the commands of that."""
+
+import csv
+import shlex
+
+import pytest
+
+from pmldesign.cli.demo import DEMONSTRATIONS
+
+
+@pytest.fixture
+def quiet(monkeypatch):
+    """The lines of the script without a shell."""
+    lines = []
+    monkeypatch.setattr("pmldesign.cli.demo._run", lambda line, folder: lines.append(line))
+    return lines
+
+
+def test_a_norm_from_one_line_to_a_report(run, tmp_path):
+    result = run("demo", "norm")
+    assert result.exit_code == 0, result.output
+    assert "2.1113" in (tmp_path / "pmldesign-norm" / "report.html").read_text(encoding="utf-8")
+    assert "pmldesign-norm/report.html" in result.stdout.replace("\\", "/")
+
+
+@pytest.mark.parametrize("kind", ["people", "stream"])
+def test_commands_of_the_script_do_what_the_demonstration_says(
+    run, quiet, tmp_path, monkeypatch, kind
+):
+    folder = tmp_path / "shown"
+    monkeypatch.setattr("pmldesign.cli.demo._first_lines", lambda path: "")
+    assert run("demo", kind, folder).exit_code == 0
+    assert [line for line in (folder / "run.sh").read_text().splitlines() if line in quiet] == quiet
+    monkeypatch.chdir(folder)
+    for line in quiet:
+        words, _, source = line.partition(" <")
+        given = (folder / source.split()[0]).read_text() if source else None
+        result = run(*shlex.split(words)[1:], stdin=given)
+        assert result.exit_code == 0, result.output
+        if source:
+            (folder / DEMONSTRATIONS[kind].table).write_text(result.stdout)
+    with (folder / DEMONSTRATIONS[kind].table).open() as handle:
+        rows = [*csv.reader(handle)]
+    if kind == "people":  # half of 5,000 are women; intervals reach 5 to both sides
+        women = sum(float(row[3]) for row in rows if row[0] == "F")
+        assert 2300 < women < 2700
+        assert all(float(row[6]) - float(row[5]) <= 10.001 for row in rows[1:])
+    else:
+        assert len(rows) == 365
+
+
+def test_a_folder_with_files_is_left_alone(run, quiet, tmp_path):
+    (tmp_path / "pmldesign-people").mkdir()
+    (tmp_path / "pmldesign-people" / "mine.txt").write_text("mine")
+    result = run("demo")
+    assert result.exit_code == 2
+    assert "not an empty folder" in result.stderr
+    assert not quiet
+
+
+def test_a_command_that_fails_ends_the_demonstration(run, monkeypatch):
+    monkeypatch.setattr(
+        "pmldesign.cli.demo.DEMONSTRATIONS",
+        {"norm": DEMONSTRATIONS["norm"].__class__("-", lambda draw: {}, ("exit 6", "exit 0"))},
+    )
+    result = run("demo", "norm")
+    assert result.exit_code == 1
+    assert "exit code 6" in result.stderr
