@@ -101,8 +101,8 @@ def pieces(text: str, signs: re.Pattern[str]) -> list[str]:
 
 
 def as_mathml(text: str, **options: Any) -> str:
-    """With the space that a browser does not put between log and what follows."""
-    formula = convert(text, **options)
+    """With a space between log and what follows, which browsers do not put, and none around inf."""
+    formula = convert(text, **options).replace("<mo>&#x0221E;</mo>", "<mi>&#x0221E;</mi>")
     return re.sub(
         r"(<mi>(?:log|exp|sin|det)</mi>)(?=<m(?:i|n|sub|sup|subsup|row)>)",
         r'\1<mspace width="0.17em"></mspace>',
