@@ -21,9 +21,8 @@ from pmldesign.designs.results import Searched
 from pmldesign.errors import InvalidInputError, VacuousGuaranteeError
 from pmldesign.mechanisms import Mechanism, mechanism
 from pmldesign.privacy.alpha.ball import merged
-from pmldesign.privacy.gaussian_leakage import distinct_columns
 from pmldesign.privacy.guarantees import PMLGuarantee
-from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy.neighbours import Neighbours, distinct_columns
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.arguments import RANK_CUTOFF
 from pmldesign.workloads import Workload

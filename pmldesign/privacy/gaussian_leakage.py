@@ -42,7 +42,7 @@ from pmldesign.privacy.alpha.ball import least_masses
 from pmldesign.privacy.analytic_gaussian import LONGEST, gaussian_profile
 from pmldesign.privacy.few.one_line import MOST_COLUMNS, places_on_a_line, slack_on_a_line
 from pmldesign.privacy.few.three_columns import slack_of_three
-from pmldesign.privacy.neighbours import column_labels, pairwise_distances
+from pmldesign.privacy.neighbours import distinct_columns, pairwise_distances
 from pmldesign.privacy.outward import UNIT, factor_above, ratios_above
 from pmldesign.privacy.priors import worst_mean
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array, Indices
@@ -102,23 +102,6 @@ def _distances_and_masses(
     columns, cell_of = distinct_columns(finite_matrix("strategy_matrix", strategy_matrix))
     distances = pairwise_distances(columns, norm="l2")
     return distances, least_masses(alpha, distances, cell_of)
-
-
-def distinct_columns(matrix: Array, labels: Indices | None = None) -> tuple[Array, Indices | None]:
-    """The columns of R without repetitions, and which of them each cell has.
-
-    Args:
-        matrix: R, shape (r, k).
-        labels: the same for equal columns, shape (k,); None compares them.
-
-    Returns:
-        Shapes (r, k') and (k,); R itself and None where all columns differ.
-    """
-    labels = column_labels(matrix) if labels is None else labels
-    _, first, cell_of = np.unique(labels, return_index=True, return_inverse=True)
-    if len(first) == matrix.shape[1]:
-        return matrix, None
-    return np.ascontiguousarray(matrix[:, first]), cell_of
 
 
 def slack_from_distances(distances: Array, least: Array, scale: float, epsilon: float) -> float:

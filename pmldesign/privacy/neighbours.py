@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -136,6 +137,10 @@ class Measurable(Protocol):
         """Distances of the columns where structure tells them, else None."""
         ...
 
+    def pair_distances(self, norm: Norm) -> tuple[Array, Indices | None, int]:
+        """Distances of all pairs of columns, as `distances_between`."""
+        ...
+
 
 def is_measured(value: Any) -> TypeIs[Measurable]:
     """Whether it is a strategy; its matrix is not touched, which may not fit into memory."""
@@ -241,3 +246,41 @@ def scaled_distances(
 def column_labels(matrix: Array) -> Indices:
     """A number for each column, the same for equal columns."""
     return np.unique(matrix + 0.0, axis=1, return_inverse=True)[1].ravel()
+
+
+def distinct_columns(matrix: Array, labels: Indices | None = None) -> tuple[Array, Indices | None]:
+    """The columns of R without repetitions, and which of them each cell has.
+
+    Args:
+        matrix: R, shape (r, k).
+        labels: the same for equal columns, shape (k,); None compares them.
+
+    Returns:
+        Shapes (r, k') and (k,); R itself and None where all columns differ.
+    """
+    labels = column_labels(matrix) if labels is None else labels
+    _, first, cell_of = np.unique(labels, return_index=True, return_inverse=True)
+    if len(first) == matrix.shape[1]:
+        return matrix, None
+    return np.ascontiguousarray(matrix[:, first]), cell_of
+
+
+@lru_cache(maxsize=2)  # the same strategies are asked several times, and take long
+def distances_of(strategy: Measurable, norm: Norm) -> tuple[Array, Indices | None, int]:
+    """`distances_between` the columns of a strategy that is written out."""
+    labels = strategy.column_labels()
+    return distances_between(strategy.matrix, norm, strategy.entry_units, labels)
+
+
+def distances_between(
+    matrix: Array, norm: Norm, entry_units: float = 0.0, labels: Indices | None = None
+) -> tuple[Array, Indices | None, int]:
+    """Distances of the columns over 2^e, which column each cell has if some are equal, and e."""
+    cell_of = None
+    if norm == "l2":
+        matrix, cell_of = distinct_columns(matrix, labels)
+        labels = np.arange(matrix.shape[1])
+    distances, exponent = scaled_distances(
+        matrix, norm=norm, entry_units=entry_units, labels=labels
+    )
+    return distances, cell_of, exponent

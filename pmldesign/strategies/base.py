@@ -25,8 +25,15 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm, sensitivity_above
+from pmldesign.privacy.neighbours import (
+    DistanceProfile,
+    Neighbours,
+    Norm,
+    distances_of,
+    sensitivity_above,
+)
 from pmldesign.privacy.noise import Noise
+from pmldesign.privacy.outward import unscaled
 from pmldesign.strategies.arguments import (
     inverted,
     nothing_but,
@@ -90,6 +97,8 @@ class Strategy(Drawn, Displayed):
     from_tables: ClassVar[bool] = False
     """Whether R x is a function of tables of counts."""
     _inverse: Array | None = None
+    _centred: tuple[Public, Strategy] | None = None
+    """What is public beside which it was asked for last, and R P."""
 
     def __init__(
         self,
@@ -123,7 +132,7 @@ class Strategy(Drawn, Displayed):
     def renamed(self, name: str) -> Strategy:
         """The same strategy under another name."""
         other = copy(self)
-        other.name = name
+        other.name, other._centred = name, None
         return other
 
     def beside(self, public: Public) -> Strategy:
@@ -140,7 +149,9 @@ class Strategy(Drawn, Displayed):
                 f"strategy {self.name!r} was made for the known answers {self.public.name!r}, not"
                 f" for {public.name!r}"
             )
-        return self._beside(public)
+        if self._centred is None or self._centred[0] is not public:
+            self._centred = public, self._beside(public)
+        return self._centred[1]
 
     def _beside(self, public: Public) -> Strategy:
         if public.kind == "table":
@@ -180,6 +191,19 @@ class Strategy(Drawn, Displayed):
             InvalidInputError: beside named answers, add-remove neighbours, which have others.
         """
         self._require_same_answers(neighbours)
+        if (neighbours, norm) not in self._written_distances:
+            self._written_distances[neighbours, norm] = self._of_matrix(neighbours, norm)
+        return self._written_distances[neighbours, norm]
+
+    @cached_property
+    def _written_distances(self) -> dict[tuple[Neighbours, Norm], float]:
+        return {}
+
+    def _of_matrix(self, neighbours: Neighbours, norm: Norm) -> float:
+        pairs = norm == "l1" and neighbours == Neighbours.REPLACE and self.cells <= WRITTEN_CELLS
+        if pairs and self.public.kind != "groups":  # all distances, which a guarantee may ask for
+            distances, _, exponent = self.pair_distances(norm)
+            return unscaled("the l1 sensitivity", float(distances.max()), exponent)
         if self.public.kind != "groups":
             return sensitivity_above(self.matrix, neighbours, norm, entry_units=self.entry_units)
         parts = [self.matrix[:, cells] for cells in self.public.members]
@@ -207,6 +231,10 @@ class Strategy(Drawn, Displayed):
     def distance_profile(self, norm: Norm) -> DistanceProfile | None:  # noqa: ARG002
         """Distances of the columns where structure tells them without the matrix, else None."""
         return None
+
+    def pair_distances(self, norm: Norm) -> tuple[Array, Indices | None, int]:
+        """Distances of all pairs of columns, as `distances_between`; refused if too many."""
+        return distances_of(self, norm)
 
     @property
     def rank(self) -> int:
@@ -241,7 +269,8 @@ class Strategy(Drawn, Displayed):
             residual, size = np.linalg.norm(left, axis=1), np.linalg.norm(queries, axis=1)
         else:
             check_entries(f"strategy {self.name!r}", (cells, cells))
-            if self._answers_all:
+            beside = not self.public or workload.public.agrees(self.public)
+            if beside and self._answers_all:
                 return
             identity = np.eye(cells)
             residual = np.sqrt(workload.row_norms(identity - self.pseudo_inverse @ self.matrix))
@@ -255,13 +284,14 @@ class Strategy(Drawn, Displayed):
 
     @cached_property
     def _answers_all(self) -> bool:
-        """Whether R^+ R is the identity, so that R answers every workload."""
+        """Whether R^+ R is P, so that R answers every workload, beside what is public if it is."""
         inverse, matrix = self.pseudo_inverse, self.matrix
         if self.cells > WRITTEN_CELLS and np.count_nonzero(matrix) < matrix.size / 8:
             product = (scipy.sparse.csr_array(inverse) @ scipy.sparse.csr_array(matrix)).toarray()
         else:
             product = inverse @ matrix
-        return bool(np.linalg.norm(np.eye(self.cells) - product) <= ANSWER_TOLERANCE)
+        left = self.public.centre(np.eye(self.cells)) - product
+        return bool(np.linalg.norm(left) <= ANSWER_TOLERANCE)
 
     def _remedy(self, workload: Workload) -> str:
         sums = np.abs(self.matrix.sum(axis=1)).max()

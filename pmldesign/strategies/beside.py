@@ -74,6 +74,10 @@ class BesideStrategy(Strategy):
         """That of R: the total is the same for all neighbours."""
         return self.whole.distance_profile(norm)
 
+    def pair_distances(self, norm: Norm) -> tuple[Array, Indices | None, int]:
+        """Those of R."""
+        return self.whole.pair_distances(norm)
+
     def measure(self, x: Array) -> Array:
         """R P x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""
         return self.whole.measure(x - x.mean(axis=0))[self._kept]

@@ -42,11 +42,18 @@ class StructuredStrategy(Strategy):
         return read_only(self.measure(np.eye(self.cells)))
 
     def _beside(self, public: Public) -> Strategy:
-        """With its structure, if that helps, beyond WRITTEN_CELLS cells."""
+        """With its structure, if that helps, beyond WRITTEN_CELLS cells; below with its inverse."""
         keeps = self.stays_beside or self.sizes
-        if public.kind != "records" or not keeps or self.few:
+        if public.kind != "records" or not keeps:
             return super()._beside(public)
-        return BesideStrategy(self)
+        centred = BesideStrategy(self)
+        if not self.few:
+            return centred
+        written = super()._beside(public)
+        if written.shape == self.shape and self.rank == self.cells:
+            inverse = centred.estimate(np.eye(len(written.matrix)))
+            written._inverse_and_rank = read_only(inverse), self.cells - 1
+        return written
 
     def products(self, workload: Workload) -> list[tuple[Workload, ...]] | None:
         """The workload as products over the attributes of R, if both are of such structure."""

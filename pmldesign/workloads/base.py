@@ -82,6 +82,8 @@ class Workload(Displayed, Operator):
     """Whether there are arrays with a number for each query."""
     unweighted: Workload | None = None
     _shape: tuple[int, int]
+    _beside: Workload | None = None
+    """A P for what it was asked beside last."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -170,7 +172,9 @@ class Workload(Displayed, Operator):
             return self
         from pmldesign.workloads.beside import BesideWorkload
 
-        return BesideWorkload(self.whole, public)
+        if self._beside is None or self._beside.public is not public:
+            self._beside = BesideWorkload(self.whole, public)
+        return self._beside
 
     def _display(self) -> tuple[str, Facts]:
         m, n = self.shape

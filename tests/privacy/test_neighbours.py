@@ -1,4 +1,5 @@
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -93,3 +94,20 @@ def test_l1_distances_of_counts_are_exact(entries, shape):
     for start, stop, block in distance_blocks(matrix, norm="l2"):
         apart = np.sqrt(square.sum(axis=0))[start:stop, start:]
         np.testing.assert_allclose(block, apart, rtol=1e-15, atol=0)
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_rows_of_two_values_beside_others_are_never_too_close(norm):
+    """Counts of several weights, less their means, beside normal numbers and constants."""
+    rng = np.random.default_rng(9)
+    ones = rng.integers(0, 2, (40, 25)) * np.repeat([0.3, 1.7, 1e-9, 5.0], 10)[:, None]
+    ones -= ones.mean(axis=1, keepdims=True)
+    R = np.vstack([ones, rng.standard_normal((5, 25)), np.full((3, 25), 0.1), 2.5 * np.eye(25)])
+    R = R[rng.permutation(len(R))]
+    entries = [[Fraction(value) for value in column] for column in R.T.tolist()]
+    found = pairwise_distances(R, norm=norm)
+    for i, j in zip(*np.triu_indices(25, 1), strict=True):
+        apart = [abs(a - b) for a, b in zip(entries[i], entries[j], strict=True)]
+        exact = sum(apart) if norm == "l1" else sum(d * d for d in apart)
+        value = Fraction(found[i, j]) if norm == "l1" else Fraction(found[i, j]) ** 2
+        assert exact <= value <= exact * (1 + Fraction(1, 10**12))

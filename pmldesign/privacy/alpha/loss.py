@@ -10,24 +10,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.arguments import finite_matrix
 from pmldesign.privacy.alpha.ball import least_masses
-from pmldesign.privacy.gaussian_leakage import (
-    distinct_columns,
-    envelope_from_distances,
-    slack_from_distances,
-)
+from pmldesign.privacy.gaussian_leakage import envelope_from_distances, slack_from_distances
 from pmldesign.privacy.guarantees import PMLGuarantee
 from pmldesign.privacy.laplace_leakage import laplace_leakage_from_distances
-from pmldesign.privacy.neighbours import Measurable, Norm, is_measured, scaled_distances
+from pmldesign.privacy.neighbours import (
+    Measurable,
+    Norm,
+    distances_between,
+    is_measured,
+)
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import size
-from pmldesign_solvers.operators.operator import Array, Indices
+from pmldesign_solvers.operators.operator import Array
 
 ROUGH = 32
 """With many more columns than this, so many of them tell about how much noise is needed."""
@@ -99,10 +100,10 @@ def pml_loss(strategy: Measurable | Array, guarantee: PMLGuarantee, noise: Noise
     smallest = guarantee.least_probability(strategy.shape[1])
     profile = strategy.distance_profile(norm) if is_measured(strategy) else None
     if profile is None:
-        tell: Callable[..., tuple[Array, Indices | None, int]] = _distances
-        if not is_measured(strategy):  # arrays have no hash
-            tell = _distances.__wrapped__
-        distances, cell_of, exponent = tell(strategy, norm)
+        if is_measured(strategy):
+            distances, cell_of, exponent = strategy.pair_distances(norm)
+        else:
+            distances, cell_of, exponent = distances_between(strategy, norm)
         least = least_masses(guarantee.alpha, distances, cell_of)
     else:
         distances, least = profile.row(smallest)
@@ -115,18 +116,3 @@ def pml_loss(strategy: Measurable | Array, guarantee: PMLGuarantee, noise: Noise
         bound = partial(envelope_from_distances, epsilon=epsilon, repeats=repeats)
     target = epsilon if norm == "l1" else guarantee.delta
     return PMLLoss(bound, distances, least, target, exponent)
-
-
-@lru_cache(maxsize=1)  # one strategy is asked several times in a row, and takes long
-def _distances(strategy: Measurable | Array, norm: Norm) -> tuple[Array, Indices | None, int]:
-    """Distances of the columns over 2^e, which column each cell has if some are equal, and e."""
-    given = strategy.matrix if is_measured(strategy) else strategy
-    matrix = finite_matrix("strategy", given)
-    units, labels, cell_of = 0.0, None, None
-    if is_measured(strategy):
-        units, labels = strategy.entry_units, strategy.column_labels()
-    if norm == "l2":
-        matrix, cell_of = distinct_columns(matrix, labels)
-        labels = np.arange(matrix.shape[1])
-    distances, exponent = scaled_distances(matrix, norm=norm, entry_units=units, labels=labels)
-    return distances, cell_of, exponent
