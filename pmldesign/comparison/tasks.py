@@ -9,6 +9,7 @@ compared is refused in the first.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,7 @@ from typing import Literal
 from pmldesign.comparison.parallel import run_all
 from pmldesign.comparison.rows import Row, as_row
 from pmldesign.comparison.workers import Workers
-from pmldesign.designs.best_noise import improve
+from pmldesign.designs.best_noise import improve, with_time
 from pmldesign.designs.dispatch import solve
 from pmldesign.designs.options import LEAST_TIME, DesignOptions
 from pmldesign.designs.results import Design
@@ -121,17 +122,22 @@ class Task:
     ) -> Designed:
         """The strategy of least norm at one p, and the rows of it and of the best mechanisms."""
         options = replace(self.options, neighbours=relation)
-        design = solve(workload, p, options)
+        guarantees = [self.guarantees[index] for index in self.relations()[relation]]
+        times = [with_time(options, workload, asked, self.noise, p) for asked in guarantees]
+        # that of least norm may be only a start, unless it has a row of its own
+        own = LEAST_NORM not in names
+        first = max((both[own] for both in times), key=lambda timed: timed.time_limit or math.inf)
+        design = solve(workload, p, first)
         interrupted = design.status is Status.INTERRUPTED
         rows: dict[str, Rows] = {name: {} for name in names}
         if LEAST_NORM in names:
             least = answer(design.strategy, workload, relation)
             rows[LEAST_NORM] = self.rows(LEAST_NORM, least, [p])
         if DESIGN in names:
-            for index in self.relations()[relation]:
+            for index, (timed, _) in zip(self.relations()[relation], times, strict=True):
                 best = improve(
                     design,
-                    options,
+                    timed,
                     guarantee=self.guarantees[index],
                     noise=self.noise,
                     search_time=LEAST_TIME if interrupted else self.search_time,

@@ -21,7 +21,7 @@ from pmldesign.designs.gaussian_pml_search import gaussian_design
 from pmldesign.designs.laplace.search import LEAST_GAIN, SEARCH_SECONDS, laplace_design
 from pmldesign.designs.options import LEAST_TIME, DesignOptions, takes_options
 from pmldesign.designs.results import Design, Optimized, Searched
-from pmldesign.designs.rivals import CLOSE, with_rivals
+from pmldesign.designs.rivals import CLOSE, with_rivals, with_time_for_noise
 from pmldesign.designs.streaming import require_streaming
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import with_known
@@ -37,6 +37,7 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
+from pmldesign.workloads import Workload
 from pmldesign.workloads.base import WRITTEN_CELLS
 from pmldesign_solvers.norm.solution import Status
 
@@ -87,8 +88,9 @@ def all_designs(
     if streaming:
         require_streaming(workload, asked.neighbours, full_rank=asked.method == "scaling")
     require_feasible(guarantee, workload.shape[1], noise=noise, p=p)
+    asked, first = with_time(asked, workload, guarantee, noise, p)
     return improve(
-        solve(workload, p, _first(asked, admissible(guarantee, noise, p))),
+        solve(workload, p, first),
         asked,
         guarantee=guarantee,
         noise=noise,
@@ -292,11 +294,22 @@ def _time_for_searches(
     return max(seconds, LEAST_TIME)
 
 
-def _first(options: DesignOptions, kinds: Sequence[Noise]) -> DesignOptions:
-    """With half of the time where the strategy of least norm is only a start, for Laplace noise."""
+def with_time(
+    options: DesignOptions,
+    workload: Workload,
+    guarantee: Guarantee | None,
+    noise: NoiseChoice,
+    p: float,
+) -> tuple[DesignOptions, DesignOptions]:
+    """The options with the time that searches have, and those for the strategy of least norm.
+
+    That has half of it where it is only a start, for Laplace noise.
+    """
+    kinds = admissible(guarantee, noise, p)
+    options = with_time_for_noise(options, workload, guarantee, kinds)
     if options.time_limit is None or Noise.GAUSSIAN in kinds:
-        return options
-    return replace(options, time_limit=options.time_limit / 2)
+        return options, options
+    return options, replace(options, time_limit=options.time_limit / 2)
 
 
 def _is_long(factorization: Design) -> bool:

@@ -15,15 +15,17 @@ The cost of the row of a strategy of r measurements on n cells, in multiplicatio
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pmldesign.designs.options import DesignOptions
+from pmldesign.designs.options import LEAST_TIME, DesignOptions
 from pmldesign.designs.results import Optimized
 from pmldesign.errors import InfeasibleError, InvalidInputError, VacuousGuaranteeError
 from pmldesign.factorization import answer
 from pmldesign.mechanisms import Mechanism, calibrated, smallest_error
+from pmldesign.privacy.calibration import calibration_seconds
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
@@ -136,6 +138,32 @@ def _noisy(
         except (InvalidInputError, InfeasibleError, VacuousGuaranteeError):
             continue
         yield rival
+
+
+def with_time_for_noise(
+    options: DesignOptions,
+    workload: Workload,
+    guarantee: Guarantee | None,
+    kinds: Sequence[Noise],
+) -> DesignOptions:
+    """The options with what it takes to put noise on a design taken off their time limit.
+
+    Raises:
+        InvalidInputError: under PML, more time than there is.
+    """
+    limit, cells = options.time_limit, workload.shape[1]
+    if limit is None or guarantee is None or (cells > WRITTEN_CELLS and workload.domain):
+        return options
+    shape = min(workload.shape[0], cells), cells
+    # after all searches that of least norm gets noise, and what was found for another kind
+    seconds = 2 * max(calibration_seconds(guarantee, kind, *shape) for kind in kinds)
+    if guarantee.pml and not options.stopping.allows(seconds):
+        raise InvalidInputError(
+            f"the noise for this guarantee on {cells} cells takes about {math.ceil(seconds)} s, and"
+            f" the time limit is {limit:g} s; allow {math.ceil(2 * seconds)} s or more, or take"
+            " fewer cells"
+        )
+    return replace(options, time_limit=max(limit - seconds, LEAST_TIME))
 
 
 def require_quick(

@@ -318,3 +318,16 @@ def test_rows_say_what_their_noise_satisfies():
             assert record["satisfied_epsilon"] == pure
     plain = compare("prefix:6", ["tree"]).to_records()[0]
     assert plain["satisfied_rho"] is plain["satisfied_epsilon"] is None
+
+
+@pytest.mark.parametrize(("names", "share"), [(["design"], 0.5), (["design", "least-norm"], 1)])
+def test_a_start_has_half_of_the_limit_and_a_row_all_of_it(monkeypatch, names, share):
+    limits = []
+
+    def recording(workload, p, options):
+        limits.append(options.time_limit)
+        return solve(workload, p, options)
+
+    monkeypatch.setattr(pmldesign.comparison.tasks, "solve", recording)
+    compare("prefix:4", names, guarantee=PureDP(1.0), time_limit=0.2, search_time=0.1)
+    assert limits == [0.2 * share]

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import ndtr
 
 from pmldesign.bounds import all_bounds
-from pmldesign.designs import gaussian_pml_search
+from pmldesign.designs import best_noise, gaussian_pml_search
 from pmldesign.designs.best_noise import all_designs
 from pmldesign.designs.gaussian_pml_search import gaussian_design
 from pmldesign.designs.min_norm import factorize
@@ -160,3 +160,9 @@ def test_beyond_the_smoothed_loss_the_start_is_kept(guarantee):
     kept = gaussian_design(start, guarantee)
     assert kept.status is Status.COMPLETED
     np.testing.assert_allclose(kept.mechanism.strategy.matrix, start.strategy.matrix, atol=1e-14)
+
+
+def test_noise_that_takes_longer_than_the_limit_is_refused_before_the_first_solve(monkeypatch):
+    monkeypatch.setattr(best_noise, "solve", None)
+    with pytest.raises(InvalidInputError, match=r"1620 cells takes about \d+ s, .* 2 s; allow"):
+        all_designs("window:1620,7", guarantee=EnvelopePML(2, 1e-6, 1e-6), time_limit=2.0)

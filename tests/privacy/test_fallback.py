@@ -11,6 +11,7 @@ from scipy import stats
 import pmldesign as pml
 from pmldesign.cli import main
 from pmldesign.errors import InvalidInputError
+from pmldesign.privacy import neighbours
 
 
 def test_half_of_alpha_and_nothing_of_it_for_a_histogram():
@@ -85,3 +86,16 @@ def test_commands(tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert run(*leaks, "--plot", picture).exit_code == 2
     assert run(*leaks, "--alpha-curve", "--plot", tmp_path / "curve.txt").exit_code == 6
+
+
+def test_distances_of_all_pairs_are_taken_once(monkeypatch):
+    """For sensitivity, calibration and both losses without alpha, whatever is public."""
+    taken = []
+    plain = neighbours.scaled_distances
+    monkeypatch.setattr(
+        neighbours, "scaled_distances", lambda *a, **k: taken.append(a) or plain(*a, **k)
+    )
+    noisy = pml.mechanism("tree", "prefix:11", guarantee=pml.PML(1, 0.01), noise="laplace")
+    assert noisy.fallback.dp == pytest.approx(noisy.sensitivity / noisy.scale, rel=1e-15)
+    assert noisy.fallback.half < noisy.fallback.dp
+    assert len(taken) == 1

@@ -31,6 +31,7 @@ from pmldesign.designs.targets.widths import largest_size, least_share
 from pmldesign.errors import InfeasibleError, PmldesignError, VacuousGuaranteeError
 from pmldesign.factorization import Factorization
 from pmldesign.privacy.alpha.loss import leakage_at
+from pmldesign.privacy.brackets import private_end
 from pmldesign.privacy.calibration import calibrate
 from pmldesign.privacy.currencies.curves import PrivacyCurve
 from pmldesign.privacy.currencies.guarantees import CurrencyGuarantee, GaussianDP, RenyiDP
@@ -188,7 +189,10 @@ def least_leakage(strategy: Strategy, guarantee: PMLGuarantee, noise: Noise, sca
         return leaked
     if loss(most) > guarantee.delta:
         raise _impossible(guarantee)
-    return _bisect(lambda value: loss(value) <= guarantee.delta, LEAST_BUDGET, most)[1]
+    if loss(LEAST_BUDGET) <= guarantee.delta:
+        return LEAST_BUDGET
+    # a loss that decreases in epsilon as another one does in the scale of the noise
+    return min(private_end(loss, guarantee.delta, start=min(1.0, most / 2), width=1e-7), most)
 
 
 def _excluded(problem: BoundProblem, noise: Noise, share: float, most: float) -> float:
