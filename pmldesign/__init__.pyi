@@ -89,6 +89,8 @@ from pmldesign.privacy.noise import Noise as Noise
 from pmldesign.release.costs.budget import Budget as Budget
 from pmldesign.release.costs.plan import Plan as Plan
 from pmldesign.release.costs.plan import parse_plan as parse_plan
+from pmldesign.release.measured.files import read_measurements as read_measurements
+from pmldesign.release.measured.measurements import Measurements as Measurements
 from pmldesign.release.people.drafts import draft_schema as draft_schema
 from pmldesign.release.people.schema import Schema as Schema
 from pmldesign.release.people.schema import read_schema as read_schema

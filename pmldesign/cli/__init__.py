@@ -26,6 +26,7 @@ COMMANDS = {
     "stream": "Release running sums on line, a number at a time.",
     "calibrate": "Find the noise that a strategy needs for a guarantee.",
     "release": "Answer a workload on data: a table with exact noise and intervals.",
+    "ask": "Answer further questions from the measurements of releases.",
     "plan": "Show what several releases cost together whose noise is fixed in advance.",
     "schema": "Draft the schema of a file of people.",
     "target": "Find the least budget at which every query is accurate enough.",

@@ -11,7 +11,7 @@ import click
 from pmldesign.cli.options.fields import argument, as_command, group, option
 from pmldesign.cli.options.promises import PromiseOptions
 from pmldesign.cli.options.questions import QuestionOptions, search_time, warn_of_known
-from pmldesign.cli.options.results import Outputs
+from pmldesign.cli.options.results import Outputs, ends
 from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.process import complain, interrupted
 from pmldesign.cli.terminal.show import note, progress
@@ -58,6 +58,10 @@ class Asked:
     own_grid: bool = option(
         "Draw Laplace noise on the whole numbers that are measured: less, and epsilon alone holds."
     )
+    measurements: Path | None = option(
+        "Write what was measured too, for `pmldesign ask`: .npz, publishable.",
+        check=ends("a file of measurements", ".npz"),
+    )
     search_time: float = search_time("For the searches of a design.", seconds=2.0)
     output: Path = option(
         "Write the table: .csv or .parquet; FILE.manifest.json beside it.",
@@ -93,7 +97,8 @@ def command(asked: Asked) -> None:
     workload, strategy, output = asked.workload, asked.strategy, asked.output
     queried = [Path(workload)] if is_matrix_path(workload) else []
     others = filter(None, [schema, asked.ledger, strategy])
-    check_paths(output, used=[asked.data, *others, *queried])
+    more = [] if asked.measurements is None else [asked.measurements]
+    check_paths(output, used=[asked.data, *others, *queried], more=more)
     guarantee = promise.build()
     if strategy is None:
         workload, strategy = _question(workload)
@@ -129,10 +134,12 @@ def command(asked: Asked) -> None:
         budget=asked.budget,
         plan=asked.plan,
         output=output,
+        measurements=asked.measurements,
     )
     _warn_of_delta(beside, published.manifest.get("records"))
     written = [str(output)]
     written += [beside_path(output, "known").name] if published.known else []
+    written += [path.name for path in more]
     written += [] if asked.outputs.report is None else [asked.outputs.report.name]
     asked.outputs.deliver(document_of(published, chosen, prepared.noise.noise_scale, written))
 

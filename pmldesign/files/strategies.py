@@ -77,6 +77,30 @@ def write_strategy(
     if mechanism is not None:
         instance("mechanism", mechanism, Mechanism, "what `pmldesign.mechanism` returns")
     check_writable(path, "a strategy file", ".npz")
+    header, arrays = strategy_content(design)
+    if mechanism is None and isinstance(design, Mechanism):
+        mechanism = design
+    if mechanism is not None and mechanism.calibration is not None:
+        header |= _noise_claims(mechanism, design.p)
+    if isinstance(design, Design):
+        header |= {"lower": design.certificate.lower, "upper": design.certificate.upper}
+        arrays |= _duals(design)
+    write_content(path, header, arrays)
+
+
+def write_content(path: PathName, header: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """Write a header, with its digest, and arrays."""
+    stated = {**header, KEY: digest_of(header, arrays)}
+    with atomic_write(path, "wb") as handle:
+        np.savez(handle, header=np.array(json.dumps(stated)), **arrays)
+
+
+def strategy_content(design: Design | Mechanism) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The header and the arrays of a strategy, without noise and bounds.
+
+    Raises:
+        InvalidInputError: the strategy is too large to be written out.
+    """
     workload = answered_workload(design)
     form, arrays = _arrays(design, workload)
     public, workload = workload.public, workload.whole
@@ -102,16 +126,7 @@ def write_strategy(
     schema = participation_of(design.strategy)
     if schema is not None:
         header["participation"] = str(schema)
-    if mechanism is None and isinstance(design, Mechanism):
-        mechanism = design
-    if mechanism is not None and mechanism.calibration is not None:
-        header |= _noise_claims(mechanism, design.p)
-    if isinstance(design, Design):
-        header |= {"lower": design.certificate.lower, "upper": design.certificate.upper}
-        arrays |= _duals(design)
-    header[KEY] = digest_of(header, arrays)
-    with atomic_write(path, "wb") as handle:
-        np.savez(handle, header=np.array(json.dumps(header)), **arrays)
+    return header, arrays
 
 
 def _noise_claims(mechanism: Mechanism, p: float) -> dict[str, Any]:
@@ -142,7 +157,7 @@ def read_strategy(path: PathName) -> Strategy:
         FileError: missing, unreadable, damaged, or written by a later version.
         InvalidInputError: the matrix is no strategy.
     """
-    return _read(Path(path))[0]
+    return read_held(Path(path))[0]
 
 
 def read_question(path: PathName) -> str | None:
@@ -150,19 +165,19 @@ def read_question(path: PathName) -> str | None:
 
     Weights say how much errors count: what is answered are the queries without them.
     """
-    header = _read(Path(path))[1]
+    header = read_held(Path(path))[1]
     name = header.get("unweighted", header.get("workload"))
     return None if name is None else str(name)
 
 
 def read_guarantee(path: PathName) -> Guarantee | None:
     """The guarantee that a file was made for, None if it has none; raises as `read_strategy`."""
-    return _checked_guarantee(file_name(Path(path)), _read(Path(path))[1])
+    return _checked_guarantee(file_name(Path(path)), read_held(Path(path))[1])
 
 
 def read_noise(path: PathName) -> str | None:
     """The noise that a file was made for, None if it has none; raises as `read_strategy`."""
-    noise = _read(Path(path))[1].get("noise")
+    noise = read_held(Path(path))[1].get("noise")
     return None if noise is None else str(noise)
 
 
@@ -172,9 +187,9 @@ def _arrays(design: Design | Mechanism, workload: Workload) -> tuple[str | None,
     rows, cells = strategy.shape
     queries = workload.shape[0]
     large = rows * max(queries, cells) > WRITTEN_ENTRIES
-    form = form_for(strategy, large=large)
+    form = form_for(getattr(strategy, "whole", strategy), large=large)
     if form is not None:
-        return form.name, form.write(strategy)
+        return form.name, form.write(getattr(strategy, "whole", strategy))
     if queries > cells and queries * rows > WRITTEN_ENTRIES:
         strategy.require_answers(workload.beside(public_for(workload, design.neighbours)))
         return None, {"strategy": strategy.matrix, "right_inverse": strategy.pseudo_inverse}
@@ -215,7 +230,7 @@ def _checked_guarantee(name: str, header: Mapping[str, Any]) -> Guarantee | None
         raise FileError(f"{name} is damaged or no strategy file: {error}") from None
 
 
-def _read(path: Path) -> tuple[Strategy, dict[str, Any]]:
+def read_held(path: Path) -> tuple[Strategy, dict[str, Any]]:
     """The strategy in a file, and its header; any other matrix has an empty one."""
     held = _read_archive(path) if path.suffix.lower() == ".npz" else None
     return held or (Strategy(file_name(path), read_workload(path).to_dense()), {})

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pmldesign.release.nested_counts import regions_of, rounded_regions
-from pmldesign.release.noise.exact import ExactNoise
 from pmldesign.release.post_processing import by_group, nearest_whole
 from pmldesign.release.public_counts import PublicCounts
+from pmldesign.strategies import Strategy
 from pmldesign.strategies.whole.integers import Integers
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
@@ -58,14 +58,27 @@ class Estimate:
     cells: Array | None = None
 
 
-def estimated(noise: ExactNoise, measured: Array, public: PublicCounts | None) -> Estimate:
-    """What the measurements say, with the numbers of records that are public."""
-    queries = noise.mechanism.workload.whole
+def estimated(
+    strategy: Strategy,
+    measured: Array,
+    queries: Workload,
+    public: PublicCounts | None,
+    like: Workload | None = None,
+) -> Estimate:
+    """What the measurements say, with the numbers of records that are public.
+
+    Args:
+        strategy: whose L makes answers.
+        measured: shape (r,).
+        queries: A, with what is public.
+        public: numbers of records.
+        like: queries whose rounding the cells have; None for that of these.
+    """
     if queries.shape[1] <= MAX_PRODUCT_CELLS:
-        cells = noise.lattice.estimator.estimate(measured)
+        cells = strategy.estimate(measured)
         if public is not None:
             cells = public.completed(cells)
-        answers_of = partial(rounded_answers, queries, cells, public=public)
+        answers_of = partial(rounded_answers, queries, cells, public=public, like=like)
         summed = len(cells) if regions_of(queries, public) is None else 2  # each moves by one
         return Estimate(summed, float(np.abs(cells).sum()), answers_of, cells)
     asked_tables = queries.as_tables()
@@ -73,8 +86,7 @@ def estimated(noise: ExactNoise, measured: Array, public: PublicCounts | None) -
     closure = all_within(asked_tables.subsets)
     tables = asked_tables.counts_over(closure)
     check_entries("the tables and all sums of them", (tables.shape[0], 1))
-    asked = tables.beside(noise.mechanism.workload.public)
-    answers = noise.lattice.estimator.answer(asked, measured)
+    answers = strategy.answer(tables.beside(strategy.public), measured)
     by_subset = dict(zip(closure, tables.split(answers), strict=True))
     if public is not None:
         total = public.total
@@ -134,7 +146,11 @@ def consistent_tables(
 
 
 def rounded_answers(
-    workload: Workload, cells: Array, decimals: int, public: PublicCounts | None = None
+    workload: Workload,
+    cells: Array,
+    decimals: int,
+    public: PublicCounts | None = None,
+    like: Workload | None = None,
 ) -> tuple[Array, Array]:
     """Answers from rounded cells, and by how much the rounding moved them at most.
 
@@ -144,26 +160,35 @@ def rounded_answers(
         decimals: digits after the point.
         public: sums of cells that are not to be rounded away. Whole queries that they answer are
             then exact, and cells move by a unit instead of half a unit.
+        like: queries for which the cells are rounded; None for these.
     """
     factor, half = 10.0**decimals, 0.5 / 10.0**decimals
-    regions = regions_of(workload, public)
-    if regions is not None and (regions.scales == np.rint(regions.scales)).all():
-        whole = rounded_regions(regions, cells * factor, public)
-        known = regions.tree.place_of_node[regions.asked] == regions.tree.root
-        moved = np.where(known & (public is not None), 0.0, regions.row_sizes() / factor)
-        return np.rint(workload.matvec(whole)) / factor, moved
+    rounded_for = workload if like is None else like
+    whole = _rounded_cells(rounded_for, cells * factor, public)
     matrix = _written(workload)
     coefficients = _largest_whole(workload, matrix)
-    if coefficients is None:
+    if whole is None or coefficients is None:
         return np.rint(workload.matvec(cells) * factor) / factor, np.full(workload.shape[0], half)
-    if public is None:
-        sums = np.rint(workload.matvec(np.rint(cells * factor)))
-        return sums / factor, np.full(workload.shape[0], half * coefficients * len(cells))
-    whole = by_group(nearest_whole, cells * factor, public)
-    moved = np.full(workload.shape[0], 2 * half * coefficients * len(cells))
-    if matrix is not None:
+    sums = np.rint(workload.matvec(whole)) / factor
+    regions, others = regions_of(workload, public), regions_of(rounded_for, public)
+    if regions is not None and others is not None and regions.tree.same(others.tree):
+        known = regions.tree.place_of_node[regions.asked] == regions.tree.root
+        return sums, np.where(known & (public is not None), 0.0, regions.row_sizes() / factor)
+    unit = half if public is None and others is None else 2 * half
+    moved = np.full(workload.shape[0], unit * coefficients * len(cells))
+    if public is not None and matrix is not None:
         moved[public.answers(matrix)] = 0.0
-    return np.rint(workload.matvec(whole)) / factor, moved
+    return sums, moved
+
+
+def _rounded_cells(workload: Workload, units: Array, public: PublicCounts | None) -> Array | None:
+    """Whole numbers close to cells, whose sums are the answers; None where these are not whole."""
+    regions = regions_of(workload, public)
+    if _largest_whole(workload, _written(workload)) is None:
+        return None
+    if regions is not None:
+        return rounded_regions(regions, units, public)
+    return np.rint(units) if public is None else by_group(nearest_whole, units, public)
 
 
 def _written(workload: Workload) -> Any:
@@ -176,9 +201,11 @@ def _written(workload: Workload) -> Any:
 
 def _largest_whole(workload: Workload, matrix: Any) -> float | None:
     """Largest coefficient, if all are whole; None if they are not, or unknown."""
+    regions = workload.as_regions()
+    if regions is not None:
+        return float(regions.scales.max()) if _are_whole(regions.scales) else None
     if isinstance(matrix, np.ndarray):
-        whole = bool((matrix == np.rint(matrix)).all())
-        return float(np.abs(matrix).max()) if whole else None
+        return float(np.abs(matrix).max()) if _are_whole(matrix) else None
     if workload.binary:
         return 1.0
     tables = workload.as_tables()
@@ -186,3 +213,7 @@ def _largest_whole(workload: Workload, matrix: Any) -> float | None:
         return None
     parts = by_attribute(workload)
     return None if parts[0] is workload else 1.0
+
+
+def _are_whole(values: Array) -> bool:
+    return bool((values == np.rint(values)).all())

@@ -7,6 +7,9 @@ Cube. `cube_intervals`; all together as for Laplace noise.
 Gaussian. V is Gaussian of standard deviation s norm(l) (to 1e-30 at the scales of a lattice); the
 half-width is a quantile. All intervals together: level^(1/m) for each (Sidak).
 
+Several releases. V is a sum of their parts: Gaussian if all are, or else a Laplace sum and an
+independent Gaussian number, by the same inversion.
+
 Laplace. On the grid of the measurements themselves V has an exact law (`own_grid`), where rows of L
 are small whole numbers times a unit. Elsewhere, a discrete Laplace number is the difference of two
 floors of exponentials, so V is within norm(l)_1 of the same sum of continuous ones, of which
@@ -28,7 +31,7 @@ from pmldesign.arguments import number
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.noise import Noise
 from pmldesign.release.noise.cube_intervals import cube_half_widths
-from pmldesign.release.noise.exact import ExactNoise
+from pmldesign.release.noise.law import AnswerNoise
 from pmldesign.release.noise.own_grid import discrete_half_widths
 from pmldesign.strategies.rows.kinds import RowKinds
 from pmldesign.workloads.base import check_entries
@@ -45,11 +48,11 @@ LONG = 256
 """Entries of a row from which it is condensed: 4096 rows take two seconds."""
 
 
-def half_widths(noise: ExactNoise, level: float, *, simultaneous: bool = False) -> Array:
+def half_widths(noise: AnswerNoise, level: float, *, simultaneous: bool = False) -> Array:
     """Half of the width of the interval around every answer, shape (m,).
 
     Args:
-        noise: what was added.
+        noise: of the answers.
         level: the chance that the interval covers the truth, in (0, 1).
         simultaneous: all intervals together, rather than each.
 
@@ -58,32 +61,56 @@ def half_widths(noise: ExactNoise, level: float, *, simultaneous: bool = False) 
     """
     if not 0 < number("level", level) < 1:
         raise InvalidInputError(f"level must be in (0, 1), got {level}; take for example 0.95")
-    mechanism, lattice = noise.mechanism, noise.lattice
-    m, r = mechanism.workload.shape[0], lattice.units.size
+    queries, kinds = noise.factorization.workload, {law.kind for law in noise.laws}
     miss = 1 - level
-    if noise.mechanism.noise is Noise.GAUSSIAN:
+    if kinds == {Noise.GAUSSIAN}:
         if simultaneous:
-            miss = -math.expm1(math.log(level) / m)
-        return np.asarray(float(-scipy.special.ndtri(miss / 2)) * deviations(noise))
+            miss = -math.expm1(math.log(level) / queries.shape[0])
+        return np.asarray(float(-scipy.special.ndtri(miss / 2)) * noise.deviations)
     if simultaneous:
-        miss /= m
-    if mechanism.noise is Noise.CUBE:
+        miss /= queries.shape[0]
+    if len(noise.laws) > 1:
+        return _mixed_widths(noise, miss)
+    (law,), strategy = noise.laws, noise.factorization.strategy
+    m, r = queries.shape[0], law.units.size
+    if law.kind is Noise.CUBE:
         check_entries("the reconstruction, which intervals of cube noise need,", (m, r))
-    entries = m * max(r, lattice.estimator.cells)  # of L, or of what it is computed from
-    if entries > LARGEST_L and mechanism.noise is not Noise.CUBE:
-        kinds = lattice.estimator.row_kinds(mechanism.workload, LARGEST_L)
-        if kinds:
-            unit = float(lattice.units.max())
-            return np.concatenate([_widths_of(part, unit, noise.scale, miss) for part in kinds])
-    if entries > MOST_ENTRIES and mechanism.noise is not Noise.CUBE:
-        return moment_bound(deviations(noise), miss) * (1 + 1e-9)
-    rows = np.abs(lattice.estimator.reconstruction(mechanism.workload)) * lattice.units
-    if mechanism.noise is Noise.CUBE:
-        return cube_half_widths(rows, noise.scale, miss)
-    if noise.on_own_grid and (exact := discrete_half_widths(rows, noise.scale, miss)) is not None:
+    entries = m * max(r, strategy.cells)  # of L, or of what it is computed from
+    if entries > LARGEST_L and law.kind is not Noise.CUBE:
+        kinds_of_rows = strategy.row_kinds(queries, LARGEST_L)
+        if kinds_of_rows:
+            unit = float(law.units.max())
+            return np.concatenate(
+                [_widths_of(part, unit, law.scale, miss) for part in kinds_of_rows]
+            )
+    if entries > MOST_ENTRIES and law.kind is not Noise.CUBE:
+        return moment_bound(noise.deviations, miss) * (1 + 1e-9)
+    rows = np.abs(strategy.reconstruction(queries)) * law.units
+    if law.kind is Noise.CUBE:
+        return cube_half_widths(rows, law.scale, miss)
+    if law.own_grid and (exact := discrete_half_widths(rows, law.scale, miss)) is not None:
         return exact
     law_of = laplace_half_widths if r <= LONG else condensed_half_widths
-    return np.asarray(law_of(rows * noise.scale, miss) + rows.sum(axis=1))
+    return np.asarray(law_of(rows * law.scale, miss) + rows.sum(axis=1))
+
+
+def _mixed_widths(noise: AnswerNoise, miss: float) -> Array:
+    """Half-widths of answers from several releases, with Laplace and Gaussian noise."""
+    queries, strategy = noise.factorization.workload, noise.factorization.strategy
+    sizes = np.abs(strategy.reconstruction(queries))
+    parts = np.split(sizes, np.cumsum([law.units.size for law in noise.laws])[:-1], axis=1)
+    units = [part * law.units for part, law in zip(parts, noise.laws, strict=True)]
+    gaussian, laplace = np.zeros(len(sizes)), [np.zeros((len(sizes), 1))]
+    rounding = np.zeros(len(sizes))
+    for part, law in zip(units, noise.laws, strict=True):
+        if law.kind is Noise.GAUSSIAN:
+            gaussian += law.scale**2 * (part**2).sum(axis=1)
+        else:
+            laplace.append(part * law.scale)
+            rounding += part.sum(axis=1)
+    rows = np.hstack(laplace)
+    law_of = laplace_half_widths if rows.shape[1] <= LONG else condensed_half_widths
+    return np.asarray(law_of(rows, miss, gaussian=np.sqrt(gaussian)) + rounding)
 
 
 def _widths_of(part: RowKinds, unit: float, scale: float, miss: float) -> Array:
@@ -95,8 +122,3 @@ def _widths_of(part: RowKinds, unit: float, scale: float, miss: float) -> Array:
         law = law_of(values * scale, miss, counts)
         widths.append(law + (values * counts).sum(axis=1))
     return np.asarray(np.concatenate(widths)[part.places])
-
-
-def deviations(noise: ExactNoise) -> Array:
-    """Standard deviation of every answer, shape (m,)."""
-    return np.asarray(noise.deviation * np.sqrt(noise.factorization.variances))

@@ -90,7 +90,7 @@ def manifest_of(
         "post_processing": post_processing,
         "sha256": {
             "strategy": _strategy_digest(noise.lattice, n),
-            "workload": _workload_digest(mechanism.workload, n),
+            "workload": workload_digest(mechanism.workload, n),
             "schema": None if schema is None else schema.digest,
         },
     }
@@ -160,7 +160,8 @@ def _strategy_digest(lattice: Lattice, cells: int) -> str:
     return digest.hexdigest()
 
 
-def _workload_digest(workload: Workload, cells: int) -> str:
+def workload_digest(workload: Workload, cells: int) -> str:
+    """SHA-256 of the queries, told by their answers on fixed histograms."""
     queries = workload.whole
     if cells <= MAX_PRODUCT_CELLS:
         return _image_digest(workload.matvec, cells)

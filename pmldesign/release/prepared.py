@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,23 +13,19 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.files.atomic import PathName
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.release.estimates import estimated, rounded_answers
-from pmldesign.release.intervals import deviations, half_widths
+from pmldesign.release.estimates import estimated
+from pmldesign.release.intervals import half_widths
 from pmldesign.release.manifest import manifest_of, not_private
+from pmldesign.release.measured.measurements import Measurements
 from pmldesign.release.noise.exact import ExactNoise, exact_noise, require_agreement
 from pmldesign.release.noise.sampler import Sampler, draw
 from pmldesign.release.people.histogram import count_people, count_tables, read_histogram
 from pmldesign.release.people.queries import parse_queries
 from pmldesign.release.people.schema import Schema, as_schema
-from pmldesign.release.post_processing import (
-    cut_intervals,
-    nonnegative_cells,
-    whole_cells,
-)
 from pmldesign.release.public_counts import PublicCounts, counted
 from pmldesign.release.quantiles import Band, bands
 from pmldesign.release.result import Release
-from pmldesign.release.tables import ReleasedTable, decimals_for
+from pmldesign.release.tables import decimals_for
 from pmldesign.strategies.whole.integers import Integers
 from pmldesign.strategies.whole.tables import TableCounts
 from pmldesign.workloads import Workload
@@ -79,26 +75,27 @@ class Prepared:
 
     def publish(self, counts: Integers | TableCounts, sampler: Sampler = draw) -> Release:
         """Draw the noise, and make the table."""
-        measured = self.noise.measure(counts, sampler=sampler)
+        values = self.noise.measure(counts, sampler=sampler)
         content = self.manifest if sampler is draw else not_private(self.manifest)
-        public = self.public_counts(counts)
+        public, answers = self.public_counts(counts), self.noise.of_answers
         if public is not None:
             content = {**content, "records": public.total}
-        estimate = estimated(self.noise, measured, public)
-        queries, spreads = self.noise.mechanism.workload.whole, deviations(self.noise)
+        known, spreads = answers.factorization, answers.deviations
+        queries = known.workload.whole
+        estimate = estimated(known.strategy, values, queries, public)
         decimals = decimals_for(estimate.summed, spreads, estimate.size)
-        raw, moved = estimate.answers(decimals)
-        factor = 10.0**decimals
-        widths = np.ceil((self.widths + moved) * factor) / factor
-        table = ReleasedTable(
-            labels_of(queries, self.schema), raw, spreads, raw - widths, raw + widths, decimals
+        measured = Measurements(
+            known.strategy, values, answers.laws, public, (content,), queries, decimals
+        )
+        labels = labels_of(queries, self.schema)
+        table = measured.table(
+            estimate, queries, labels, (spreads, self.widths), (self.nonnegative, self.integers)
         )
         if (cells := estimate.cells) is None:
-            return Release(table, content)
-        if self.nonnegative or self.integers:
-            table = self._processed(table, queries, cells, public)
-        known = () if public is None else tuple(public.rows(self.schema))
-        return Release(table, content, tuple(band.read(cells) for band in self.bands), known)
+            return Release(table, content, measurements=measured)
+        listed = () if public is None else tuple(public.rows(self.schema))
+        quantiles = tuple(band.read(cells) for band in self.bands)
+        return Release(table, content, quantiles, listed, measured)
 
     def public_counts(self, counts: Integers | TableCounts) -> PublicCounts | None:
         """The numbers of records in the data that are public."""
@@ -106,28 +103,6 @@ class Prepared:
         if isinstance(counts, TableCounts):
             return PublicCounts(groups, (counts.total,)) if groups else None
         return counted(groups, counts)
-
-    def _processed(
-        self, table: ReleasedTable, queries: Workload, cells: Array, public: PublicCounts | None
-    ) -> ReleasedTable:
-        """The table without negative, or with whole numbers."""
-        if self.nonnegative:
-            cells = nonnegative_cells(queries, cells, public=public)
-        if self.integers:
-            cells = whole_cells(queries, cells, public=public)
-        decimals = 0 if self.integers else table.decimals
-        answers, _ = rounded_answers(queries, cells, decimals, public)
-        largest = None
-        if self.nonnegative and queries.non_negative:
-            largest = np.inf if public is None else public.largest(queries)
-        lower, upper = cut_intervals(
-            table.lower,
-            table.upper,
-            answers,
-            largest=largest,
-            whole=self.integers,
-        )
-        return replace(table, estimate=answers, lower=lower, upper=upper, decimals=decimals)
 
 
 def prepare(
@@ -153,14 +128,16 @@ def prepare(
                 f"{mechanism.workload.shape[1]}; write the workload with names of attributes"
             )
     noise = exact_noise(mechanism, rows_per_person=rows)
-    if mechanism.workload.shape[1] > MAX_PRODUCT_CELLS:
-        require_tables(noise, whole=nonnegative or integers or bool(quantiles))
+    whole = nonnegative or integers or bool(quantiles)
+    tables = bool(noise.lattice.subsets)
+    require_histogram(mechanism.workload.whole, whole=whole, tables=tables)
     if sampler is draw:
         require_agreement(noise)
-    widths = half_widths(noise, level, simultaneous=simultaneous)
+    answers = noise.of_answers
+    widths = half_widths(answers, level, simultaneous=simultaneous)
     if quantiles and form is None:
         raise InvalidInputError("quantiles are of attributes: they need a schema")
-    wanted = tuple(bands(noise, form, quantiles, level)) if form is not None and quantiles else ()
+    wanted = tuple(bands(answers, form, quantiles, level)) if form and quantiles else ()
     steps = {"nonnegative": nonnegative, "integers": integers}
     content = manifest_of(
         noise,
@@ -172,24 +149,26 @@ def prepare(
     return Prepared(noise, form, widths, content, nonnegative, integers, wanted)
 
 
-def require_tables(noise: ExactNoise, *, whole: bool) -> None:
-    """Refuse what needs a histogram that would be too large.
+def require_histogram(queries: Workload, *, whole: bool, tables: bool = True) -> None:
+    """Refuse what needs a histogram where that would be too large.
 
     Args:
-        noise: of the release.
+        queries: A, with what is public.
         whole: whether the histogram is asked for.
+        tables: whether tables are all that is measured.
 
     Raises:
         InvalidInputError: it is needed.
     """
-    cells = count_text(noise.mechanism.workload.shape[1])
+    if queries.shape[1] <= MAX_PRODUCT_CELLS:
+        return
+    cells = count_text(queries.shape[1])
     if whole:
         raise InvalidInputError(
             "non-negative and whole numbers and quantiles are of a histogram, and that of "
             f"{cells} cells does not fit into memory; leave attributes out of the schema"
         )
-    queries = noise.mechanism.workload.whole
-    if not (_is_counted(queries) and noise.lattice.subsets):
+    if not (_is_counted(queries) and tables):
         raise InvalidInputError(
             f"a histogram of {cells} cells does not fit into memory; ask for tables of counts or "
             "ranges, such as sex*age + region*age:prefix, or leave attributes out of the schema"

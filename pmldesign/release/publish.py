@@ -93,9 +93,14 @@ def carry_out(
     budget: Budget | str | None = None,
     plan: Plan | str | None = None,
     output: PathName | None = None,
+    measurements: PathName | None = None,
     sampler: Sampler = draw,
 ) -> Release:
-    """The release that is prepared, written to `output`; arguments and errors as `release`."""
+    """The release that is prepared, written to `output`; arguments and errors as `release`.
+
+    What was measured is written to `measurements`, before the table.
+    """
+    files = output, measurements
     if sampler is draw:
         require_extra("noise for publication", "opendp", "release")
     if isinstance(budget, str):
@@ -105,7 +110,7 @@ def carry_out(
     if ledger is None:
         if budget is not None or plan is not None:
             raise InvalidInputError("a budget or a plan needs a ledger; add --ledger FILE")
-        return _published(prepared, prepared.counts(data), output, sampler)
+        return _published(prepared, prepared.counts(data), files, sampler)
     if not isinstance(data, str | Path):
         raise InvalidInputError("a ledger is kept for a file of data; give its path")
     with open_ledger(ledger, data=data, noise=prepared.noise, budget=budget, plan=plan) as account:
@@ -113,13 +118,19 @@ def carry_out(
         counts = prepared.counts(data)
         with undisturbed(PAID):
             account.spend(cost, prepared.noise.mechanism.workload.name)
-            return _published(prepared, counts, output, sampler)
+            return _published(prepared, counts, files, sampler)
 
 
 def _published(
-    prepared: Prepared, counts: Any, output: PathName | None, sampler: Sampler
+    prepared: Prepared,
+    counts: Any,
+    files: tuple[PathName | None, PathName | None],
+    sampler: Sampler,
 ) -> Release:
-    release = prepared.publish(counts, sampler)
+    release, (output, measurements) = prepared.publish(counts, sampler), files
+    if measurements is not None:
+        assert release.measurements is not None
+        release.measurements.write(measurements)
     if output is not None:
         release.write(output)
     return release

@@ -18,7 +18,7 @@ import numpy as np
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import Factorization
 from pmldesign.release.intervals import half_widths
-from pmldesign.release.noise.exact import ExactNoise
+from pmldesign.release.noise.law import AnswerNoise
 from pmldesign.release.people.schema import Schema
 from pmldesign.workloads import DenseWorkload, Workload
 from pmldesign.workloads.base import check_entries
@@ -53,7 +53,7 @@ class Band:
 
 
 def bands(
-    noise: ExactNoise, schema: Schema, asked: Mapping[str, Sequence[float]], level: float
+    noise: AnswerNoise, schema: Schema, asked: Mapping[str, Sequence[float]], level: float
 ) -> list[Band]:
     """What is needed of each quantile that is asked for.
 
@@ -83,7 +83,7 @@ def parse_quantiles(text: str) -> tuple[str, tuple[float, ...]]:
     return name, values
 
 
-def _band(noise: ExactNoise, schema: Schema, name: str, q: float, level: float) -> Band:
+def _band(noise: AnswerNoise, schema: Schema, name: str, q: float, level: float) -> Band:
     if name not in schema.names:
         raise InvalidInputError(
             f"--quantiles: the schema has no attribute {name!r}; it has {', '.join(schema.names)}"
@@ -108,18 +108,17 @@ def _band(noise: ExactNoise, schema: Schema, name: str, q: float, level: float) 
         for step in np.tril(np.ones((size, size)))[:-1] - q
     ]
     queries: Workload = DenseWorkload(np.array(rows), name=f"quantile {q:g} of {name}", copy=False)
-    mechanism = noise.mechanism
-    asked = queries.beside(mechanism.workload.public)
+    known = noise.factorization
+    asked = queries.beside(known.workload.public)
     try:
-        noise.lattice.estimator.require_answers(asked)
+        known.strategy.require_answers(asked)
     except InvalidInputError:
         raise InvalidInputError(
             f"--quantiles: the strategy does not tell {name!r} from the other attributes; add it "
             "to the queries"
         ) from None
-    factorization = Factorization(asked, noise.lattice.estimator, mechanism.neighbours)
-    noise_of_sums = replace(noise, mechanism=replace(mechanism, factorization=factorization))
-    widths = half_widths(noise_of_sums, level, simultaneous=True)
+    sums = Factorization(asked, known.strategy, known.neighbours)
+    widths = half_widths(replace(noise, factorization=sums), level, simultaneous=True)
     return Band(name, q, labels, queries, widths)
 
 

@@ -8,13 +8,16 @@ import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pmldesign.errors import FileError, require_extra
+from pmldesign.errors import FileError
 from pmldesign.files.atomic import PathName, atomic_write, check_writable, sync_folder
 from pmldesign.release.manifest import as_text
-from pmldesign.release.tables import ReleasedTable, check_table_path
+from pmldesign.release.tables import ReleasedTable, check_table_path, table_bytes
 from pmldesign.workloads.display import Drawn
+
+if TYPE_CHECKING:
+    from pmldesign.release.measured.measurements import Measurements
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,12 +30,14 @@ class Release(Drawn):
         quantiles: a row for each that was asked for.
         known: a row for each group of cells that known answers tell apart, with the exact number
             of its records.
+        measurements: what was measured, for further questions.
     """
 
     table: ReleasedTable
     manifest: dict[str, Any]
     quantiles: tuple[dict[str, str | float], ...] = ()
     known: tuple[dict[str, str | int], ...] = ()
+    measurements: Measurements | None = None
 
     def to_frame(self) -> Any:
         """The table as a data frame of polars."""
@@ -54,12 +59,8 @@ class Release(Drawn):
             FileError: another extension, or the folder takes no files.
         """
         check_paths(path)
-        content = io.BytesIO()
-        if Path(path).suffix.lower() == ".csv":
-            self.table.write_csv(content)
-        else:
-            self.table.write_parquet(content)
-        hashes = {**self.manifest["sha256"], "table": _digest(content.getvalue())}
+        content = table_bytes(path, self.table)
+        hashes = {**self.manifest["sha256"], "table": _digest(content)}
         beside = {name: _csv_text(rows) for name, rows in self._beside() if rows}
         hashes |= {name: _digest(text.encode()) for name, text in beside.items()}
         with atomic_write(manifest_path(path), "w") as handle:
@@ -68,7 +69,7 @@ class Release(Drawn):
             with atomic_write(beside_path(path, name), "w") as handle:
                 handle.write(text)
         with atomic_write(path, "wb") as handle:
-            handle.write(content.getvalue())
+            handle.write(content)
         sync_folder(Path(path).resolve().parent)
 
     def _beside(self) -> Iterator[tuple[str, tuple[Mapping[str, Any], ...]]]:
@@ -99,23 +100,24 @@ def beside_path(path: PathName, name: str) -> Path:
     return Path(path).with_suffix(f".{name}.csv")
 
 
-def check_paths(path: PathName, *, used: Iterable[PathName] = ()) -> None:
+def check_paths(
+    path: PathName, *, used: Iterable[PathName] = (), more: Iterable[Path] = ()
+) -> None:
     """Refuse a table that cannot be written; called before anything is spent.
 
     Args:
         path: of the table.
         used: other files of the release, which it must not replace.
+        more: other files that are written.
 
     Raises:
         FileError: another extension, the folder takes no files, or a file is used otherwise.
         InvalidInputError: polars is missing for .parquet.
     """
     check_table_path(path)
-    if Path(path).suffix.lower() == ".parquet":
-        require_extra("a .parquet file", "polars", "release", ", or write .csv")
     others = {Path(other).resolve() for other in used}
     beside = [beside_path(path, name) for name in ("quantiles", "known")]
-    for target in (Path(path), manifest_path(path), *beside):
+    for target in (Path(path), manifest_path(path), *beside, *more):
         if target.resolve() in others:
             raise FileError(f"{str(target)!r} would be replaced by the table; take another name")
         check_writable(target)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from pmldesign.errors import FileError, InvalidInputError, require_extra
-from pmldesign.files.atomic import PathName
+from pmldesign.files.atomic import PathName, check_writable
 from pmldesign_solvers.operators.operator import Array
 
 FINE = 1e-4
@@ -85,14 +85,28 @@ class ReleasedTable:
         return [text[1:] if float(text) == 0 and text[0] == "-" else text for text in texts]
 
 
+def table_bytes(path: PathName, table: ReleasedTable) -> bytes:
+    """The table as the ending of a path says."""
+    content = io.BytesIO()
+    if Path(path).suffix.lower() == ".csv":
+        table.write_csv(content)
+    else:
+        table.write_parquet(content)
+    return content.getvalue()
+
+
 def check_table_path(path: PathName) -> None:
     """Refuse a path that no table can have.
 
     Raises:
-        FileError: another extension.
+        FileError: another extension, or the folder takes no files.
+        InvalidInputError: polars is missing for .parquet.
     """
     if Path(path).suffix.lower() not in FORMATS:
         raise FileError(f"cannot write {str(path)!r}: a table ends in {' or '.join(FORMATS)}")
+    if Path(path).suffix.lower() == ".parquet":
+        require_extra("a .parquet file", "polars", "release", ", or write .csv")
+    check_writable(path)
 
 
 def decimals_for(cells: int, deviations: Array, size: float) -> int:

@@ -52,7 +52,7 @@ PARTS = {
     "intervals": "level simultaneous",
     "if_alpha_is_wrong": "loss half_alpha dp",
     "distances": "norm from_any? cells? different? to_later_cells?",
-    "sha256": "strategy workload schema object? table quantiles? known?",
+    "sha256": "strategy workload schema object? table? quantiles? known?",
 }
 """Claims of a manifest and of its parts; those with a question mark may be missing."""
 UNSEEN = {
@@ -80,8 +80,16 @@ def check_manifest(content: Header, path: Path, checks: Checks) -> str:
         checks.unchecked("digest", "the manifest is from before there was one")
     else:
         checks.state("digest", stated == digest_of_object(content), "of the whole manifest")
-    checks.state("claims", _whole(content), "those of a manifest, each in its range")
+    checks.state("claims", is_manifest(content), "those of a manifest, each in its range")
     _check_tables(content, path, checks)
+    check_promise(content, checks)
+    for name, reason in UNSEEN.items():
+        checks.unchecked(name, reason)
+    return NAME
+
+
+def check_promise(content: Header, checks: Checks) -> None:
+    """Whether the noise of a manifest keeps its guarantee."""
     promise, noise, lattice = content["guarantee"], content["noise"], content["lattice"]
     numbers = _numbers_of(promise)
     words, k = promise["words"], promise["rows_per_person"]
@@ -89,7 +97,7 @@ def check_manifest(content: Header, path: Path, checks: Checks) -> str:
     if (words != promise["words"]) != (k > 1):
         checks.state("rows per person", False, "are not those of the sentence")
     if not check_guarantee(numbers, words, content["cells"], checks):
-        return NAME
+        return
     law, *told = LAWS[noise["law"]]
     gaussian = law == "gaussian"
     checks.state("sensitivity", lattice["of"] == told[0], "of the norm that the noise is for")
@@ -106,12 +114,9 @@ def check_manifest(content: Header, path: Path, checks: Checks) -> str:
         _check_pml(content, numbers, law, scale, checks)
     else:
         checks.unchecked("guarantee", "the manifest has no distances of its many cells")
-    for name, reason in UNSEEN.items():
-        checks.unchecked(name, reason)
-    return NAME
 
 
-def _whole(content: Header) -> bool:
+def is_manifest(content: Any) -> bool:
     """Whether all parts have their claims, and no others, in their ranges."""
     for part, names in PARTS.items():
         given = content.get(part) if part else content

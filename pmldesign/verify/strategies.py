@@ -35,6 +35,11 @@ def check_strategy(header: Header, arrays: Arrays, queries: Queries | None, chec
         The arithmetic that was used.
     """
     check_digest(header, arrays, checks)
+    return check_content(header, arrays, queries, checks)
+
+
+def check_content(header: Header, arrays: Arrays, queries: Queries | None, checks: Checks) -> str:
+    """The same without the digest."""
     kept = stated(header, arrays, checks)
     if kept is None:
         return "none"

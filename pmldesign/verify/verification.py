@@ -24,8 +24,8 @@ def check_file(path: str | Path, queries: Any = None) -> Verification:
     """Check what a file claims.
 
     Args:
-        path: a strategy file (.npz), the manifest of a release (.json) or its table (.csv,
-            .parquet), or the certificate of an envelope (.json).
+        path: a strategy file or measurements (.npz), the manifest of a release (.json) or its table
+            (.csv, .parquet), or the certificate of an envelope (.json).
         queries: A, shape (m, n), which a strategy is for, or its `Queries`; None if nobody knows
             it.
 
@@ -36,16 +36,19 @@ def check_file(path: str | Path, queries: Any = None) -> Verification:
     require_extra("verification", "flint", "verify")
     from flint import ctx
 
+    from pmldesign.verify.measurements import check_measurements
     from pmldesign.verify.strategies import check_strategy
 
     path, checks = manifest_of(Path(path)), Checks()
     if path.suffix.lower() == ".json":
         kind, run = _of_object(path, read_object(path), checks)
     else:
-        kind, (header, arrays) = "strategy", read_archive(path)
+        header, arrays = read_archive(path)
         _require_format(path, header, STRATEGIES)
         asked = queries if isinstance(queries, Queries | None) else Queries(np.asarray(queries))
-        run = partial(check_strategy, header, arrays, asked, checks)
+        kind = "measurements" if "manifest" in header else "strategy"
+        check = check_measurements if "manifest" in header else check_strategy
+        run = partial(check, header, arrays, asked, checks)
     arithmetic = "none"
     with ctx.workprec(BITS):
         try:

@@ -16,7 +16,7 @@ from pmldesign.privacy.guarantees import ApproxDP, PureDP
 from pmldesign.privacy.noise import Noise
 from pmldesign.release.costs.budget import cost_of
 from pmldesign.release.costs.plan import parse_plan
-from pmldesign.release.intervals import deviations, half_widths
+from pmldesign.release.intervals import half_widths
 from pmldesign.release.manifest import manifest_of
 from pmldesign.release.noise.cube_intervals import cube_half_widths
 from pmldesign.release.noise.cube_sampler import draw_cube
@@ -126,7 +126,7 @@ def test_degenerate_strategies(matrix):
     # L of equal rows is their mean: entries of the cube are uncorrelated
     rows = made.reconstruction()
     expected = np.sqrt((r + 1) * (r + 2) / 3 * (rows**2).sum(axis=1))
-    assert deviations(noise) == pytest.approx(expected, rel=1e-6)
+    assert noise.of_answers.deviations == pytest.approx(expected, rel=1e-6)
 
 
 def exact_miss(row, scale, h):
@@ -167,15 +167,15 @@ def test_entries_that_are_zero_count_in_the_radius():
 def test_intervals_cover_what_is_drawn(simultaneous):
     made = mechanism("workload", "parity:4,1", guarantee=PureDP(1), noise="cube")
     noise = exact_noise(made)
-    widths = half_widths(noise, 0.9, simultaneous=simultaneous)
+    widths = half_widths(noise.of_answers, 0.9, simultaneous=simultaneous)
     generator, count, b = np.random.default_rng(2), 100000, noise.noise_scale
     draws = generator.gamma(5, b, (count, 1)) * generator.uniform(-1, 1, (count, 4))
     errors = draws @ made.reconstruction().T
     covered = np.abs(errors) <= widths
     chance = covered.all(axis=1).mean() if simultaneous else covered.mean(axis=0).min()
     assert chance >= 0.9 - 4 * math.sqrt(0.09 / count)
-    assert deviations(noise) == pytest.approx(errors.std(axis=0), rel=0.02)
-    assert deviations(noise) == pytest.approx(made.standard_deviations, rel=1e-6)
+    assert noise.of_answers.deviations == pytest.approx(errors.std(axis=0), rel=0.02)
+    assert noise.of_answers.deviations == pytest.approx(made.standard_deviations, rel=1e-6)
 
 
 def test_budgets_plans_and_manifests():

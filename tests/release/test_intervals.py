@@ -64,9 +64,9 @@ def test_coverage_of_each_query_and_of_all_together(guarantee):
     errors = (eta * noisy.lattice.units) @ noisy.factorization.strategy.reconstruction(
         noisy.mechanism.workload
     ).T
-    covered = (np.abs(errors) <= half_widths(noisy, 0.95)).mean(axis=0)
+    covered = (np.abs(errors) <= half_widths(noisy.of_answers, 0.95)).mean(axis=0)
     assert 0.948 <= covered.min() <= covered.max() <= 0.952
-    together = half_widths(noisy, 0.95, simultaneous=True)
+    together = half_widths(noisy.of_answers, 0.95, simultaneous=True)
     assert (np.abs(errors) <= together).all(axis=1).mean() >= 0.948
     assert covered.shape == (m,)
     assert (noisy.mechanism.noise == "gaussian") is isinstance(guarantee, ApproxDP)
@@ -74,23 +74,23 @@ def test_coverage_of_each_query_and_of_all_together(guarantee):
 
 def test_the_level_must_be_a_probability():
     with pytest.raises(ValueError, match="level must be in"):
-        half_widths(released(PureDP(1.0)), 1.0)
+        half_widths(released(PureDP(1.0)).of_answers, 1.0)
 
 
 def test_kinds_of_rows_of_products_have_the_same_laws(monkeypatch):
     noisy = released(PureDP(1.0), text="prefix:4*histogram:2+histogram:4*total:2", name="tree")
-    exact = half_widths(noisy, 0.9)
+    exact = half_widths(noisy.of_answers, 0.9)
     monkeypatch.setattr("pmldesign.release.intervals.LARGEST_L", 100)
     assert exact.size * noisy.lattice.units.size > 100
-    assert np.allclose(half_widths(noisy, 0.9), exact, rtol=1e-8)
+    assert np.allclose(half_widths(noisy.of_answers, 0.9), exact, rtol=1e-8)
 
 
 def test_large_workloads_get_the_bound(monkeypatch):
     noisy = released(PureDP(1.0), text="prefix:6", name="tree")
-    exact = half_widths(noisy, 0.9)
+    exact = half_widths(noisy.of_answers, 0.9)
     monkeypatch.setattr("pmldesign.release.intervals.LARGEST_L", 0)
     monkeypatch.setattr("pmldesign.release.intervals.MOST_ENTRIES", 0)
-    assert (half_widths(noisy, 0.9) >= exact).all()
+    assert (half_widths(noisy.of_answers, 0.9) >= exact).all()
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])

@@ -8,7 +8,7 @@ from fast_sampler import fast_sampler, no_noise
 import pmldesign as pml
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
-from pmldesign.release.intervals import deviations, half_widths
+from pmldesign.release.intervals import half_widths
 from pmldesign.release.noise.exact import exact_noise
 from pmldesign.release.people.queries import parse_queries
 from pmldesign.release.people.schema import as_schema
@@ -97,7 +97,7 @@ def test_intervals_of_laplace_noise_cover_as_often_as_they_say():
         answers.append(noise.lattice.estimator.answer(noise.mechanism.workload, drawn))
     covered = (np.abs(answers) <= prepared.widths).mean()
     assert abs(covered - 0.95) < 0.006  # 36400 intervals, those of a run dependent
-    ratios = prepared.widths / deviations(noise)
+    ratios = prepared.widths / noise.of_answers.deviations
     assert 1.9 < ratios.min() <= ratios.max() < 2.2  # the bound by moments has 4.13
 
 
@@ -164,7 +164,7 @@ def test_a_histogram_of_ordered_tables_is_estimated_from_measurements():
     exact = best.release(x, sampler=no_noise).table.estimate
     assert np.allclose(exact, queries.matvec(x.astype(float)), rtol=1e-9, atol=1e-2)
     noise = exact_noise(best)
-    ratios = half_widths(noise, 0.95) / deviations(noise)
+    ratios = half_widths(noise.of_answers, 0.95) / noise.of_answers.deviations
     assert isinstance(noise.lattice.estimator, WeightedProductsStrategy)
     assert ratios.max() < 2.3
 

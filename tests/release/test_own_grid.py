@@ -14,7 +14,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy.guarantees import ApproxDP, PureDP
 from pmldesign.release.costs.plan import parse_plan
-from pmldesign.release.intervals import deviations, half_widths
+from pmldesign.release.intervals import half_widths
 from pmldesign.release.noise.exact import exact_noise
 from pmldesign.release.noise.own_grid import discrete_half_widths, own_lattice
 from pmldesign.strategies import Strategy
@@ -43,7 +43,7 @@ def law_of_sum(coefficients, scale, reach):
 
 def test_eight_counts_attain_the_lower_bound():
     made = on_own_grid("identity", "histogram:8", 3)
-    error = np.linalg.norm(deviations(exact_noise(made)))
+    error = np.linalg.norm(exact_noise(made).of_answers.deviations)
     assert error == pytest.approx(0.9393, abs=5e-5)
     assert error == pytest.approx(math.sqrt(8) * least_deviation(3.0), rel=1e-8)
     assert error < 0.71 * made.error(2)
@@ -58,7 +58,7 @@ def test_deviations_are_those_of_the_law(strategy, epsilon):
     variance = law @ np.arange(-60, 61) ** 2.0
     rows = made.reconstruction() * noise.lattice.units
     expected = np.sqrt(variance * (rows**2).sum(axis=1))
-    assert deviations(noise) == pytest.approx(expected, rel=1e-12)
+    assert noise.of_answers.deviations == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("miss", [0.3, 0.05, 1e-4])
@@ -89,7 +89,7 @@ def test_rows_of_thirds_and_of_nothing():
 def test_intervals_cover_what_is_drawn(simultaneous):
     made = on_own_grid("identity", "prefix:6", 1.5)
     noise = exact_noise(made)
-    widths = half_widths(noise, 0.9, simultaneous=simultaneous)
+    widths = half_widths(noise.of_answers, 0.9, simultaneous=simultaneous)
     generator, q = np.random.default_rng(1), math.exp(-1 / noise.scale)
     draws = generator.geometric(1 - q, (40000, 6)) - generator.geometric(1 - q, (40000, 6))
     covered = np.abs(np.cumsum(draws, axis=1)) <= widths

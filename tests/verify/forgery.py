@@ -209,6 +209,8 @@ def is_true(base, other, content, arrays, path):
     try:
         if base.kind == "strategy":
             return strategy_is_true(base, content, arrays, path)
+        if base.kind == "measurements":
+            return measurements_are_true(base, content, arrays)
         unseen = NAMES | (UNSEEN if base.kind == "manifest" else set())
         if all(unseen & set(place) for place in differences(base.content, content)):
             return True
@@ -227,6 +229,25 @@ def differences(one, other, place=()):
                 yield from differences(one.get(key), other.get(key), (*place, key))
     elif one != other:
         yield place
+
+
+def measurements_are_true(base, content, arrays):
+    """Of measurements of a matrix with Laplace noise under add-remove: any values are true."""
+    manifest, unseen = content["manifest"], NAMES | UNSEEN | {"decimals", "own_grid", KEY}
+    told = {"guarantee", "noise", "lattice"}
+    for place in differences(base.content, content):
+        if not unseen & set(place) and not (place[0] == "manifest" and told & set(place)):
+            return False
+    if arrays.keys() != base.arrays.keys() or manifest["noise"]["law"] != LAWS[0]:
+        return False
+    R, units, A = arrays["strategy"], arrays["units"], pml.workload(base.queries).to_dense()
+    if arrays["measured"].shape != R.shape[:1] or units.max() != manifest["lattice"]["unit"]:
+        return False
+    if np.abs(A - arrays["reconstruction"] @ R).max() > 1e-6:
+        return False
+    distance = float((np.abs(R).T / units).T.sum(axis=0).max())
+    stated = int(manifest["lattice"]["sensitivity"])
+    return stated >= distance * (1 - CLOSE) and manifest_is_true(manifest, [])
 
 
 def near(claimed, value):

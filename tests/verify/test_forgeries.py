@@ -6,9 +6,10 @@ from forgery import Base, is_true, mutate, write
 from test_statements import CASES, written
 
 import pmldesign as pml
-from pmldesign.verify.reading import read_object
+from pmldesign.verify.reading import read_archive, read_object
 
 FORGED = 12
+PATHS = {"strategy": "s.npz", "manifest": "r.manifest.json", "measurements": "m.npz"}
 
 
 @pytest.fixture(scope="module")
@@ -20,16 +21,19 @@ def bases(tmp_path_factory):
         held = written(folder / "s.npz", case)
         made.append(Base("strategy", *held, name, options.get("known")))
     noisy = pml.mechanism("identity", "histogram:4", guarantee=pml.PureDP(1))
-    pml.release_tables(noisy, np.arange(4)).to_csv(folder / "r.csv")
+    published = pml.release_tables(noisy, np.arange(4))
+    published.to_csv(folder / "r.csv")
     made.append(Base("manifest", read_object(folder / "r.manifest.json")))
+    published.measurements.write(folder / "m.npz")
+    made.append(Base("measurements", *read_archive(folder / "m.npz"), "histogram:4"))
     return folder, made
 
 
-@pytest.mark.parametrize("number", range(5))
+@pytest.mark.parametrize("number", range(6))
 def test_no_false_file_passes(bases, number):
     folder, made = bases
     rng, base, false = np.random.default_rng(number), made[number], 0
-    path = folder / ("s.npz" if base.kind == "strategy" else "r.manifest.json")
+    path = folder / PATHS[base.kind]
     write(path, *base.copy())
     assert is_true(base, base, base.content, base.arrays, path)
     while false < FORGED:
@@ -44,6 +48,6 @@ def test_no_false_file_passes(bases, number):
         except pml.FileError:
             false += 1
             continue
-        passes = not result.failures if base.kind == "manifest" else result.holds
+        passes = result.holds if base.kind == "strategy" else not result.failures
         assert not passes or is_true(base, other, content, arrays, path), (how, content)
         false += not passes

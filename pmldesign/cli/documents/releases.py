@@ -19,6 +19,8 @@ from pmldesign.cli.documents.parts import Said, workload_fact
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.digits import of_scale
 from pmldesign.privacy.noise import Noise
+from pmldesign.release.measured.combined import words_of
+from pmldesign.release.measured.measurements import Answers, Measurements
 from pmldesign.release.result import Release, manifest_path
 from pmldesign.release.tables import ReleasedTable
 
@@ -78,7 +80,7 @@ def _page(published: Release, said: Said, output: Path) -> Iterator[Section]:
     picture = Picture(lambda: intervals_figure(table), "Every estimate, and its interval.")
     yield Section(
         "The table",
-        tables=[_table(table)],
+        tables=[table_of(table)],
         pictures=[picture],
         sentences=[cut] if rows > MOST_ROWS else [],
     )
@@ -107,7 +109,36 @@ def _page(published: Release, said: Said, output: Path) -> Iterator[Section]:
     )
 
 
-def _table(table: ReleasedTable) -> Table:
+def answers_document(measured: Measurements, answers: Answers) -> Document:
+    """What was asked of measurements."""
+    noise = [manifest["noise"] for manifest in measured.manifests]
+    counts = f"{sum(part['measurements'] for part in noise)} measurements"
+    releases = "" if len(noise) == 1 else f" of {len(noise)} releases"
+    laws = " and ".join(dict.fromkeys(part["law"] for part in noise))
+    changed = {
+        "nonnegative": "no negative cells, so that estimates are biased",
+        "integers": "whole cells",
+    }
+    done = ", ".join(changed[name] for name in answers.post_processing)
+    facts = [
+        ("guarantee", words_of(measured.manifests)),
+        ("noise", f"{laws}, on {counts}{releases}"),
+        ("afterwards", done or "nothing was changed"),
+    ]
+    rows = len(answers.table.estimate)
+    cut = [f"The first {MOST_ROWS} of {rows} rows; -o FILE writes all."] if rows > MOST_ROWS else []
+    tables = [table_of(answers.table)]
+    tables += [records(answers.quantiles)] if answers.quantiles else []
+    data = {
+        "manifests": measured.manifests,
+        "post_processing": answers.post_processing,
+        "table": answers.table.columns(),
+        "quantiles": answers.quantiles,
+    }
+    return Document(data, [Section(facts=facts), Section(sentences=cut, tables=tables)])
+
+
+def table_of(table: ReleasedTable) -> Table:
     """With as many digits as were published."""
     columns = table.columns()
     rows = [

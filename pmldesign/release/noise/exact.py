@@ -43,7 +43,8 @@ from pmldesign.privacy.guarantees import ApproxDP, CurrencyGuarantee, Guarantee,
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import as_written, float_above, root_above
-from pmldesign.release.noise.own_grid import own_lattice, variance
+from pmldesign.release.noise.law import AnswerNoise, NoiseLaw
+from pmldesign.release.noise.own_grid import own_lattice
 from pmldesign.release.noise.sampler import LARGEST_SCALE, Sampler, draw, privacy_map
 from pmldesign.release.public_counts import counted
 from pmldesign.strategies.whole.integers import Integers
@@ -106,16 +107,17 @@ class ExactNoise:
         return Fraction(self.sensitivity) * self.rows_per_person / Fraction(self.scale)
 
     @property
-    def deviation(self) -> float:
-        """Standard deviation of the noise on a measurement, in the units of the strategy."""
-        unit = float(self.lattice.units.max())
-        measured = self.lattice.units.size
-        return math.sqrt(variance(self.mechanism.noise, self.scale, measured)) * unit
-
-    @property
     def on_own_grid(self) -> bool:
         """Whether what is measured is whole without any rounding."""
         return self.mechanism.own_grid
+
+    @property
+    def of_answers(self) -> AnswerNoise:
+        """The noise of the answers."""
+        kind, units = self.mechanism.noise, self.lattice.units
+        return AnswerNoise(
+            self.factorization, (NoiseLaw(kind, self.scale, units, self.on_own_grid),)
+        )
 
     @property
     def noise_scale(self) -> float:

@@ -8,6 +8,8 @@ tau for
 is off by at most P(|V| > 2 pi / tau - h) (the sum is a square wave). With tau = pi / (q h) the
 terms come in blocks of q with alternating signs, and Euler's summation ends the series.
 
+An independent Gaussian number of standard deviation g multiplies phi(t) by e^(-(g t)^2/2).
+
 A long row keeps its largest weights. The others, all small, count as equal ones with the same sums
 of squares and of fourth powers: the law has the same variance and kurtosis, and what differs is of
 the order of the sixth powers.
@@ -16,6 +18,7 @@ the order of the sixth powers.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -34,32 +37,48 @@ CONDENSED = 1e-4
 """Added to half-widths of long rows, relative: in the tests they are off by 2e-5 at most."""
 
 
-def laplace_half_widths(rows: Array, miss: float, counts: Array | None = None) -> Array:
+def laplace_half_widths(
+    rows: Array, miss: float, counts: Array | None = None, gaussian: Array | None = None
+) -> Array:
     """The h with P(|V| > h) = miss for V = sum_j rows_ij times Laplace(1), shape (m,).
 
     Args:
         rows: shape (m, r), non-negative.
         miss: in (0, 1).
         counts: how often each weight occurs, shape (m, r); None for once.
+        gaussian: standard deviation of a Gaussian number that is added, shape (m,); None for none.
     """
     times = np.ones_like(rows) if counts is None else counts
-    spreads = np.sqrt(2 * (times * rows**2).sum(axis=1))
+    normal = np.zeros(len(rows)) if gaussian is None else gaussian
+    spreads = np.sqrt(2 * (times * rows**2).sum(axis=1) + normal**2)
     result = np.zeros(len(rows))
     noisy = np.flatnonzero(spreads > 0)
-    scaled = rows[noisy] / spreads[noisy, None]
+    scaled, beside = rows[noisy] / spreads[noisy, None], normal[noisy] / spreads[noisy]
     order = np.argsort(-scaled, axis=1, kind="stable")
     kinds = [np.take_along_axis(part, order, axis=1) for part in (scaled.round(12), times[noisy])]
-    stacked = np.hstack(kinds) if counts is not None else kinds[0]
+    kinds = kinds if counts is not None else kinds[:1]
+    stacked = np.hstack([beside.round(12)[:, None], *kinds])
     distinct, back = np.unique(stacked, axis=0, return_inverse=True)
     if len(distinct):
-        values = distinct[:, : rows.shape[1]]
+        values = distinct[:, 1 : 1 + rows.shape[1]]
         used = values.any(axis=0)
-        often = distinct[:, rows.shape[1] :][:, used] if counts is not None else None
-        result[noisy] = _quantiles(values[:, used], often, miss)[back.ravel()] * spreads[noisy]
+        often = distinct[:, 1 + rows.shape[1] :][:, used] if counts is not None else None
+        widths = _quantiles(_Sums(values[:, used], often, distinct[:, 0]), miss)
+        result[noisy] = widths[back.ravel()] * spreads[noisy]
     return result
 
 
-def condensed_half_widths(rows: Array, miss: float, counts: Array | None = None) -> Array:
+class _Sums(NamedTuple):
+    """Laplace sums beside Gaussian numbers, together of variance 1: weights, how often, sizes."""
+
+    rows: Array
+    counts: Array | None
+    gaussian: Array
+
+
+def condensed_half_widths(
+    rows: Array, miss: float, counts: Array | None = None, gaussian: Array | None = None
+) -> Array:
     """As `laplace_half_widths` for long rows, a little wider."""
     times = np.ones_like(rows) if counts is None else counts
     largest = np.argpartition(-rows, KEPT - 1, axis=1)[:, :KEPT]
@@ -73,7 +92,7 @@ def condensed_half_widths(rows: Array, miss: float, counts: Array | None = None)
     rest = np.sqrt(np.divide(fourths, squares, where=uncertain, out=np.zeros_like(squares)))
     often = np.divide(squares**2, fourths, where=uncertain, out=np.zeros_like(squares))
     weights = np.hstack([often_kept, often[:, None]])
-    widths = laplace_half_widths(np.hstack([values, rest[:, None]]), miss, weights)
+    widths = laplace_half_widths(np.hstack([values, rest[:, None]]), miss, weights, gaussian)
     return widths * (1 + CONDENSED)
 
 
@@ -90,30 +109,32 @@ def moment_bound(spreads: Array, miss: float) -> Array:
     return np.asarray(spreads * bounds.min())
 
 
-def _quantiles(rows: Array, counts: Array | None, miss: float) -> Array:
+def _quantiles(sums: _Sums, miss: float) -> Array:
     """Half-widths where V has variance 1; secant steps on the logarithm of the tail."""
+    rows = sums.rows
     gaussian, single = float(-scipy.special.ndtri(miss / 2)), -math.log(miss) / math.sqrt(2)
     low = np.full(len(rows), min(gaussian, single))
     high = np.full(len(rows), max(gaussian, single, min(gaussian, single) * 1.01))
     target = math.log(miss)
-    f_low, f_high = (np.log(_tail(rows, counts, h)) - target for h in (low, high))
+    f_low, f_high = (np.log(_tail(sums, h)) - target for h in (low, high))
     for _ in range(SECANT_STEPS):
         slope = f_high - f_low
         moving = np.abs(slope) > 1e-13
         step = np.where(moving, f_high * (high - low) / np.where(moving, slope, 1.0), 0.0)
         low, f_low = high, f_high
         high = np.clip(high - step, low / 2, 2 * low)
-        f_high = np.log(_tail(rows, counts, high)) - target
+        f_high = np.log(_tail(sums, high)) - target
     return high
 
 
-def _tail(rows: Array, counts: Array | None, h: Array) -> Array:
+def _tail(sums: _Sums, h: Array) -> Array:
     """P(|V| > h) for V of variance 1, shape (m,), at least 1e-14."""
+    rows, counts, gaussian = sums
     q = math.ceil((FAR / float(h.min()) + 1) / 2)
     k = np.arange(q * (BLOCKS + AVERAGED)) + 0.5
     t = np.multiply.outer(np.pi / (q * h), k)
-    product = np.ones_like(t)
     with np.errstate(over="ignore"):  # an infinite product is a phi of 0
+        product = np.exp((gaussian[:, None] * t) ** 2 / 2)
         for j, column in enumerate(rows.T):
             factor = 1 + (column[:, None] * t) ** 2
             product *= factor

@@ -1,0 +1,1 @@
+"""Noisy measurements that are kept: further questions, several releases, synthetic data."""

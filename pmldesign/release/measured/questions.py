@@ -1,0 +1,176 @@
+r"""Further questions: which of them the measurements determine, and the nearest ones that they do.
+
+A query a is determined if a = a R^+ R. The nearest one that is, is its projection a R^+ R, and it
+differs by norm(a - a R^+ R) / norm(a). Of a product of attributes that is not determined, smaller
+ones may be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.release.estimates import estimated
+from pmldesign.release.intervals import half_widths
+from pmldesign.release.measured.measurements import Answers, Measurements
+from pmldesign.release.people.queries import parse_queries
+from pmldesign.release.people.schema import Schema
+from pmldesign.release.prepared import labels_of, require_histogram
+from pmldesign.release.quantiles import bands
+from pmldesign.strategies.base import ANSWER_TOLERANCE
+from pmldesign.workloads import DenseWorkload, Workload, parse_workload
+from pmldesign.workloads.base import MAX_ENTRIES
+from pmldesign_solvers.operators.operator import Array
+
+MOST_NAMES = 6
+"""Attributes of a product whose smaller products are tried."""
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Queries that the measurements determine.
+
+    Attributes:
+        measured: what is asked.
+        queries: A.
+        labels: of the queries.
+        schema: of the release; None without one.
+    """
+
+    measured: Measurements
+    queries: Workload
+    labels: dict[str, list[str]]
+    schema: Schema | None
+
+    def answered(
+        self,
+        *,
+        level: float,
+        simultaneous: bool,
+        steps: tuple[bool, bool],
+        quantiles: Mapping[str, Sequence[float]],
+    ) -> Answers:
+        """The table, and quantiles; arguments and errors as `Measurements.ask`."""
+        measured, queries = self.measured, self.queries
+        require_histogram(queries, whole=any(steps) or bool(quantiles))
+        noise = measured.noise_of(queries)
+        wanted = []
+        if quantiles:
+            if self.schema is None:
+                raise InvalidInputError("quantiles are of attributes: they need a schema")
+            wanted = bands(noise, self.schema, quantiles, level)
+        widths = half_widths(noise, level, simultaneous=simultaneous)
+        estimate = estimated(
+            measured.strategy, measured.values, queries, measured.public, measured.queries
+        )
+        spread = noise.deviations, widths
+        table = measured.table(estimate, queries, self.labels, spread, steps)
+        rows = () if estimate.cells is None else tuple(b.read(estimate.cells) for b in wanted)
+        done = zip(("nonnegative", "integers"), steps, strict=True)
+        return Answers(table, rows, tuple(name for name, asked in done if asked))
+
+
+def question(
+    measured: Measurements, queries: Workload, schema: Schema | None, *, nearest: bool = False
+) -> Question:
+    """Queries, or in place of those that are not determined their projections.
+
+    Raises:
+        InvalidInputError: the schema is another one, or queries are not determined.
+    """
+    _require_schema(measured, schema)
+    queries = queries.unweighted or queries
+    asked = queries.beside(measured.strategy.public)
+    labels = labels_of(queries, schema)
+    try:
+        measured.strategy.require_answers(asked)
+    except InvalidInputError as error:
+        shares, projected = _projection(measured, asked, error)
+        if not nearest:
+            raise _undetermined(measured, queries, (schema, labels), shares) from None
+        rows = np.where((shares > ANSWER_TOLERANCE)[:, None], projected, queries.to_dense())
+        labels = {**labels, "differs": [f"{share:.3g}" for share in shares]}
+        return Question(measured, DenseWorkload(rows, name=queries.name), labels, schema)
+    return Question(measured, queries, labels, schema)
+
+
+def _require_schema(measured: Measurements, schema: Schema | None) -> None:
+    stated = measured.manifests[0]["sha256"]["schema"]
+    if schema is not None and schema.digest != stated:
+        raise InvalidInputError(
+            "the schema is not that of the release; take the file that it was made with, and ask "
+            "what is without attributes without a schema"
+        )
+
+
+def _projection(
+    measured: Measurements, asked: Workload, error: InvalidInputError
+) -> tuple[Array, Array]:
+    """How far queries are from determined ones, relative, shape (m,), and these, (m, n)."""
+    strategy, (m, n) = measured.strategy, asked.shape
+    if asked.shape[1] != strategy.cells or n * max(m, n, strategy.shape[0]) > MAX_ENTRIES:
+        raise error from None
+    rows = asked.to_dense()
+    projected = (rows @ strategy.pseudo_inverse) @ strategy.matrix
+    sizes = np.linalg.norm(rows, axis=1)
+    left = np.linalg.norm(rows - projected, axis=1)
+    shares = np.divide(left, sizes, where=sizes > 0, out=np.zeros(m))
+    return np.where(shares > ANSWER_TOLERANCE, shares, 0.0), projected
+
+
+def _undetermined(
+    measured: Measurements,
+    queries: Workload,
+    named: tuple[Schema | None, dict[str, list[str]]],
+    shares: Array,
+) -> InvalidInputError:
+    """Which queries are not determined, and what is."""
+    missed, (schema, labels) = np.flatnonzero(shares), named
+    called = [f"{name}={values[missed[0]]}" for name, values in labels.items()]
+    first = ", ".join(text for text in called if not text.endswith("=*")) or "the total"
+    names = dict.fromkeys(_smaller(measured, queries, schema)) if schema is not None else {}
+    told = f"; of these attributes it determines {' + '.join(names)}" if names else ""
+    return InvalidInputError(
+        f"{len(missed)} of {len(shares)} queries are not determined by what was measured, the first"
+        f" is {first}; the nearest ones that are differ by {shares[missed].min():.0%} to"
+        f" {shares[missed].max():.0%}, and --nearest answers these{told}"
+    )
+
+
+def _smaller(measured: Measurements, queries: Workload, schema: Schema) -> Iterator[str]:
+    """The largest determined products within those that are asked for and are not determined."""
+    for part in getattr(parse_queries(queries.name, schema), "parts", ()):
+        named = [i for i, factor in enumerate(part) if not factor.startswith("total")]
+        found: list[set[int]] = []
+        for count in reversed(range(min(len(named), MOST_NAMES) + 1)):
+            for kept in combinations(named, count):
+                if any(set(kept) <= larger for larger in found):
+                    continue
+                every = enumerate(zip(part, schema.sizes, strict=True))
+                factors = [f if i in kept else f"total:{n}" for i, (f, n) in every]
+                if _is_determined(measured, parse_workload("*".join(factors))):
+                    found.append({*kept})
+        if {*named} not in found:
+            for names in found:
+                texts = [_factor_text(schema, i, part[i]) for i in sorted(names)]
+                yield "*".join(texts) or "total"
+
+
+def _is_determined(measured: Measurements, queries: Workload) -> bool:
+    try:
+        measured.strategy.require_answers(queries.beside(measured.strategy.public))
+    except InvalidInputError:
+        return False
+    return True
+
+
+def _factor_text(schema: Schema, index: int, factor: str) -> str:
+    """A factor as queries by name have it."""
+    kind, _, rest = factor.partition(":")
+    arguments = rest.partition(",")[2]
+    ranges = ",".join(filter(None, [kind, arguments]))
+    return schema.names[index] if kind == "histogram" else f"{schema.names[index]}:{ranges}"

@@ -1,0 +1,139 @@
+r"""A file of measurements: a strategy file, the manifest of its release, and noisy values.
+
+The rows of R are whole numbers Z times units u, and Z x + eta was measured. Of neighbours Z x
+differs by the columns of Z = diag(1/u) R, or by differences of two of them (of one group, where
+known answers tell groups apart): their largest norm is the sensitivity that the manifest states,
+for which its noise keeps the guarantee. Where R itself is not on the lattice, an entry of Z may be
+off by `bias_of_an_entry`.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from pmldesign.verify.forms.form import COUNTS, POSITIVE, VECTOR
+from pmldesign.verify.forms.registry import form_of
+from pmldesign.verify.manifests import LAWS, UNSEEN, check_promise, is_manifest
+from pmldesign.verify.queries import Queries
+from pmldesign.verify.report import Arrays, Checks, Header
+from pmldesign.verify.strategies import check_content, check_digest
+
+FORMAT = 1
+"""Of the manifest."""
+CLAIMS = ("manifest", "decimals", "own_grid")
+ARRAYS = {"measured": VECTOR, "units": POSITIVE, "records": COUNTS}
+"""Of a file of measurements, beside those of a strategy."""
+LARGER = 1e-2
+"""A sensitivity is bounded from above where it is not exact: by no more than this part."""
+ROUNDED = 1e-9
+"""Relative, of distances in double precision."""
+ORDERS = {"l1": 1, "l2": 2, "linf": np.inf}
+MOST_CELLS = 1024
+"""Of which all pairs are compared under replace."""
+
+
+def check_measurements(
+    header: Header, arrays: Arrays, queries: Queries | None, checks: Checks
+) -> str:
+    """All checks of a file of measurements; arguments and result as `check_strategy`."""
+    check_digest(header, arrays, checks)
+    manifest = header["manifest"]
+    told = {name: value for name, value in header.items() if name not in CLAIMS}
+    kept = {name: array for name, array in arrays.items() if name not in ARRAYS}
+    arithmetic = check_content(told, kept, queries, checks)
+    right = "noise" not in told and "lower" not in told and is_manifest(manifest)
+    checks.state("manifest", right and _agrees(header, manifest), "of the release of these queries")
+    if not right:
+        return arithmetic
+    check_promise(manifest, checks)
+    for name in ("method", "sampler"):
+        checks.unchecked(name, UNSEEN[name])
+    if not _check_values(header, arrays, checks):
+        return arithmetic
+    form = form_of(told, kept)
+    R = None if form is None else form.matrix(kept)
+    if R is None or (told["neighbours"] == "replace" and R.shape[1] > MOST_CELLS):
+        checks.unchecked("sensitivity of R", "the strategy is too large for its matrix")
+    else:
+        _check_sensitivity(manifest, np.asarray(R, dtype=np.float64), arrays, checks)
+    return arithmetic
+
+
+def _agrees(header: Header, manifest: Header) -> bool:
+    """Whether strategy and manifest are about the same."""
+    promise = manifest["guarantee"]
+    same = manifest["format"] == FORMAT
+    same = same and all(manifest[name] == header[name] for name in ("cells", "queries", "workload"))
+    same = same and promise["neighbours"] == header["neighbours"]
+    return same and (promise.get("known") or None) == header.get("known")
+
+
+def _check_values(header: Header, arrays: Arrays, checks: Checks) -> bool:
+    """Whether there is a value and a unit for each measurement, and what is public."""
+    manifest, replaced = header["manifest"], header["neighbours"] == "replace"
+    names = {"measured", "units"} | ({"records"} if replaced else set())
+    present = names == arrays.keys() & ARRAYS.keys()
+    present = present and all(ARRAYS[name].holds(arrays[name]) for name in names)
+    checks.state("values", present, "noisy values and units, and numbers of records if public")
+    if not present:
+        return False
+    count, units = manifest["noise"]["measurements"], arrays["units"]
+    fits = arrays["measured"].size == count and units.size in (1, count)
+    fits = fits and units.max() == manifest["lattice"]["unit"]
+    checks.state("measurements", bool(fits), "as many as the manifest says, in its units")
+    decimals, own = header["decimals"], header["own_grid"]
+    laplace = manifest["noise"]["law"] == "discrete laplace"
+    right = type(decimals) is int and 0 <= decimals <= 12 and isinstance(own, bool)
+    checks.state(
+        "decimals", right and (laplace or not own), "digits, and the grid of Laplace noise"
+    )
+    if replaced:
+        total, groups = int(arrays["records"].sum()), arrays.get("groups", np.zeros(1))
+        same = total == manifest.get("records") and arrays["records"].size == groups.max() + 1
+        checks.state("records", bool(same), "of each group, as many as the manifest says")
+    return bool(fits)
+
+
+def _check_sensitivity(manifest: Header, R: Any, arrays: Arrays, checks: Checks) -> None:
+    """The sensitivity that the manifest states, from R."""
+    if len(R) != manifest["noise"]["measurements"]:
+        checks.state("sensitivity of R", False, "R has other rows than were measured")
+        return
+    lattice, norm = manifest["lattice"], LAWS[manifest["noise"]["law"]][3]
+    Z = (R.T / np.broadcast_to(arrays["units"], len(R))).T
+    distance = _distance(Z, arrays.get("groups"), norm, manifest)
+    off = 2 * lattice["bias_of_an_entry"] / lattice["unit"]
+    slack = off * {"l1": len(R), "l2": math.sqrt(len(R)), "linf": 1.0}[norm]
+    stated = float(Fraction(lattice["sensitivity"]))
+    stated = math.sqrt(stated) if norm == "l2" else stated
+    enough = stated >= distance * (1 - ROUNDED) - slack
+    tight = stated <= (distance + slack + 1) * (1 + LARGER) or not lattice["exact"]
+    checks.state("sensitivity of R", enough and tight, "the largest distance in units", distance)
+    listed = manifest.get("distances", {})
+    if "to_later_cells" in listed:
+        pairs = zip(listed["to_later_cells"], range(Z.shape[1] - 1), strict=True)
+        near = [
+            np.array(words.split(), dtype=float) + slack
+            >= _from(Z, j, norm)[j + 1 :] * (1 - ROUNDED)
+            for words, j in pairs
+        ]
+        checks.state("distances of R", all(row.all() for row in near), "of all pairs of cells")
+    elif listed:
+        checks.unchecked("distances of R", "those of many cells, from any of them")
+
+
+def _distance(Z: Any, groups: Any, norm: str, manifest: Header) -> float:
+    """Largest distance of neighbours."""
+    if manifest["guarantee"]["neighbours"] == "add-remove":
+        return float(np.linalg.norm(Z, ORDERS[norm], axis=0).max())
+    groups = np.zeros(Z.shape[1]) if groups is None else groups
+    return max(float(_from(Z, j, norm)[groups == groups[j]].max()) for j in range(Z.shape[1]))
+
+
+def _from(Z: Any, j: int, norm: str) -> Any:
+    """Distances of all columns from one."""
+    return np.linalg.norm(Z - Z[:, j : j + 1], ORDERS[norm], axis=0)
