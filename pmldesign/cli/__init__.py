@@ -37,6 +37,8 @@ COMMANDS = {
     "envelope": "Show the leakage envelope of a finite channel.",
     "verify": "Check every number that a file claims.",
 }
+PEOPLE = {"ask", "plan", "schema"}
+"""Those that are in a room of their own."""
 
 
 class _Commands(click.Group):
@@ -58,7 +60,8 @@ class _Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         with process.importing():
-            command: click.Command = import_module(f"pmldesign.cli.{cmd_name}").command
+            place = f"people.{cmd_name}" if cmd_name in PEOPLE else cmd_name
+            command: click.Command = import_module(f"pmldesign.cli.{place}").command
         return command
 
     def resolve_command(

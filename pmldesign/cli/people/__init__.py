@@ -1,0 +1,1 @@
+"""Commands around a release from people: plans, schemas, and what comes afterwards."""

@@ -1,0 +1,1 @@
+"""What a release publishes: manifests, and files of measurements."""
