@@ -84,21 +84,18 @@ def command(asked: Asked) -> None:
     from pmldesign.cli.documents.releases import document_of
     from pmldesign.files import read_guarantee, read_strategy
     from pmldesign.files.strategies import read_noise
-    from pmldesign.files.workloads import is_matrix_path
     from pmldesign.release.people.schema import read_schema
     from pmldesign.release.prepared import prepare
     from pmldesign.release.publish import carry_out
     from pmldesign.release.quantiles import parse_quantiles
-    from pmldesign.release.result import beside_path, check_paths
+    from pmldesign.release.result import beside_path
 
     promise, schema, noise = asked.promise, asked.question.schema, asked.promise.noise
     for package in ["opendp"] if schema is None else ["opendp", "polars"]:
         require_extra("a release", package, "release")
     workload, strategy, output = asked.workload, asked.strategy, asked.output
-    queried = [Path(workload)] if is_matrix_path(workload) else []
-    others = filter(None, [schema, asked.ledger, strategy])
     more = [] if asked.measurements is None else [asked.measurements]
-    check_paths(output, used=[asked.data, *others, *queried], more=more)
+    _check_paths(asked, more)
     guarantee = promise.build()
     if strategy is None:
         workload, strategy = _question(workload)
@@ -142,6 +139,16 @@ def command(asked: Asked) -> None:
     written += [path.name for path in more]
     written += [] if asked.outputs.report is None else [asked.outputs.report.name]
     asked.outputs.deliver(document_of(published, chosen, prepared.noise.noise_scale, written))
+
+
+def _check_paths(asked: Asked, more: list[Path]) -> None:
+    """Refuse files that cannot be written, or that are read."""
+    from pmldesign.files.workloads import is_matrix_path
+    from pmldesign.release.result import check_paths
+
+    queried = [Path(asked.workload)] if is_matrix_path(asked.workload) else []
+    others = filter(None, [asked.question.schema, asked.ledger, asked.strategy])
+    check_paths(asked.output, used=[asked.data, *others, *queried], more=more)
 
 
 def _question(text: str) -> tuple[str, Path | None]:

@@ -17,8 +17,8 @@ import numpy as np
 
 from pmldesign.verify.forms.form import COUNTS, POSITIVE, VECTOR
 from pmldesign.verify.forms.registry import form_of
-from pmldesign.verify.releases.manifests import LAWS, UNSEEN, check_promise, is_manifest
 from pmldesign.verify.queries import Queries
+from pmldesign.verify.releases.manifests import LAWS, UNSEEN, check_promise, is_manifest
 from pmldesign.verify.report import Arrays, Checks, Header
 from pmldesign.verify.strategies import check_content, check_digest
 
