@@ -19,8 +19,8 @@ from pmldesign.cli.documents.parts import Said, workload_fact
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.digits import of_scale
 from pmldesign.privacy.noise import Noise
-from pmldesign.release.measured.combined import words_of
 from pmldesign.release.measured.measurements import Answers, Measurements
+from pmldesign.release.measured.several import words_of
 from pmldesign.release.result import Release, manifest_path
 from pmldesign.release.tables import ReleasedTable
 
