@@ -52,6 +52,7 @@ robust: $(VENV)/test.stamp ## random matrices of every scale, cases moved by rou
 	$(BIN)/python tests/robustness/forged.py --files 1000
 	$(BIN)/python tests/robustness/limits.py
 	$(BIN)/python tests/robustness/killed.py
+	$(BIN)/python tests/robustness/ledgers.py
 
 benchmark: $(VENV)/test.stamp ## solvers side by side, results in benchmarks/results/
 	$(BIN)/python benchmarks/run.py

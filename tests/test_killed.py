@@ -11,10 +11,17 @@ import pytest
 from pmldesign.errors import FileError, InfeasibleError
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy.guarantees import PureDP
+from pmldesign.release.costs.ledger import Ledger
 from pmldesign.release.prepared import prepare
 from pmldesign.release.publish import carry_out
 
-RELEASE = ("release/costs/ledger.py", "release/publish.py", "release/result.py", "files/atomic.py")
+RELEASE = (
+    "release/costs/ledger.py",
+    "release/costs/stores.py",
+    "release/publish.py",
+    "release/result.py",
+    "files/atomic.py",
+)
 BUDGET = "epsilon=1"
 
 
@@ -65,7 +72,7 @@ def watched(work, files, *, kill_at=None):
 
 def released(prepared, folder):
     np.save(folder / "x.npy", np.array([3, 1, 4, 1]))
-    found = carry_out(prepared, folder / "x.npy", ledger=folder / "ledger", budget=BUDGET)
+    found = carry_out(prepared, folder / "x.npy", ledger=Ledger(folder / "ledger", budget=BUDGET))
     found.write(folder / "t.csv")
 
 
@@ -92,16 +99,16 @@ def test_a_release_killed_at_any_line_is_paid_for_or_not_published(prepared, tmp
         outcomes.add((spent, "t.csv" in written))
         if spent:
             with pytest.raises(InfeasibleError):
-                carry_out(prepared, folder / "x.npy", ledger=ledger)
+                carry_out(prepared, folder / "x.npy", ledger=Ledger(ledger))
     assert outcomes == {(False, False), (True, False), (True, True)}
 
 
 def test_an_entry_of_which_a_part_is_on_the_disk_refuses(prepared, tmp_path):
     np.save(tmp_path / "x.npy", np.array([3, 1, 4, 1]))
-    carry_out(prepared, tmp_path / "x.npy", ledger=tmp_path / "ledger", budget="epsilon=2")
+    carry_out(prepared, tmp_path / "x.npy", ledger=Ledger(tmp_path / "ledger", budget="epsilon=2"))
     content = (tmp_path / "ledger").read_bytes()
     start = content.index(b"\n") + 1
     for end in range(start + 1, len(content)):
         (tmp_path / "ledger").write_bytes(content[:end])
         with pytest.raises(FileError, match="damaged"):
-            carry_out(prepared, tmp_path / "x.npy", ledger=tmp_path / "ledger")
+            carry_out(prepared, tmp_path / "x.npy", ledger=Ledger(tmp_path / "ledger"))

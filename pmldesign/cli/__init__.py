@@ -27,6 +27,7 @@ COMMANDS = {
     "calibrate": "Find the noise that a strategy needs for a guarantee.",
     "release": "Answer a workload on data: a table with exact noise and intervals.",
     "ask": "Answer further questions from the measurements of releases.",
+    "ledger": "Show what releases about some people have cost, and what is left.",
     "plan": "Show what several releases cost together whose noise is fixed in advance.",
     "schema": "Draft the schema of a file of people.",
     "target": "Find the least budget at which every query is accurate enough.",
@@ -37,7 +38,7 @@ COMMANDS = {
     "envelope": "Show the leakage envelope of a finite channel.",
     "verify": "Check every number that a file claims.",
 }
-PEOPLE = {"ask", "plan", "schema"}
+PEOPLE = {"ask", "ledger", "plan", "schema"}
 """Those that are in a room of their own."""
 
 

@@ -44,9 +44,13 @@ class Asked:
         type=str,
         metavar="NAME=Q,...",
     )
-    ledger: Path | None = option(
-        "Keep count of what releases from DATA cost, and refuse more than the budget."
+    ledger: str | None = option(
+        "Keep count of what releases about these people cost, and refuse more than the budget: a"
+        " file, or a database for several machines (sqlite:///FILE, postgresql://...).",
+        metavar="FILE|URL",
     )
+    people: str | None = option("What the people of the ledger are called.", metavar="NAME")
+    same_people: bool = option("DATA differ from those before, and are about the same people.")
     budget: str | None = option(
         "With which a new ledger begins; pure is for Laplace noise.",
         metavar="epsilon=E[,delta=D][,pure=P]",
@@ -84,6 +88,7 @@ def command(asked: Asked) -> None:
     from pmldesign.cli.documents.releases import document_of
     from pmldesign.files import read_guarantee, read_strategy
     from pmldesign.files.strategies import read_noise
+    from pmldesign.release.costs.ledger import ledger_of
     from pmldesign.release.people.schema import read_schema
     from pmldesign.release.prepared import prepare
     from pmldesign.release.publish import carry_out
@@ -124,12 +129,11 @@ def command(asked: Asked) -> None:
         integers=asked.integers,
         quantiles=dict(map(parse_quantiles, asked.quantiles)),
     )
+    told = {name: getattr(asked, name) for name in ("people", "same_people", "budget", "plan")}
     published = carry_out(
         prepared,
         asked.data,
-        ledger=asked.ledger,
-        budget=asked.budget,
-        plan=asked.plan,
+        ledger=ledger_of(asked.ledger, **told),
         output=output,
         measurements=asked.measurements,
     )
@@ -147,7 +151,8 @@ def _check_paths(asked: Asked, more: list[Path]) -> None:
     from pmldesign.release.result import check_paths
 
     queried = [Path(asked.workload)] if is_matrix_path(asked.workload) else []
-    others = filter(None, [asked.question.schema, asked.ledger, asked.strategy])
+    ledger = None if "://" in (asked.ledger or "") else asked.ledger
+    others = [Path(name) for name in (asked.question.schema, ledger, asked.strategy) if name]
     check_paths(asked.output, used=[asked.data, *others, *queried], more=more)
 
 

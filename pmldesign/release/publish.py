@@ -17,9 +17,9 @@ from pmldesign.arguments import instance
 from pmldesign.errors import InvalidInputError, require_extra
 from pmldesign.files.atomic import PathName, undisturbed
 from pmldesign.mechanisms import Mechanism
-from pmldesign.release.costs.budget import Budget, parse_budget
-from pmldesign.release.costs.ledger import open_ledger
-from pmldesign.release.costs.plan import Plan, parse_plan
+from pmldesign.release.costs.budget import Budget
+from pmldesign.release.costs.ledger import Ledger, ledger_of, open_ledger
+from pmldesign.release.costs.plan import Plan
 from pmldesign.release.noise.sampler import Sampler, draw
 from pmldesign.release.people.schema import Schema
 from pmldesign.release.prepared import Prepared, prepare
@@ -41,6 +41,8 @@ def release_tables(
     ledger: PathName | None = None,
     budget: Budget | str | None = None,
     plan: Plan | str | None = None,
+    people: str | None = None,
+    same_people: bool = False,
     own_grid: bool = False,
     sampler: Sampler = draw,
 ) -> Release:
@@ -57,10 +59,13 @@ def release_tables(
         nonnegative: no negative cells, all answers consistent (`post_processing`).
         integers: whole cells, likewise.
         quantiles: for names of attributes the q in (0, 1); needs a schema.
-        ledger: a file of what releases from these data have cost; data are a path then.
+        ledger: of what releases about these people have cost: a file, or a database that several
+            machines share (sqlite:///budget.db, postgresql://...); data are a path then.
         budget: with which a new ledger begins, such as "epsilon=3,delta=1e-6".
         plan: the noise of all releases of a new ledger, such as "4*laplace:0.1 + gaussian:0.5,1e-7"
             (`parse_plan`).
+        people: what the people of the ledger are called.
+        same_people: whether data of another content than before are about the same people.
         own_grid: draw Laplace noise on the whole numbers that are measured, where they are whole:
             less noise, of which epsilon alone is claimed, and no plan has it.
         sampler: another one is for tests alone; the manifest then says that nothing is private.
@@ -82,16 +87,16 @@ def release_tables(
         quantiles=quantiles,
         sampler=sampler,
     )
-    return carry_out(prepared, data, ledger=ledger, budget=budget, plan=plan, sampler=sampler)
+    told: dict[str, Any] = {"budget": budget, "plan": plan}
+    account = ledger_of(ledger, people=people, same_people=same_people, **told)
+    return carry_out(prepared, data, ledger=account, sampler=sampler)
 
 
 def carry_out(
     prepared: Prepared,
     data: Any,
     *,
-    ledger: PathName | None = None,
-    budget: Budget | str | None = None,
-    plan: Plan | str | None = None,
+    ledger: Ledger | None = None,
     output: PathName | None = None,
     measurements: PathName | None = None,
     sampler: Sampler = draw,
@@ -103,21 +108,16 @@ def carry_out(
     files = output, measurements
     if sampler is draw:
         require_extra("noise for publication", "opendp", "release")
-    if isinstance(budget, str):
-        budget = parse_budget(budget)
-    if isinstance(plan, str):
-        plan = parse_plan(plan)
     if ledger is None:
-        if budget is not None or plan is not None:
-            raise InvalidInputError("a budget or a plan needs a ledger; add --ledger FILE")
         return _published(prepared, prepared.counts(data), files, sampler)
     if not isinstance(data, str | Path):
         raise InvalidInputError("a ledger is kept for a file of data; give its path")
-    with open_ledger(ledger, data=data, noise=prepared.noise, budget=budget, plan=plan) as account:
-        cost = account.require(prepared.noise)
+    with open_ledger(ledger, prepared.noise, data) as account:
+        account.require(prepared.noise)
+        mark = account.recognise(data, same_people=ledger.same_people)
         counts = prepared.counts(data)
         with undisturbed(PAID):
-            account.spend(cost, prepared.noise.mechanism.workload.name)
+            account.spend(prepared.noise, mark)
             return _published(prepared, counts, files, sampler)
 
 

@@ -1,6 +1,6 @@
-r"""The ledger: what releases from one data set have cost, and a budget that they stay within.
+r"""The ledger: what releases about some people have cost, and a budget that they stay within.
 
-A file of JSON lines: first the budget, then a line for each release. Costs are exact fractions:
+JSON lines: first the budget, then a line for each release. Costs are exact fractions:
 epsilon_i of releases with Laplace noise, mu_i^2 = Delta^2 / sigma^2 of those with Gaussian noise.
 All together are (epsilon, delta)-differentially private with
 
@@ -15,71 +15,113 @@ Instead, the noise of all releases may be fixed in the first line, a plan (`plan
 losses compose to less; each of its releases is made once, and no other. To choose noise later by
 the losses so far would not be valid (arXiv 2602.06756).
 
-The order, all under a lock: read; refuse; read and check the data; append the cost and flush it to
-the disk; only then draw. A crash after that leaves the budget spent and nothing published. Nothing
-is ever paid back. A last line that was not written to its end refuses everything until somebody
-looks.
+The order: read; refuse; read and check the data; write the cost to the disk, after all lines that
+were read (`stores`); only then draw. A crash after that leaves the budget spent and nothing
+published. Nothing is ever paid back. A last line that was not written to its end refuses everything
+until somebody looks.
+
+A ledger belongs to people, not to a path. It holds a random key, and of the data of each release
+HMAC-SHA256 of their content under that key: data that no release was about are refused, unless
+somebody says that they are about the same people.
 """
 
 from __future__ import annotations
 
+import datetime
 import hashlib
+import hmac
 import json
 import os
 import re
-import stat
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from pmldesign.errors import FileError, InfeasibleError, InvalidInputError
-from pmldesign.files.atomic import PathName, sync_folder
+from pmldesign.files.atomic import PathName
 from pmldesign.release.costs.budget import (
     Budget,
     Cost,
     budget_text,
     cost_of,
     cost_text,
+    parse_budget,
     require_within,
 )
-from pmldesign.release.costs.plan import Plan, plan_from_json
+from pmldesign.release.costs.plan import Plan, parse_plan, plan_from_json
+from pmldesign.release.costs.stores import Store, is_shared, opened_store
 from pmldesign.release.noise.exact import ExactNoise
 from pmldesign.verify.reading import once
 
-FORMAT = 1
+FORMAT = 2
 LIMITS = ("epsilon", "delta", "pure")
-HEAD = ("ledger", "data", "unit", *LIMITS)
-ENTRY = ("release", "pure", "squared_ratio")
-"""Keys of the first line, and of each line of a release; a plan adds one to both."""
+HEADS = {1: {"ledger", "data", "unit", *LIMITS}, 2: {"ledger", "people", "key", "unit", *LIMITS}}
+"""Keys of the first line by format; a plan adds one. The first format knew the path of the data."""
+ENTRY, BESIDE = {"release", "pure", "squared_ratio"}, {"planned", "date", "data"}
+"""Keys of each line of a release, and those that may be missing."""
 FRACTION = re.compile(r"[0-9]{1,4000}(/0*[1-9][0-9]{0,3999})?")
-MOST_BYTES = 2**28
-"""Of a ledger that is read: a million releases."""
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Which ledger pays for a release, and what a new one begins with.
+
+    Attributes:
+        place: a path, or the address of a database that several machines share.
+        people: what the people are called; None for the name that the ledger has.
+        same_people: whether data of another content than before are about these people.
+        budget: of a new ledger.
+        plan: of a new ledger, if any.
+    """
+
+    place: PathName
+    people: str | None = None
+    same_people: bool = False
+    budget: Budget | str | None = None
+    plan: Plan | str | None = None
+
+    @property
+    def name(self) -> str:
+        """For messages, without a password."""
+        return str(self.place).split("@")[-1]
 
 
 class Account:
-    """An open ledger, locked.
+    """An open ledger.
 
     Attributes:
         budget: the limits that all releases together keep.
         plan: the noise that was fixed beforehand, if any.
+        head: the first line.
+        releases: the others.
+        spent: what these cost together.
+        made: which of the planned releases they are.
     """
 
-    def __init__(
-        self, handle: IO[bytes], path: Path, head: dict[str, Any], releases: list[dict[str, Any]]
-    ) -> None:
-        self._handle, self._path, self._head = handle, path, head
+    def __init__(self, store: Store, entries: list[dict[str, Any]]) -> None:
+        self._store = store
+        self._load(entries)
+
+    def _load(self, entries: list[dict[str, Any]]) -> None:
+        self.head, *self.releases = entries
         try:
-            self.budget = Budget(*(head[key] for key in LIMITS))
-            self.plan = plan_from_json(head["plan"]) if "plan" in head else None
-            self._spent = _total(releases)
-            self._made = _numbers(releases, self.plan)
+            self.budget = Budget(*(self.head[key] for key in LIMITS))
+            self.plan = plan_from_json(self.head["plan"]) if "plan" in self.head else None
+            self.spent = _total(self.releases)
+            self.made = _numbers(self.releases, self.plan)
         except (KeyError, TypeError, ValueError, OverflowError, InvalidInputError):
-            raise _damaged(path) from None
+            raise _damaged(self._store) from None
+
+    @property
+    def people(self) -> str:
+        """What they are called, or where their data were."""
+        return str(self.head.get("people", self.head.get("data")))
 
     def require(self, noise: ExactNoise) -> Cost:
         """The cost of a release, if the budget has room for it, or the plan has foreseen it.
@@ -89,99 +131,169 @@ class Account:
             InfeasibleError: there is no room.
         """
         unit = unit_of(noise)
-        if unit != self._head["unit"]:
+        if unit != self.head["unit"]:
             raise InvalidInputError(
-                f"the ledger {str(self._path)!r} is about {self._head['unit']}, the release about "
+                f"the ledger {self._store.name!r} is about {self.head['unit']}, the release about "
                 f"{unit}; keep a ledger for each, whose costs add up"
             )
         cost = cost_of(noise)
         if self.plan is not None:
-            return replace(cost, planned=self.plan.next_for(noise, self._made))
-        total = Cost(self._spent.pure + cost.pure, self._spent.squared_ratio + cost.squared_ratio)
+            return replace(cost, planned=self.plan.next_for(noise, self.made))
+        total = Cost(self.spent.pure + cost.pure, self.spent.squared_ratio + cost.squared_ratio)
         if not self.budget.allows(total.pure, total.squared_ratio):
             raise InfeasibleError(
                 f"the budget has no room: this release has {cost_text(cost)}, those before it have "
-                f"{cost_text(self._spent)}, the budget is {budget_text(self.budget)}; take a "
+                f"{cost_text(self.spent)}, the budget is {budget_text(self.budget)}; take a "
                 "smaller epsilon"
             )
         return cost
 
-    def spend(self, cost: Cost, what: str) -> None:
-        """Write the cost down; nothing may be drawn before this returns.
+    def recognise(self, data: PathName, *, same_people: bool) -> str | None:
+        """What the ledger remembers of data, which are about its people.
+
+        Args:
+            data: a file, or a name that stands for a table of a database.
+            same_people: whether somebody says so of data of another content.
+
+        Raises:
+            FileError: the data cannot be read.
+            InvalidInputError: they have another content than those of earlier releases.
+        """
+        if "key" not in self.head:
+            if self.people != os.path.realpath(data) and not same_people:
+                raise InvalidInputError(f"the ledger {self._store.name!r} is about {self.people!r}")
+            return None
+        mark = hmac.new(self.head["key"].encode(), _content(data), hashlib.sha256).hexdigest()
+        before = {entry.get("data") for entry in self.releases}
+        if before and mark not in before and not same_people:
+            raise InvalidInputError(
+                f"the ledger {self._store.name!r} is about {self.people!r}, and {str(data)!r} has"
+                " another content than the data of earlier releases; if it is about the same"
+                " people, add --same-people, and name another ledger if it is not"
+            )
+        return mark
+
+    def spend(self, noise: ExactNoise, mark: str | None) -> None:
+        """Write the cost of a release down; nothing may be drawn before this returns.
 
         Raises:
             FileError: the system refuses to write.
+            InvalidInputError, InfeasibleError: as `require`, of releases that came in between.
         """
-        entry = {
-            "release": what,
-            "pure": str(cost.pure),
-            "squared_ratio": str(cost.squared_ratio),
-            **({} if cost.planned is None else {"planned": cost.planned}),
-        }
-        _append(self._handle, self._path, entry)
+        beside = {} if mark is None else {"data": mark}
+        beside["date"] = datetime.datetime.now(datetime.UTC).date().isoformat()
+        while True:
+            entry = _entry(noise, self.require(noise)) | beside
+            if _append(self._store, 1 + len(self.releases), entry):
+                return
+            self._load(_read(self._store))
 
 
 @contextmanager
-def open_ledger(
-    path: PathName,
-    *,
-    data: PathName,
-    noise: ExactNoise,
-    budget: Budget | None,
-    plan: Plan | None = None,
-) -> Iterator[Account]:
-    """Lock the ledger of a data set; a new one begins with the budget, and perhaps a plan.
+def open_ledger(ledger: Ledger, noise: ExactNoise, data: PathName) -> Iterator[Account]:
+    """The ledger of people; a new one begins with the budget, and perhaps a plan.
 
     Raises:
         FileError: it cannot be read or written, or is damaged.
-        InvalidInputError: no budget, or another one or another plan than it began with, or other
-            data.
+        InvalidInputError: no budget, or another one, another plan or other people than it began
+            with.
         InfeasibleError: the plan is more than the budget.
     """
-    path, name = Path(path), os.path.realpath(data)
+    budget, plan = ledger.budget, ledger.plan
+    budget = parse_budget(budget) if isinstance(budget, str) else budget
+    plan = parse_plan(plan) if isinstance(plan, str) else plan
     cost_of(noise)
     if plan is not None and budget is not None:
         require_within(plan, budget)
-    if not path.exists() or path.stat().st_size == 0:  # nothing is left of what is refused here
-        if budget is None:
-            raise _no_budget(path)
-        if plan is not None:
-            plan.next_for(noise, ())
-    try:
-        handle = path.open("a+b")
-    except OSError as error:
-        raise FileError(
-            f"cannot open the ledger {str(path)!r}: {error.strerror or error}"
-        ) from None
-    with handle:
-        if not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
-            raise FileError(f"the ledger {str(path)!r} is not a regular file; name another")
-        _lock(handle)
-        entries = _read(handle, path)
+    path = None if is_shared(ledger.place) else Path(ledger.place)
+    if path and (not path.exists() or path.stat().st_size == 0):
+        _require_beginning(ledger, budget, plan, noise)  # nothing is left of what is refused here
+    with opened_store(ledger.place, ledger.people, new=True) as store:
+        entries = _read(store)
         if not entries:
-            if budget is None:
-                raise _no_budget(path)
-            head = {"ledger": FORMAT, "data": name, "unit": unit_of(noise), **vars(budget)}
-            if plan is not None:
-                head["plan"] = plan.to_json()
-            _append(handle, path, head)
-            entries = [head]
-        head, *releases = entries
-        if head["data"] != name:
-            raise InvalidInputError(f"the ledger {str(path)!r} is about {head['data']!r}")
-        account = Account(handle, path, head, releases)
-        if budget is not None and budget != account.budget:
-            raise InvalidInputError(
-                f"the ledger {str(path)!r} began with {budget_text(account.budget)}; a budget is "
-                "fixed beforehand: leave --budget out"
-            )
-        if plan is not None and plan != account.plan:
-            began = "no plan" if account.plan is None else f"the plan {account.plan.text}"
-            raise InvalidInputError(
-                f"the ledger {str(path)!r} began with {began}; a plan is fixed beforehand: leave "
-                "--plan out, or begin another ledger for other data"
-            )
+            started = _require_beginning(ledger, budget, plan, noise)
+            head = {"ledger": FORMAT, "people": ledger.people or os.path.realpath(data)}
+            head |= {"key": secrets.token_hex(32), "unit": unit_of(noise), **vars(started)}
+            _append(store, 0, head if plan is None else {**head, "plan": plan.to_json()})
+            entries = _read(store)
+        account = Account(store, entries)
+        _require_same(account, ledger, budget, plan)
         yield account
+
+
+def read_ledger(place: PathName, people: str | None = None) -> Account:
+    """A ledger as it is, to be looked at; raises as `open_ledger`."""
+    with opened_store(place, people, new=False) as store:
+        entries = _read(store)
+        if not entries:
+            raise InvalidInputError(f"there is no ledger {store.name!r} yet")
+        return Account(store, entries)
+
+
+def ledger_of(place: PathName | None, **told: Any) -> Ledger | None:
+    """The ledger with what is told of it; None without one.
+
+    Raises:
+        InvalidInputError: something is told, and there is no ledger.
+    """
+    if place is not None:
+        return Ledger(place, **told)
+    if any(told.values()):
+        raise InvalidInputError(
+            "a budget, a plan or a name of people needs a ledger; add --ledger FILE"
+        )
+    return None
+
+
+def _entry(noise: ExactNoise, cost: Cost) -> dict[str, Any]:
+    """The line of a release."""
+    planned = {} if cost.planned is None else {"planned": cost.planned}
+    costs = {"pure": str(cost.pure), "squared_ratio": str(cost.squared_ratio)}
+    return {"release": noise.mechanism.workload.name, **costs, **planned}
+
+
+def _require_beginning(
+    ledger: Ledger, budget: Budget | None, plan: Plan | None, noise: ExactNoise
+) -> Budget:
+    """The budget of a new ledger, whose plan has a release like this one."""
+    if budget is None:
+        raise InvalidInputError(
+            f"{ledger.name!r} is a new ledger; give --budget epsilon=3,delta=1e-6"
+        )
+    if plan is not None:
+        plan.next_for(noise, ())
+    return budget
+
+
+def _require_same(
+    account: Account, ledger: Ledger, budget: Budget | None, plan: Plan | None
+) -> None:
+    """Refuse another budget, another plan or other people than a ledger began with."""
+    name = ledger.name
+    if ledger.people is not None and ledger.people != account.people:
+        raise InvalidInputError(f"the ledger {name!r} is about {account.people!r}; name another")
+    if budget is not None and budget != account.budget:
+        raise InvalidInputError(
+            f"the ledger {name!r} began with {budget_text(account.budget)}; a budget is "
+            "fixed beforehand: leave --budget out"
+        )
+    if plan is not None and plan != account.plan:
+        began = "no plan" if account.plan is None else f"the plan {account.plan.text}"
+        raise InvalidInputError(
+            f"the ledger {name!r} began with {began}; a plan is fixed beforehand: leave "
+            "--plan out, or begin another ledger for other data"
+        )
+
+
+def _content(data: PathName) -> bytes:
+    """SHA-256 of a file, or of the name of a table in a database."""
+    if "://" in str(data):
+        return hashlib.sha256(str(data).encode()).digest()
+    try:
+        with Path(data).open("rb") as handle:
+            return hashlib.file_digest(handle, "sha256").digest()
+    except OSError as error:
+        raise FileError(f"cannot read {str(data)!r}: {error.strerror or error}") from None
 
 
 def unit_of(noise: ExactNoise) -> str:
@@ -224,54 +336,32 @@ def _numbers(releases: list[dict[str, Any]], plan: Plan | None) -> list[int]:
     return numbers
 
 
-def _read(handle: IO[bytes], path: Path) -> list[dict[str, Any]]:
+def _read(store: Store) -> list[dict[str, Any]]:
     """The lines of a ledger; each key once, and every number finite."""
-    handle.seek(0)
-    content = handle.read(MOST_BYTES + 1)
-    if not content:
-        return []
     try:
-        if not content.endswith(b"\n") or len(content) > MOST_BYTES:
+        entries = [json.loads(line, object_pairs_hook=once) for line in store.read()]
+        if not entries:
+            return []
+        head, *releases = entries
+        keys = HEADS[head["ledger"]]
+        if not keys <= {*head} <= {*keys, "plan"}:
             raise ValueError
-        head, *releases = (
-            json.loads(line, object_pairs_hook=once) for line in content.splitlines()
-        )
-        if head["ledger"] != FORMAT or not {*HEAD} <= {*head} <= {*HEAD, "plan"}:
+        if not all({*ENTRY} <= {*entry} <= ENTRY | BESIDE for entry in releases):
             raise ValueError
-        if not all({*ENTRY} <= {*entry} <= {*ENTRY, "planned"} for entry in releases):
-            raise ValueError
-        str(head["data"] + head["unit"])
+        texts = [head[key] for key in ("people", "data", "key", "unit") if key in head]
+        texts += [entry[key] for entry in releases for key in ("date", "data") if key in entry]
+        "".join(texts)
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise _damaged(path) from None
-    return [head, *releases]
+        raise _damaged(store) from None
+    return entries
 
 
-def _damaged(path: Path) -> FileError:
+def _append(store: Store, place: int, entry: dict[str, Any]) -> bool:
+    return store.append(place, json.dumps(entry).encode())
+
+
+def _damaged(store: Store) -> FileError:
     return FileError(
-        f"the ledger {str(path)!r} is damaged, perhaps its last line was not written to the end; "
+        f"the ledger {store.name!r} is damaged, perhaps its last line was not written to the end; "
         "what was spent is not known, so nothing is released"
     )
-
-
-def _no_budget(path: Path) -> InvalidInputError:
-    return InvalidInputError(f"{str(path)!r} is a new ledger; give --budget epsilon=3,delta=1e-6")
-
-
-def _append(handle: IO[bytes], path: Path, entry: dict[str, Any]) -> None:
-    try:
-        handle.write(json.dumps(entry).encode() + b"\n")
-        handle.flush()
-        os.fsync(handle.fileno())
-    except OSError as error:
-        raise FileError(
-            f"cannot write the ledger {str(path)!r}: {error.strerror or error}"
-        ) from None
-    sync_folder(path.resolve().parent)
-
-
-def _lock(handle: IO[bytes]) -> None:
-    try:
-        import fcntl
-    except ImportError:
-        raise FileError("a ledger needs file locks, which this system does not have") from None
-    fcntl.flock(handle, fcntl.LOCK_EX)

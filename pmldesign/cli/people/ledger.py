@@ -1,0 +1,92 @@
+"""pmldesign ledger FILE."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from pmldesign.cli.documents.document import Cell, Document, Section, Table
+from pmldesign.cli.options.fields import argument, as_command, group, option
+from pmldesign.cli.options.results import Outputs
+from pmldesign.privacy.digits import at_least, at_most, shortest
+
+if TYPE_CHECKING:
+    from pmldesign.release.costs.ledger import Account
+    from pmldesign.release.costs.left import Left
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The options of the command."""
+
+    ledger: str = argument(metavar="FILE|URL")
+    people: str | None = option("Whose ledger, in a database that has several.", metavar="NAME")
+    delta: float | None = option("At which epsilon of Gaussian noise is shown; that of the budget.")
+    outputs: Outputs = group(plot=None, report=None, latex=None)
+
+
+@as_command("ledger", Asked)
+def command(asked: Asked) -> None:
+    """Show what releases about some people have cost, and what is left.
+
+    FILE is a ledger of `pmldesign release --ledger`, or the address of a database. It is
+    confidential: it says what was asked about whom.
+    """
+    from pmldesign.arguments import probability
+    from pmldesign.release.costs.ledger import read_ledger
+    from pmldesign.release.costs.left import left_of
+
+    if asked.delta is not None:
+        probability("--delta", asked.delta)
+    account = read_ledger(asked.ledger, asked.people)
+    asked.outputs.deliver(_document(account, left_of(account, asked.delta)))
+
+
+def _document(account: Account, left: Left) -> Document:
+    from pmldesign.release.costs.budget import budget_text
+    from pmldesign.release.costs.left import spent_by
+
+    costs = [spent_by(entry) for entry in account.releases]
+    records = [
+        {"date": entry.get("date"), "release": entry["release"], "epsilon": epsilon, "mu": mu}
+        for entry, (epsilon, mu) in zip(account.releases, costs, strict=True)
+    ]
+    rows: list[list[Cell]] = [
+        [row["date"], row["release"], row["epsilon"] or None, row["mu"] or None] for row in records
+    ]
+    spent = {
+        "epsilon": float(account.spent.pure),
+        "mu": math.sqrt(account.spent.squared_ratio),
+    }
+    pure, mu = (at_least(spent[name]) for name in ("epsilon", "mu"))
+    facts = [
+        ("people", account.people),
+        ("unit", str(account.head["unit"])),
+        ("budget", budget_text(account.budget)),
+        ("spent", f"epsilon {pure} with Laplace noise, mu {mu} with Gaussian noise"),
+        *_left_facts(left),
+    ]
+    header = ("date", "release", "epsilon", "mu")
+    table = Table(header, rows, texts=("release",), records=records)
+    data = {
+        "people": account.people,
+        "unit": account.head["unit"],
+        "budget": asdict(account.budget),
+        "releases": records,
+        "spent": spent,
+        "left": asdict(left) | {"rho": left.rho},
+    }
+    return Document(data, [Section(tables=[table] if rows else []), Section(facts=facts)], table)
+
+
+def _left_facts(left: Left) -> list[tuple[str, str]]:
+    """The largest releases that still fit."""
+    if left.plan is not None:
+        return [("left", left.plan)]
+    facts = [("left", f"epsilon {at_most(left.epsilon)} with Laplace noise")]
+    if left.delta > 0:
+        at = f"epsilon {at_most(left.gaussian_epsilon)} at delta {shortest(left.delta)}"
+        mu, rho = at_most(left.mu), at_most(left.rho)
+        facts.append(("or", f"mu {mu} with Gaussian noise: rho {rho}, {at}"))
+    return facts

@@ -1,0 +1,98 @@
+r"""What is left of a budget: the largest release that still fits, in each currency.
+
+Laplace noise: what is left of "pure". Gaussian noise: the largest mu with
+
+    delta_(mu')(epsilon - pure) <= delta,    mu'^2 = mu^2 + what was spent,
+
+by bisection, rounded down; rho = mu^2 / 2, and the epsilon at a delta that mu has.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from pmldesign.privacy.currencies.curves import PrivacyCurve
+from pmldesign.privacy.noise import Noise
+from pmldesign.privacy.outward import as_written
+from pmldesign.release.costs.budget import Budget, Cost
+from pmldesign.release.costs.ledger import Account
+from pmldesign.release.costs.plan import Plan
+
+DOWN = 1 - 1e-9
+"""Of mu, so that a release that is calibrated to it fits."""
+STEPS = 200
+"""Of bisection, at most; 64 are enough for all numbers of a size."""
+NOTHING = 1e-12
+"""Of the budget: what rounding leaves of it."""
+LARGEST = 100.0
+"""Of mu."""
+
+
+@dataclass(frozen=True)
+class Left:
+    """The largest release that still fits.
+
+    Attributes:
+        epsilon: of Laplace noise.
+        mu: of Gaussian noise.
+        delta: at which `gaussian_epsilon` is; 0 where no Gaussian noise fits.
+        gaussian_epsilon: of Gaussian noise.
+        plan: what is left of a plan, in words; None without one.
+    """
+
+    epsilon: float
+    mu: float
+    delta: float
+    gaussian_epsilon: float
+    plan: str | None = None
+
+    @property
+    def rho(self) -> float:
+        """Of Gaussian noise, in zCDP."""
+        return self.mu**2 / 2
+
+
+def left_of(account: Account, delta: float | None = None) -> Left:
+    """What is left of a ledger.
+
+    Args:
+        account: the ledger.
+        delta: for Gaussian noise; None for that of the budget.
+    """
+    budget, spent = account.budget, account.spent
+    if account.plan is not None:
+        kept = range(len(account.plan.releases))
+        rest = [account.plan.releases[i] for i in kept if i not in account.made]
+        return Left(0.0, 0.0, 0.0, 0.0, Plan(tuple(rest)).text if rest else "nothing")
+    unspent = as_written(budget.pure) - spent.pure
+    pure = _float_below(unspent) if unspent > NOTHING * budget.epsilon else 0.0
+    mu, at = _largest_mu(budget, spent), delta or budget.delta
+    epsilon = PrivacyCurve(Noise.GAUSSIAN, mu).epsilon(at) * DOWN if mu > 0 and at > 0 else 0.0
+    return Left(pure, mu, at, epsilon)
+
+
+def _largest_mu(budget: Budget, spent: Cost) -> float:
+    """Of Gaussian noise that still fits, rounded down."""
+    low, high = 0.0, LARGEST
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        if high - low <= 1e-12 * high or high < 1e-12:
+            break
+        total = spent.squared_ratio + Fraction(middle) ** 2
+        fits = budget.allows(spent.pure, total)
+        low, high = (middle, high) if fits else (low, middle)
+    return low * DOWN
+
+
+def _float_below(value: Fraction) -> float:
+    """The largest float that is at most a fraction as it is written."""
+    found = float(value)
+    return found if as_written(found) <= value else math.nextafter(found, 0.0)
+
+
+def spent_by(entry: dict[str, Any]) -> tuple[float, float]:
+    """Epsilon of Laplace noise and mu of Gaussian noise of a line of a release."""
+    return float(Fraction(entry["pure"])), math.sqrt(Fraction(entry["squared_ratio"]))

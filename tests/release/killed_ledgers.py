@@ -1,0 +1,69 @@
+"""Processes that release from one ledger at the same time and are killed at random moments."""
+
+import os
+import signal
+import time
+from fractions import Fraction
+
+import numpy as np
+
+from pmldesign.errors import InfeasibleError
+from pmldesign.mechanisms import mechanism
+from pmldesign.privacy.guarantees import PureDP
+from pmldesign.release.costs.ledger import Ledger, read_ledger
+from pmldesign.release.prepared import prepare
+from pmldesign.release.publish import carry_out
+
+PEOPLE, COST = "panel", 0.125
+"""Of one release, of a budget of 1."""
+
+
+def prepared_release():
+    return prepare(mechanism("identity", "histogram:3", guarantee=PureDP(COST)))
+
+
+def releases(prepared, place, folder, number):
+    """Release until there is no room; every table has a name of its own."""
+    ledger = Ledger(place, PEOPLE, budget="epsilon=1")
+    for count in range(20):
+        try:
+            carry_out(
+                prepared, folder / "x.npy", ledger=ledger, output=folder / f"{number}-{count}.csv"
+            )
+        except InfeasibleError:
+            return
+
+
+def attacked(prepared, place, folder, rng, *, processes, longest):
+    """Start processes, kill those that are not done in time, and what was wrong afterwards."""
+    np.save(folder / "x.npy", np.array([3, 1, 4]))
+    ends = []
+    for number in range(processes):
+        child = os.fork()
+        if child == 0:
+            code = 99
+            try:
+                releases(prepared, place, folder, number)
+                code = 0
+            finally:
+                os._exit(code)
+        ends.append((time.monotonic() + rng.uniform(0, longest), child))
+    codes = []
+    for end, child in sorted(ends):
+        time.sleep(max(0.0, end - time.monotonic()))
+        os.kill(child, signal.SIGKILL)
+        codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    releases(prepared, place, folder, "last")  # what is left can still be spent, and no more
+    account = read_ledger(place, PEOPLE)
+    published = [*folder.glob("*-*.csv")]
+    spent = sum(Fraction(entry["pure"]) for entry in account.releases)
+    wrong = [f"exit codes {codes}"] if set(codes) - {0, -signal.SIGKILL} else []
+    wrong += ["over budget"] if spent > 1 else []
+    wrong += ["money is left"] if spent <= 1 - COST else []
+    wrong += ["published unpaid"] if len(published) > len(account.releases) else []
+    wrong += (
+        ["no manifest"]
+        if not all(p.with_suffix(".manifest.json").exists() for p in published)
+        else []
+    )
+    return wrong, len(published), codes.count(-signal.SIGKILL)

@@ -1,0 +1,42 @@
+"""Six processes on one ledger, killed at random moments: never over budget, nothing unpaid.
+
+    python tests/robustness/ledgers.py [rounds] [seed] [postgresql://...]
+
+Every round six processes release from one ledger until it has no room, and are killed at random
+moments: in a file, in SQLite, and in a PostgreSQL database where one is named. Afterwards what was
+spent is within the budget, no table is there that was not paid for, and what is left can be spent.
+"""
+
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "release"))
+
+import killed_ledgers
+
+
+def main(rounds: int = 100, seed: int = 0, server: str = "") -> int:
+    """Attack, print what was found, and return how much was wrong."""
+    rng, wrong, counts = np.random.default_rng(seed), Counter(), Counter()
+    prepared = killed_ledgers.prepared_release()
+    for number in range(rounds):
+        for kind in ("file", "sqlite", "server") if server else ("file", "sqlite"):
+            with tempfile.TemporaryDirectory() as name:
+                folder = Path(name)
+                places = {"file": folder / "ledger", "sqlite": f"sqlite:///{folder}/budget.db"}
+                killed_ledgers.PEOPLE = f"panel {seed} {number}"
+                found, published, kills = killed_ledgers.attacked(
+                    prepared, places.get(kind, server), folder, rng, processes=6, longest=0.15
+                )
+                wrong.update(found)
+                counts.update(rounds=1, published=published, kills=kills)
+    print(dict(counts), dict(wrong) or "nothing wrong")
+    return sum(wrong.values())
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(int, sys.argv[1:3]), *sys.argv[3:]) > 0)
