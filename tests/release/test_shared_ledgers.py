@@ -192,3 +192,16 @@ def test_a_planned_ledger_says_which_releases_are_left(data, tmp_path):
     plan = "2*laplace:0.25 + gaussian:mu=0.1"
     release(PureDP(0.25), data, place, budget="epsilon=1,delta=1e-6", plan=plan)
     assert left_of(read_ledger(place)).plan == "laplace:0.25 + gaussian:mu=0.1"
+
+
+def test_an_entry_of_the_registry_says_what_was_promised_together(data, tmp_path):
+    place = tmp_path / "ledger"
+    release(PureDP(0.25), data, place, budget="epsilon=2,delta=1e-6,pure=1")
+    words = ["ledger", str(place), "--registry", str(tmp_path / "entry.yaml")]
+    assert CliRunner().invoke(main, words).exit_code == 0
+    loss = json.loads((tmp_path / "entry.yaml").read_text())["deployment"]["privacy_loss"]
+    assert loss["privacy_parameters"] == {"epsilon": 0.25}
+    release(ApproxDP(0.5, 1e-6), data, place, "gaussian")
+    CliRunner().invoke(main, words)
+    loss = json.loads((tmp_path / "entry.yaml").read_text())["deployment"]["privacy_loss"]
+    assert loss["privacy_parameters"] == {"epsilon": pytest.approx(0.75, abs=1e-5), "delta": 1e-6}

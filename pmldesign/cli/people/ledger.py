@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pmldesign.cli.documents.document import Cell, Document, Section, Table
 from pmldesign.cli.options.fields import argument, as_command, group, option
-from pmldesign.cli.options.results import Outputs
+from pmldesign.cli.options.results import Outputs, ends
 from pmldesign.privacy.digits import at_least, at_most, shortest
 
 if TYPE_CHECKING:
@@ -23,6 +25,10 @@ class Asked:
     ledger: str = argument(metavar="FILE|URL")
     people: str | None = option("Whose ledger, in a database that has several.", metavar="NAME")
     delta: float | None = option("At which epsilon of Gaussian noise is shown; that of the budget.")
+    registry: Path | None = option(
+        "Write a draft for the registry of deployments of differential privacy: .yaml.",
+        check=ends("an entry of the registry", ".yaml"),
+    )
     outputs: Outputs = group(plot=None, report=None, latex=None)
 
 
@@ -34,12 +40,17 @@ def command(asked: Asked) -> None:
     confidential: it says what was asked about whom.
     """
     from pmldesign.arguments import probability
+    from pmldesign.files import atomic_write
     from pmldesign.release.costs.ledger import read_ledger
     from pmldesign.release.costs.left import left_of
+    from pmldesign.release.costs.registry import registry_entry
 
     if asked.delta is not None:
         probability("--delta", asked.delta)
     account = read_ledger(asked.ledger, asked.people)
+    if asked.registry is not None:
+        with atomic_write(asked.registry, "w") as handle:
+            handle.write(json.dumps(registry_entry(account), indent=2) + "\n")
     asked.outputs.deliver(_document(account, left_of(account, asked.delta)))
 
 
