@@ -30,8 +30,9 @@ BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 IN_PROCESS = re.compile(
-    r"(?:cat (?P<piped>\S+) \| )?pmldesign (?P<words>[^|<>$;&\n]*?)"
+    r"(?:cat (?P<piped>\S+) \| |seq (?P<numbers>\d+) \| )?pmldesign (?P<words>[^|<>$;&\n]*?)"
     r"(?: < (?P<input>\S+))?(?: > (?P<output>\S+))?(?: 2>&1 \| grep -E '(?P<kept>[^']+)')?"
+    r"(?: \| head -(?P<first>\d+))?(?: && echo (?P<said>[\w ]+))?"
 )
 """Commands that need no shell: redirections of at most one file each, and a choice of lines."""
 COMMAND = re.compile(r"^\$ (?P<line>.*(?:\n> .*)*)\n?(?P<output>(?:(?!\$ ).*\n?)*)", re.MULTILINE)
@@ -69,15 +70,22 @@ def _in_process(line: re.Match[str], folder: Path) -> str:
     from pmldesign.cli import main
 
     source, target = line["piped"] or line["input"], line["output"]
-    text = (folder / source).read_bytes() if source else None
+    text: bytes | str | None = (folder / source).read_bytes() if source else None
+    if line["numbers"]:
+        text = "".join(f"{number}\n" for number in range(1, int(line["numbers"]) + 1))
     with contextlib.chdir(folder):
         words = shlex.split(line["words"])
         result = CliRunner().invoke(main, words, input=text, prog_name="pmldesign")
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
+    if line["first"]:
+        return result.stderr + "".join(
+            result.stdout.splitlines(keepends=True)[: int(line["first"])]
+        )
+    said = f"{line['said']}\n" if line["said"] and result.exit_code == 0 else ""
     if target:
         (folder / target).write_text(result.stdout)
-        return result.stderr
+        return result.stderr + said
     if line["kept"]:
         lines = result.output.splitlines(keepends=True)
         return "".join(text for text in lines if re.search(line["kept"], text))

@@ -162,29 +162,22 @@ def test_the_command_shows_errors_beside_constants(tmp_path):
     assert row[4:7] == ["1.63299", "1.1547", "1.1547"]
 
 
-@pytest.mark.parametrize("scale", [2.0**-600, 2.0**600])
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
-def test_searches_do_not_see_the_scale(scale, neighbours):
-    rule = AddRemoveL1(1.0) if neighbours == "add-remove" else ReplaceL1(1.0)
-    plain, far = (
-        laplace.solve(
-            DenseWorkload(factor * TRIANGLE[:3, :3]),
-            2.0,
-            scale=rule,
-            options=SearchOptions(restarts=0),
+@pytest.mark.parametrize("rule", [AddRemoveL1(1.0), ReplaceL1(1.0)])
+def test_searches_do_not_see_the_scale(rule):
+    def solved(factor):
+        steps = []
+        options = SearchOptions(restarts=0, callback=steps.append)
+        found = laplace.solve(
+            DenseWorkload(factor * TRIANGLE[:2, :2]), 2.0, scale=rule, options=options
         )
-        for factor in (1.0, scale)
-    )
-    assert far.error == pytest.approx(scale * plain.error, rel=1e-12)
-    np.testing.assert_array_equal(far.strategy, plain.strategy)
-    steps = []
-    laplace.solve(
-        DenseWorkload(scale * TRIANGLE[:2, :2]),
-        2.0,
-        scale=rule,
-        options=SearchOptions(restarts=0, callback=steps.append),
-    )
-    assert all(0.1 * scale < step.error < 100 * scale for step in steps)
+        return found, steps
+
+    plain, _ = solved(1.0)
+    for scale in (2.0**-600, 2.0**600):
+        far, steps = solved(scale)
+        assert far.error == pytest.approx(scale * plain.error, rel=1e-12)
+        np.testing.assert_array_equal(far.strategy, plain.strategy)
+        assert all(0.1 * scale < step.error < 100 * scale for step in steps)
 
 
 @pytest.mark.parametrize("scale", [2.0**-600, 2.0**600])

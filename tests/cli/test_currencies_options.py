@@ -83,7 +83,16 @@ def test_a_release_has_the_noise_of_its_budget(run):
     assert result.exit_code == 0, result.stderr
     assert "zCDP" in result.stdout
     refused = run(
-        "release", "prefix:4", "counts.csv", "--rho", 0.5, "--noise", "laplace", "-o", "x.csv"
+        "release",
+        "prefix:4",
+        "counts.csv",
+        "--rho",
+        0.5,
+        "--noise",
+        "laplace",
+        *BRIEFLY,
+        "-o",
+        "x.csv",
     )
     assert refused.exit_code == 2
     assert "gaussian" in refused.stderr

@@ -33,6 +33,27 @@ def start(*arguments, code=None, **options):
     )
 
 
+def forked(code, *arguments, folder):
+    """The exit code and the errors of code in a copy of this process, which imports nothing."""
+    errors = folder.with_name("stderr")
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.chdir(folder)
+            os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT, 0o600), 2)
+            sys.argv, sys.stderr = ["-c", *arguments], open(2, "w", closefd=False)  # noqa: SIM115
+            exec(code, {"__name__": "__main__"})
+            status = 0
+        except SystemExit as end:
+            status = int(end.code)
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status), errors.read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "out", "err"),
     [
@@ -245,12 +266,13 @@ main(sys.argv[1:])
 def test_a_signal_waits_until_a_file_is_written_and_a_second_one_does_not(
     tmp_path, names, code, content
 ):
-    (tmp_path / "w.csv").write_text("before")
-    process = start("workload", "prefix:2", "-o", "w.csv", names, code=WRITING, cwd=tmp_path)
-    _, stderr = process.communicate()
-    assert (process.returncode, stderr) == (code, INTERRUPTED if code == 1 else "")
-    assert [path.name for path in tmp_path.iterdir()] == ["w.csv"]
-    assert (tmp_path / "w.csv").read_text() == content
+    folder = tmp_path / "here"
+    folder.mkdir()
+    (folder / "w.csv").write_text("before")
+    options = ["workload", "prefix:2", "-o", "w.csv", names]
+    assert forked(WRITING, *options, folder=folder) == (code, INTERRUPTED if code == 1 else "")
+    assert [path.name for path in folder.iterdir()] == ["w.csv"]
+    assert (folder / "w.csv").read_text() == content
 
 
 JOBS = """

@@ -3,11 +3,16 @@
 import csv
 import json
 import re
+from contextlib import chdir
+from functools import cache
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from pmldesign.cli import main
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 DP = ("--epsilon", "1", "--delta", "1e-6")
@@ -80,10 +85,24 @@ def numbers_of(document):
     return [value for value in document.values() if isinstance(value, float)]
 
 
-@pytest.mark.parametrize("words", [*COMMANDS.values()], ids=COMMANDS)
-def test_a_report_says_what_json_says(run, words):
-    shown = json.loads(run(*words, "--report", "report.html", "--json").stdout)
-    text = Path("report.html").read_text(encoding="utf-8")
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory):
+    """What --json prints for each command, and its report; made once."""
+
+    @cache
+    def made(name):
+        with chdir(tmp_path_factory.mktemp(name)):
+            words = [*COMMANDS[name], "--report", "report.html", "--json"]
+            answer = CliRunner().invoke(main, words, prog_name="pmldesign")
+            return json.loads(answer.stdout), Path("report.html").read_text(encoding="utf-8")
+
+    return made
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_report_says_what_json_says(reported, name):
+    words = COMMANDS[name]
+    shown, text = reported(name)
     assert text.startswith("<!DOCTYPE html>")
     assert len(text) < 2**21
     page = Page(text)
@@ -165,16 +184,14 @@ def test_an_option_given_twice_is_twice_in_the_command_line(run):
     assert given == ["age=0.25", "age=0.5"]
 
 
-def test_a_broad_table_is_printed_across(run):
-    run(*COMMANDS["compare"], "--report", "report.html")
-    page = Path("report.html").read_text()
+def test_a_broad_table_is_printed_across(reported):
+    _, page = reported("compare")
     assert page.count('<section class="broad">') == 1
     assert ".broad { page: broad; }" in page
 
 
-def test_bounds_in_a_report_are_rounded_outwards(run):
-    shown = run.json(*COMMANDS["bounds"], "--report", "report.html")
-    text = Path("report.html").read_text()
+def test_bounds_in_a_report_are_rounded_outwards(reported):
+    shown, text = reported("bounds")
     values = {bound["value"]: bound["kind"] for bound in shown if bound["holds"]}
     cells = dict(re.findall(r'<data value="([^"]+)">([^<]+)</data>', text))
     for value, kind in values.items():

@@ -8,7 +8,7 @@ import pytest
 from pmldesign.designs import dispatch as solving
 from pmldesign.files import strategies
 
-LARGE = "prefix:256*prefix:256*histogram:16"
+LARGE = "prefix:64*prefix:64*histogram:256"
 TABLES = "marginals:10^100,ways=2"
 UNION = "prefix:6*histogram:4+total:6*histogram:4+histogram:6*prefix:4"
 ORDERED = "prefix:6*histogram:4+histogram:6*total:4"

@@ -102,7 +102,7 @@ GUARANTEES = (None, PureDP(0.5), ApproxDP(1.0, 1e-6), PML(1.0, 0.05), ApproxDP(2
 
 def test_all_combinations_are_those_of_single_comparisons():
     names = ["least-norm", "tree", "eigen-design"]
-    workloads = ["prefix:5", "all-range:4", "prefix:2*histogram:3"]
+    workloads = ["prefix:4", "prefix:2*histogram:3"]
     found = compare_all(workloads, names, p=[2, 3, math.inf], guarantees=GUARANTEES)
     single = [
         compare(workload, names, p=[2, 3, math.inf], guarantee=guarantee)
@@ -110,7 +110,7 @@ def test_all_combinations_are_those_of_single_comparisons():
         for guarantee in GUARANTEES
     ]
     assert [one.rows for one in found] == [one.rows for one in single]
-    assert [one.guarantee for one in found] == [*GUARANTEES] * 3
+    assert [one.guarantee for one in found] == [*GUARANTEES] * 2
     assert {one.workload.name for one in found} == {*workloads}
 
 

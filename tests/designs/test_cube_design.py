@@ -23,7 +23,7 @@ from pmldesign_solvers.cubes.search import CubeProblem, rank_of, solve
 )
 def test_few_binary_questions(name, error):
     """Signs of all six questions: c_r of 6 or 7 measurements, (r + 1)(r + 2)/3."""
-    best = pml.optimize(name, guarantee=pml.PureDP(1), search_time=1.0)
+    best = pml.optimize(name, guarantee=pml.PureDP(1), search_time=0.2)
     assert best.noise is Noise.CUBE
     assert best.error() <= error
     assert best.sensitivity <= 1 + 1e-12

@@ -21,7 +21,7 @@ UNIFORM = [
     ("prefix:6", 2, ApproxPML(1.0, 1e-6, 1 / 6)),
     ("prefix:8", math.inf, ApproxPML(1.5, 1e-2, 1 / 16)),
     ("haar:8", 4, EnvelopePML(1.0, 1e-6, 1 / 8)),
-    ("all-range:5", 2, EnvelopePML(0.5, 1e-3, 1 / 5)),
+    ("all-range:4", 2, EnvelopePML(0.5, 1e-3, 1 / 5)),
 ]
 
 
@@ -41,7 +41,7 @@ def test_it_gains_and_answers(name, p, guarantee):
 # where alpha is this small, lower bounds are known
 RARE = [
     ("prefix:8", 2, ApproxPML(1.0, 1e-6, 1 / 24)),
-    ("haar:8", 4, EnvelopePML(0.5, 1e-6, 1 / 24)),
+    ("haar:4", 4, EnvelopePML(0.5, 1e-6, 1 / 24)),
     ("all-range:6", math.inf, ApproxPML(0.5, 1e-2, 1 / 12)),
 ]
 
@@ -156,7 +156,7 @@ def test_arguments_are_checked():
     ids=["epsilon", "delta"],
 )
 def test_beyond_the_smoothed_loss_the_start_is_kept(guarantee):
-    start = factorize(parse_workload("prefix:4"), p=2, neighbours="replace")
+    start = factorize(parse_workload("prefix:2"), p=2, neighbours="replace")
     kept = gaussian_design(start, guarantee)
     assert kept.status is Status.COMPLETED
     np.testing.assert_allclose(kept.mechanism.strategy.matrix, start.strategy.matrix, atol=1e-14)

@@ -52,7 +52,7 @@ def random_question(rng):
             asked["neighbours"] = kind
         else:
             guarantee = dataclasses.replace(guarantee, neighbours=kind)
-    return {"guarantee": guarantee, "noise": noise, "p": p, "search_time": 0.02, **asked}
+    return {"guarantee": guarantee, "noise": noise, "p": p, "search_time": 0.01, **asked}
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -90,7 +90,7 @@ def test_the_design_is_the_best_row(seed):
     ],
 )
 def test_the_table_of_optimize_begins_with_the_design(line):
-    asked = ["optimize", *line.split(), "--search-time", "0.2", "--json"]
+    asked = ["optimize", *line.split(), "--search-time", "0.05", "--json"]
     answer = CliRunner().invoke(main, asked)
     assert answer.exit_code in (0, 3), answer.output
     rows = json.loads(answer.stdout)["strategies"]
@@ -102,7 +102,7 @@ def test_the_table_of_optimize_begins_with_the_design(line):
 
 def test_a_design_for_replace_is_not_worse_than_that_for_add_remove():
     """Where couplings are better even with the distances that are known of them."""
-    text = "marginals:prefix40,9,prefix50,16,7,ways=2"
+    text = "marginals:prefix20,9,prefix25,16,7,ways=2"
     design = pml.factorize(text, p=math.inf, neighbours="replace")
     single = pml.factorize(text, p=math.inf).strategy
     other = pml.mechanism(single, text, p=math.inf, neighbours="replace")

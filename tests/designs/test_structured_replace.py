@@ -204,7 +204,7 @@ def test_alpha_of_each_cell_counts_as_the_smallest_one(guarantee, large):
     assert calibrate(strategy, other, noise=noise).scale == pytest.approx(one, rel=1e-9)
 
 
-@pytest.mark.parametrize("text", ["prefix:256*prefix:256*histogram:16", "marginals:10^100,ways=2"])
+@pytest.mark.parametrize("text", ["prefix:64*prefix:64*histogram:256", "marginals:10^100,ways=2"])
 def test_large_designs_are_calibrated_and_read_back(text, tmp_path):
     for guarantee in (
         ApproxDP(1.0, 1e-6, Neighbours.REPLACE),

@@ -131,7 +131,7 @@ def test_leakage():
 @pytest.mark.parametrize(
     "guarantee", [pml.ApproxDP(1, 0.1), pml.ApproxDP(1, 0.01), pml.GaussianDP(1)]
 )
-@pytest.mark.parametrize("ratio", [0.1, 0.3, 2.0])
+@pytest.mark.parametrize("ratio", [0.1, 2.0])
 def test_steps_spread_over_many_measurements_need_no_less_than_the_bound(guarantee, ratio):
     """A count measured very often with Laplace noise is measured with Gaussian noise."""
     target = math.sqrt(2) / ratio
@@ -157,7 +157,7 @@ def test_renyi_divergences_of_laplace_noise_are_concave_in_the_square(order):
 )
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 def test_leakage_with_a_delta_has_a_bound(guarantee, noise):
-    found = pml.least_budget("prefix:6", 3.0, guarantee, noise=noise, search_time=0.05)
+    found = pml.least_budget("prefix:4", 3.0, guarantee, noise=noise, search_time=0.05)
     assert 0 < found.at_least <= found.enough
 
 
@@ -199,7 +199,7 @@ def test_half_widths_under_gaussian_noise_are_multiples_of_standard_deviations()
     [pml.PureDP(1.0), pml.PureDP(1.0, pml.Neighbours.REPLACE), pml.PML(1.0, 0.1), pml.ZCDP(1.0)],
     ids=repr,
 )
-@pytest.mark.parametrize("level", [None, 0.5, 0.95])
+@pytest.mark.parametrize("level", [None, 0.95])
 def test_no_usual_strategy_needs_less_than_the_design(guarantee, level):
     queries = parse_workload("histogram:2*prefix:3+histogram:2*total:3")
     found = pml.least_budget(queries, Targets(5.0, level=level), guarantee, search_time=0.05)

@@ -90,7 +90,6 @@ def test_unions_and_neighbours_are_nearly_as_good_as_all_subsets(monkeypatch):
         # published for HDMM (McKenna, Miklau, Hay and Machanavajjhala 2018), best of 20 starts
         ("50,100,7,4,2", 3, 4.663),
         ("50,100,7,4,2", 2, 5.099),
-        ("75,16,5,2,20", 3, 5.278),
         ("75,16,5,2,20", 2, 6.197),
     ],
 )

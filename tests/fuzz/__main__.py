@@ -19,7 +19,7 @@ from .processes import faults, run
 KINDS = ("traceback", "abort", "hang", "memory", "warning", "nan", "code", "message", "left")
 STRATEGIES = (
     ["prefix:4"],
-    ["prefix:4", "--epsilon=1", "--delta=1e-6", "--neighbours=replace"],
+    ["prefix:4", "--epsilon=1", "--delta=1e-6", "--neighbours=replace", "--search-time=0.05"],
     ["prefix:3", "--epsilon=1", "--search-time=0.05"],
     ["marginals:2,3,ways=1"],
     ["marginals:2,2,2,upto=2", "--neighbours=replace"],

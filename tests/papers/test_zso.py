@@ -85,7 +85,7 @@ def test_corollary_1_is_never_exceeded_with_more_records(name, records):
     R = STRATEGIES[name]
     cells = R.shape[1]
     rng = np.random.default_rng(records)
-    for _ in range(80):
+    for _ in range(40):
         scale = rng.uniform(0.2, 4)
         least = rng.dirichlet(np.ones(cells)) * rng.uniform(0.02, 1)
         bound = laplace_leakage_bound(R, scale=scale, alpha=least)

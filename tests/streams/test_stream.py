@@ -82,7 +82,7 @@ def test_inputs_are_rounded_down_to_whole_numbers(x):
     assert 0 <= below < Fraction(1, 2**INPUT_BITS)
 
 
-@pytest.mark.parametrize("size", [1.0, 1e4, 1e14])
+@pytest.mark.parametrize("size", [1.0, 1e14])
 def test_outputs_in_blocks_are_those_one_by_one(size):
     n = 1500  # more blocks than are made at a time
     sums = RunningSums(np.full(n - 1, 0.999), np.ones(n), np.ones(n))

@@ -101,7 +101,7 @@ def test_altered_numbers_and_arrays_are_found(honest):
         assert not pml.verify_file(other, workload=workload).holds, changed.keys()
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(1))
 def test_no_false_file_passes(honest, schema, seed):
     path, header, arrays, _, workload = honest
     base, rng = Base("strategy", header, arrays, workload), np.random.default_rng(seed)

@@ -169,7 +169,7 @@ def test_altered_numbers_and_arrays_are_found(honest):
         assert pml.verify_file(other).failures, changed.keys()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_false_file_passes(honest, places, seed):
     path, header, arrays, _ = honest
     base, rng = Base("strategy", header, arrays, places), np.random.default_rng(seed)

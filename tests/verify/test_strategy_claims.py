@@ -111,7 +111,7 @@ def test_entries_of_arrays_count(honest):
     path, header, arrays = honest
     rng = np.random.default_rng(4)
     for name, array in arrays.items():
-        for _ in range(12):
+        for _ in range(8):
             place = rng.integers(array.size)
             other = array.copy()
             largest = np.abs(array).max()

@@ -57,7 +57,7 @@ def test_programs_reach_their_gap_on_prefix_sums(form, solver, p):
 @pytest.mark.parametrize("p", [1000, 20000])
 def test_columns_shorter_than_1_stay_short(form, p):
     # close to p = inf few queries and cells have weights; the Gram matrix leaves the others room
-    for seed in range(4):
+    for seed in range(2):
         A = gaussian(4, 6, seed) * np.array([[9], [1], [0.1], [1]])
         solved = programs.solve(A, p, form=form, rel_gap=1e-6, accuracy=1e-8)
         assert solved.certificate.gap <= 1e-6

@@ -60,35 +60,45 @@ def test_non_negative_strategies():
 
 
 @pytest.mark.parametrize(
-    ("name", "rule", "bound"),
+    ("rule", "bound"),
     [
-        ("prefix:8", Leakage(1.0, np.full(8, 1 / 8)), 6.92),
-        ("prefix:8", Leakage(1.0, np.full(8, 1 / 16)), 8.11),
+        (Leakage(1.0, np.full(4, 1 / 8)), 3.25),
+        # ramps come first, and have what a whole search finds
+        (Leakage(1.0, np.full(8, 1 / 8)), 6.92),
     ],
 )
-def test_public_total(name, rule, bound):
-    workload = parse_workload(name)
+def test_public_total(rule, bound):
+    workload = parse_workload(f"prefix:{len(rule.alpha)}")
     starts = baselines(workload)
     A = workload.to_dense()
-    options = SearchOptions(restarts=1, callback=until(bound))
+    numbers = []
+
+    def stop(step):
+        numbers.append(step.number)
+        until(bound)(step)
+
+    options = SearchOptions(restarts=1, callback=stop)
     solution = solve(workload, 2, scale=rule, starts=starts, options=options)
     assert_sound(solution, A, rule)
     assert solution.error <= bound
+    if len(A) == 8:
+        assert len(numbers) <= 2
+        assert solution.status is Status.INTERRUPTED
     for R in starts.values():
         assert solution.error <= exact_error(A, R, rule) * (1 + 1e-9)
     np.testing.assert_allclose(solution.strategy.sum(axis=1), 0, atol=1e-10)
 
 
 def test_rows_that_only_smoothing_kept_are_dropped():
-    # on eight cells the best strategy has one cell without a row of its own: seven rows
-    workload, rule = parse_workload("prefix:8"), ReplaceL1(1.0)
-    solution = solve(workload, 2, scale=rule, options=SearchOptions(restarts=4, seed=2))
+    # on four cells the best strategy has one cell without a row of its own: three rows
+    workload, rule = parse_workload("prefix:4"), ReplaceL1(1.0)
+    solution = solve(workload, 2, scale=rule, options=SearchOptions(restarts=1))
     assert_sound(solution, workload.to_dense(), rule)
-    assert solution.error < 9.056
-    assert solution.strategy.shape == (7, 8)
+    assert solution.error < 4.164
+    assert solution.strategy.shape == (3, 4)
 
 
-@pytest.mark.parametrize("name", ["histogram:4", "haar:4", "all-range:4"])
+@pytest.mark.parametrize("name", ["histogram:4", "haar:4", "all-range:3"])
 def test_a_design_for_pml_is_no_worse_than_the_recalibrated_design_for_dp(name):
     workload = parse_workload(name)
     A, n = workload.to_dense(), workload.shape[1]
@@ -106,13 +116,13 @@ def test_a_census_table_on_its_merged_cells():
     A, n = workload.to_dense(), workload.shape[1]
     starts = baselines(workload)
     dp_rule, rule = ReplaceL1(1.0), Leakage(1.0, np.full(n, 0.5 / n))
-    dp = solve(workload, 2, scale=dp_rule, starts=starts, options=SearchOptions(time_limit=0.4))
+    dp = solve(workload, 2, scale=dp_rule, starts=starts, options=SearchOptions(time_limit=0.2))
     pml = solve(
         workload,
         2,
         scale=rule,
         starts=starts | {"dp": dp.strategy},
-        options=SearchOptions(time_limit=0.4),
+        options=SearchOptions(time_limit=0.2),
     )
     assert_sound(dp, A, dp_rule)
     assert_sound(pml, A, rule)
@@ -124,7 +134,7 @@ def test_a_census_table_on_its_merged_cells():
 
 @pytest.mark.parametrize("p", [2, 3, 4, math.inf])
 def test_errors_for_other_p_and_their_lower_bound(p):
-    workload = parse_workload("prefix:4")
+    workload = parse_workload("prefix:3")
     A, rule = workload.to_dense(), AddRemoveL1(0.5)
     solution = solve(workload, p, scale=rule, options=SearchOptions(restarts=0))
     exact = exact_error(A, solution.strategy, rule, p)
@@ -135,14 +145,14 @@ def test_errors_for_other_p_and_their_lower_bound(p):
         variances = ((A @ np.linalg.pinv(solution.strategy)) ** 2).sum(axis=1)
         exact = solution.scale * math.sqrt(2) * (variances**1.5).sum() ** (1 / 3)
     assert solution.error == pytest.approx(exact, rel=1e-9)
-    assert solution.error <= exact_error(A, np.eye(4), rule, p) * (1 + 1e-9)
+    assert solution.error <= exact_error(A, np.eye(3), rule, p) * (1 + 1e-9)
 
 
 def test_replace_lower_bound():
-    workload = parse_workload("prefix:6")
+    workload = parse_workload("prefix:4")
     A = workload.to_dense()
-    i, j = np.triu_indices(6, 1)
-    differences = np.eye(6)[:, i] - np.eye(6)[:, j]
+    i, j = np.triu_indices(4, 1)
+    differences = np.eye(4)[:, i] - np.eye(4)[:, j]
     gamma = gamma_solver.solve_norm(DenseOperator(A @ differences), 2).certificate.lower
     solution = solve(workload, 2, scale=ReplaceL1(2.0), options=SearchOptions(restarts=0))
     assert solution.error >= math.sqrt(2) * gamma / 2.0
@@ -176,7 +186,7 @@ def global_optimum(A, rule, rows):
         log_errors,
         [(-1, 1)] * (rows * basis.shape[1]),
         rng=1,
-        maxiter=250,
+        maxiter=180,
         popsize=6,
         tol=1e-10,
         polish=False,
@@ -216,27 +226,6 @@ def test_two_cells_with_a_public_total_in_closed_form():
         options=SearchOptions(restarts=1),
     )
     assert pml.error == pytest.approx(length / ratio, rel=1e-12)
-
-
-def test_ramps_come_first_under_pml():
-    # nearly all the error that a whole search finds, 15.0923; single cells have 16.4391
-    def stop(step):
-        if step.number == 2:
-            raise KeyboardInterrupt
-
-    rule = Leakage(1.0, np.full(16, 1 / 16))
-    workload = parse_workload("prefix:16")
-    starts = baselines(workload)
-    A = workload.to_dense()
-    solution = solve(
-        workload, 2, scale=rule, starts=starts, options=SearchOptions(dp_restarts=4, callback=stop)
-    )
-    assert solution.status is Status.INTERRUPTED
-    assert solution.error < 15.1
-    assert_sound(solution, A, rule)
-    for R in starts.values():
-        assert solution.error <= exact_error(A, R, rule) * (1 + 1e-9)
-    np.testing.assert_allclose(solution.strategy.sum(axis=1), 0, atol=1e-10)
 
 
 @pytest.mark.parametrize("p", [2, 3, 4])
