@@ -10,7 +10,8 @@ import pytest
 from pmldesign.cli import COMMANDS
 
 ROOT = Path(__file__).parent.parent
-LATE = {"cvxpy", "distributed", "joblib", "matplotlib", "opendp", "polars", "ray", "rich"}
+LATE = {"cvxpy", "distributed", "duckdb", "joblib", "matplotlib", "opendp", "polars", "ray", "rich"}
+LATE |= {"sqlalchemy", "sqlglot"}
 # upper layers first; a module imports its own room and those below
 LAYERS = [
     {"cli"},

@@ -23,6 +23,7 @@ COMMANDS = {
     "demo": "Show a worked example: a table of people, running sums, or a norm.",
     "workload": "Show a workload, or write it to a file.",
     "optimize": "Design a strategy for a workload, and its noise.",
+    "sql": "Print a query that counts people in their database.",
     "stream": "Release running sums on line, a number at a time.",
     "calibrate": "Find the noise that a strategy needs for a guarantee.",
     "release": "Answer a workload on data: a table with exact noise and intervals.",
@@ -38,7 +39,7 @@ COMMANDS = {
     "envelope": "Show the leakage envelope of a finite channel.",
     "verify": "Check every number that a file claims.",
 }
-PEOPLE = {"ask", "ledger", "plan", "schema"}
+PEOPLE = {"ask", "ledger", "plan", "schema", "sql"}
 """Those that are in a room of their own."""
 
 

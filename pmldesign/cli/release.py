@@ -28,7 +28,12 @@ class Asked:
     """The options of the command."""
 
     workload: str = argument(WorkloadName(), metavar="WORKLOAD|STRATEGY")
-    data: Path = argument(click.Path(path_type=Path))
+    data: Path | None = argument(click.Path(path_type=Path), required=False)
+    sql: str | None = option(
+        "In place of DATA: people in a table of DuckDB, who are counted there (docs/sql.md).",
+        metavar="duckdb:///FILE#TABLE",
+    )
+    counted: bool = option("DATA are counts, as the query of `pmldesign sql` returns them.")
     strategy: Path | None = option(
         "What is measured: a file of `pmldesign optimize`. Without it one is designed."
     )
@@ -89,6 +94,7 @@ def command(asked: Asked) -> None:
     from pmldesign.files import read_guarantee, read_strategy
     from pmldesign.files.strategies import read_noise
     from pmldesign.release.costs.ledger import ledger_of
+    from pmldesign.release.databases.counted import people_of
     from pmldesign.release.people.schema import read_schema
     from pmldesign.release.prepared import prepare
     from pmldesign.release.publish import carry_out
@@ -99,6 +105,7 @@ def command(asked: Asked) -> None:
     for package in ["opendp"] if schema is None else ["opendp", "polars"]:
         require_extra("a release", package, "release")
     workload, strategy, output = asked.workload, asked.strategy, asked.output
+    data = _data(asked)
     more = [] if asked.measurements is None else [asked.measurements]
     _check_paths(asked, more)
     guarantee = promise.build()
@@ -132,7 +139,7 @@ def command(asked: Asked) -> None:
     told = {name: getattr(asked, name) for name in ("people", "same_people", "budget", "plan")}
     published = carry_out(
         prepared,
-        asked.data,
+        people_of(data, form, counted=asked.counted),
         ledger=ledger_of(asked.ledger, **told),
         output=output,
         measurements=asked.measurements,
@@ -145,6 +152,25 @@ def command(asked: Asked) -> None:
     asked.outputs.deliver(document_of(published, chosen, prepared.noise.noise_scale, written))
 
 
+def _data(asked: Asked) -> Path | str:
+    """The people, or where they are."""
+    from pmldesign.release.databases.counted import DUCKDB
+
+    if (asked.data is None) == (asked.sql is None):
+        raise InvalidInputError(
+            "a release needs either DATA, a file, or --sql duckdb:///FILE#TABLE"
+        )
+    if asked.sql is None:
+        assert asked.data is not None
+        return asked.data
+    if not asked.sql.startswith(DUCKDB) or asked.counted:
+        raise InvalidInputError(
+            "--sql is for DuckDB, written as duckdb:///FILE#TABLE; of another database run the"
+            " query of `pmldesign sql` there, and release what it returns with --counted"
+        )
+    return asked.sql
+
+
 def _check_paths(asked: Asked, more: list[Path]) -> None:
     """Refuse files that cannot be written, or that are read."""
     from pmldesign.files.workloads import is_matrix_path
@@ -152,8 +178,10 @@ def _check_paths(asked: Asked, more: list[Path]) -> None:
 
     queried = [Path(asked.workload)] if is_matrix_path(asked.workload) else []
     ledger = None if "://" in (asked.ledger or "") else asked.ledger
-    others = [Path(name) for name in (asked.question.schema, ledger, asked.strategy) if name]
-    check_paths(asked.output, used=[asked.data, *others, *queried], more=more)
+    others = [
+        Path(name) for name in (asked.data, asked.question.schema, ledger, asked.strategy) if name
+    ]
+    check_paths(asked.output, used=[*others, *queried], more=more)
 
 
 def _question(text: str) -> tuple[str, Path | None]:

@@ -20,7 +20,9 @@ from pmldesign.mechanisms import Mechanism
 from pmldesign.release.costs.budget import Budget
 from pmldesign.release.costs.ledger import Ledger, ledger_of, open_ledger
 from pmldesign.release.costs.plan import Plan
+from pmldesign.release.databases.counted import people_of
 from pmldesign.release.noise.sampler import Sampler, draw
+from pmldesign.release.people.people import CountedPeople
 from pmldesign.release.people.schema import Schema
 from pmldesign.release.prepared import Prepared, prepare
 from pmldesign.release.result import Release
@@ -44,14 +46,15 @@ def release_tables(
     people: str | None = None,
     same_people: bool = False,
     own_grid: bool = False,
+    counted: bool = False,
     sampler: Sampler = draw,
 ) -> Release:
     """Answer the queries of a mechanism on data, with exact noise.
 
     Args:
         mechanism: a strategy with noise that meets a guarantee.
-        data: people (a path or a data frame) with a schema; a histogram (a path or an array)
-            without.
+        data: people (a path, a data frame, or a table of DuckDB as duckdb:///file.db#table) with a
+            schema; a histogram (a path or an array) without.
         schema: attributes of people, whose cells are those of the workload; a path, or a
             dictionary, also.
         level: of the intervals, in (0, 1).
@@ -68,6 +71,8 @@ def release_tables(
         same_people: whether data of another content than before are about the same people.
         own_grid: draw Laplace noise on the whole numbers that are measured, where they are whole:
             less noise, of which epsilon alone is claimed, and no plan has it.
+        counted: whether the file of people has combinations of values with counts, as the query of
+            `pmldesign sql` returns them.
         sampler: another one is for tests alone; the manifest then says that nothing is private.
 
     Raises:
@@ -89,7 +94,8 @@ def release_tables(
     )
     told: dict[str, Any] = {"budget": budget, "plan": plan}
     account = ledger_of(ledger, people=people, same_people=same_people, **told)
-    return carry_out(prepared, data, ledger=account, sampler=sampler)
+    people_there = people_of(data, prepared.schema, counted=counted)
+    return carry_out(prepared, people_there, ledger=account, sampler=sampler)
 
 
 def carry_out(
@@ -110,11 +116,12 @@ def carry_out(
         require_extra("noise for publication", "opendp", "release")
     if ledger is None:
         return _published(prepared, prepared.counts(data), files, sampler)
-    if not isinstance(data, str | Path):
+    source = data.source if isinstance(data, CountedPeople) else data
+    if not isinstance(source, str | Path):
         raise InvalidInputError("a ledger is kept for a file of data; give its path")
-    with open_ledger(ledger, prepared.noise, data) as account:
+    with open_ledger(ledger, prepared.noise, source) as account:
         account.require(prepared.noise)
-        mark = account.recognise(data, same_people=ledger.same_people)
+        mark = account.recognise(source, same_people=ledger.same_people)
         counts = prepared.counts(data)
         with undisturbed(PAID):
             account.spend(prepared.noise, mark)

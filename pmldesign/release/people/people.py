@@ -8,13 +8,15 @@ counted, by their digits where a .csv would have other ones (32 bits, decimals).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pmldesign.errors import FileError, InvalidInputError, PmldesignError, printable, require_extra
 from pmldesign.files.arrays import file_name, reason
+from pmldesign.files.atomic import PathName
 from pmldesign.release.people.csv_files import first_damage, header_problem, pieces
 from pmldesign.release.people.frames import CountedRows, as_frame, frame_batches
 
@@ -26,13 +28,26 @@ SCANNERS = {
 }
 
 
+@dataclass(frozen=True)
+class CountedPeople:
+    """People who were counted by combinations of values, as texts.
+
+    Attributes:
+        source: of the counts, a path or the address of a table.
+        load: makes the rows for the names of columns.
+    """
+
+    source: PathName
+    load: Callable[[Sequence[str]], CountedRows]
+
+
 def batches(
     data: Any, columns: Sequence[str], cuts: Mapping[str, Sequence[float]] | None = None
 ) -> Iterator[CountedRows]:
     """The rows of people, counted.
 
     Args:
-        data: a path, or a data frame (pandas, polars, pyarrow ...).
+        data: a path, a data frame (pandas, polars, pyarrow ...), or people who were counted.
         columns: their names.
         cuts: of columns of which only the bin of a number matters.
 
@@ -40,6 +55,9 @@ def batches(
         FileError: a file that cannot be read.
         InvalidInputError: a column is missing, or this is no data frame.
     """
+    if isinstance(data, CountedPeople):
+        yield data.load(columns)
+        return
     _require(columns, column_names(data))
     if isinstance(data, str | Path):
         start = 0
