@@ -259,6 +259,15 @@ def test_another_schema_and_other_files_are_refused(tmp_path):
             pml.read_measurements(tmp_path / "bad.npz")
 
 
+def test_a_changed_value_is_noticed(tmp_path):
+    released("sex", GAUSSIAN).measurements.write(tmp_path / "m.npz")
+    header, arrays = read_archive(tmp_path / "m.npz")
+    arrays["measured"] += 1.0
+    np.savez(tmp_path / "m.npz", header=np.array(json.dumps(header)), **arrays)
+    with pytest.raises(FileError, match="changed after it was written"):
+        pml.read_measurements(tmp_path / "m.npz")
+
+
 def test_measurements_for_synthetic_data_are_those_of_tables(monkeypatch):
     """With a stand-in of what is used of the package mbi, which is large."""
     mbi = ModuleType("mbi")

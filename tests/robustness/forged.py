@@ -94,17 +94,27 @@ def object_bases(folder, rng):
         yield Base("envelope", read_object(path))
 
 
+def measured_bases(path, rng):
+    """Measurements of matrices with Laplace noise."""
+    for name in DENSE:
+        cells = pml.workload(name).shape[1]
+        noisy = pml.mechanism("identity", name, guarantee=pml.PureDP(1.0), noise="laplace")
+        pml.release_tables(noisy, rng.integers(0, 9, cells)).measurements.write(path)
+        yield Base("measurements", *read_archive(path), name)
+
+
 def passes(base, path):
     """Whether a user would take the file for true."""
     try:
         result = pml.verify_file(path)
     except pml.PmldesignError:
         return False
-    return not result.failures if base.kind == "manifest" else result.holds
+    return not result.failures if base.kind in ("manifest", "measurements") else result.holds
 
 
 def path_of(base, folder):
     names = {"strategy": "s.npz", "manifest": "r.manifest.json", "envelope": "certificate.json"}
+    names["measurements"] = "m.npz"
     for name, content in base.beside.items():
         (folder / name).write_bytes(content)
     return folder / names[base.kind]
@@ -120,7 +130,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         bases = [*written_bases(folder / "s.npz", rng), *form_bases(folder / "s.npz", rng)]
-        bases += object_bases(folder, rng)
+        bases += [*object_bases(folder, rng), *measured_bases(folder / "m.npz", rng)]
         for number, base in enumerate(bases):
             path = path_of(base, folder)
             write(path, *base.copy())

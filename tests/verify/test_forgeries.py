@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from forgery import Base, is_true, mutate, write
 from test_statements import CASES, written
 
 import pmldesign as pml
+from pmldesign.cli import main
 from pmldesign.verify.reading import read_archive, read_object
 
 FORGED = 12
@@ -51,3 +53,19 @@ def test_no_false_file_passes(bases, number):
         passes = result.holds if base.kind == "strategy" else not result.failures
         assert not passes or is_true(base, other, content, arrays, path), (how, content)
         false += not passes
+
+
+def test_false_measurements_are_answered_or_refused_in_a_line(bases):
+    folder, made = bases
+    base, rng, refused = made[-1], np.random.default_rng(1), 0
+    for _ in range(80):
+        forged = mutate(base, made[rng.integers(len(made))], rng)
+        if forged is None:
+            continue
+        write(folder / "m.npz", *forged[1:])
+        words = ["ask", str(folder / "m.npz"), "histogram:4"]
+        result = CliRunner().invoke(main, words, prog_name="pmldesign")
+        assert result.exit_code in (0, 2, 6), (forged, result.exception)
+        assert result.exit_code == 0 or result.output.startswith("error: ")
+        refused += result.exit_code > 0
+    assert refused

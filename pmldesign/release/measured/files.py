@@ -14,6 +14,7 @@ All of it may be published. Reading checks the form; `pmldesign verify` checks t
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from pmldesign.release.people.queries import parse_queries
 from pmldesign.release.people.schema import Schema, as_schema
 from pmldesign.release.public_counts import PublicCounts
 from pmldesign.strategies import Strategy
+from pmldesign.verify.digest import KEY, digest_of
 from pmldesign.workloads import Workload, parse_workload
 from pmldesign.workloads.public import RECORDS, Public
 
@@ -79,16 +81,38 @@ def _read(path: Path, schema: Schema | None) -> Measurements:
         raise FileError(f"{name}: measurements are in a file that ends in .npz")
     strategy, header = read_held(path)
     if "manifest" not in header:
-        raise FileError(f"{name} holds no measurements; `pmldesign release --measurements` does")
+        raise FileError(
+            f"{name} holds no measurements; `pmldesign release --measurements` writes them"
+        )
     with opened(path) as handle:
         try:
-            return _measurements(strategy, header, Archive(handle), schema)
+            arrays = Archive(handle)
+            _check(header, {key: arrays[key] for key in arrays.names if key != "header"})
+            return _measurements(strategy, header, arrays, schema)
         except PmldesignError:
             raise
         except Exception as error:  # a damaged file may hold anything
             raise FileError(
                 f"{name} is damaged or holds no measurements: {reason(error)}"
             ) from None
+
+
+def _check(header: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """Refuse a file that was changed, or whose manifest lacks what answers need."""
+    if header[KEY] != digest_of(header, arrays):
+        raise ValueError("it was changed after it was written")
+    manifest = header["manifest"]
+    promise, noise = manifest["guarantee"], manifest["noise"]
+    Neighbours(promise["neighbours"])
+    counts = [manifest["cells"], promise["rows_per_person"], noise["measurements"]]
+    level, distance = manifest["intervals"]["level"], Fraction(manifest["lattice"]["sensitivity"])
+    told = isinstance(promise["words"] + header["workload"], str) and manifest["sha256"]["schema"]
+    sound = all(type(count) is int and count > 0 for count in counts) and 0 < level < 1
+    sound = sound and distance > 0 and isinstance(told, str | None)
+    if noise["law"] == f"discrete {Noise.GAUSSIAN.value}":
+        sound = sound and Fraction(noise["sigma"]) > 0
+    if not sound:
+        raise ValueError("its manifest is none")
 
 
 def _measurements(
