@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from pmldesign.privacy.alpha.fallback import fallback_of
+from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import pairwise_distances
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.priors import OnPriors
@@ -52,24 +53,15 @@ def manifest_of(
     post_processing: list[str],
 ) -> dict[str, Any]:
     """What is published beside a table, ready for JSON."""
-    mechanism, guarantee = noise.mechanism, noise.guarantee
+    mechanism = noise.mechanism
     m, n = mechanism.workload.shape
-    promise = {key: getattr(guarantee, key) for key in guarantee.__dataclass_fields__}
-    if "sample" in guarantee.to_json():
-        promise["sample"] = guarantee.to_json()["sample"]
     return {
         "format": FORMAT,
         "pmldesign": version("pmldesign"),
         "workload": mechanism.workload.name,
         "queries": m,
         "cells": n,
-        "guarantee": {
-            **promise,
-            "kind": type(guarantee).__name__,
-            "neighbours": mechanism.neighbours.value,
-            "rows_per_person": noise.rows_per_person,
-            "words": _words(noise),
-        },
+        "guarantee": promise_of(noise.guarantee, n, noise.rows_per_person),
         "noise": {
             "law": f"discrete {mechanism.noise.value}",
             "parameter": noise.scale,
@@ -134,13 +126,16 @@ def not_private(content: dict[str, Any]) -> dict[str, Any]:
     return {**content, "guarantee": guarantee, "noise": noise}
 
 
-def _words(noise: ExactNoise) -> str:
-    """The guarantee, and what a record is where a person has several."""
-    promise = noise.guarantee.describe(noise.mechanism.workload.shape[1])
-    k = noise.rows_per_person
-    if k == 1:
-        return promise
-    return f"{promise} All {k} records of one person count as one record here."
+def promise_of(guarantee: Guarantee, cells: int, rows: int) -> dict[str, Any]:
+    """The guarantee in numbers and words, which say what a record is where a person has several."""
+    numbers = {key: getattr(guarantee, key) for key in guarantee.__dataclass_fields__}
+    if "sample" in guarantee.to_json():
+        numbers["sample"] = guarantee.to_json()["sample"]
+    words = guarantee.describe(cells)
+    if rows > 1:
+        words += f" All {rows} records of one person count as one record here."
+    about = {"kind": type(guarantee).__name__, "neighbours": guarantee.neighbours.value}
+    return {**numbers, **about, "rows_per_person": rows, "words": words}
 
 
 def as_text(content: dict[str, Any]) -> str:

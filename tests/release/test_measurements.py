@@ -16,6 +16,7 @@ from scipy.special import erfcx
 import pmldesign as pml
 from pmldesign.cli import main
 from pmldesign.errors import FileError, InvalidInputError
+from pmldesign.release.measured.coarser import coarser
 from pmldesign.release.people.schema import as_schema
 from pmldesign.verify.reading import read_archive
 from pmldesign_solvers.search.laplace_sums import laplace_half_widths
@@ -293,3 +294,50 @@ def test_measurements_for_synthetic_data_are_those_of_tables(monkeypatch):
     exact = held.strategy.matrix @ COUNTS
     assert sorted(asked) == pytest.approx(sorted(exact), abs=1e-6)
     assert np.abs(np.array(measured) - np.array(asked)).max() < 8 * held.laws[0].deviation
+
+
+def test_one_release_is_not_combined_with_itself(tmp_path):
+    held = released("sex", GAUSSIAN).measurements
+    held.write(tmp_path / "m.npz")
+    held.coarser(pml.GaussianDP(0.05)).write(tmp_path / "public.npz")
+    for other in ("m.npz", "public.npz"):
+        with pytest.raises(InvalidInputError, match="versions of one release"):
+            pml.read_measurements(tmp_path / "m.npz", tmp_path / other)
+
+
+@pytest.mark.parametrize(
+    "promise", [pml.ApproxDP(0.3, 1e-6), pml.GaussianDP(0.05), pml.ZCDP(1e-3)], ids=str
+)
+def test_a_coarser_version_has_the_noise_of_its_guarantee(promise, tmp_path):
+    text = "sex*age + region"
+    held = released(text, GAUSSIAN).measurements
+    public = held.coarser(promise)
+    public.write(tmp_path / "public.npz")
+    assert not pml.verify_file(tmp_path / "public.npz").failures
+    direct = released(text, promise).measurements
+    assert public.laws[0].deviation == pytest.approx(direct.laws[0].deviation, rel=1e-6)
+    assert public.manifests[0]["guarantee"] == direct.manifests[0]["guarantee"]
+    # what was added, over many draws: variances add up, and nothing depends on the values
+    draws = [coarser(held, promise, fast_sampler(seed)).values - held.values for seed in range(300)]
+    whole = (public.values - held.values) / held.laws[0].units
+    assert (whole == np.rint(whole)).all()
+    added = public.laws[0].deviation ** 2 - held.laws[0].deviation ** 2
+    assert np.var(draws) == pytest.approx(added, rel=0.06)
+    correlation = np.mean(draws, axis=0) @ held.values / np.linalg.norm(held.values)
+    assert abs(correlation) < 5 * math.sqrt(added / 300)
+
+
+def test_a_version_that_is_not_coarser_is_refused():
+    held = released("sex", GAUSSIAN).measurements
+    for promise in (
+        GAUSSIAN,
+        pml.ApproxDP(2, 1e-6),
+        pml.PureDP(0.1),
+        pml.ApproxDP(0.5, 1e-6, "replace"),
+    ):
+        with pytest.raises(InvalidInputError):
+            held.coarser(promise)
+    with pytest.raises(InvalidInputError, match="add-remove"):
+        released("sex", REPLACE).measurements.coarser(other)
+    with pytest.raises(InvalidInputError, match="Gaussian"):
+        released("sex", pml.PureDP(1), "laplace").measurements.coarser(pml.ApproxDP(0.1, 1e-6))

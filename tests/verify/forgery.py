@@ -233,7 +233,10 @@ def differences(one, other, place=()):
 
 def measurements_are_true(base, content, arrays):
     """Of measurements of a matrix with Laplace noise under add-remove: any values are true."""
-    manifest, unseen = content["manifest"], NAMES | UNSEEN | {"decimals", "own_grid", KEY}
+    manifest, unseen = (
+        content["manifest"],
+        NAMES | UNSEEN | {"decimals", "own_grid", "release", KEY},
+    )
     told = {"guarantee", "noise", "lattice"}
     for place in differences(base.content, content):
         if not unseen & set(place) and not (place[0] == "manifest" and told & set(place)):

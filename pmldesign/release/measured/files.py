@@ -1,9 +1,10 @@
 """Files of measurements: a strategy file of what was measured, with the noisy values beside it.
 
-The header of the strategy has three more entries, and the arrays three more:
+The header of the strategy has four more entries, and the arrays three more:
 
     manifest    of the release: the guarantee, the noise, the lattice, hashes (`release.manifest`)
     decimals    digits after the point of the estimates that were published
+    release     a random text that all versions of a release have
     own_grid    whether the noise is on the grid of whole measurements
     measured    y, without the part that is public
     units       of the lattice, one number for equal ones
@@ -52,7 +53,7 @@ def write_measurements(path: PathName, measured: Measurements) -> None:
     known = Factorization(asked, measured.strategy, measured.neighbours)
     header, arrays = strategy_content(Mechanism(known, law.kind, 1.0, 1.0, None))
     header |= {"manifest": dict(measured.manifests[0]), "decimals": measured.decimals}
-    header["own_grid"] = law.own_grid
+    header |= {"own_grid": law.own_grid, "release": measured.identity}
     arrays |= {"measured": measured.values, "units": shortened(law.units)}
     if measured.public is not None:
         arrays["records"] = np.array(measured.public.counts, dtype=np.int64)
@@ -140,7 +141,8 @@ def _measurements(
             raise ValueError("its numbers of records are none")
     noise = NoiseLaw(Noise(law), scale, units, bool(header["own_grid"]))
     queries = _queries(header, manifest, schema, strategy.public)
-    return Measurements(strategy, values, (noise,), public, (manifest,), queries, decimals)
+    kept = queries, decimals, str(header["release"])
+    return Measurements(strategy, values, (noise,), public, (manifest,), *kept)
 
 
 def _queries(

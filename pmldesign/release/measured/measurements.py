@@ -9,14 +9,17 @@ were published, also when they are asked one by one.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from pmldesign.factorization import Factorization
 from pmldesign.files.atomic import PathName
+from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.release.estimates import Estimate, rounded_answers
 from pmldesign.release.noise.law import AnswerNoise, NoiseLaw
@@ -57,6 +60,7 @@ class Measurements(Drawn):
         manifests: of the releases.
         queries: those that were released, with what is public; None if that is not known.
         decimals: of the estimates that were published; None for several releases.
+        identity: of the release, by which its versions are told from other releases.
     """
 
     strategy: Strategy
@@ -66,6 +70,7 @@ class Measurements(Drawn):
     manifests: tuple[Mapping[str, Any], ...]
     queries: Workload | None = None
     decimals: int | None = None
+    identity: str = field(default_factory=partial(secrets.token_hex, 16))
 
     @property
     def neighbours(self) -> Neighbours:
@@ -174,6 +179,21 @@ class Measurements(Drawn):
         from pmldesign.release.measured.files import write_measurements
 
         write_measurements(path, self)
+
+    def coarser(self, guarantee: Guarantee) -> Measurements:
+        """A version with more noise: both together cost what these measurements cost.
+
+        For one release with Gaussian noise: these are for partners, the coarser ones for all.
+
+        Args:
+            guarantee: what the coarser version keeps by itself, for the same neighbours.
+
+        Raises:
+            InvalidInputError: other noise, or a guarantee that asks for no more of it.
+        """
+        from pmldesign.release.measured.coarser import coarser
+
+        return coarser(self, guarantee)
 
     def to_mbi(self, schema: Any) -> tuple[Any, list[Any]]:
         """A domain and measurements of the package mbi, which makes synthetic data of them.

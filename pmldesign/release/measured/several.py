@@ -49,6 +49,11 @@ def combined(parts: Sequence[Measurements]) -> Measurements:
     first, *others = parts
     if not others:
         return first
+    if len({part.identity for part in parts}) < len(parts):
+        raise InvalidInputError(
+            "two of the files are versions of one release, whose noise is not independent; give"
+            " the sharper one alone"
+        )
     for other in others:
         _require_same_people(first, other)
     cells = first.strategy.cells

@@ -24,7 +24,7 @@ from pmldesign.verify.strategies import check_content, check_digest
 
 FORMAT = 1
 """Of the manifest."""
-CLAIMS = ("manifest", "decimals", "own_grid")
+CLAIMS = ("manifest", "decimals", "own_grid", "release")
 ARRAYS = {"measured": VECTOR, "units": POSITIVE, "records": COUNTS}
 """Of a file of measurements, beside those of a strategy."""
 LARGER = 1e-2
@@ -45,7 +45,12 @@ def check_measurements(
     told = {name: value for name, value in header.items() if name not in CLAIMS}
     kept = {name: array for name, array in arrays.items() if name not in ARRAYS}
     arithmetic = check_content(told, kept, queries, checks)
-    right = "noise" not in told and "lower" not in told and is_manifest(manifest)
+    right = (
+        isinstance(header["release"], str)
+        and "noise" not in told
+        and "lower" not in told
+        and is_manifest(manifest)
+    )
     checks.state("manifest", right and _agrees(header, manifest), "of the release of these queries")
     if not right:
         return arithmetic
