@@ -191,7 +191,7 @@ class Measurements(Drawn):
         Raises:
             InvalidInputError: other noise, or a guarantee that asks for no more of it.
         """
-        from pmldesign.release.measured.coarser import coarser
+        from pmldesign.release.measured.versions import coarser
 
         return coarser(self, guarantee)
 
