@@ -145,3 +145,21 @@ def test_bounds_of_laplace_noise_are_ahead_of_those_of_gaussian_noise(monkeypatc
     gaussian = np.sqrt(2) * solve_norm(parse_workload("prefix:3"), 2.0).certificate.upper
     bound = module.lower_bound(A, terms=4, starts=1)
     assert 1.02 * gaussian < bound <= np.sqrt(2) * np.linalg.norm(A)
+
+
+def test_commands_are_counted_in_seconds_memory_and_files(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    module = importlib.import_module("commands")
+    assert len(set(module.COMMANDS)) == 40
+    folder = module.prepared(tmp_path / "here")
+    command = "schema people.csv -o drafted.json"
+    one = module.run(command, ROOT, folder, module.COUNTING)
+    assert one.seconds > 0.01
+    assert one.megabytes > 10
+    assert (folder / "drafted.json").exists()
+    files = int((folder / "entered").read_text())
+    assert 3 < files < 40
+    line = module.line_of(command, {ROOT: [one], folder: [module.Run(one.seconds / 2, 1.0)]}, files)
+    assert line.endswith(f"| 2.00 | {one.megabytes:.2f} |")
+    with pytest.raises(RuntimeError, match="wrong"):
+        module.run("workload wrong:4", ROOT, folder)
