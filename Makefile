@@ -7,7 +7,7 @@ FIRST := tests/designs tests/privacy tests/solvers tests/strategies
 
 unexport PYTHONDONTWRITEBYTECODE # the tests start many processes: modules are compiled once
 
-.PHONY: demo test lint types unit first others test-lowest docs fuzz robust benchmark benchmark-peers benchmark-own clean
+.PHONY: demo test lint types unit first others quick quick-odd quick-even test-lowest docs fuzz robust benchmark benchmark-peers benchmark-own clean
 
 demo: $(VENV)/demo.stamp ## install, then publish a table of invented people
 	rm -rf build/demo
@@ -31,6 +31,16 @@ first:
 
 others:
 	$(BIN)/pytest $(FIRST:%=--ignore=%)
+
+quick: export OPENBLAS_NUM_THREADS = 1
+quick: $(VENV)/test.stamp ## a third of the tests, of every room, in half a minute: the files of tests/quick.txt
+	$(MAKE) --no-print-directory -j 2 quick-odd quick-even
+
+quick-odd:
+	$(BIN)/pytest $(shell sed -n 'p;n' tests/quick.txt)
+
+quick-even:
+	$(BIN)/pytest $(shell sed -n 'n;p' tests/quick.txt)
 
 test-lowest: export OPENBLAS_NUM_THREADS = 1
 test-lowest: $(LOWEST)/lowest.stamp ## tests with the lowest versions of pyproject.toml; of old ones, deprecations count for nothing

@@ -195,6 +195,16 @@ def test_folders_are_small():
         assert len({path.stem for path in folder.glob("*.py")}.difference(commands)) <= 14, folder
 
 
+def test_quick_tests_touch_every_room():
+    """`make quick` runs the files of the list."""
+    listed = [ROOT / line for line in (ROOT / "tests" / "quick.txt").read_text().split()]
+    assert len(listed) == len(set(listed))
+    touched = {tuple(name.split(".")[:2]) for path in listed for name in imports(path)}
+    rooms = {("pmldesign", room) for room in ROOMS if (ROOT / "pmldesign" / room).is_dir()}
+    rooms |= {("pmldesign_solvers", room) for room in set().union(*SOLVER_ROOMS)}
+    assert not rooms - touched
+
+
 def functions(*folders):
     for path in (path for folder in folders for path in sources(folder)):
         for node, _ in statements(path):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from pmldesign.privacy.alpha import loss
+from pmldesign.privacy import neighbours
 from pmldesign.strategies.baselines import queries
 
 HAAR = np.array(
@@ -193,13 +193,13 @@ def test_bounds_in_the_table_are_rounded_outwards(run):
 @pytest.mark.parametrize("options", [[], ["--noise", "gaussian", "--epsilon", 0.5]])
 def test_distances_are_taken_once_and_nothing_is_inverted(run, options, monkeypatch):
     taken = []
-    distances = loss.scaled_distances
+    distances = neighbours.scaled_distances
 
     def counted(*arguments, **named):
         taken.append(1)
         return distances(*arguments, **named)
 
-    monkeypatch.setattr(loss, "scaled_distances", counted)
+    monkeypatch.setattr(neighbours, "scaled_distances", counted)
     monkeypatch.setattr(queries, "_inverse", None)
     run.json("leakage", "prefix:4*prefix:4", "--scale", 2, "--alpha", 0.01, *options)
     assert taken == [1]
