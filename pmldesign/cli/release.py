@@ -64,6 +64,9 @@ class Asked:
         "The noise of all releases of a new ledger (`pmldesign plan`): they cost less together.",
         metavar="PLAN",
     )
+    share: float | None = option(
+        "In place of a guarantee: a part of what the ledger has left, in (0, 1]."
+    )
     own_grid: bool = option(
         "Draw Laplace noise on the whole numbers that are measured: less, and epsilon alone holds."
     )
@@ -93,7 +96,6 @@ def command(asked: Asked) -> None:
     from pmldesign.cli.documents.releases import document_of
     from pmldesign.files import read_guarantee, read_strategy
     from pmldesign.files.strategies import read_noise
-    from pmldesign.release.costs.ledger import ledger_of
     from pmldesign.release.databases.counted import people_of
     from pmldesign.release.people.schema import read_schema
     from pmldesign.release.prepared import prepare
@@ -108,7 +110,7 @@ def command(asked: Asked) -> None:
     data = _data(asked)
     more = [] if asked.measurements is None else [asked.measurements]
     _check_paths(asked, more)
-    guarantee = promise.build()
+    ledger, guarantee = _ledger_and_promise(asked)
     if strategy is None:
         workload, strategy = _question(workload)
     if guarantee is None and strategy is not None:
@@ -136,11 +138,10 @@ def command(asked: Asked) -> None:
         integers=asked.integers,
         quantiles=dict(map(parse_quantiles, asked.quantiles)),
     )
-    told = {name: getattr(asked, name) for name in ("people", "same_people", "budget", "plan")}
     published = carry_out(
         prepared,
         people_of(data, form, counted=asked.counted),
-        ledger=ledger_of(asked.ledger, **told),
+        ledger=ledger,
         output=output,
         measurements=asked.measurements,
     )
@@ -150,6 +151,24 @@ def command(asked: Asked) -> None:
     written += [path.name for path in more]
     written += [] if asked.outputs.report is None else [asked.outputs.report.name]
     asked.outputs.deliver(document_of(published, chosen, prepared.noise.noise_scale, written))
+
+
+def _ledger_and_promise(asked: Asked) -> tuple[Any, Guarantee | None]:
+    """The ledger that pays, if any, and the guarantee that is asked for, perhaps a share of it."""
+    from pmldesign.release.costs.ledger import ledger_of
+    from pmldesign.release.costs.left import share_of
+
+    told = {name: getattr(asked, name) for name in ("people", "same_people", "budget", "plan")}
+    ledger, promise = ledger_of(asked.ledger, **told), asked.promise
+    guarantee = promise.build()
+    if asked.share is None:
+        return ledger, guarantee
+    if ledger is None or guarantee is not None:
+        raise InvalidInputError(
+            "--share is of what a --ledger has left, and the guarantee of the release; give"
+            " --ledger, and leave --epsilon and others out"
+        )
+    return ledger, share_of(ledger, asked.share, promise.noise, promise.neighbours)
 
 
 def _data(asked: Asked) -> Path | str:

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from pmldesign.errors import FileError, InfeasibleError, InvalidInputError
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy.guarantees import ZCDP, ApproxDP, GaussianDP, PureDP
 from pmldesign.release.costs.ledger import Ledger, open_ledger, read_ledger
-from pmldesign.release.costs.left import left_of
+from pmldesign.release.costs.left import left_of, share_of
 from pmldesign.release.noise.exact import exact_noise
 from pmldesign.release.publish import release_tables
 
@@ -205,3 +206,31 @@ def test_an_entry_of_the_registry_says_what_was_promised_together(data, tmp_path
     CliRunner().invoke(main, words)
     loss = json.loads((tmp_path / "entry.yaml").read_text())["deployment"]["privacy_loss"]
     assert loss["privacy_parameters"] == {"epsilon": pytest.approx(0.75, abs=1e-5), "delta": 1e-6}
+
+
+@pytest.mark.parametrize(("noise", "share"), [("gaussian", 0.2), ("laplace", 0.25)])
+def test_a_share_of_what_is_left_can_be_taken_every_year(noise, share, place, data):
+    """For ever: squares of mu, or epsilons, are a geometric series below the budget."""
+    budget = "epsilon=2,delta=1e-6" if noise == "gaussian" else "epsilon=2"
+    spent, key = [], "squared_ratio" if noise == "gaussian" else "pure"
+    for _ in range(12):
+        promise = share_of(Ledger(place, "panel", budget=budget), share, noise)
+        release(promise, data, place, noise, budget=budget)
+        spent.append(float(Fraction(read_ledger(place, "panel").releases[-1][key])))
+    assert spent[1:] == pytest.approx([(1 - share) * cost for cost in spent[:-1]], rel=5e-5)
+    total = 2.0
+    if noise == "gaussian":
+        total = left_of(read_ledger(place, "panel")).mu ** 2 + sum(spent)
+    assert spent[0] == pytest.approx(share * total, rel=5e-5)
+
+
+def test_the_command_takes_a_share(tmp_path, data):
+    words = ["release", "histogram:3", str(data), "-o", str(tmp_path / "t.csv"), "--share", "0.5"]
+    ledger = ["--ledger", str(tmp_path / "ledger"), "--budget", "epsilon=1"]
+    result = CliRunner().invoke(main, [*words, *ledger])
+    assert result.exit_code == 0, result.output
+    assert "e^0.5 times" in result.output
+    for more in ([], [*ledger, "--epsilon", "1"], [*ledger[:2], "--budget", "epsilon=2"]):
+        assert CliRunner().invoke(main, [*words, *more]).exit_code == 2
+    assert CliRunner().invoke(main, [*words[:-1], "1.5", *ledger]).exit_code == 2
+    assert CliRunner().invoke(main, [*words, *ledger, "--noise", "gaussian"]).exit_code == 5

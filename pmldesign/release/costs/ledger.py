@@ -207,11 +207,11 @@ def open_ledger(ledger: Ledger, noise: ExactNoise, data: PathName) -> Iterator[A
         require_within(plan, budget)
     path = None if is_shared(ledger.place) else Path(ledger.place)
     if path and (not path.exists() or path.stat().st_size == 0):
-        _require_beginning(ledger, budget, plan, noise)  # nothing is left of what is refused here
+        _require_beginning(ledger, plan, noise)  # nothing is left of what is refused here
     with opened_store(ledger.place, ledger.people, new=True) as store:
         entries = _read(store)
         if not entries:
-            started = _require_beginning(ledger, budget, plan, noise)
+            started = _require_beginning(ledger, plan, noise)
             head = {"ledger": FORMAT, "people": ledger.people or os.path.realpath(data)}
             head |= {"key": secrets.token_hex(32), "unit": unit_of(noise), **vars(started)}
             _append(store, 0, head if plan is None else {**head, "plan": plan.to_json()})
@@ -223,11 +223,10 @@ def open_ledger(ledger: Ledger, noise: ExactNoise, data: PathName) -> Iterator[A
 
 def read_ledger(place: PathName, people: str | None = None) -> Account:
     """A ledger as it is, to be looked at; raises as `open_ledger`."""
-    with opened_store(place, people, new=False) as store:
-        entries = _read(store)
-        if not entries:
-            raise InvalidInputError(f"there is no ledger {store.name!r} yet")
-        return Account(store, entries)
+    account = existing(Ledger(place, people))
+    if account is None:
+        raise FileError(f"there is no ledger {str(place)!r} yet")
+    return account
 
 
 def ledger_of(place: PathName | None, **told: Any) -> Ledger | None:
@@ -252,14 +251,32 @@ def _entry(noise: ExactNoise, cost: Cost) -> dict[str, Any]:
     return {"release": noise.mechanism.workload.name, **costs, **planned}
 
 
-def _require_beginning(
-    ledger: Ledger, budget: Budget | None, plan: Plan | None, noise: ExactNoise
-) -> Budget:
-    """The budget of a new ledger, whose plan has a release like this one."""
+def existing(ledger: Ledger) -> Account | None:
+    """A ledger that has begun; None for a new one. Raises as `read_ledger`."""
+    if not is_shared(ledger.place) and not Path(ledger.place).exists():
+        return None
+    with opened_store(ledger.place, ledger.people, new=False) as store:
+        entries = _read(store)
+        return Account(store, entries) if entries else None
+
+
+def required_budget(ledger: Ledger) -> Budget:
+    """The budget with which a new ledger begins.
+
+    Raises:
+        InvalidInputError: there is none.
+    """
+    budget = ledger.budget
     if budget is None:
         raise InvalidInputError(
             f"{ledger.name!r} is a new ledger; give --budget epsilon=3,delta=1e-6"
         )
+    return parse_budget(budget) if isinstance(budget, str) else budget
+
+
+def _require_beginning(ledger: Ledger, plan: Plan | None, noise: ExactNoise) -> Budget:
+    """The budget of a new ledger, whose plan has a release like this one."""
+    budget = required_budget(ledger)
     if plan is not None:
         plan.next_for(noise, ())
     return budget
