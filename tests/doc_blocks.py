@@ -32,7 +32,7 @@ BLOCK = re.compile(
 IN_PROCESS = re.compile(
     r"(?:cat (?P<piped>\S+) \| |seq (?P<numbers>\d+) \| )?pmldesign (?P<words>[^|<>$;&\n]*?)"
     r"(?: < (?P<input>\S+))?(?: > (?P<output>\S+))?(?: 2>&1 \| grep -E '(?P<kept>[^']+)')?"
-    r"(?: \| head -(?P<first>\d+))?(?: && echo (?P<said>[\w ]+))?"
+    r"(?: \| head -(?P<first>\d+)| \| tail -(?P<last>\d+))?(?: && echo (?P<said>[\w ]+))?"
 )
 """Commands that need no shell: redirections of at most one file each, and a choice of lines."""
 COMMAND = re.compile(r"^\$ (?P<line>.*(?:\n> .*)*)\n?(?P<output>(?:(?!\$ ).*\n?)*)", re.MULTILINE)
@@ -78,10 +78,10 @@ def _in_process(line: re.Match[str], folder: Path) -> str:
         result = CliRunner().invoke(main, words, input=text, prog_name="pmldesign")
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
-    if line["first"]:
-        return result.stderr + "".join(
-            result.stdout.splitlines(keepends=True)[: int(line["first"])]
-        )
+    if line["first"] or line["last"]:
+        lines = result.stdout.splitlines(keepends=True)
+        part = lines[: int(line["first"])] if line["first"] else lines[-int(line["last"]) :]
+        return result.stderr + "".join(part)
     said = f"{line['said']}\n" if line["said"] and result.exit_code == 0 else ""
     if target:
         (folder / target).write_text(result.stdout)

@@ -107,7 +107,7 @@ def test_close_to_delta_one_it_is_noise_on_three_points(epsilon, bits):
         assert (1 - 2e-9) * reached <= least_deviation(epsilon, delta) <= reached
 
 
-@pytest.mark.parametrize("delta", [5e-324, 1e-310, 0.25, 0.5])
+@pytest.mark.parametrize("delta", [5e-324, 1e-310, 0.5])
 @pytest.mark.parametrize("epsilon", [5e-324, 1e-310, 1e-160])
 def test_tiny_products_of_epsilon_and_delta(epsilon, delta):
     # tau_n = (e^(n eps) - 1 + 2 d_n)/(e^(n eps) + 1) in 50 digits, on a grid of n up to 1e300

@@ -1,29 +1,15 @@
 """Tasks in processes here and on a cluster of Dask: all results, whoever dies."""
 
 import logging
-import os
-import signal
 from functools import partial
 
 import pytest
+from jobs import blocked, die, square
 
 from pmldesign.comparison import parallel
 from pmldesign.comparison.parallel import run, run_all
 from pmldesign.comparison.workers import LOST, Workers
 from pmldesign.errors import InvalidInputError, PmldesignError
-
-
-def square(number):
-    return number * number
-
-
-def die(marker):
-    """Kill this process; the second time do not, unless there is no marker."""
-    if marker is None or not marker.exists():
-        if marker is not None:
-            marker.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return "lived"
 
 
 @pytest.fixture(scope="module")
@@ -46,10 +32,6 @@ def test_every_task_is_done_once(workers):
     tasks = [partial(square, number) for number in range(20)]
     assert sorted(run(tasks, workers)) == [(number, number**2) for number in range(20)]
     assert [*run([], workers)] == []
-
-
-def blocked():
-    return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 def test_ctrl_c_of_a_terminal_is_for_the_parent_alone():

@@ -44,9 +44,11 @@ def test_known_errors(name, most):
     assert error(weighted_tables(workload, PureDP(1.0), 2), workload, PureDP(1.0)) <= most
 
 
-@pytest.mark.parametrize("p", [2.0, math.inf])  # at p = 4 weights are for standard deviations
 @pytest.mark.parametrize("guarantee", [PureDP(1.0), PureDP(0.5, "replace"), PML(0.7, 0.02)])
-@pytest.mark.parametrize("name", ["marginals:2,3,4,ways=2", REGION.format(3, 4)])
+@pytest.mark.parametrize(
+    ("name", "p"),  # at p = 4 weights are for standard deviations
+    [("marginals:2,3,4,ways=2", math.inf), (REGION.format(3, 4), 2.0)],
+)
 def test_never_worse_than_queries_and_identity(name, guarantee, p):
     workload = parse_workload(name)
     found = error(weighted_tables(workload, guarantee, p), workload, guarantee, p)
@@ -89,7 +91,6 @@ def test_unions_and_neighbours_are_nearly_as_good_as_all_subsets(monkeypatch):
     [
         # published for HDMM (McKenna, Miklau, Hay and Machanavajjhala 2018), best of 20 starts
         ("50,100,7,4,2", 3, 4.663),
-        ("50,100,7,4,2", 2, 5.099),
         ("75,16,5,2,20", 2, 6.197),
     ],
 )

@@ -14,8 +14,8 @@ from pmldesign_solvers.search.problem import SearchProblem
 
 @pytest.mark.parametrize("rule", [AddRemoveL1(1.0), ReplaceL1(1.0)])
 def test_permuted_cells_have_the_same_error(rule):
-    A = np.tril(np.ones((4, 4)))
-    permutation = np.random.default_rng(2).permutation(4)
+    A = np.tril(np.ones((3, 3)))
+    permutation = [2, 0, 1]
     errors = [
         solve(
             DenseOperator(np.ascontiguousarray(matrix)),
@@ -78,7 +78,7 @@ def test_non_negative_strategies_of_a_public_total_are_no_restriction():
 
 
 def test_the_same_seed_gives_the_same_strategy():
-    workload = parse_workload("prefix:4")
+    workload = parse_workload("prefix:3")
     runs = [
         solve(workload, 2, scale=ReplaceL1(1.0), options=SearchOptions(restarts=1, seed=3))
         for _ in range(2)
@@ -173,7 +173,7 @@ def test_a_search_ends_when_nothing_gains():
 
 
 def test_a_search_that_hardly_gains_ends_early_and_never_below_a_start():
-    workload = parse_workload("prefix:4")
+    workload = parse_workload("prefix:3")
     whole = solve(workload, 2, scale=AddRemoveL1(1.0), options=SearchOptions(restarts=1))
     brief = SearchOptions(restarts=1, least_gain=0.5)
     short = solve(workload, 2, scale=AddRemoveL1(1.0), options=brief)

@@ -146,7 +146,7 @@ def test_bounds_are_those_of_dense_matrices(seed, p):
     assert lower_bound(problem, u, w, p, nodes) <= dual
 
 
-@pytest.mark.parametrize("p", [2, 3, 4, np.inf])
+@pytest.mark.parametrize("p", [2, 4, np.inf])
 @pytest.mark.parametrize("rate", [0.5, 0.99, 0.99999])
 def test_agreement_with_the_dense_solver_on_discounted_sums(p, rate):
     problem = running(30, rate)
@@ -201,7 +201,7 @@ def test_all_ranges_agree_with_the_dense_solver():
     assert dense.certificate.lower <= ours.certificate.upper
 
 
-@pytest.mark.parametrize(("buffers", "gap"), [(4, 1.1e-3), (6, 3.8e-5), (8, 1e-6)])
+@pytest.mark.parametrize(("buffers", "gap"), [(4, 1.1e-3), (8, 1e-6)])
 def test_few_buffers_are_close_to_the_optimum(buffers, gap):
     found = solve(running(1024), 2, buffers=buffers, options=SolverOptions(rel_gap=1e-7))
     assert len(found.nodes.poles) == buffers
