@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from pmldesign.workloads import parse_workload
-from pmldesign_solvers.norm.options import SolverOptions
-from pmldesign_solvers.norm.solve import solve_norm
+from pmldesign_solvers.norm import SolverOptions, solve_norm
 
 ROOT = Path(__file__).parent.parent
 

@@ -10,10 +10,8 @@ import pytest
 
 from pmldesign.errors import FileError, InfeasibleError
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.guarantees import PureDP
-from pmldesign.release.costs.ledger import Ledger
-from pmldesign.release.prepared import prepare
-from pmldesign.release.publish import carry_out
+from pmldesign.privacy import PureDP
+from pmldesign.release import Ledger, carry_out, prepare
 
 RELEASE = (
     "release/costs/ledger.py",

@@ -37,6 +37,14 @@ SOLVER_ROOMS = [
 MOST_MODULES = 14
 """In a room of the solvers: as many names as are still read at a glance."""
 
+INNER = {
+    *("pmldesign.cli", "pmldesign.strategies", "pmldesign.verify", "pmldesign.workloads"),
+    *("pmldesign_solvers.certificate", "pmldesign_solvers.participation"),
+    *("pmldesign_solvers.search", "pmldesign_solvers.streams", "pmldesign_solvers.tables"),
+    "pmldesign_solvers.unions",
+}
+"""Rooms of which tests still import modules inside; of others they see the face alone."""
+
 ROOMS = set().union(*LAYERS)
 MANY_ARGUMENTS = {
     "mechanism",
@@ -112,7 +120,7 @@ def test_rooms_of_the_solvers_import_their_own_modules_and_lower_rooms():
         depth = solver_layer(room)
         for name in imports(path):
             package, *rest = name.split(".")
-            if package == "pmldesign_solvers" and rest[0] != room:
+            if package == "pmldesign_solvers" and rest[0] not in (room, "face"):
                 assert solver_layer(rest[0]) > depth, f"{path} imports {name}, not a lower room"
 
 
@@ -193,6 +201,22 @@ def test_folders_are_small():
     for folder in {path.parent for path in sources("pmldesign")}:
         commands = COMMANDS if folder.name == "cli" else ()
         assert len({path.stem for path in folder.glob("*.py")}.difference(commands)) <= 14, folder
+
+
+def test_tests_import_the_faces_of_rooms():
+    """And modules as a whole, where they exchange what is inside."""
+    for path in sources("tests"):
+        for name in [] if path.parent.name == "fuzz" else imports(path):
+            package, *inner = name.split(".")
+            if package in ("pmldesign", "pmldesign_solvers") and len(inner) > 2:
+                room, private = f"{package}.{inner[0]}", inner[-1].startswith("_")
+                assert room in INNER or private or find_module(name), f"{path} imports {name}"
+
+
+def find_module(name):
+    base = ROOT / "solvers" if name.startswith("pmldesign_solvers") else ROOT
+    place = base.joinpath(*name.split("."))
+    return place.is_dir() or place.with_suffix(".py").exists()
 
 
 def test_quick_tests_touch_every_room():

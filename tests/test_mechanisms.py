@@ -7,8 +7,7 @@ import pytest
 
 from pmldesign.errors import InfeasibleError, InvalidInputError, VacuousGuaranteeError
 from pmldesign.mechanisms import mechanism, require_feasible
-from pmldesign.privacy.guarantees import PML, ApproxDP, ApproxPML, EnvelopePML, PureDP
-from pmldesign.privacy.noise import Noise
+from pmldesign.privacy import PML, ApproxDP, ApproxPML, EnvelopePML, Noise, PureDP
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.workloads import DenseWorkload, parse_workload
 

@@ -6,20 +6,18 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from pmldesign.bounds.polytope_width import kappa
+from pmldesign.bounds import kappa
 from pmldesign.cli import main
-from pmldesign.comparison.comparison import compare
-from pmldesign.designs.laplace.candidates import promising
-from pmldesign.designs.laplace.search import laplace_design
-from pmldesign.designs.min_norm import factorize
+from pmldesign.comparison import compare
+from pmldesign.designs import factorize, laplace_design, promising
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.guarantees import PML, ApproxDP, ApproxPML, PureDP
+from pmldesign.privacy import PML, ApproxDP, ApproxPML, PureDP
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.workloads import DenseWorkload, parse_workload
 from pmldesign.workloads.public import RECORDS
 from pmldesign.workloads.scaled import near_one
-from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.norm import Status
 from pmldesign_solvers.search import laplace
 from pmldesign_solvers.search.laplace import SearchOptions
 from pmldesign_solvers.search.laplace_noise import AddRemoveL1, ReplaceL1

@@ -9,8 +9,7 @@ from textwrap import dedent
 
 import pytest
 
-from pmldesign.strategies import RegularStrategy, Strategy
-from pmldesign.strategies.beside import BesideStrategy
+from pmldesign.strategies import BesideStrategy, RegularStrategy, Strategy
 from pmldesign.strategies.structured import StructuredStrategy
 from pmldesign.workloads import DenseWorkload, Workload
 from pmldesign.workloads.sparse import SparseWorkload

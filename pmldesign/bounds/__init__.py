@@ -25,6 +25,15 @@ from pmldesign.bounds.upper import upper_bounds
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.workloads.base import Workload
+from pmldesign_solvers import face
+
+__getattr__ = face(
+    __name__,
+    {
+        "lower": "least_moment",
+        "polytope_width": "is_prefix",
+    },
+)
 
 
 def all_bounds(

@@ -1,1 +1,14 @@
 """Strategies side by side: what each costs in error, over workloads, p and guarantees."""
+
+from pmldesign_solvers import face
+
+__getattr__ = face(
+    __name__,
+    {
+        "comparison": "compare compare_all",
+        "parallel": "run run_all",
+        "study": "read_study",
+        "units": "COLUMNS",
+        "workers": "LOST Workers",
+    },
+)

@@ -1,1 +1,26 @@
 """How strategies are designed: what the searches begin from."""
+
+from pmldesign_solvers import face
+
+__getattr__ = face(
+    __name__,
+    {
+        "best_noise": "all_designs",
+        "cubes.search": "is_small",
+        "dispatch": "ROUTES route solve",
+        "gaussian_pml_search": "gaussian_design",
+        "laplace.candidates": "promising scale_rule",
+        "laplace.products": "weighted_products",
+        "laplace.search": "laplace_design",
+        "laplace.tables": "flags weighted_tables",
+        "min_norm": "factorize",
+        "options": "DesignOptions",
+        "rivals": "row_seconds",
+        "streaming": "first_early require_streaming",
+        "structured": "solve_all_ranges solve_regions",
+        "tables.course": "question solve_tables",
+        "tables.separate": "is_separate separate_strategy",
+        "targets.accuracy": "Targets named_targets",
+        "targets.widths": "least_share",
+    },
+)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pmldesign.files.atomic import atomic_write as atomic_write
 from pmldesign.files.atomic import check_writable as check_writable
 from pmldesign.files.workloads import load_workload as load_workload
 from pmldesign.files.workloads import read_workload as read_workload
 from pmldesign.files.workloads import write_workload as write_workload
+from pmldesign_solvers import face
 
 if TYPE_CHECKING:
     from pmldesign.files.channels import load_channel as load_channel
@@ -20,16 +20,15 @@ if TYPE_CHECKING:
     from pmldesign.files.strategies import write_strategy as write_strategy
     from pmldesign.files.verification import verify_file as verify_file
 
-_LATER = {
-    "channels": ("load_channel", "read_channel", "read_prior"),
-    "strategies": ("read_guarantee", "read_strategy", "write_strategy"),
-    "verification": ("verify_file",),
-}
-"""What is imported when it is used: strategies need scipy, workloads do not."""
-
-
-def __getattr__(name: str) -> Any:
-    for module, names in _LATER.items():
-        if name in names:
-            return getattr(import_module(f"pmldesign.files.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# strategies need scipy, workloads do not
+__getattr__ = face(
+    __name__,
+    {
+        "channels": "load_channel read_channel read_prior",
+        "fingerprints": "fingerprint",
+        "sectors": "tables_arrays",
+        "strategies": "read_guarantee read_noise read_strategy write_strategy",
+        "structures": "FORMS form_for",
+        "verification": "verify_file",
+    },
+)

@@ -1,1 +1,37 @@
 """From people to published numbers: exact noise, intervals, tables, manifest and ledger."""
+
+from pmldesign_solvers import face
+
+__getattr__ = face(
+    __name__,
+    {
+        "costs.budget": "Budget cost_of parse_budget",
+        "costs.ledger": "Account Ledger open_ledger read_ledger",
+        "costs.left": "left_of share_of",
+        "costs.plan": "PlannedNoise parse_plan without_plan",
+        "databases.counted": "people_of typed_query",
+        "databases.query": "DIALECTS query_text",
+        "estimates": "all_within consistent_tables",
+        "intervals": "half_widths",
+        "manifest": "as_text manifest_of",
+        "measured.versions": "coarser",
+        "nested_counts": "closest_cells rounded_cells",
+        "noise.cube_intervals": "cube_half_widths",
+        "noise.cube_sampler": "draw_cube",
+        "noise.exact": "calibrated_on exact_noise gaussian_parameter "
+        "laplace_parameter require_agreement",
+        "noise.own_grid": "discrete_half_widths own_lattice variance",
+        "noise.sampler": "draw privacy_map",
+        "people.drafts": "draft_schema",
+        "people.histogram": "count_people read_histogram",
+        "people.people": "CountedPeople",
+        "people.queries": "parse_queries",
+        "people.schema": "as_schema read_schema",
+        "post_processing": "cut_intervals nearest_whole nonnegative_cells "
+        "running_whole whole_cells",
+        "prepared": "prepare",
+        "publish": "carry_out release_tables",
+        "quantiles": "parse_quantiles",
+        "result": "Release",
+    },
+)

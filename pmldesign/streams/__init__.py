@@ -16,3 +16,16 @@ from pmldesign.streams.noise import GridNoise as GridNoise
 from pmldesign.streams.noise import grid_noise as grid_noise
 from pmldesign.streams.stream import Stream as Stream
 from pmldesign.streams.vectors import VectorStream as VectorStream
+from pmldesign_solvers import face
+
+__getattr__ = face(
+    __name__,
+    {
+        "digits": "COEFFICIENT_BITS INPUT_BITS KEPT_BITS",
+        "durable.journal": "Journal",
+        "durable.log": "Log",
+        "encoder": "Encoder dyadic",
+        "recurrences": "lower_triangular",
+        "sums": "Sums",
+    },
+)

@@ -8,12 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pmldesign.bounds import Kind, all_bounds
-from pmldesign.designs.min_norm import factorize
+from pmldesign.designs import factorize
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.calibration import analytic_gaussian_scale
-from pmldesign.privacy.guarantees import PML, ApproxDP, ApproxPML, EnvelopePML, PureDP
-from pmldesign.privacy.noise import Noise, gaussian_moment_root
+from pmldesign.privacy import (
+    PML,
+    ApproxDP,
+    ApproxPML,
+    EnvelopePML,
+    Noise,
+    PureDP,
+    analytic_gaussian_scale,
+    gaussian_moment_root,
+)
 from pmldesign.strategies import baseline
 from pmldesign.workloads import as_workload
 

@@ -11,16 +11,16 @@ from scipy.integrate import quad
 from scipy.optimize import linprog, minimize_scalar
 
 from pmldesign.bounds import (
+    BoundProblem,
     all_bounds,
     least_deviation,
+    least_moment,
     least_moment_root,
     staircase_deviation,
     staircase_moment_root,
 )
-from pmldesign.bounds.bound import BoundProblem
-from pmldesign.bounds.lower import least_moment
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.guarantees import PML, ApproxDP, GaussianDP, PureDP
+from pmldesign.privacy import PML, ApproxDP, GaussianDP, PureDP
 from pmldesign.workloads import as_workload
 
 

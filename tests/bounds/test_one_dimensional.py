@@ -12,7 +12,7 @@ from scipy.optimize import linprog, minimize_scalar
 
 from pmldesign.bounds import least_deviation, staircase_deviation, total_variation_deviation
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.calibration import analytic_gaussian_scale
+from pmldesign.privacy import analytic_gaussian_scale
 
 EPSILONS = st.floats(0.02, 6)
 DELTAS = st.floats(1e-9, 0.95)

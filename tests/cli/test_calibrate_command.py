@@ -7,7 +7,7 @@ import pytest
 from dp_accounting import gaussian_mechanism
 from scipy.special import ndtr
 
-from pmldesign.privacy.digits import at_least
+from pmldesign.privacy import at_least
 
 KEYS = {
     "strategy",

@@ -14,7 +14,7 @@ import pmldesign.cli.compare
 import pmldesign.strategies.baselines.registry
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies import BASELINES
-from pmldesign_solvers.norm.solution import Step
+from pmldesign_solvers.norm import Step
 
 ALL = "least-norm,tree,tree:4,haar,identity,workload,square-root"
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from pmldesign.designs import best_noise
-from pmldesign.release.costs.ledger import Account
-from pmldesign.streams.stream import Stream
+from pmldesign.release import Account
+from pmldesign.streams import Stream
 
 SCHEMA = {
     "attributes": [

@@ -9,12 +9,11 @@ from scipy import integrate
 import pmldesign.comparison.tasks
 import pmldesign.comparison.workers
 from pmldesign.bounds import all_bounds
-from pmldesign.comparison.comparison import compare, compare_all
-from pmldesign.designs import best_noise
-from pmldesign.designs.dispatch import solve
+from pmldesign.comparison import compare, compare_all
+from pmldesign.designs import best_noise, solve
 from pmldesign.errors import InvalidInputError, VacuousGuaranteeError
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.guarantees import PML, ZCDP, ApproxDP, EnvelopePML, PureDP
+from pmldesign.privacy import PML, ZCDP, ApproxDP, EnvelopePML, PureDP
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.workloads import parse_workload
 

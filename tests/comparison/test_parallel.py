@@ -6,9 +6,7 @@ from functools import partial
 import pytest
 from jobs import blocked, die, square
 
-from pmldesign.comparison import parallel
-from pmldesign.comparison.parallel import run, run_all
-from pmldesign.comparison.workers import LOST, Workers
+from pmldesign.comparison import LOST, Workers, parallel, run, run_all
 from pmldesign.errors import InvalidInputError, PmldesignError
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import pmldesign as pml
-from pmldesign.comparison.study import read_study
+from pmldesign.comparison import read_study
 
 STUDY = {
     "workloads": ["prefix:{n}"],

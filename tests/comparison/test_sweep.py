@@ -15,8 +15,7 @@ import polars
 import pytest
 
 import pmldesign as pml
-from pmldesign.comparison import sweeping, tasks
-from pmldesign.comparison.units import COLUMNS
+from pmldesign.comparison import COLUMNS, sweeping, tasks
 from pmldesign.workloads import display
 
 BACKENDS = ["processes", "dask", *(["ray"] if find_spec("ray") else [])]

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import pmldesign as pml
-from pmldesign.designs.laplace.search import laplace_design
-from pmldesign.designs.min_norm import factorize
+from pmldesign.designs import factorize, laplace_design
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy, write_strategy
 from pmldesign.strategies.streams import AllRangesStrategy

@@ -7,15 +7,12 @@ import pytest
 from scipy.optimize import approx_fprime
 
 import pmldesign as pml
-from pmldesign.designs.best_noise import all_designs
-from pmldesign.designs.cubes.search import is_small
+from pmldesign.designs import all_designs, is_small
 from pmldesign.errors import InvalidInputError
-from pmldesign.files import write_strategy
-from pmldesign.files.strategies import read_guarantee, read_noise
-from pmldesign.files.verification import verify_file
-from pmldesign.privacy.noise import Noise
+from pmldesign.files import read_guarantee, read_noise, verify_file, write_strategy
+from pmldesign.privacy import Noise
 from pmldesign.workloads import as_workload
-from pmldesign_solvers.cubes.search import CubeProblem, rank_of, solve
+from pmldesign_solvers.cubes import CubeProblem, rank_of, solve
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 
-from pmldesign.designs.dispatch import ROUTES, route, solve
-from pmldesign.designs.options import DesignOptions
+from pmldesign.designs import ROUTES, DesignOptions, route, solve
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import with_known
 from pmldesign.workloads import TablesWorkload, as_workload
 from pmldesign.workloads.nested.regions import RegionsWorkload
-from pmldesign_solvers.trees.tree import Tree
+from pmldesign_solvers.trees import Tree
 
 
 def beside(workload, known):

@@ -5,16 +5,19 @@ import pytest
 from scipy.special import ndtr
 
 from pmldesign.bounds import all_bounds
-from pmldesign.designs import best_noise, gaussian_pml_search
-from pmldesign.designs.best_noise import all_designs
-from pmldesign.designs.gaussian_pml_search import gaussian_design
-from pmldesign.designs.min_norm import factorize
+from pmldesign.designs import (
+    all_designs,
+    best_noise,
+    factorize,
+    gaussian_design,
+    gaussian_pml_search,
+)
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.guarantees import ApproxPML, EnvelopePML
+from pmldesign.privacy import ApproxPML, EnvelopePML
 from pmldesign.strategies import identity
 from pmldesign.workloads import parse_workload
-from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.norm import Status
 from pmldesign_solvers.search import gaussian_pml as gaussian_search
 
 UNIFORM = [

@@ -12,8 +12,8 @@ from scipy.stats import norm
 import pmldesign as pml
 from pmldesign.cli import main
 from pmldesign.errors import InvalidInputError
-from pmldesign_solvers.norm.solve import solve_norm
-from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.norm import solve_norm
+from pmldesign_solvers.operators import DenseOperator
 
 RECORDS = 3
 NAME = "histogram:2*total:3"

@@ -3,14 +3,13 @@ import math
 import numpy as np
 import pytest
 
-from pmldesign.designs import best_noise
+from pmldesign.designs import best_noise, laplace_design
 from pmldesign.designs.laplace import course
-from pmldesign.designs.laplace.search import laplace_design
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.guarantees import PML, ApproxDP, PureDP
+from pmldesign.privacy import PML, ApproxDP, PureDP
 from pmldesign.strategies import identity
 from pmldesign.workloads import parse_workload
-from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.norm import Status
 
 
 @pytest.mark.parametrize(

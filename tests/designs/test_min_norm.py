@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pmldesign.comparison.comparison import compare
-from pmldesign.designs.min_norm import factorize
+from pmldesign.comparison import compare
+from pmldesign.designs import factorize
 from pmldesign.errors import InvalidInputError, NotConvergedError
 from pmldesign.files import write_strategy
 from pmldesign.workloads import parse_workload
-from pmldesign_solvers.norm.dense_dual import ScalingProblem
-from pmldesign_solvers.norm.solution import Status
-from pmldesign_solvers.operators.merge import MergedWorkload
+from pmldesign_solvers.norm import ScalingProblem, Status
+from pmldesign_solvers.operators import MergedWorkload
 
 P_VALUES = [2.0, 3.0, 4.0, 7.5, math.inf]
 

@@ -7,13 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pmldesign.designs.best_noise import all_designs
-from pmldesign.designs.laplace.search import laplace_design
-from pmldesign.designs.laplace.tables import weighted_tables
-from pmldesign.designs.min_norm import factorize
+from pmldesign.designs import all_designs, factorize, laplace_design, weighted_tables
 from pmldesign.errors import PmldesignError
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.guarantees import PML, ApproxPML, EnvelopePML, PureDP
+from pmldesign.privacy import PML, ApproxPML, EnvelopePML, PureDP
 from pmldesign.strategies import BASELINES, baseline
 from pmldesign.workloads import as_workload, parse_workload
 

@@ -10,9 +10,9 @@ from click.testing import CliRunner
 
 import pmldesign as pml
 from pmldesign.cli import main
-from pmldesign.designs.rivals import row_seconds
+from pmldesign.designs import row_seconds
 from pmldesign.errors import PmldesignError
-from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy import Neighbours
 from pmldesign.workloads import as_workload
 
 BASELINES = ("tree", "haar", "identity", "workload", "square-root", "weighted-tree:3", "banded:2")

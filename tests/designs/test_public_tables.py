@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import pmldesign as pml
-from pmldesign.designs.dispatch import solve
-from pmldesign.designs.options import DesignOptions
+from pmldesign.designs import DesignOptions, solve
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy, write_strategy
 from pmldesign.mechanisms import mechanism

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 import pmldesign as pml
-from pmldesign.designs.options import DesignOptions
-from pmldesign.designs.tables.course import question, solve_tables
-from pmldesign.designs.tables.separate import is_separate, separate_strategy
+from pmldesign.designs import DesignOptions, is_separate, question, separate_strategy, solve_tables
 from pmldesign.strategies import TablesStrategy
 from pmldesign.strategies.tables.distances import TableDistances
 from pmldesign.workloads import TablesWorkload, as_workload

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from pmldesign.designs.best_noise import all_designs
-from pmldesign.designs.streaming import first_early, require_streaming
+from pmldesign.designs import all_designs, first_early, require_streaming
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy import Neighbours
 from pmldesign.workloads import DenseWorkload, as_workload
 
 

@@ -7,18 +7,12 @@ import numpy as np
 import pytest
 
 import pmldesign.designs.laplace.course
+from pmldesign.designs import DesignOptions, factorize, laplace_design
 from pmldesign.designs import dispatch as solving
-from pmldesign.designs.laplace.search import laplace_design
-from pmldesign.designs.min_norm import factorize
-from pmldesign.designs.options import DesignOptions
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy, write_strategy
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.guarantees import PML, ApproxDP, PureDP
-from pmldesign.privacy.noise import (
-    Noise,
-    gaussian_moment_root,
-)
+from pmldesign.privacy import PML, ApproxDP, Noise, PureDP, gaussian_moment_root
 from pmldesign.strategies import (
     BlockStrategy,
     MarginalsStrategy,
@@ -34,7 +28,7 @@ from pmldesign.workloads import (
     UnionWorkload,
     parse_workload,
 )
-from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.norm import Status
 
 EXPONENTS = (2.0, 4.0, math.inf)
 UNION = "prefix:3*histogram:3+total:3*histogram:3+prefix:3*total:3+histogram:3*prefix:3"

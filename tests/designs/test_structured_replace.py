@@ -11,15 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pmldesign.designs import all_designs, factorize
 from pmldesign.designs import dispatch as solving
-from pmldesign.designs.best_noise import all_designs
-from pmldesign.designs.min_norm import factorize
 from pmldesign.errors import InvalidInputError, VacuousGuaranteeError
 from pmldesign.files import read_strategy, write_strategy
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.calibration import calibrate
-from pmldesign.privacy.guarantees import PML, ApproxDP, ApproxPML, EnvelopePML, PureDP
-from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy import PML, ApproxDP, ApproxPML, EnvelopePML, Neighbours, PureDP, calibrate
 from pmldesign.strategies import (
     BesideStrategy,
     BlockStrategy,
@@ -31,8 +28,7 @@ from pmldesign.strategies import (
 )
 from pmldesign.workloads import parse_workload
 from pmldesign.workloads.public import RECORDS
-from pmldesign_solvers.norm.solution import Status
-from pmldesign_solvers.norm.solve import solve_norm
+from pmldesign_solvers.norm import Status, solve_norm
 
 EXPONENTS = (2.0, 4.0, math.inf)
 WORKLOADS = (

@@ -8,12 +8,11 @@ from random_targets import check
 from scipy import stats
 
 import pmldesign as pml
-from pmldesign.designs.targets.accuracy import Targets, named_targets
-from pmldesign.designs.targets.widths import least_share
-from pmldesign.privacy.currencies.curves import PrivacyCurve, laplace_renyi
+from pmldesign.designs import Targets, least_share, named_targets
+from pmldesign.privacy import PrivacyCurve, laplace_renyi
 from pmldesign.strategies import baseline
 from pmldesign.workloads import parse_workload
-from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.norm import Status
 from pmldesign_solvers.search.laplace_sums import laplace_half_widths
 
 DELTA = pml.ApproxDP(1, 1e-6)

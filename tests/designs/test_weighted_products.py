@@ -5,11 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from pmldesign.designs.laplace.products import weighted_products
-from pmldesign.designs.laplace.search import laplace_design
-from pmldesign.designs.laplace.tables import weighted_tables
+from pmldesign.designs import laplace_design, weighted_products, weighted_tables
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.guarantees import PML, PureDP
+from pmldesign.privacy import PML, PureDP
 from pmldesign.strategies import baseline, product_strategy
 from pmldesign.workloads import TablesWorkload, as_workload, parse_workload
 

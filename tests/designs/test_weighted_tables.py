@@ -8,17 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from pmldesign.designs.laplace.search import laplace_design
-from pmldesign.designs.laplace.tables import flags, weighted_tables
+from pmldesign.designs import flags, laplace_design, weighted_tables
 from pmldesign.files import read_strategy, write_strategy
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.guarantees import PML, PureDP
+from pmldesign.privacy import PML, PureDP
 from pmldesign.strategies import WeightedTablesStrategy, baseline
 from pmldesign.workloads import MarginalsWorkload, parse_workload
 from pmldesign_solvers.search.supports import moves
 from pmldesign_solvers.search.supports.covers import covers
 from pmldesign_solvers.search.supports.weights import TableProblem
-from pmldesign_solvers.structure.subsets import residual_spaces
+from pmldesign_solvers.structure import residual_spaces
 
 REGION = "histogram:2*histogram:{0}*total:{1}+total:2*total:{0}*histogram:{1}"
 

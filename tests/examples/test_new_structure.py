@@ -11,10 +11,10 @@ from click.testing import CliRunner
 
 import pmldesign as pml
 from pmldesign.cli import main
-from pmldesign.designs.dispatch import ROUTES
-from pmldesign.files.structures import FORMS
-from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.release.noise.exact import exact_noise
+from pmldesign.designs import ROUTES
+from pmldesign.files import FORMS
+from pmldesign.privacy import Neighbours
+from pmldesign.release import exact_noise
 from pmldesign.verify.digest import KEY, digest_of
 from pmldesign.verify.forms.registry import FORMS as STATED
 from pmldesign.verify.reading import read_archive

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pmldesign.release.publish import release_tables
+from pmldesign.release import release_tables
 from pmldesign.strategies import baseline
 
 ROOT = Path(__file__).parents[2]
@@ -33,9 +33,8 @@ def test_the_tutorial_has_the_same_people(example, tmp_path, monkeypatch):
 
 def test_the_picture_is_drawn(example, tmp_path):
     from pmldesign.mechanisms import mechanism
-    from pmldesign.privacy.guarantees import ApproxDP
-    from pmldesign.release.people.queries import parse_queries
-    from pmldesign.release.people.schema import as_schema
+    from pmldesign.privacy import ApproxDP
+    from pmldesign.release import as_schema, parse_queries
 
     example.write_inputs(tmp_path)
     schema = as_schema(example.SCHEMA)

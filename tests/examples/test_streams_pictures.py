@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pmldesign.designs.min_norm import factorize
+from pmldesign.designs import factorize
 
 FOLDER = Path(__file__).parents[2] / "examples" / "streams"
 

@@ -9,14 +9,18 @@ import pytest
 
 import pmldesign.files.fingerprints
 import pmldesign.files.strategies
-from pmldesign.designs.min_norm import factorize
+from pmldesign.designs import factorize
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.factorization import answer
-from pmldesign.files import read_guarantee, read_strategy, write_strategy, write_workload
-from pmldesign.files.fingerprints import fingerprint
+from pmldesign.files import (
+    fingerprint,
+    read_guarantee,
+    read_strategy,
+    write_strategy,
+    write_workload,
+)
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.guarantees import ApproxPML, PureDP
-from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy import ApproxPML, Neighbours, PureDP
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import DenseWorkload, parse_workload
 

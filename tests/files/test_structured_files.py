@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 
 from pmldesign.designs import dispatch as solving
-from pmldesign.designs.min_norm import factorize
+from pmldesign.designs import factorize
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.files import read_strategy, strategies, write_strategy
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.guarantees import ApproxDP
-from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy import ApproxDP, Neighbours
 from pmldesign.workloads import (
     KroneckerWorkload,
     parse_workload,

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from pmldesign.bounds import all_bounds
-from pmldesign.designs.min_norm import factorize
+from pmldesign.designs import factorize
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.calibration import classical_gaussian_scale
-from pmldesign.privacy.guarantees import ApproxDP
+from pmldesign.privacy import ApproxDP, classical_gaussian_scale
 from pmldesign.strategies import baseline
 from pmldesign.workloads import as_workload
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from exact_pml import extreme_priors, laplace_leakage_of_first
 
-from pmldesign.privacy.laplace_leakage import laplace_leakage_bound, pml_from_dp
+from pmldesign.privacy import laplace_leakage_bound, pml_from_dp
 
 
 def by_quadratic(b, alpha):

@@ -11,8 +11,8 @@ import pytest
 from scipy.special import ndtr
 
 import pmldesign as pml
-from pmldesign.bounds.one_dimensional import least_deviation
-from pmldesign.privacy.calibration import analytic_gaussian_scale, classical_gaussian_scale
+from pmldesign.bounds import least_deviation
+from pmldesign.privacy import analytic_gaussian_scale, classical_gaussian_scale
 
 
 def width(A, theta):

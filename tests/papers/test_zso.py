@@ -12,8 +12,7 @@ from exact_pml import (
     random_priors,
 )
 
-from pmldesign.privacy.extreme_outputs import extreme_output_leakage
-from pmldesign.privacy.laplace_leakage import laplace_leakage_bound
+from pmldesign.privacy import extreme_output_leakage, laplace_leakage_bound
 
 STRATEGIES = {
     "prefix 4": np.tril(np.ones((4, 4))),

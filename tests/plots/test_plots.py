@@ -8,10 +8,10 @@ from matplotlib.axes import Axes
 
 import pmldesign.plots.comparisons
 import pmldesign.plots.files
-from pmldesign.comparison.comparison import compare, compare_all
+from pmldesign.comparison import compare, compare_all
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.plots import check_plot_path, comparisons_figure, save
-from pmldesign.privacy.guarantees import PML, ApproxDP, PureDP
+from pmldesign.privacy import PML, ApproxDP, PureDP
 
 
 @pytest.fixture(scope="module")

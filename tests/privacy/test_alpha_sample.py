@@ -11,9 +11,7 @@ from scipy import stats
 import pmldesign as pml
 from pmldesign.cli import main
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.alpha.sample import BALL, SampledAlpha, sampled_alpha
-from pmldesign.privacy.guarantees import from_json
-from pmldesign.privacy.laplace_leakage import laplace_leakage_bound
+from pmldesign.privacy import BALL, SampledAlpha, from_json, laplace_leakage_bound, sampled_alpha
 
 COUNTS = (120, 300, 50, 30, 0)
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.analytic_gaussian import gaussian_profile
-from pmldesign.privacy.calibration import (
+from pmldesign.privacy import (
     analytic_gaussian_scale,
     classical_gaussian_scale,
     gaussian_delta,
+    gaussian_profile,
     laplace_scale,
 )
 

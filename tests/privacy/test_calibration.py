@@ -9,15 +9,28 @@ from hypothesis import strategies as st
 
 from pmldesign.errors import InfeasibleError, InvalidInputError, VacuousGuaranteeError
 from pmldesign.mechanisms import mechanism
+from pmldesign.privacy import (
+    PML,
+    ApproxDP,
+    ApproxPML,
+    EnvelopePML,
+    Neighbours,
+    Noise,
+    PureDP,
+    calibrate,
+    dp_from_pml,
+    gaussian_delta,
+    gaussian_envelope_delta,
+    gaussian_error,
+    gaussian_slack_delta,
+    l1_sensitivity,
+    l2_sensitivity,
+    laplace_error,
+    laplace_leakage_bound,
+    pml_from_dp,
+    private_end,
+)
 from pmldesign.privacy.alpha import loss
-from pmldesign.privacy.analytic_gaussian import gaussian_delta
-from pmldesign.privacy.brackets import private_end
-from pmldesign.privacy.calibration import calibrate
-from pmldesign.privacy.gaussian_leakage import gaussian_envelope_delta, gaussian_slack_delta
-from pmldesign.privacy.guarantees import PML, ApproxDP, ApproxPML, EnvelopePML, PureDP
-from pmldesign.privacy.laplace_leakage import dp_from_pml, laplace_leakage_bound, pml_from_dp
-from pmldesign.privacy.neighbours import Neighbours, l1_sensitivity, l2_sensitivity
-from pmldesign.privacy.noise import Noise, gaussian_error, laplace_error
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import as_workload
 

@@ -12,7 +12,7 @@ from scipy.linalg import hadamard
 from scipy.stats import norm
 
 import pmldesign as pml
-from pmldesign.privacy.currencies.curves import PrivacyCurve
+from pmldesign.privacy import PrivacyCurve
 from pmldesign.workloads import DenseWorkload, UnionWorkload
 
 

@@ -11,8 +11,7 @@ from scipy.integrate import dblquad
 
 import pmldesign as pml
 from pmldesign.errors import InfeasibleError, InvalidInputError
-from pmldesign.privacy.neighbours import sensitivity_above
-from pmldesign.privacy.noise import Noise, cube_error
+from pmldesign.privacy import Noise, cube_error, sensitivity_above
 
 
 def test_error_by_integration_of_the_density():

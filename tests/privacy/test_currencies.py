@@ -17,10 +17,7 @@ from scipy import optimize
 from scipy.special import ndtr, ndtri
 
 import pmldesign as pml
-from pmldesign.privacy.currencies.curves import PrivacyCurve
-from pmldesign.privacy.currencies.pure import curve_of
-from pmldesign.privacy.guarantees import from_json
-from pmldesign.privacy.noise import Noise
+from pmldesign.privacy import Noise, PrivacyCurve, curve_of, from_json
 
 RATIOS = [1e-3, 0.04, 0.06, 0.3, 1.0, 2.7, 9.0]
 ORDERS = [1.001, 1.5, 2.0, 8.0, 64.0]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pmldesign.privacy.digits import at_least, at_most, shortest, to_places
+from pmldesign.privacy import at_least, at_most, shortest, to_places
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 

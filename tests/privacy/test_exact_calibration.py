@@ -8,12 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pmldesign.errors import InvalidInputError, VacuousGuaranteeError
-from pmldesign.privacy.calibration import analytic_gaussian_scale, calibrate, laplace_scale
-from pmldesign.privacy.guarantees import PML, ApproxDP, ApproxPML, PureDP
-from pmldesign.privacy.neighbours import (
+from pmldesign.privacy import (
+    PML,
+    ApproxDP,
+    ApproxPML,
     Neighbours,
+    PureDP,
+    analytic_gaussian_scale,
+    calibrate,
     l1_sensitivity,
     l2_sensitivity,
+    laplace_scale,
     pairwise_distances,
     scaled_distances,
 )

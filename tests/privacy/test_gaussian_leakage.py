@@ -15,8 +15,7 @@ from scipy.integrate import quad
 from scipy.optimize import linprog
 from scipy.special import ndtr
 
-from pmldesign.privacy.gaussian_leakage import gaussian_envelope_delta, gaussian_slack_delta
-from pmldesign.privacy.laplace_leakage import laplace_leakage_bound
+from pmldesign.privacy import gaussian_envelope_delta, gaussian_slack_delta, laplace_leakage_bound
 
 
 def vertices(least):

@@ -3,15 +3,7 @@ import json
 import pytest
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.guarantees import (
-    PML,
-    ApproxDP,
-    ApproxPML,
-    EnvelopePML,
-    PureDP,
-    from_json,
-)
-from pmldesign.privacy.noise import Noise
+from pmldesign.privacy import PML, ApproxDP, ApproxPML, EnvelopePML, Noise, PureDP, from_json
 
 GUARANTEES = [
     PureDP(1.0000049),

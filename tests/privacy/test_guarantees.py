@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.guarantees import PML, ApproxDP, ApproxPML, EnvelopePML, PureDP
-from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy import PML, ApproxDP, ApproxPML, EnvelopePML, Neighbours, PureDP
 
 
 @pytest.mark.parametrize("epsilon", [0, -1, math.inf, math.nan])

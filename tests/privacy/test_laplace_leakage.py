@@ -8,9 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pmldesign.errors import InvalidInputError
+from pmldesign.privacy import (
+    dp_from_pml,
+    extreme_output_leakage,
+    laplace_leakage_bound,
+    pml_from_dp,
+)
 from pmldesign.privacy import laplace_leakage as module
-from pmldesign.privacy.extreme_outputs import extreme_output_leakage
-from pmldesign.privacy.laplace_leakage import dp_from_pml, laplace_leakage_bound, pml_from_dp
 
 
 def corollary_1(R, scale, least):

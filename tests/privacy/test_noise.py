@@ -8,11 +8,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.noise import (
-    Noise,
-    gaussian_error,
-    laplace_error,
-)
+from pmldesign.privacy import Noise, gaussian_error, laplace_error
 
 
 def expected_error(L, *, noise, p, scale=1.0):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pmldesign as pml
-from pmldesign.privacy.gaussian_leakage import gaussian_envelope_delta, gaussian_slack_delta
+from pmldesign.privacy import gaussian_envelope_delta, gaussian_slack_delta
 
 STEP = 1e-3
 

@@ -9,10 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from pmldesign.privacy.currencies.composition import composed
-from pmldesign.privacy.currencies.curves import PrivacyCurve
-from pmldesign.privacy.currencies.pure import pure_curve
-from pmldesign.privacy.noise import Noise
+from pmldesign.privacy import Noise, PrivacyCurve, composed, pure_curve
 
 
 @pytest.mark.parametrize("t", [1e-4, 0.3, 1.0, 5.0, 40.0])

@@ -10,10 +10,13 @@ from scipy import stats
 from scipy.optimize import linprog
 
 import pmldesign as pml
-from pmldesign.privacy.alpha.ball import least_masses
-from pmldesign.privacy.alpha.sample import SampledAlpha, sampled_alpha
-from pmldesign.privacy.neighbours import pairwise_distances
-from pmldesign.privacy.priors import worst_mean
+from pmldesign.privacy import (
+    SampledAlpha,
+    least_masses,
+    pairwise_distances,
+    sampled_alpha,
+    worst_mean,
+)
 
 
 def worst_of_program(values, alpha):

@@ -8,8 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pmldesign.bounds import least_deviation
-from pmldesign.privacy.guarantees import PML, ApproxDP, ApproxPML, EnvelopePML, PureDP
-from pmldesign.privacy.laplace_leakage import laplace_leakage_bound
+from pmldesign.privacy import PML, ApproxDP, ApproxPML, EnvelopePML, PureDP, laplace_leakage_bound
 
 
 def worst_prior_mixture(P, alpha):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import pmldesign as pml
-from pmldesign.privacy.gaussian_leakage import gaussian_envelope_delta, gaussian_slack_delta
+from pmldesign.privacy import gaussian_envelope_delta, gaussian_slack_delta
 
 PLANES = {
     "histogram": np.eye(3),

@@ -8,11 +8,7 @@ import numpy as np
 import polars as pl
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.release.databases.counted import typed_query
-from pmldesign.release.databases.query import query_text
-from pmldesign.release.people.histogram import count_people
-from pmldesign.release.people.people import CountedPeople
-from pmldesign.release.people.schema import as_schema
+from pmldesign.release import CountedPeople, as_schema, count_people, query_text, typed_query
 
 KEYS = [
     ["F", "M"],

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pmldesign.privacy.noise import Noise
+from pmldesign.privacy import Noise
 
 
 def fast_sampler(seed):

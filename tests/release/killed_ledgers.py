@@ -9,10 +9,8 @@ import numpy as np
 
 from pmldesign.errors import InfeasibleError
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.guarantees import PureDP
-from pmldesign.release.costs.ledger import Ledger, read_ledger
-from pmldesign.release.prepared import prepare
-from pmldesign.release.publish import carry_out
+from pmldesign.privacy import PureDP
+from pmldesign.release import Ledger, carry_out, prepare, read_ledger
 
 PEOPLE, COST = "panel", 0.125
 """Of one release, of a budget of 1."""

@@ -12,16 +12,19 @@ from scipy.stats import chi2
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.guarantees import ApproxDP, PureDP
-from pmldesign.privacy.noise import Noise
-from pmldesign.release.costs.budget import cost_of
-from pmldesign.release.costs.plan import parse_plan
-from pmldesign.release.intervals import half_widths
-from pmldesign.release.manifest import manifest_of
-from pmldesign.release.noise.cube_intervals import cube_half_widths
-from pmldesign.release.noise.cube_sampler import draw_cube
-from pmldesign.release.noise.exact import calibrated_on, exact_noise, require_agreement
-from pmldesign.release.noise.own_grid import variance
+from pmldesign.privacy import ApproxDP, Noise, PureDP
+from pmldesign.release import (
+    calibrated_on,
+    cost_of,
+    cube_half_widths,
+    draw_cube,
+    exact_noise,
+    half_widths,
+    manifest_of,
+    parse_plan,
+    require_agreement,
+    variance,
+)
 from pmldesign.strategies import Strategy
 
 

@@ -13,10 +13,7 @@ from counted_files import both
 import pmldesign as pml
 from pmldesign.cli import main
 from pmldesign.errors import FileError, InvalidInputError
-from pmldesign.release.databases.counted import people_of
-from pmldesign.release.databases.query import DIALECTS, query_text
-from pmldesign.release.people.histogram import count_people
-from pmldesign.release.people.schema import as_schema
+from pmldesign.release import DIALECTS, as_schema, count_people, people_of, query_text
 
 CONTENT = {
     "attributes": [

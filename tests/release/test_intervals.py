@@ -7,11 +7,10 @@ import pytest
 from fast_sampler import fast_sampler
 from scipy.stats import norm
 
-from pmldesign.designs.min_norm import factorize
+from pmldesign.designs import factorize
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.guarantees import ApproxDP, PureDP
-from pmldesign.release.intervals import half_widths
-from pmldesign.release.noise.exact import exact_noise
+from pmldesign.privacy import ApproxDP, PureDP
+from pmldesign.release import exact_noise, half_widths
 from pmldesign.strategies import WeightedTablesStrategy, baseline
 from pmldesign.strategies.rows.kinds import kinds_of_tables
 from pmldesign.workloads import MarginalsWorkload, parse_workload

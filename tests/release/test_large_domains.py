@@ -9,10 +9,8 @@ from fast_sampler import fast_sampler, no_noise
 
 import pmldesign as pml
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.noise import Noise
-from pmldesign.release.estimates import all_within, consistent_tables
-from pmldesign.release.noise.exact import exact_noise
-from pmldesign.release.prepared import prepare
+from pmldesign.privacy import Noise
+from pmldesign.release import all_within, consistent_tables, exact_noise, prepare
 from pmldesign.strategies import IdentityAndRows, MarginalsStrategy, WeightedTablesStrategy
 from pmldesign.workloads import MarginalsWorkload, parse_workload
 

@@ -9,13 +9,10 @@ import numpy as np
 import pytest
 from fast_sampler import no_noise
 
-from pmldesign.designs.min_norm import factorize
+from pmldesign.designs import factorize
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.analytic_gaussian import gaussian_delta
-from pmldesign.privacy.guarantees import PML, ApproxDP, ApproxPML, PureDP
-from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.privacy.noise import Noise
-from pmldesign.release.noise.exact import exact_noise, gaussian_parameter, laplace_parameter
+from pmldesign.privacy import PML, ApproxDP, ApproxPML, Neighbours, Noise, PureDP, gaussian_delta
+from pmldesign.release import exact_noise, gaussian_parameter, laplace_parameter
 from pmldesign.strategies import ProductStrategy, Strategy, baseline
 from pmldesign.strategies.whole.integers import (
     contrasts,

@@ -11,12 +11,16 @@ import pytest
 
 from pmldesign.errors import FileError, InfeasibleError, InvalidInputError
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.guarantees import PML, ApproxDP, PureDP
-from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.release.costs.budget import Budget, cost_of, parse_budget
-from pmldesign.release.costs.ledger import Ledger, open_ledger
-from pmldesign.release.noise.exact import exact_noise
-from pmldesign.release.publish import release_tables
+from pmldesign.privacy import PML, ApproxDP, Neighbours, PureDP
+from pmldesign.release import (
+    Budget,
+    Ledger,
+    cost_of,
+    exact_noise,
+    open_ledger,
+    parse_budget,
+    release_tables,
+)
 from pmldesign.strategies import baseline
 from pmldesign.workloads import parse_workload
 

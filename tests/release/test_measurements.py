@@ -16,8 +16,7 @@ from scipy.special import erfcx
 import pmldesign as pml
 from pmldesign.cli import main
 from pmldesign.errors import FileError, InvalidInputError
-from pmldesign.release.measured.versions import coarser
-from pmldesign.release.people.schema import as_schema
+from pmldesign.release import as_schema, coarser
 from pmldesign.verify.reading import read_archive
 from pmldesign_solvers.search.laplace_sums import laplace_half_widths
 

@@ -6,13 +6,8 @@ import pytest
 from fast_sampler import fast_sampler, no_noise
 
 import pmldesign as pml
-from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.privacy.noise import Noise
-from pmldesign.release.intervals import half_widths
-from pmldesign.release.noise.exact import exact_noise
-from pmldesign.release.people.queries import parse_queries
-from pmldesign.release.people.schema import as_schema
-from pmldesign.release.prepared import prepare
+from pmldesign.privacy import Neighbours, Noise
+from pmldesign.release import as_schema, exact_noise, half_widths, parse_queries, prepare
 from pmldesign.strategies import WeightedProductsStrategy
 from pmldesign.strategies.rows.of_products import kinds_of_products
 from pmldesign.strategies.whole.integers import Integers

@@ -12,11 +12,14 @@ import pytest
 from pmldesign.bounds import least_deviation
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.guarantees import ApproxDP, PureDP
-from pmldesign.release.costs.plan import parse_plan
-from pmldesign.release.intervals import half_widths
-from pmldesign.release.noise.exact import exact_noise
-from pmldesign.release.noise.own_grid import discrete_half_widths, own_lattice
+from pmldesign.privacy import ApproxDP, PureDP
+from pmldesign.release import (
+    discrete_half_widths,
+    exact_noise,
+    half_widths,
+    own_lattice,
+    parse_plan,
+)
 from pmldesign.strategies import Strategy
 
 

@@ -10,12 +10,16 @@ import polars as pl
 import pytest
 
 from pmldesign.errors import FileError, InvalidInputError
-from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy import Neighbours
+from pmldesign.release import (
+    as_schema,
+    count_people,
+    draft_schema,
+    parse_queries,
+    read_histogram,
+    read_schema,
+)
 from pmldesign.release.people import csv_files, frames
-from pmldesign.release.people.drafts import draft_schema
-from pmldesign.release.people.histogram import count_people, read_histogram
-from pmldesign.release.people.queries import parse_queries
-from pmldesign.release.people.schema import as_schema, read_schema
 
 SCHEMA = {
     "attributes": [

@@ -9,11 +9,8 @@ from scipy.stats import norm
 
 import pmldesign as pml
 from pmldesign.errors import FileError, InfeasibleError, InvalidInputError
-from pmldesign.privacy.currencies.curves import PrivacyCurve
-from pmldesign.privacy.noise import Noise
-from pmldesign.release.costs.budget import Budget
-from pmldesign.release.costs.plan import PlannedNoise, parse_plan, without_plan
-from pmldesign.release.publish import release_tables
+from pmldesign.privacy import Noise, PrivacyCurve
+from pmldesign.release import Budget, PlannedNoise, parse_plan, release_tables, without_plan
 from pmldesign.strategies import baseline
 from pmldesign.workloads import parse_workload
 

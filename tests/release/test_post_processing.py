@@ -9,23 +9,22 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import lsq_linear, nnls
 
-from pmldesign.designs.min_norm import factorize
+from pmldesign.designs import factorize
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.guarantees import ApproxDP, PureDP
-from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.release.people.queries import parse_queries
-from pmldesign.release.people.schema import as_schema
-from pmldesign.release.post_processing import (
+from pmldesign.privacy import ApproxDP, Neighbours, PureDP
+from pmldesign.release import (
+    as_schema,
     cut_intervals,
     nearest_whole,
     nonnegative_cells,
+    parse_quantiles,
+    parse_queries,
+    prepare,
+    release_tables,
     running_whole,
     whole_cells,
 )
-from pmldesign.release.prepared import prepare
-from pmldesign.release.publish import release_tables
-from pmldesign.release.quantiles import parse_quantiles
 from pmldesign.workloads import DenseWorkload, parse_workload
 
 SCHEMA = as_schema(

@@ -11,16 +11,15 @@ from scipy.stats import beta
 
 from pmldesign.errors import PmldesignError
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.guarantees import PML, ApproxDP, PureDP
-from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.privacy.noise import Noise
-from pmldesign.release.noise.exact import (
+from pmldesign.privacy import PML, ApproxDP, Neighbours, Noise, PureDP
+from pmldesign.release import (
     calibrated_on,
+    draw,
     exact_noise,
     gaussian_parameter,
+    privacy_map,
     require_agreement,
 )
-from pmldesign.release.noise.sampler import draw, privacy_map
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.workloads import parse_workload
 

@@ -13,8 +13,7 @@ from fast_sampler import fast_sampler, no_noise
 import pmldesign as pml
 from pmldesign.cli import main
 from pmldesign.errors import InvalidInputError
-from pmldesign.release.noise.exact import exact_noise
-from pmldesign.release.prepared import prepare
+from pmldesign.release import exact_noise, prepare
 
 SCHEMA = {
     "attributes": [

@@ -10,15 +10,11 @@ import polars as pl
 import pytest
 from fast_sampler import fast_sampler, no_noise
 
-from pmldesign.designs.min_norm import factorize
+from pmldesign.designs import factorize
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.guarantees import PML, ApproxDP, PureDP
-from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.release.people.queries import parse_queries
-from pmldesign.release.people.schema import as_schema
-from pmldesign.release.prepared import prepare
-from pmldesign.release.publish import release_tables
+from pmldesign.privacy import PML, ApproxDP, Neighbours, PureDP
+from pmldesign.release import as_schema, parse_queries, prepare, release_tables
 from pmldesign.strategies import baseline
 from pmldesign.workloads import DenseWorkload, parse_workload
 

@@ -10,10 +10,7 @@ from fast_sampler import fast_sampler
 
 from pmldesign import ApproxDP, PureDP, mechanism, release_tables, workload
 from pmldesign.errors import FileError, InvalidInputError
-from pmldesign.release.people.histogram import count_people
-from pmldesign.release.people.queries import parse_queries
-from pmldesign.release.people.schema import as_schema, read_schema
-from pmldesign.release.prepared import prepare
+from pmldesign.release import as_schema, count_people, parse_queries, prepare, read_schema
 from pmldesign.strategies.baselines.nested import equal_shares
 
 PLACES = """code,state,county,tract,people

@@ -12,11 +12,16 @@ from killed_ledgers import attacked, prepared_release
 from pmldesign.cli import main
 from pmldesign.errors import FileError, InfeasibleError, InvalidInputError
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.guarantees import ZCDP, ApproxDP, GaussianDP, PureDP
-from pmldesign.release.costs.ledger import Ledger, open_ledger, read_ledger
-from pmldesign.release.costs.left import left_of, share_of
-from pmldesign.release.noise.exact import exact_noise
-from pmldesign.release.publish import release_tables
+from pmldesign.privacy import ZCDP, ApproxDP, GaussianDP, PureDP
+from pmldesign.release import (
+    Ledger,
+    exact_noise,
+    left_of,
+    open_ledger,
+    read_ledger,
+    release_tables,
+    share_of,
+)
 
 
 def made(guarantee, noise="auto"):

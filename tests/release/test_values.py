@@ -12,9 +12,7 @@ import polars as pl
 import pytest
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.release.people.drafts import draft_schema
-from pmldesign.release.people.histogram import count_people
-from pmldesign.release.people.schema import as_schema
+from pmldesign.release import as_schema, count_people, draft_schema
 
 KEYS = {"name": "a", "keys": ["1", "true", "x", "2020-01-02", "0.7"], "outside": "other"}
 CUTS = {"name": "a", "cuts": [0, 0.7, 1, 2], "outside": "other"}

@@ -9,14 +9,10 @@ from fast_sampler import no_noise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pmldesign.designs.min_norm import factorize
-from pmldesign.designs.options import DesignOptions
-from pmldesign.designs.tables.course import question, solve_tables
+from pmldesign.designs import DesignOptions, factorize, question, solve_tables
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.guarantees import PML, ApproxDP, PureDP
-from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.privacy.noise import Noise
-from pmldesign.release.noise.exact import exact_noise
+from pmldesign.privacy import PML, ApproxDP, Neighbours, Noise, PureDP
+from pmldesign.release import exact_noise
 from pmldesign.strategies import BlockStrategy, ProductStrategy, Strategy, TablesStrategy
 from pmldesign.strategies.chains import ChainStrategy
 from pmldesign.strategies.whole.integers import shifted, times

@@ -23,8 +23,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "solvers"))
 
 import extended
 
-from pmldesign_solvers.norm.solve import solve_norm
-from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.norm import solve_norm
+from pmldesign_solvers.operators import DenseOperator
 
 EXPONENTS = (2.0, 3.0, 10.0, 1000.0, np.inf)
 LARGEST = 7

@@ -23,7 +23,7 @@ import numpy as np
 from click.testing import CliRunner
 
 from pmldesign.cli import main as main_command
-from pmldesign.designs.min_norm import factorize
+from pmldesign.designs import factorize
 from pmldesign.files import write_strategy
 
 STEPS = 60

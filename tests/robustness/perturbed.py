@@ -26,8 +26,8 @@ from small_unions import EXPONENTS, TEXTS
 from pmldesign.errors import PmldesignError
 from pmldesign.workloads import UnionWorkload, parse_workload
 from pmldesign.workloads.union import by_attribute, products_over
-from pmldesign_solvers.norm.solve import solve_norm
-from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.norm import solve_norm
+from pmldesign_solvers.operators import DenseOperator
 from pmldesign_solvers.unions import solve as unions
 
 SOLVERS = Path(__file__).parent.parent / "solvers"

@@ -21,8 +21,7 @@ from click.testing import CliRunner
 
 import pmldesign as pml
 from pmldesign.cli import main as main_command
-from pmldesign.designs.options import DesignOptions
-from pmldesign.designs.tables.course import question, solve_tables
+from pmldesign.designs import DesignOptions, question, solve_tables
 from pmldesign.files import strategies as writer
 from pmldesign.strategies import (
     BlockStrategy,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from certified import dual_exponent, dual_value, factorization_value, p_norm
 
-from pmldesign_solvers.norm.solve import solve_norm
-from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.norm import solve_norm
+from pmldesign_solvers.operators import DenseOperator
 from pmldesign_solvers.unions.product_basis import ProductDesign
 
 

@@ -5,10 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from pmldesign.privacy.calibration import calibrate
-from pmldesign.privacy.guarantees import PML, PureDP
-from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.privacy.noise import laplace_error
+from pmldesign.privacy import PML, Neighbours, PureDP, calibrate, laplace_error
 from pmldesign.strategies import baseline
 from pmldesign_solvers.search.laplace_noise import AddRemoveL1, Leakage, ReplaceL1
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from pmldesign.workloads import DenseWorkload, KroneckerWorkload, UnionWorkload, parse_workload
 from pmldesign.workloads.union import by_attribute, products_over
-from pmldesign_solvers.norm.solve import solve_norm
-from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.norm import solve_norm
+from pmldesign_solvers.operators import DenseOperator
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,8 @@ from scipy import sparse
 
 from pmldesign.workloads import parse_workload
 from pmldesign.workloads.sparse import SparseWorkload
-from pmldesign_solvers.norm import fixed_point
-from pmldesign_solvers.norm.options import SolverOptions
-from pmldesign_solvers.norm.solution import Status
-from pmldesign_solvers.norm.solve import solve_norm
-from pmldesign_solvers.operators import normalised
-from pmldesign_solvers.operators.dense import DenseOperator, without_offsets
+from pmldesign_solvers.norm import SolverOptions, Status, fixed_point, solve_norm
+from pmldesign_solvers.operators import DenseOperator, normalised, without_offsets
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "robustness"))
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from pmldesign.workloads.base import Workload
-from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign.workloads import Workload
+from pmldesign_solvers.operators import DenseOperator
 
 
 class ArrayWorkload(Workload):

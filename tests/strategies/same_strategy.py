@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy import Neighbours
 
 
 def well_conditioned(rng, rows, cells):

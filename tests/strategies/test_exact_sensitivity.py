@@ -11,15 +11,10 @@ import pytest
 from exact_matrices import EXACT_ROWS, distances, exact_rows, exact_sensitivity
 from scipy import linalg
 
-from pmldesign.designs.min_norm import factorize
-from pmldesign.designs.options import DesignOptions
-from pmldesign.designs.tables.course import question, solve_tables
+from pmldesign.designs import DesignOptions, factorize, question, solve_tables
 from pmldesign.errors import InvalidInputError
-from pmldesign.files import read_strategy
-from pmldesign.files.sectors import tables_arrays
-from pmldesign.privacy.calibration import calibrate
-from pmldesign.privacy.guarantees import PML, ApproxPML, PureDP
-from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.files import read_strategy, tables_arrays
+from pmldesign.privacy import PML, ApproxPML, Neighbours, PureDP, calibrate
 from pmldesign.strategies import (
     BesideStrategy,
     BlockStrategy,
@@ -52,7 +47,7 @@ from pmldesign_solvers.streams.chain import RunningSums
 from pmldesign_solvers.streams.nodes import Nodes
 from pmldesign_solvers.tables.measured import Measured
 from pmldesign_solvers.tables.sectors import Sector
-from pmldesign_solvers.trees.tree import Tree
+from pmldesign_solvers.trees import Tree
 
 EXACT = mpmath.mpf(10) ** -50
 """Relative rounding of the exact values themselves."""

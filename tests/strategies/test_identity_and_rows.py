@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy import Neighbours
 from pmldesign.strategies import BesideStrategy, IdentityAndRows, Strategy
 from pmldesign.strategies.identity_and_rows import DENSE_ROWS
 from pmldesign.workloads import as_workload, parse_workload

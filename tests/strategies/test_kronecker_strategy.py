@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from same_strategy import assert_same_strategy, well_conditioned
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy import Neighbours
 from pmldesign.strategies import MarginalsStrategy, ProductStrategy, Strategy, product_strategy
 from pmldesign.workloads import (
     DenseWorkload,

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from scipy.linalg import helmert
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy import Neighbours
 from pmldesign.strategies import MarginalsStrategy, Strategy
 from pmldesign.strategies.marginals import residual_transform as residual_tables
 from pmldesign.workloads import MarginalsWorkload, parse_workload
-from pmldesign_solvers.norm.marginals import solve_marginals
+from pmldesign_solvers.norm import solve_marginals
 
 
 def below(subset):

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pmldesign as pml
-from pmldesign.designs.min_norm import factorize
+from pmldesign.designs import factorize
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy, write_strategy
-from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy import Neighbours
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy
 from pmldesign.strategies.participation.distances import sensitivity

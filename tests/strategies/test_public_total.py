@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import pdist
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy import Neighbours
 from pmldesign.strategies import BesideStrategy, ProductStrategy, Strategy
 from pmldesign.workloads import DenseWorkload, KroneckerWorkload, UnionWorkload
 from pmldesign.workloads.public import RECORDS

@@ -5,10 +5,16 @@ import pytest
 from same_strategy import assert_same_strategy
 
 from pmldesign.factorization import answer
-from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.strategies import Strategy, haar_wavelet, identity, tree, workload_strategy
+from pmldesign.privacy import Neighbours
+from pmldesign.strategies import (
+    RegularStrategy,
+    Strategy,
+    haar_wavelet,
+    identity,
+    tree,
+    workload_strategy,
+)
 from pmldesign.strategies.baselines.queries import QueriesStrategy
-from pmldesign.strategies.baselines.regular import RegularStrategy
 from pmldesign.workloads import DenseWorkload, as_workload
 from pmldesign.workloads.public import RECORDS
 

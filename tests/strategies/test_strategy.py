@@ -5,10 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.baselines.elementary import identity, square_root
-from pmldesign.strategies.baselines.queries import workload_strategy
-from pmldesign.strategies.baselines.trees import haar_wavelet, tree
+from pmldesign.strategies import (
+    Strategy,
+    haar_wavelet,
+    identity,
+    square_root,
+    tree,
+    workload_strategy,
+)
 from pmldesign_solvers.operators import operator as operators
 
 sizes = st.integers(1, 7)

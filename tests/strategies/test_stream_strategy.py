@@ -3,16 +3,15 @@
 import numpy as np
 import pytest
 
-from pmldesign.designs.min_norm import factorize
+from pmldesign.designs import factorize
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy, write_strategy
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.guarantees import ApproxDP, PureDP
-from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy import ApproxDP, Neighbours, PureDP
 from pmldesign.strategies import Strategy, StreamStrategy
 from pmldesign.workloads import parse_workload
 from pmldesign.workloads.running import RunningWorkload
-from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.norm import Status
 
 
 @pytest.fixture(scope="module", params=["prefix:40", "decay:40,0.8", "weights"])

@@ -5,15 +5,12 @@ from functools import cache
 import numpy as np
 import pytest
 
-from pmldesign.designs.min_norm import factorize
-from pmldesign.designs.options import DesignOptions
-from pmldesign.designs.tables.course import question, solve_tables
+from pmldesign.designs import DesignOptions, factorize, question, solve_tables
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.factorization import answer
 from pmldesign.files import read_strategy, write_strategy
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.guarantees import PML, ApproxDP, ApproxPML
-from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy import PML, ApproxDP, ApproxPML, Neighbours
 from pmldesign.strategies import (
     BlockStrategy,
     MarginalsStrategy,

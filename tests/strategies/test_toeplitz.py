@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.guarantees import ApproxDP, PureDP
+from pmldesign.privacy import ApproxDP, PureDP
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy
 from pmldesign.workloads import parse_workload

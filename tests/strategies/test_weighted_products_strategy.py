@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from pmldesign.designs.laplace.search import laplace_design
+from pmldesign.designs import laplace_design
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy, write_strategy
-from pmldesign.privacy.guarantees import PureDP
+from pmldesign.privacy import PureDP
 from pmldesign.strategies import WeightedProductsStrategy, WeightedTablesStrategy
 from pmldesign.workloads import parse_workload
 from pmldesign.workloads.public import RECORDS

@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 import pmldesign.strategies.tables.weighted
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import answer
-from pmldesign.privacy.calibration import calibrate
-from pmldesign.privacy.guarantees import PML
-from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy import PML, Neighbours, calibrate
 from pmldesign.strategies import Strategy, WeightedTablesStrategy
 from pmldesign.workloads import MarginalsWorkload, as_workload
 from pmldesign.workloads.public import RECORDS

@@ -10,13 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from pmldesign.cli import main
-from pmldesign.designs.min_norm import factorize
+from pmldesign.designs import factorize
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.files import write_strategy
-from pmldesign.streams import FloatingGaussian, Stream
+from pmldesign.streams import FloatingGaussian, Journal, Log, Stream
 from pmldesign.streams.durable import log as files
-from pmldesign.streams.durable.journal import Journal
-from pmldesign.streams.durable.log import Log
 
 N, RATE, QUIET = 30, 0.9, 1e-9
 

@@ -11,14 +11,19 @@ import numpy as np
 import pytest
 from recorded import Recorded
 
-from pmldesign.designs.min_norm import factorize
+from pmldesign.designs import factorize
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.noise import Noise
-from pmldesign.release.noise.sampler import draw
+from pmldesign.privacy import Noise
+from pmldesign.release import draw
 from pmldesign.strategies import Strategy
-from pmldesign.streams import DiscreteGaussian, FloatingGaussian, Stream, VectorStream
-from pmldesign.streams.durable.journal import Journal
-from pmldesign.streams.sums import Sums
+from pmldesign.streams import (
+    DiscreteGaussian,
+    FloatingGaussian,
+    Journal,
+    Stream,
+    Sums,
+    VectorStream,
+)
 from pmldesign.workloads import as_workload
 from pmldesign.workloads.running import RunningWorkload
 

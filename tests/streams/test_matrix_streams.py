@@ -8,17 +8,22 @@ import pytest
 from recorded import Recorded
 from scipy import linalg
 
-from pmldesign.designs.min_norm import factorize
+from pmldesign.designs import factorize
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.guarantees import ApproxDP
+from pmldesign.privacy import ApproxDP
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.schema import Participation
 from pmldesign.strategies.participation.strategy import with_participation
-from pmldesign.streams import FloatingGaussian, Stream
-from pmldesign.streams.digits import COEFFICIENT_BITS, INPUT_BITS
-from pmldesign.streams.encoder import Encoder, dyadic
-from pmldesign.streams.recurrences import lower_triangular
+from pmldesign.streams import (
+    COEFFICIENT_BITS,
+    INPUT_BITS,
+    Encoder,
+    FloatingGaussian,
+    Stream,
+    dyadic,
+    lower_triangular,
+)
 from pmldesign.workloads import as_workload
 
 

@@ -9,14 +9,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recorded import Recorded
 
-from pmldesign.designs.min_norm import factorize
+from pmldesign.designs import factorize
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.guarantees import ApproxDP
+from pmldesign.privacy import ApproxDP
 from pmldesign.strategies import StreamStrategy
-from pmldesign.streams import DiscreteGaussian, FloatingGaussian, Stream, VectorStream
-from pmldesign.streams.digits import COEFFICIENT_BITS, INPUT_BITS, KEPT_BITS
-from pmldesign.streams.encoder import Encoder, dyadic
+from pmldesign.streams import (
+    COEFFICIENT_BITS,
+    INPUT_BITS,
+    KEPT_BITS,
+    DiscreteGaussian,
+    Encoder,
+    FloatingGaussian,
+    Stream,
+    VectorStream,
+    dyadic,
+)
 from pmldesign_solvers.streams.blocks import SIZE, BlockRows
 from pmldesign_solvers.streams.chain import RunningSums
 from pmldesign_solvers.streams.nodes import Nodes

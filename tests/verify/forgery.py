@@ -16,8 +16,7 @@ import numpy as np
 
 import pmldesign as pml
 from pmldesign.envelope import Channel, exact_envelope
-from pmldesign.privacy.analytic_gaussian import gaussian_delta
-from pmldesign.privacy.guarantees import KINDS, from_json
+from pmldesign.privacy import KINDS, from_json, gaussian_delta
 from pmldesign.verify.digest import KEY, OBJECT, digest_of, digest_of_object
 
 CLOSE = 3e-6

@@ -9,8 +9,7 @@ from forgery import Base, is_true, mutate, write
 from test_structured_claims import rewrite
 
 import pmldesign as pml
-from pmldesign.designs.options import DesignOptions
-from pmldesign.designs.structured import solve_regions
+from pmldesign.designs import DesignOptions, solve_regions
 from pmldesign.strategies.region_tables import RegionTablesStrategy
 from pmldesign.verify.reading import read_archive
 from pmldesign.verify.trees.sweeps import ReadTree

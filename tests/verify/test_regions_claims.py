@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from test_structured_claims import rewrite
 
 import pmldesign as pml
-from pmldesign.designs.options import DesignOptions
-from pmldesign.designs.structured import solve_regions
+from pmldesign.designs import DesignOptions, solve_regions
 from pmldesign.verify.arithmetic.rounding import gamma
 from pmldesign.verify.reading import read_archive
 from pmldesign.verify.trees.sweeps import ReadTree

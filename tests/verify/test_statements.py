@@ -12,8 +12,8 @@ from test_structured_claims import rewrite
 import pmldesign as pml
 from pmldesign.cli import main
 from pmldesign.errors import PartlyCheckedError
-from pmldesign.privacy.guarantees import from_json
-from pmldesign.release.manifest import as_text
+from pmldesign.privacy import from_json
+from pmldesign.release import as_text
 from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
 from pmldesign.verify.forms.registry import FORMS
 from pmldesign.verify.guarantees import KINDS, kind_of, sentence_of

@@ -13,7 +13,7 @@ from flint import arb, ctx
 import pmldesign as pml
 from pmldesign.cli import main
 from pmldesign.errors import FileError, VerificationError
-from pmldesign.privacy.analytic_gaussian import gaussian_delta
+from pmldesign.privacy import gaussian_delta
 from pmldesign.verify.arithmetic import balls, rounding
 from pmldesign.verify.arithmetic.intervals import power_norm
 from pmldesign.verify.digest import KEY, digest_of

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import pmldesign as pml
-from pmldesign.designs.options import DesignOptions
-from pmldesign.designs.tables.course import question, solve_tables
+from pmldesign.designs import DesignOptions, question, solve_tables
 from pmldesign.files.verification import _form
 from pmldesign.strategies import WeightedProductsStrategy, WeightedTablesStrategy
 from pmldesign.verify.digest import KEY, digest_of

@@ -9,8 +9,8 @@ from click.testing import CliRunner
 import pmldesign as pml
 from pmldesign.cli import main
 from pmldesign.errors import FileError
-from pmldesign.privacy.neighbours import DistanceProfile
-from pmldesign.release.result import Release
+from pmldesign.privacy import DistanceProfile
+from pmldesign.release import Release
 from pmldesign.strategies import Strategy
 from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
 

@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 import pmldesign as pml
-from pmldesign.designs.options import DesignOptions
-from pmldesign.designs.structured import solve_all_ranges
-from pmldesign.designs.tables.course import question, solve_tables
-from pmldesign.files.structures import form_for
+from pmldesign.designs import DesignOptions, question, solve_all_ranges, solve_tables
+from pmldesign.files import form_for
 from pmldesign.strategies import (
     BlockStrategy,
     IdentityAndRows,

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from pmldesign import PureDP, factorize, mechanism, optimize
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.privacy.noise import Noise
+from pmldesign.privacy import Neighbours, Noise
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.strategies.region_tables import RegionTablesStrategy
 from pmldesign.workloads import DenseWorkload
@@ -20,7 +19,7 @@ from pmldesign.workloads.weighting.weigh import (
     weighted,
     weighted_parts,
 )
-from pmldesign_solvers.trees.tree import Tree
+from pmldesign_solvers.trees import Tree
 
 SIZES = (2, 3)
 TABLES = [(), (0,), (1,), (0, 1)]
@@ -137,7 +136,7 @@ def test_strategy_is_its_matrix(case):
 @given(CASES)
 def test_public_totals_are_those_of_projections(case):
     """Beside the number of records, with structure and as a matrix."""
-    from pmldesign.strategies.beside import BesideStrategy
+    from pmldesign.strategies import BesideStrategy
 
     _, workload, strategy = case
     known = BesideStrategy(strategy)
@@ -233,8 +232,7 @@ def test_design_is_close_to_its_bound_and_better_than_equal_shares(neighbours):
 @settings(max_examples=3)
 @given(CASES, st.sampled_from([2.0, 4.0, np.inf]))
 def test_small_ones_are_solved_as_one_matrix_and_large_ones_agree(case, p):
-    from pmldesign.designs.options import DesignOptions
-    from pmldesign.designs.structured import solve_regions
+    from pmldesign.designs import DesignOptions, solve_regions
 
     _, workload, _ = case
     exact = factorize(workload, p=p, rel_gap=1e-4).certificate
@@ -261,8 +259,7 @@ def test_laplace_noise_has_weights_of_its_own():
 @pytest.mark.parametrize("p", [2.0, np.inf])
 def test_designs_are_never_worse_than_usual_shares_or_the_queries(p):
     """Also where a histogram has few cells beside many tables, by one or two of three."""
-    from pmldesign.designs.options import DesignOptions
-    from pmldesign.designs.structured import solve_regions
+    from pmldesign.designs import DesignOptions, solve_regions
 
     two = [(2, (0, 1)), (2, (0, 2)), (2, (1, 2)), (2, (0,)), (2, (1,)), (1, (2,))]
     workload = nation((1, 2, 260), (2, 2, 2), parts=two)

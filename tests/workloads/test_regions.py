@@ -18,11 +18,10 @@ from pmldesign import (
     verify_file,
     write_strategy,
 )
-from pmldesign.designs.targets.accuracy import named_targets
+from pmldesign.designs import named_targets
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.files import read_strategy
-from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.privacy.noise import Noise
+from pmldesign.privacy import Neighbours, Noise
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.strategies.baselines.nested import queries_alone
 from pmldesign.strategies.regions import RegionsStrategy
@@ -30,7 +29,7 @@ from pmldesign.workloads import DenseWorkload, parse_workload
 from pmldesign.workloads.nested.regions import RegionsWorkload
 from pmldesign.workloads.public import RECORDS
 from pmldesign.workloads.weighting.weigh import weighted
-from pmldesign_solvers.trees.tree import Tree
+from pmldesign_solvers.trees import Tree
 
 PLACES = """state,county,tract
 AL,Autauga,1

@@ -16,7 +16,7 @@ from pmldesign.workloads import (
     parse_workload,
 )
 from pmldesign.workloads.sparse import SparseWorkload
-from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.operators import DenseOperator
 
 
 @st.composite

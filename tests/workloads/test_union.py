@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pmldesign.designs.min_norm import factorize
+from pmldesign.designs import factorize
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies import BASELINES, baseline
 from pmldesign.workloads import (

@@ -1,1 +1,18 @@
 """Factorization norms: dual problems, the methods that solve them, and the loop around them."""
+
+from pmldesign_solvers import face
+
+__getattr__ = face(
+    __name__,
+    {
+        "bounds_loop": "BoundsLoop CLOSER PATIENCE best_lower",
+        "dense_dual": "ScalingProblem",
+        "dual_function": "DualFunction",
+        "interior_point": "InteriorPoint",
+        "marginals": "solve_marginals",
+        "newton_system": "NewtonSystem",
+        "options": "SolverOptions",
+        "solution": "Bounds Status Step",
+        "solve": "CRAWL solve_norm",
+    },
+)

@@ -6,3 +6,16 @@ spaces    tables of plain attributes at the nodes, as a tree for each kind of re
 sweeps    least squares and its adjoint, up the tree and down
 shares    a count or tables for each node, each with a share of its own, and their best shares
 """
+
+from pmldesign_solvers import face
+
+__getattr__ = face(
+    __name__,
+    {
+        "problem": "NestedCounts",
+        "shares": "Shares",
+        "spaces": "spaces_of",
+        "sweeps": "swept",
+        "tree": "Tree",
+    },
+)

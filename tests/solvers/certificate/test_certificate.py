@@ -11,12 +11,8 @@ from pmldesign.workloads import as_workload, parse_workload
 from pmldesign_solvers.certificate import cells, factors
 from pmldesign_solvers.certificate.cells import certify, lower_bound, upper_bound
 from pmldesign_solvers.certificate.pairs import laplacian_root
-from pmldesign_solvers.norm.options import SolverOptions
-from pmldesign_solvers.norm.solve import solve_norm
-from pmldesign_solvers.operators.dense import DenseOperator
-from pmldesign_solvers.operators.differences import diameter
-from pmldesign_solvers.operators.norms import power_mean
-from pmldesign_solvers.operators.operator import TINY
+from pmldesign_solvers.norm import SolverOptions, solve_norm
+from pmldesign_solvers.operators import TINY, DenseOperator, diameter, power_mean
 
 seeds = st.integers(0, 2**32 - 1)
 exponents = st.sampled_from([*CHECK_P, 2 + 1e-6, 1e6])

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pmldesign_solvers.certificate import cells, product_pairs
-from pmldesign_solvers.norm.solve import solve_norm
-from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.norm import solve_norm
+from pmldesign_solvers.operators import DenseOperator
 
 exponents = st.sampled_from([2.0, 3.0, math.inf])
 

@@ -3,12 +3,18 @@ from itertools import count
 import numpy as np
 import pytest
 
-from pmldesign_solvers.norm import bounds_loop
+from pmldesign_solvers.norm import (
+    CLOSER,
+    PATIENCE,
+    Bounds,
+    BoundsLoop,
+    SolverOptions,
+    Status,
+    best_lower,
+    bounds_loop,
+)
 from pmldesign_solvers.norm import solve as norm
-from pmldesign_solvers.norm.bounds_loop import CLOSER, PATIENCE, BoundsLoop, best_lower
-from pmldesign_solvers.norm.options import SolverOptions
-from pmldesign_solvers.norm.solution import Bounds, Status
-from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.operators import DenseOperator
 
 
 def bounds(*pairs):

@@ -4,9 +4,8 @@ from certified import CHECK_P, dual_value, factorization_value
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pmldesign_solvers.norm.dense_dual import ScalingProblem
-from pmldesign_solvers.operators.dense import DenseOperator, distinct_rows, first_seen
-from pmldesign_solvers.operators.merge import MergedWorkload
+from pmldesign_solvers.norm import ScalingProblem
+from pmldesign_solvers.operators import DenseOperator, MergedWorkload, distinct_rows, first_seen
 
 exponents = st.sampled_from(CHECK_P)
 seeds = st.integers(0, 2**32 - 1)

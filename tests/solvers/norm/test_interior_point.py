@@ -7,15 +7,20 @@ import numpy as np
 import pytest
 
 from pmldesign.workloads import parse_workload
-from pmldesign_solvers.norm import newton_system
-from pmldesign_solvers.norm.dual_function import DualFunction
-from pmldesign_solvers.norm.interior_point import InteriorPoint
-from pmldesign_solvers.norm.newton_system import NewtonSystem
-from pmldesign_solvers.norm.solve import solve_norm
-from pmldesign_solvers.operators.dense import DenseOperator
-from pmldesign_solvers.operators.merge import MergedWorkload, right_inverse_of
-from pmldesign_solvers.operators.reduce import RowSpaceWorkload
-from pmldesign_solvers.operators.reference_cell import GroundedWorkload
+from pmldesign_solvers.norm import (
+    DualFunction,
+    InteriorPoint,
+    NewtonSystem,
+    newton_system,
+    solve_norm,
+)
+from pmldesign_solvers.operators import (
+    DenseOperator,
+    GroundedWorkload,
+    MergedWorkload,
+    RowSpaceWorkload,
+    right_inverse_of,
+)
 
 KINDS = ["add-remove", "replace"]
 COORDINATES = [*KINDS, "row space"]

@@ -4,12 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pmldesign.workloads import parse_workload
-from pmldesign_solvers.norm import look_ahead
-from pmldesign_solvers.norm.dense_dual import ScalingProblem
-from pmldesign_solvers.norm.options import SolverOptions
-from pmldesign_solvers.norm.solve import solve_norm
-from pmldesign_solvers.operators.dense import DenseOperator
-from pmldesign_solvers.operators.merge import MergedWorkload
+from pmldesign_solvers.norm import ScalingProblem, SolverOptions, look_ahead, solve_norm
+from pmldesign_solvers.operators import DenseOperator, MergedWorkload
 
 
 def decomposition(A, w):

@@ -10,10 +10,7 @@ from hypothesis import strategies as st
 
 from pmldesign.strategies import MarginalsStrategy
 from pmldesign.workloads import MarginalsWorkload
-from pmldesign_solvers.norm.marginals import solve_marginals
-from pmldesign_solvers.norm.options import SolverOptions
-from pmldesign_solvers.norm.solution import Status
-from pmldesign_solvers.norm.solve import solve_norm
+from pmldesign_solvers.norm import SolverOptions, Status, solve_marginals, solve_norm
 from pmldesign_solvers.structure import cell_pairs
 
 exponents = st.sampled_from([2.0, 2.5, 4.0, 20.0, math.inf])

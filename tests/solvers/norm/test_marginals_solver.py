@@ -11,12 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pmldesign_solvers.certificate.marginals import lower_bound, upper_bound
-from pmldesign_solvers.norm.marginals import solve_marginals
-from pmldesign_solvers.norm.options import SolverOptions
-from pmldesign_solvers.norm.solution import Status
-from pmldesign_solvers.norm.solve import solve_norm
-from pmldesign_solvers.operators.dense import DenseOperator
-from pmldesign_solvers.structure.subsets import residual_spaces
+from pmldesign_solvers.norm import SolverOptions, Status, solve_marginals, solve_norm
+from pmldesign_solvers.operators import DenseOperator
+from pmldesign_solvers.structure import residual_spaces
 
 exponents = st.sampled_from((2.0, 2.0 + 1e-7, 2.5, 4.0, 16.0, 1000.0, 1e6, np.inf))
 

@@ -9,10 +9,8 @@ from certified import EPS, dual_exponent, p_norm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pmldesign_solvers.norm.options import SolverOptions
-from pmldesign_solvers.norm.solution import Status
-from pmldesign_solvers.norm.solve import solve_norm
-from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.norm import SolverOptions, Status, solve_norm
+from pmldesign_solvers.operators import DenseOperator
 from pmldesign_solvers.oracle import programs
 
 P_VALUES = [2.0, 2.5, 4.0, 20.0, math.inf]

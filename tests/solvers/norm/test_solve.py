@@ -9,11 +9,8 @@ from scipy.linalg import circulant, hadamard
 
 from pmldesign.workloads import RangeWorkload, parse_workload
 from pmldesign_solvers.certificate import cells
-from pmldesign_solvers.norm import dual_function
-from pmldesign_solvers.norm.options import SolverOptions
-from pmldesign_solvers.norm.solution import Status
-from pmldesign_solvers.norm.solve import solve_norm
-from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.norm import SolverOptions, Status, dual_function, solve_norm
+from pmldesign_solvers.operators import DenseOperator
 
 GAP = 1e-6
 all_p = pytest.mark.parametrize("p", CHECK_P)

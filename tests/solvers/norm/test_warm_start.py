@@ -3,11 +3,8 @@ import pytest
 from certified import assert_certified
 
 from pmldesign.workloads import parse_workload
-from pmldesign_solvers.norm import warm_start
-from pmldesign_solvers.norm.dense_dual import ScalingProblem
-from pmldesign_solvers.norm.solve import solve_norm
-from pmldesign_solvers.operators.dense import DenseOperator
-from pmldesign_solvers.operators.merge import MergedWorkload
+from pmldesign_solvers.norm import ScalingProblem, solve_norm, warm_start
+from pmldesign_solvers.operators import DenseOperator, MergedWorkload
 
 
 def problem(matrix, p):

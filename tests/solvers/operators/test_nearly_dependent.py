@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 from certified import factorization_value, p_norm
 
-from pmldesign_solvers.norm.solve import solve_norm
-from pmldesign_solvers.operators.dense import DenseOperator
-from pmldesign_solvers.operators.differences import Cells, Pairs
-from pmldesign_solvers.operators.reduce import Projected
+from pmldesign_solvers.norm import solve_norm
+from pmldesign_solvers.operators import Cells, DenseOperator, Pairs, Projected
 
 points = np.linspace(0, 1, 37)
 WORKLOADS = {

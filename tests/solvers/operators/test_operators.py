@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from pmldesign_solvers.operators.dense import DenseOperator
-from pmldesign_solvers.operators.merge import sharing_gram
+from pmldesign_solvers.operators import DenseOperator, sharing_gram
 
 # few values, so that rows repeat; some differ in their last or first bits only
 entries = st.sampled_from([0.0, -0.0, 1.0, -1.0, 2.0, 1 + 2**-52, 2.0**-1000, 5e-324])

@@ -10,15 +10,22 @@ from hypothesis import strategies as st
 from scipy.linalg import hadamard
 
 from pmldesign_solvers.certificate.cells import upper_bound
-from pmldesign_solvers.norm.dual_function import DualFunction
-from pmldesign_solvers.norm.interior_point import InteriorPoint
-from pmldesign_solvers.norm.options import SolverOptions
-from pmldesign_solvers.norm.solution import Status
-from pmldesign_solvers.norm.solve import CRAWL, solve_norm
-from pmldesign_solvers.operators.dense import DenseOperator
-from pmldesign_solvers.operators.differences import Cells
-from pmldesign_solvers.operators.merge import MergedWorkload, right_inverse_of
-from pmldesign_solvers.operators.reduce import Projected, RowSpaceWorkload
+from pmldesign_solvers.norm import (
+    CRAWL,
+    DualFunction,
+    InteriorPoint,
+    SolverOptions,
+    Status,
+    solve_norm,
+)
+from pmldesign_solvers.operators import (
+    Cells,
+    DenseOperator,
+    MergedWorkload,
+    Projected,
+    RowSpaceWorkload,
+    right_inverse_of,
+)
 from pmldesign_solvers.oracle import programs
 
 EXPONENTS = (2.0, 4.0, np.inf)

@@ -10,11 +10,9 @@ from certified import CHECK_P, assert_certified
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pmldesign_solvers.norm.solution import Status
-from pmldesign_solvers.norm.solve import solve_norm
-from pmldesign_solvers.operators.dense import DenseOperator
-from pmldesign_solvers.oracle import programs
-from pmldesign_solvers.oracle.solve import ProgramError
+from pmldesign_solvers.norm import Status, solve_norm
+from pmldesign_solvers.operators import DenseOperator
+from pmldesign_solvers.oracle import ProgramError, programs
 
 GAP = 1e-4
 seeds = st.integers(0, 2**32 - 1)

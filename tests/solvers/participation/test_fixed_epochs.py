@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pmldesign_solvers.norm.options import SolverOptions
+from pmldesign_solvers.norm import SolverOptions
 from pmldesign_solvers.participation.entries import full_gram, neighbouring_entries
 from pmldesign_solvers.participation.epochs import Epochs, resolvent_blocks
 from pmldesign_solvers.participation.fixed_epochs import lower_bound, solve

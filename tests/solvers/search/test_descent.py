@@ -3,8 +3,8 @@ import pytest
 from l1_checks import assert_sound, baselines, exact_error
 
 from pmldesign.workloads import parse_workload
-from pmldesign_solvers.norm.solution import Status
-from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.norm import Status
+from pmldesign_solvers.operators import DenseOperator
 from pmldesign_solvers.search.descent import LEAST_WORK, Descent
 from pmldesign_solvers.search.laplace import SearchOptions, solve
 from pmldesign_solvers.search.laplace_noise import AddRemoveL1, Leakage, ReplaceL1

@@ -5,10 +5,8 @@ import pytest
 from scipy.optimize import approx_fprime
 
 from pmldesign.workloads import parse_workload
-from pmldesign_solvers.norm.options import SolverOptions
-from pmldesign_solvers.norm.solution import Status
-from pmldesign_solvers.norm.solve import solve_norm
-from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.norm import SolverOptions, Status, solve_norm
+from pmldesign_solvers.operators import DenseOperator
 from pmldesign_solvers.search.gaussian_pml import Objective, solve
 from pmldesign_solvers.search.gaussian_scale import GaussianLeakage
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 from scipy.spatial.distance import cdist
 
-from pmldesign.privacy.calibration import calibrate
-from pmldesign.privacy.guarantees import ApproxPML, EnvelopePML
+from pmldesign.privacy import ApproxPML, EnvelopePML, calibrate
 from pmldesign_solvers.search.gaussian_scale import GaussianLeakage, hockey_stick
 
 

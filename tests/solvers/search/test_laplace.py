@@ -5,11 +5,11 @@ import pytest
 from l1_checks import assert_sound, baselines, exact_error, until
 from scipy.optimize import differential_evolution
 
-from pmldesign.privacy.noise import gaussian_moment_root
+from pmldesign.privacy import gaussian_moment_root
 from pmldesign.workloads import parse_workload
+from pmldesign_solvers.norm import Status
 from pmldesign_solvers.norm import solve as gamma_solver
-from pmldesign_solvers.norm.solution import Status
-from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.operators import DenseOperator
 from pmldesign_solvers.search.laplace import SearchOptions, solve
 from pmldesign_solvers.search.laplace_noise import AddRemoveL1, Leakage, ReplaceL1
 from pmldesign_solvers.search.problem import SearchProblem

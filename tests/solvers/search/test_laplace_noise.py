@@ -6,11 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 
-from pmldesign.designs.laplace.candidates import scale_rule
-from pmldesign.privacy.alpha.sample import SampledAlpha
-from pmldesign.privacy.calibration import calibrate
-from pmldesign.privacy.guarantees import PML, PureDP
-from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.designs import scale_rule
+from pmldesign.privacy import PML, Neighbours, PureDP, SampledAlpha, calibrate
 from pmldesign_solvers.search.laplace_noise import AddRemoveL1, Leakage, ReplaceL1, pairwise_l1
 
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from pmldesign.privacy.noise import laplace_error
-from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign.privacy import laplace_error
+from pmldesign_solvers.operators import DenseOperator
 from pmldesign_solvers.search.laplace_noise import (
     LARGEST_EXACT,
     Leakage,

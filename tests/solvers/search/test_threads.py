@@ -1,7 +1,7 @@
 import numpy as np
 from threadpoolctl import threadpool_info
 
-from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.operators import DenseOperator
 from pmldesign_solvers.search import laplace as l1_strategies
 from pmldesign_solvers.search.descent import single_thread
 from pmldesign_solvers.search.laplace import SearchOptions

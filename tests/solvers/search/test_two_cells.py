@@ -10,7 +10,7 @@ from scipy.linalg import null_space
 from two_cells import least_trace
 
 from pmldesign.workloads import parse_workload
-from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.operators import DenseOperator
 from pmldesign_solvers.search.laplace import SearchOptions, solve
 from pmldesign_solvers.search.laplace_noise import AddRemoveL1
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from pmldesign_solvers.norm.options import SolverOptions
-from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.norm import SolverOptions, Status
 from pmldesign_solvers.participation import fixed_epochs
 from pmldesign_solvers.participation import fixed_point as epochs_fixed_point
 from pmldesign_solvers.participation.epochs import Epochs

@@ -6,11 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pmldesign_solvers.norm.options import SolverOptions
-from pmldesign_solvers.norm.solution import Status
-from pmldesign_solvers.norm.solve import solve_norm
-from pmldesign_solvers.operators.dense import DenseOperator
-from pmldesign_solvers.operators.norms import power_mean
+from pmldesign_solvers.norm import SolverOptions, Status, solve_norm
+from pmldesign_solvers.operators import DenseOperator, power_mean
 from pmldesign_solvers.streams.certificate import lower_bound, upper_bound, variances
 from pmldesign_solvers.streams.chain import AllRanges, RunningSums
 from pmldesign_solvers.streams.diagonals import diagonals

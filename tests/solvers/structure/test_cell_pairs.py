@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pmldesign_solvers.structure import cell_pairs
-from pmldesign_solvers.structure.cell_pairs import differing_sets
+from pmldesign_solvers.structure import cell_pairs, differing_sets
 
 
 @st.composite

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from scipy.spatial import ConvexHull
 from scipy.spatial.distance import pdist
 
-from pmldesign_solvers.structure import farthest_columns
-from pmldesign_solvers.structure.farthest_columns import largest_l1_distance, largest_l2_distance
+from pmldesign_solvers.structure import farthest_columns, largest_l1_distance, largest_l2_distance
 
 KINDS = ("real", "signs", "zeros and ones", "positive", "rotation", "equal norms")
 

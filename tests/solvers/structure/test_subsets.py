@@ -5,7 +5,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pmldesign_solvers.structure.subsets import residual_spaces
+from pmldesign_solvers.structure import residual_spaces
 
 
 @st.composite

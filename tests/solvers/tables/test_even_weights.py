@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 from scipy.optimize import minimize
 
-from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.operators import DenseOperator
 from pmldesign_solvers.tables.even_weights import even_weights, extreme_queries, variance_rows
 from pmldesign_solvers.tables.query_weights import Question
 from pmldesign_solvers.tables.solve import solve

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from pmldesign_solvers.norm.options import SolverOptions
-from pmldesign_solvers.norm.solve import solve_norm
-from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.norm import SolverOptions, solve_norm
+from pmldesign_solvers.operators import DenseOperator
 from pmldesign_solvers.tables import apart
 from pmldesign_solvers.tables.even_weights import even_weights, length_rows
 from pmldesign_solvers.tables.lower.dual_weights import DualPoint

@@ -10,12 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pmldesign_solvers.norm import bounds_loop
-from pmldesign_solvers.norm.marginals import solve_marginals
-from pmldesign_solvers.norm.options import SolverOptions
-from pmldesign_solvers.norm.solution import Status
-from pmldesign_solvers.norm.solve import solve_norm
-from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.norm import SolverOptions, Status, bounds_loop, solve_marginals, solve_norm
+from pmldesign_solvers.operators import DenseOperator
 from pmldesign_solvers.tables import free_vector, query_weights, sectors
 from pmldesign_solvers.tables.lower.dual_weights import DualPoint, SectorBound
 from pmldesign_solvers.tables.lower.replace import lower_bound

@@ -8,16 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pmldesign_solvers.norm.options import SolverOptions
-from pmldesign_solvers.norm.solve import solve_norm
-from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.norm import SolverOptions, solve_norm
+from pmldesign_solvers.operators import DenseOperator
 from pmldesign_solvers.streams.certificate import lower_bound, upper_bound
 from pmldesign_solvers.streams.nodes import zolotarev
 from pmldesign_solvers.streams.solve import solve
-from pmldesign_solvers.trees.problem import NestedCounts
-from pmldesign_solvers.trees.shares import Shares
-from pmldesign_solvers.trees.spaces import spaces_of
-from pmldesign_solvers.trees.tree import Tree
+from pmldesign_solvers.trees import NestedCounts, Shares, Tree, spaces_of
 
 STAR = [-1] + [0] * 6
 CHAIN = list(range(-1, 5))

@@ -13,12 +13,9 @@ from hypothesis import strategies as st
 from small_unions import EXPONENTS, Union, norm, union
 
 from pmldesign.workloads import DenseWorkload, KroneckerWorkload, UnionWorkload, parse_workload
-from pmldesign_solvers.norm import bounds_loop
-from pmldesign_solvers.norm.options import SolverOptions
-from pmldesign_solvers.norm.solution import Status
-from pmldesign_solvers.norm.solve import solve_norm
-from pmldesign_solvers.operators.dense import DenseOperator
-from pmldesign_solvers.structure.eigenspaces import common_eigenspaces, distinct_columns, is_even
+from pmldesign_solvers.norm import SolverOptions, Status, bounds_loop, solve_norm
+from pmldesign_solvers.operators import DenseOperator
+from pmldesign_solvers.structure import common_eigenspaces, distinct_columns, is_even
 from pmldesign_solvers.unions import bounds as product_bounds
 from pmldesign_solvers.unions import solve as unions
 from pmldesign_solvers.unions.block_design import BlockDesign

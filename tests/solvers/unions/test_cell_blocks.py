@@ -5,12 +5,8 @@ import pytest
 
 from pmldesign.workloads import as_workload
 from pmldesign_solvers.certificate.cells import lower_bound, upper_bound
-from pmldesign_solvers.norm.options import SolverOptions
-from pmldesign_solvers.norm.solution import Status
-from pmldesign_solvers.norm.solve import solve_norm
-from pmldesign_solvers.operators.dense import DenseOperator
-from pmldesign_solvers.operators.merge import MergedWorkload
-from pmldesign_solvers.operators.norms import power_mean
+from pmldesign_solvers.norm import SolverOptions, Status, solve_norm
+from pmldesign_solvers.operators import DenseOperator, MergedWorkload, power_mean
 from pmldesign_solvers.unions import cell_blocks
 
 RNG = np.random.default_rng(5)

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from pmldesign.designs.min_norm import factorize
+from pmldesign.designs import factorize
 from pmldesign.workloads import KroneckerWorkload, UnionWorkload, as_workload, parse_workload
 from pmldesign.workloads.union import products_over
 from pmldesign_solvers.certificate.cells import lower_bound
-from pmldesign_solvers.norm.solve import solve_norm
-from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.norm import solve_norm
+from pmldesign_solvers.operators import DenseOperator
 from pmldesign_solvers.unions.exchangeable import exchangeable
 
 PAIRS = np.kron(np.eye(3), np.ones((1, 2)))

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from small_unions import EXPONENTS, TEXTS, norm, random_unions, union
 
 from pmldesign_solvers.certificate import cells as certificate
-from pmldesign_solvers.norm.solve import solve_norm
-from pmldesign_solvers.operators.dense import DenseOperator
-from pmldesign_solvers.operators.norms import dual_norm
+from pmldesign_solvers.norm import solve_norm
+from pmldesign_solvers.operators import DenseOperator, dual_norm
 from pmldesign_solvers.unions import descent as basis_descent
 from pmldesign_solvers.unions.descent import BasisObjective
 from pmldesign_solvers.unions.product_basis import Basis, BasisProblem, eigenbasis, residual_basis

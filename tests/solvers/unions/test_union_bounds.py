@@ -11,8 +11,7 @@ from small_unions import EXPONENTS, TEXTS, norm, random_unions, union
 
 from pmldesign_solvers.certificate import cells as certificate
 from pmldesign_solvers.norm import fixed_point
-from pmldesign_solvers.operators.dense import DenseOperator
-from pmldesign_solvers.operators.norms import dual_norm
+from pmldesign_solvers.operators import DenseOperator, dual_norm
 from pmldesign_solvers.unions import bounds as product_bounds
 from pmldesign_solvers.unions.bounds import free_attribute
 

@@ -11,10 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_unions import EXPONENTS, TEXTS, norm, random_unions, union
 
-from pmldesign_solvers.norm.options import SolverOptions
-from pmldesign_solvers.norm.solution import Status
-from pmldesign_solvers.norm.solve import solve_norm
-from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.norm import SolverOptions, Status, solve_norm
+from pmldesign_solvers.operators import DenseOperator
 from pmldesign_solvers.unions import descent as basis_descent
 from pmldesign_solvers.unions import solve as unions
 from pmldesign_solvers.unions import stages

@@ -3,10 +3,7 @@ import pytest
 from array_workload import ArrayWorkload, prefix, random_workload
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.baselines.elementary import square_root
-from pmldesign.strategies.baselines.registry import BASELINES, baseline
-from pmldesign.strategies.baselines.trees import haar_wavelet, tree
+from pmldesign.strategies import BASELINES, Strategy, baseline, haar_wavelet, square_root, tree
 from pmldesign.workloads import KroneckerWorkload, parse_workload
 
 NAMES = [known.name for known in BASELINES]

@@ -4,7 +4,7 @@ import pytest
 from array_workload import ArrayWorkload, all_ranges, prefix, random_workload
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.strategies.baselines.eigen import eigen_design
+from pmldesign.strategies import eigen_design
 from pmldesign.workloads import parse_workload
 
 

@@ -5,9 +5,14 @@ import pytest
 from array_workload import ArrayWorkload, all_ranges, prefix, random_workload
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.strategies.baselines.elementary import identity, product_strategy, square_root
-from pmldesign.strategies.baselines.queries import workload_strategy
-from pmldesign.strategies.baselines.trees import haar_wavelet, tree
+from pmldesign.strategies import (
+    haar_wavelet,
+    identity,
+    product_strategy,
+    square_root,
+    tree,
+    workload_strategy,
+)
 
 
 def test_identity_on_prefix_sums():

@@ -3,8 +3,7 @@ import pytest
 from array_workload import ArrayWorkload, prefix, random_workload
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.baselines.trees import haar_wavelet, tree
+from pmldesign.strategies import Strategy, haar_wavelet, tree
 
 
 def recursive_tree(cells, branching):
