@@ -162,3 +162,10 @@ def test_commands_are_counted_in_seconds_memory_and_files(tmp_path, monkeypatch)
     assert line.endswith(f"| 2.00 | {one.megabytes:.2f} |")
     with pytest.raises(RuntimeError, match="wrong"):
         module.run("workload wrong:4", ROOT, folder)
+
+
+def test_variances_of_a_hundred_attributes_are_timed(monkeypatch, capsys):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    importlib.import_module("many_attributes").main()
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["MarginalsStrategy", "WeightedTablesStrategy"]

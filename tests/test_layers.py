@@ -210,7 +210,8 @@ def test_tests_import_the_faces_of_rooms():
             package, *inner = name.split(".")
             if package in ("pmldesign", "pmldesign_solvers") and len(inner) > 2:
                 room, private = f"{package}.{inner[0]}", inner[-1].startswith("_")
-                assert room in INNER or private or find_module(name), f"{path} imports {name}"
+                where = f"{path} imports {name}: import it from {room}, whose __init__ lists it"
+                assert room in INNER or private or find_module(name), where
 
 
 def find_module(name):
