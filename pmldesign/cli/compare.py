@@ -13,8 +13,8 @@ from pmldesign.cli.options.results import Outputs, drawing
 from pmldesign.cli.terminal.completion import FILE_ENDINGS, StrategyNames, WorkloadName
 from pmldesign.cli.terminal.show import note, progress
 from pmldesign.comparison.comparison import Comparison, compare_all
+from pmldesign.comparison.parallel import Workers
 from pmldesign.comparison.tasks import DESIGN, LEAST_NORM
-from pmldesign.comparison.workers import Workers
 from pmldesign.errors import NotConvergedError
 from pmldesign.files import read_strategy
 from pmldesign.strategies import BASELINES, Strategy

@@ -12,8 +12,8 @@ from pmldesign.cli.documents.document import Document, Fact, Section
 from pmldesign.cli.options.fields import argument, as_command, group, option
 from pmldesign.cli.options.results import Outputs
 from pmldesign.cli.terminal.show import progress
+from pmldesign.comparison.parallel import NEEDS
 from pmldesign.comparison.sweeping import Sweep, sweep
-from pmldesign.comparison.workers import NEEDS
 from pmldesign.errors import NotConvergedError
 
 

@@ -6,9 +6,8 @@ __getattr__ = face(
     __name__,
     {
         "comparison": "compare compare_all",
-        "parallel": "run run_all",
+        "parallel": "LOST Workers run run_all",
         "study": "read_study",
         "units": "COLUMNS",
-        "workers": "LOST Workers",
     },
 )

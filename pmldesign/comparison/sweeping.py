@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pmldesign.comparison.parallel import run
+from pmldesign.comparison.parallel import LOST, Backend, Workers, run
 from pmldesign.comparison.sheet import KINDS, Sheet, check_sheet, read_lines, records_of
 from pmldesign.comparison.study import read_study
 from pmldesign.comparison.units import COLUMNS, DONE, STOPPED
-from pmldesign.comparison.workers import LOST, Backend, Workers
 from pmldesign.workloads.display import Displayed, Drawn, Facts, data_frame
 
 

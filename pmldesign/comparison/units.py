@@ -15,10 +15,10 @@ from importlib.metadata import version
 from typing import Any
 
 from pmldesign.comparison.comparison import assembled
+from pmldesign.comparison.parallel import Workers
 from pmldesign.comparison.rows import BOUNDS, SHOWN, UNWEIGHTED, Row
 from pmldesign.comparison.tasks import DESIGNED, Task, Work
 from pmldesign.comparison.values import Demand
-from pmldesign.comparison.workers import Workers
 from pmldesign.designs.options import DesignOptions
 from pmldesign.errors import PmldesignError
 from pmldesign.mechanisms import NoiseChoice, require_feasible

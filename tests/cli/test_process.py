@@ -287,7 +287,7 @@ if __name__ == "__main__":
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     from pmldesign.cli.terminal.process import signals
     from pmldesign.comparison.parallel import run
-    from pmldesign.comparison.workers import Workers
+    from pmldesign.comparison.parallel import Workers
     with signals():
         list(run([partial(wait, 0), partial(wait, 1)], Workers(2)))
 """

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import integrate
 
+import pmldesign.comparison.parallel
 import pmldesign.comparison.tasks
-import pmldesign.comparison.workers
 from pmldesign.bounds import all_bounds
 from pmldesign.comparison import compare, compare_all
 from pmldesign.designs import best_noise, solve

@@ -6,7 +6,7 @@ __getattr__ = face(
     __name__,
     {
         "bounds_loop": "BoundsLoop CLOSER PATIENCE best_lower",
-        "dense_dual": "ScalingProblem",
+        "dense_dual": "ScalingProblem lower_ahead row_size",
         "dual_function": "DualFunction",
         "interior_point": "InteriorPoint",
         "marginals": "solve_marginals",

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pmldesign.workloads import parse_workload
-from pmldesign_solvers.norm import ScalingProblem, SolverOptions, look_ahead, solve_norm
+from pmldesign_solvers.norm import ScalingProblem, SolverOptions, lower_ahead, row_size, solve_norm
 from pmldesign_solvers.operators import DenseOperator, MergedWorkload
 
 
@@ -33,7 +33,7 @@ def test_the_size_of_rows_is_that_of_the_levelled_factors(seed, cells):
     R = np.sqrt(S)[:, None] * Qt / np.sqrt(w)
     levelled = R / np.linalg.norm(R, axis=0)
     value = np.linalg.norm(A @ np.linalg.inv(levelled)) ** 2
-    assert look_ahead.row_size(squares, S) == pytest.approx(value, rel=1e-9)
+    assert row_size(squares, S) == pytest.approx(value, rel=1e-9)
 
 
 @pytest.mark.parametrize("name", ["prefix:24", "all-range:24", "census-p12"])
@@ -47,7 +47,7 @@ def test_the_expectation_is_off_by_the_third_power_of_the_distance(name):
         w = best * np.exp(distance * direction)
         w /= w.sum()
         S, ratios, squares = decomposition(merged, w)
-        expected = look_ahead.lower(squares, S, w, ratios)
+        expected = lower_ahead(squares, S, w, ratios)
         then = nuclear_norm(merged, w * ratios**2)
         assert then > S.sum()
         errors.append(abs(expected + (then / S.sum() - 1) ** 2 / 4 * S.sum() - then) / then)
