@@ -59,10 +59,10 @@ RIGHT = {
     "workloads": ["prefix:4"],
 }
 FLAGS = {"allow_vacuous", "integers", "leave_out", "nonnegative", "reviewed", "simultaneous"}
-FLAGS |= {"streaming", "by_part", "solver"}
+FLAGS |= {"streaming", "by_part", "solver", "same_people", "counted"}
 """Taken by their truth; the solver is looked at where it is used."""
 WORDS = {"known", "method", "name", "neighbours", "noise", "participation", "quantiles", "side"}
-WORDS |= {"budget", "ledger", "output", "path", "plan", "schema"}
+WORDS |= {"budget", "ledger", "output", "path", "people", "plan", "schema"}
 """Texts and paths: arrays are no mistake that anybody makes."""
 CLASSES = [
     *(pml.PureDP, pml.ApproxDP, pml.PML, pml.ApproxPML, pml.EnvelopePML),
@@ -107,7 +107,8 @@ def test_a_wrong_type_is_refused_by_name(tmp_path, monkeypatch, function, name, 
     arguments = {
         other: RIGHT[other]
         for other, parameter in parameters.items()
-        if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
+        if parameter.default is parameter.empty
+        and parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
     }
     with pytest.raises((TypeError, ValueError, pml.PmldesignError)) as caught:
         function(**{**arguments, name: WRONG[kind]})
