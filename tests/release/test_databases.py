@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from dataclasses import replace
 
 import duckdb
 import numpy as np
@@ -163,6 +164,18 @@ def test_sources_that_are_none(folder):
     nan = as_schema({"attributes": [{"name": "a", "keys": ["NaN", "b"]}]})
     with pytest.raises(InvalidInputError, match="missing number"):
         query_text(nan, "duckdb")
+
+
+def test_texts_of_other_kinds_of_attributes_stay_as_they_are():
+    plain = as_schema({"attributes": [{"name": "a", "keys": [1, 2], "outside": "drop"}]})
+    (attribute,) = plain.attributes
+
+    class Clipped(type(attribute)):
+        """Reads +5 as a number, which is no key."""
+
+    other = replace(plain, attributes=(Clipped(**vars(attribute)),))
+    assert "IN ('1', '2')" in query_text(plain, "duckdb")
+    assert "IN (" not in query_text(other, "duckdb")
 
 
 def test_a_database_is_opened_for_reading_alone(folder):

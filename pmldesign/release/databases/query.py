@@ -124,7 +124,8 @@ def _literal(text: str) -> str:
 
 def _keyed(text: str, attribute: Attribute) -> str:
     """The text of a value that may be a key; NULL for others, unless they are to be refused."""
-    if attribute.outside == "refuse" or len(attribute.labels) > MOST_KEYS:
+    plain = type(attribute) is Attribute  # others read texts by rules of their own
+    if attribute.outside == "refuse" or len(attribute.labels) > MOST_KEYS or not plain:
         return text
     conditions = [f"{text} IN ({', '.join(map(_literal, attribute.labels))})"]
     if any(not isinstance(key_of(label), str) for label in attribute.labels):
