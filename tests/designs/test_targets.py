@@ -194,11 +194,16 @@ def test_half_widths_under_gaussian_noise_are_multiples_of_standard_deviations()
 
 
 @pytest.mark.parametrize(
-    "guarantee",
-    [pml.PureDP(1.0), pml.PureDP(1.0, pml.Neighbours.REPLACE), pml.PML(1.0, 0.1), pml.ZCDP(1.0)],
+    ("guarantee", "level"),
+    [
+        (pml.PureDP(1.0), 0.95),
+        (pml.PureDP(1.0, pml.Neighbours.REPLACE), None),
+        (pml.PML(1.0, 0.1), 0.95),
+        (pml.PML(1.0, 0.1), None),
+        (pml.ZCDP(1.0), 0.95),
+    ],
     ids=repr,
 )
-@pytest.mark.parametrize("level", [None, 0.95])
 def test_no_usual_strategy_needs_less_than_the_design(guarantee, level):
     queries = parse_workload("histogram:2*prefix:3+histogram:2*total:3")
     found = pml.least_budget(queries, Targets(5.0, level=level), guarantee, search_time=0.05)
