@@ -18,7 +18,7 @@ from pmldesign.cli.documents.document import (
     Table,
     records,
 )
-from pmldesign.cli.documents.parts import between, workload_fact
+from pmldesign.cli.documents.parts import between, promised, workload_fact
 from pmldesign.cli.options.fields import argument, as_command, group, option
 from pmldesign.cli.options.promises import PromiseOptions
 from pmldesign.cli.options.questions import LimitOptions, QuestionOptions
@@ -87,7 +87,7 @@ def _document(design: Design, guarantee: Guarantee, bounds: Sequence[Bound]) -> 
     about = [
         workload_fact(design.workload),
         ("norm", f"gamma_({shortest(design.p)}) {between(design.certificate)}"),
-        ("guarantee", guarantee.describe(design.workload.shape[1])),
+        *promised(guarantee, design.workload.shape[1]),
     ]
     found = [asdict(bound) | {"holds": bound.holds} for bound in bounds]
     table = Table(

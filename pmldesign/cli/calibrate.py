@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pmldesign.cli.documents.document import Document, Section
-from pmldesign.cli.documents.parts import Said
+from pmldesign.cli.documents.parts import Said, promised
 from pmldesign.cli.options.fields import argument, as_command, group, option
 from pmldesign.cli.options.promises import PromiseOptions, at_alpha
 from pmldesign.cli.options.questions import STRATEGY_HELP, QuestionOptions
@@ -116,7 +116,7 @@ def _document(said: Said, name: str, p: float) -> Document:
     errors = f"err_{shortest(p)} {number(noisy.error(p))}, rmse {number(noisy.rmse)}"
     facts = [
         ("strategy", f"{name}: {rows} measurements of {cells} cells"),
-        ("guarantee", guarantee.describe(noisy.strategy.cells)),
+        *promised(guarantee, noisy.strategy.cells),
         ("noise", f"{noisy.noise.value}, scale {scale} ({kind}) on every measurement"),
         ("sensitivity", f"{of_scale(noisy.sensitivity)} ({norm})"),
         *([] if schema is None else [("record", schema.describe())]),

@@ -185,7 +185,9 @@ def test_the_table_says_what_json_says(run):
     assert f"laplace, scale {at_least(shown['scale'], 9)} (b, " in text
     assert f"epsilon {at_least(shown['achieved'], 9)}" in text
     assert f"err_2 {shown['error']:.6g}" in text
-    assert shown["guarantee"] in text
+    said, supposed = shown["guarantee"].split(", provided that ")
+    assert f"{said}." in text
+    assert f"provided     {supposed}" in text
     gaussian = run(*options[:-2], "--delta", 1e-3, "--noise", "gaussian").stdout
     assert "(standard deviation)" in gaussian
     assert "achieved     delta" in gaussian

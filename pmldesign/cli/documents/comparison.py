@@ -83,9 +83,10 @@ def _promised(shown: Sequence[Comparison]) -> list[Fact]:
     first = shown[0]
     if first.guarantee is None:
         return []
-    text = first.guarantee.describe(first.workload.shape[1])
     several = len({comparison.workload.name for comparison in shown}) < len(shown)
-    facts = [("guarantee", f"of the first row: {text}" if several else text)]
+    facts = parts.promised(first.guarantee, first.workload.shape[1])
+    if several:
+        facts[0] = ("guarantee", f"of the first row: {facts[0][1]}")
     best = min(first.rows, key=lambda row: row.error)
     if best.fallback is not None:
         facts.append(("if wrong", f"{best.strategy}, {best.fallback.describe()}"))

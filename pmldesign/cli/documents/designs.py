@@ -51,9 +51,9 @@ class Designed:
         norm = f"{parts.between(design.certificate)}, gap {design.certificate.gap:.1e}"
         steps = _counted(design.steps, "step")
         solved = _counted(design.eigendecompositions, "eigendecomposition")
-        promise = ("noise", "scale equal to the sensitivity (give --epsilon to calibrate it)")
+        promise = [("noise", "scale equal to the sensitivity (give --epsilon to calibrate it)")]
         if designs.guarantee is not None:
-            promise = ("guarantee", designs.guarantee.describe(design.workload.shape[1]))
+            promise = parts.promised(designs.guarantee, design.workload.shape[1])
         facts = [
             parts.workload_fact(design.workload),
             (
@@ -65,7 +65,7 @@ class Designed:
             *_kind(design),
             *parts.shares_facts(self.shares),
             *_searches(designs),
-            promise,
+            *promise,
             ("design", f"{self.said.noise_text}: {_errors(self.best, design.p)}"),
         ]
         if self.best.unweighted is not None:

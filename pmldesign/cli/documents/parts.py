@@ -197,6 +197,14 @@ def workload_data(workload: Workload) -> dict[str, Any]:
     return {"workload": workload.name, "queries": m, "cells": n}
 
 
+def promised(guarantee: Guarantee, cells: int) -> list[Fact]:
+    """What is promised, and on a line of its own what that supposes."""
+    said, _, supposed = guarantee.describe(cells).partition(", provided that ")
+    if not supposed:
+        return [("guarantee", said)]
+    return [("guarantee", f"{said}."), ("provided", supposed)]
+
+
 def guarantee_data(guarantee: Guarantee | None, cells: int) -> dict[str, Any]:
     """What is promised, in words and as numbers; None where nothing is."""
     return {

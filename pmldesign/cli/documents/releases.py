@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pmldesign.cli.documents.document import (
     Cell,
     Document,
@@ -15,17 +17,17 @@ from pmldesign.cli.documents.document import (
     Table,
     records,
 )
-from pmldesign.cli.documents.parts import Said, workload_fact
+from pmldesign.cli.documents.parts import Said, promised, workload_fact
 from pmldesign.mechanisms import Mechanism
-from pmldesign.privacy.digits import of_scale
+from pmldesign.privacy.digits import of_scale, shortest
 from pmldesign.privacy.noise import Noise
 from pmldesign.release.measured.measurements import Answers, Measurements
 from pmldesign.release.measured.several import words_of
 from pmldesign.release.result import Release, manifest_path
 from pmldesign.release.tables import ReleasedTable
 
-MOST_ROWS = 1000
-"""Of a table that a page shows; a megabyte of them."""
+MOST_ROWS = 50
+"""Of a table that a page shows: its first lines."""
 
 
 def document_of(
@@ -45,9 +47,10 @@ def document_of(
     noise = f"discrete {chosen.noise.value}, {letter} = {of_scale(scale)}"
     facts = [
         workload_fact(chosen.workload),
-        ("guarantee", chosen.guarantee.describe(chosen.workload.shape[1])),
+        *promised(chosen.guarantee, chosen.workload.shape[1]),
         *said.wrong_alpha,
         ("noise", f"{noise}, on {chosen.strategy.shape[0]} measurements"),
+        ("accuracy", _accuracy(published)),
         ("written", f"{', '.join(written)} and {manifest_path(written[0]).name}"),
     ]
     return Document(
@@ -56,6 +59,15 @@ def document_of(
         title=f"Private answers to {published.manifest['workload']}",
         page=lambda: [*_page(published, said, output)],
     )
+
+
+def _accuracy(published: Release) -> str:
+    """How far the intervals reach to both sides, at the median and at most."""
+    table, level = published.table, 100 * published.manifest["intervals"]["level"]
+    reach = (table.upper - table.lower) / 2
+    typical, widest = f"{np.median(reach):.4g}", f"{reach.max():.4g}"
+    text = f"{shortest(level)} % intervals reach {typical} to both sides"
+    return text if typical == widest else f"{text}, the widest {widest}"
 
 
 def _page(published: Release, said: Said, output: Path) -> Iterator[Section]:
@@ -69,6 +81,11 @@ def _page(published: Release, said: Said, output: Path) -> Iterator[Section]:
         facts=[
             ("workload", manifest["workload"]),
             ("queries", str(manifest["queries"])),
+            ("accuracy", _accuracy(published)),
+            (
+                "for whom",
+                "anybody may see this page, the table and the manifest; the data stay secret",
+            ),
             ("intervals", f"hold with probability {intervals['level']:g}, {together}"),
             ("afterwards", ", ".join(manifest["post_processing"]) or "nothing was changed"),
         ],
