@@ -11,6 +11,7 @@ import numpy as np
 from pmldesign.cli.documents.document import (
     Cell,
     Document,
+    Fact,
     Picture,
     Rounded,
     Section,
@@ -50,7 +51,7 @@ def document_of(
         *promised(chosen.guarantee, chosen.workload.shape[1]),
         *said.wrong_alpha,
         ("noise", f"{noise}, on {chosen.strategy.shape[0]} measurements"),
-        ("accuracy", _accuracy(published)),
+        *_accuracy(published),
         ("written", f"{', '.join(written)} and {manifest_path(written[0]).name}"),
     ]
     return Document(
@@ -61,13 +62,15 @@ def document_of(
     )
 
 
-def _accuracy(published: Release) -> str:
-    """How far the intervals reach to both sides, at the median and at most."""
+def _accuracy(published: Release) -> list[Fact]:
+    """How far intervals reach, at the median and at most; not where they were cut afterwards."""
+    if published.manifest["post_processing"]:
+        return []
     table, level = published.table, 100 * published.manifest["intervals"]["level"]
     reach = (table.upper - table.lower) / 2
     typical, widest = f"{np.median(reach):.4g}", f"{reach.max():.4g}"
     text = f"{shortest(level)} % intervals reach {typical} to both sides"
-    return text if typical == widest else f"{text}, the widest {widest}"
+    return [("accuracy", text if typical == widest else f"{text}, the widest {widest}")]
 
 
 def _page(published: Release, said: Said, output: Path) -> Iterator[Section]:
@@ -81,7 +84,7 @@ def _page(published: Release, said: Said, output: Path) -> Iterator[Section]:
         facts=[
             ("workload", manifest["workload"]),
             ("queries", str(manifest["queries"])),
-            ("accuracy", _accuracy(published)),
+            *_accuracy(published),
             (
                 "for whom",
                 "anybody may see this page, the table and the manifest; the data stay secret",
