@@ -134,7 +134,7 @@ def test_a_design_for_laplace_noise_beats_every_baseline_and_no_lower_bound(
     run, few_starts, tmp_path
 ):
     # identity, the best baseline, has err_2 sqrt(2 (1 + ... + 8)) = 8.485 on prefix sums
-    options = ["--seed", 1, "--search-time", 1]
+    options = ["--seed", 1, "--search-time", 600]
     shown = run.json("optimize", "prefix:8", "--epsilon", 1, "-o", "s.npz", *options)
     design, *others = shown["strategies"]
     assert (design["name"], design["noise"]) == ("design", "laplace")
