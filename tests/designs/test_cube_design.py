@@ -20,7 +20,7 @@ from pmldesign_solvers.cubes import CubeProblem, rank_of, solve
 )
 def test_few_binary_questions(name, error):
     """Signs of all six questions: c_r of 6 or 7 measurements, (r + 1)(r + 2)/3."""
-    best = pml.optimize(name, guarantee=pml.PureDP(1), search_time=0.2)
+    best = pml.optimize(name, guarantee=pml.PureDP(1), search_time=1.0)
     assert best.noise is Noise.CUBE
     assert best.error() <= error
     assert best.sensitivity <= 1 + 1e-12
@@ -84,7 +84,7 @@ def test_many_questions_are_not_tried():
     assert not is_small(as_workload("prefix:32"))
     assert not is_small(as_workload("prefix:1024"))
     assert not is_small(as_workload(np.zeros((2, 3))))
-    designs = all_designs("prefix:24", guarantee=pml.PureDP(1), search_time=0.2)
+    designs = all_designs("prefix:24", guarantee=pml.PureDP(1), search_time=1.0)
     assert designs.cube_design is None
     with pytest.raises(InvalidInputError, match="rank up to 16"):
         all_designs("prefix:24", guarantee=pml.PureDP(1), noise="cube")
