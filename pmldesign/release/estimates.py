@@ -45,7 +45,7 @@ class Estimate:
     """What the measurements say.
 
     Attributes:
-        summed: how many numbers an answer may be a sum of.
+        summed: how many numbers an answer may be a sum of, times the largest coefficient of these.
         size: the largest sum of the absolute values of these.
         answers: from a number of digits after the point to answers with so many, shape (m,), and by
             how much these digits moved them at most, likewise.
@@ -79,8 +79,11 @@ def estimated(
         if public is not None:
             cells = public.completed(cells)
         answers_of = partial(rounded_answers, queries, cells, public=public, like=like)
-        summed = len(cells) if regions_of(queries, public) is None else 2  # each moves by one
-        return Estimate(summed, float(np.abs(cells).sum()), answers_of, cells)
+        size = float(np.abs(cells).sum())
+        if regions_of(queries, public) is not None:
+            return Estimate(2, size, answers_of, cells)  # each moves by one
+        largest = math.ceil(_largest_whole(queries, _written(queries)) or 1.0)
+        return Estimate(len(cells) * largest, size * largest, answers_of, cells)
     asked_tables = queries.as_tables()
     assert asked_tables is not None
     closure = all_within(asked_tables.subsets)
@@ -212,7 +215,10 @@ def _largest_whole(workload: Workload, matrix: Any) -> float | None:
     if tables is not None and (tables.weights != 1).any():
         return None
     parts = by_attribute(workload)
-    return None if parts[0] is workload else 1.0
+    if parts[0] is workload:
+        return None
+    largest = [_largest_whole(part, _written(part)) for part in parts]
+    return None if None in largest else math.prod(value or 0.0 for value in largest)
 
 
 def _are_whole(values: Array) -> bool:

@@ -59,16 +59,10 @@ def half_widths(noise: AnswerNoise, level: float, *, simultaneous: bool = False)
     Raises:
         InvalidInputError: the level is out of range.
     """
-    if not 0 < number("level", level) < 1:
-        raise InvalidInputError(f"level must be in (0, 1), got {level}; take for example 0.95")
     queries, kinds = noise.factorization.workload, {law.kind for law in noise.laws}
-    miss = 1 - level
+    miss = missed(noise, level, queries.shape[0] if simultaneous else 1)
     if kinds == {Noise.GAUSSIAN}:
-        if simultaneous:
-            miss = -math.expm1(math.log(level) / queries.shape[0])
         return np.asarray(float(-scipy.special.ndtri(miss / 2)) * noise.deviations)
-    if simultaneous:
-        miss /= queries.shape[0]
     if len(noise.laws) > 1:
         return _mixed_widths(noise, miss)
     (law,), strategy = noise.laws, noise.factorization.strategy
@@ -111,6 +105,19 @@ def _mixed_widths(noise: AnswerNoise, miss: float) -> Array:
     rows = np.hstack(laplace)
     law_of = laplace_half_widths if rows.shape[1] <= LONG else condensed_half_widths
     return np.asarray(law_of(rows, miss, gaussian=np.sqrt(gaussian)) + rounding)
+
+
+def missed(noise: AnswerNoise, level: float, count: int) -> float:
+    """The chance with which each of so many intervals misses, so that all hold at a level.
+
+    Raises:
+        InvalidInputError: the level is out of range.
+    """
+    if not 0 < number("level", level) < 1:
+        raise InvalidInputError(f"level must be in (0, 1), got {level}; take for example 0.95")
+    if {law.kind for law in noise.laws} == {Noise.GAUSSIAN} and count > 1:
+        return -math.expm1(math.log(level) / count)
+    return (1 - level) / count
 
 
 def _widths_of(part: RowKinds, unit: float, scale: float, miss: float) -> Array:

@@ -13,19 +13,23 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.files.atomic import PathName
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.release.estimates import estimated
+from pmldesign.release.estimates import Estimate, estimated
 from pmldesign.release.intervals import half_widths
 from pmldesign.release.manifest import manifest_of, not_private
 from pmldesign.release.measured.measurements import Measurements
 from pmldesign.release.noise.exact import ExactNoise, exact_noise, require_agreement
+from pmldesign.release.noise.law import AnswerNoise
 from pmldesign.release.noise.sampler import Sampler, draw
 from pmldesign.release.people.histogram import count_people, count_tables, read_histogram
-from pmldesign.release.people.queries import parse_queries
+from pmldesign.release.people.numbers import Number
+from pmldesign.release.people.queries import NamedQueries, parse_queries
+from pmldesign.release.people.regions import RegionQueries
 from pmldesign.release.people.schema import Schema, as_schema
 from pmldesign.release.public_counts import PublicCounts, counted
 from pmldesign.release.quantiles import Band, bands
+from pmldesign.release.ratios import Ratios, ratios_of, with_ratios
 from pmldesign.release.result import Release
-from pmldesign.release.tables import decimals_for
+from pmldesign.release.tables import ReleasedTable, decimals_for
 from pmldesign.strategies.whole.integers import Integers
 from pmldesign.strategies.whole.tables import TableCounts
 from pmldesign.workloads import Workload
@@ -45,6 +49,7 @@ class Prepared:
         manifest: what is published beside the table.
         nonnegative: whether cells may not be negative.
         integers: whether cells are to be whole.
+        parts: for each product its ratios, or the rows of its answers; () without any ratio.
         bands: quantiles that are asked for.
     """
 
@@ -54,10 +59,16 @@ class Prepared:
     manifest: dict[str, Any]
     nonnegative: bool = False
     integers: bool = False
+    parts: tuple[Ratios | slice, ...] = ()
     bands: tuple[Band, ...] = ()
 
+    @property
+    def denominator(self) -> int:
+        """D: counts are whole multiples of 1/D."""
+        return 1 if self.schema is None else self.schema.denominator
+
     def counts(self, data: Any) -> Integers | TableCounts:
-        """The histogram of the data, or their tables where that is too large; checked.
+        """The histogram of the data times D, or their tables where that is too large; checked.
 
         Raises:
             InvalidInputError, FileError: as `release`.
@@ -70,7 +81,7 @@ class Prepared:
             counts = count_people(data, self.schema)
         else:
             counts = count_tables(data, self.schema, self.noise.lattice.subsets)
-        require_whole_people(number_of(counts), self.noise)
+        require_whole_people(number_of(counts) // self.denominator, self.noise)
         return counts
 
     def publish(self, counts: Integers | TableCounts, sampler: Sampler = draw) -> Release:
@@ -88,9 +99,9 @@ class Prepared:
             known.strategy, values, answers.laws, public, (content,), queries, decimals
         )
         labels = labels_of(queries, self.schema)
-        table = measured.table(
-            estimate, queries, labels, (spreads, self.widths), (self.nonnegative, self.integers)
-        )
+        steps = self.nonnegative, self.integers
+        table = measured.table(estimate, queries, labels, (spreads, self.widths), steps)
+        table = published(table, self.parts, estimate, queries, self.schema)
         if (cells := estimate.cells) is None:
             return Release(table, content, measurements=measured)
         listed = () if public is None else tuple(public.rows(self.schema))
@@ -101,8 +112,12 @@ class Prepared:
         """The numbers of records in the data that are public."""
         groups = self.noise.public_groups
         if isinstance(counts, TableCounts):
-            return PublicCounts(groups, (counts.total,)) if groups else None
-        return counted(groups, counts)
+            parts = PublicCounts(groups, (counts.total,)) if groups else None
+        else:
+            parts = counted(groups, counts)
+        if parts is None:
+            return None
+        return PublicCounts(groups, tuple(count // self.denominator for count in parts.counts))
 
 
 def prepare(
@@ -127,7 +142,10 @@ def prepare(
                 f"the schema has {form.cells} cells, the workload "
                 f"{mechanism.workload.shape[1]}; write the workload with names of attributes"
             )
-    noise = exact_noise(mechanism, rows_per_person=rows)
+        require_whole_groups(form, mechanism.workload)
+        require_whole_cells(form, integers=integers)
+    denominator = 1 if form is None else form.denominator
+    noise = exact_noise(mechanism, rows_per_person=rows, denominator=denominator)
     whole = nonnegative or integers or bool(quantiles)
     tables = bool(noise.lattice.subsets)
     require_histogram(mechanism.workload.whole, whole=whole, tables=tables)
@@ -137,6 +155,7 @@ def prepare(
     widths = half_widths(answers, level, simultaneous=simultaneous)
     if quantiles and form is None:
         raise InvalidInputError("quantiles are of attributes: they need a schema")
+    parts = ratio_parts(answers, form, level, simultaneous=simultaneous)
     wanted = tuple(bands(answers, form, quantiles, level)) if form and quantiles else ()
     steps = {"nonnegative": nonnegative, "integers": integers}
     content = manifest_of(
@@ -146,7 +165,56 @@ def prepare(
         simultaneous=simultaneous,
         post_processing=[name for name, done in steps.items() if done],
     )
-    return Prepared(noise, form, widths, content, nonnegative, integers, wanted)
+    content["queries"] -= sum(part.number for part in parts if isinstance(part, Ratios))
+    if form is not None and form.suppress is not None:
+        content["suppress"] = {"relative_error": form.suppress}
+    return Prepared(noise, form, widths, content, nonnegative, integers, parts, wanted)
+
+
+def ratio_parts(
+    noise: AnswerNoise, schema: Schema | None, level: float, *, simultaneous: bool
+) -> tuple[Ratios | slice, ...]:
+    """For each product its ratios, or the rows of its answers; () where there are no ratios."""
+    named = named_queries(noise.factorization.workload.whole, schema)
+    if isinstance(named, NamedQueries) and any(f.ratio for part in named.parts for f in part):
+        return tuple(ratios_of(noise, named, level, simultaneous=simultaneous))
+    return ()
+
+
+def published(
+    table: ReleasedTable,
+    parts: Sequence[Ratios | slice],
+    estimate: Estimate,
+    queries: Workload,
+    schema: Schema | None,
+) -> ReleasedTable:
+    """The table with ratios in place of their ends, without what is too noisy.
+
+    Args:
+        table: of all answers, linear ones, with the labels of the new one.
+        parts: of the queries (`ratio_parts`).
+        estimate: of which the answers are made.
+        queries: A.
+        schema: with the rule of what is too noisy.
+    """
+    if parts:
+        assert estimate.cells is not None
+        table = with_ratios(table, parts, queries.matvec(estimate.cells))
+    if schema is not None and schema.suppress is not None:
+        table = table.without_noisy(schema.suppress)
+    return table
+
+
+def require_whole_cells(schema: Schema, *, integers: bool) -> None:
+    """Refuse whole cells where numbers are spread over cells.
+
+    Raises:
+        InvalidInputError: they are asked for.
+    """
+    if integers and schema.denominator > 1:
+        raise InvalidInputError(
+            "whole cells are counts, and numbers are spread over cells; leave integers out"
+        )
 
 
 def require_histogram(queries: Workload, *, whole: bool, tables: bool = True) -> None:
@@ -184,8 +252,22 @@ def _is_counted(queries: Workload) -> bool:
     return ranges and bool((tables.weights == 1).all())
 
 
+def require_whole_groups(schema: Schema, queries: Workload) -> None:
+    """Refuse public groups of cells among which the number of a record may be spread.
+
+    Raises:
+        InvalidInputError: they are not about whole records.
+    """
+    numbers = [(i, a) for i, a in enumerate(schema.attributes) if isinstance(a, Number)]
+    if not numbers or queries.public.groups is None:
+        return
+    groups = queries.public.groups.reshape(schema.sizes)
+    for i, attribute in numbers:
+        attribute.require_whole(np.moveaxis(groups, i, 0), queries.public.name)
+
+
 def number_of(counts: Integers | TableCounts) -> int:
-    """How many records the data hold."""
+    """How many records the data hold, times D."""
     return counts.total if isinstance(counts, TableCounts) else int(counts.sum())
 
 
@@ -205,12 +287,20 @@ def require_whole_people(rows: int, noise: ExactNoise) -> None:
 
 def labels_of(queries: Workload, schema: Schema | None) -> dict[str, list[str]]:
     """Labels of the attributes, or the numbers of the queries."""
+    named = named_queries(queries, schema)
+    if named is not None:
+        return named.labels()
+    return {"query": [str(number) for number in range(queries.shape[0])]}
+
+
+def named_queries(queries: Workload, schema: Schema | None) -> NamedQueries | RegionQueries | None:
+    """The queries by names of attributes, as which a workload was written; None if it was not."""
     if schema is not None:
         with suppress(InvalidInputError):
             named = parse_queries(queries.name, schema)
             if same_queries(named.workload, queries):
-                return named.labels()
-    return {"query": [str(number) for number in range(queries.shape[0])]}
+                return named
+    return None
 
 
 def same_queries(first: Workload, second: Workload) -> bool:

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.factorization import Factorization
 from pmldesign.release.intervals import half_widths
 from pmldesign.release.noise.law import AnswerNoise
 from pmldesign.release.people.schema import Schema
@@ -92,6 +91,11 @@ def _band(noise: AnswerNoise, schema: Schema, name: str, q: float, level: float)
     size, sizes = schema.sizes[place], schema.sizes
     attribute = schema.attributes[place]
     attribute.require_order("quantiles")
+    if attribute.denominator > 1:
+        raise InvalidInputError(
+            f"--quantiles: {name!r} has numbers, which count for sums; for quantiles give an "
+            "attribute cuts without low and high"
+        )
     if attribute.outside not in ("refuse", "drop"):
         raise InvalidInputError(
             f"--quantiles: the values that {attribute.outside!r} takes have no place in the order "
@@ -108,17 +112,15 @@ def _band(noise: AnswerNoise, schema: Schema, name: str, q: float, level: float)
         for step in np.tril(np.ones((size, size)))[:-1] - q
     ]
     queries: Workload = DenseWorkload(np.array(rows), name=f"quantile {q:g} of {name}", copy=False)
-    known = noise.factorization
-    asked = queries.beside(known.workload.public)
+    noise_of_sums = noise.answering(queries)
     try:
-        known.strategy.require_answers(asked)
+        noise.factorization.strategy.require_answers(noise_of_sums.factorization.workload)
     except InvalidInputError:
         raise InvalidInputError(
             f"--quantiles: the strategy does not tell {name!r} from the other attributes; add it "
             "to the queries"
         ) from None
-    sums = Factorization(asked, known.strategy, known.neighbours)
-    widths = half_widths(replace(noise, factorization=sums), level, simultaneous=True)
+    widths = half_widths(noise_of_sums, level, simultaneous=True)
     return Band(name, q, labels, queries, widths)
 
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 import csv
 import io
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+
 from pmldesign.errors import FileError, InvalidInputError, require_extra
 from pmldesign.files.atomic import PathName, check_writable
-from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.operators.operator import Array, Indices
 
 FINE = 1e-4
 """The rounding moves an answer by at most half of this part of the smallest standard deviation."""
@@ -24,6 +26,8 @@ ROUNDED_DEVIATION = 1e-5
 EXACT = 2.0**52
 """Sums of whole numbers below are exact in float64, with a bit to spare."""
 FORMATS = (".csv", ".parquet")
+NUMBERS = ("estimate", "standard_deviation", "lower", "upper")
+"""Columns beside the labels."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,11 +36,12 @@ class ReleasedTable:
 
     Attributes:
         labels: for each attribute the label of every query; {"query": numbers} without a schema.
-        estimate: shape (m,).
+        estimate: shape (m,); NaN where it is missing.
         standard_deviation: of the noise, shape (m,).
         lower: ends of the intervals, shape (m,).
         upper: likewise.
-        decimals: how many digits after the point estimates and intervals have.
+        decimals: how many digits after the point estimates and intervals have, one number for all
+            or shape (m,).
     """
 
     labels: dict[str, list[str]]
@@ -44,12 +49,24 @@ class ReleasedTable:
     standard_deviation: Array
     lower: Array
     upper: Array
-    decimals: int
+    decimals: int | Indices
 
     def columns(self) -> dict[str, list[Any]]:
         """Names and columns, numbers as they are printed."""
-        numbers = {name: list(map(float, texts)) for name, texts in self._printed().items()}
+        numbers = {
+            name: [float(text) if text else None for text in texts]
+            for name, texts in self._printed().items()
+        }
         return {**self.labels, **numbers}
+
+    def without_noisy(self, relative_error: float) -> ReleasedTable:
+        """The table without estimates below their standard deviation over `relative_error`.
+
+        It is a function of what is published. Intervals stay: left out where the noise made an
+        estimate small, the others would cover less often than they say.
+        """
+        noisy = ~(self.standard_deviation <= relative_error * np.abs(self.estimate))
+        return replace(self, estimate=np.where(noisy, np.nan, self.estimate))
 
     def write_csv(self, handle: IO[bytes]) -> None:
         """Write the table as UTF-8 text with a header."""
@@ -75,14 +92,24 @@ class ReleasedTable:
         """The columns of numbers."""
         return {
             "estimate": self._texts(self.estimate),
-            "standard_deviation": [f"{value:.6g}" for value in self.standard_deviation],
+            "standard_deviation": [
+                "" if math.isnan(value) else f"{value:.6g}" for value in self.standard_deviation
+            ],
             "lower": self._texts(self.lower),
             "upper": self._texts(self.upper),
         }
 
     def _texts(self, values: Array) -> list[str]:
-        texts = (f"{value:.{self.decimals}f}" for value in values + 0.0)
-        return [text[1:] if float(text) == 0 and text[0] == "-" else text for text in texts]
+        digits = np.broadcast_to(self.decimals, values.shape).tolist()
+        texts = (f"{value:.{d}f}" for value, d in zip((values + 0.0).tolist(), digits, strict=True))
+        return [_plain(text) for text in texts]
+
+
+def _plain(text: str) -> str:
+    """A number without a sign before zero; nothing for NaN."""
+    if text == "nan":
+        return ""
+    return text[1:] if float(text) == 0 and text[0] == "-" else text
 
 
 def table_bytes(path: PathName, table: ReleasedTable) -> bytes:

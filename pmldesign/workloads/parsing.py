@@ -5,7 +5,7 @@
     factor   = name [ ":" argument { "," argument } ]
     argument = size | option "=" whole number
     size     = ( whole number | name number { "/" number } [ "/" option "=" whole number ] )
-               [ "^" whole number ], or a decimal number for a rate
+               [ "^" whole number ], or a decimal number for a rate or a value
     weight   = decimal number [ "e" [ "-" ] whole number ]
 
 A weight multiplies the queries of a part, and so their errors: "2*prefix:64+histogram:64". No name
@@ -73,11 +73,19 @@ def parse_workload(text: str) -> Workload:
     parts = [_parse_product(part, text, parse_factor) for part in products]
     if any(weight != 1 for weight in weights):
         return _weighted_union(parts, weights, text)
-    return _union(parts, text)
+    return union_of(parts, text)
 
 
-def _union(parts: Sequence[Workload], text: str) -> Workload:
-    """All queries of the parts, in the form that keeps their structure."""
+def union_of(parts: Sequence[Workload], text: str) -> Workload:
+    """All queries of the parts, products or named ones, in the form that keeps their structure.
+
+    Args:
+        parts: on the same cells.
+        text: what the user wrote.
+
+    Raises:
+        InvalidInputError: too many cells or queries, as `parse_workload`.
+    """
     if len(parts) == 1:
         if isinstance(parts[0], KroneckerWorkload):
             _check_cells(text, parts[0].shape[1])
@@ -126,14 +134,14 @@ def weight_of(part: str, text: str) -> tuple[float, str]:
 
 def _weighted_union(parts: Sequence[Workload], weights: Sequence[float], text: str) -> Workload:
     """The queries of the parts, each part times its weight."""
-    workload = _union(
+    workload = union_of(
         [
             weighted(part, weight, name=f"{weight:g}*{part.name}")
             for part, weight in zip(parts, weights, strict=True)
         ],
         text,
     )
-    workload.unweighted = _union(parts, text)
+    workload.unweighted = union_of(parts, text)
     return workload
 
 
@@ -216,6 +224,8 @@ def _sizes(
 ) -> Sequence[int | float | Workload]:
     if entry.arguments[number : number + 1] == ("RATE",):
         return [_decimal(argument, text, entry)]
+    if entry.arguments[:1] == ("VALUE",):
+        return [_decimal(argument, text, entry, sign="-?")]
     if "..." not in entry.arguments:
         return [_whole(argument, text, entry)]
     size, power, count = (part.strip() for part in argument.partition("^"))
@@ -227,8 +237,9 @@ def _sizes(
     return [_whole(size, text, entry)] * times
 
 
-def _decimal(value: str, text: str, entry: NamedWorkload) -> float:
-    if not re.fullmatch(r"[0-9]{0,9}(\.[0-9]{0,19})?", value) or value in ("", "."):
+def _decimal(value: str, text: str, entry: NamedWorkload, *, sign: str = "") -> float:
+    pattern = sign + r"(?=\.?[0-9])[0-9]{0,15}(\.[0-9]{0,19})?"
+    if not re.fullmatch(pattern, value):
         _refuse(text, entry, f"{_shown(value)} is not a decimal number")
     return float(value)
 

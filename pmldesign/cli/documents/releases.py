@@ -161,14 +161,17 @@ def answers_document(measured: Measurements, answers: Answers) -> Document:
 def table_of(table: ReleasedTable) -> Table:
     """With as many digits as were published."""
     columns = table.columns()
+    digits = np.broadcast_to(table.decimals, table.estimate.shape).tolist()
     rows = [
-        [_cell(name, value, table.decimals) for name, value in zip(columns, row, strict=True)]
-        for row in zip(*(values[:MOST_ROWS] for values in columns.values()), strict=True)
-    ]
+        [_cell(name, value, decimals) for name, value in zip(columns, row, strict=True)]
+        for row, decimals in zip(zip(*columns.values(), strict=True), digits, strict=True)
+    ][:MOST_ROWS]
     return Table([*columns], rows)
 
 
 def _cell(name: str, value: Any, decimals: int) -> Cell:
+    if value is None:
+        return "missing"
     if isinstance(value, str) or name == "standard_deviation":
         return value  # type: ignore[no-any-return]
     return Rounded(value, f"{value:.{decimals}f}")

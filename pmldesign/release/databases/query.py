@@ -105,8 +105,13 @@ def count_name(schema: Schema) -> str:
 
 
 def _require_keys(schema: Schema) -> None:
-    """Refuse a key that is how databases write a number that is none."""
+    """Refuse numbers, and a key that is how databases write a number that is none."""
     for attribute in schema.attributes:
+        if attribute.denominator > 1:
+            raise InvalidInputError(
+                f"attribute {attribute.name!r} has numbers, of which databases count no parts;"
+                " release from a file of people"
+            )
         if attribute.cuts is None and any(label.lower() == "nan" for label in attribute.labels):
             raise InvalidInputError(
                 f"attribute {attribute.name!r} has the key 'NaN', which databases do not tell from"

@@ -17,12 +17,19 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.release.estimates import estimated
 from pmldesign.release.intervals import half_widths
 from pmldesign.release.measured.measurements import Answers, Measurements
-from pmldesign.release.people.queries import parse_queries
+from pmldesign.release.people.factors import Factor, total_factor
+from pmldesign.release.people.queries import parse_queries, product_of
 from pmldesign.release.people.schema import Schema
-from pmldesign.release.prepared import labels_of, require_histogram
+from pmldesign.release.prepared import (
+    labels_of,
+    published,
+    ratio_parts,
+    require_histogram,
+    require_whole_cells,
+)
 from pmldesign.release.quantiles import bands
 from pmldesign.strategies.base import ANSWER_TOLERANCE
-from pmldesign.workloads import DenseWorkload, Workload, parse_workload
+from pmldesign.workloads import DenseWorkload, Workload
 from pmldesign.workloads.base import MAX_ENTRIES
 from pmldesign_solvers.operators.operator import Array
 
@@ -57,6 +64,8 @@ class Question:
         """The table, and quantiles; arguments and errors as `Measurements.ask`."""
         measured, queries = self.measured, self.queries
         require_histogram(queries, whole=any(steps) or bool(quantiles))
+        if self.schema is not None:
+            require_whole_cells(self.schema, integers=steps[1])
         noise = measured.noise_of(queries)
         wanted = []
         if quantiles:
@@ -69,6 +78,8 @@ class Question:
         )
         spread = noise.deviations, widths
         table = measured.table(estimate, queries, self.labels, spread, steps)
+        parts = ratio_parts(noise, self.schema, level, simultaneous=simultaneous)
+        table = published(table, parts, estimate, queries, self.schema)
         rows = () if estimate.cells is None else tuple(b.read(estimate.cells) for b in wanted)
         done = zip(("nonnegative", "integers"), steps, strict=True)
         return Answers(table, rows, tuple(name for name, asked in done if asked))
@@ -89,6 +100,11 @@ def question(
     try:
         measured.strategy.require_answers(asked)
     except InvalidInputError as error:
+        if len(next(iter(labels.values()))) != queries.shape[0]:
+            raise InvalidInputError(
+                f"the ends of the means or shares of {queries.name!r:.60} are not determined by"
+                " what was measured; ask for sums and counts that are"
+            ) from None
         shares, projected = _projection(measured, asked, error)
         if not nearest:
             raise _undetermined(measured, queries, (schema, labels), shares) from None
@@ -144,15 +160,15 @@ def _undetermined(
 def _smaller(measured: Measurements, queries: Workload, schema: Schema) -> Iterator[str]:
     """The largest determined products within those that are asked for and are not determined."""
     for part in getattr(parse_queries(queries.name, schema), "parts", ()):
-        named = [i for i, factor in enumerate(part) if not factor.startswith("total")]
+        named = [i for i, factor in enumerate(part) if not factor.is_total]
         found: list[set[int]] = []
         for count in reversed(range(min(len(named), MOST_NAMES) + 1)):
             for kept in combinations(named, count):
                 if any(set(kept) <= larger for larger in found):
                     continue
-                every = enumerate(zip(part, schema.sizes, strict=True))
-                factors = [f if i in kept else f"total:{n}" for i, (f, n) in every]
-                if _is_determined(measured, parse_workload("*".join(factors))):
+                every = enumerate(zip(part, schema.attributes, strict=True))
+                factors = [f if i in kept else total_factor(a) for i, (f, a) in every]
+                if _is_determined(measured, product_of(factors)):
                     found.append({*kept})
         if {*named} not in found:
             for names in found:
@@ -168,9 +184,11 @@ def _is_determined(measured: Measurements, queries: Workload) -> bool:
     return True
 
 
-def _factor_text(schema: Schema, index: int, factor: str) -> str:
+def _factor_text(schema: Schema, index: int, factor: Factor) -> str:
     """A factor as queries by name have it."""
-    kind, _, rest = factor.partition(":")
+    if factor.asked:
+        return factor.asked
+    kind, _, rest = factor.text.partition(":")
     arguments = rest.partition(",")[2]
     ranges = ",".join(filter(None, [kind, arguments]))
     return schema.names[index] if kind == "histogram" else f"{schema.names[index]}:{ranges}"

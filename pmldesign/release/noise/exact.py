@@ -20,6 +20,11 @@ pointwise within e^(+-kappa), kappa = 2.06e-34 m, of the discrete Gaussian of pa
 the same for PML, and for zCDP, Renyi and Gaussian DP with the sigma of these. The sensitivity
 counts 2^-40 more than it is, which covers kappa many times.
 
+Mixtures. Where a record may be a mixture of cells with weights that are whole multiples of 1/D
+(`people.numbers`), the counts are D x, whole numbers, and a record adds a vector of sum D. Norms
+are convex, so none is longer than D times a column of Z, nor two farther apart than D times two
+columns: sensitivities are D (for squares D^2) times those of cells, and units are divided by D.
+
 Without a calibration (PML with a vacuous guarantee, or none) there is no release.
 
 References:
@@ -29,7 +34,7 @@ References:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -58,6 +63,8 @@ SMOOTHING = 4.0
 BITS = (30, 40, 48)
 """k: rounding costs 2^-k times the condition of R; 30 is enough for nearly all, and the condition
 of monomials (9e3) needs 40."""
+COARSE_BITS = 20
+"""Tried first for mixtures, whose D takes bits of the noise; of many strategies it is enough."""
 AGREEMENT = 1e-9
 """The library rounds its losses upwards, by a few units in the last place."""
 LATTICE_LOSS = 1e-6
@@ -139,7 +146,7 @@ class ExactNoise:
         """What the release knows of R x: the only place that data and noise meet.
 
         Args:
-            counts: x, whole numbers, shape (n,); or its tables, if they are all that is measured.
+            counts: D x, whole numbers, shape (n,); or its tables, if they are all that is measured.
             sampler: another one is for tests alone, and gives no privacy.
 
         Returns:
@@ -174,15 +181,18 @@ class ExactNoise:
         return lattice.image(shares).astype(object), common
 
 
-def exact_noise(mechanism: Mechanism, *, rows_per_person: int = 1) -> ExactNoise:
+def exact_noise(
+    mechanism: Mechanism, *, rows_per_person: int = 1, denominator: int = 1
+) -> ExactNoise:
     """The mechanism on a lattice fine enough, with noise that keeps its guarantee exactly.
 
     Args:
         mechanism: a strategy with calibrated noise.
         rows_per_person: k: neighbours differ in k records; 1 under PML.
+        denominator: D: a record is a mixture of cells in parts of 1/D; 1 under PML.
 
     Raises:
-        InvalidInputError: there is no guarantee, or no noise, or k does not fit the guarantee.
+        InvalidInputError: there is no guarantee, or no noise, or k or D does not fit the guarantee.
     """
     if mechanism.calibration is None or mechanism.scale == 0:
         raise InvalidInputError("a release needs a guarantee that asks for noise; give epsilon")
@@ -198,6 +208,8 @@ def exact_noise(mechanism: Mechanism, *, rows_per_person: int = 1) -> ExactNoise
             f"rows_per_person must be 1 under PML, got {rows_per_person}: the rows of one person "
             "depend on each other; take differential privacy"
         )
+    if denominator != 1:
+        require_cells(guarantee)
     kind, strategy = mechanism.noise, mechanism.strategy
     if mechanism.own_grid:
         own = own_lattice(strategy) if kind is Noise.LAPLACE else None
@@ -207,14 +219,15 @@ def exact_noise(mechanism: Mechanism, *, rows_per_person: int = 1) -> ExactNoise
                 " counts or trees, with one record added or removed; leave it out"
             )
         bits = int(np.abs(own.matrix).max()).bit_length()
-        return calibrated_on(mechanism, own, bits, rows_per_person)
+        return calibrated_on(mechanism, own, bits, rows_per_person, denominator)
     wanted = rows_per_person * mechanism.scale * mechanism.factorization.unit_error(kind, 2)
-    coarse = strategy.on_lattice(mechanism.workload, BITS[0])
+    tried = BITS if denominator == 1 else (COARSE_BITS, *BITS)
+    coarse = strategy.on_lattice(mechanism.workload, tried[0])
     biased = coarse.bias > 0  # the less so, the finer the lattice
     best = None
-    for bits in reversed(BITS) if biased else BITS:
-        lattice = coarse if bits == BITS[0] else strategy.on_lattice(mechanism.workload, bits)
-        noisy = calibrated_on(mechanism, lattice, bits, rows_per_person)
+    for bits in reversed(tried) if biased else tried:
+        lattice = coarse if bits == tried[0] else strategy.on_lattice(mechanism.workload, bits)
+        noisy = calibrated_on(mechanism, lattice, bits, rows_per_person, denominator)
         if noisy.scale > LARGEST_SCALE:
             continue
         best = noisy
@@ -224,16 +237,33 @@ def exact_noise(mechanism: Mechanism, *, rows_per_person: int = 1) -> ExactNoise
     if best is None:
         raise InvalidInputError(
             f"the noise is {noisy.scale:.3g} units of the lattice, more than 2^55; take a larger "
-            "epsilon"
+            + ("epsilon" if denominator == 1 else "unit of the numbers in the schema, or epsilon")
         )
     return best
 
 
-def calibrated_on(mechanism: Mechanism, lattice: Lattice, bits: int, rows: int) -> ExactNoise:
-    """The noise on a given lattice, for `rows` records of a person."""
+def require_cells(guarantee: Guarantee) -> None:
+    """Refuse a guarantee about cells where records are mixtures of cells.
+
+    Raises:
+        InvalidInputError: it is PML.
+    """
+    if guarantee.pml:
+        raise InvalidInputError(
+            "PML is about the cell that a record is in, and the schema has numbers, which are "
+            "mixtures of cells; take differential privacy, or cuts in place of low and high"
+        )
+
+
+def calibrated_on(
+    mechanism: Mechanism, lattice: Lattice, bits: int, rows: int, denominator: int = 1
+) -> ExactNoise:
+    """The noise on a given lattice, for `rows` records of a person, in parts of 1/denominator."""
     assert mechanism.calibration is not None
     guarantee, kind = mechanism.calibration.guarantee, mechanism.noise
     sensitivity, exact = lattice.sensitivity(mechanism.neighbours, kind)
+    sensitivity *= denominator**2 if kind is Noise.GAUSSIAN else denominator
+    lattice = replace(lattice, units=lattice.units / denominator)
     if kind is not Noise.GAUSSIAN and isinstance(guarantee, PureDP | ApproxDP):
         scale = continuous = laplace_parameter(sensitivity * rows, guarantee.epsilon)
         return ExactNoise(mechanism, lattice, bits, sensitivity, exact, rows, scale, continuous)

@@ -14,6 +14,7 @@ import numpy as np
 from pmldesign.factorization import Factorization
 from pmldesign.privacy.noise import Noise
 from pmldesign.release.noise.own_grid import variance
+from pmldesign.workloads import Workload
 from pmldesign_solvers.operators.operator import Array
 
 
@@ -61,3 +62,9 @@ class AnswerNoise:
         """Standard deviation of every answer, shape (m,)."""
         deviation = max(law.deviation for law in self.laws)
         return np.asarray(deviation * np.sqrt(self.factorization.variances))
+
+    def answering(self, queries: Workload) -> AnswerNoise:
+        """That of the answers to other queries, made of the same measurements."""
+        known = self.factorization
+        asked = queries.beside(known.workload.public)
+        return replace(self, factorization=Factorization(asked, known.strategy, known.neighbours))

@@ -20,6 +20,7 @@ from typing import Any
 
 from pmldesign.arguments import finite_matrix
 from pmldesign.errors import InvalidInputError
+from pmldesign.strategies.whole.integers import Integers
 from pmldesign.workloads.nested.places import Places
 
 RESERVED = set("*+:,=")
@@ -59,6 +60,20 @@ class Attribute:
         """What queries and tables call it: its name, and those of its levels."""
         return (self.name, *(self.places.named if self.places else ()))
 
+    @property
+    def denominator(self) -> int:
+        """D: a value counts in whole multiples of 1/D in its cells; 1 but for numbers."""
+        return 1
+
+    @property
+    def facts(self) -> list[Any]:
+        """All that the schema says of it, but for places."""
+        return [self.name, self.labels, self.cuts, self.outside, self.ordered]
+
+    def spread(self, codes: Integers) -> list[tuple[Integers, Integers | int]]:
+        """The cells of each code (`code`), and how many parts of 1/D it has there."""
+        return [(codes, 1)]
+
     @cached_property
     def _numbers(self) -> dict[Hashable, int]:
         return {key_of(label): number for number, label in enumerate(self.labels)}
@@ -84,7 +99,7 @@ class Attribute:
         if self.cuts is None:
             labels = ", ".join(self.labels[:6]) + (" ..." if len(self.labels) > 6 else "")
             return self._numbers.get(key_of(text)), f"{shown} is none of the keys {labels}"
-        number = _as_number(text)
+        number = as_number(text)
         if number is None:
             return None, f"{shown} is not a number"
         if not self.cuts[0] <= number < self.cuts[-1]:
@@ -116,7 +131,7 @@ class Attribute:
         return f"{self.labels[start]}..{self.labels[stop - 1]}"
 
 
-def _as_number(text: str) -> float | None:
+def as_number(text: str) -> float | None:
     """The number that is written, in plain digits."""
     if "_" in text or not text.isascii():
         return None
@@ -153,7 +168,7 @@ def as_attribute(entry: Any, outside: Any, folder: Path = Path()) -> Attribute:
     """The attribute that a dictionary describes.
 
     Args:
-        entry: with "name", and "keys" or "cuts", or "levels".
+        entry: with "name", and "keys" or "cuts", or "levels", or "low" and "high".
         outside: what happens to other values, where the entry does not say it.
         folder: of files of places.
 
@@ -165,6 +180,10 @@ def as_attribute(entry: Any, outside: Any, folder: Path = Path()) -> Attribute:
         raise InvalidInputError('every attribute needs a "name"')
     name = entry["name"]
     require_name(name, f"attribute {name!r}")
+    if {"low", "high", "unit", "knots"} & set(entry):
+        from pmldesign.release.people.numbers import as_numbers
+
+        return as_numbers(entry, entry.get("outside", outside))
     if "levels" in entry:
         from pmldesign.release.people.regions import as_regions
 

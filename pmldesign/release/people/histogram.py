@@ -15,7 +15,7 @@ from pmldesign.release.people.attribute import Attribute
 from pmldesign.release.people.frames import CountedRows
 from pmldesign.release.people.people import batches
 from pmldesign.release.people.schema import Schema
-from pmldesign.strategies.whole.integers import Integers
+from pmldesign.strategies.whole.integers import EXACT_INT64, Integers
 from pmldesign.strategies.whole.tables import TableCounts
 
 MOST_PEOPLE = 2**53
@@ -29,7 +29,7 @@ Key = tuple[type, str]
 
 
 def count_people(data: Any, schema: Schema) -> Integers:
-    """The histogram of people, shape (cells,), whole numbers.
+    """The histogram of people, shape (cells,), in whole multiples of 1/D (`Schema.denominator`).
 
     Args:
         data: a path (.csv, .parquet, .arrow) or a data frame.
@@ -46,8 +46,8 @@ def count_people(data: Any, schema: Schema) -> Integers:
 def count_tables(data: Any, schema: Schema, subsets: Iterable[Sequence[int]]) -> TableCounts:
     """The tables of people by some sets of attributes; arguments and errors as `count_people`."""
     sets = [tuple(subset) for subset in subsets]
-    shapes = [[schema.sizes[i] for i in subset] for subset in sets]
-    tables = [np.zeros(math.prod(shape), dtype=np.int64) for shape in shapes]
+    sizes = [math.prod(schema.sizes[i] for i in subset) for subset in sets]
+    tables = [np.zeros(size, dtype=np.int64) for size in sizes]
     codes_of: list[dict[Key, int]] = [{} for _ in schema.attributes]
     cuts = {a.name: a.cuts for a in schema.attributes if a.cuts is not None}
     total = 0
@@ -55,13 +55,32 @@ def count_tables(data: Any, schema: Schema, subsets: Iterable[Sequence[int]]) ->
         if not batch:
             continue
         codes, counts = _coded(batch, schema, codes_of)
-        total += int(counts.sum())
-        for table, subset, shape in zip(tables, sets, shapes, strict=True):
-            place = np.zeros(len(counts), dtype=np.int64)
-            for i, size in zip(subset, shape, strict=True):
-                place = place * size + codes[i]
-            np.add.at(table, place, counts)
+        total += int(counts.sum()) * schema.denominator
+        if total >= EXACT_INT64:
+            raise InvalidInputError(
+                f"the counts are multiples of 1/{schema.denominator}, and so many of them do not "
+                "fit into 64 bits; take a larger unit of the numbers in the schema"
+            )
+        for table, subset in zip(tables, sets, strict=True):
+            for place, parts in _cells(schema, subset, codes, counts):
+                np.add.at(table, place, parts)
     return TableCounts(tables, total)
+
+
+def _cells(
+    schema: Schema, subset: Sequence[int], codes: Integers, counts: Integers
+) -> list[tuple[Integers, Integers]]:
+    """Cells of a table that rows add to, and by how many parts of 1/D: mixtures multiply."""
+    summed = math.prod(a.denominator for i, a in enumerate(schema.attributes) if i not in subset)
+    cells = [(np.zeros(len(counts), dtype=np.int64), counts * summed)]
+    for i in subset:
+        attribute = schema.attributes[i]
+        cells = [
+            (place * len(attribute.labels) + value, parts * share)
+            for place, parts in cells
+            for value, share in attribute.spread(codes[i])
+        ]
+    return cells
 
 
 def _coded(

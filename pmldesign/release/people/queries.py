@@ -2,38 +2,39 @@
 
     queries = product { "+" product }
     product = [ weight "*" ] factor { "*" factor }
-    factor  = attribute [ ":" ranges ]         ranges: histogram (the default), prefix, all-range,
-                                               window,W, total
+    factor  = attribute [ ":" kind ]           kind: histogram (the default), prefix, all-range,
+                                               window,W, total, and others (`factors`)
 
 A product asks for every combination; attributes that it does not name are summed over, and `total`
-alone is the number of records. The text becomes one of `workloads.parsing` over all attributes, in
-the order of the schema. `marginals:2,prefix5,4,ways=2` may be written too, with these attributes.
+alone is the number of records. It becomes a product of workloads over all attributes, in the order
+of the schema. `marginals:2,prefix5,4,ways=2` may be written too, with these attributes.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
+from pmldesign.release.people.factors import Factor, factor_of, queries_on, total_factor
 from pmldesign.release.people.regions import RegionQueries, parse_regions, weight_of
 from pmldesign.release.people.schema import Schema
 from pmldesign.workloads import (
+    KroneckerWorkload,
     MarginalsWorkload,
     TablesWorkload,
     Workload,
     parse_workload,
 )
 from pmldesign.workloads.base import count_text
-from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
+from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS, union_of
 from pmldesign.workloads.union import stacked
 from pmldesign.workloads.weighting.weigh import weighted_parts
-
-RANGES = ("histogram", "total", "prefix", "all-range", "window")
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,13 @@ class NamedQueries:
     Attributes:
         text: as the user wrote it.
         schema: its attributes.
-        parts: for each product the text of its factor for each attribute.
+        parts: for each product its factor for each attribute.
         weights: of the products; () where all are 1.
     """
 
     text: str
     schema: Schema
-    parts: tuple[tuple[str, ...], ...]
+    parts: tuple[tuple[Factor, ...], ...]
     weights: tuple[float, ...] = ()
 
     @cached_property
@@ -67,7 +68,12 @@ class NamedQueries:
         """A without weights."""
         if self.schema.cells > MAX_PRODUCT_CELLS:
             return self._tables()
-        parsed = parse_workload("+".join("*".join(part) for part in self.parts))
+        made = {factor.text: factor.build for part in self.parts for factor in part}
+        factors = {text: build() for text, build in made.items()}  # solved once
+        products = [[factors[factor.text] for factor in part] for part in self.parts]
+        parsed = union_of(
+            [KroneckerWorkload(part) if len(part) > 1 else part[0] for part in products], self.text
+        )
         parsed.name = self.text
         texts = self.text.split("+")
         parts = stacked(parsed)
@@ -82,33 +88,39 @@ class NamedQueries:
         Raises:
             InvalidInputError: an attribute is asked for in two ways.
         """
-        asked: dict[int, str] = {}
+        asked: dict[int, Factor] = {}
         for part in self.parts:
             for i, factor in enumerate(part):
-                first = asked.setdefault(i, factor) if not _is_total(factor) else factor
-                if first != factor:
+                first = factor if factor.is_total else asked.setdefault(i, factor)
+                if first.text != factor.text:
                     raise InvalidInputError(
                         f"the schema has {count_text(self.schema.cells)} cells, for which "
                         f"attribute {self.schema.names[i]!r} may be asked for in one way, got "
-                        f"{first} and {factor}; leave attributes out of the schema"
+                        f"{first.text} and {factor.text}; leave attributes out of the schema"
                     )
         subsets = [
-            [i for i, factor in enumerate(part) if not _is_total(factor)] for part in self.parts
+            [i for i, factor in enumerate(part) if not factor.is_total] for part in self.parts
         ]
-        ranges = {i: f for i, f in asked.items() if not f.startswith("histogram")}
-        if not ranges:
+        others = {i: f for i, f in asked.items() if not f.text.startswith("histogram")}
+        if not others:
             return MarginalsWorkload(self.schema.sizes, subsets, name=self.text)
         attributes = [
-            parse_workload(ranges[i]) if i in ranges else size
-            for i, size in enumerate(self.schema.sizes)
+            others[i].build() if i in others else size for i, size in enumerate(self.schema.sizes)
         ]
         return TablesWorkload(attributes, subsets, name=self.text)
+
+    def between(self, number: int, t: float) -> Workload:
+        """A product with (1 - t) u - t l in place of the ends of its ratio."""
+        part = self.parts[number]
+        return product_of(
+            [replace(f, build=partial(f.ratio.between, t)) if f.ratio else f for f in part]
+        )
 
     def labels(self) -> dict[str, list[str]]:
         """For each attribute the label of every query, "*" where it is summed over."""
         columns: dict[str, list[str]] = {name: [] for name in self.schema.names}
         for part in self.parts:
-            labels_of_factors = [self._factor_labels(i, factor) for i, factor in enumerate(part)]
+            labels_of_factors = [factor.names() for factor in part]
             rows = [len(labels) for labels in labels_of_factors]
             for i, name in enumerate(self.schema.names):
                 inner = math.prod(rows[i + 1 :])
@@ -116,13 +128,11 @@ class NamedQueries:
                 columns[name] += np.tile(once, math.prod(rows[:i])).tolist()
         return columns
 
-    def _factor_labels(self, index: int, factor: str) -> list[str]:
-        attribute, ranges = self.schema.attributes[index], parse_workload(factor)
-        if factor.startswith("total"):
-            return ["*"]
-        assert ranges.ends is not None
-        pairs = zip(*(ends.tolist() for ends in ranges.ends), strict=True)
-        return [attribute.range_label(start, stop) for start, stop in pairs]
+
+def product_of(factors: Sequence[Factor]) -> Workload:
+    """The queries that factors, one for each attribute, ask together."""
+    workloads = [factor.build() for factor in factors]
+    return KroneckerWorkload(workloads) if len(workloads) > 1 else workloads[0]
 
 
 def parse_queries(text: str, schema: Schema) -> NamedQueries | RegionQueries:
@@ -156,46 +166,34 @@ def _of_marginals(text: str, schema: Schema) -> NamedQueries:
         for kind, attribute in zip(kinds, schema.attributes, strict=True):
             if not kind.startswith("histogram"):
                 attribute.require_order(f"the sums of {kind!r}")
+    cells = [queries_on(a, kind) for a, kind in zip(schema.attributes, kinds, strict=True)]
+    totals = [total_factor(attribute) for attribute in schema.attributes]
     parts = [
-        tuple(
-            kind if i in subset else f"total:{size}"
-            for i, (kind, size) in enumerate(zip(kinds, schema.sizes, strict=True))
-        )
+        tuple(cells[i] if i in subset else total for i, total in enumerate(totals))
         for subset in tables.subsets
     ]
     return NamedQueries(text, schema, tuple(parts))
 
 
-def _is_total(factor: str) -> bool:
-    return factor.startswith("total")
-
-
-def _product(text: str, schema: Schema) -> tuple[str, ...]:
-    sizes = dict(zip(schema.names, schema.sizes, strict=True))
-    factors: dict[str, str] = {}
+def _product(text: str, schema: Schema) -> tuple[Factor, ...]:
+    attributes = dict(zip(schema.names, schema.attributes, strict=True))
+    factors: dict[str, Factor] = {}
     for part in (piece.strip() for piece in text.split("*")):
-        name, colon, ranges = (piece.strip() for piece in part.partition(":"))
-        if part == "total" and part not in sizes:
+        name = part.partition(":")[0].strip()
+        if part == "total" and part not in attributes:
             continue
-        if name not in sizes:
-            hint = _hint(name, [*sizes])
-            raise InvalidInputError(
-                f"the schema has no attribute {name[:60]!r}; {hint}it has {', '.join(sizes)}"[:300]
-            )
+        if name not in attributes:
+            hint, known = _hint(name, [*attributes]), ", ".join(attributes)
+            problem = f"the schema has no attribute {name[:60]!r}; {hint}it has {known}"
+            raise InvalidInputError(problem[:300])
         if name in factors:
             raise InvalidInputError(f"attribute {name!r} is named twice in {text.strip()[:60]!r}")
-        kind, *arguments = (
-            [piece.strip() for piece in ranges.split(",")] if colon else ["histogram"]
+        factors[name] = factor_of(attributes[name], part)
+    if sum(factor.ratio is not None for factor in factors.values()) > 1:
+        raise InvalidInputError(
+            f"{text.strip()[:60]!r} asks for two ratios at once; a product has one mean or share"
         )
-        if kind not in RANGES:
-            raise InvalidInputError(
-                f"{part[:60]!r}: {kind!r} is none of {', '.join(RANGES)}; write for example "
-                f"{name}:prefix"
-            )
-        if kind not in ("histogram", "total"):
-            schema.attributes[schema.names.index(name)].require_order(f"the sums of {part!r}")
-        factors[name] = ",".join([f"{kind}:{sizes[name]}", *arguments])
-    return tuple(factors.get(name, f"total:{size}") for name, size in sizes.items())
+    return tuple(factors.get(name) or total_factor(a) for name, a in attributes.items())
 
 
 def _hint(name: str, names: list[str]) -> str:
@@ -205,8 +203,6 @@ def _hint(name: str, names: list[str]) -> str:
         return f"write {'*'.join(listed)} for combinations, {' + '.join(listed)} for each alone; "
     function, bracket, inner = name.removesuffix(")").partition("(")
     if bracket and inner.strip() in names:
-        return (
-            f"queries are counts, and {function} is none; write {inner} for those of its values; "
-        )
+        return f"write {inner}:{function} for numbers, {inner} for the counts of its values; "
     close = get_close_matches(name, names, n=1)
     return f"did you mean {close[0]!r}? " if close else ""

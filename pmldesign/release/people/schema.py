@@ -7,9 +7,11 @@
 A cell of the histogram is a combination of values, the last attribute fastest. `cuts` are bins
 [0, 18), [18, 35) ...; `outside` is "refuse", "drop", or a key that takes all other values, for all
 attributes or in one of them. Keys are in order where "ordered": true says so; codes that are
-numbers need not be. An attribute with "levels" has places that nest (`people.regions`), and stands
-first. Drafts (`draft_schema`) have labels from the data in them: they are marked
-"reviewed": false, and refused until somebody has looked at them and taken the mark away.
+numbers need not be. One with "low" and "high" has values of which sums are asked
+(`people.numbers`). An attribute with "levels" has places that nest (`people.regions`), and stands
+first. "suppress": {"relative_error": 0.3} leaves out estimates that are less certain than that.
+Drafts (`draft_schema`) have labels from the data in them: they are marked "reviewed": false, and
+refused until somebody has looked at them and taken the mark away.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.files.atomic import PathName
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.release.people.attribute import Attribute, as_attribute, only_known
+from pmldesign.release.people.numbers import Number
 from pmldesign.workloads.nested.places import Places
 
 
@@ -38,11 +41,13 @@ class Schema:
         attributes: the columns that count, in the order of the cells.
         rows_per_person: how many rows belong to one person.
         reviewed: whether somebody has looked at it.
+        suppress: the largest standard deviation over the estimate with which one is published.
     """
 
     attributes: tuple[Attribute, ...]
     rows_per_person: int = 1
     reviewed: bool = True
+    suppress: float | None = None
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -53,6 +58,11 @@ class Schema:
     def cells(self) -> int:
         """Number of cells of the histogram."""
         return math.prod(self.sizes)
+
+    @property
+    def denominator(self) -> int:
+        """D: a record adds whole multiples of 1/D to cells, together 1; 1 without numbers."""
+        return math.prod(attribute.denominator for attribute in self.attributes)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -72,11 +82,11 @@ class Schema:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of all that it says."""
-        parts: list[Any] = [
-            [a.name, a.labels, a.cuts, a.outside, a.ordered] for a in self.attributes
-        ]
+        parts: list[Any] = [attribute.facts for attribute in self.attributes]
         if self.places is not None:
             parts.append([self.places.levels, self.places.paths])
+        if self.suppress is not None:
+            parts.append(["suppress", self.suppress])
         text = json.dumps([parts, self.rows_per_person], ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -133,7 +143,7 @@ def as_schema(content: Any, folder: Path = Path()) -> Schema:
         return content
     if isinstance(content, str | Path):
         return read_schema(content)
-    allowed = {"attributes", "outside", "rows_per_person", "reviewed", "notes"}
+    allowed = {"attributes", "outside", "rows_per_person", "reviewed", "notes", "suppress"}
     if not isinstance(content, Mapping) or not isinstance(content.get("attributes"), list):
         raise InvalidInputError('it needs "attributes", a list; see docs/release.md')
     only_known(content, allowed, "the schema")
@@ -153,5 +163,26 @@ def as_schema(content: Any, folder: Path = Path()) -> Schema:
             f"attributes {nested[0]!r} and {nested[1]!r} both have levels; one may, so make the"
             " lowest level of the other one an attribute with keys"
         )
+    numbers = [attribute.name for attribute in attributes if isinstance(attribute, Number)]
+    if nested and numbers:
+        raise InvalidInputError(
+            f"attribute {nested[0]!r} has levels, beside which {numbers[0]!r} may have cuts or "
+            "keys but no sums; make the places keys of an attribute without levels"
+        )
     attributes.sort(key=lambda attribute: attribute.places is None)
-    return Schema(tuple(attributes), rows, content.get("reviewed", True) is True)
+    reviewed = content.get("reviewed", True) is True
+    return Schema(tuple(attributes), rows, reviewed, _suppress(content.get("suppress")))
+
+
+def _suppress(rule: Any) -> float | None:
+    """The largest relative error that is published; None without a rule."""
+    if rule is None:
+        return None
+    named = isinstance(rule, Mapping) and set(rule) == {"relative_error"}
+    largest = rule["relative_error"] if named else 0
+    if type(largest) not in (int, float) or not 0 < largest < math.inf:
+        raise InvalidInputError(
+            'suppress must be a relative error above 0, such as {"relative_error": 0.3}, got '
+            f"{rule!r:.60}"
+        )
+    return float(largest)

@@ -39,7 +39,7 @@ class TableCounts:
 
     Attributes:
         tables: for each set of attributes the counts, the last attribute fastest.
-        total: the number of records.
+        total: of each of them: the number of records, times D where counts are parts of 1/D.
     """
 
     tables: list[Integers]

@@ -46,10 +46,11 @@ LAWS = {
 """Of each law of noise: the noise, what its sensitivity is of, its loss under PML and its norm."""
 PARTS = {
     "": "format pmldesign workload queries cells guarantee noise lattice intervals post_processing"
-    " sha256 records? if_alpha_is_wrong? distances?",
+    " sha256 records? suppress? if_alpha_is_wrong? distances?",
     "noise": "law parameter sigma measurements sampler",
     "lattice": "bits unit sensitivity of exact bias_of_an_entry",
     "intervals": "level simultaneous",
+    "suppress": "relative_error",
     "if_alpha_is_wrong": "loss half_alpha dp",
     "distances": "norm from_any? cells? different? to_later_cells?",
     "sha256": "strategy workload schema object? table? quantiles? known?",
@@ -120,7 +121,7 @@ def is_manifest(content: Any) -> bool:
     """Whether all parts have their claims, and no others, in their ranges."""
     for part, names in PARTS.items():
         given = content.get(part) if part else content
-        if given is None and part in ("if_alpha_is_wrong", "distances"):
+        if given is None and part in ("if_alpha_is_wrong", "distances", "suppress"):
             continue
         allowed = {name.rstrip("?") for name in names.split()}
         needed = {name for name in names.split() if not name.endswith("?")}
@@ -130,6 +131,7 @@ def is_manifest(content: Any) -> bool:
     counts = [content["queries"], content["cells"], noise["measurements"], lattice["bits"]]
     counts.append(content["guarantee"]["rows_per_person"])
     sizes = [noise["parameter"], lattice["unit"], intervals["level"], 1 - intervals["level"]]
+    suppressed = as_number(content.get("suppress", {}).get("relative_error")) or 0.0
     replaced = content["guarantee"]["neighbours"] == "replace"
     pml = KINDS[content["guarantee"]["kind"]].kind == "pml"
     return (
@@ -143,6 +145,7 @@ def is_manifest(content: Any) -> bool:
         and isinstance(intervals["simultaneous"], bool)
         and set(content["post_processing"]) <= {"nonnegative", "integers"}
         and ("records" not in content or (replaced and content["records"] >= 0))
+        and ("suppress" not in content or suppressed > 0)
         and pml == ("if_alpha_is_wrong" in content)
         and (pml or "distances" not in content)
     )

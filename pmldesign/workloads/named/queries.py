@@ -9,6 +9,7 @@
     haar:N              all ones, then I_k (x) h (x) 1_{N/2k} for k = 1, 2, 4 ... N/2, h = (1, -1)
     parity:D,W          prod_{i in S} (-1)^{x_i} for every S of W out of D bits, over 2^D cells
     window:N,W          row t sums the last W cells up to t: cells max(0, t - W + 1) ... t
+    sum:V,...           the sum of cells, each times its value
     marginals:N,...     all marginals of K attributes (ways=K), or of 0 to K ones (upto=K); for N an
                         attribute may have queries of its own, prefix85 for prefix:85
 
@@ -172,6 +173,13 @@ def window(cells: int, width: int) -> RangeWorkload:
     w = _size(f"width W of window:{n},W", width, n)
     stops = np.arange(n) + 1
     return RangeWorkload(np.maximum(0, stops - w), stops, n, name=f"window:{n},{w}")
+
+
+def sum_of_values(*values: float) -> DenseWorkload:
+    """One query: the sum of the cells, each times its value, at most MAX_CELLS of them."""
+    _size("cells of sum:VALUE,...", len(values), MAX_CELLS)
+    texts = (f"{value:.15g}" for value in values)
+    return DenseWorkload([list(values)], name=f"sum:{','.join(texts)}")
 
 
 def all_marginals(

@@ -76,6 +76,13 @@ NAMES = [
         ("ways", "upto"),
     ),
     NamedWorkload(
+        "sum",
+        ("VALUE", "..."),
+        "the sum of all cells, each times its value",
+        "sum:0,1",
+        named.sum_of_values,
+    ),
+    NamedWorkload(
         "regions",
         ("FILE", "LEVEL=WEIGHT", "..."),
         "counts of places that nest, from a .csv of them",

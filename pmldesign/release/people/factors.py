@@ -1,0 +1,222 @@
+r"""What a product of queries asks of one attribute.
+
+    of every attribute     histogram, total, prefix, all-range, window,W; of numbers those of bins
+    of numbers             sum                 sum_k t_k x_k
+                           sums                the same in each bin
+                           linear,F0,F1,...    of the function with these values at the knots
+                           mean[,N]            sum / count, a ratio
+    of keys and cuts       share[,N]           count / count of all values, a ratio
+
+A ratio that lies in [a, b] is not linear. What is asked is its two ends, of which it is made,
+
+    u = (numerator - a count) / N,   l = (b count - numerator) / N,   a + (b - a) u / (u + l).
+
+If the truth is a + (b - a) t, the error of the ratio is N / count times that of (1 - t) u - t l,
+whose standard deviation is at most the larger one of u and l: these bound that of a ratio of N
+people or more, for which targets may be given. N is 1 where it is not written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.release.people.attribute import Attribute, as_number
+from pmldesign.release.people.numbers import Number
+from pmldesign.workloads import DenseWorkload, RangeWorkload, Workload, parse_workload
+from pmldesign.workloads.base import check_entries
+from pmldesign_solvers.operators.operator import Array
+
+RANGES = ("histogram", "total", "prefix", "all-range", "window")
+OF_NUMBERS = ("sum", "mean", "linear")
+
+
+@dataclass(frozen=True, eq=False)
+class Ratio:
+    """A ratio by its two ends.
+
+    Attributes:
+        low: a.
+        high: b.
+        upper: the rows of u, shape (r, n).
+        lower: those of l.
+    """
+
+    low: float
+    high: float
+    upper: Array
+    lower: Array
+
+    def between(self, t: float) -> Workload:
+        """(1 - t) u - t l."""
+        return DenseWorkload((1 - t) * self.upper - t * self.lower, name=f"at {t:g}")
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """The queries on one attribute.
+
+    Attributes:
+        text: the same for the same queries on attributes of one size.
+        build: makes them.
+        names: makes what each is called, of a ratio each ratio.
+        ratio: that they are the ends of; None for linear queries.
+        asked: of numbers and ratios, how it was written.
+    """
+
+    text: str
+    build: Callable[[], Workload]
+    names: Callable[[], list[str]]
+    ratio: Ratio | None = None
+    asked: str = ""
+
+    @property
+    def is_total(self) -> bool:
+        """Whether the attribute is summed over."""
+        return self.text.startswith("total")
+
+
+def total_factor(attribute: Attribute) -> Factor:
+    """An attribute that is summed over."""
+    return queries_on(attribute, f"total:{len(attribute.labels)}")
+
+
+def factor_of(attribute: Attribute, asked: str) -> Factor:
+    """What "age:window,7" asks of the attribute age.
+
+    Args:
+        attribute: the one that is named.
+        asked: as it was written.
+
+    Raises:
+        InvalidInputError: it has no such queries.
+    """
+    _, colon, rest = (piece.strip() for piece in asked.partition(":"))
+    kind, *arguments = [piece.strip() for piece in rest.split(",")] if colon else ["histogram"]
+    if isinstance(attribute, Number):
+        return replace(_of_numbers(attribute, kind, arguments, asked), asked=asked)
+    if kind == "share":
+        return replace(_share(attribute, _people(arguments, asked)), asked=asked)
+    if kind not in RANGES:
+        raise _unknown(asked, kind, (*RANGES, "share"), f"{attribute.name}:prefix")
+    if kind not in ("histogram", "total"):
+        attribute.require_order(f"the sums of {asked!r}")
+    return queries_on(attribute, ",".join([f"{kind}:{len(attribute.labels)}", *arguments]))
+
+
+def queries_on(attribute: Attribute, text: str) -> Factor:
+    """Counts or ranges of the cells of an attribute, as the text of a workload."""
+    return Factor(text, partial(parse_workload, text), partial(_range_labels, attribute, text))
+
+
+def _range_labels(attribute: Attribute, text: str) -> list[str]:
+    if text.startswith("total"):
+        return ["*"]
+    ends = parse_workload(text).ends
+    assert ends is not None
+    pairs = zip(*(places.tolist() for places in ends), strict=True)
+    return [attribute.range_label(start, stop) for start, stop in pairs]
+
+
+def _of_numbers(attribute: Number, kind: str, arguments: Sequence[str], asked: str) -> Factor:
+    values = np.array([float(value) for value in attribute.values])
+    if kind == "total":
+        return total_factor(attribute)
+    if kind == "sum" and not arguments:
+        return _of_rows(_text("sum", values), values[None], ["sum"])
+    if kind == "mean":
+        low, high = float(values[0]), float(values[-1])
+        people = _people(arguments, asked)
+        ends = np.stack([values - low, high - values]) / people
+        return _of_ends(
+            _text(f"mean,{people:g}", values), Ratio(low, high, ends[:1], ends[1:]), ["mean"]
+        )
+    if kind == "linear":
+        return _linear(attribute, arguments, asked)
+    if kind == "sums" and attribute.binned and not arguments:
+        bins = np.repeat(np.eye(len(attribute.bins)), 2, axis=1) * values
+        return _of_rows(
+            _text("sums", values), bins, [f"sum of {label}" for label in attribute.bins]
+        )
+    known = (*OF_NUMBERS, "sums", *RANGES) if attribute.binned else OF_NUMBERS
+    if kind not in known or not attribute.binned:
+        raise _unknown(asked, kind, known, f"{attribute.name}:sum")
+    return _of_bins(attribute, ",".join([f"{kind}:{len(attribute.bins)}", *arguments]))
+
+
+def _of_bins(attribute: Number, text: str) -> Factor:
+    """Counts of bins, each of which has two cells."""
+    ends = parse_workload(text).ends
+    assert ends is not None
+    starts, stops = 2 * ends[0], 2 * ends[1]
+    pairs = [*zip(starts.tolist(), stops.tolist(), strict=True)]
+    cells = len(attribute.labels)
+    return Factor(
+        f"bins {text}",
+        lambda: RangeWorkload(starts, stops, cells, name=f"bins {text}"),
+        lambda: [attribute.range_label(start, stop) for start, stop in pairs],
+    )
+
+
+def _linear(attribute: Number, arguments: Sequence[str], asked: str) -> Factor:
+    given = [as_number(text) for text in arguments]
+    values = np.array([number for number in given if number is not None and np.isfinite(number)])
+    if len(values) < len(given) or len(values) != len(attribute.points):
+        raise InvalidInputError(
+            f"{asked[:60]!r}: linear takes the value of a function at each of the "
+            f"{len(attribute.points)} points {', '.join(attribute.points_text)} of "
+            f"{attribute.name!r}, numbers with commas between"
+        )
+    cells = np.repeat(values, 2)[1:-1] if attribute.binned else values
+    name = ",".join(["linear", *arguments])
+    return _of_rows(_text("sum", cells), cells[None], [name])
+
+
+def _share(attribute: Attribute, people: float) -> Factor:
+    size = len(attribute.labels)
+    check_entries(f"the shares of {attribute.name!r}", (2 * size, size))
+    counts = np.eye(size) / people
+    ratio = Ratio(0.0, 1.0, counts, 1 / people - counts)
+    names = [f"share of {label}" for label in attribute.labels]
+    return _of_ends(f"share,{people:g}:{size}", ratio, names)
+
+
+def _text(kind: str, values: Array) -> str:
+    return f"{kind}:{','.join(f'{value:.17g}' for value in values)}"
+
+
+def _of_ends(text: str, ratio: Ratio, names: list[str]) -> Factor:
+    rows = np.concatenate([ratio.upper, ratio.lower])
+    labels = [f"{name}, {end} end" for end in ("upper", "lower") for name in names]
+    return Factor(text, lambda: _dense(text, rows, labels), lambda: names, ratio)
+
+
+def _of_rows(text: str, rows: Array, names: list[str]) -> Factor:
+    return Factor(text, lambda: _dense(text, rows, names), lambda: names)
+
+
+def _dense(text: str, rows: Array, names: Sequence[str]) -> Workload:
+    workload = DenseWorkload(rows, name=text)
+    workload.label = names.__getitem__
+    return workload
+
+
+def _people(arguments: Sequence[str], asked: str) -> float:
+    """N of a ratio."""
+    number = as_number(arguments[0]) if arguments else 1.0
+    if len(arguments) > 1 or number is None or not 0 < number <= 2**53:
+        raise InvalidInputError(
+            f"{asked[:60]!r}: a mean or share may say of how many people its errors are stated, "
+            "such as mean,1000"
+        )
+    return number
+
+
+def _unknown(asked: str, kind: str, known: Sequence[str], example: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"{asked[:60]!r}: {kind!r} is none of {', '.join(known)}; write for example {example}"
+    )
