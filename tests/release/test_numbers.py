@@ -13,11 +13,8 @@ from fast_sampler import fast_sampler, no_noise
 
 import pmldesign as pml
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.release.noise.exact import exact_noise
-from pmldesign.release.people.histogram import count_people
-from pmldesign.release.people.schema import as_schema
-from pmldesign.release.prepared import prepare
+from pmldesign.privacy import Neighbours
+from pmldesign.release import as_schema, count_people, exact_noise, prepare
 
 KEYS = {"name": "sex", "keys": ["F", "M"]}
 PLAIN = {"name": "income", "low": 0, "high": 3, "unit": 1}
