@@ -70,6 +70,7 @@ def command(asked: Asked) -> None:
     names: Sequence[str] = asked.workloads
     if question.schema is None:
         names = [name for text in names for name in expand_family(text)]
+    question.require_cells(promises)
     queries = [question.queries(name, note) for name in names]
     with progress() as callback:
         shown = compare_all(

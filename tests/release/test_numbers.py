@@ -9,9 +9,11 @@ import numpy as np
 import pandas
 import polars as pl
 import pytest
+from click.testing import CliRunner
 from fast_sampler import fast_sampler, no_noise
 
 import pmldesign as pml
+from pmldesign.cli import main
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy import Neighbours
 from pmldesign.release import as_schema, count_people, exact_noise, prepare
@@ -484,3 +486,19 @@ def test_json_of_a_schema_with_numbers_is_read(tmp_path):
     assert as_schema(path).denominator == 3
     with pytest.raises(InvalidInputError, match="a relative error above 0"):
         schema_of(PLAIN, suppress={"relative_error": 0})
+
+
+@pytest.mark.parametrize("command", ["optimize", "compare", "calibrate", "target", "bounds"])
+def test_leakage_is_refused_where_records_are_mixtures_of_cells(tmp_path, command):
+    attributes = [
+        {"name": "sex", "keys": ["F", "M"]},
+        {"name": "income", "low": 0, "high": 9, "unit": 1},
+    ]
+    path = tmp_path / "schema.json"
+    path.write_text(json.dumps({"attributes": attributes}))
+    words = [command, "sex*income:sum + sex", "--schema", str(path), "--alpha", "0.1"]
+    words += ["--max-std", "5"] if command == "target" else ["--epsilon", "1"]
+    words += ["--noise", "laplace"]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 2
+    assert "mixtures of cells" in result.stderr

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -141,9 +141,24 @@ class QuestionOptions:
         """
         from pmldesign.factorization import with_known
 
-        queries = self.queries(text, note)
-        public = self.public(promise.neighbours)
-        return with_known(queries, promise.build(), public)
+        queries, guarantee = self.queries(text, note), promise.build()
+        self.require_cells([guarantee])
+        return with_known(queries, guarantee, self.public(promise.neighbours))
+
+    def require_cells(self, guarantees: Iterable[Guarantee | None]) -> None:
+        """Refuse PML where the schema has numbers: records are then mixtures of cells.
+
+        Raises:
+            FileError, InvalidInputError: as `named`; or one of the guarantees is PML.
+        """
+        asked = [guarantee for guarantee in guarantees if guarantee is not None and guarantee.pml]
+        if not asked or self.schema is None:
+            return
+        from pmldesign.release.noise.exact import require_cells
+        from pmldesign.release.people.schema import read_schema
+
+        if read_schema(self.schema).denominator > 1:
+            require_cells(asked[0])
 
 
 def warn_of_known(name: str) -> None:

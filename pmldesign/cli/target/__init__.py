@@ -68,6 +68,7 @@ def command(asked: Asked) -> None:
     noise, gap = asked.promise.noise, asked.limits.rel_gap
     public = asked.question.public(asked.promise.neighbours)
     guarantee = _promise(asked.promise, asked.currency)
+    asked.question.require_cells([guarantee])
     queries = asked.question.queries(asked.workload, note)
     require_alpha_fits(asked.at_alpha, queries.shape[1])
     accuracy = asked.accuracy.of(queries, asked.workload)
