@@ -34,6 +34,7 @@ from typing import Any
 
 from pmldesign.designs.beside import solve_beside
 from pmldesign.designs.large_replace import as_pairs, is_total
+from pmldesign.designs.nested.course import solve_regions
 from pmldesign.designs.one_matrix import solve_matrix
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.participation.course import solve_participation
@@ -42,7 +43,6 @@ from pmldesign.designs.results import Design
 from pmldesign.designs.structured import (
     solve_all_ranges,
     solve_marginals,
-    solve_regions,
     solve_stream,
     solve_union,
 )

@@ -1,41 +1,19 @@
-"""The strategy of least norm from the structure of marginals, unions of products or streams.
-
-Of counts of regions that nest the lower bound is that of the dual (`pmldesign_solvers.trees`),
-found together with a strategy that attains it, which is not returned: the one returned measures
-every region by a count of its own, in whole numbers, and is within 0.01 to 0.6 % of the bound at p
-up to 4 where the regions of a level weigh the same.
-"""
+"""The strategy of least norm from the structure of marginals, unions of products or streams."""
 
 from __future__ import annotations
 
-import math
-import time
-from dataclasses import replace
-
-import numpy as np
-
-from pmldesign.designs.large_replace import as_pairs, evaluated
+from pmldesign.designs.large_replace import as_pairs
 from pmldesign.designs.one_matrix import as_design, as_invalid_input, solve_matrix
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import Design
 from pmldesign.designs.tables.course import question, solve_tables
 from pmldesign.errors import InvalidInputError
-from pmldesign.factorization import Factorization
-from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.privacy.outward import raised
 from pmldesign.strategies import (
     BlockStrategy,
     MarginalsStrategy,
     ProductStrategy,
     Strategy,
     StreamStrategy,
-)
-from pmldesign.strategies.baselines.nested import (
-    NestedWorkload,
-    duals_of,
-    of_weights,
-    problem_of,
-    shares_of,
 )
 from pmldesign.strategies.streams import AllRangesStrategy
 from pmldesign.workloads import (
@@ -46,19 +24,13 @@ from pmldesign.workloads import (
     Workload,
 )
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
-from pmldesign.workloads.public import RECORDS
 from pmldesign.workloads.running import MOST_ARRAYS, AllRangesWorkload
 from pmldesign.workloads.union import by_attribute, products_over
-from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.certificate.product_pairs import lower_of_weights
-from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.streams.chain import AllRanges
 from pmldesign_solvers.unions import solve as unions
 from pmldesign_solvers.unions.block_design import BlockDesign
 from pmldesign_solvers.unions.product_basis import ProductDesign
-
-REGION_STEPS = 60
-"""Of the descent of weights: on 324,000 regions all but 0.002 % is gained in as many."""
 
 
 def solve_marginals(workload: MarginalsWorkload, p: float, options: DesignOptions) -> Design:
@@ -145,50 +117,3 @@ def _union_strategy(solution: ProductDesign | BlockDesign) -> Strategy:
     if isinstance(solution, ProductDesign):
         return ProductStrategy("design", measured, weights=solution.weights)
     return BlockStrategy("design", solution.index, solution.bases, solution.combinations, measured)
-
-
-def solve_regions(workload: NestedWorkload, p: float, options: DesignOptions) -> Design:
-    """Weights of all counts, and both bounds.
-
-    Raises:
-        InvalidInputError: buffers, or a method other than scaling.
-    """
-    from pmldesign_solvers.streams.solve import solve
-
-    begin, limit = time.perf_counter(), options.time_limit
-    regions = workload.as_regions() if options.replace else None
-    asked = workload if regions is None else regions.without_total()
-    problem = problem_of(asked, p)
-    with as_invalid_input(workload):
-        solution = solve(problem, p, options=options.stopping)
-
-    def proceed() -> bool:
-        return limit is None or time.perf_counter() - begin < limit
-
-    shares = shares_of(asked, p, public=asked is not workload).best(proceed, steps=REGION_STEPS)
-    strategy = of_weights("design", workload, np.sqrt(shares)).normalised()
-    u, w = duals_of(workload, p, problem.asked, solution.dual_u, solution.dual_w)
-    design = replace(as_design(workload, p, options, strategy, solution), dual_factors=((u, w),))
-    if options.replace:
-        lower = lower_of_weights(workload, solution.certificate.lower, u, w)
-        whole = Factorization(
-            workload.beside(RECORDS), strategy.beside(RECORDS), Neighbours.REPLACE
-        )
-        upper = _rounded_up(whole, p)
-        return evaluated(design, strategy, Certificate(lower, upper), options)
-    upper = _rounded_up(Factorization(workload, strategy, Neighbours.ADD_REMOVE), p)
-    certificate = Certificate(solution.certificate.lower, upper)
-    status = solution.status
-    if certificate.gap <= options.rel_gap:
-        status = Status.OPTIMAL
-    elif status in (Status.OPTIMAL, Status.STALLED):
-        status = Status.STRUCTURED
-    return replace(
-        design, certificate=certificate, status=status, seconds=time.perf_counter() - begin
-    )
-
-
-def _rounded_up(factorization: Factorization, p: float) -> float:
-    """The value of the strategy; its variances are sums of positive numbers."""
-    rows, cells = factorization.workload.shape
-    return raised(factorization.norm(p), 64 + 24 * math.ceil(math.log2(rows + cells + 2)) ** 2)

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
 import numpy as np
@@ -29,15 +30,38 @@ def tables_arrays(strategy: TablesStrategy) -> Arrays:
     sectors = strategy.sectors
     return {
         "sizes": np.array(strategy.sizes, dtype=np.int64),
-        "ordered": np.array(ordered, dtype=np.int64),
         "features": np.array([strategy.features[i] for i in ordered], dtype=np.int64),
-        **{f"coordinates_{k}": strategy.ordered[i].rows for k, i in enumerate(ordered)},
+        **coordinates_arrays(strategy.ordered),
         "sector_plain": padded([sector.plain for sector in sectors]),
         "sector_spectators": padded([sector.spectators for sector in sectors]),
         "sector_sets": np.array([len(sector.sets) for sector in sectors], dtype=np.int64),
         "sets": padded([s for sector in sectors for s in sector.sets]),
         "entries": np.concatenate([sector.matrix.ravel() for sector in sectors]),
     }
+
+
+def coordinates_arrays(ordered: Mapping[int, Measured]) -> Arrays:
+    """What is measured of ordered attributes."""
+    attributes = sorted(ordered)
+    rows = {f"coordinates_{k}": ordered[i].rows for k, i in enumerate(attributes)}
+    return {"ordered": np.array(attributes, dtype=np.int64), **rows}
+
+
+def read_coordinates(name: str, arrays: Archive, sizes: Sequence[int]) -> dict[int, Measured]:
+    """The same from arrays.
+
+    Raises:
+        InvalidInputError: they do not fit the numbers of values.
+    """
+    coordinates = {}
+    for k, i in enumerate(whole_numbers("ordered", arrays["ordered"])):
+        rows = np.array(arrays[f"coordinates_{k}"], dtype=np.float64)
+        if not 0 <= i < len(sizes) or rows.shape != (sizes[i] - 1, sizes[i]):
+            raise InvalidInputError(
+                f"strategy {name!r}: the coordinates of attribute {i} do not fit"
+            )
+        coordinates[i] = Measured(rows, np.linalg.inv(np.vstack([np.ones(sizes[i]), rows])))
+    return coordinates
 
 
 def tables_strategy(name: str, arrays: Archive) -> TablesStrategy:
@@ -47,17 +71,10 @@ def tables_strategy(name: str, arrays: Archive) -> TablesStrategy:
         InvalidInputError: they do not fit together, or an E is not positive.
     """
     sizes = attribute_sizes(whole_numbers("sizes", arrays["sizes"]))
-    ordered = whole_numbers("ordered", arrays["ordered"])
-    features = dict(zip(ordered, whole_numbers("features", arrays["features"]), strict=True))
-    coordinates = {}
-    for k, i in enumerate(ordered):
-        rows = np.array(arrays[f"coordinates_{k}"], dtype=np.float64)
-        if rows.shape != (sizes[i] - 1, sizes[i]) or not 0 <= features[i] < sizes[i]:
-            raise InvalidInputError(
-                f"strategy {name!r}: the coordinates of attribute {i} do not fit"
-            )
-        stacked = np.vstack([np.ones(sizes[i]), rows])
-        coordinates[i] = Measured(rows, np.linalg.inv(stacked))
+    coordinates = read_coordinates(name, arrays, sizes)
+    features = dict(zip(coordinates, whole_numbers("features", arrays["features"]), strict=True))
+    if not all(0 <= features[i] < sizes[i] for i in coordinates):
+        raise InvalidInputError(f"strategy {name!r}: features do not fit the coordinates")
     sets = iter(unpadded("sets", arrays))
     entries, start, sectors = np.array(arrays["entries"], dtype=np.float64), 0, []
     for plain, spectators, count in zip(

@@ -19,8 +19,8 @@
     all ranges  as stream, without `u` and the running sums
     regions     `parents` of the nodes of a tree, -1 for the root, and `node_weights`, 0 where a
                 node is not measured
-    region tables likewise, with `sizes` of the plain attributes, `tables` (sets of attributes) and
-                `node_weights` for each of these
+    region tables likewise, with `sizes` of the attributes, `tables` (sets of attributes) and
+                `node_weights` for each of these; `ordered` and `coordinates_0`, ... as in `sectors`
     rows        `diagonal` and `rows`: R = [diag(diagonal); rows]
     tables      `sizes` of the attributes and, for residuals of marginals, `residuals` (sets of
                 attributes) and `precisions`; for weighted tables `tables` (sets) and `weights`; for
@@ -53,7 +53,12 @@ from pmldesign.files.parts import (
     shortened,
     whole,
 )
-from pmldesign.files.sectors import tables_arrays, tables_strategy
+from pmldesign.files.sectors import (
+    coordinates_arrays,
+    read_coordinates,
+    tables_arrays,
+    tables_strategy,
+)
 from pmldesign.strategies import (
     BlockStrategy,
     IdentityAndRows,
@@ -66,12 +71,13 @@ from pmldesign.strategies import (
     WeightedTablesStrategy,
 )
 from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy, from_coefficients
+from pmldesign.strategies.nested.regions import RegionsStrategy, from_nodes
+from pmldesign.strategies.nested.tables import RegionTablesStrategy, from_table_nodes
 from pmldesign.strategies.participation.epochs import EpochStrategy
 from pmldesign.strategies.participation.schema import Participation
-from pmldesign.strategies.region_tables import RegionTablesStrategy, from_table_nodes
-from pmldesign.strategies.regions import RegionsStrategy, from_nodes
 from pmldesign.strategies.streams import AllRangesStrategy
 from pmldesign.workloads.public import NOTHING, Public
+from pmldesign.workloads.tables.attributes import attribute_sizes
 from pmldesign_solvers.streams.chain import RunningSums
 from pmldesign_solvers.streams.nodes import Nodes
 
@@ -213,6 +219,16 @@ def _read_designs(_name: str, arrays: Archive) -> dict[int, Any]:
     return {i: arrays[f"design_{k}"] for k, i in enumerate(designed)}
 
 
+def _ordered_arrays(strategy: RegionTablesStrategy) -> Arrays:
+    return coordinates_arrays(strategy.ordered) if strategy.ordered else {}
+
+
+def _read_ordered(name: str, arrays: Archive) -> dict[int, Any]:
+    if "ordered" not in arrays:
+        return {}
+    return read_coordinates(name, arrays, attribute_sizes(whole_numbers("sizes", arrays["sizes"])))
+
+
 SIZES = whole("sizes")
 PRODUCT_WEIGHTS = Part(
     lambda strategy: {} if strategy.weights is None else {"weights": strategy.weights},
@@ -272,7 +288,13 @@ FORMS = [
         "region tables",
         RegionTablesStrategy,
         "node_weights",
-        (whole("parents", "tree.parents"), SIZES, sets("tables"), plain("node_weights")),
+        (
+            whole("parents", "tree.parents"),
+            SIZES,
+            sets("tables"),
+            plain("node_weights"),
+            Part(_ordered_arrays, _read_ordered),
+        ),
         from_table_nodes,
     ),
     Form("rows", IdentityAndRows, "diagonal", (plain("diagonal"), plain("rows")), always=False),

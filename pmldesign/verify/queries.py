@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class RegionTable:
-    """A table over some plain attributes at some nodes, each answer times the scale of its node."""
+    """A table over some attributes at some nodes, each answer times the scale of its node."""
 
     table: tuple[int, ...]
     nodes: Any
@@ -38,11 +38,15 @@ class RegionTable:
 
 @dataclass(frozen=True, slots=True)
 class RegionTables:
-    """The parents of all regions, shape (N,), numbers of values of attributes, and tables."""
+    """The parents of all regions, shape (N,), numbers of values of attributes, and tables.
+
+    Attributes `queries` are asked for by matrices of their own, shape (m_i, n_i).
+    """
 
     parents: Any
     sizes: tuple[int, ...]
     parts: Sequence[RegionTable]
+    queries: Mapping[int, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,9 +26,9 @@ from pmldesign.strategies import (
 from pmldesign.strategies.baselines.long_trees import LongTree
 from pmldesign.strategies.baselines.queries import QueriesStrategy
 from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy
+from pmldesign.strategies.nested.regions import RegionsStrategy
+from pmldesign.strategies.nested.tables import RegionTablesStrategy
 from pmldesign.strategies.participation.epochs import EpochStrategy
-from pmldesign.strategies.region_tables import RegionTablesStrategy
-from pmldesign.strategies.regions import RegionsStrategy
 from pmldesign.strategies.streams import AllRangesStrategy
 
 mpmath.mp.dps = 60

@@ -35,9 +35,9 @@ from pmldesign.strategies.baselines.long_trees import LongTree
 from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy
 from pmldesign.strategies.chains import ChainStrategy
 from pmldesign.strategies.marginals.counts import CountsStrategy
+from pmldesign.strategies.nested.regions import RegionsStrategy
+from pmldesign.strategies.nested.tables import RegionTablesStrategy
 from pmldesign.strategies.participation.strategy import ParticipationStrategy
-from pmldesign.strategies.region_tables import RegionTablesStrategy
-from pmldesign.strategies.regions import RegionsStrategy
 from pmldesign.strategies.streams import AllRangesStrategy
 from pmldesign.strategies.structured import StructuredStrategy
 from pmldesign.strategies.tables.weights import WeightedStrategy

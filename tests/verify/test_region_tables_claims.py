@@ -10,17 +10,20 @@ from test_structured_claims import rewrite
 
 import pmldesign as pml
 from pmldesign.designs import DesignOptions, solve_regions
-from pmldesign.strategies.region_tables import RegionTablesStrategy
+from pmldesign.strategies.nested.tables import RegionTablesStrategy
 from pmldesign.verify.reading import read_archive
 from pmldesign.verify.trees.sweeps import ReadTree
 
 NUMBERS = ("upper", "lower", "scale", "error", "rmse", "max_std", "sensitivity", "achieved")
-CASES = {
-    "p=3": (3.0, "add-remove", pml.ZCDP(0.1), "gaussian"),
-    "replace": (np.inf, "replace", pml.ApproxDP(1, 1e-6, "replace"), "gaussian"),
-    "laplace": (2.0, "add-remove", pml.PureDP(1), "laplace"),
-}
 ASKED = "2*state*sex + county*sex*age + county + tract + total*age"
+SUMS = "2*state*age:prefix + county*sex*age:prefix + tract + sex"
+CASES = {
+    "p=3": (ASKED, 3.0, "add-remove", pml.ZCDP(0.1), "gaussian"),
+    "replace": (ASKED, np.inf, "replace", pml.ApproxDP(1, 1e-6, "replace"), "gaussian"),
+    "laplace": (ASKED, 2.0, "add-remove", pml.PureDP(1), "laplace"),
+    "running sums, p=3": (SUMS, 3.0, "add-remove", pml.ZCDP(0.1), "gaussian"),
+    "running sums, replace": (SUMS, 2.0, "replace", pml.ApproxDP(1, 1e-6, "replace"), "gaussian"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +43,9 @@ def schema(tmp_path_factory):
 
 @pytest.fixture(scope="module", params=CASES)
 def honest(request, schema, tmp_path_factory):
-    p, neighbours, guarantee, noise = CASES[request.param]
+    asked, p, neighbours, guarantee, noise = CASES[request.param]
     path = tmp_path_factory.mktemp("tables") / "s.npz"
-    workload = pml.workload(ASKED, schema=schema)
+    workload = pml.workload(asked, schema=schema)
     design = solve_regions(workload, p, DesignOptions(neighbours=neighbours, rel_gap=1e-3))
     noisy = pml.mechanism(design, guarantee=guarantee, noise=noise)
     pml.write_strategy(path, design, mechanism=noisy)
@@ -78,7 +81,10 @@ def test_files_are_read_back(honest):
 def test_altered_numbers_and_arrays_are_found(honest):
     path, header, arrays, _, workload = honest
     other = path.with_name("altered.npz")
+    bound = header["neighbours"] == "replace" and "ordered" in arrays  # a larger one is true
     for name, factor in itertools.product(NUMBERS, (0.999, 1.001)):
+        if bound and name == "sensitivity" and factor > 1:
+            continue
         rewrite(other, {**header, name: header[name] * factor}, arrays)
         assert not pml.verify_file(other, workload=workload).holds, name
     for name in ("node_weights", "dual_u", "dual_w"):

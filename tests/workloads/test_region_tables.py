@@ -11,7 +11,7 @@ from pmldesign import PureDP, factorize, mechanism, optimize
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy import Neighbours, Noise
 from pmldesign.strategies import Strategy, baseline
-from pmldesign.strategies.region_tables import RegionTablesStrategy
+from pmldesign.strategies.nested.tables import RegionTablesStrategy
 from pmldesign.workloads import DenseWorkload
 from pmldesign.workloads.nested.tables import RegionTable, RegionTablesWorkload
 from pmldesign.workloads.public import RECORDS

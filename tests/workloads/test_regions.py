@@ -24,7 +24,7 @@ from pmldesign.files import read_strategy
 from pmldesign.privacy import Neighbours, Noise
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.strategies.baselines.nested import queries_alone
-from pmldesign.strategies.regions import RegionsStrategy
+from pmldesign.strategies.nested.regions import RegionsStrategy
 from pmldesign.workloads import DenseWorkload, parse_workload
 from pmldesign.workloads.nested.regions import RegionsWorkload
 from pmldesign.workloads.public import RECORDS

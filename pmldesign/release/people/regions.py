@@ -8,11 +8,11 @@ a level that places lack, and an empty list ends at the key. Rows of people name
 alone, in the column of its name, or what a place has in its stead.
 
     product = [ weight "*" ] factor { "*" factor }
-    factor  = level | place | attribute | "total"
+    factor  = level | place | attribute [ ":" ranges ] | "total"
 
 A product asks about the places of one level, `place` about all of the lowest ones, and one without
 either about everybody. "place:levels" stands for a product for each level. Attributes beside them
-are asked for their counts.
+are asked for their counts or ranges of their values, all products that name one in the same way.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.release.people.attribute import Attribute, key_of, only_known, require_name, text_of
+from pmldesign.release.people.factors import Factor, factor_of, total_factor
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import count_text
 from pmldesign.workloads.nested.places import Places, places_of, read_levels
@@ -52,13 +53,19 @@ class Product:
         text: as the user wrote it, without its weight.
         weight: of its answers.
         level: its number; None for all places of the lowest level.
-        table: the plain attributes, by their numbers among these.
+        asked: the attributes by their numbers beside that with levels, in increasing order, and
+            what is asked of each.
     """
 
     text: str
     weight: float
     level: int | None
-    table: tuple[int, ...]
+    asked: Mapping[int, Factor]
+
+    @property
+    def table(self) -> tuple[int, ...]:
+        """The numbers of the attributes."""
+        return tuple(self.asked)
 
 
 @dataclass(frozen=True)
@@ -93,6 +100,7 @@ class RegionQueries:
             self._places.tree,
             self.schema.sizes[1:],
             parts,
+            {i: factor.build() for i, factor in self._asked_of_ordered().items()},
         )
         weights = [product.weight for product in self.products]
         if all(weight == 1 for weight in weights):
@@ -108,24 +116,42 @@ class RegionQueries:
         keys = np.array([self._keys(node) for node in range(self._places.tree.nodes)], dtype=object)
         columns: dict[str, list[str]] = {name: [] for name in (*names, *self.schema.names[1:])}
         for product, nodes in self._asked():
-            sizes = [size if i in product.table else 1 for i, size in self._plain()]
+            labels = [
+                (product.asked.get(i) or total_factor(attribute)).names()
+                for i, attribute in enumerate(self.schema.attributes[1:])
+            ]
+            sizes = [len(of_queries) for of_queries in labels]
             for name, of_nodes in zip(names, keys[nodes].T, strict=True):
                 columns[name] += np.repeat(of_nodes, math.prod(sizes)).tolist()
-            for (i, _), attribute in zip(self._plain(), self.schema.attributes[1:], strict=True):
-                labels = attribute.labels if i in product.table else ["*"]
-                inner = np.repeat(np.array(labels, dtype=object), math.prod(sizes[i + 1 :]))
-                times = math.prod(sizes[:i]) * len(nodes)
-                columns[attribute.name] += np.tile(inner, times).tolist()
+            for i, (name, of_queries) in enumerate(zip(self.schema.names[1:], labels, strict=True)):
+                once = np.repeat(np.array(of_queries, dtype=object), math.prod(sizes[i + 1 :]))
+                columns[name] += np.tile(once, math.prod(sizes[:i]) * len(nodes)).tolist()
         return columns
+
+    def _asked_of_ordered(self) -> dict[int, Factor]:
+        """The queries on each attribute that is asked for more than counts.
+
+        Raises:
+            InvalidInputError: one is asked for in two ways.
+        """
+        asked: dict[int, Factor] = {}
+        for product in self.products:
+            for i, factor in product.asked.items():
+                if asked.setdefault(i, factor).text != factor.text:
+                    name = self.schema.names[1 + i]
+                    raise InvalidInputError(
+                        f"beside levels an attribute is asked for in one way, and {name!r} is for"
+                        f" {asked[i].text} and {factor.text}; write the same everywhere, such as"
+                        f" {name}:prefix, whose differences are counts and ranges"
+                    )
+        sizes = self.schema.sizes[1:]
+        ranges = {i for i, f in asked.items() if not f.text.startswith("histogram")}
+        return {i: asked[i] for i in ranges if sizes[i] > 1}
 
     @property
     def _places(self) -> Places:
         assert self.schema.places is not None
         return self.schema.places
-
-    def _plain(self) -> Sequence[tuple[int, int]]:
-        """Number and size of each plain attribute."""
-        return list(enumerate(self.schema.sizes[1:]))
 
     def _asked(self) -> Iterator[tuple[Product, Indices]]:
         """Each product, and the nodes that it asks about."""
@@ -148,8 +174,8 @@ def parse_regions(text: str, schema: Schema) -> RegionQueries:
     """The queries that a text with names of levels and attributes means.
 
     Raises:
-        InvalidInputError: an unknown name, two levels, or an attribute named twice or asked for
-            other than its counts.
+        InvalidInputError: an unknown name or kind of ranges, two levels, or an attribute named
+            twice.
     """
     products = [product for part in text.split("+") for product in _products(part, schema)]
     return RegionQueries(text, schema, tuple(products))
@@ -249,15 +275,19 @@ def _products(part: str, schema: Schema) -> Iterator[Product]:
     weight, rest = weight_of(part, [*schema.names, *places.named])
     numbers = {name: i for i, name in enumerate(schema.names[1:])}
     levels: list[str] = []
-    table: set[int] = set()
-    for factor in (piece.strip() for piece in rest.split("*")):
+    asked_of: dict[int, Factor] = {}
+    of_attribute: dict[int, str] = {}
+    factors = [piece.strip() for piece in rest.split("*")]
+    for factor in factors:
         name, colon, kind = (piece.strip() for piece in factor.partition(":"))
-        if name in numbers and kind in ("", "histogram", "total"):
-            if numbers[name] in table:
+        if name in numbers:
+            number = numbers[name]
+            if number in asked_of:
                 raise InvalidInputError(
                     f"attribute {name!r} is named twice in {part.strip()[:60]!r}"
                 )
-            table |= set() if kind == "total" else {numbers[name]}
+            asked_of[number] = _ranges_of(schema.attributes[1 + number], factor)
+            of_attribute[number] = factor
         elif name in (place, *places.named) and (not colon or (name, kind) == (place, EVERY_LEVEL)):
             levels.append(factor.replace(" ", "") if colon else name)
         elif factor != "total":
@@ -267,9 +297,9 @@ def _products(part: str, schema: Schema) -> Iterator[Product]:
             f"{part.strip()[:60]!r} names {levels[0]!r} and {levels[1]!r}; a product asks about one"
             " level, the lower of which has the keys of those above it beside it"
         )
-    chosen: tuple[int, ...] = tuple(sorted(table))
+    chosen = {i: q for i, q in sorted(asked_of.items()) if not q.is_total}
     if levels and ":" in levels[0]:
-        named = [schema.names[1:][i] for i in chosen]
+        named = [of_attribute[i] for i in chosen]
         for number, level in enumerate(places.levels):
             yield Product("*".join([level, *named]), weight, number, chosen)
         return
@@ -278,15 +308,21 @@ def _products(part: str, schema: Schema) -> Iterator[Product]:
     yield Product(rest.strip(), weight, asked, chosen)
 
 
+def _ranges_of(attribute: Attribute, asked: str) -> Factor:
+    """The counts or ranges that "age:prefix" asks for; other queries are refused."""
+    factor = factor_of(attribute, asked)
+    if factor.ratio is not None:
+        raise InvalidInputError(
+            f"{asked[:60]!r}: beside levels attributes are asked for counts or ranges; write "
+            f"{attribute.name}, or leave the attribute with levels out of the schema"
+        )
+    return factor
+
+
 def _unknown(factor: str, name: str, schema: Schema) -> InvalidInputError:
     """Why a factor is none."""
     places = schema.places
     assert places is not None
-    if name in schema.names[1:]:
-        return InvalidInputError(
-            f"{factor[:60]!r}: beside levels attributes are asked for their counts; write {name},"
-            " or leave the attribute with levels out of the schema"
-        )
     if name in (schema.names[0], *places.named):
         return InvalidInputError(
             f"{factor[:60]!r}: write the name of a level ({', '.join(places.named)}), or"

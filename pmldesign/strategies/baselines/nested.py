@@ -7,23 +7,30 @@ lie between, and the lowest places alone are the histogram.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
+from itertools import combinations
+from types import MappingProxyType
 
 import numpy as np
 
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.region_tables import RegionTablesStrategy
-from pmldesign.strategies.regions import RegionsStrategy
+from pmldesign.strategies.nested.coordinates import Coordinates
+from pmldesign.strategies.nested.regions import RegionsStrategy
+from pmldesign.strategies.nested.tables import RegionTablesStrategy
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload
 from pmldesign.workloads.nested.regions import RegionsWorkload
 from pmldesign.workloads.nested.tables import RegionTablesWorkload, Table
-from pmldesign_solvers.operators.operator import Array, Indices
+from pmldesign_solvers.operators import mode_products
+from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.tables.measured import Measured
 from pmldesign_solvers.trees.problem import NestedCounts
 from pmldesign_solvers.trees.shares import Shares
-from pmldesign_solvers.trees.spaces import spaces_of
+from pmldesign_solvers.trees.spaces import ordered_spaces, spaces_of
 
 NestedWorkload = RegionsWorkload | RegionTablesWorkload
 NestedStrategy = RegionsStrategy | RegionTablesStrategy
+Ordered = Mapping[int, Measured]
+"""What is measured of each ordered attribute."""
 
 EQUAL_SHARES, LEVEL_SHARES = "equal-shares", "level-shares"
 """The names of baselines: the budget divided evenly among the levels, or as is best at p = 2."""
@@ -35,48 +42,107 @@ def nested_of(workload: Workload) -> NestedWorkload | None:
 
 
 def shares_of(
-    workload: NestedWorkload, p: float, power: int = 1, *, public: bool = False
+    workload: NestedWorkload,
+    p: float,
+    power: int = 1,
+    *,
+    public: bool = False,
+    ordered: Ordered = MappingProxyType({}),
 ) -> Shares:
-    """What finds shares: power 1 for Gaussian noise, 2 for Laplace noise; a total may be public."""
+    """What finds shares: power 1 for Gaussian noise, 2 for Laplace noise; a total may be public.
+
+    Of ordered attributes the values are measured, or coordinates that are given.
+    """
     if isinstance(workload, RegionsWorkload):
         return Shares(workload.tree, workload.scales**2, p, power, public=public)
-    tables = measured(workload)
-    spaces, scales = spaces_of(workload.sizes, tables), np.zeros((len(tables), workload.tree.nodes))
+    tables = measured(workload, ordered)
+    spaces = Coordinates(workload.sizes, ordered).spaces(tables, workload.queries, p)
+    scales = np.zeros((len(tables), workload.tree.nodes))
     scales[: len(workload.tables)] = workload.scales
     return Shares(workload.tree, spaces.as_one(scales, p), p, power, spaces)
 
 
-def problem_of(workload: NestedWorkload, p: float) -> NestedCounts:
-    """What the solver for the norm asks."""
+def ordered_tables(workload: NestedWorkload) -> RegionTablesWorkload | None:
+    """The tables with ordered attributes that a workload is, if it is such."""
+    if isinstance(workload, RegionTablesWorkload) and workload.queries:
+        return workload
+    return None
+
+
+def problem_of(
+    workload: NestedWorkload, p: float, numbers: Mapping[int, tuple[Array, Array]]
+) -> NestedCounts:
+    """What the solver for the norm asks, with t and h of ordered attributes."""
     if isinstance(workload, RegionsWorkload):
         return NestedCounts(workload.tree, workload.scales**2)
-    spaces = workload.spaces
+    spaces = (
+        ordered_spaces(workload.sizes, workload.tables, numbers)
+        if numbers
+        else spaces_of(workload.sizes, workload.tables)
+    )
     return NestedCounts(workload.tree, spaces.as_one(workload.scales, p), spaces)
 
 
 def duals_of(
-    workload: NestedWorkload, p: float, asked: Indices, u: Array, w: Array
+    workload: NestedWorkload,
+    p: float,
+    problem: NestedCounts,
+    u: Array,
+    w: Array,
+    *,
+    queries: Mapping[int, Array],
+    cells: Mapping[int, Array],
 ) -> tuple[Array, Array]:
-    """Dual weights of all queries and cells, from those of what the solver asked."""
+    """Dual weights of all queries and cells, from those of what the solver asked.
+
+    Args:
+        workload: the queries.
+        p: in [2, inf].
+        problem: what the solver asked.
+        u: its weights of these.
+        w: of places.
+        queries: weights of the queries on each ordered attribute.
+        cells: weights of its values.
+    """
+    nodes = np.zeros(len(problem.spaces.answers) * problem.tree.nodes)
+    nodes[problem.asked] = u
     if isinstance(workload, RegionsWorkload):
-        of_nodes = np.zeros(workload.tree.nodes)
-        of_nodes[asked] = u
-        return of_nodes[workload.asked], w
-    plain = math.prod(workload.sizes)
-    return workload.dual_of_answers(u, asked, p), np.repeat(w / plain, plain)
+        return nodes[workload.asked], w
+    of_tables = problem.spaces.dual_of_answers(nodes.reshape(workload.scales.shape), p)
+    of_answers = []
+    for part in workload.parts:
+        row = of_tables[workload.tables.index(part.table), part.nodes]
+        along = [queries.get(i, np.ones(workload.asked_of(i))) for i in part.table]
+        of_answers.append(np.multiply.outer(row, mode_products.outer(along)).ravel())
+    values = [cells.get(i, np.full(n, 1 / n)) for i, n in enumerate(workload.sizes)]
+    return np.concatenate(of_answers), mode_products.outer([w, *values])
 
 
-def of_weights(name: str, workload: NestedWorkload, weights: Array) -> NestedStrategy:
+def of_weights(
+    name: str, workload: NestedWorkload, weights: Array, ordered: Ordered = MappingProxyType({})
+) -> NestedStrategy:
     """The counts or tables with these weights of places."""
     if isinstance(workload, RegionsWorkload):
         return RegionsStrategy(name, workload.tree, weights)
-    return RegionTablesStrategy(name, workload.tree, workload.sizes, measured(workload), weights)
+    tables = measured(workload, ordered)
+    return RegionTablesStrategy(name, workload.tree, workload.sizes, tables, weights, ordered)
 
 
-def measured(workload: RegionTablesWorkload) -> list[Table]:
-    """The tables that are asked for, and the one of all their attributes."""
+def measured(
+    workload: RegionTablesWorkload, ordered: Ordered = MappingProxyType({})
+) -> list[Table]:
+    """The tables that are asked for, and the one of all their attributes.
+
+    Where ordered attributes have coordinates, with and without each of them.
+    """
     every = tuple(sorted(set().union(*workload.tables)))
-    return list(dict.fromkeys([*workload.tables, every]))
+    tables = dict.fromkeys([*workload.tables, every])
+    for table in list(tables):
+        inner = [i for i in table if i in ordered]
+        for count in range(len(inner)):
+            for left in combinations(inner, len(inner) - count):
+                tables.setdefault(tuple(i for i in table if i not in left))
+    return list(tables)
 
 
 def equal_shares(workload: NestedWorkload) -> NestedStrategy:
@@ -111,6 +177,8 @@ def queries_alone(workload: NestedWorkload) -> NestedStrategy | None:
             return None
         row[places] = of_nodes[nodes]
     if isinstance(workload, RegionTablesWorkload):
+        if workload.queries:
+            return None
         return RegionTablesStrategy("workload", tree, workload.sizes, workload.tables, weights)
     told = weights[0, tree.place_of_cell].all()
     return RegionsStrategy("workload", tree, weights[0]) if told else None

@@ -5,22 +5,30 @@ Sensitivities are sums of whole numbers over paths (`Tree.above`, `Tree.farthest
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
-from pmldesign.strategies.whole.integers import Integers, scaled
+from pmldesign.strategies.whole.integers import Integers, scaled, shifted, times
 from pmldesign.strategies.whole.lattice import Lattice
 from pmldesign.strategies.whole.rounding import multiples
-from pmldesign.workloads.nested.tables import farthest_tables, table_sums
+from pmldesign.strategies.whole.structures import (
+    MOST_BITS,
+    largest_exponent,
+    lattice_of_unit,
+    whole_part,
+)
+from pmldesign.workloads.nested.tables import along_axes, farthest_tables, table_sums
 
 if TYPE_CHECKING:
     from pmldesign.strategies.base import Strategy
-    from pmldesign.strategies.region_tables import RegionTablesStrategy
-    from pmldesign.strategies.regions import RegionsStrategy
+    from pmldesign.strategies.nested.regions import RegionsStrategy
+    from pmldesign.strategies.nested.tables import RegionTablesStrategy
 
 
 def regions_lattice(strategy: Strategy, regions: RegionsStrategy, bits: int) -> Lattice:
@@ -45,13 +53,17 @@ def regions_lattice(strategy: Strategy, regions: RegionsStrategy, bits: int) -> 
 
 def region_tables_lattice(strategy: Strategy, regions: RegionTablesStrategy, bits: int) -> Lattice:
     """Tables at regions; arguments as `regions_lattice`."""
-    tree, spaces = regions.tree, regions.spaces
+    if regions.ordered:
+        return ordered_tables_lattice(strategy, regions, bits)
+    tree = regions.tree
     weights = regions.node_weights
     measured = weights > 0
     factors, units = multiples(weights[measured], bits)
     absolute = np.zeros(weights.shape, dtype=object)
     absolute[measured] = factors.astype(object)
-    answers = spaces.answers.astype(np.intp)[np.nonzero(measured)[0]]
+    answers = regions.spaces.answers.astype(np.intp)[np.nonzero(measured)[0]]
+    _, apart = regions.coordinates.distances(regions.tables, "l2")
+    twice = apart.astype(int).astype(object)  # 2 or 0
 
     def image(x: Integers) -> Integers:
         tables = []
@@ -63,9 +75,42 @@ def region_tables_lattice(strategy: Strategy, regions: RegionTablesStrategy, bit
     lengths = _lengths(
         absolute,
         lambda values: tree.above(values.sum(axis=0)),
-        lambda values: farthest_tables(tree, spaces, values),
+        lambda values: farthest_tables(tree, values, twice),
     )
     return Lattice(strategy, strategy, np.repeat(units, answers), image, lengths=lengths)
+
+
+def ordered_tables_lattice(strategy: Strategy, regions: RegionTablesStrategy, bits: int) -> Lattice:
+    """Coordinates of ordered attributes at regions, in whole numbers (`structures`)."""
+    tops = {i: largest_exponent(part.rows) for i, part in regions.ordered.items()}
+    heaviest = largest_exponent(regions.weights)
+    inner = [[i for i in table if i in tops] for table in regions.tables]
+    sums = [heaviest + sum(tops[i] for i in members) for members in inner]
+    top = math.frexp(regions.sensitivity_under(Neighbours.REPLACE, "l2"))[1]
+    more = max(*sums, top) - top + (1 + max(map(len, inner))).bit_length() + 2
+    bits = min(bits, MOST_BITS - more)
+    precision = bits + more
+    turns = {
+        i: partial(times, whole_part(part.rows, precision, tops[i]))
+        for i, part in regions.ordered.items()
+    }
+    weights = whole_part(regions.node_weights, precision, heaviest)
+
+    def image(x: Integers) -> Integers:
+        tables = []
+        for table, nodes, members, exponent, row in zip(
+            regions.tables, regions.measured, inner, sums, weights, strict=True
+        ):
+            counts = table_sums(regions.tree, regions.sizes, table, x)
+            maps = [turns.get(i) for i in table]
+            places = regions.tree.place_of_node[nodes]
+            rows = along_axes(maps, [regions.sizes[i] for i in table], counts[places])
+            shift = (len(members) + 1) * precision - exponent + top - bits
+            moved = shifted(rows.astype(object) * row[nodes].astype(object)[:, None], shift)
+            tables.append(moved.ravel())
+        return np.concatenate(tables)
+
+    return lattice_of_unit(strategy, image, top - bits)
 
 
 def _lengths(

@@ -57,12 +57,12 @@ def finer_product_lattice(strategy: ProductStrategy, bits: int) -> Lattice:
     """F of the product of the factors, and its weights."""
     finer = bits + EXTRA
     matrices = [factor.matrix for factor in strategy.factors]
-    tops = [_top(matrix) for matrix in matrices]
-    maps = [partial(times, _whole(m, finer, t)) for m, t in zip(matrices, tops, strict=True)]
+    tops = [largest_exponent(matrix) for matrix in matrices]
+    maps = [partial(times, whole_part(m, finer, t)) for m, t in zip(matrices, tops, strict=True)]
     weights = None if strategy.weights is None else np.sqrt(strategy.weights)
     if weights is not None:
-        tops.append(_top(weights))
-        whole_weights = _whole(weights, finer, tops[-1])
+        tops.append(largest_exponent(weights))
+        whole_weights = whole_part(weights, finer, tops[-1])
 
     def exact(x: Integers) -> Integers:
         image: Integers = mode_products.apply(maps, strategy.sizes, x)
@@ -80,11 +80,11 @@ def block_lattice(strategy: Strategy, blocks: BlockStrategy, bits: int) -> Latti
         bits: of the lattice.
     """
     finer = bits + EXTRA
-    top = max(_top(block.matrix) for block in blocks.blocks)
-    maps = [partial(times, _whole(block.matrix, finer, top)) for block in blocks.blocks]
-    tops = [_top(basis) for basis in blocks.bases]
+    top = max(largest_exponent(block.matrix) for block in blocks.blocks)
+    maps = [partial(times, whole_part(block.matrix, finer, top)) for block in blocks.blocks]
+    tops = [largest_exponent(basis) for basis in blocks.bases]
     turns = [
-        partial(times, _whole(basis.T, finer, t))
+        partial(times, whole_part(basis.T, finer, t))
         for basis, t in zip(blocks.bases, tops, strict=True)
     ]
 
@@ -100,17 +100,19 @@ def tables_lattice(strategy: TablesStrategy, bits: int) -> Lattice:
     An entry is a sum of products, one for each row of the sector's E, which take more bits.
     """
     rows, mixings = strategy.parts()
-    tops = {i: _top(matrix) for i, matrix in rows.items()}
+    tops = {i: largest_exponent(matrix) for i, matrix in rows.items()}
     sets = strategy.measured_sets
-    mixed = max(map(_top, mixings))
+    mixed = max(map(largest_exponent, mixings))
     largest = mixed + max(sum(max(tops[i], 0) for i in subset) for subset in sets)
     top = math.frexp(strategy.sensitivity_under(Neighbours.REPLACE, "l2"))[1]
     terms = max(map(len, mixings)) * (1 + max(map(len, sets)))
     more = max(largest - top, 0) + terms.bit_length() + 2
     bits = min(bits, MOST_BITS - more)
     precision = bits + more
-    turns = {i: partial(times, _whole(matrix, precision, tops[i])) for i, matrix in rows.items()}
-    mixers = [partial(times, _whole(matrix, precision, mixed)) for matrix in mixings]
+    turns = {
+        i: partial(times, whole_part(matrix, precision, tops[i])) for i, matrix in rows.items()
+    }
+    mixers = [partial(times, whole_part(matrix, precision, mixed)) for matrix in mixings]
     exponents = {subset: sum(precision - tops[i] for i in subset) for subset in sets}
     most = max(exponents.values())
     scales = {subset: 1 << most - exponent for subset, exponent in exponents.items()}
@@ -126,8 +128,8 @@ def tables_lattice(strategy: TablesStrategy, bits: int) -> Lattice:
 
 def weighted_products_lattice(strategy: WeightedProductsStrategy, bits: int) -> Lattice:
     """F of theta_S times products of the attributes' designs on the tables by S."""
-    tops = {i: _top(design) for i, design in strategy.designs.items()}
-    heaviest = _top(strategy.weights)
+    tops = {i: largest_exponent(design) for i, design in strategy.designs.items()}
+    heaviest = largest_exponent(strategy.weights)
     designed = [[i for i in subset if i in tops] for subset in strategy.subsets]
     sums = [heaviest + sum(tops[i] for i in members) for members in designed]
     top = math.frexp(strategy.sensitivity_under(Neighbours.REPLACE, "l2"))[1]
@@ -135,10 +137,10 @@ def weighted_products_lattice(strategy: WeightedProductsStrategy, bits: int) -> 
     bits = min(bits, MOST_BITS - more)
     precision = bits + more
     turns = {
-        i: partial(times, _whole(design, precision, tops[i]))
+        i: partial(times, whole_part(design, precision, tops[i]))
         for i, design in strategy.designs.items()
     }
-    weights = [int(weight) for weight in _whole(strategy.weights, precision, heaviest)]
+    weights = [int(weight) for weight in whole_part(strategy.weights, precision, heaviest)]
 
     def of_tables(tables: Sequence[Integers]) -> Integers:
         parts = []
@@ -207,12 +209,12 @@ def distortion_of(strategy: Strategy, step: float) -> float:
     )
 
 
-def _top(matrix: Array) -> int:
+def largest_exponent(matrix: Array) -> int:
     """The least t with all entries below 2^t."""
     return math.frexp(float(np.abs(matrix).max(initial=0.0)))[1]
 
 
-def _whole(matrix: Array, bits: int, top: int) -> Integers:
+def whole_part(matrix: Array, bits: int, top: int) -> Integers:
     """round(2^(bits - top) R), below 2^bits but for rounding; bits are at most 62."""
     return np.rint(np.ldexp(matrix, bits - top)).astype(np.int64)
 

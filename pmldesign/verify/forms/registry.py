@@ -96,6 +96,12 @@ def _region_tables_bound(claims: Claims) -> Any:
     return None if asked is None else region_tables_bound(claims.header, claims.arrays, asked)
 
 
+def _tells_region_tables(claims: Claims) -> bool:
+    """Whether structure tells all: of ordered attributes it bounds distances under replace."""
+    exact = claims.large or claims.plain or "ordered" not in claims.arrays
+    return claims.queries.region_tables is not None and claims.told and exact
+
+
 def _is_product(claims: Claims) -> bool:
     """Whether queries and strategy are one product without weights, under add-remove."""
     arrays, single = claims.arrays, claims.queries.factors() is not None
@@ -186,9 +192,10 @@ FORMS: dict[str, Form] = {
         },
         lambda arrays: len(written.leaves(arrays)) * _of_sizes(arrays),
         written.region_table_rows,
-        (Method(lambda c: c.queries.region_tables is not None and c.told, check_region_tables),),
+        (Method(_tells_region_tables, check_region_tables),),
         lower=_region_tables_bound,
         weaker=WEAKER_PAIRS,
+        beside=({"ordered": COUNTS, "coordinates_#": MATRIX},),
     ),
     "rows": Form(
         "an identity with rows",

@@ -6,7 +6,8 @@ below the other and (x) the Kronecker product over the attributes in their order
     product          diag(weights)^(1/2) (x)_i R_i
     identity, rows   [diag(d); rows]
     regions          r_nu 1_nu, nu a node of the tree of `parents`, r_nu its weight
-    region tables    r 1_nu (x)_{i in T} 1 (x)_{i not in T} 1^T, r the weight of T at the node nu
+    region tables    r 1_nu (x)_{i in T} Y_i (x)_{i not in T} 1^T, r the weight of T at the node nu,
+                     Y_i the identity or coordinates
     blocks           R_b (x)_j v_j^T for each combination b of columns v_j of the bases
     residuals        theta_T^(1/2) (x)_{i in T} n_i^(1/2) H_i (x)_{i not in T} 1^T
     weighted tables  theta_S (x)_{i in S} D_i (x)_{i not in S} 1^T, D_i the identity or a design
@@ -99,13 +100,16 @@ def region_rows(arrays: Arrays) -> Iterator[Any]:
 def region_table_rows(arrays: Arrays) -> Iterator[Any]:
     """Of tables at regions."""
     sizes, ones = arrays["sizes"].tolist(), np.ones(len(arrays["parents"]))
+    order = arrays["ordered"].tolist() if "ordered" in arrays else []
+    measured = dict(enumerate(map(np.eye, sizes)))
+    measured |= {i: arrays[f"coordinates_{k}"] for k, i in enumerate(order)}
     (above,) = region_rows({**arrays, "node_weights": ones})
     for table, weights in zip(members_of(arrays["tables"]), arrays["node_weights"], strict=True):
         if not set(table) <= {*range(len(sizes))}:
             raise ValueError(f"there is no table {table}")
         rows = (weights[:, None] * above)[weights > 0]
         for i, n in enumerate(sizes):
-            rows = np.kron(rows, np.eye(n) if i in table else np.ones((1, n)))
+            rows = np.kron(rows, measured[i] if i in table else np.ones((1, n)))
         yield rows
 
 

@@ -14,12 +14,21 @@ The l1 norm of a column is the sum of r on the path of its leaf, for all tables;
 apart by what is not above both, and by both rows of a table above both whose values differ: all but
 counts, at most. With dual weights that are u for the answers of T at a node and w/N at the cells of
 a leaf, f = sum d_S tr N_S^(1/2) for alpha = sum u a^2/m_T over the T that hold S (`sweeps`).
+
+Of an ordered attribute i coordinates are measured (`ReadAttribute`), N and m_T go without it, and
+the table over T is seen by those S alone that have all of its ordered attributes. Queries A_i have
+|a_i^T Psi_i|^2 of the variance in place of (n_i - 1)/n_i^2 on S, and (a_i^T v_i)^2 in place of
+1/n_i^2 off S. Weights of the queries on it and of its values multiply those of nodes and leaves,
+and with N_i = (W^(1/2) A_i^T U A_i W^(1/2))^(1/2) and r = w^(1/2) there are (tr N_i - r^T N_i r)^2
+and (r^T N_i r)^2 in alpha for tables with i, on S and off S, as for tables without regions.
 """
 
 from __future__ import annotations
 
 import math
-from itertools import chain, combinations
+from collections.abc import Sequence
+from functools import reduce
+from itertools import chain, combinations, product
 from typing import Any
 
 import numpy as np
@@ -36,9 +45,14 @@ from pmldesign.verify.forms.structured import (
 from pmldesign.verify.forms.written import members_of
 from pmldesign.verify.queries import Queries, RegionTables
 from pmldesign.verify.report import WEAKER, Arrays, Checks, Header
+from pmldesign.verify.tables.measured import ReadAttribute
 from pmldesign.verify.trees.regions import MOST_LEVELS, WEAKER_PAIRS, WIDEST
 from pmldesign.verify.trees.sweeps import ReadTree
 
+NUMBER_ROUNDING, PRODUCT_ROUNDING = 2e-9, 1e-12
+"""Relative, of what is computed for ordered attributes in double precision, and of products."""
+FAINT = 1e-8
+"""Part of the largest eigenvalue below which N is not told from 0."""
 MOST_ATTRIBUTES = 10
 """Of a table: of all their sets there is a tree."""
 
@@ -50,6 +64,7 @@ def check_region_tables(header: Header, arrays: Arrays, queries: Queries, checks
     asked = queries.region_tables
     assert asked is not None
     r, tables = np.asarray(arrays["node_weights"], dtype=np.float64), members_of(arrays["tables"])
+    read = _attributes(arrays, asked.sizes)
     same = (
         np.array_equal(asked.parents, arrays["parents"])
         and tuple(arrays["sizes"].tolist()) == asked.sizes
@@ -67,17 +82,17 @@ def check_region_tables(header: Header, arrays: Arrays, queries: Queries, checks
         return
     replace, plain = header["neighbours"] == "replace", math.prod(asked.sizes)
     unit = 2.0 ** math.frexp(float(r.max()))[1]
-    squares = variances(tree, asked, tables, r / unit, public=replace)
+    squares = variances(tree, asked, read, tables, r / unit, public=replace)
     if squares is None:
         checks.unchecked("L R = A", "what is asked for is not measured at these regions or below")
         return
     checks.state("L R = A", True, "every table is measured where it is asked for, or below")
-    m = np.array([_answers(asked.sizes, table) for table in tables])
-    lengths = {
-        norm: unit * (longest(tree, m, (r / unit) ** power, replace=replace)) ** (1 / power)
-        for norm, power in (("l1", 1), ("l2", 2))
-    }
-    off = tree.slack + gamma(len(tables) + 8)
+    lengths = {}
+    for norm, power in (("l1", 1), ("l2", 2)):
+        tops, apart = _distances(read, tables, power)
+        values = tops[:, None] * (r / unit) ** power
+        lengths[norm] = unit * longest(tree, apart, values, replace=replace) ** (1 / power)
+    off = tree.slack + gamma(len(tables) + 8 + sum(asked.sizes) ** 2)
     balls = {norm: around(np.array([x]), off)[0] for norm, x in lengths.items()}
     spread = spread_of((squares / unit**2, 1))
     slack = 4 * tree.slack + gamma(2 ** (MOST_ATTRIBUTES + 1) + len(tables))
@@ -97,94 +112,178 @@ def check_region_tables(header: Header, arrays: Arrays, queries: Queries, checks
     check_computed(header, computed, checks)
 
 
+def _attributes(arrays: Arrays, sizes: Sequence[int]) -> list[ReadAttribute]:
+    """What is measured of each attribute; `rows` are None where it is values."""
+    read = [ReadAttribute.plain(n, float(n)) for n in sizes]
+    for k, i in enumerate(arrays["ordered"].tolist() if "ordered" in arrays else []):
+        rows = arrays[f"coordinates_{k}"]
+        if not 0 <= i < len(sizes) or rows.shape != (sizes[i] - 1, sizes[i]):
+            raise ValueError(f"coordinates of attribute {i} do not fit")
+        read[i] = ReadAttribute.of(rows)
+    return read
+
+
 def variances(
-    tree: ReadTree, asked: RegionTables, tables: list[Table], r: Any, *, public: bool
+    tree: ReadTree,
+    asked: RegionTables,
+    read: Sequence[ReadAttribute],
+    tables: list[Table],
+    r: Any,
+    *,
+    public: bool,
 ) -> Any | None:
     """Of all queries in their order, shape (m,); None where one is not measured.
 
     Args:
         tree: the regions.
         asked: the queries.
+        read: what is measured of the attributes.
         tables: those that are measured.
         r: their weights, shape (K, N).
         public: whether the total is.
     """
-    per_answer = r**2 / np.array([[_answers(asked.sizes, table)] for table in tables])
+    own = {i for i, attribute in enumerate(read) if attribute.rows is not None}
+    plain = [math.prod(asked.sizes[i] for i in table if i not in own) for table in tables]
+    per_answer = r**2 / np.array(plain)[:, None]
     found: dict[Table, tuple[Any, Any]] = {}
     for S in _within(part.table for part in asked.parts):
-        holds = [set(S) <= set(table) for table in tables]
+        holds = [set(S) <= set(table) and own & set(S) == own & set(table) for table in tables]
         precisions = per_answer[holds].sum(axis=0)
         told = tree.told(precisions > 0)
         found[S] = tree.variances(precisions, public=public and not S), told
     values = []
     for part in asked.parts:
-        m, total = _answers(asked.sizes, part.table), np.zeros(len(part.nodes))
+        numbers = [read[i].asked(asked.queries.get(i)) for i in part.table]
+        total = np.zeros((len(part.nodes), math.prod(_answers(asked, part.table))))
         for S in _within([part.table]):
-            dimension = math.prod(asked.sizes[i] - 1 for i in S)
+            if any(asked.sizes[i] == 1 for i in S):
+                continue
             known, told = found[S]
-            if dimension and not told[part.nodes].all():
+            if not told[part.nodes].all():
                 return None
-            total += dimension * known[part.nodes] if dimension else 0.0
-        values.append(np.repeat((part.scales / m) ** 2 * total, m))
+            shares = np.ones(1)
+            for i, number in zip(part.table, numbers, strict=True):
+                on = number.rest if i in S else number.total**2
+                shares = np.multiply.outer(shares, np.repeat(on, number.times)).ravel()
+            total += np.multiply.outer(known[part.nodes], shares)
+        values.append((part.scales[:, None] ** 2 * total).ravel())
     return np.concatenate(values)
 
 
-def longest(tree: ReadTree, answers: Any, values: Any, *, replace: bool) -> float:
+def _distances(
+    read: Sequence[ReadAttribute], tables: Sequence[Table], power: int
+) -> tuple[Any, Any]:
+    """The largest l1 norm or squared l2 norm of a column of each table, and how far apart two are.
+
+    The latter as a part of the former: 2, but for counts alone and what ordered attributes share.
+    """
+    tops, apart = [], []
+    for table in tables:
+        ends, plain = [], False
+        for i in table:
+            if read[i].rows is None:
+                plain |= read[i].size > 1
+            elif power == 1:
+                longest = float(np.abs(read[i].rows).sum(axis=0).max())
+                ends.append((longest, -longest))
+            else:
+                ends.append((read[i].longest, read[i].least))
+        tops.append(math.prod(top for top, _ in ends))
+        least = min(math.prod(corner) for corner in product(*ends)) / tops[-1]
+        shared = min(least, 0.0) if plain else least
+        apart.append(2 * (1 - (shared if power == 2 else max(shared, 0.0))))
+    return np.array(tops), np.array(apart)
+
+
+def longest(tree: ReadTree, apart: Any, values: Any, *, replace: bool) -> float:
     """The largest norm of a column, or distance of two, from what tables and nodes add, (K, N)."""
     total = values.sum(axis=0)
     if not replace:
         return tree.longest(total)
-    return tree.farthest(total, 2 * values[answers > 1].sum(axis=0))
+    return tree.farthest(total, (apart[:, None] * values).sum(axis=0))
 
 
 def lower_bound(header: Header, arrays: Arrays, asked: RegionTables) -> Any | None:
-    """What dual weights prove; None for those that are not alike for the values of a table.
+    """What dual weights prove; None for those that are no products.
 
     Args:
         header: of the file.
         arrays: of the file.
         asked: the queries.
     """
-    tree, plain = ReadTree(asked.parents), math.prod(asked.sizes)
-    u, w, leaves = arrays["dual_u"], arrays["dual_w"], int(tree.leaves.sum())
-    counts = [len(part.nodes) * _answers(asked.sizes, part.table) for part in asked.parts]
-    if u.shape != (sum(counts),) or w.shape != (leaves * plain,):
+    tree, u, p = ReadTree(asked.parents), arrays["dual_u"], float(header["p"])
+    leaves, counts = int(tree.leaves.sum()), [_answers(asked, part.table) for part in asked.parts]
+    rows = [len(part.nodes) * math.prod(m) for part, m in zip(asked.parts, counts, strict=True)]
+    if u.shape != (sum(rows),) or arrays["dual_w"].shape != (leaves * math.prod(asked.sizes),):
         return None
-    cells = w.reshape(leaves, plain)
-    split = np.split(u, np.cumsum(counts)[:-1])
-    of_parts = [
-        rows.reshape(len(part.nodes), -1) for rows, part in zip(split, asked.parts, strict=True)
-    ]
-    if (cells != cells[:, :1]).any() or any((rows != rows[:, :1]).any() for rows in of_parts):
+    w = _factors(arrays["dual_w"].reshape(leaves, *asked.sizes))
+    split = np.split(u, np.cumsum(rows)[:-1])
+    of_parts = [_factors(part.reshape(-1, *m)) for part, m in zip(split, counts, strict=True)]
+    if w is None or None in of_parts:
         return None
-    masses = np.zeros(len(asked.parents))
-    masses[tree.leaves] = cells[:, 0] / cells[:, 0].sum()
-    value, alphas = 0.0, {}
-    for S in _within(part.table for part in asked.parts):
-        alpha = np.zeros(len(asked.parents))
-        for rows, part in zip(of_parts, asked.parts, strict=True):
-            if set(S) <= set(part.table):
-                m = _answers(asked.sizes, part.table)
-                np.add.at(alpha, part.nodes, rows[:, 0] * part.scales**2 / m)
-        alphas[S] = alpha
-        dimension = math.prod(asked.sizes[i] - 1 for i in S)
-        value += dimension * tree.nuclear_norm(alpha, masses) if dimension else 0.0
-    value *= 1 - gamma(len(asked.parts) + len(alphas) + 8)
+    masses, w = np.zeros(len(asked.parents)), [part / part.sum() for part in w]
+    masses[tree.leaves] = w[0]
+    below = np.concatenate(tree.sums(masses))[np.argsort(np.concatenate(tree.levels))]
+    alphas, taken = {S: np.zeros(masses.size) for S in _within(p.table for p in asked.parts)}, []
+    for part, factors in zip(asked.parts, of_parts, strict=True):
+        assert factors is not None
+        numbers = [
+            _numbers(asked.queries.get(i), weights, w[1 + i])
+            for i, weights in zip(part.table, factors[1:], strict=True)
+        ]
+        squares = factors[0] * part.scales**2
+        for S in _within([part.table]):
+            of_values = math.prod(n[i in S] for i, n in zip(part.table, numbers, strict=True))
+            np.add.at(alphas[S], part.nodes, squares * of_values)
+        sums = squares * below[part.nodes] ** 2
+        taken.append(float(sums.sum()) * math.prod(n[2] for n in numbers))
+    value = math.fsum(tree.nuclear_norm(a, masses) for a in alphas.values() if a.any())
+    terms = masses.size + len(asked.parts) + len(alphas) + sum(asked.sizes) + 8
+    value *= 1 - gamma(terms) - NUMBER_ROUNDING * bool(asked.queries)
     mass = 1.0
     if header["neighbours"] == "replace":
-        parts = zip(tree.split(alphas[()]), tree.sums(masses), strict=True)
-        taken = math.fsum(float((a * sums**2).sum()) for a, sums in parts)
-        value -= math.sqrt(taken) * (1 + gamma(masses.size + len(asked.parts) + 8) + 2 * tree.slack)
-        mass = (1 - float(masses @ masses) / plain * (1 - gamma(masses.size + 8))) / 2
-    p = float(header["p"])
+        value -= math.sqrt(math.fsum(taken)) * (1 + gamma(terms) + 2 * tree.slack)
+        mass = (1 - math.prod(float(part @ part) for part in w) * (1 - gamma(terms))) / 2
     q = math.inf if p == 2 else 1 / (1 - 2 / p)
     size = float(u.max() * np.linalg.norm(u / u.max(), q))
     return rounded(max(value, 0.0)) / (rounded(size) * rounded(mass)).sqrt()
 
 
-def _answers(sizes: Any, table: Table) -> int:
-    """The number m_T of answers of a table at a node."""
-    return math.prod(sizes[i] for i in table)
+def _factors(values: Any) -> list[Any] | None:
+    """Vectors, one for each axis, whose product values are; None where they are none."""
+    top = np.unravel_index(int(values.argmax()), values.shape)
+    largest = float(values[top])
+    if not largest > 0:
+        return None
+    parts = []
+    for axis in range(values.ndim):
+        place = tuple(slice(None) if k == axis else at for k, at in enumerate(top))
+        parts.append(values[place] / largest)
+    product_of = reduce(np.multiply.outer, parts) * largest
+    if not (np.abs(product_of - values) <= PRODUCT_ROUNDING * product_of).all():
+        return None
+    return [parts[0] * largest, *parts[1:]]
+
+
+def _numbers(queries: Any, u: Any, w: Any) -> tuple[float, float, float]:
+    """Of queries with weights on an attribute with weights: t and h, and |U^(1/2) A w|^2."""
+    if queries is None:
+        if not (u == 1).all() or not (w == w[0]).all():
+            queries = np.eye(w.size)
+        else:
+            n = w.size
+            return 1 / n, (n - 1) ** 2 / n, 1 / n
+    r = np.sqrt(w)
+    values, vectors = np.linalg.eigh(r[:, None] * (queries.T @ (u[:, None] * queries)) * r)
+    values = np.where(values > FAINT * values[-1], values, 0.0)
+    mean = float(np.sqrt(values) @ (vectors.T @ r) ** 2)
+    rest = max(float(np.sqrt(values).sum()) - mean, 0.0)
+    return mean**2, rest**2, float(u @ (queries @ w) ** 2)
+
+
+def _answers(asked: RegionTables, table: Table) -> list[int]:
+    """How many queries there are on each attribute of a table."""
+    return [len(asked.queries[i]) if i in asked.queries else asked.sizes[i] for i in table]
 
 
 def _within(tables: Any) -> list[Table]:

@@ -1,31 +1,33 @@
-r"""Tables of plain attributes at regions that nest: state by sex, county by sex and age, tract.
+r"""Tables at regions that nest: state by sex, county by sex and running sums of age, tract.
 
-A cell is a leaf of the tree and a combination of values of the plain attributes, the last of them
-fastest, N for each leaf. A part asks for the table over some plain attributes T at some nodes,
+A cell is a leaf of the tree and a combination of values of the other attributes, the last of them
+fastest. A part asks for the table over some attributes T at some nodes,
 
-    a_nu 1_nu x (x)_i (I if i in T, else 1^T),
+    a_nu 1_nu x (x)_i (A_i if i in T, else 1^T),
 
-row by row all combinations of values at one node, then those at the next. Two columns differ in all
-that stands above one leaf and not the other, and in both rows of tables with their values above
-both, unless these tables are counts alone.
+row by row all combinations of queries at one node, then those at the next: A_i is the identity for
+a plain attribute, and 0 or 1 everywhere for an ordered one. Two columns differ in all that stands
+above one leaf and not the other, and in tables with their values above both, by the squares
+
+    d_T = 2, or 0 for counts alone;     2 (max prod G_cc - min prod G_cd) at most, G_i = A_i^T A_i.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, product
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload, check_entries
+from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import EPS, Array, Indices
-from pmldesign_solvers.trees.spaces import Spaces, spaces_of
 from pmldesign_solvers.trees.tree import Tree
 
 Table = tuple[int, ...]
@@ -37,7 +39,7 @@ class RegionTable:
 
     Attributes:
         name: what the user called it.
-        table: the plain attributes, in increasing order.
+        table: the attributes, in increasing order.
         nodes: where it is asked for, in increasing order, shape (k,).
         scales: a_nu > 0 of each, shape (k,).
     """
@@ -54,22 +56,28 @@ class RegionTablesWorkload(Workload):
     Args:
         name: how tables and messages call it.
         tree: the regions.
-        sizes: number of values of each plain attribute.
+        sizes: number of values of each attribute.
         parts: what is asked for, in the order of the queries.
+        queries: those of each ordered attribute, of entries 0 and 1.
 
     Attributes:
         tables: the different tables, K of them.
         scales: a of every table and node, shape (K, N); 0 for what is not asked about.
-        spaces: of the tables.
 
     Raises:
         InvalidInputError: no part, a part without a node, or one table at a node twice.
     """
 
     def __init__(
-        self, name: str, tree: Tree, sizes: Sequence[int], parts: Sequence[RegionTable]
+        self,
+        name: str,
+        tree: Tree,
+        sizes: Sequence[int],
+        parts: Sequence[RegionTable],
+        queries: Mapping[int, Workload] = MappingProxyType({}),
     ) -> None:
         self.name, self.tree, self.sizes, self.parts = name, tree, tuple(sizes), tuple(parts)
+        self.queries = dict(queries)
         self.tables = tuple(dict.fromkeys(part.table for part in parts))
         self.scales = np.zeros((len(self.tables), tree.nodes))
         for part in parts:
@@ -80,8 +88,7 @@ class RegionTablesWorkload(Workload):
             row[part.nodes] = part.scales
         if not self.tables:
             raise InvalidInputError(f"{name!r} asks for nothing")
-        self.spaces: Spaces = spaces_of(self.sizes, self.tables)
-        self.answers = [math.prod(self.sizes[i] for i in part.table) for part in parts]
+        self.answers = [math.prod(self.asked_of(i) for i in part.table) for part in parts]
         self._stops = list(accumulate(self.part_queries))
         self._shape = self._stops[-1], tree.cells * math.prod(self.sizes)
         self.binary = all(bool((part.scales == 1).all()) for part in parts)
@@ -95,6 +102,11 @@ class RegionTablesWorkload(Workload):
     def part_queries(self) -> list[int]:
         """The number of queries of each part."""
         return [m * len(part.nodes) for m, part in zip(self.answers, self.parts, strict=True)]
+
+    def asked_of(self, attribute: int) -> int:
+        """The number of queries on an attribute."""
+        queries = self.queries.get(attribute)
+        return self.sizes[attribute] if queries is None else queries.shape[0]
 
     def split(self, values: Array) -> list[Array]:
         """Values of queries part by part, shape (k, m_T) or (k, m_T, c) for (m,) or (m, c)."""
@@ -119,7 +131,7 @@ class RegionTablesWorkload(Workload):
             replace(part, scales=part.scales * weight)
             for part, weight in zip(self.parts, weights, strict=True)
         ]
-        return RegionTablesWorkload(self.name, self.tree, self.sizes, parts)
+        return RegionTablesWorkload(self.name, self.tree, self.sizes, parts, self.queries)
 
     def by_node(self, weights: Array) -> list[Array] | None:
         """Weights of queries, shape (m,), as those of nodes; None where they tell values apart."""
@@ -132,24 +144,30 @@ class RegionTablesWorkload(Workload):
         from pmldesign.verify.queries import RegionTable, RegionTables
 
         parts = [RegionTable(part.table, part.nodes, part.scales) for part in self.parts]
-        return {"region_tables": RegionTables(self.tree.parents, self.sizes, parts)}
+        queries = {i: asked.to_dense() for i, asked in self.queries.items()}
+        return {"region_tables": RegionTables(self.tree.parents, self.sizes, parts, queries)}
 
     def matvec(self, x: Array) -> Array:
         """A x, for x of shape (n,) or (n, c)."""
         counts = {table: table_sums(self.tree, self.sizes, table, x) for table in self.tables}
         places = self.tree.place_of_node
-        answers = [
-            (counts[part.table][places[part.nodes]].T * part.scales).T.reshape(-1, *x.shape[1:])
-            for part in self.parts
-        ]
+        answers = []
+        for part in self.parts:
+            maps = [self.queries[i].matvec if i in self.queries else None for i in part.table]
+            rows = along_axes(
+                maps, [self.sizes[i] for i in part.table], counts[part.table][places[part.nodes]]
+            )
+            answers.append((rows.T * part.scales).T.reshape(-1, *x.shape[1:]))
         return np.concatenate(answers)
 
     def rmatvec(self, y: Array) -> Array:
         """A^T y, for y of shape (m,) or (m, c)."""
         total = np.zeros((self.tree.cells, *self.sizes, *y.shape[1:]))
         for part, values in zip(self.parts, self.split(y), strict=True):
-            nodes = np.zeros((self.tree.nodes, *values.shape[1:]))
-            nodes[part.nodes] = (values.T * part.scales).T
+            maps = [self.queries[i].rmatvec if i in self.queries else None for i in part.table]
+            cells = along_axes(maps, [self.asked_of(i) for i in part.table], values)
+            nodes = np.zeros((self.tree.nodes, *cells.shape[1:]))
+            nodes[part.nodes] = (cells.T * part.scales).T
             total += spread(self.sizes, part.table, self.tree.above(nodes))
         return total.reshape(-1, *y.shape[1:])
 
@@ -163,12 +181,17 @@ class RegionTablesWorkload(Workload):
 
     def column_squares(self) -> Array:
         """The squared norms of the columns, shape (n,)."""
+        if self.queries:
+            return self.rmatvec(self.row_sizes())
         squares = self.tree.above((self.scales**2).sum(axis=0))
         return np.repeat(squares, math.prod(self.sizes))
 
     def longest_difference(self) -> float:
-        """Largest squared distance of two columns, rounded up."""
-        largest = farthest_tables(self.tree, self.spaces, self.scales**2)
+        """Largest squared distance of two columns, or a bound above it, rounded up."""
+        grams = {i: queries.gram(np.ones(queries.shape[0])) for i, queries in self.queries.items()}
+        ends = {i: (float(gram.diagonal().max()), float(gram.min())) for i, gram in grams.items()}
+        lengths, apart = table_distances(self.sizes, self.tables, ends)
+        largest = farthest_tables(self.tree, lengths[:, None] * self.scales**2, apart)
         return largest * (1 + (self.tree.height + len(self.tables) + 8) * EPS)
 
     def to_dense(self) -> Array:
@@ -181,28 +204,11 @@ class RegionTablesWorkload(Workload):
         pairs = zip(self.parts, self.answers, strict=True)
         return np.concatenate([np.repeat(part.scales, m) for part, m in pairs])
 
-    def dual_of_answers(self, u: Array, asked: Indices, p: float) -> Array:
-        """Dual weights of all answers, shape (m,), from those of tables at nodes (`Spaces`)."""
-        nodes = np.zeros(self.scales.size)
-        nodes[asked] = u
-        of_nodes = self.spaces.dual_of_answers(nodes.reshape(self.scales.shape), p)
-        return np.concatenate(
-            [
-                np.repeat(of_nodes[self.tables.index(part.table), part.nodes], m)
-                for part, m in zip(self.parts, self.answers, strict=True)
-            ]
-        )
-
     def row_label(self, index: int) -> str:
         """How messages and tables call query `index` (from 0): "row 5 (state*sex, query 2)"."""
         number = bisect_right(self._stops, index)
         first = self._stops[number] - self.part_queries[number]
         return f"row {index} ({self.parts[number].name}, query {index - first})"
-
-    @cached_property
-    def same_as(self) -> tuple[object, ...]:
-        """What tells whether two workloads ask for the same tables at the same nodes."""
-        return tuple((part.table, part.nodes.tobytes()) for part in self.parts)
 
 
 def table_sums(tree: Tree, sizes: Sequence[int], table: Table, x: Array) -> Array:
@@ -219,11 +225,54 @@ def spread(sizes: Sequence[int], table: Table, values: Array) -> Array:
     return values.reshape(len(values), *axes, *values.shape[2:])
 
 
-def farthest_tables(tree: Tree, spaces: Spaces, of_nodes: Array) -> float:
+def along_axes(
+    maps: Sequence[mode_products.Map | None], sizes: Sequence[int], values: Array
+) -> Array:
+    """Maps along the attributes of a table, for values (k, m_T) or (k, m_T, c) of regions.
+
+    None leaves an attribute as it is.
+    """
+    if not any(maps) or not values.size:
+        return values
+    k = len(values)
+    flat = values.reshape(k * values.shape[1], *values.shape[2:])
+    every = [change or _same for change in (None, *maps)]
+    changed = mode_products.apply(every, [k, *sizes], flat)
+    return changed.reshape(k, -1, *values.shape[2:])
+
+
+def _same(x: Array) -> Array:
+    return x
+
+
+def table_distances(
+    sizes: Sequence[int], tables: Sequence[Table], ends: Mapping[int, tuple[float, float]]
+) -> tuple[Array, Array]:
+    """How long the columns of a table are, squared, and how far apart, as parts of that, (K,).
+
+    Args:
+        sizes: number of values of each attribute.
+        tables: their attributes.
+        ends: of each ordered attribute the largest of the diagonal and the least entry of its Gram
+            matrix, which is not larger in size.
+    """
+    lengths, apart = [], []
+    for table in tables:
+        ordered = [ends[i] for i in table if i in ends]
+        most = math.prod(top for top, _ in ordered)
+        corners = [math.prod(corner) for corner in product(*ordered)]
+        plain = any(i not in ends and sizes[i] > 1 for i in table)
+        lengths.append(most)
+        apart.append(2 * (1 - min(*corners, 0.0 if plain else most) / most))
+    return np.array(lengths), np.array(apart)
+
+
+def farthest_tables(tree: Tree, of_nodes: Array, apart: Array) -> float:
     """The largest sum of what two cells do not share, from what one cell counts, (K, N).
 
-    Two different values of all attributes differ in both rows of a table above both, unless it is
-    a count alone.
+    Args:
+        tree: the regions.
+        of_nodes: what the rows of a table at a node count in one cell.
+        apart: by how many times that two cells differ there, below both, shape (K,).
     """
-    apart = spaces.answers > 1
-    return tree.farthest(of_nodes.sum(axis=0), 2 * of_nodes[apart].sum(axis=0))
+    return tree.farthest(of_nodes.sum(axis=0), (of_nodes.T * apart).T.sum(axis=0))

@@ -14,16 +14,24 @@ N; so is everything here.
 
 The m_T answers of a node and a table are alike, and count as one query of m_T^(1/p) times the
 scale, (m_T^(2/p) var)^(p/2) = m_T var^(p/2), whose weight in the dual is u m_T^(1 - 2/p).
+
+An ordered attribute has queries of its own, with numbers t and h: a query of a table has the parts
+t off S and h on S in place of 1 and n_i - 1 for a plain one, which count in N and m_T alone
+(`ordered_spaces`). What is measured of a table is the rest beside its total, and seen by those S
+alone that have all of its ordered attributes. With t and h of a strategy, `told` is how variances
+add up, and with those of a lower bound `within` is the tree of every S.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.operators.mode_products import outer
+from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.structure.subsets import residual_spaces
 
 
@@ -36,16 +44,22 @@ class Spaces:
         within: 1 where a table sees the spaces, else 0, shape (S, K).
         answers: m_T, shape (K,).
         residuals: the sets of attributes of each kind.
+        told: how the variances of the spaces add up in answers, shape (S, A); A = K but where
+            answers of a table differ.
+        owner: the table of each of these, in increasing order, shape (A,).
     """
 
     dimensions: Array
     within: Array
     answers: Array
     residuals: tuple[tuple[tuple[int, ...], ...], ...]
+    told: Array
+    owner: Indices
 
     def as_one(self, scales: Array, p: float) -> Array:
-        """a^2 of one query for each node and table, shape (K, N), from the scales of answers."""
-        return np.asarray(scales**2 * self.answers[:, None] ** (2.0 / p - 2.0))
+        """a^2 of one query for each node and answer, (A, N), from the scales of tables, (K, N)."""
+        squares = scales**2 * self.answers[:, None] ** (2.0 / p - 2.0)
+        return np.asarray(squares[self.owner])
 
     def dual_of_answers(self, u: Array, p: float) -> Array:
         """The weight of every answer, (K, N), from that of the query that stands for them."""
@@ -65,13 +79,50 @@ def spaces_of(sizes: Sequence[int], tables: Sequence[Sequence[int]]) -> Spaces:
     residuals: list[list[tuple[int, ...]]] = [[] for _ in kinds]
     for number, residual in zip(numbers.ravel().tolist(), found.residuals, strict=True):
         residuals[number].append(residual)
+    dimensions = np.asarray(np.bincount(numbers.ravel(), found.dimensions), dtype=np.float64)
+    told, owner = dimensions[:, None] * kinds, np.arange(len(tables))
+    return Spaces(dimensions, kinds, found.cells, tuple(map(tuple, residuals)), told, owner)
+
+
+def ordered_spaces(
+    sizes: Sequence[int],
+    tables: Sequence[Sequence[int]],
+    numbers: Mapping[int, tuple[Array, Array]],
+    measured: Collection[int] | None = None,
+) -> Spaces:
+    """The spaces of tables beside ordered attributes, one of a kind.
+
+    Args:
+        sizes: number of values of each attribute.
+        tables: the attributes of each table, in increasing order.
+        numbers: (t, h) of the queries on each ordered attribute.
+        measured: those with coordinates of their own, where the tables are measured; for a lower
+            bound None, with one t and h for each, and `within` is what its trees are made of.
+    """
+    found, own = residual_spaces(sizes, tables), numbers if measured is None else measured
+    holds = found.incidence.toarray()
+    parts = [[i for i in T if i in numbers] for T in tables]
+    told = np.hstack(
+        [
+            holds[:, [column]]
+            * np.array([outer([numbers[i][i in S] for i in inner]) for S in found.residuals])
+            for column, inner in enumerate(parts)
+        ]
+    )
+    counts = [math.prod(len(numbers[i][0]) for i in inner) for inner in parts]
+    seen = [[all(i in S for i in T if i in own) for T in tables] for S in found.residuals]
+    plain = [math.prod(sizes[i] - 1 for i in S if i not in numbers) for S in found.residuals]
+    alike = np.array(plain, dtype=np.float64)
+    answers = [math.prod(sizes[i] for i in T if i not in own) for T in tables]
     return Spaces(
-        np.asarray(np.bincount(numbers.ravel(), found.dimensions), dtype=np.float64),
-        kinds,
-        found.cells,
-        tuple(map(tuple, residuals)),
+        alike if measured is None else found.dimensions,
+        told if measured is None else holds * np.array(seen),
+        np.array(answers, dtype=np.float64),
+        tuple((S,) for S in found.residuals),
+        alike[:, None] * told,
+        np.repeat(np.arange(len(tables)), counts),
     )
 
 
-PLAIN = Spaces(np.ones(1), np.ones((1, 1)), np.ones(1), (((),),))
+PLAIN = spaces_of((), [()])
 """Nothing but the count of each node."""

@@ -1,15 +1,19 @@
-r"""Tables of plain attributes at regions that nest, each with a weight (`workloads.nested.tables`).
+r"""Tables at regions that nest, each with a weight (`workloads.nested.tables`).
 
 R has the rows r 1_nu x e_t x 1 for all values t of a table T at a region nu. Every cell is in one
 row of each table above its leaf, so that its column has the l1 norm sum r and the squared l2 norm
-sum r^2 over the path and the tables. In coordinates that are sums and contrasts along each plain
-attribute, those of the residual space of S are counts of regions with the precisions
+sum r^2 over the path and the tables. Of ordered attributes coordinates are measured in place of
+values (`coordinates`), by columns of norms up to some number. In coordinates that are sums and
+contrasts along each plain attribute, those of the residual space of S are counts of regions with
+the precisions
 
     x_S = sum over T that hold S of r^2 N / m_T,
 
 so that least squares is two sweeps of the tree for each kind of S (`pmldesign_solvers.trees`), and
 
-    var = a^2 N / m_T^2 sum_{S in T} d_S var_S        for the answers of a table T at a region.
+    var = a^2 N / m_T^2 sum_{S in T} d_S var_S        for the answers of a table T at a region
+
+and plain attributes, N and m_T without ordered ones.
 
 Where S is measured at no region below, cells share alike: R^+ is the pseudo-inverse.
 """
@@ -17,8 +21,9 @@ Where S is measured at no region below, cells share alike: R^+ is the pseudo-inv
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -29,19 +34,18 @@ from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.privacy.outward import raised
 from pmldesign.strategies.arguments import LARGEST_ENTRY, read_only, require_measurements
 from pmldesign.strategies.base import Flags
-from pmldesign.strategies.marginals.contrast_basis import contrasts, expand
+from pmldesign.strategies.nested.coordinates import Coordinates
 from pmldesign.strategies.structured import StructuredStrategy
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.nested.tables import (
     RegionTablesWorkload,
     Table,
     farthest_tables,
-    spread,
     table_sums,
 )
-from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array, Indices
-from pmldesign_solvers.trees.spaces import Spaces, spaces_of
+from pmldesign_solvers.tables.measured import Measured
+from pmldesign_solvers.trees.spaces import Spaces
 from pmldesign_solvers.trees.sweeps import FAINT, estimates, floored, swept, with_total
 from pmldesign_solvers.trees.tree import Tree
 
@@ -59,13 +63,16 @@ class RegionTablesStrategy(StructuredStrategy):
     Args:
         name: how tables and messages call it.
         tree: the regions.
-        sizes: number of values of each plain attribute.
-        tables: the sets T of plain attributes.
+        sizes: number of values of each attribute.
+        tables: the sets T of attributes.
         weights: r >= 0, shape (K, P), for each table and each different set of cells
             (`Tree.place_of_node`); 0 for what is not measured. Copied.
+        ordered: Y of each ordered attribute, with its inverse.
 
     Attributes:
+        coordinates: of all attributes.
         measured: of each table the nodes where it is measured, in increasing order.
+        table_rows: the number of measurements of each table.
 
     Raises:
         InvalidInputError: weights that are no such numbers.
@@ -80,8 +87,10 @@ class RegionTablesStrategy(StructuredStrategy):
         sizes: Sequence[int],
         tables: Sequence[Table],
         weights: ArrayLike,
+        ordered: Mapping[int, Measured] = MappingProxyType({}),
     ) -> None:
         self.name, self.tree, self.sizes = name, tree, tuple(sizes)
+        self.coordinates = Coordinates(self.sizes, ordered)
         self.tables: tuple[Table, ...] = tuple(map(tuple, tables))
         self.weights = read_only(np.array(weights, dtype=np.float64))
         nodes, first = np.unique(tree.place_of_node, return_index=True)
@@ -102,10 +111,10 @@ class RegionTablesStrategy(StructuredStrategy):
             np.sort(first[row[nodes] > 0]) for row in self.weights
         )
         self._rows = [tree.place_of_node[kept] for kept in self.measured]
-        self._answers = [math.prod(self.sizes[i] for i in table) for table in self.tables]
-        rows = sum(m * len(kept) for m, kept in zip(self._answers, self.measured, strict=True))
+        counts = [self.coordinates.rows(table) for table in self.tables]
+        self.table_rows = [m * len(kept) for m, kept in zip(counts, self.measured, strict=True)]
         self.columns = tree.cells * math.prod(self.sizes)
-        self.shape = rows, self.columns
+        self.shape = sum(self.table_rows), self.columns
 
     @property
     def node_weights(self) -> Array:
@@ -117,23 +126,34 @@ class RegionTablesStrategy(StructuredStrategy):
             row[kept] = every[places]
         return weights
 
+    @property
+    def ordered(self) -> dict[int, Measured]:
+        """What is measured of each ordered attribute."""
+        return self.coordinates.ordered
+
     @cached_property
     def spaces(self) -> Spaces:
         """Of the tables that are measured."""
-        return spaces_of(self.sizes, self.tables)
+        return self.coordinates.spaces(self.tables, {})
 
     def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
-        """Largest distance of the measurements of neighbours, in the l1 or l2 norm, rounded up."""
+        """Largest distance of the measurements of neighbours, in the l1 or l2 norm, rounded up.
+
+        Beside ordered attributes a bound above it: of every table the largest one.
+        """
         exponent = int(np.frexp(self.weights.max())[1])
         of_nodes = np.ldexp(self.node_weights, -exponent)
         if norm == "l2":
             of_nodes = of_nodes**2
+        lengths, apart = self.coordinates.distances(self.tables, norm)
+        of_nodes = lengths[:, None] * of_nodes
         if neighbours == Neighbours.ADD_REMOVE:
             largest = float(self.tree.above(of_nodes.sum(axis=0)).max())
         else:
-            largest = float(farthest_tables(self.tree, self.spaces, of_nodes))
+            largest = float(farthest_tables(self.tree, of_nodes, apart))
         root = largest if norm == "l1" else math.sqrt(largest)
         units = self.tree.height + len(self.tables) + 8
+        units += 4 * sum(self.sizes[i] for i in self.ordered)
         return float(np.ldexp(raised(root, units), exponent))
 
     def measure(self, x: Array) -> Array:
@@ -141,34 +161,36 @@ class RegionTablesStrategy(StructuredStrategy):
         measured = []
         for table, places, weights in zip(self.tables, self._rows, self.weights, strict=True):
             counts = table_sums(self.tree, self.sizes, table, x)[places]
-            measured.append((counts.T * weights[places]).T.reshape(-1, *x.shape[1:]))
+            rows = self.coordinates.measure(table, counts)
+            measured.append((rows.T * weights[places]).T.reshape(-1, *x.shape[1:]))
         return np.concatenate(measured)
 
     def estimate(self, measurements: Array) -> Array:
         """R^+ y, shape (n,) or (n, c), for measurements y of shape (r,) or (r, c)."""
         require_measurements(self.name, self.shape[0], measurements)
         rows = measurements.reshape(len(measurements), -1)
-        plain, columns = math.prod(self.sizes), rows.shape[1]
+        columns, cells = rows.shape[1], math.prod(self.sizes)
         own = np.zeros((self.tree.places, *self.sizes, columns))  # R^T y at every place
-        start = 0
-        for table, places, m, weights in zip(
-            self.tables, self._rows, self._answers, self.weights, strict=True
+        blocks = np.split(rows, np.cumsum(self.table_rows)[:-1])
+        for table, places, block, weights in zip(
+            self.tables, self._rows, blocks, self.weights, strict=True
         ):
-            values = rows[start : start + m * len(places)].reshape(len(places), m, columns)
-            own[places] += spread(self.sizes, table, values * weights[places, None, None])
-            start += m * len(places)
-        coordinates = self._along_axes(_sums_and_contrasts, own.reshape(len(own), plain, columns))
-        found: Array = np.zeros((self.tree.cells, plain, columns))
+            values = block.reshape(len(places), self.coordinates.rows(table), columns)
+            where, spread = self.coordinates.spread(table, values * weights[places, None, None])
+            own[where][places] += spread
+        coordinates = self.coordinates.forward(own).reshape(len(own), cells, columns)
+        found: Array = np.zeros((self.tree.cells, cells, columns))
         for kind, precisions in enumerate(self._precisions):
-            kept = self._coordinates_of(kind)
+            kept = self.coordinates.of_spaces(self.spaces.residuals[kind])
             sums = coordinates[:, kept].reshape(len(own), -1)
             sums[~self._told[kind]] = 0.0  # rounding
             below = swept(self.tree, precisions).below
-            every = estimates(self.tree, precisions, below, sums / plain)[self.tree.place_of_cell]
+            sums /= self.coordinates.plain
+            every = estimates(self.tree, precisions, below, sums)[self.tree.place_of_cell]
             found[:, kept] = every.reshape(self.tree.cells, -1, columns)
-        return np.asarray(
-            self._along_axes(expand, found).reshape(self.cells, *measurements.shape[1:])
-        )
+        found = found.reshape(self.tree.cells, *self.sizes, columns)
+        cells_found = self.coordinates.backward(found)
+        return cells_found.reshape(self.cells, *measurements.shape[1:])
 
     def require_answers(self, workload: Workload) -> None:
         """Refuse a workload that R does not determine."""
@@ -189,23 +211,20 @@ class RegionTablesStrategy(StructuredStrategy):
         """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise."""
         if not (self.knows(workload) and isinstance(workload, RegionTablesWorkload)):
             return super().variances(workload)
-        count = len(self.tables)
-        spaces = spaces_of(self.sizes, [*self.tables, *workload.tables])
-        precisions = floored(self.tree, spaces.within[:, :count] @ self._per_answer)
+        spaces = self.coordinates.spaces([*self.tables, *workload.tables], {})
+        precisions = floored(self.tree, spaces.within[:, : len(self.tables)] @ self._per_answer)
         scale = float(self._per_answer.max())
-        sums = [swept(self.tree, row).variances for row in precisions]
-        weights = spaces.within[:, count:].T * spaces.dimensions
-        of_tables = (weights @ np.stack(sums)) * (1.0 / workload.spaces.answers**2)[:, None]
+        found = np.stack([swept(self.tree, row).variances for row in precisions])
         values = []
-        for part, m in zip(workload.parts, workload.answers, strict=True):
-            places = self.tree.place_of_node[part.nodes]
-            variances = of_tables[workload.tables.index(part.table), places]
+        for part in workload.parts:
+            shares = self.coordinates.shares(part.table, workload.queries, spaces.residuals)
+            variances = found[:, self.tree.place_of_node[part.nodes]].T @ shares
             if (variances * scale > UNKNOWN).any():
                 raise InvalidInputError(
                     f"strategy {self.name!r} cannot answer {part.name!r}: its values are not"
                     " measured at all of these regions; add a table that holds them there or below"
                 )
-            values.append(np.repeat(part.scales**2 * variances, m))
+            values.append((part.scales[:, None] ** 2 * variances).ravel())
         return np.concatenate(values)
 
     @property
@@ -217,14 +236,15 @@ class RegionTablesStrategy(StructuredStrategy):
     def free_vector(self) -> Array:
         """(R^T R)^+ 1, shape (n,): the covariances of all cells with the total."""
         precisions = self._precisions[self._kind_of_total]
-        plain = math.prod(self.sizes)
         covariances = with_total(self.tree, precisions, swept(self.tree, precisions))
-        return np.repeat(covariances / plain, plain)
+        return np.multiply.outer(covariances, self.coordinates.free()).ravel()
 
     def scaled(self, factor: float) -> RegionTablesStrategy:
         """R times a positive number."""
         weights = self.weights * factor
-        return RegionTablesStrategy(self.name, self.tree, self.sizes, self.tables, weights)
+        return RegionTablesStrategy(
+            self.name, self.tree, self.sizes, self.tables, weights, self.ordered
+        )
 
     def on_lattice(
         self,
@@ -263,29 +283,6 @@ class RegionTablesStrategy(StructuredStrategy):
     def _kind_of_total(self) -> int:
         return next(k for k, sets in enumerate(self.spaces.residuals) if () in sets)
 
-    def _coordinates_of(self, kind: int) -> Indices:
-        """The coordinates of the residual spaces of a kind, among the N of a leaf."""
-        numbers = np.arange(math.prod(self.sizes)).reshape(self.sizes)
-        return np.concatenate(
-            [
-                numbers[
-                    tuple(slice(1, None) if i in S else slice(1) for i in range(len(self.sizes)))
-                ].ravel()
-                for S in self.spaces.residuals[kind]
-            ]
-        )
-
-    def _along_axes(self, change: mode_products.Map, values: Array) -> Array:
-        """A change of coordinates along every plain attribute, for shape (places, N, c)."""
-        moved = np.moveaxis(values, 1, 0).reshape(values.shape[1], -1)
-        changed = mode_products.apply([change] * len(self.sizes), self.sizes, moved)
-        return np.moveaxis(changed.reshape(values.shape[1], len(values), -1), 0, 1)
-
-
-def _sums_and_contrasts(x: Array) -> Array:
-    """The sum and the contrasts of every column, times N^(1/2) in all: `expand` undoes it."""
-    return np.vstack([x.sum(axis=0), contrasts(x)])
-
 
 def from_table_nodes(
     name: str,
@@ -293,6 +290,7 @@ def from_table_nodes(
     sizes: Sequence[int],
     tables: Sequence[Table],
     node_weights: Array,
+    ordered: Mapping[int, Measured] = MappingProxyType({}),
 ) -> RegionTablesStrategy:
     """The strategy from the parents of all nodes, and the weight of every table there, (K, N).
 
@@ -307,4 +305,4 @@ def from_table_nodes(
     places = np.zeros((len(tables), tree.places))
     for row, of_nodes in zip(places, weights, strict=True):
         np.maximum.at(row, tree.place_of_node, of_nodes)
-    return RegionTablesStrategy(name, tree, sizes, tables, places)
+    return RegionTablesStrategy(name, tree, sizes, tables, places, ordered)

@@ -1,0 +1,1 @@
+"""Designs for counts and tables of regions that nest."""

@@ -1,0 +1,1 @@
+"""Strategies that measure regions that nest: counts, and tables of other attributes."""
