@@ -26,7 +26,7 @@ from pmldesign.privacy.noise import Noise
 from pmldesign.release.people.queries import parse_queries
 from pmldesign.release.people.schema import as_schema
 from pmldesign.strategies import Strategy, as_strategy
-from pmldesign.strategies.participation.schema import Participation, as_participation
+from pmldesign.strategies.participation.schema import AnyParticipation, as_participation
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.workloads import Workload, as_workload
 from pmldesign.workloads.known import as_public
@@ -99,7 +99,7 @@ def calibrate(
     guarantee: Guarantee,
     *,
     noise: Noise | str,
-    participation: Participation | str | None = None,
+    participation: AnyParticipation | str | None = None,
     known: Any = None,
     allow_vacuous: bool = False,
 ) -> Calibration:

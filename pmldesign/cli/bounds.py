@@ -72,7 +72,7 @@ def command(asked: Asked) -> None:
             ("tree", "identity"),
             **problem,
             neighbours=guarantee.neighbours,
-            participation=asked.question.participation,
+            participation=options["participation"],
             announce=callback,
         )
     errors = {f"{row.strategy}, {row.noise} noise": row.error for row in [*reached.rows, *usual]}
@@ -87,7 +87,7 @@ def _document(design: Design, guarantee: Guarantee, bounds: Sequence[Bound]) -> 
     about = [
         workload_fact(design.workload),
         ("norm", f"gamma_({shortest(design.p)}) {between(design.certificate)}"),
-        *promised(guarantee, design.workload.shape[1]),
+        *promised(guarantee.describe(design.workload.shape[1])),
     ]
     found = [asdict(bound) | {"holds": bound.holds} for bound in bounds]
     table = Table(

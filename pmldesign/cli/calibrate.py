@@ -18,7 +18,7 @@ from pmldesign.privacy.digits import at_least, of_scale, shortest
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import Strategy
-from pmldesign.strategies.participation.schema import Participation, as_participation
+from pmldesign.strategies.participation.schema import AnyParticipation
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.workloads import DenseWorkload, Workload
 from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, count_text
@@ -48,7 +48,7 @@ class Asked:
 def command(asked: Asked) -> None:
     """Find the noise that STRATEGY needs for a guarantee."""
     question = asked.question
-    participation = as_participation(question.participation)
+    participation = question.takes_part
     measured = _measured(question.strategy(asked.strategy), participation)
     public = question.public(asked.promise.neighbours)
     guarantee = asked.promise.build()
@@ -76,7 +76,7 @@ def command(asked: Asked) -> None:
     asked.outputs.deliver(_document(Said(noisy, asked.at_alpha), measured.name, asked.p))
 
 
-def _measured(strategy: Strategy, participation: Participation | None) -> Strategy:
+def _measured(strategy: Strategy, participation: AnyParticipation | None) -> Strategy:
     """The strategy for the participation that is asked for, by default that of its file."""
     written = participation_of(strategy)
     if participation is None:
@@ -100,8 +100,7 @@ def _itself(measured: Strategy) -> Workload:
 def _document(said: Said, name: str, p: float) -> Document:
     """The noise, what it promises, and the errors of the answers."""
     noisy = said.noisy
-    guarantee, calibration = noisy.guarantee, noisy.calibration
-    assert guarantee is not None
+    calibration = noisy.calibration
     assert calibration is not None
     schema = participation_of(noisy.strategy)
     kind = {
@@ -117,7 +116,7 @@ def _document(said: Said, name: str, p: float) -> Document:
     errors = f"err_{shortest(p)} {number(noisy.error(p))}, rmse {number(noisy.rmse)}"
     facts = [
         ("strategy", f"{name}: {rows} measurements of {cells} cells"),
-        *promised(guarantee, noisy.strategy.cells),
+        *promised(noisy.words),
         ("noise", f"{noisy.noise.value}, scale {scale} ({kind}) on every measurement"),
         ("sensitivity", f"{of_scale(noisy.sensitivity)} ({norm})"),
         *([] if schema is None else [("record", schema.describe())]),

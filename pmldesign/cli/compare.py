@@ -87,7 +87,7 @@ def command(asked: Asked) -> None:
             known=public,
             **question.design_options(asked.limits, promise),
         )
-    asked.outputs.deliver(document_of(shown))
+    asked.outputs.deliver(document_of(shown, question.takes_part))
     _require_finished(shown)
 
 

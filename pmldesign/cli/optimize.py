@@ -85,7 +85,7 @@ def command(asked: Asked) -> None:
     options = asked.question.design_options(asked.limits, asked.promise)
     _require_method(asked.limits.method)
     queries, guarantee = asked.question.with_guarantee(asked.workload, asked.promise, note)
-    participation = asked.question.participation
+    participation = options["participation"]
     require_alpha_fits(asked.at_alpha, queries.shape[1], participation=participation)
     if asked.question.known is not None:
         options["neighbours"] = Neighbours.REPLACE
@@ -117,7 +117,7 @@ def command(asked: Asked) -> None:
             queries,
             **problem,
             neighbours=relation,
-            participation=options["participation"],
+            participation=participation,
             announce=callback,
             deadline=deadline,
         )

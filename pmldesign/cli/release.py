@@ -128,7 +128,8 @@ def command(asked: Asked) -> None:
         noise = "gaussian"
     if noise == "auto" and strategy is not None and read_noise(strategy) == "cube":
         noise = "cube"
-    chosen = _mechanism(queries, measured, beside, noise, asked.search_time)
+    participation = asked.question.takes_part
+    chosen = _mechanism(queries, measured, beside, noise, asked.search_time, participation)
     prepared = prepare(
         replace(chosen, own_grid=asked.own_grid),
         schema=form,
@@ -150,7 +151,7 @@ def command(asked: Asked) -> None:
     written += [beside_path(output, "known").name] if published.known else []
     written += [path.name for path in more]
     written += [] if asked.outputs.report is None else [asked.outputs.report.name]
-    asked.outputs.deliver(document_of(published, chosen, prepared.noise.noise_scale, written))
+    asked.outputs.deliver(document_of(published, prepared.noise, written))
 
 
 def _ledger_and_promise(asked: Asked) -> tuple[Any, Guarantee | None]:
@@ -227,16 +228,24 @@ def _mechanism(
     guarantee: Guarantee,
     noise: Any,
     seconds: float,
+    participation: Any,
 ) -> Mechanism:
     """The strategy of the file, or the best one, with its noise."""
     require_feasible(guarantee, queries.shape[1], noise=noise, p=2.0)
     if strategy is not None:
-        return mechanism(strategy, queries, guarantee=guarantee, noise=noise)
+        return mechanism(
+            strategy, queries, guarantee=guarantee, noise=noise, participation=participation
+        )
     from pmldesign.designs.best_noise import optimize
 
     with progress() as callback:
         best = optimize(
-            queries, guarantee=guarantee, noise=noise, search_time=seconds, callback=callback
+            queries,
+            guarantee=guarantee,
+            noise=noise,
+            search_time=seconds,
+            participation=participation,
+            callback=callback,
         )
     if interrupted():  # a design may end early, but not in a release that nobody wants any more
         raise KeyboardInterrupt

@@ -18,7 +18,7 @@ from pmldesign.files.atomic import check_writable, undisturbed
 from pmldesign.files.strategies import read_question, read_strategy
 from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale
 from pmldesign.strategies import Strategy
-from pmldesign.strategies.participation.schema import as_participation
+from pmldesign.strategies.participation.persons import PersonRows
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.streams.durable.journal import Journal
 from pmldesign.streams.durable.log import Log
@@ -88,7 +88,12 @@ def command(asked: Asked) -> None:
     changes several, each by at most 1.
     """
     measured = read_strategy(asked.file)
-    schema = as_participation(asked.question.participation) or participation_of(measured)
+    schema = asked.question.takes_part or participation_of(measured)
+    if isinstance(schema, PersonRows):
+        raise InvalidInputError(
+            f"a stream is about steps, not rows of a table; participation {schema} is for"
+            " `pmldesign release`"
+        )
     strategy = lower_triangular(with_participation(measured, schema))
     scale = analytic_gaussian_scale(1.0, epsilon=asked.epsilon, delta=asked.delta)
     stream = Stream(strategy, scale, workload=_question(asked.file, measured, asked.workload))

@@ -26,7 +26,7 @@ from pmldesign.privacy.digits import of_scale, shortest
 from pmldesign.privacy.guarantees import Guarantee, require_guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy, as_strategy
-from pmldesign.strategies.participation.schema import participation_refusal
+from pmldesign.strategies.participation.schema import Participation, participation_refusal
 from pmldesign.workloads import Workload
 from pmldesign.workloads.display import Drawn, data_frame, html_table, latex_table
 
@@ -193,7 +193,7 @@ def compare_all(
         search_time=search_time,
         options=limits,
     )
-    if limits.schema is not None and Neighbours.REPLACE in task.relations():
+    if isinstance(limits.schema, Participation) and Neighbours.REPLACE in task.relations():
         raise participation_refusal()
     work = Work(task, queries, asked, announce)
     if not asked or not task.values or not work.workloads or not task.guarantees:

@@ -41,7 +41,7 @@ from pmldesign.errors import FileError, InvalidInputError, PmldesignError
 from pmldesign.files import read_prior, read_strategy, read_workload
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import BASELINES, Strategy, baseline
-from pmldesign.strategies.participation.schema import Participation, as_participation
+from pmldesign.strategies.participation.schema import AnyParticipation, as_participation
 from pmldesign.workloads import Workload, as_workload, expand_family
 from pmldesign.workloads.weighting.weigh import weighted
 
@@ -68,7 +68,7 @@ class Study:
     """
 
     workloads: tuple[StudiedWorkload, ...]
-    participations: tuple[Participation | None, ...]
+    participations: tuple[AnyParticipation | None, ...]
     values: tuple[float, ...]
     guarantees: tuple[Demand, ...]
     strategies: tuple[tuple[str | Strategy, str], ...]
@@ -100,7 +100,7 @@ class Study:
         )
         return [*{unit.key: unit for unit in units}.values()]
 
-    def _settings(self, participation: Participation | None) -> Settings:
+    def _settings(self, participation: AnyParticipation | None) -> Settings:
         options = self.settings.options
         if participation is None:
             return self.settings

@@ -36,6 +36,7 @@ from pmldesign.privacy.guarantees import Guarantee, PureDP
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.priors import OnPriors
+from pmldesign.strategies.participation.schema import Participation
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import WRITTEN_CELLS
@@ -85,6 +86,8 @@ def all_designs(
         asked = replace(asked, neighbours=Neighbours.REPLACE)
     if guarantee is not None:
         asked = replace(asked, neighbours=guarantee.neighbours)
+    if guarantee is not None and guarantee.pml and asked.schema is not None:
+        raise asked.schema.refusal()
     if streaming:
         require_streaming(workload, asked.neighbours, full_rank=asked.method == "scaling")
     require_feasible(guarantee, workload.shape[1], noise=noise, p=p)
@@ -155,7 +158,7 @@ def improve(
     p = factorization.p
     seconds = _time_for_searches(factorization, options, search_time)
     kinds = allowed = admissible(guarantee, noise, p)
-    repeated = participation_of(factorization.strategy) is not None
+    repeated = isinstance(participation_of(factorization.strategy), Participation)
     streamed = _is_long(factorization) or repeated or options.buffers is not None
     if Noise.GAUSSIAN in kinds and streamed:
         kinds = (Noise.GAUSSIAN,)  # a search would take matrices, and hours
@@ -221,22 +224,27 @@ def _cube_search(
     seconds: float,
     options: DesignOptions,
 ) -> Searched | None:
-    """The search for cube noise; None where questions are many, unless asked for."""
+    """The search for cube noise; None where questions are many, unless asked for.
+
+    For several rows of a person that for one, with their noise.
+    """
     workload, p = factorization.workload, factorization.p
     small = is_small(workload) and Noise.CUBE.has_error(p)
     tried = noise == "auto" and guarantee is not None and guarantee.admits(Noise.CUBE)
     if not (noise == "cube" or (tried and small)):
         return None
-    return cube_design(
+    start = with_participation(factorization.strategy, None)
+    searched = cube_design(
         workload,
         guarantee,
         p,
         factorization.neighbours,
-        starts=[factorization.strategy] if small else (),
+        starts=[start] if small else (),
         seed=seed,
         time_limit=seconds,
         callback=options.callback,
     )
+    return _with_noise(searched, factorization, guarantee, "cube") if options.schema else searched
 
 
 def _least_norm(
@@ -273,13 +281,20 @@ def _laplace_search(
     )
     if guarantee is not None and schema is None:
         return searched
+    return _with_noise(searched, factorization, guarantee, "laplace")
+
+
+def _with_noise(
+    searched: Searched, design: Design, guarantee: Guarantee | None, noise: NoiseChoice
+) -> Searched:
+    """What a search found, with the noise for the participation of the design."""
     noisy = mechanism(
-        with_participation(searched.mechanism.strategy, schema),
-        workload,
+        with_participation(searched.mechanism.strategy, participation_of(design.strategy)),
+        design.workload,
         guarantee=guarantee,
-        noise="laplace",
-        p=p,
-        neighbours=factorization.neighbours,
+        noise=noise,
+        p=design.p,
+        neighbours=design.neighbours,
     )
     return replace(searched, mechanism=noisy)
 

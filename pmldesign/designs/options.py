@@ -14,6 +14,7 @@ from pmldesign.arguments import instance, positive, whole
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies.participation.schema import (
+    AnyParticipation,
     Participation,
     as_participation,
     participation_refusal,
@@ -48,7 +49,8 @@ class DesignOptions:
         buffers: how many numbers the strategy of running sums may keep on a stream, from 2 to 128;
             None for as many as the gap asks for.
         participation: how often a person takes part in the steps of running sums, such as
-            "16,every=64" or "4,min-sep=64", at p = 2 under add-remove; None for once.
+            "16,every=64" or "4,min-sep=64", at p = 2 under add-remove, or in the rows of a table,
+            such as "3,any" (docs/people.md); None for once.
         callback: called with every `Step` of the "scaling" method and of the searches. Ctrl-C
             while they run keeps the best strategy so far, with its true gap.
 
@@ -63,7 +65,7 @@ class DesignOptions:
     method: Method = "scaling"
     solver: str = "SCS"
     buffers: int | None = None
-    participation: Participation | str | None = None
+    participation: AnyParticipation | str | None = None
     callback: Callback | None = None
 
     def __post_init__(self) -> None:
@@ -80,11 +82,11 @@ class DesignOptions:
         if self.buffers is not None and not 2 <= whole("buffers", self.buffers) <= MOST_BUFFERS:
             raise InvalidInputError(f"buffers must be from 2 to {MOST_BUFFERS}, got {self.buffers}")
         object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
-        if self.schema is not None and self.replace:
+        if isinstance(self.schema, Participation) and self.replace:
             raise participation_refusal()
 
     @property
-    def schema(self) -> Participation | None:
+    def schema(self) -> AnyParticipation | None:
         """The participation, whatever it was given as."""
         return as_participation(self.participation)
 

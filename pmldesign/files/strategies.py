@@ -137,7 +137,7 @@ def _noise_claims(mechanism: Mechanism, p: float) -> dict[str, Any]:
         "noise": mechanism.noise.value,
         "scale": mechanism.scale,
         "sensitivity": mechanism.sensitivity,
-        "guarantee": calibration.guarantee.describe(mechanism.strategy.cells),
+        "guarantee": mechanism.words,
         "guarantee_numbers": calibration.guarantee.to_json(),
         "achieved": calibration.achieved,
     }

@@ -24,7 +24,11 @@ from pmldesign.privacy.guarantees import Guarantee, require_guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import LARGEST_EXPONENT, Noise, cube_error, laplace_exponent
 from pmldesign.strategies import Strategy, as_strategy
-from pmldesign.strategies.participation.schema import Participation, as_participation
+from pmldesign.strategies.participation.schema import (
+    AnyParticipation,
+    Participation,
+    as_participation,
+)
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.workloads import Workload, as_workload
 
@@ -39,7 +43,7 @@ def mechanism(
     noise: NoiseChoice = "auto",
     p: float | None = None,
     neighbours: Neighbours | str | None = None,
-    participation: Participation | str | None = None,
+    participation: AnyParticipation | str | None = None,
     known: Any = None,
     allow_vacuous: bool = False,
 ) -> Mechanism:
@@ -57,7 +61,8 @@ def mechanism(
         neighbours: "add-remove" or "replace", where there is no guarantee to say it; None for that
             of the factorization, or "add-remove".
         participation: how often a person takes part in the steps of a stream, such as
-            "16,every=64"; None for what the strategy was made for, or once.
+            "16,every=64", or in the rows of a table, "3,any" (docs/people.md); None for what the
+            strategy was made for, or once.
         known: queries whose answers are public and not protected: "total", or whatever
             `as_workload` takes; neighbours are then "replace" and leave the answers as they are.
         allow_vacuous: accept a guarantee that every mechanism satisfies.
@@ -116,7 +121,7 @@ def calibrated(
     Raises:
         InvalidInputError, InfeasibleError, VacuousGuaranteeError: as in `mechanism`.
     """
-    if noise is Noise.CUBE and participation_of(factorization.strategy) is not None:
+    if noise is Noise.CUBE and isinstance(participation_of(factorization.strategy), Participation):
         raise InvalidInputError(
             "cube noise is for one participation of each record; take Gaussian or Laplace noise"
         )

@@ -26,6 +26,7 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import Strategy
+from pmldesign.strategies.participation.strategy import participation_of
 from pmldesign.workloads import Workload
 from pmldesign.workloads.display import Displayed, Drawn, Facts
 from pmldesign_solvers.operators.operator import Array
@@ -64,6 +65,15 @@ class Mechanism(Drawn, Displayed):
     def guarantee(self) -> Guarantee | None:
         """What the noise meets; None for a scale equal to the sensitivity."""
         return None if self.calibration is None else self.calibration.guarantee
+
+    @property
+    def words(self) -> str:
+        """What is promised, and what a record is where people have several; "" for nothing."""
+        if self.guarantee is None:
+            return ""
+        participation = participation_of(self.strategy)
+        more = "" if participation is None else participation.sentence
+        return self.guarantee.describe(self.strategy.cells) + more
 
     @property
     def workload(self) -> Workload:

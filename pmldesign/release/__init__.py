@@ -25,6 +25,7 @@ __getattr__ = face(
         "people.drafts": "draft_schema",
         "people.histogram": "count_people read_histogram",
         "people.people": "CountedPeople",
+        "people.persons": "KeptRows",
         "people.queries": "parse_queries",
         "people.schema": "as_schema read_schema",
         "post_processing": "cut_intervals nearest_whole nonnegative_cells "

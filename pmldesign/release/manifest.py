@@ -24,6 +24,7 @@ from pmldesign.privacy.priors import OnPriors
 from pmldesign.release.noise.exact import ExactNoise
 from pmldesign.release.noise.sampler import library_version
 from pmldesign.release.people.schema import Schema
+from pmldesign.strategies.participation.persons import PersonRows
 from pmldesign.strategies.whole.integers import Image
 from pmldesign.strategies.whole.lattice import SENSITIVITY_ROUNDING, Lattice
 from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
@@ -31,7 +32,7 @@ from pmldesign.workloads import Workload
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign_solvers.operators.operator import Array
 
-FORMAT = 1
+FORMAT = 2
 DISTANCES = {
     Noise.GAUSSIAN: "the squared l2 norm, in squared units",
     Noise.LAPLACE: "the l1 norm, in units",
@@ -61,7 +62,7 @@ def manifest_of(
         "workload": mechanism.workload.name,
         "queries": m,
         "cells": n,
-        "guarantee": promise_of(noise.guarantee, n, noise.rows_per_person),
+        "guarantee": promise_of(noise.guarantee, n, noise.lattice.rows),
         "noise": {
             "law": f"discrete {mechanism.noise.value}",
             "parameter": noise.scale,
@@ -126,16 +127,14 @@ def not_private(content: dict[str, Any]) -> dict[str, Any]:
     return {**content, "guarantee": guarantee, "noise": noise}
 
 
-def promise_of(guarantee: Guarantee, cells: int, rows: int) -> dict[str, Any]:
+def promise_of(guarantee: Guarantee, cells: int, rows: PersonRows | None) -> dict[str, Any]:
     """The guarantee in numbers and words, which say what a record is where a person has several."""
     numbers = {key: getattr(guarantee, key) for key in guarantee.__dataclass_fields__}
     if "sample" in guarantee.to_json():
         numbers["sample"] = guarantee.to_json()["sample"]
-    words = guarantee.describe(cells)
-    if rows > 1:
-        words += f" All {rows} records of one person count as one record here."
+    words = guarantee.describe(cells) + ("" if rows is None else rows.sentence)
     about = {"kind": type(guarantee).__name__, "neighbours": guarantee.neighbours.value}
-    return {**numbers, **about, "rows_per_person": rows, "words": words}
+    return {**numbers, **about, "participation": rows and str(rows), "words": words}
 
 
 def as_text(content: dict[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from pmldesign.errors import InvalidInputError
 from pmldesign.files.atomic import PathName
 from pmldesign.mechanisms import Mechanism
+from pmldesign.mechanisms import mechanism as mechanism_for
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.release.estimates import Estimate, estimated
 from pmldesign.release.intervals import half_widths
@@ -30,6 +31,7 @@ from pmldesign.release.quantiles import Band, bands
 from pmldesign.release.ratios import Ratios, ratios_of, with_ratios
 from pmldesign.release.result import Release
 from pmldesign.release.tables import ReleasedTable, decimals_for
+from pmldesign.strategies.participation.strategy import person_rows, with_participation
 from pmldesign.strategies.whole.integers import Integers
 from pmldesign.strategies.whole.tables import TableCounts
 from pmldesign.workloads import Workload
@@ -75,12 +77,14 @@ class Prepared:
         """
         cells = self.noise.mechanism.workload.shape[1]
         counts: Integers | TableCounts
+        exactly = self.noise.mechanism.neighbours is Neighbours.REPLACE
         if self.schema is None:
             counts = read_histogram(data, cells)
         elif cells <= MAX_PRODUCT_CELLS:
-            counts = count_people(data, self.schema)
+            counts = count_people(data, self.schema, exactly=exactly)
         else:
-            counts = count_tables(data, self.schema, self.noise.lattice.subsets)
+            subsets = self.noise.lattice.subsets
+            counts = count_tables(data, self.schema, subsets, exactly=exactly)
         require_whole_people(number_of(counts) // self.denominator, self.noise)
         return counts
 
@@ -133,10 +137,9 @@ def prepare(
 ) -> Prepared:
     """Everything before the data are read; arguments and errors as `release`."""
     mechanism = mechanism.unweighted or mechanism
-    form, rows = None if schema is None else as_schema(schema), 1
+    form = None if schema is None else as_schema(schema)
     if form is not None:
         form.require_release(mechanism.neighbours)
-        rows = form.rows_per_person
         if form.cells != mechanism.workload.shape[1]:
             raise InvalidInputError(
                 f"the schema has {form.cells} cells, the workload "
@@ -144,8 +147,8 @@ def prepare(
             )
         require_whole_groups(form, mechanism.workload)
         require_whole_cells(form, integers=integers)
-    denominator = 1 if form is None else form.denominator
-    noise = exact_noise(mechanism, rows_per_person=rows, denominator=denominator)
+        mechanism = for_people(mechanism, form)
+    noise = exact_noise(mechanism, denominator=1 if form is None else form.denominator)
     whole = nonnegative or integers or bool(quantiles)
     tables = bool(noise.lattice.subsets)
     require_histogram(mechanism.workload.whole, whole=whole, tables=tables)
@@ -217,6 +220,22 @@ def require_whole_cells(schema: Schema, *, integers: bool) -> None:
         )
 
 
+def for_people(noisy: Mechanism, schema: Schema) -> Mechanism:
+    """The mechanism with the noise for the rows of a person in the schema.
+
+    Raises:
+        InvalidInputError: the guarantee speaks of single rows.
+    """
+    rows = person_rows(noisy.strategy)
+    if rows == schema.participation:
+        return noisy
+    measured = with_participation(noisy.strategy, schema.participation)
+    again = mechanism_for(
+        measured, noisy.workload, guarantee=noisy.guarantee, noise=noisy.noise.value
+    )
+    return replace(again, own_grid=noisy.own_grid)
+
+
 def require_histogram(queries: Workload, *, whole: bool, tables: bool = True) -> None:
     """Refuse what needs a histogram where that would be too large.
 
@@ -277,7 +296,8 @@ def require_whole_people(rows: int, noise: ExactNoise) -> None:
     Raises:
         InvalidInputError: it is no multiple of k.
     """
-    k = noise.rows_per_person
+    people = noise.lattice.rows
+    k = 1 if people is None else people.times
     if noise.mechanism.neighbours is Neighbours.REPLACE and rows % k:
         raise InvalidInputError(
             f"under replace everybody has exactly {k} rows, and {rows} rows are no "

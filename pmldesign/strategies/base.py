@@ -16,6 +16,7 @@ and query i is answered when cell i arrives.
 
 from __future__ import annotations
 
+import math
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
@@ -62,6 +63,8 @@ KNOWN_ROWS = 1e-12
 """Rows of R P below this part of what they are in R are rounding."""
 COMPLETE = 1e-9
 """A strategy determines the total of its cells if no more of it is missing than this."""
+SMALL_ENTRIES = 2**23
+"""Entries of R up to which its Gram matrix is formed for a sensitivity."""
 ANSWER_TOLERANCE = 1e-6
 """Row a_i is answered when norm(a_i - a_i R^+ R) is at most this part of norm(a_i).
 
@@ -178,6 +181,15 @@ class Strategy(Drawn, Displayed):
     def gram(self) -> Array:
         """G = R^T R, shape (n, n)."""
         return read_only(self.matrix.T @ self.matrix)
+
+    def gram_factors(self) -> tuple[Array, ...] | None:
+        """G, or the small matrices whose Kronecker product it is; None where there are none."""
+        return (self.gram,) if self.is_small else None
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the Gram matrix of R takes two seconds at most."""
+        return self.cells <= WRITTEN_CELLS and math.prod(self.shape) <= SMALL_ENTRIES
 
     @cached_property
     def sensitivity(self) -> float:

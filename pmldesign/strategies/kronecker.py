@@ -121,6 +121,15 @@ class ProductStrategy(StructuredStrategy):
         before, after = self.factors[: public.open.start], self.factors[public.open.stop :]
         return ProductStrategy(self.name, [*before, free.beside(RECORDS), *after], public=public)
 
+    def gram_factors(self) -> tuple[Array, ...] | None:
+        """G, or that of every factor."""
+        whole = super().gram_factors()
+        if whole is not None or self.weights is not None or self.public:
+            return whole
+        parts = [factor.gram_factors() for factor in self.factors]
+        told = [part for part in parts if part is not None]
+        return sum(told, ()) if len(told) == len(parts) else None
+
     def _matrix_tells(self, norm: Norm) -> bool:
         return super()._matrix_tells(norm) and not self._extreme and not self.public
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from pmldesign.verify.digest import KEY
 from pmldesign.verify.forms.form import COUNTS, WEIGHTS, Domain, Form, kind, kinds
+from pmldesign.verify.forms.persons import Persons
 from pmldesign.verify.forms.registry import FORMS, form_of
 from pmldesign.verify.guarantees import RELATIONS
 from pmldesign.verify.report import Arrays, Checks, Header, as_number
@@ -97,8 +98,11 @@ def stated(header: Header, arrays: Arrays, checks: Checks) -> tuple[Header, Form
     wrong = [name for name, value in header.items() if not CLAIMS.get(name, bool)(value)]
     if "lower" in kept and not wrong and kept["lower"] > kept["upper"]:
         wrong.append("lower is above upper")
-    if "participation" in header and header.get("neighbours") == "replace":
-        wrong.append("participation is for add-remove neighbours")
+    persons = Persons.of(header.get("participation"))
+    if persons is None and "participation" in header and header.get("neighbours") == "replace":
+        wrong.append("participation in steps is for add-remove neighbours")
+    if persons is not None and header.get("guarantee_numbers", {}).get("kind") == "pml":
+        wrong.append("PML is about single records")
     faults = [("lacks", [] if early else lacking), ("has", more), ("not in range:", wrong)]
     _state("claims", "those of a strategy, each in its range", faults, checks)
     form = form_of(header, arrays)

@@ -14,7 +14,7 @@ from pmldesign.verify.queries import Queries
 from pmldesign.verify.reading import read_archive, read_object
 from pmldesign.verify.report import Checks, Header, Verification
 
-STRATEGIES, OBJECTS = (1, 2), (1,)
+STRATEGIES, CERTIFICATES, MANIFESTS = (1, 2), (1,), (2,)
 """Formats of the files of each kind."""
 BITS = 192
 """Of ball arithmetic."""
@@ -84,10 +84,11 @@ def _of_object(path: Path, content: Header, checks: Checks) -> tuple[str, Callab
     from pmldesign.verify.envelopes import check_envelope
     from pmldesign.verify.releases.manifests import check_manifest
 
-    _require_format(path, content, OBJECTS)
     if "post_processing" in content and "dual" in content:
+        _require_format(path, content, CERTIFICATES)
         return "envelope", partial(check_envelope, content, checks)
     if "lattice" in content:
+        _require_format(path, content, MANIFESTS)
         return "manifest", partial(check_manifest, content, path, checks)
     raise FileError(
         f"{path.name} is neither the manifest of a release nor the certificate of an envelope"

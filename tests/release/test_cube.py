@@ -96,7 +96,7 @@ def small(guarantee, matrix, bits=2):
     """Noise on a lattice of which all likely outputs can be listed."""
     strategy = Strategy("small", np.array(matrix, dtype=float))
     made = mechanism(strategy, np.eye(strategy.cells), guarantee=guarantee, noise="cube")
-    return calibrated_on(made, made.strategy.on_lattice(made.workload, bits), bits, 1)
+    return calibrated_on(made, made.strategy.on_lattice(made.workload, bits), bits)
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])

@@ -137,10 +137,12 @@ def test_the_parameter_of_gaussian_noise_has_four_more_in_its_square(sigma):
 def test_the_continuous_gaussian_meets_the_guarantee_on_the_exact_sensitivity():
     queries = parse_workload("prefix:16")
     guarantee = ApproxDP(1.0, 1e-6)
+    once = mechanism(factorize(queries).strategy, queries, guarantee=guarantee)
     for rows in (1, 3):
-        made = mechanism(factorize(queries).strategy, queries, guarantee=guarantee)
-        noisy = exact_noise(made, rows_per_person=rows)
-        distance = rows * math.sqrt(noisy.sensitivity)
+        made = mechanism(once, guarantee=guarantee, participation=f"{rows},any")
+        noisy = exact_noise(made)
+        distance = math.sqrt(noisy.sensitivity)
+        assert noisy.sensitivity == rows**2 * exact_noise(once).sensitivity
         assert gaussian_delta(distance, noisy.continuous, 1.0) <= 1e-6
         assert gaussian_delta(distance, noisy.continuous / (1 + 2e-6), 1.0) > 1e-6
         assert math.isclose(
@@ -187,9 +189,10 @@ def test_whole_numbers_do_not_overflow():
 
 def test_rows_per_person_is_for_differential_privacy():
     queries = parse_workload("prefix:8")
-    made = mechanism(baseline("identity", queries), queries, guarantee=PML(0.5, 0.1))
     with pytest.raises(ValueError, match="rows_per_person must be 1 under PML, got 2"):
-        exact_noise(made, rows_per_person=2)
+        mechanism(
+            baseline("identity", queries), queries, guarantee=PML(0.5, 0.1), participation="2,any"
+        )
     with pytest.raises(ValueError, match="needs a guarantee"):
         exact_noise(mechanism(baseline("identity", queries), queries))
 

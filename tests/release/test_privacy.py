@@ -37,7 +37,7 @@ def coarse(guarantee, matrix, bits=2):
     queries = parse_workload(f"histogram:{strategy.cells}")
     made = mechanism(strategy, queries, guarantee=guarantee, noise="laplace")
     lattice = made.strategy.on_lattice(made.workload, bits)
-    return calibrated_on(made, lattice, bits, 1)
+    return calibrated_on(made, lattice, bits)
 
 
 def all_outputs(reach, dimensions):
@@ -149,9 +149,11 @@ def test_the_library_agrees_about_the_scale(noise):
 def test_a_release_is_refused_if_the_library_disagrees(guarantee, monkeypatch):
     queries = parse_workload("prefix:6")
     kind = "laplace" if isinstance(guarantee, PureDP) else "gaussian"
-    made = mechanism(baseline("tree", queries), queries, guarantee=guarantee, noise=kind)
-    for rows in (1, 3):
-        noisy = exact_noise(made, rows_per_person=rows)
+    for rows in ("1,any", "3,any"):
+        made = mechanism(
+            baseline("tree", queries), queries, guarantee=guarantee, noise=kind, participation=rows
+        )
+        noisy = exact_noise(made)
         require_agreement(noisy)
         monkeypatch.setattr(
             "pmldesign.release.noise.exact.privacy_map",

@@ -17,6 +17,7 @@ import numpy as np
 import pmldesign as pml
 from pmldesign.envelope import Channel, exact_envelope
 from pmldesign.privacy import KINDS, from_json, gaussian_delta
+from pmldesign.strategies.participation.schema import as_participation
 from pmldesign.verify.digest import KEY, OBJECT, digest_of, digest_of_object
 
 CLOSE = 3e-6
@@ -339,15 +340,15 @@ def sensitivity_of(strategy, content, noisy):
 def manifest_is_true(content, sources):
     """Of a manifest: its sentence, and for DP that the noise keeps the guarantee."""
     promise, noise = content["guarantee"], content["noise"]
-    k, distance = promise["rows_per_person"], int(content["lattice"]["sensitivity"])
+    distance = int(content["lattice"]["sensitivity"])
     if promise["kind"] not in ("PureDP", "ApproxDP", "ZCDP"):
         return any(has_more_noise(content, honest) for honest in sources if "noise" in honest)
     if promise["words"] != describe_fully(promise, content["cells"]) or noise["law"] not in LAWS:
         return False
     if noise["law"] == LAWS[0]:
-        loss = k * Fraction(distance) / Fraction(noise["parameter"])
+        loss = Fraction(distance) / Fraction(noise["parameter"])
         return promise["kind"] == "PureDP" and loss <= promise["epsilon"] * (1 + CLOSE)
-    ratio = k * math.sqrt(distance) / noise["sigma"]
+    ratio = math.sqrt(distance) / noise["sigma"]
     if noise["parameter"] ** 2 < noise["sigma"] ** 2:
         return False
     if promise["kind"] == "ZCDP":
@@ -370,8 +371,8 @@ def describe_fully(promise, cells):
     names = [name for name in ("epsilon", "delta", "rho", "neighbours", "known") if name in promise]
     fields = {name: promise[name] for name in names if not _is_constant(kind, name)}
     words = kind(**fields).describe(cells)
-    k = promise["rows_per_person"]
-    return words if k == 1 else f"{words} All {k} records of one person count as one record here."
+    rows = as_participation(promise["participation"])
+    return words if rows is None else words + rows.sentence
 
 
 def _is_constant(kind, name):

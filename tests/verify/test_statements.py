@@ -172,7 +172,7 @@ def test_false_manifests(published):
         {"guarantee": {**promise, "known": "sex"}},
         {"guarantee": {**promise, "words": "Nothing is revealed."}},
         {"noise": {**content["noise"], "sampler": "not private: for tests"}},
-        {"guarantee": {**promise, "rows_per_person": -1}},
+        {"guarantee": {**promise, "participation": "3,any"}},
         {"queries": 5},
         {"more": 1},
     ]

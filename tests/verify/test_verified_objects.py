@@ -113,7 +113,6 @@ CLAIMS = {
     ("guarantee", "epsilon"): -1e-3,
     ("guarantee", "delta"): -1e-3,
     ("guarantee", "alpha"): -1e-2,
-    ("guarantee", "rows_per_person"): 1,
     ("guarantee", "sample", "radius"): -1e-6,
     ("guarantee", "sample", "confidence"): 1e-5,
     ("guarantee", "sample", "counts", 2): 1,
@@ -177,5 +176,5 @@ def test_other_files(tmp_path):
         path.write_text(text)
         with pytest.raises(FileError):
             pml.verify_file(path)
-    path.write_text('{"format": 1, "lattice": 3, "sha256": {}}')
+    path.write_text('{"format": 2, "lattice": 3, "sha256": {}}')
     assert pml.verify_file(path).failures

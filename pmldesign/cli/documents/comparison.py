@@ -24,13 +24,17 @@ from pmldesign.privacy.digits import at_least, at_most, of_scale, shortest
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from pmldesign.strategies.participation.schema import AnyParticipation
+
 Column = tuple[str, Callable[[Row], Cell]]
 
 OPTIONAL = ("sensitivity", "rmse", "over-class", "max std", "scale", "over-any", "unweighted")
 """Columns that a narrow terminal goes without, the least important first."""
 
 
-def document_of(shown: Sequence[Comparison]) -> Document:
+def document_of(
+    shown: Sequence[Comparison], participation: AnyParticipation | None = None
+) -> Document:
     """Comparisons on several workloads, or under several guarantees."""
 
     def picture() -> Figure:
@@ -38,6 +42,7 @@ def document_of(shown: Sequence[Comparison]) -> Document:
 
         return comparisons_figure(shown)
 
+    record = [] if participation is None else [("record", participation.describe())]
     rows = [row for comparison in shown for row in comparison.rows]
     names = list(dict.fromkeys(comparison.workload.name for comparison in shown))
     workloads = ("workloads", ", ".join(names))
@@ -48,7 +53,7 @@ def document_of(shown: Sequence[Comparison]) -> Document:
     return Document(
         data=data[0] if len(data) == 1 else data,
         summary=[
-            Section(facts=[about, *_promised(shown)]),
+            Section(facts=[about, *record, *_promised(shown)]),
             Section(tables=[table]),
             Section(sentences=[f"left out: {reason}" for reason in dict.fromkeys(reasons)]),
         ],
@@ -84,7 +89,7 @@ def _promised(shown: Sequence[Comparison]) -> list[Fact]:
     if first.guarantee is None:
         return []
     several = len({comparison.workload.name for comparison in shown}) < len(shown)
-    facts = parts.promised(first.guarantee, first.workload.shape[1])
+    facts = parts.promised(first.guarantee.describe(first.workload.shape[1]))
     if several:
         facts[0] = ("guarantee", f"of the first row: {facts[0][1]}")
     best = min(first.rows, key=lambda row: row.error)

@@ -53,7 +53,7 @@ class Designed:
         solved = _counted(design.eigendecompositions, "eigendecomposition")
         promise = [("noise", "scale equal to the sensitivity (give --epsilon to calibrate it)")]
         if designs.guarantee is not None:
-            promise = parts.promised(designs.guarantee, design.workload.shape[1])
+            promise = parts.promised(self.best.words)
         facts = [
             parts.workload_fact(design.workload),
             (

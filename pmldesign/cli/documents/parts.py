@@ -50,6 +50,7 @@ class Said:
         noisy = self.noisy
         return {
             **guarantee_data(noisy.guarantee, noisy.strategy.cells),
+            "guarantee": noisy.words or None,
             "privacy": self._privacy(),
             "if_alpha_is_wrong": noisy.fallback.to_json() if noisy.fallback else None,
         }
@@ -129,7 +130,7 @@ class Said:
         numbers = numbers or guarantee.to_json()
         facts = [(key, str(value)) for key, value in numbers.items() if value is not None]
         facts += [("if alpha is wrong", text) for _, text in self.wrong_alpha]
-        words = guarantee.describe(self.noisy.strategy.cells)
+        words = self.noisy.words
         return Section("The guarantee", sentences=[words], facts=facts)
 
     def sections(self, noise: str = "") -> list[Section]:
@@ -197,9 +198,9 @@ def workload_data(workload: Workload) -> dict[str, Any]:
     return {"workload": workload.name, "queries": m, "cells": n}
 
 
-def promised(guarantee: Guarantee, cells: int) -> list[Fact]:
+def promised(words: str) -> list[Fact]:
     """What is promised, and on a line of its own what that supposes."""
-    said, _, supposed = guarantee.describe(cells).partition(", provided that ")
+    said, _, supposed = words.partition(", provided that ")
     if not supposed:
         return [("guarantee", said)]
     return [("guarantee", f"{said}."), ("provided", supposed)]

@@ -19,11 +19,11 @@ from pmldesign.cli.documents.document import (
     records,
 )
 from pmldesign.cli.documents.parts import Said, promised, workload_fact
-from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.digits import of_scale, shortest
 from pmldesign.privacy.noise import Noise
 from pmldesign.release.measured.measurements import Answers, Measurements
 from pmldesign.release.measured.several import words_of
+from pmldesign.release.noise.exact import ExactNoise
 from pmldesign.release.result import Release, manifest_path
 from pmldesign.release.tables import ReleasedTable
 
@@ -31,24 +31,21 @@ MOST_ROWS = 50
 """Of a table that a page shows: its first lines."""
 
 
-def document_of(
-    published: Release, chosen: Mechanism, scale: float, written: Sequence[str]
-) -> Document:
+def document_of(published: Release, drawn: ExactNoise, written: Sequence[str]) -> Document:
     """A release.
 
     Args:
         published: the table and its manifest.
-        chosen: the mechanism before its noise was put on a lattice.
-        scale: of the discrete noise.
+        drawn: the mechanism, and its noise on a lattice.
         written: files, that of the table first.
     """
-    assert chosen.guarantee is not None
+    chosen = drawn.mechanism
     output, said = Path(written[0]), Said(chosen)
     letter = "s" if chosen.noise is Noise.GAUSSIAN else "b"
-    noise = f"discrete {chosen.noise.value}, {letter} = {of_scale(scale)}"
+    noise = f"discrete {chosen.noise.value}, {letter} = {of_scale(drawn.noise_scale)}"
     facts = [
         workload_fact(chosen.workload),
-        *promised(chosen.guarantee, chosen.workload.shape[1]),
+        *promised(published.manifest["guarantee"]["words"]),
         *said.wrong_alpha,
         ("noise", f"{noise}, on {chosen.strategy.shape[0]} measurements"),
         *_accuracy(published),

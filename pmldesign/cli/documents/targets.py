@@ -102,7 +102,7 @@ class Needed:
                 ("targets", budget.targets.describe()),
                 (budget.name, f"{at_least(budget.enough, 10)} is enough"),
                 ("at least", least + gap),
-                *parts.promised(noisy.guarantee, budget.workload.shape[1]),
+                *parts.promised(noisy.words),
                 ("design", f"{self.said.noise_text}: {errors}; {share}"),
                 *parts.shares_facts(self.shares),
                 *self.said.facts(),

@@ -218,9 +218,7 @@ def at_alpha() -> Any:
     )
 
 
-def require_alpha_fits(
-    alpha: float | None, cells: int, *, participation: str | None = None
-) -> None:
+def require_alpha_fits(alpha: float | None, cells: int, *, participation: Any = None) -> None:
     """Refuse a number of --at-alpha that so many cells cannot have, or beside participations.
 
     Raises:

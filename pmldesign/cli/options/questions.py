@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from pmldesign.errors import InvalidInputError
 if TYPE_CHECKING:
     from pmldesign.privacy.guarantees import Guarantee
     from pmldesign.strategies import Strategy
+    from pmldesign.strategies.participation.schema import AnyParticipation
     from pmldesign.workloads import Workload
 
 STRATEGY_HELP = (
@@ -44,8 +46,9 @@ class QuestionOptions:
     """What is asked about: attributes, weights, what is public, and how often people take part."""
 
     participation: str | None = option(
-        "Streams: a person takes part in up to K steps, exactly or at least B apart.",
-        metavar="K,every=B|K,min-sep=B",
+        "Streams: a person takes part in up to K steps, exactly or at least B apart; tables: has up"
+        " to K rows, in any or in different cells (a schema says it itself).",
+        metavar="K,every=B|K,min-sep=B|K,any|K,one-per=cell",
     )
     known: str | None = option(
         "Queries whose answers are public and not protected: total, or a partition of the cells.",
@@ -126,10 +129,29 @@ class QuestionOptions:
             return self.known
         return replace(self, weights=None).queries(self.known)
 
+    @cached_property
+    def takes_part(self) -> AnyParticipation | None:
+        """How often a person takes part, of --participation or the schema; None for once.
+
+        Raises:
+            FileError: the schema cannot be read.
+            InvalidInputError: both say it, or it is none.
+        """
+        from pmldesign.release.people.schema import read_schema
+        from pmldesign.strategies.participation.schema import as_participation
+
+        asked = as_participation(self.participation)
+        told = None if self.schema is None else read_schema(self.schema).participation
+        if asked is not None and told is not None and asked != told:
+            raise InvalidInputError(
+                f"the schema says that a person has {told.describe()}; leave --participation out"
+            )
+        return asked or told
+
     def design_options(self, limits: LimitOptions, promise: PromiseOptions) -> dict[str, Any]:
         """What `DesignOptions` is made of; a guarantee says its neighbours itself."""
         relation = promise.neighbours or "add-remove"
-        return asdict(limits) | {"participation": self.participation, "neighbours": relation}
+        return asdict(limits) | {"participation": self.takes_part, "neighbours": relation}
 
     def with_guarantee(
         self, text: str, promise: PromiseOptions, note: Callable[[str], None]

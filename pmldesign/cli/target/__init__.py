@@ -53,7 +53,7 @@ class Asked:
     search_time: float | None = search_time("For the search of a strategy for Laplace noise.")
     output: Path | None = strategy_output()
     outputs: Outputs = group(plot=drawing("delta against epsilon"))
-    question: QuestionOptions = group(participation=None)
+    question: QuestionOptions = group()
     at_alpha: float | None = at_alpha()
 
 
@@ -70,7 +70,8 @@ def command(asked: Asked) -> None:
     guarantee = _promise(asked.promise, asked.currency)
     asked.question.require_cells([guarantee])
     queries = asked.question.queries(asked.workload, note)
-    require_alpha_fits(asked.at_alpha, queries.shape[1])
+    participation = asked.question.takes_part
+    require_alpha_fits(asked.at_alpha, queries.shape[1], participation=participation)
     accuracy = asked.accuracy.of(queries, asked.workload)
     start, limit = time.perf_counter(), asked.limits.time_limit
     deadline = None if limit is None else start + limit
@@ -84,6 +85,7 @@ def command(asked: Asked) -> None:
             budget_gap=gap,
             time_limit=limit,
             known=public,
+            participation=participation,
             callback=callback,
         )
         if asked.output is not None:

@@ -8,6 +8,7 @@ everything else            the best of what is known for it: the strategy that g
                            one participation
 
 All are measured with the sensitivity of the participation that was asked for; `bounds` are below.
+The rows of people in tables are for `persons`.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from pmldesign.designs.participation.bounds import (
     of_patterns,
     solvable,
 )
+from pmldesign.designs.participation.persons import solve_persons
 from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import Factorization
@@ -40,6 +42,7 @@ from pmldesign.strategies import Strategy
 from pmldesign.strategies.baselines.toeplitz import banded_root, toeplitz_rate
 from pmldesign.strategies.participation.distances import sensitivity
 from pmldesign.strategies.participation.epochs import EpochStrategy
+from pmldesign.strategies.participation.persons import PersonRows
 from pmldesign.strategies.participation.schema import Participation
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads import Workload
@@ -67,6 +70,8 @@ def solve_participation(workload: Workload, p: float, options: DesignOptions, on
         InvalidInputError: replace neighbours, p above 2, or a method other than "scaling".
     """
     participation = options.schema
+    if isinstance(participation, PersonRows):
+        return solve_persons(workload, p, options, once)
     assert participation is not None
     if options.replace:
         raise InvalidInputError(

@@ -45,6 +45,7 @@ from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.strategies.baselines.registry import usual_baselines
+from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.workloads import Workload, as_workload
 from pmldesign.workloads.display import Displayed, Drawn, Facts
 from pmldesign_solvers.norm.solution import Status
@@ -181,6 +182,8 @@ def least_budget(
         rest = max(wanted.time_limit - (time.perf_counter() - begin), LEAST_TIME)
         return rest if most is None else min(most, rest)
 
+    if guarantee.pml and wanted.schema is not None:
+        raise wanted.schema.refusal()
     design = _certified(normalised, guarantee, budget_gap, level, wanted, left)
     answers: list[tuple[float, Noise, Strategy]] = []
     refusal: PmldesignError | None = None
@@ -278,11 +281,11 @@ def _strategies(
         normalised,
         promise,
         p=math.inf,
-        starts=[design.strategy],
+        starts=[with_participation(design.strategy, None)],
         time_limit=seconds(),
         least_gain=least_gain,
     )
-    yield searched.mechanism.strategy
+    yield with_participation(searched.mechanism.strategy, participation_of(design.strategy))
 
 
 def _rivals(
@@ -300,18 +303,20 @@ def _rivals(
     """
     relation = guarantee.neighbours
     kinds = {kind for _, kind, _ in answers if kind is Noise.LAPLACE or guarantee.pml}
+    participation = participation_of(answers[0][2]) if answers else None
     for name in usual_baselines(queries) if kinds else ():
         with suppress(PmldesignError):
             require_quick(name, queries, guarantee, relation)
             rest = left(None)
             if rest is not None and row_seconds(name, queries, guarantee, relation) > rest:
                 continue
-            strategy = baseline(name, queries)
+            strategy = with_participation(baseline(name, queries), participation)
             factorization = answer(strategy, normalised, relation)
             for kind in kinds:
                 yield least_for(factorization, guarantee, kind, level), kind, strategy
 
 
 def _on(strategy: Strategy, budget: LeastBudget) -> Factorization:
-    """A strategy on the normalised queries."""
+    """A strategy on the normalised queries, for the participation of the budget."""
+    strategy = with_participation(strategy, participation_of(budget.mechanism.strategy))
     return answer(strategy, budget.normalised, budget.mechanism.neighbours)

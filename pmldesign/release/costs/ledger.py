@@ -315,8 +315,8 @@ def _content(data: PathName) -> bytes:
 
 def unit_of(noise: ExactNoise) -> str:
     """The unit of privacy, in words."""
-    k = noise.rows_per_person
-    rows = "1 row a person" if k == 1 else f"{k} rows a person"
+    people = noise.lattice.rows
+    rows = "1 row a person" if people is None else people.unit
     public, beside = noise.mechanism.workload.public, ""
     if public.groups is not None:
         groups = hashlib.sha256(public.groups.astype(np.int64).tobytes()).hexdigest()

@@ -23,6 +23,7 @@ from itertools import pairwise
 
 from pmldesign.errors import InvalidInputError, require_extra
 from pmldesign.release.people.attribute import Attribute, key_of
+from pmldesign.release.people.people import COUNTED
 from pmldesign.release.people.schema import Schema
 
 DIALECTS = ("duckdb", "postgres", "bigquery", "snowflake", "spark")
@@ -105,7 +106,9 @@ def count_name(schema: Schema) -> str:
 
 
 def _require_keys(schema: Schema) -> None:
-    """Refuse numbers, and a key that is how databases write a number that is none."""
+    """Refuse people with an identifier, numbers, and a key that is how databases write none."""
+    if schema.person:
+        raise InvalidInputError(COUNTED)
     for attribute in schema.attributes:
         if attribute.denominator > 1:
             raise InvalidInputError(

@@ -39,6 +39,7 @@ from pmldesign.release.people.queries import parse_queries
 from pmldesign.release.people.schema import Schema, as_schema
 from pmldesign.release.public_counts import PublicCounts
 from pmldesign.strategies import Strategy
+from pmldesign.strategies.participation.schema import as_participation
 from pmldesign.verify.digest import KEY, digest_of
 from pmldesign.workloads import Workload, parse_workload
 from pmldesign.workloads.public import RECORDS, Public
@@ -105,7 +106,8 @@ def _check(header: dict[str, Any], arrays: dict[str, Any]) -> None:
     manifest = header["manifest"]
     promise, noise = manifest["guarantee"], manifest["noise"]
     Neighbours(promise["neighbours"])
-    counts = [manifest["cells"], promise["rows_per_person"], noise["measurements"]]
+    counts = [manifest["cells"], noise["measurements"]]
+    as_participation(promise["participation"])
     level, distance = manifest["intervals"]["level"], Fraction(manifest["lattice"]["sensitivity"])
     told = isinstance(promise["words"] + header["workload"], str) and manifest["sha256"]["schema"]
     sound = all(type(count) is int and count > 0 for count in counts) and 0 < level < 1

@@ -31,6 +31,7 @@ from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import float_above, root_above
 from pmldesign.release.measured.measurements import Measurements
 from pmldesign.strategies import Strategy
+from pmldesign.strategies.participation.schema import as_participation
 from pmldesign.strategies.whole.lattice import SENSITIVITY_ROUNDING
 from pmldesign.workloads.base import check_entries
 
@@ -82,7 +83,7 @@ def _require_same_people(first: Measurements, other: Measurements) -> None:
         ("schemas", ("sha256", "schema")),
         ("numbers of cells", ("cells",)),
         ("neighbours", ("guarantee", "neighbours")),
-        ("rows of each person", ("guarantee", "rows_per_person")),
+        ("rows of each person", ("guarantee", "participation")),
         ("known answers", ("guarantee", "known")),
     ):
         if _at(one, place) != _at(two, place):
@@ -114,8 +115,8 @@ def words_of(manifests: Sequence[Mapping[str, Any]]) -> str:
     if any("alpha" in promise for promise in promises):
         return "of each release alone: pointwise maximal leakage does not add up"
     guarantee = _together(manifests)
-    k, words = promises[0]["rows_per_person"], guarantee.describe(manifests[0]["cells"])
-    return words if k == 1 else f"{words} All {k} records of one person count as one record here."
+    rows = as_participation(promises[0]["participation"])
+    return guarantee.describe(manifests[0]["cells"]) + ("" if rows is None else rows.sentence)
 
 
 def _together(manifests: Sequence[Mapping[str, Any]]) -> Guarantee:
@@ -135,9 +136,9 @@ def _together(manifests: Sequence[Mapping[str, Any]]) -> Guarantee:
 
 def _curve(manifest: Mapping[str, Any]) -> PrivacyCurve:
     """What the noise of a release satisfies."""
-    noise, k = manifest["noise"], manifest["guarantee"]["rows_per_person"]
+    noise = manifest["noise"]
     distance = Fraction(manifest["lattice"]["sensitivity"])
     if noise["law"] == "discrete gaussian":
-        ratio = root_above(distance * k**2 / Fraction(noise["sigma"]) ** 2)
+        ratio = root_above(distance / Fraction(noise["sigma"]) ** 2)
         return PrivacyCurve(Noise.GAUSSIAN, ratio * (1 + SENSITIVITY_ROUNDING))
-    return pure_curve(float_above("epsilon", distance * k / Fraction(noise["parameter"])))
+    return pure_curve(float_above("epsilon", distance / Fraction(noise["parameter"])))

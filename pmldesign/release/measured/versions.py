@@ -29,6 +29,7 @@ from pmldesign.release.manifest import promise_of
 from pmldesign.release.noise.exact import SMOOTHING, gaussian_parameter
 from pmldesign.release.noise.sampler import Sampler, draw
 from pmldesign.release.tables import decimals_for
+from pmldesign.strategies.participation.persons import as_person_rows
 from pmldesign.strategies.whole.lattice import SENSITIVITY_ROUNDING
 
 if TYPE_CHECKING:
@@ -67,8 +68,7 @@ def coarser(measured: Measurements, guarantee: Guarantee, sampler: Sampler = dra
             "a coarser version is for add-remove neighbours, and measurements below 2^50 units of"
             " the lattice, to which the noise is added in whole numbers"
         )
-    k = promise["rows_per_person"]
-    distance = k * root_above(Fraction(manifest["lattice"]["sensitivity"]))
+    distance = root_above(Fraction(manifest["lattice"]["sensitivity"]))
     distance *= 1 + SENSITIVITY_ROUNDING
     if isinstance(guarantee, ApproxDP):
         sigma = analytic_gaussian_scale(distance, epsilon=guarantee.epsilon, delta=guarantee.delta)
@@ -83,7 +83,8 @@ def coarser(measured: Measurements, guarantee: Guarantee, sampler: Sampler = dra
     added = sampler(Noise.GAUSSIAN, root_above(more), len(measured.values))
     values = (whole.astype(np.int64) + added).astype(np.float64) * law.units
     noise = {**manifest["noise"], "parameter": scale, "sigma": float(sigma)}
-    told = promise_of(guarantee, manifest["cells"], k)
+    rows = as_person_rows(promise["participation"] or "")
+    told = promise_of(guarantee, manifest["cells"], rows)
     found = replace(
         measured,
         values=values,

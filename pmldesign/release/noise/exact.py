@@ -80,9 +80,8 @@ class ExactNoise:
         lattice: Z and its units.
         bits: k; on the grid of the measurements themselves the bits of the entries of Z.
         sensitivity: l1 distance (Laplace), l_inf distance (cube) or squared l2 distance (Gaussian)
-            of Z x of neighbours.
+            of Z x of neighbours, who differ in all rows of a person.
         exact: whether that is exact, or rounded upwards.
-        rows_per_person: how many records of one person count as one change.
         scale: b, or s, in units of the lattice.
         continuous: sigma, likewise; b for Laplace and cube noise.
     """
@@ -92,7 +91,6 @@ class ExactNoise:
     bits: int
     sensitivity: int
     exact: bool
-    rows_per_person: int
     scale: float
     continuous: float
 
@@ -105,13 +103,13 @@ class ExactNoise:
     @property
     def squared_ratio(self) -> Fraction:
         """mu^2 = Delta^2 / sigma^2 of Gaussian noise, as composition needs it."""
-        square = Fraction(self.sensitivity) * self.rows_per_person**2
+        square = Fraction(self.sensitivity)
         return square / Fraction(self.continuous) ** 2
 
     @property
     def pure_epsilon(self) -> Fraction:
         """Delta / b of Laplace or cube noise."""
-        return Fraction(self.sensitivity) * self.rows_per_person / Fraction(self.scale)
+        return Fraction(self.sensitivity) / Fraction(self.scale)
 
     @property
     def on_own_grid(self) -> bool:
@@ -181,18 +179,15 @@ class ExactNoise:
         return lattice.image(shares).astype(object), common
 
 
-def exact_noise(
-    mechanism: Mechanism, *, rows_per_person: int = 1, denominator: int = 1
-) -> ExactNoise:
+def exact_noise(mechanism: Mechanism, *, denominator: int = 1) -> ExactNoise:
     """The mechanism on a lattice fine enough, with noise that keeps its guarantee exactly.
 
     Args:
         mechanism: a strategy with calibrated noise.
-        rows_per_person: k: neighbours differ in k records; 1 under PML.
         denominator: D: a record is a mixture of cells in parts of 1/D; 1 under PML.
 
     Raises:
-        InvalidInputError: there is no guarantee, or no noise, or k or D does not fit the guarantee.
+        InvalidInputError: there is no guarantee, or no noise, or D does not fit the guarantee.
     """
     if mechanism.calibration is None or mechanism.scale == 0:
         raise InvalidInputError("a release needs a guarantee that asks for noise; give epsilon")
@@ -202,11 +197,6 @@ def exact_noise(
             f"releases beside the known answers {guarantee.known!r} are for at most"
             f" {WRITTEN_CELLS} cells, here are {mechanism.workload.shape[1]}; take the known"
             " answers 'total', or fewer cells"
-        )
-    if rows_per_person != 1 and guarantee.pml:
-        raise InvalidInputError(
-            f"rows_per_person must be 1 under PML, got {rows_per_person}: the rows of one person "
-            "depend on each other; take differential privacy"
         )
     if denominator != 1:
         require_cells(guarantee)
@@ -219,15 +209,15 @@ def exact_noise(
                 " counts or trees, with one record added or removed; leave it out"
             )
         bits = int(np.abs(own.matrix).max()).bit_length()
-        return calibrated_on(mechanism, own, bits, rows_per_person, denominator)
-    wanted = rows_per_person * mechanism.scale * mechanism.factorization.unit_error(kind, 2)
+        return calibrated_on(mechanism, own, bits, denominator)
+    wanted = mechanism.scale * mechanism.factorization.unit_error(kind, 2)
     tried = BITS if denominator == 1 else (COARSE_BITS, *BITS)
     coarse = strategy.on_lattice(mechanism.workload, tried[0])
     biased = coarse.bias > 0  # the less so, the finer the lattice
     best = None
     for bits in reversed(tried) if biased else tried:
         lattice = coarse if bits == tried[0] else strategy.on_lattice(mechanism.workload, bits)
-        noisy = calibrated_on(mechanism, lattice, bits, rows_per_person, denominator)
+        noisy = calibrated_on(mechanism, lattice, bits, denominator)
         if noisy.scale > LARGEST_SCALE:
             continue
         best = noisy
@@ -256,18 +246,18 @@ def require_cells(guarantee: Guarantee) -> None:
 
 
 def calibrated_on(
-    mechanism: Mechanism, lattice: Lattice, bits: int, rows: int, denominator: int = 1
+    mechanism: Mechanism, lattice: Lattice, bits: int, denominator: int = 1
 ) -> ExactNoise:
-    """The noise on a given lattice, for `rows` records of a person, in parts of 1/denominator."""
+    """The noise on a given lattice, for records in parts of 1/denominator."""
     assert mechanism.calibration is not None
     guarantee, kind = mechanism.calibration.guarantee, mechanism.noise
     sensitivity, exact = lattice.sensitivity(mechanism.neighbours, kind)
     sensitivity *= denominator**2 if kind is Noise.GAUSSIAN else denominator
     lattice = replace(lattice, units=lattice.units / denominator)
     if kind is not Noise.GAUSSIAN and isinstance(guarantee, PureDP | ApproxDP):
-        scale = continuous = laplace_parameter(sensitivity * rows, guarantee.epsilon)
-        return ExactNoise(mechanism, lattice, bits, sensitivity, exact, rows, scale, continuous)
-    distance = rows * math.sqrt(sensitivity) * (1 + SENSITIVITY_ROUNDING)
+        scale = continuous = laplace_parameter(sensitivity, guarantee.epsilon)
+        return ExactNoise(mechanism, lattice, bits, sensitivity, exact, scale, continuous)
+    distance = math.sqrt(sensitivity) * (1 + SENSITIVITY_ROUNDING)
     if isinstance(guarantee, CurrencyGuarantee):
         if kind is Noise.LAPLACE:
             raise InvalidInputError(
@@ -286,7 +276,7 @@ def calibrated_on(
             / lattice.units.min()
         )
     scale = sigma if kind is Noise.LAPLACE else gaussian_parameter(sigma)
-    return ExactNoise(mechanism, lattice, bits, sensitivity, exact, rows, scale, float(sigma))
+    return ExactNoise(mechanism, lattice, bits, sensitivity, exact, scale, float(sigma))
 
 
 def require_agreement(noise: ExactNoise) -> None:
@@ -297,10 +287,9 @@ def require_agreement(noise: ExactNoise) -> None:
     """
     if noise.mechanism.noise is Noise.CUBE:
         return  # which the library does not know
-    distance = noise.sensitivity * noise.rows_per_person
+    distance = noise.sensitivity
     expected = float(noise.pure_epsilon)
     if noise.mechanism.noise is Noise.GAUSSIAN:
-        distance *= noise.rows_per_person
         expected = float(Fraction(distance) / (2 * Fraction(noise.scale) ** 2))
     if noise.mechanism.noise is Noise.LAPLACE and distance >= 2**62:
         return  # its distances have 64 bits

@@ -25,6 +25,7 @@ import numpy as np
 
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import Strategy
+from pmldesign.strategies.participation.strategy import person_rows
 from pmldesign.strategies.whole.integers import times
 from pmldesign.strategies.whole.lattice import Lattice
 from pmldesign.workloads.base import WRITTEN_CELLS
@@ -59,7 +60,8 @@ def own_lattice(strategy: Strategy) -> Lattice | None:
     measured = Strategy(strategy.name, whole * unit)
     rows = whole.astype(np.int64)
     units = np.full(len(rows), unit)
-    return Lattice(measured, measured, units, partial(times, rows), rows)
+    people = person_rows(strategy)
+    return Lattice(measured, measured, units, partial(times, rows), rows, rows=people)
 
 
 def variance(noise: Noise, scale: float, measurements: int) -> float:

@@ -48,23 +48,56 @@ def frame_batches(frame: Any, columns: Sequence[str]) -> Iterator[CountedRows]:
     Raises:
         InvalidInputError: a column has values of several kinds.
     """
+    values = _values(frame, columns)
+    objects, keys = _objects(frame, columns), [f"c{i}" for i in range(len(columns))]
+    for start in range(0, len(frame), BATCH):
+        batch = frame[start : start + BATCH].select(values)
+        yield _uncounted(batch, start) if objects else _counted(batch, keys, start)
+
+
+def frame_rows(
+    frame: Any, columns: Sequence[str], person: Sequence[str]
+) -> Iterator[tuple[CountedRows, list[list[Any]]]]:
+    """The rows of a data frame as they are, and the columns of what tells people apart.
+
+    Raises:
+        InvalidInputError: a column has values of several kinds.
+    """
+    values, ids = _values(frame, columns), _values(frame, person, "p")
+    for start in range(0, len(frame), BATCH):
+        batch = frame[start : start + BATCH]
+        names = batch.select(ids)
+        yield (
+            _uncounted(batch.select(values), start),
+            [names[name].to_list() for name in names.columns],
+        )
+
+
+def _objects(frame: Any, columns: Sequence[str]) -> bool:
+    """Whether a column holds objects."""
+    return any(_holds_objects(frame[name]) for name in columns)
+
+
+def _values(frame: Any, columns: Sequence[str], letter: str = "c") -> list[Any]:
+    """The columns under new names, each with values of one kind, numbers of 32 bits as digits.
+
+    Raises:
+        InvalidInputError: a column has values of several kinds.
+    """
     import narwhals as nw
 
-    objects = [_holds_objects(frame[name]) for name in columns]
-    for name, is_object in zip(columns, objects, strict=True):
-        if is_object:
+    values = []
+    for i, name in enumerate(columns):
+        if _holds_objects(frame[name]):
             _require_one_kind(name, frame[name])
         elif frame[name].dtype == nw.Categorical:
             _require_one_kind(name, frame[name].unique())
-    keys = [f"c{i}" for i in range(len(columns))]
-    values = [nw.col(name).alias(key) for key, name in zip(keys, columns, strict=True)]
-    for i, name in enumerate(columns):
+        value, key = nw.col(name), f"{letter}{i}"
         if frame[name].dtype == nw.Float32:
-            digits = values[i].cast(nw.String)  # "nan" in older versions of pandas
-            values[i] = nw.when(~nw.col(name).is_nan()).then(digits).alias(keys[i])
-    for start in range(0, len(frame), BATCH):
-        batch = frame[start : start + BATCH].select(values)
-        yield _uncounted(batch, start) if any(objects) else _counted(batch, keys, start)
+            digits = value.cast(nw.String)  # "nan" in older versions of pandas
+            value = nw.when(~nw.col(name).is_nan()).then(digits)
+        values.append(value.alias(key))
+    return values
 
 
 def _uncounted(batch: Any, start: int) -> CountedRows:

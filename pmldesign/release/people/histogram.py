@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.files.workloads import read_matrix_file
 from pmldesign.release.people.attribute import Attribute
 from pmldesign.release.people.frames import CountedRows
-from pmldesign.release.people.people import batches
+from pmldesign.release.people.people import batches, person_batches
+from pmldesign.release.people.persons import KeptRows
 from pmldesign.release.people.schema import Schema
 from pmldesign.strategies.whole.integers import EXACT_INT64, Integers
 from pmldesign.strategies.whole.tables import TableCounts
@@ -28,33 +29,32 @@ Key = tuple[type, str]
 """A value: its type and its text."""
 
 
-def count_people(data: Any, schema: Schema) -> Integers:
+def count_people(data: Any, schema: Schema, *, exactly: bool = False) -> Integers:
     """The histogram of people, shape (cells,), in whole multiples of 1/D (`Schema.denominator`).
 
     Args:
         data: a path (.csv, .parquet, .arrow) or a data frame.
-        schema: its attributes.
+        schema: its attributes; with the columns of a person at most k rows of each are counted.
+        exactly: whether each person has to have k rows.
 
     Raises:
         FileError: the file cannot be read.
         InvalidInputError: a missing column, or a value outside in the row and column named.
     """
-    (histogram,) = count_tables(data, schema, [range(len(schema.sizes))]).tables
+    every = [range(len(schema.sizes))]
+    (histogram,) = count_tables(data, schema, every, exactly=exactly).tables
     return histogram
 
 
-def count_tables(data: Any, schema: Schema, subsets: Iterable[Sequence[int]]) -> TableCounts:
+def count_tables(
+    data: Any, schema: Schema, subsets: Iterable[Sequence[int]], *, exactly: bool = False
+) -> TableCounts:
     """The tables of people by some sets of attributes; arguments and errors as `count_people`."""
     sets = [tuple(subset) for subset in subsets]
     sizes = [math.prod(schema.sizes[i] for i in subset) for subset in sets]
     tables = [np.zeros(size, dtype=np.int64) for size in sizes]
-    codes_of: list[dict[Key, int]] = [{} for _ in schema.attributes]
-    cuts = {a.name: a.cuts for a in schema.attributes if a.cuts is not None}
     total = 0
-    for batch in batches(data, schema.columns, cuts):
-        if not batch:
-            continue
-        codes, counts = _coded(batch, schema, codes_of)
+    for codes, counts in _kept(data, schema, exactly) if schema.person else _rows(data, schema):
         total += int(counts.sum()) * schema.denominator
         if total >= EXACT_INT64:
             raise InvalidInputError(
@@ -83,17 +83,45 @@ def _cells(
     return cells
 
 
-def _coded(
-    batch: CountedRows, schema: Schema, codes_of: list[dict[Key, int]]
-) -> tuple[Integers, Integers]:
-    """The numbers of the labels, shape (attributes, rows), and how many there are of each row.
+def _rows(data: Any, schema: Schema) -> Iterator[tuple[Integers, Integers]]:
+    """The numbers of the labels of rows, shape (attributes, rows), and how many there are."""
+    codes_of: list[dict[Key, int]] = [{} for _ in schema.attributes]
+    for batch in batches(data, schema.columns, schema.cuts):
+        if batch:
+            coded = _coded(batch, schema, codes_of)
+            kept = (coded >= 0).all(axis=0)
+            counts = np.array([count for *_, count, _ in batch], dtype=np.int64)
+            yield coded[:, kept], counts[kept]
+
+
+def _kept(data: Any, schema: Schema, exactly: bool) -> Iterator[tuple[Integers, Integers]]:
+    """The same of the rows that are kept of each person."""
+    codes_of: list[dict[Key, int]] = [{} for _ in schema.attributes]
+    people = KeptRows(schema)
+    for batch, places, ids in person_batches(data, schema):
+        if batch:
+            coded = _coded(batch, schema, codes_of)
+            cells = np.zeros(len(batch), dtype=np.int64)
+            for codes, size in zip(coded, schema.sizes, strict=True):
+                cells = cells * size + codes
+            cells[(coded < 0).any(axis=0)] = -1
+            people.add(ids, cells[places])
+    cells, counts = people.cells(exactly=exactly)
+    coded = np.zeros((len(schema.sizes), len(cells)), dtype=np.int64)
+    for place, size in reversed([*enumerate(schema.sizes)]):
+        cells, coded[place] = np.divmod(cells, size)
+    yield coded, counts
+
+
+def _coded(batch: CountedRows, schema: Schema, codes_of: list[dict[Key, int]]) -> Integers:
+    """The numbers of the labels, shape (attributes, rows), negative where a row is dropped.
 
     Args:
         batch: not empty.
         schema: its attributes.
         codes_of: for each attribute the numbers of values that were seen before.
     """
-    *columns, counts, rows = zip(*batch, strict=True)
+    *columns, _, rows = zip(*batch, strict=True)
     problems, codes = [], []
     for attribute, numbers, column in zip(schema.attributes, codes_of, columns, strict=True):
         if len(numbers) > MOST_VALUES:
@@ -108,9 +136,7 @@ def _coded(
             codes.append(np.fromiter(numbers_of, dtype=np.int64, count=len(column)))
     if problems:
         raise InvalidInputError(min(problems, key=lambda problem: problem[0])[1])
-    coded, many = np.array(codes), np.array(counts, dtype=np.int64)
-    kept = (coded >= 0).all(axis=0)
-    return coded[:, kept], many[kept]
+    return np.array(codes)
 
 
 def _learn(attribute: Attribute, numbers: dict[Key, int], column: Sequence[Any]) -> dict[Key, str]:

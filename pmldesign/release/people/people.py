@@ -14,12 +14,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pmldesign.errors import FileError, InvalidInputError, PmldesignError, printable, require_extra
 from pmldesign.files.arrays import file_name, reason
 from pmldesign.files.atomic import PathName
+from pmldesign.release.people.attribute import text_of
 from pmldesign.release.people.csv_files import first_damage, header_problem, pieces
-from pmldesign.release.people.frames import CountedRows, as_frame, frame_batches
+from pmldesign.release.people.frames import (
+    BATCH,
+    CountedRows,
+    as_frame,
+    frame_batches,
+    frame_rows,
+)
+from pmldesign.release.people.schema import Schema
+from pmldesign.strategies.whole.integers import Integers
 
+COUNTED = (
+    "people were counted without what tells them apart; release the rows themselves, or take"
+    ' "person" out of the schema where nobody has more rows than it says'
+)
 SCANNERS = {
     ".csv": "scan_csv",
     ".parquet": "scan_parquet",
@@ -71,6 +86,91 @@ def batches(
         yield from frame_batches(as_frame(data), columns)
 
 
+def person_batches(data: Any, schema: Schema) -> Iterator[tuple[CountedRows, Integers, Any]]:
+    """The rows of people with what tells them apart.
+
+    Args:
+        data: a path, or a data frame.
+        schema: with the columns of a person.
+
+    Yields:
+        Different combinations of values as `batches`, the number of that of every row, and a data
+        frame of polars with the texts of what tells people apart, p0, p1 ...
+
+    Raises:
+        FileError, InvalidInputError: as `batches`, or a row has no person.
+    """
+    columns, person = schema.columns, schema.person
+    if isinstance(data, CountedPeople):
+        raise InvalidInputError(COUNTED)
+    _require([*columns, *person], column_names(data))
+    if isinstance(data, str | Path):
+        start = 0
+        for rows in _pieces(Path(data)):
+            with _reading(Path(data)):
+                batch, places = _placed_rows(rows, columns, schema.cuts, start)
+                ids = _texts(rows.select(person).collect())
+            _require_persons(ids, person, start)
+            yield batch, places, ids
+            start += len(places)
+        return
+    import polars as pl
+
+    with _reading("the data frame"):
+        start = 0
+        for rows, names in frame_rows(as_frame(data), columns, person):
+            texts = [[text_of(value) or None for value in column] for column in names]
+            ids = pl.DataFrame(
+                {f"p{i}": pl.Series(t, dtype=pl.String) for i, t in enumerate(texts)}
+            )
+            _require_persons(ids, person, start)
+            yield rows, np.arange(len(rows)), ids
+            start += len(rows)
+
+
+def _pieces(path: Path) -> Iterator[Any]:
+    """A file as lazy tables of polars of at most so many rows as a batch has."""
+    import polars as pl
+
+    for rows in _parts(path):
+        with _reading(path):
+            count = rows.select(pl.len()).collect().item()
+        for start in range(0, max(count, 1), BATCH):
+            yield rows.slice(start, BATCH)
+
+
+def _placed_rows(
+    rows: Any, columns: Sequence[str], cuts: Mapping[str, Sequence[float]], start: int
+) -> tuple[CountedRows, Integers]:
+    """As `_counted_rows`, and the number of the combination of every row."""
+    import polars as pl
+
+    counted = _grouped(rows, columns, cuts, start, [pl.col("row").alias("rows")]).collect()
+    numbers = counted["rows"].explode().drop_nulls().to_numpy().astype(np.int64) - start - 1
+    places = np.zeros(len(numbers), dtype=np.int64)
+    places[numbers] = np.repeat(np.arange(len(counted)), counted["count"].to_numpy())
+    return counted.drop("rows").rows(), places
+
+
+def _texts(ids: Any) -> Any:
+    """What tells people apart, as in a .csv; null where there is nothing."""
+    import polars as pl
+
+    names = [f"p{i}" for i in range(len(ids.columns))]
+    frame = ids.select(pl.nth(i).cast(pl.String).alias(name) for i, name in enumerate(names))
+    return frame.select(pl.when(pl.col(name) != "").then(pl.col(name)) for name in names)
+
+
+def _require_persons(ids: Any, person: Sequence[str], start: int) -> None:
+    """Refuse a row of which nobody knows whose it is."""
+    for name, texts in zip(person, ids.iter_columns(), strict=True):
+        if texts.null_count():
+            row = start + 1 + int(texts.is_null().arg_max())
+            raise InvalidInputError(
+                f"row {row}, column {name!r}: there is no value, so nobody knows whose row it is"
+            )
+
+
 def column_names(data: Any) -> list[str]:
     """The columns of a table of people."""
     if isinstance(data, str | Path):
@@ -104,6 +204,18 @@ def _parts(path: Path) -> Iterator[Any]:
 def _counted_rows(
     rows: Any, columns: Sequence[str], cuts: Mapping[str, Sequence[float]], start: int
 ) -> CountedRows:
+    counted: CountedRows = _grouped(rows, columns, cuts, start).collect(engine="streaming").rows()
+    return counted
+
+
+def _grouped(
+    rows: Any,
+    columns: Sequence[str],
+    cuts: Mapping[str, Sequence[float]],
+    start: int,
+    more: Sequence[Any] = (),
+) -> Any:
+    """The different combinations of values, their number and first row, and more."""
     import polars as pl
 
     types = rows.collect_schema()
@@ -117,15 +229,12 @@ def _counted_rows(
         if name in cuts and (text or types[name].is_numeric()):
             key = _lower_cut(key, cuts[name], text=text)
         keys.append(key.alias(f"c{i}"))
-    counted = (
+    return (
         rows.select(keys)
         .with_row_index("row", offset=start + 1)
         .group_by([f"c{i}" for i in range(len(columns))])
-        .agg(pl.len().alias("count"), pl.col("row").min().alias("first"))
-        .collect(engine="streaming")
+        .agg(pl.len().alias("count"), pl.col("row").min().alias("first"), *more)
     )
-    result: CountedRows = counted.rows()
-    return result
 
 
 def _lower_cut(key: Any, cuts: Sequence[float], *, text: bool) -> Any:

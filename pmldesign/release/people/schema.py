@@ -10,6 +10,8 @@ attributes or in one of them. Keys are in order where "ordered": true says so; c
 numbers need not be. One with "low" and "high" has values of which sums are asked
 (`people.numbers`). An attribute with "levels" has places that nest (`people.regions`), and stands
 first. "suppress": {"relative_error": 0.3} leaves out estimates that are less certain than that.
+"person": "id" names the columns that tell people apart, of whom `rows_per_person` rows are kept at
+most, with "one_per": "cell" or the name of an attribute one for each of these (`persons`).
 Drafts (`draft_schema`) have labels from the data in them: they are marked "reviewed": false, and
 refused until somebody has looked at them and taken the mark away.
 """
@@ -30,6 +32,7 @@ from pmldesign.files.atomic import PathName
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.release.people.attribute import Attribute, as_attribute, only_known
 from pmldesign.release.people.numbers import Number
+from pmldesign.strategies.participation.persons import ANY, CELL, PersonRows
 from pmldesign.workloads.nested.places import Places
 
 
@@ -42,12 +45,17 @@ class Schema:
         rows_per_person: how many rows belong to one person.
         reviewed: whether somebody has looked at it.
         suppress: the largest standard deviation over the estimate with which one is published.
+        person: the columns that tell people apart; none where everybody is known to have no more
+            rows.
+        one_per: "cell", or the attribute for each value of which a person has one row at most.
     """
 
     attributes: tuple[Attribute, ...]
     rows_per_person: int = 1
     reviewed: bool = True
     suppress: float | None = None
+    person: tuple[str, ...] = ()
+    one_per: str | None = None
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -75,9 +83,25 @@ class Schema:
         return tuple(attribute.column for attribute in self.attributes)
 
     @property
+    def cuts(self) -> dict[str, tuple[float, ...]]:
+        """Those of the columns of numbers."""
+        return {a.name: a.cuts for a in self.attributes if a.cuts is not None}
+
+    @property
     def places(self) -> Places | None:
         """Those of the attribute with levels, which is the first one; None where none has any."""
         return self.attributes[0].places
+
+    @cached_property
+    def participation(self) -> PersonRows | None:
+        """The rows of a person in the cells; None for a single one."""
+        if self.rows_per_person == 1:
+            return None
+        if self.one_per in (None, CELL):
+            return PersonRows(self.rows_per_person, self.one_per or ANY)
+        place = self.names.index(self.one_per)
+        before, after = math.prod(self.sizes[:place]), math.prod(self.sizes[place + 1 :])
+        return PersonRows(self.rows_per_person, (before, self.sizes[place], after))
 
     @cached_property
     def digest(self) -> str:
@@ -87,6 +111,8 @@ class Schema:
             parts.append([self.places.levels, self.places.paths])
         if self.suppress is not None:
             parts.append(["suppress", self.suppress])
+        if self.person or self.one_per:
+            parts.append([self.person, self.one_per])
         text = json.dumps([parts, self.rows_per_person], ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -144,12 +170,10 @@ def as_schema(content: Any, folder: Path = Path()) -> Schema:
     if isinstance(content, str | Path):
         return read_schema(content)
     allowed = {"attributes", "outside", "rows_per_person", "reviewed", "notes", "suppress"}
+    allowed |= {"person", "one_per"}
     if not isinstance(content, Mapping) or not isinstance(content.get("attributes"), list):
         raise InvalidInputError('it needs "attributes", a list; see docs/release.md')
     only_known(content, allowed, "the schema")
-    rows = content.get("rows_per_person", 1)
-    if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= 10**6:
-        raise InvalidInputError(f"rows_per_person must be a whole number from 1, got {rows!r}")
     outside = content.get("outside", "refuse")
     attributes = [as_attribute(entry, outside, folder) for entry in content["attributes"]]
     names = [name for attribute in attributes for name in attribute.names]
@@ -170,8 +194,15 @@ def as_schema(content: Any, folder: Path = Path()) -> Schema:
             "keys but no sums; make the places keys of an attribute without levels"
         )
     attributes.sort(key=lambda attribute: attribute.places is None)
+    if numbers and (content.get("person") or content.get("one_per")):
+        raise InvalidInputError(
+            f"attribute {numbers[0]!r} has numbers, whose sums are of rows alone: leave person and"
+            " one_per out, and let rows_per_person say how many rows a person has at most"
+        )
+    rows, one_per = _rows(content, attributes)
     reviewed = content.get("reviewed", True) is True
-    return Schema(tuple(attributes), rows, reviewed, _suppress(content.get("suppress")))
+    suppress = _suppress(content.get("suppress"))
+    return Schema(tuple(attributes), rows, reviewed, suppress, _person(content), one_per)
 
 
 def _suppress(rule: Any) -> float | None:
@@ -186,3 +217,31 @@ def _suppress(rule: Any) -> float | None:
             f"{rule!r:.60}"
         )
     return float(largest)
+
+
+def _person(content: Mapping[str, Any]) -> tuple[str, ...]:
+    """The columns that tell people apart."""
+    names = content.get("person", [])
+    names = [names] if isinstance(names, str) else names
+    texts = isinstance(names, list) and all(isinstance(name, str) and name for name in names)
+    if not texts or len(set(names)) < len(names) or ("person" in content and not names):
+        raise InvalidInputError(
+            f'person must be the column that tells people apart, such as "id", or a list of'
+            f" columns, got {content['person']!r}"[:200]
+        )
+    return tuple(names)
+
+
+def _rows(content: Mapping[str, Any], attributes: list[Attribute]) -> tuple[int, str | None]:
+    """How many rows a person has, and for each of what one at most."""
+    sizes: dict[Any, int] = {attribute.name: len(attribute.labels) for attribute in attributes}
+    one_per = content.get("one_per")
+    if one_per is not None and one_per != CELL and one_per not in sizes:
+        raise InvalidInputError(
+            f'one_per must be "{CELL}" or an attribute, of which a person has one row for each'
+            f" value at most ({', '.join(sizes)}), got {one_per!r}"[:300]
+        )
+    rows = content.get("rows_per_person", sizes.get(one_per, 1))
+    if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= 10**6:
+        raise InvalidInputError(f"rows_per_person must be a whole number from 1, got {rows!r}")
+    return min(rows, sizes.get(one_per, rows)), one_per

@@ -6,6 +6,9 @@ above k times that of one participation. Tried are steps exactly b apart, from s
 on, and, for matrices that are not too large, what a greedy search finds: from several first steps,
 always the next step and its sign that lengthen R x most. Strategies for fixed epochs of more than
 a thousand steps are not measured.
+
+With the rows of a person x has 1 in k cells, one of each of k classes: those of the longest columns
+and others, or k in one cell.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from pmldesign.errors import VerificationError
 from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.participation.epochs import EpochStrategy
+from pmldesign.strategies.participation.persons import ANY, PersonRows
 from pmldesign.strategies.participation.schema import Participation
 from pmldesign_solvers.operators.operator import Array
 
@@ -23,6 +27,9 @@ STARTS = 8
 """First steps that are tried, besides that of the longest column."""
 SEARCHED_ENTRIES = 2**20
 """Entries of R up to which patterns are searched: 0.1 s for 16 participations."""
+MEASURED_CELLS = 2**20
+"""Cells up to which the rows of a person are measured."""
+ORDERS = {"l1": 1, "l2": 2, "linf": np.inf}
 ROUNDING = 1e-6
 """Relative, of measurements and of both sensitivities: far more than theirs."""
 
@@ -43,6 +50,36 @@ def require_plausible(
             f"strategy {strategy.name!r} with participation {participation}: the {norm} sensitivity"
             f" {value!r} is not between {found!r}, which measurements of neighbours show, and"
             f" {most!r}; this is an error of pmldesign, please report it"
+        )
+
+
+def require_plausible_rows(
+    strategy: Strategy, rows: PersonRows, neighbours: Neighbours, norm: Norm, value: float
+) -> None:
+    """Refuse a sensitivity for the rows of a person that measurements contradict.
+
+    Raises:
+        VerificationError: people are farther apart, or k rows count more than k times one.
+    """
+    once = strategy.sensitivity_under(neighbours, norm)
+    found, cells, most = once, strategy.cells, rows.reach(strategy.cells)
+    if neighbours is Neighbours.ADD_REMOVE and cells <= MEASURED_CELLS:
+        before, classes, after = rows.sizes(cells)
+        differences = np.zeros((before, classes, after, STARTS))
+        for column, start in enumerate(np.linspace(0, before * after - 1, STARTS).astype(int)):
+            first = start % max(1, classes - most + 1)
+            chosen = slice(first, first + most)
+            differences[start // after, chosen, start % after, column] = 1.0
+        changes = differences.reshape(cells, STARTS)
+        if rows.one_per == ANY:
+            changes = most * np.eye(cells, STARTS)
+        moved = strategy.measure(changes)
+        found = float(np.linalg.norm(moved, ord=ORDERS[norm], axis=0).max())
+    if not found * (1 - ROUNDING) <= value <= most * once * (1 + ROUNDING):
+        raise VerificationError(
+            f"strategy {strategy.name!r} with participation {rows}: the {norm} sensitivity"
+            f" {value!r} is not between {found!r}, which measurements of people show, and"
+            f" {most * once!r}; this is an error of pmldesign, please report it"
         )
 
 

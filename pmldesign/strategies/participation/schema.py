@@ -1,7 +1,8 @@
-"""Which steps of a stream one person may take part in.
+"""Which steps of a stream one person may take part in, or which rows of a table are theirs.
 
     "16,every=64"      16 steps, exactly 64 apart (fixed epochs)
     "4,min-sep=64"     up to 4 steps, at least 64 apart
+    "3,any" ...        rows in the cells of a table (`persons`)
 
 Neighbours then differ in one person: in each of the steps of a pattern by a contribution of norm at
 most 1. Fewer steps than that are patterns too, as contributions may be 0.
@@ -15,6 +16,7 @@ from typing import Any
 
 from pmldesign.arguments import whole
 from pmldesign.errors import InvalidInputError
+from pmldesign.strategies.participation.persons import PersonRows, as_person_rows
 
 _FORM = re.compile(r"\s*([0-9]{1,9})\s*,\s*(every|min-sep)\s*=\s*([0-9]{1,9})\s*")
 
@@ -48,27 +50,42 @@ class Participation:
         """How many steps of n a person can take part in."""
         return min(self.times, -(-cells // self.apart))
 
+    sentence = ""
+    """What follows the sentence of a guarantee, which is about steps of a stream."""
+
     def describe(self) -> str:
         """The participation in words, for reports."""
         how = "exactly" if self.fixed else "at least"
         return f"what one person contributes to up to {self.times} steps, {how} {self.apart} apart"
 
+    def refusal(self) -> InvalidInputError:
+        """The refusal of guarantees that speak of a single record."""
+        return participation_refusal()
 
-def as_participation(value: Any) -> Participation | None:
-    """A Participation, its text, or None for one participation.
+
+AnyParticipation = Participation | PersonRows
+"""In steps of a stream, or in cells."""
+
+
+def as_participation(value: Any) -> AnyParticipation | None:
+    """A participation, its text, or None for one participation.
 
     Raises:
         InvalidInputError: it is none of these.
     """
-    if value is None or isinstance(value, Participation):
+    if value is None or isinstance(value, AnyParticipation):
         return value
     form = _FORM.fullmatch(value) if isinstance(value, str) else None
-    if form is None:
+    if form is not None:
+        return Participation(int(form[1]), int(form[3]), fixed=form[2] == "every")
+    rows = as_person_rows(value) if isinstance(value, str) else None
+    if rows is None:
         raise InvalidInputError(
-            f"participation must be such as '4,every=64' (4 steps, exactly 64 apart) or"
-            f" '4,min-sep=64' (at least 64 apart), got {value!r}"
+            f"participation must be such as '4,every=64' (4 steps, exactly 64 apart),"
+            f" '4,min-sep=64' (at least 64 apart), '3,any' (3 rows of a person in a table) or"
+            f" '3,one-per=cell' (in different cells), got {value!r}"
         )
-    return Participation(int(form[1]), int(form[3]), fixed=form[2] == "every")
+    return rows
 
 
 def participation_refusal() -> InvalidInputError:

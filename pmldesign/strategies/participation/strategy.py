@@ -6,16 +6,21 @@ neighbours are is another question (`distances`), and with it the scale of the n
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
+from pmldesign.privacy.noise import Noise
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.participation.check import require_plausible
+from pmldesign.strategies.participation.check import require_plausible, require_plausible_rows
 from pmldesign.strategies.participation.distances import sensitivity
-from pmldesign.strategies.participation.schema import Participation, participation_refusal
+from pmldesign.strategies.participation.person_distances import person_sensitivity
+from pmldesign.strategies.participation.persons import PersonRows
+from pmldesign.strategies.participation.schema import AnyParticipation, participation_refusal
 from pmldesign.workloads.base import Workload
+from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import Array, Indices
 
 if TYPE_CHECKING:
@@ -30,10 +35,10 @@ class ParticipationStrategy(Strategy):
         participation: of a person.
     """
 
-    def __init__(self, whole: Strategy, participation: Participation) -> None:
-        self.name, self.shape = whole.name, whole.shape
+    def __init__(self, whole: Strategy, participation: AnyParticipation) -> None:
+        self.name, self.shape, self.public = whole.name, whole.shape, whole.public
         self.whole, self.participation = whole, participation
-        self._sensitivities: dict[Norm, float] = {}
+        self._sensitivities: dict[tuple[Neighbours, Norm], float] = {}
 
     @property
     def matrix(self) -> Array:
@@ -59,22 +64,37 @@ class ParticipationStrategy(Strategy):
         Raises:
             InvalidInputError: always; guarantees of single records do not apply.
         """
-        raise participation_refusal()
+        raise self.participation.refusal()
 
     def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
         """Largest distance of the measurements of neighbours, or a bound above it.
 
         Raises:
-            InvalidInputError: replace neighbours, or a strategy that is too large.
+            InvalidInputError: replace neighbours of a stream, or a strategy that is too large.
             VerificationError: measurements of neighbours contradict it.
         """
+        key = neighbours, norm
+        if key not in self._sensitivities:
+            self._sensitivities[key] = self._sensitivity(neighbours, norm)
+        return self._sensitivities[key]
+
+    def _sensitivity(self, neighbours: Neighbours, norm: Norm) -> float:
+        if isinstance(self.participation, PersonRows):
+            value = person_sensitivity(self.whole, self.participation, neighbours, norm)
+            require_plausible_rows(self.whole, self.participation, neighbours, norm, value)
+            return value
         if neighbours == Neighbours.REPLACE:
             raise participation_refusal()
-        if norm not in self._sensitivities:
-            value = sensitivity(self.whole, self.participation, norm)
-            require_plausible(self.whole, self.participation, norm, value)
-            self._sensitivities[norm] = value
-        return self._sensitivities[norm]
+        value = sensitivity(self.whole, self.participation, norm)
+        require_plausible(self.whole, self.participation, norm, value)
+        return value
+
+    def sensitivity_for(self, neighbours: Neighbours, noise: Noise) -> float:
+        """The same in the norm of a noise."""
+        return self.sensitivity_under(neighbours, noise.norm)
+
+    def _beside(self, public: Public) -> Strategy:
+        return ParticipationStrategy(self.whole.beside(public), self.participation)
 
     def require_answers(self, workload: Workload) -> None:
         """Refuse a workload that R does not determine."""
@@ -96,20 +116,14 @@ class ParticipationStrategy(Strategy):
         """`variance_norm` where the structure of R tells it."""
         return self.whole.norm_by_structure(workload, power)
 
-    def on_lattice(
-        self,
-        workload: Workload,  # noqa: ARG002
-        bits: int,  # noqa: ARG002
-        beside: Strategy | None = None,  # noqa: ARG002
-    ) -> Lattice:
-        """None: the sensitivity of whole numbers is that of one participation.
+    def on_lattice(self, workload: Workload, bits: int, beside: Strategy | None = None) -> Lattice:
+        """R in whole numbers, for the rows of a person.
 
         Raises:
-            InvalidInputError: always.
+            InvalidInputError: participation in the steps of a stream.
         """
-        raise InvalidInputError(
-            "a release is for one participation of each record; several are for `pmldesign stream`"
-        )
+        lattice = self.whole.on_lattice(workload, bits, beside)
+        return replace(lattice, rows=person_rows(self))
 
     def scaled(self, factor: float) -> ParticipationStrategy:
         """R times a positive number."""
@@ -120,7 +134,7 @@ class ParticipationStrategy(Strategy):
         return ParticipationStrategy(self.whole.streaming(), self.participation)
 
 
-def with_participation(strategy: Strategy, participation: Participation | None) -> Strategy:
+def with_participation(strategy: Strategy, participation: AnyParticipation | None) -> Strategy:
     """The strategy for so many participations; that of one participation itself.
 
     Raises:
@@ -133,6 +147,20 @@ def with_participation(strategy: Strategy, participation: Participation | None) 
     return ParticipationStrategy(strategy, participation)
 
 
-def participation_of(strategy: Strategy) -> Participation | None:
+def participation_of(strategy: Strategy) -> AnyParticipation | None:
     """How often a person takes part; None for once."""
     return strategy.participation if isinstance(strategy, ParticipationStrategy) else None
+
+
+def person_rows(strategy: Strategy) -> PersonRows | None:
+    """The rows of a person in a table; None for a single one.
+
+    Raises:
+        InvalidInputError: participation in the steps of a stream.
+    """
+    rows = participation_of(strategy)
+    if rows is None or isinstance(rows, PersonRows):
+        return rows
+    raise InvalidInputError(
+        "a release is for the rows of a table; participation in steps is for `pmldesign stream`"
+    )

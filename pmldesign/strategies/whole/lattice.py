@@ -17,6 +17,8 @@ import numpy as np
 from pmldesign.privacy.neighbours import Neighbours, pairwise_distances
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.participation.person_distances import person_sensitivity
+from pmldesign.strategies.participation.persons import ANY, PersonRows
 from pmldesign.strategies.whole.integers import (
     EXACT_FLOAT,
     Image,
@@ -51,6 +53,7 @@ class Lattice:
         subsets: the sets of attributes of these tables.
         of_tables: Z x from these tables.
         lengths: sensitivities that are known exactly.
+        rows: of one person, who are neighbours with and without all of them; None for one row.
     """
 
     measured: Strategy
@@ -66,6 +69,7 @@ class Lattice:
     subsets: tuple[tuple[int, ...], ...] = ()
     of_tables: Callable[[Sequence[Integers]], Integers] | None = None
     lengths: Mapping[tuple[Neighbours, Noise], int] = field(default_factory=dict)
+    rows: PersonRows | None = None
 
     def sensitivity(self, neighbours: Neighbours, noise: Noise) -> tuple[int, bool]:
         """Largest l1, l_inf (cube) or squared l2 distance (Gaussian) of Z x of neighbours.
@@ -73,6 +77,17 @@ class Lattice:
         Returns:
             A whole number, and whether it is exact or rounded upwards.
         """
+        value, exact = self._of_one_row(neighbours, noise)
+        if self.rows is None:
+            return value, exact
+        count = self.rows.reach(self.measured.cells)
+        value *= count**2 if noise is Noise.GAUSSIAN else count
+        if count == 1 or self.rows.one_per == ANY:
+            return value, exact
+        apart = person_sensitivity(self.measured, self.rows, neighbours, noise.norm)
+        return min(value, self._rounded_up(apart, neighbours, noise, count)), False
+
+    def _of_one_row(self, neighbours: Neighbours, noise: Noise) -> tuple[int, bool]:
         if (neighbours, noise) in self.lengths:
             return self.lengths[neighbours, noise], True
         if noise is Noise.CUBE:
@@ -91,18 +106,27 @@ class Lattice:
             parts = [whole[:, cells] for cells in self.measured.public.members] or [whole]
             return max(int(pairwise_distances(part, norm="l1").max()) for part in parts), True
         value = self.measured.sensitivity_for(neighbours, noise)
-        value *= (1 + SENSITIVITY_ROUNDING) * (1 + self.distortion) / float(self.units.min())
+        return self._rounded_up(value, neighbours, noise), False
+
+    def _rounded_up(
+        self, distance: float, neighbours: Neighbours, noise: Noise, rows: int = 1
+    ) -> int:
+        """A distance of `measured` for `rows` records as one of Z x, squared for Gaussian noise."""
+        moved = rows * self.distortion * self.measured.sensitivity_for(neighbours, noise)
+        value = (distance + moved) * (1 + SENSITIVITY_ROUNDING) / float(self.units.min())
+        slack = rows * self.slack
+        if noise is Noise.CUBE:
+            return math.ceil(value + slack)
         if noise is Noise.LAPLACE:
-            return math.ceil(value + self.slack * self.units.size), False
-        value += self.slack * math.sqrt(self.units.size)
-        return math.ceil(value**2 * (1 + SENSITIVITY_ROUNDING)), False
+            return math.ceil(value + slack * self.units.size)
+        value += slack * math.sqrt(self.units.size)
+        return math.ceil(value**2 * (1 + SENSITIVITY_ROUNDING))
 
     def _largest_entry(self, neighbours: Neighbours) -> tuple[int, bool]:
         """Largest l_inf distance of Z x of neighbours."""
         if self.matrix is None:
             value = self.measured.sensitivity_for(neighbours, Noise.CUBE)
-            value *= (1 + SENSITIVITY_ROUNDING) * (1 + self.distortion) / float(self.units.min())
-            return math.ceil(value + self.slack), False
+            return self._rounded_up(value, neighbours, Noise.CUBE), False
         if neighbours is Neighbours.ADD_REMOVE:
             return int(np.abs(self.matrix).max()), True
         parts = [self.matrix[:, cells] for cells in self.measured.public.members] or [self.matrix]

@@ -1,12 +1,12 @@
 r"""The manifest of a release: whether its noise keeps its guarantee.
 
-Measurements are whole multiples of units; neighbours' measurements differ by at most `sensitivity`
-(the l1 norm, or the squared l2 norm), k records of one person by k (k^2) times that.
+Measurements are whole multiples of units; those of neighbours, with and without all rows of a
+person, differ by at most `sensitivity` (the l1 norm, or the squared l2 norm).
 
-    discrete Laplace noise of parameter b     epsilon = k Delta_1 / b
+    discrete Laplace noise of parameter b     epsilon = Delta_1 / b
     discrete Gaussian of parameter s          s^2 >= sigma^2 + 4 with sigma of continuous noise on
                                               what is then rounded by a discrete Gaussian of
-                                              parameter 2: delta(epsilon) of k Delta_2 / sigma, but
+                                              parameter 2: delta(epsilon) of Delta_2 / sigma, but
                                               for e^(2e-34) for each measurement
 
 Under PML the loss depends on the distances of measurements of the cells, in units: of all of them
@@ -30,6 +30,7 @@ from flint import arb
 from pmldesign.verify.arithmetic.intervals import above, largest
 from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
 from pmldesign.verify.distributions import Rows, alpha_of, rows_of
+from pmldesign.verify.forms.persons import Persons, without_sentence
 from pmldesign.verify.guarantees import KINDS, check_guarantee
 from pmldesign.verify.losses import dp_loss, gaussian_profile, pml_loss
 from pmldesign.verify.report import Checks, Header, as_number
@@ -68,7 +69,7 @@ SHARPER = 1e-2
 discrete Gaussian has slightly more variance than a continuous one."""
 ROUNDED = 1e-9
 """By which the square of the parameter of a discrete Gaussian may be above sigma^2 + 4."""
-FRAME = ("kind", "neighbours", "rows_per_person", "words")
+FRAME = ("kind", "neighbours", "participation", "words")
 """What the guarantee of a manifest has beside its numbers."""
 SHARPER_BOUND = 0.06
 """The same under PML with Gaussian noise: of three columns the loss is bounded on strips."""
@@ -93,10 +94,9 @@ def check_promise(content: Header, checks: Checks) -> None:
     """Whether the noise of a manifest keeps its guarantee."""
     promise, noise, lattice = content["guarantee"], content["noise"], content["lattice"]
     numbers = _numbers_of(promise)
-    words, k = promise["words"], promise["rows_per_person"]
-    words = words.removesuffix(f" All {k} records of one person count as one record here.")
-    if (words != promise["words"]) != (k > 1):
-        checks.state("rows per person", False, "are not those of the sentence")
+    words, right = without_sentence({**promise, "guarantee": promise["words"]})
+    if not right:
+        checks.state("persons", False, "are not those of the sentence")
     if not check_guarantee(numbers, words, content["cells"], checks):
         return
     law, *told = LAWS[noise["law"]]
@@ -110,7 +110,7 @@ def check_promise(content: Header, checks: Checks) -> None:
         checks.state("sigma", False, "Laplace and cube noise have none")
     scale = arb(noise["sigma" if gaussian else "parameter"])
     if numbers["kind"] != "pml":
-        _check_dp(numbers, k, law, scale, lattice, checks)
+        _check_dp(numbers, law, scale, lattice, checks)
     elif "distances" in content:
         _check_pml(content, numbers, law, scale, checks)
     else:
@@ -129,13 +129,14 @@ def is_manifest(content: Any) -> bool:
             return False
     noise, lattice, intervals = content["noise"], content["lattice"], content["intervals"]
     counts = [content["queries"], content["cells"], noise["measurements"], lattice["bits"]]
-    counts.append(content["guarantee"]["rows_per_person"])
+    people = content["guarantee"]["participation"]
     sizes = [noise["parameter"], lattice["unit"], intervals["level"], 1 - intervals["level"]]
     suppressed = as_number(content.get("suppress", {}).get("relative_error")) or 0.0
     replaced = content["guarantee"]["neighbours"] == "replace"
     pml = KINDS[content["guarantee"]["kind"]].kind == "pml"
     return (
         all(type(count) is int and count >= 1 for count in counts)
+        and (people is None or Persons.of(people) is not None)
         and all((as_number(size) or 0.0) > 0 for size in sizes)
         and noise["law"] in LAWS
         and not noise["sampler"].startswith("not private")
@@ -199,13 +200,11 @@ def _rows_in(path: Path) -> int:
         return sum(1 for _ in csv.reader(handle)) - 1
 
 
-def _check_dp(
-    numbers: Header, k: int, law: str, scale: Any, lattice: Header, checks: Checks
-) -> None:
+def _check_dp(numbers: Header, law: str, scale: Any, lattice: Header, checks: Checks) -> None:
     """The loss of the noise on the sensitivity."""
     distance = arb(int(lattice["sensitivity"]))
     distance = distance.sqrt() if law == "gaussian" else distance
-    loss = dp_loss(numbers, law, k * distance / scale)
+    loss = dp_loss(numbers, law, distance / scale)
     assert loss is not None
     value, target = above(loss[0]), loss[1]
     checks.state("guarantee", value <= target * (1 + 1e-12), "the loss of the noise", value)
@@ -217,8 +216,8 @@ def _check_pml(content: Header, numbers: Header, law: str, scale: Any, checks: C
     """The loss on the distances, that at half of alpha, and that without any."""
     gaussian, wrong = law == "gaussian", content["if_alpha_is_wrong"]
     _, _, loss, norm = LAWS[f"discrete {law}"]
-    one = content["guarantee"]["rows_per_person"] == 1
-    checks.state("rows per person", one, "PML is about single records")
+    one = content["guarantee"]["participation"] is None
+    checks.state("persons", one, "PML is about single records")
     if content["distances"]["norm"] != norm or wrong["loss"] != loss:
         checks.state("distances", False, "and losses are those of the noise")
         return

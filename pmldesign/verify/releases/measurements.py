@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from pmldesign.verify.forms.form import COUNTS, POSITIVE, VECTOR
+from pmldesign.verify.forms.persons import Persons
 from pmldesign.verify.forms.registry import form_of
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.releases.manifests import LAWS, UNSEEN, check_promise, is_manifest
 from pmldesign.verify.report import Arrays, Checks, Header
 from pmldesign.verify.strategies import check_content, check_digest
 
-FORMAT = 1
+FORMAT = 2
 """Of the manifest."""
 CLAIMS = ("manifest", "decimals", "own_grid", "release")
 ARRAYS = {"measured": VECTOR, "units": POSITIVE, "records": COUNTS}
@@ -113,6 +114,12 @@ def _check_sensitivity(manifest: Header, R: Any, arrays: Arrays, checks: Checks)
     distance = _distance(Z, arrays.get("groups"), norm, manifest)
     off = 2 * lattice["bias_of_an_entry"] / lattice["unit"]
     slack = off * {"l1": len(R), "l2": math.sqrt(len(R)), "linf": 1.0}[norm]
+    persons = Persons.of(manifest["guarantee"]["participation"])
+    if persons is not None:
+        k, replaced = persons.count(Z.shape[1]), manifest["guarantee"]["neighbours"] == "replace"
+        distance, slack = k * distance, k * slack
+        if "groups" not in arrays:
+            distance = min(distance, persons.distance(Z, norm, replaced=replaced))
     stated = float(Fraction(lattice["sensitivity"]))
     stated = math.sqrt(stated) if norm == "l2" else stated
     enough = stated >= distance * (1 - ROUNDED) - slack

@@ -1,0 +1,195 @@
+r"""Claims for all rows of one person: those for a row, over how much farther people are apart.
+
+    k,any            k rows in any cells: k times as far
+    k,one-per=cell   k different cells
+    k,one-per=BxYxC  k of the Y values in the middle, one cell of each
+
+v of one person is 0 or 1 in these cells, and v^T X v, X = R^T R, at most what the k largest classes
+have together: each its own largest X_ii and the k - 1 largest others of its row, a number for every
+two classes, the largest max(X_ij, 0) between them. Products have rows whose entries are products of
+those of their factors. Under replace v - v' has up to 2 k cells and sums to 0: X_ij - t for any t,
+in size; also at most twice v, and k times two cells. In l1 the lengths of cells add up. What one
+row proves is a lower bound, k times it for any cells.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pmldesign.verify.forms.form import Claims, Form
+from pmldesign.verify.forms.written import centred
+from pmldesign.verify.report import AGREEMENT, Header
+
+TEXT = re.compile(r"([1-9]\d{0,6}),(any|one-per=(?:cell|([1-9]\d*)x([1-9]\d*)x([1-9]\d*)))")
+OF_NOISE = ("scale", "sensitivity", "error", "rmse", "max_std")
+"""Claims that are proportional to the noise."""
+NORMS = {"gaussian": "l2", "laplace": "l1", "cube": "linf"}
+
+
+@dataclass(frozen=True, slots=True)
+class Persons:
+    """Up to k rows of one person.
+
+    Attributes:
+        times: k.
+        kind: "any", "one-per=cell" or "one-per=BxYxC".
+        sizes: B, Y and C, or nothing.
+    """
+
+    times: int
+    kind: str
+    sizes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, text: Any) -> Persons | None:
+        """As files have it; None for participation in steps, or none."""
+        form = TEXT.fullmatch(text) if isinstance(text, str) else None
+        if form is None:
+            return None
+        return cls(int(form[1]), form[2], tuple(int(size) for size in form.groups()[2:] if size))
+
+    @property
+    def sentence(self) -> str:
+        """What a guarantee says of them after it spoke of a record."""
+        where = ""
+        if self.sizes:
+            where = f" with one for each of {self.sizes[1]} values"
+        elif self.kind != "any":
+            where = " in different cells"
+        return (
+            f" All rows of one person, up to {self.times} of them{where}, count as one record here."
+        )
+
+    def count(self, cells: int) -> int:
+        """How many rows there can be."""
+        if self.sizes and math.prod(self.sizes) != cells:
+            raise ValueError(f"{self.kind} is not about {cells} cells")
+        most = self.sizes[1] if self.sizes else cells
+        return self.times if self.kind == "any" else min(self.times, most)
+
+    def distance(self, R: Any, norm: str, *, replaced: bool) -> float:
+        """At least that of the measurements of neighbours."""
+        n = R.shape[1]
+        k, single = self.count(n), one_row(R, norm, replaced=replaced)
+        if k == 1 or self.kind == "any" or norm == "linf":
+            return k * single
+        best = k * single
+        if replaced:
+            best = min(best, 2 * self.distance(R, norm, replaced=False))
+        if norm == "l1":
+            return best if replaced else min(best, self._together(np.diag(np.abs(R).sum(axis=0))))
+        X = R.T @ R
+        if not replaced:
+            return min(best, math.sqrt(self._together(np.maximum(X, 0.0))))
+        t = float(np.median(X[~np.eye(n, dtype=bool)])) if n > 1 else 0.0
+        return min(best, math.sqrt(most_of(np.abs(X - t), min(2 * k, n))))
+
+    def _together(self, sizes: Any) -> float:
+        """The bound on sums over the classes of cells, from a number for every two cells."""
+        n = len(sizes)
+        if self.sizes:
+            _, years, after = self.sizes
+            year = np.arange(n) // after % years
+            members = [np.flatnonzero(year == y) for y in range(years)]
+            sizes = np.array([[sizes[np.ix_(a, b)].max() for b in members] for a in members])
+        return most_of(sizes, self.count(n))
+
+    def product_distance(self, factors: Sequence[Any]) -> float:
+        """The l2 distance of a product that is not written out; add-remove."""
+        sizes = [R.shape[1] for R in factors]
+        k = self.count(math.prod(sizes))
+        grams = [np.abs(R.T @ R) for R in factors]
+        single = math.prod(float(X.diagonal().max()) for X in grams)
+        best = k * math.sqrt(single)
+        if self.kind == "any" or k == 1:
+            return best
+        if not self.sizes:
+            row = np.ones(1)
+            for X in grams:
+                longest = np.sort(X, axis=1)[:, ::-1][:, :k].max(axis=0)
+                row = -np.sort(-np.outer(row, longest).ravel())[:k]
+            return min(best, math.sqrt(k * math.fsum(row)))
+        begin = year_factors(sizes, self.sizes)
+        if begin is None:
+            return best
+        years, others = np.ones((1, 1)), 1.0
+        for i, X in enumerate(grams):
+            years = np.kron(years, X) if i in begin else years
+            others *= 1.0 if i in begin else float(X.diagonal().max())
+        return min(best, math.sqrt(others * most_of(years, k)))
+
+
+def year_factors(sizes: Sequence[int], wanted: Sequence[int]) -> range | None:
+    """Which factors together have the Y values; None where they have others too."""
+    before = [math.prod(sizes[:i]) for i in range(len(sizes) + 1)]
+    if wanted[0] not in before or wanted[0] * wanted[1] not in before:
+        return None
+    last = len(before) - 1 - before[::-1].index(wanted[0])
+    return range(last, max(last, before.index(wanted[0] * wanted[1])))
+
+
+def most_of(sizes: Any, count: int) -> float:
+    """At least the sum of the numbers between any `count` classes."""
+    own = sizes.diagonal()
+    others = -np.sort(-(sizes - np.diag(own)), axis=1)[:, : count - 1]
+    return math.fsum(-np.sort(-(own + others.sum(axis=1)))[:count])
+
+
+def one_row(R: Any, norm: str, *, replaced: bool) -> float:
+    """The largest norm of a column, or distance of two."""
+    order = {"l1": 1, "l2": 2, "linf": np.inf}[norm]
+    if not replaced:
+        return float(np.linalg.norm(R, ord=order, axis=0).max())
+    return max(
+        float(np.linalg.norm(R - R[:, [j]], ord=order, axis=0).max()) for j in range(R.shape[1])
+    )
+
+
+def for_one_row(form: Form, claims: Claims) -> Claims:
+    """The claims that a file makes for the rows of a person, as those for a single one."""
+    persons = Persons.of(claims.header.get("participation"))
+    if persons is None:
+        return claims
+    header: dict[str, Any] = {**claims.header}
+    k = persons.count(claims.cells)
+    for norm, names in ((NORMS[header.get("noise", "gaussian")], OF_NOISE), ("l2", ("upper",))):
+        ratio = _ratio(form, claims, persons, norm) * (1 - AGREEMENT)
+        for name in names:
+            if isinstance(header.get(name), int | float):
+                header[name] /= ratio
+    if "lower" in header and persons.kind == "any":
+        header["lower"] /= k
+    del header["participation"]
+    return claims._replace(header=header)
+
+
+def _ratio(form: Form, claims: Claims, persons: Persons, norm: str) -> float:
+    """How much farther people are apart than single rows, at most."""
+    replaced, k = claims.header["neighbours"] == "replace", persons.count(claims.cells)
+    if k == 1 or persons.kind == "any" or norm == "linf":
+        return k
+    R = form.matrix(claims.arrays)
+    if R is not None:
+        R = np.asarray(R, dtype=np.float64)
+        R = centred(R) if replaced and "strategy" not in claims.arrays else R
+        return persons.distance(R, norm, replaced=replaced) / one_row(R, norm, replaced=replaced)
+    factors = [claims.arrays[name] for name in claims.arrays if name.startswith("factor_")]
+    if not factors or "weights" in claims.arrays or replaced or norm == "l1":
+        return k
+    single = math.prod(one_row(R, "l2", replaced=False) for R in factors)
+    return persons.product_distance(factors) / single
+
+
+def without_sentence(header: Header) -> tuple[str, bool]:
+    """The words of a guarantee about a record, and whether what follows is about these persons."""
+    persons = Persons.of(header.get("participation"))
+    words = header["guarantee"]
+    if persons is None:
+        return words, True
+    return words.removesuffix(persons.sentence), words.endswith(persons.sentence)

@@ -1,0 +1,140 @@
+"""All people of small schemas: no two neighbours are farther apart than the sensitivity."""
+
+import math
+from functools import cache
+from itertools import combinations_with_replacement
+
+import numpy as np
+import pytest
+
+import pmldesign as pml
+from pmldesign.errors import InvalidInputError
+from pmldesign.privacy import Neighbours
+from pmldesign.strategies import Strategy, product_strategy
+from pmldesign.strategies.participation.persons import PersonRows
+from pmldesign.strategies.participation.schema import as_participation
+from pmldesign.strategies.participation.strategy import with_participation
+
+SCHEMAS = [(1, 1, 1), (1, 2, 1), (1, 3, 1), (2, 2, 1), (1, 2, 2), (2, 2, 2), (1, 4, 2), (1, 2, 4)]
+SCHEMAS += [(1, 8, 1), (8, 1, 1), (2, 1, 3), (1, 3, 2), (2, 3, 1)]
+"""B x Y x C: up to 8 cells, Y values of an attribute of which a person may have one row each."""
+ORDERS = {"l1": 1, "l2": 2, "linf": np.inf}
+KINDS = ("normal", "identity", "ones", "total", "prefix", "zero columns", "equal columns", "whole")
+
+
+@cache
+def people(sizes, times, one_per):
+    """Every person with up to k rows, shape (n, N), from the definition."""
+    before, classes, after = sizes
+    cells = before * classes * after
+    found = []
+    for count in range(times + 1):
+        for rows in combinations_with_replacement(range(cells), count):
+            kind = {"any": range(count), "cell": rows}.get(one_per)
+            kind = [row // after % classes for row in rows] if kind is None else kind
+            if len(set(kind)) == count:
+                found.append(np.bincount(rows, minlength=cells) if rows else np.zeros(cells))
+    return np.array(found, dtype=float).T
+
+
+def farthest(matrix, sizes, times, one_per, relation, norm):
+    every = matrix @ people(sizes, times, one_per)
+    if relation == "add-remove":
+        return np.linalg.norm(every, ord=ORDERS[norm], axis=0).max()
+    full = people(sizes, times, one_per).sum(axis=0) == times
+    every = every[:, full].T
+    apart = np.linalg.norm(every[:, None] - every[None], ord=ORDERS[norm], axis=2)
+    return apart.max(initial=0.0)
+
+
+def random_matrix(rng, kind, cells):
+    rows = int(rng.integers(1, 7))
+    matrix = rng.normal(size=(rows, cells))
+    if kind == "identity":
+        matrix = np.diag(rng.uniform(0.5, 2, cells))
+    elif kind == "ones":
+        matrix = np.eye(cells)
+    elif kind == "total":
+        matrix = np.ones((1, cells))
+    elif kind == "prefix":
+        matrix = np.tril(np.ones((cells, cells)))
+    elif kind == "zero columns":
+        matrix[:, rng.random(cells) < 0.5] = 0.0
+    elif kind == "equal columns":
+        matrix = matrix[:, rng.integers(0, max(1, cells // 2), cells)]
+    elif kind == "whole":
+        matrix = rng.integers(-1, 2, (rows, cells)).astype(float)
+    return matrix if matrix.any() else np.ones((1, cells))
+
+
+@pytest.mark.parametrize("sizes", SCHEMAS)
+@pytest.mark.parametrize("one_per", ["any", "cell", "class"])
+def test_no_person_moves_measurements_farther_than_the_sensitivity(sizes, one_per):
+    rng = np.random.default_rng([*sizes, len(one_per)])
+    for kind in KINDS:
+        for times in range(1, 5):
+            matrix = random_matrix(rng, kind, math.prod(sizes))
+            rows = PersonRows(times, sizes if one_per == "class" else one_per)
+            measured = with_participation(Strategy(kind, matrix), rows)
+            for relation in Neighbours:
+                for norm in ORDERS:
+                    told = measured.sensitivity_under(relation, norm)
+                    found = farthest(matrix, sizes, times, one_per, relation, norm)
+                    assert found <= told * (1 + 1e-12)
+                    if one_per == "any" or (times == 1 and relation == "add-remove"):
+                        assert told == pytest.approx(found, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("relation", Neighbours)
+@pytest.mark.parametrize("one_per", ["any", "cell", "class"])
+def test_products_are_measured_by_their_factors(monkeypatch, one_per, relation):
+    rng = np.random.default_rng(5)
+    for sizes in [(2, 2, 2), (1, 4, 2), (1, 2, 4), (2, 1, 4)]:
+        for times in (2, 3):
+            factors = [rng.normal(size=(3, size)) for size in sizes]
+            product = product_strategy([Strategy("factor", factor) for factor in factors])
+            rows = PersonRows(times, sizes if one_per == "class" else one_per)
+            found = farthest(product.matrix, sizes, times, one_per, relation, "l2")
+            monkeypatch.setattr("pmldesign.strategies.base.WRITTEN_CELLS", 4)
+            told = with_participation(product, rows).sensitivity_under(relation, "l2")
+            monkeypatch.undo()
+            assert found <= told * (1 + 1e-12)
+
+
+def test_closed_forms():
+    counts = Strategy("counts", np.eye(30))
+    for text, square in [("4,any", 16), ("4,one-per=cell", 4), ("5,one-per=1x5x6", 5)]:
+        measured = with_participation(counts, as_participation(text))
+        assert measured.sensitivity_under(Neighbours.ADD_REMOVE, "l2") ** 2 == pytest.approx(square)
+        apart = measured.sensitivity_under(Neighbours.REPLACE, "l2") ** 2
+        assert apart == pytest.approx(2 * square, rel=1e-9)
+        assert measured.sensitivity_under(Neighbours.ADD_REMOVE, "l1") == pytest.approx(
+            as_participation(text).times
+        )
+    # of 5 years and 10^6 others, never written out: running sums over the years
+    years, others = np.tril(np.ones((5, 5))), [Strategy("others", np.eye(100))] * 3
+    panel = product_strategy([Strategy("years", years), *others])
+    rows = as_participation("5,one-per=1x5x1000000")
+    gram = years.T @ years
+    told = with_participation(panel, rows).sensitivity_under(Neighbours.ADD_REMOVE, "l2")
+    assert told**2 == pytest.approx(gram.sum(), rel=1e-9)
+    cells = with_participation(panel, as_participation("3,one-per=cell"))
+    assert cells.sensitivity_under(Neighbours.ADD_REMOVE, "l2") < 3 * math.sqrt(5)
+
+
+def test_texts_are_read_and_written_alike():
+    for text in ("3,any", "3,one-per=cell", "5,one-per=1x5x6", "16,every=64"):
+        assert str(as_participation(text)) == text
+    assert as_participation(" 3 , one-per = cell") == PersonRows(3, "cell")
+    for text in ("0,any", "3,one-per=year", "3,one-per=0x2x2", "3", "any", "-3,any"):
+        with pytest.raises(InvalidInputError):
+            as_participation(text)
+    measured = with_participation(Strategy("s", np.eye(31)), PersonRows(5, (1, 5, 6)))
+    with pytest.raises(InvalidInputError, match="for 30 cells, here are 31"):
+        measured.sensitivity_under(Neighbours.ADD_REMOVE, "l2")
+
+
+def test_leakage_is_about_single_records():
+    measured = with_participation(Strategy("counts", np.eye(4)), PersonRows(2))
+    with pytest.raises(InvalidInputError, match="rows_per_person must be 1 under PML, got 2"):
+        pml.calibrate(measured, pml.PML(1.0, 0.1), noise="laplace")

@@ -1,0 +1,60 @@
+"""Files for all rows of one person: verification computes the sensitivity again."""
+
+import json
+from itertools import product
+
+import numpy as np
+import pytest
+
+import pmldesign as pml
+from pmldesign.verify.digest import KEY, digest_of
+
+CASES = [
+    ("histogram:12", "3,any", "gaussian", "add-remove"),
+    ("prefix:12", "3,one-per=cell", "gaussian", "add-remove"),
+    ("prefix:4*histogram:3", "4,one-per=1x4x3", "gaussian", "add-remove"),
+    ("prefix:4*histogram:3", "2,one-per=4x3x1", "laplace", "add-remove"),
+    ("histogram:4*histogram:3+histogram:4*total:3", "3,one-per=cell", "gaussian", "replace"),
+    ("prefix:6", "2,any", "laplace", "replace"),
+    ("prefix:3*histogram:9", "3,one-per=1x3x9", "factors", "add-remove"),
+    ("prefix:9*histogram:3", "3,one-per=cell", "factors", "add-remove"),
+]
+
+
+@pytest.mark.parametrize(("workload", "rows", "noise", "relation"), CASES)
+def test_honest_files_hold_and_others_do_not(
+    workload, rows, noise, relation, tmp_path, monkeypatch
+):
+    if noise == "factors":  # as if they were too large to be written out
+        noise = "gaussian"
+        monkeypatch.setattr("pmldesign.strategies.base.WRITTEN_CELLS", 12)
+        monkeypatch.setattr("pmldesign.files.strategies.WRITTEN_ENTRIES", 12)
+        monkeypatch.setattr("pmldesign.verify.forms.form.MOST_CELLS", 12)
+    guarantee = pml.PureDP(1.0, relation)
+    if noise == "gaussian":
+        guarantee = pml.ZCDP(0.5, relation)
+    design = pml.factorize(workload, neighbours=relation, participation=rows)
+    noisy = pml.mechanism(design, guarantee=guarantee, noise=noise)
+    assert design.certificate.lower <= design.certificate.upper
+    path = tmp_path / "s.npz"
+    pml.write_strategy(path, design, mechanism=noisy)
+    verified = pml.verify_file(path)
+    assert verified.holds, [*verified.failures, *verified.unchecked]
+    with np.load(path) as held:
+        arrays = {name: held[name] for name in held.files}
+    header = json.loads(str(arrays.pop("header")))
+    assert header["participation"] == rows
+    for name, factor in (("scale", 0.999), ("sensitivity", 0.999), ("upper", 0.999)):
+        assert fails(path, {**header, name: header[name] * factor}, arrays), name
+    times, kind = rows.split(",")
+    for more, other in product((0, 1), (kind, "any")):
+        said = f"{int(times) + more},{other}"
+        if said != rows:
+            assert fails(path, {**header, "participation": said}, arrays), said
+
+
+def fails(path, header, arrays):
+    header = {name: value for name, value in header.items() if name != KEY}
+    header[KEY] = digest_of(header, arrays)
+    np.savez(path, header=np.array(json.dumps(header)), **arrays)
+    return pml.verify_file(path).failures
