@@ -162,5 +162,6 @@ def person_rows(strategy: Strategy) -> PersonRows | None:
     if rows is None or isinstance(rows, PersonRows):
         return rows
     raise InvalidInputError(
-        "a release is for the rows of a table; participation in steps is for `pmldesign stream`"
+        "a release is for one participation of each record, or rows of a table; participation in"
+        " steps is for `pmldesign stream`"
     )
