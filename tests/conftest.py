@@ -1,5 +1,7 @@
 import gc
+import os
 
+import pytest
 from hypothesis import settings
 
 # timing never decides a test, and a run can be repeated; --hypothesis-seed looks elsewhere, and
@@ -11,3 +13,9 @@ settings.load_profile("pmldesign")
 
 def pytest_collection_finish():
     gc.freeze()  # what is loaded stays: the collector need not walk it again and again
+
+
+@pytest.fixture
+def quick_disk(monkeypatch):
+    """A killed process leaves to the system what it has written."""
+    monkeypatch.setattr(os, "fsync", lambda _handle: None)

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from children import in_a_child
 
 from pmldesign.errors import FileError, InfeasibleError
 from pmldesign.mechanisms import mechanism
@@ -21,29 +22,12 @@ RELEASE = (
     "files/atomic.py",
 )
 BUDGET = "epsilon=1"
+pytestmark = pytest.mark.usefixtures("quick_disk")
 
 
 @pytest.fixture(scope="module")
 def prepared():
     return prepare(mechanism("identity", "prefix:4", guarantee=PureDP(1.0)))
-
-
-@pytest.fixture(autouse=True)
-def quick_disk(monkeypatch):
-    """A killed process leaves to the system what it has written."""
-    monkeypatch.setattr(os, "fsync", lambda _handle: None)
-
-
-def in_a_child(work):
-    """What a process of its own ends with: minus the signal that killed it, or its exit code."""
-    child = os.fork()
-    if child == 0:
-        code = 99
-        try:
-            code = work() or 0
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def watched(work, files, *, kill_at=None):

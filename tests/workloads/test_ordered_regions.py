@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_region_tables import TREES, region_part
+from region_parts import TREES, region_part, rows_of
 
 from pmldesign import PureDP, factorize, mechanism
 from pmldesign.designs import DesignOptions, solve_regions
@@ -34,23 +34,10 @@ def ranges_of(pairs, n):
     return RangeWorkload(starts, stops, n), matrix
 
 
-def rows_of(tree, factors, table, nodes, scales):
-    """The rows of a part, from paths and Kronecker products of the matrices of attributes."""
-    rows = np.zeros((tree.nodes, tree.cells))
-    for cell, node in enumerate(tree.leaves):
-        while node >= 0:
-            rows[node, cell] = 1.0
-            node = tree.parents[node]
-    rows = rows[nodes] * np.asarray(scales)[:, None]
-    for i, size in enumerate(SIZES):
-        rows = np.kron(rows, factors[i] if i in table else np.ones((1, size)))
-    return rows
-
-
 def random_case(seed, parents, relation):
     """Tables at nodes of which two attributes are ordered, their matrix, and a strategy."""
     rng, tree = np.random.default_rng(seed), Tree(parents)
-    queries, A_i = {}, {i: np.eye(n) for i, n in enumerate(SIZES)}
+    queries, A_i = {}, [np.eye(n) for n in SIZES]
     queries[1], A_i[1] = ranges_of(RELATIONS[relation], 4)
     queries[2], A_i[2] = ranges_of([(0, 1), (0, 2), (0, 3)], 3)
     parts = [region_part((0, 1), tree.leaves, np.ones(tree.cells), "below")]
@@ -60,11 +47,11 @@ def random_case(seed, parents, relation):
             parts.append(region_part(table, nodes, rng.uniform(0.5, 2.0, nodes.size), f"{number}"))
     workload = RegionTablesWorkload("w", tree, SIZES, parts, queries)
     A = np.vstack([rows_of(tree, A_i, p.table, p.nodes, p.scales) for p in parts])
-    ordered, factors = {}, {0: np.eye(2)}
+    ordered, factors = {}, [np.eye(2)]
     for i in (1, 2):
         Y = np.eye(SIZES[i])[1:] + rng.uniform(-0.2, 0.2, (SIZES[i] - 1, SIZES[i]))
         Y /= np.linalg.norm(Y, axis=0).max()
-        factors[i] = Y
+        factors.append(Y)
         ordered[i] = Measured(Y, np.linalg.inv(np.vstack([np.ones(SIZES[i]), Y])))
     tables = measured(workload, ordered)
     weights = np.zeros((len(tables), tree.places))

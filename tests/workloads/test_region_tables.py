@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from region_parts import TREES, region_part, rows_of
 
 from pmldesign import PureDP, factorize, mechanism, optimize
 from pmldesign.errors import InvalidInputError
@@ -13,7 +14,7 @@ from pmldesign.privacy import Neighbours, Noise
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.strategies.nested.tables import RegionTablesStrategy
 from pmldesign.workloads import DenseWorkload
-from pmldesign.workloads.nested.tables import RegionTable, RegionTablesWorkload
+from pmldesign.workloads.nested.tables import RegionTablesWorkload
 from pmldesign.workloads.public import RECORDS
 from pmldesign.workloads.weighting.weigh import (
     weighted,
@@ -23,30 +24,7 @@ from pmldesign_solvers.trees import Tree
 
 SIZES = (2, 3)
 TABLES = [(), (0,), (1,), (0, 1)]
-TREES = [
-    [-1],  # one region
-    [-1, 0, 1, 2],  # a chain of single children
-    [-1] + [0] * 5,
-    [-1, 0, 0, 2, 2, 4, 4, 6, 6],  # a comb
-    [-1, 0, 0, 0, 1, 1, 2, 3, 3],
-]
-
-
-def region_part(table, nodes, scales, name="part"):
-    return RegionTable(name, table, np.array(nodes), np.array(scales, dtype=float))
-
-
-def matrix_of(tree, sizes, table, nodes, scales):
-    """The rows of a part, from the leaves below each node and Kronecker products."""
-    rows = np.zeros((tree.nodes, tree.cells))
-    for cell, node in enumerate(tree.leaves):
-        while node >= 0:
-            rows[node, cell] = 1.0
-            node = tree.parents[node]
-    rows = rows[nodes] * np.asarray(scales)[:, None]
-    for number, size in enumerate(sizes):
-        rows = np.kron(rows, np.eye(size) if number in table else np.ones((1, size)))
-    return rows
+CELLS = [np.eye(size) for size in SIZES]
 
 
 def random_case(seed, parents, sizes=SIZES):
@@ -74,7 +52,7 @@ CASES = st.builds(random_case, st.integers(0, 2**32 - 1), st.sampled_from(TREES)
 def test_workload_is_its_matrix(case):
     rng, workload, _ = case
     A = np.vstack(
-        [matrix_of(workload.tree, SIZES, p.table, p.nodes, p.scales) for p in workload.parts]
+        [rows_of(workload.tree, CELLS, p.table, p.nodes, p.scales) for p in workload.parts]
     )
     m, n = workload.shape
     assert A.shape == (m, n)
@@ -111,7 +89,7 @@ def test_strategy_is_its_matrix(case):
     nodes = [np.flatnonzero(row) for row in strategy.node_weights]
     R = np.vstack(
         [
-            matrix_of(workload.tree, SIZES, table, kept, row[kept])
+            rows_of(workload.tree, CELLS, table, kept, row[kept])
             for table, kept, row in zip(TABLES, nodes, strategy.node_weights, strict=True)
         ]
     )
