@@ -181,6 +181,7 @@ def rounded_answers(
     moved = np.full(workload.shape[0], unit * coefficients * len(cells))
     if public is not None and matrix is not None:
         moved[public.answers(matrix)] = 0.0
+    moved[workload.row_sizes() == 0] = 0.0
     return sums, moved
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -280,7 +281,9 @@ def require_whole_groups(schema: Schema, queries: Workload) -> None:
     numbers = [(i, a) for i, a in enumerate(schema.attributes) if isinstance(a, Number)]
     if not numbers or queries.public.groups is None:
         return
-    groups = queries.public.groups.reshape(schema.sizes)
+    every = np.full(math.prod(schema.sizes), -1)  # what cannot be is in no group
+    every[slice(None) if schema.possible is None else schema.possible] = queries.public.groups
+    groups = every.reshape(schema.sizes)
     for i, attribute in numbers:
         attribute.require_whole(np.moveaxis(groups, i, 0), queries.public.name)
 

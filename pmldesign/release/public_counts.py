@@ -119,7 +119,8 @@ def _labels(schema: Schema | None, group: Indices) -> dict[str, str]:
     if schema is None:
         return {}
     labels = {}
-    places = np.unravel_index(group, schema.sizes)
+    cells = group if schema.possible is None else schema.possible[group]
+    places = np.unravel_index(cells, schema.sizes)
     for attribute, values in zip(schema.attributes, places, strict=True):
         present = np.unique(values)
         together = len(present) == present[-1] - present[0] + 1

@@ -111,7 +111,8 @@ def _band(noise: AnswerNoise, schema: Schema, name: str, q: float, level: float)
         np.broadcast_to(step.reshape(shape), sizes).ravel()
         for step in np.tril(np.ones((size, size)))[:-1] - q
     ]
-    queries: Workload = DenseWorkload(np.array(rows), name=f"quantile {q:g} of {name}", copy=False)
+    matrix = np.array(rows)[:, slice(None) if schema.possible is None else schema.possible]
+    queries: Workload = DenseWorkload(matrix, name=f"quantile {q:g} of {name}", copy=False)
     noise_of_sums = noise.answering(queries)
     try:
         noise.factorization.strategy.require_answers(noise_of_sums.factorization.workload)

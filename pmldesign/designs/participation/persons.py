@@ -73,7 +73,9 @@ def _panel(
     workload: Workload, options: DesignOptions, rows: PersonRows, solve: Solve
 ) -> Strategy | None:
     """The product with the optimum for fixed epochs; None where no factor has the years."""
-    if isinstance(rows.one_per, str) or options.replace or options.method != "scaling":
+    if not isinstance(rows.one_per, tuple) or len(rows.one_per) != 3 or rows.without:
+        return None
+    if options.replace or options.method != "scaling":
         return None
     before, years, _ = rows.one_per
     factors, place, sizes = workload.factors, 0, 1

@@ -168,7 +168,7 @@ def _smaller(measured: Measurements, queries: Workload, schema: Schema) -> Itera
                     continue
                 every = enumerate(zip(part, schema.attributes, strict=True))
                 factors = [f if i in kept else total_factor(a) for i, (f, a) in every]
-                if _is_determined(measured, product_of(factors)):
+                if _is_determined(measured, product_of(factors, schema)):
                     found.append({*kept})
         if {*named} not in found:
             for names in found:

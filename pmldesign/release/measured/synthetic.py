@@ -58,6 +58,11 @@ def to_mbi(measured: Measurements, schema: Schema) -> tuple[Any, list[Any]]:
             f"the schema has {schema.cells} cells, the measurements {strategy.cells}; take the"
             " schema of the release"
         )
+    if schema.possible is not None:
+        raise InvalidInputError(
+            "mbi has no cells that cannot be, and the schema has impossible ones; answer queries"
+            " with ask"
+        )
     check_entries("the measurements", strategy.shape)
     deviations = np.concatenate([np.full(law.units.size, law.deviation) for law in measured.laws])
     tensor = np.asarray(strategy.matrix).reshape(-1, *schema.sizes)

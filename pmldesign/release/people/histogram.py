@@ -13,6 +13,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.files.workloads import read_matrix_file
 from pmldesign.release.people.attribute import Attribute
 from pmldesign.release.people.frames import CountedRows
+from pmldesign.release.people.impossible import impossible_rows
 from pmldesign.release.people.people import batches, person_batches
 from pmldesign.release.people.persons import KeptRows
 from pmldesign.release.people.schema import Schema
@@ -43,7 +44,7 @@ def count_people(data: Any, schema: Schema, *, exactly: bool = False) -> Integer
     """
     every = [range(len(schema.sizes))]
     (histogram,) = count_tables(data, schema, every, exactly=exactly).tables
-    return histogram
+    return histogram if schema.possible is None else histogram[schema.possible]
 
 
 def count_tables(
@@ -134,9 +135,17 @@ def _coded(batch: CountedRows, schema: Schema, codes_of: list[dict[Key, int]]) -
         else:
             numbers_of = (numbers[_key(value)] for value in column)
             codes.append(np.fromiter(numbers_of, dtype=np.int64, count=len(column)))
-    if problems:
-        raise InvalidInputError(min(problems, key=lambda problem: problem[0])[1])
-    return np.array(codes)
+    if not problems:
+        coded = np.array(codes)
+        never = impossible_rows(schema.impossible, coded)
+        if schema.drops or not never.any():
+            coded[:, never] = -1
+            return coded
+        row, place = min((rows[i], i) for i in np.flatnonzero(never).tolist())
+        pairs = zip(schema.attributes, coded[:, place].tolist(), strict=True)
+        told = ", ".join(f"{a.name}={a.labels[code]}" for a, code in pairs if type(a) is Attribute)
+        problems.append((row, f"row {row}: {told} has what the schema calls impossible"))
+    raise InvalidInputError(min(problems, key=lambda problem: problem[0])[1])
 
 
 def _learn(attribute: Attribute, numbers: dict[Key, int], column: Sequence[Any]) -> dict[Key, str]:

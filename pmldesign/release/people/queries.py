@@ -22,6 +22,7 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.release.people.factors import Factor, factor_of, queries_on, total_factor
+from pmldesign.release.people.impossible import on_cells
 from pmldesign.release.people.regions import RegionQueries, parse_regions, weight_of
 from pmldesign.release.people.schema import Schema
 from pmldesign.workloads import (
@@ -65,7 +66,12 @@ class NamedQueries:
         return workload
 
     def _plain(self) -> Workload:
-        """A without weights."""
+        """A without weights, on the cells that can be."""
+        possible = self.schema.possible
+        return self._on_all() if possible is None else on_cells(self._on_all(), possible)
+
+    def _on_all(self) -> Workload:
+        """The same on all cells."""
         if self.schema.cells > MAX_PRODUCT_CELLS:
             return self._tables()
         made = {factor.text: factor.build for part in self.parts for factor in part}
@@ -112,9 +118,8 @@ class NamedQueries:
     def between(self, number: int, t: float) -> Workload:
         """A product with (1 - t) u - t l in place of the ends of its ratio."""
         part = self.parts[number]
-        return product_of(
-            [replace(f, build=partial(f.ratio.between, t)) if f.ratio else f for f in part]
-        )
+        factors = [replace(f, build=partial(f.ratio.between, t)) if f.ratio else f for f in part]
+        return product_of(factors, self.schema)
 
     def labels(self) -> dict[str, list[str]]:
         """For each attribute the label of every query, "*" where it is summed over."""
@@ -129,10 +134,11 @@ class NamedQueries:
         return columns
 
 
-def product_of(factors: Sequence[Factor]) -> Workload:
-    """The queries that factors, one for each attribute, ask together."""
+def product_of(factors: Sequence[Factor], schema: Schema) -> Workload:
+    """The queries that factors, one for each attribute, ask together of cells that can be."""
     workloads = [factor.build() for factor in factors]
-    return KroneckerWorkload(workloads) if len(workloads) > 1 else workloads[0]
+    product = KroneckerWorkload(workloads) if len(workloads) > 1 else workloads[0]
+    return product if schema.possible is None else on_cells(product, schema.possible)
 
 
 def parse_queries(text: str, schema: Schema) -> NamedQueries | RegionQueries:

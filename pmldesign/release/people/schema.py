@@ -12,6 +12,7 @@ numbers need not be. One with "low" and "high" has values of which sums are aske
 first. "suppress": {"relative_error": 0.3} leaves out estimates that are less certain than that.
 "person": "id" names the columns that tell people apart, of whom `rows_per_person` rows are kept at
 most, with "one_per": "cell" or the name of an attribute one for each of these (`persons`).
+"impossible": [{"age": "0-14", "married": "yes"}] names cells that cannot be (`impossible`).
 Drafts (`draft_schema`) have labels from the data in them: they are marked "reviewed": false, and
 refused until somebody has looked at them and taken the mark away.
 """
@@ -27,13 +28,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.files.atomic import PathName
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.release.people.attribute import Attribute, as_attribute, only_known
+from pmldesign.release.people.impossible import Combination, as_impossible, possible_cells
 from pmldesign.release.people.numbers import Number
 from pmldesign.strategies.participation.persons import ANY, CELL, PersonRows
 from pmldesign.workloads.nested.places import Places
+from pmldesign_solvers.operators.operator import Indices
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,8 @@ class Schema:
         person: the columns that tell people apart; none where everybody is known to have no more
             rows.
         one_per: "cell", or the attribute for each value of which a person has one row at most.
+        impossible: combinations of values that cannot be.
+        drops: whether rows that have them are dropped, rather than refused.
     """
 
     attributes: tuple[Attribute, ...]
@@ -56,6 +63,8 @@ class Schema:
     suppress: float | None = None
     person: tuple[str, ...] = ()
     one_per: str | None = None
+    impossible: tuple[Combination, ...] = ()
+    drops: bool = False
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -64,8 +73,13 @@ class Schema:
 
     @property
     def cells(self) -> int:
-        """Number of cells of the histogram."""
-        return math.prod(self.sizes)
+        """Number of cells of the histogram, those that can be."""
+        return math.prod(self.sizes) if self.possible is None else len(self.possible)
+
+    @cached_property
+    def possible(self) -> Indices | None:
+        """The numbers of the cells that can be, among all combinations; None where all can."""
+        return possible_cells(self.sizes, self.impossible) if self.impossible else None
 
     @property
     def denominator(self) -> int:
@@ -97,11 +111,29 @@ class Schema:
         """The rows of a person in the cells; None for a single one."""
         if self.rows_per_person == 1:
             return None
-        if self.one_per in (None, CELL):
+        tells = self.telling
+        if self.one_per is None or (self.one_per == CELL and all(tells)):
             return PersonRows(self.rows_per_person, self.one_per or ANY)
-        place = self.names.index(self.one_per)
-        before, after = math.prod(self.sizes[:place]), math.prod(self.sizes[place + 1 :])
-        return PersonRows(self.rows_per_person, (before, self.sizes[place], after))
+        sizes = [1]
+        for size, tell in zip(self.sizes, tells, strict=True):
+            if (len(sizes) % 2 == 0) != tell:
+                sizes.append(1)
+            sizes[-1] *= size
+        sizes = [1, 1, *sizes] if len(sizes) == 1 else sizes + [1] * (1 - len(sizes) % 2)
+        without: Indices = np.arange(0)
+        if self.possible is not None:
+            without = np.setdiff1d(np.arange(math.prod(self.sizes)), self.possible)
+        return PersonRows(self.rows_per_person, tuple(sizes), tuple(without.tolist()))
+
+    @property
+    def telling(self) -> tuple[bool, ...]:
+        """Of each attribute, whether a person has one row at most for each of its values.
+
+        Numbers have no cells of their own, so that "cell" is about all other attributes.
+        """
+        if self.one_per == CELL:
+            return tuple(not isinstance(attribute, Number) for attribute in self.attributes)
+        return tuple(name == self.one_per for name in self.names)
 
     @cached_property
     def digest(self) -> str:
@@ -113,6 +145,8 @@ class Schema:
             parts.append(["suppress", self.suppress])
         if self.person or self.one_per:
             parts.append([self.person, self.one_per])
+        if self.impossible:
+            parts.append(["impossible", self.impossible, self.drops])
         text = json.dumps([parts, self.rows_per_person], ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -127,10 +161,11 @@ class Schema:
                 "the schema is a draft with labels from the data: check keys and cuts, which are "
                 'published, then take "reviewed": false out of it'
             )
-        dropping = [a.name for a in self.attributes if a.outside == "drop"]
+        dropping = [f" of attribute {a.name!r}" for a in self.attributes if a.outside == "drop"]
+        dropping += [""] * bool(self.impossible and self.drops)
         if dropping and neighbours is Neighbours.REPLACE:
             raise InvalidInputError(
-                f'outside "drop" of attribute {dropping[0]!r} is for add-remove neighbours: where '
+                f'outside "drop"{dropping[0]} is for add-remove neighbours: where '
                 "the number of records is public, how many are kept would depend on the data; "
                 'take "refuse" or a key for all other values'
             )
@@ -170,7 +205,7 @@ def as_schema(content: Any, folder: Path = Path()) -> Schema:
     if isinstance(content, str | Path):
         return read_schema(content)
     allowed = {"attributes", "outside", "rows_per_person", "reviewed", "notes", "suppress"}
-    allowed |= {"person", "one_per"}
+    allowed |= {"person", "one_per", "impossible"}
     if not isinstance(content, Mapping) or not isinstance(content.get("attributes"), list):
         raise InvalidInputError('it needs "attributes", a list; see docs/release.md')
     only_known(content, allowed, "the schema")
@@ -194,15 +229,20 @@ def as_schema(content: Any, folder: Path = Path()) -> Schema:
             "keys but no sums; make the places keys of an attribute without levels"
         )
     attributes.sort(key=lambda attribute: attribute.places is None)
-    if numbers and (content.get("person") or content.get("one_per")):
-        raise InvalidInputError(
-            f"attribute {numbers[0]!r} has numbers, whose sums are of rows alone: leave person and"
-            " one_per out, and let rows_per_person say how many rows a person has at most"
-        )
     rows, one_per = _rows(content, attributes)
-    reviewed = content.get("reviewed", True) is True
-    suppress = _suppress(content.get("suppress"))
-    return Schema(tuple(attributes), rows, reviewed, suppress, _person(content), one_per)
+    schema = Schema(
+        tuple(attributes),
+        rows,
+        content.get("reviewed", True) is True,
+        _suppress(content.get("suppress")),
+        _person(content),
+        one_per,
+        as_impossible(content.get("impossible", []), attributes),
+        outside == "drop",
+    )
+    if schema.impossible:
+        _ = schema.cells  # refused where they are too many
+    return schema
 
 
 def _suppress(rule: Any) -> float | None:
@@ -234,12 +274,12 @@ def _person(content: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _rows(content: Mapping[str, Any], attributes: list[Attribute]) -> tuple[int, str | None]:
     """How many rows a person has, and for each of what one at most."""
-    sizes: dict[Any, int] = {attribute.name: len(attribute.labels) for attribute in attributes}
+    sizes: dict[Any, int] = {a.name: len(a.labels) for a in attributes if not isinstance(a, Number)}
     one_per = content.get("one_per")
     if one_per is not None and one_per != CELL and one_per not in sizes:
         raise InvalidInputError(
-            f'one_per must be "{CELL}" or an attribute, of which a person has one row for each'
-            f" value at most ({', '.join(sizes)}), got {one_per!r}"[:300]
+            f'one_per must be "{CELL}" or an attribute with keys or cuts, of which a person has one'
+            f" row for each value at most ({', '.join(sizes)}), got {one_per!r}"[:300]
         )
     rows = content.get("rows_per_person", sizes.get(one_per, 1))
     if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= 10**6:

@@ -64,13 +64,15 @@ def require_plausible_rows(
     once = strategy.sensitivity_under(neighbours, norm)
     found, cells, most = once, strategy.cells, rows.reach(strategy.cells)
     if neighbours is Neighbours.ADD_REMOVE and cells <= MEASURED_CELLS:
-        before, classes, after = rows.sizes(cells)
-        differences = np.zeros((before, classes, after, STARTS))
-        for column, start in enumerate(np.linspace(0, before * after - 1, STARTS).astype(int)):
-            first = start % max(1, classes - most + 1)
-            chosen = slice(first, first + most)
-            differences[start // after, chosen, start % after, column] = 1.0
-        changes = differences.reshape(cells, STARTS)
+        labels = rows.classes(cells)
+        order = np.argsort(labels, kind="stable")
+        numbers = np.bincount(labels)
+        begins = np.cumsum(numbers) - numbers
+        changes = np.zeros((cells, STARTS))
+        for column, start in enumerate(np.linspace(0, numbers.max() - 1, STARTS).astype(int)):
+            first = start % max(1, len(numbers) - most + 1)
+            chosen = np.arange(first, min(first + most, len(numbers)))
+            changes[order[begins[chosen] + start % numbers[chosen]], column] = 1.0
         if rows.one_per == ANY:
             changes = most * np.eye(cells, STARTS)
         moved = strategy.measure(changes)

@@ -18,14 +18,16 @@ abs(X_ij) takes the place of max(X_ij, 0).
 from __future__ import annotations
 
 import math
+import operator
+from itertools import accumulate
 
 import numpy as np
 
 from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.privacy.outward import UNIT, raised
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.participation.persons import ANY, PersonRows
-from pmldesign_solvers.operators.operator import Array
+from pmldesign.strategies.participation.persons import ANY, CELL, PersonRows
+from pmldesign_solvers.operators.operator import Array, Indices
 
 
 def person_sensitivity(
@@ -36,8 +38,7 @@ def person_sensitivity(
     Raises:
         InvalidInputError: the participation is for another number of cells.
     """
-    cells = strategy.cells
-    sizes, count = rows.sizes(cells), rows.reach(cells)
+    count = rows.reach(strategy.cells)
     value = raised(count * strategy.sensitivity_under(neighbours, norm), 2)
     if count == 1 or rows.one_per == ANY or norm == "linf":
         return value
@@ -46,20 +47,20 @@ def person_sensitivity(
         twice = person_sensitivity(strategy, rows, Neighbours.ADD_REMOVE, norm)
         value = min(value, raised(2 * twice, 2))
     if norm == "l2":
-        square = _squared(strategy, sizes, count, replace=replace)
+        square = _squared(strategy, rows, replace=replace)
         return value if square is None else min(value, square)
-    return value if replace or not strategy.is_small else min(value, _l1(strategy, sizes, count))
+    return value if replace or not strategy.is_small else min(value, _l1(strategy, rows, count))
 
 
-def _l1(strategy: Strategy, sizes: tuple[int, int, int], count: int) -> float:
-    norms = np.abs(strategy.matrix).sum(axis=0).reshape(sizes).max(axis=(0, 2))
+def _l1(strategy: Strategy, rows: PersonRows, count: int) -> float:
+    labels = rows.classes(strategy.cells)
+    norms = np.zeros(labels.max() + 1)
+    np.maximum.at(norms, labels, np.abs(strategy.matrix).sum(axis=0))
     total = math.fsum(np.sort(norms)[::-1][:count])
     return raised(total, strategy.shape[0] + strategy.entry_units + 4)
 
 
-def _squared(
-    strategy: Strategy, sizes: tuple[int, int, int], count: int, *, replace: bool
-) -> float | None:
+def _squared(strategy: Strategy, rows: PersonRows, *, replace: bool) -> float | None:
     """The root of the bound on v^T X v; None where no Gram matrix is small."""
     factors = strategy.gram_factors()
     if factors is None:
@@ -67,16 +68,18 @@ def _squared(
     exponent = sum(math.frexp(float(np.abs(gram).max()))[1] // 2 for gram in factors)
     grams = [np.ldexp(g, -2 * (math.frexp(float(np.abs(g).max()))[1] // 2)) for g in factors]
     longest = math.prod(float(gram.diagonal().max()) for gram in grams)
+    cells = strategy.cells
+    count = rows.reach(cells)
     if replace:  # v and v' lie in different cells, those that they share cancel
-        cells = strategy.cells
-        sizes, count = (1, cells, 1), min(2 * count, cells)
+        rows, count = PersonRows(2 * count, CELL), min(2 * count, cells)
     if len(grams) == 1:
-        square = _largest(_by_class(_one_sided(grams[0], replace=replace), sizes), count)
+        entries = _one_sided(grams[0], replace=replace)
+        square = _largest(_by_class(entries, rows.classes(cells)), count)
         longest *= 2
-    elif sizes[1] == strategy.cells:
+    elif rows.one_per == CELL:
         square = _of_cells(grams, count)
     else:
-        told = _of_classes(grams, sizes, count)
+        told = _of_classes(grams, rows, count)
         if told is None:
             return None
         square = told
@@ -94,9 +97,12 @@ def _one_sided(gram: Array, *, replace: bool) -> Array:
     return np.abs(gram - (np.median(gram[apart]) if len(gram) > 1 else 0.0))
 
 
-def _by_class(entries: Array, sizes: tuple[int, int, int]) -> Array:
+def _by_class(entries: Array, labels: Indices) -> Array:
     """The largest entry between cells of every two classes, shape (Y, Y)."""
-    return np.asarray(entries.reshape(*sizes, *sizes).max(axis=(0, 2, 3, 5)))
+    order = np.argsort(labels, kind="stable")
+    begins = np.searchsorted(labels[order], np.arange(labels.max() + 1))
+    rows = np.maximum.reduceat(entries[order], begins, axis=0)
+    return np.asarray(np.maximum.reduceat(rows[:, order], begins, axis=1))
 
 
 def _largest(entries: Array, count: int) -> float:
@@ -117,18 +123,21 @@ def _of_cells(grams: list[Array], count: int) -> float:
     return count * math.fsum(largest)
 
 
-def _of_classes(grams: list[Array], sizes: tuple[int, int, int], count: int) -> float | None:
+def _of_classes(grams: list[Array], rows: PersonRows, count: int) -> float | None:
     """For classes that are the values of some factors together; None where they are not."""
+    if rows.without or isinstance(rows.one_per, str):
+        return None
     entries: Array = np.ones((1, 1))
-    scale, before = 1.0, 1
-    inside = range(sizes[0], sizes[0] * sizes[1])
+    scale, before, place = 1.0, 1, 0
+    ends = [*accumulate(rows.one_per, operator.mul)]
     for gram in grams:
-        n = len(gram)
-        if before in inside and before * n <= sizes[0] * sizes[1]:
-            entries = np.asarray(np.kron(entries, np.abs(gram)))
-        elif before >= inside.stop or before * n <= sizes[0]:
-            scale *= float(gram.diagonal().max())  # the largest entry of a Gram matrix
-        else:
+        while place < len(ends) - 1 and before >= ends[place]:
+            place += 1
+        before *= len(gram)
+        if before > ends[place]:
             return None
-        before *= n
+        if place % 2:
+            entries = np.asarray(np.kron(entries, np.abs(gram)))
+        else:
+            scale *= float(gram.diagonal().max())  # the largest entry of a Gram matrix
     return scale * _largest(entries, count)

@@ -4,6 +4,8 @@
     "3,one-per=cell"     up to 3 rows, in different cells
     "5,one-per=2x5x6"    cells are 2 x 5 x 6, the last number fastest, and there is one row at most
                          for each of the 5 values in the middle: a panel over 5 years
+    "5,one-per=2x5x3x2x1"          likewise for each of the 5 x 2 values of every second number
+    "5,one-per=2x5x6,without=0+8-9"    cells 0, 8 and 9 of these (from 0) cannot be, and are none
 
 Neighbours differ in all rows of one person, x' = x + v with v_j rows in cell j. Under replace
 everybody has exactly k rows, and these are exchanged for k others, x' = x + v - v'.
@@ -13,14 +15,21 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
 
 from pmldesign.arguments import whole
 from pmldesign.errors import InvalidInputError
+from pmldesign_solvers.operators.operator import Indices
 
 FORM = re.compile(
-    r"\s*([0-9]{1,7})\s*,\s*(any|one-per\s*=\s*(cell|([0-9]{1,18})x([0-9]{1,18})x([0-9]{1,18})))\s*"
+    r"\s*([0-9]{1,7})\s*,\s*(any|one-per\s*=\s*(cell|[0-9]{1,18}(?:x[0-9]{1,18}x[0-9]{1,18})+))\s*"
+    r"(?:,\s*without\s*=\s*([0-9+-]+)\s*)?"
 )
+RUN = re.compile(r"([0-9]{1,7})(?:-([0-9]{1,7}))?")
 ANY, CELL = "any", "cell"
 
 
@@ -30,15 +39,17 @@ class PersonRows:
 
     Attributes:
         times: k, at least 1.
-        one_per: "any" for rows in any cells, "cell" for different cells, or the sizes (B, Y, C) of
-            cells of which a person has one at most for each of the Y values.
+        one_per: "any" for rows in any cells, "cell" for different cells, or the sizes (B, Y, C ...)
+            of cells of which a person has one at most for each of the values of every second one.
+        without: cells of this many that cannot be, in order; they have no number.
 
     Raises:
         InvalidInputError: k or a size is no whole number of at least 1.
     """
 
     times: int
-    one_per: str | tuple[int, int, int] = ANY
+    one_per: str | tuple[int, ...] = ANY
+    without: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "times", whole("the number of rows", self.times))
@@ -46,25 +57,48 @@ class PersonRows:
     def __str__(self) -> str:
         if isinstance(self.one_per, str):
             return f"{self.times},{'' if self.one_per == ANY else 'one-per='}{self.one_per}"
-        return f"{self.times},one-per={'x'.join(map(str, self.one_per))}"
+        text = f"{self.times},one-per={'x'.join(map(str, self.one_per))}"
+        return f"{text},without={_runs(self.without)}" if self.without else text
 
-    def sizes(self, cells: int) -> tuple[int, int, int]:
-        """(B, Y, C): a person has one row at most for each of Y classes of cells.
+    @property
+    def values(self) -> int:
+        """How many classes of cells there are, if all cells can be."""
+        return math.prod(self.one_per[1::2]) if isinstance(self.one_per, tuple) else 0
+
+    def classes(self, cells: int) -> Indices:
+        """The class of each cell, of which a person has one row at most, shape (n,).
+
+        Raises:
+            InvalidInputError: as `reach`.
+        """
+        if not isinstance(self.one_per, tuple):
+            return np.arange(cells)
+        self._require(cells)
+        labels = np.zeros(1, dtype=np.intp)
+        for place, size in enumerate(self.one_per):
+            own = np.arange(size) if place % 2 else np.zeros(size, dtype=np.intp)
+            labels = (labels[:, None] * (size if place % 2 else 1) + own).ravel()
+        return np.unique(np.delete(labels, self.without), return_inverse=True)[1].ravel()
+
+    def reach(self, cells: int) -> int:
+        """How many rows a person can have in so many cells.
 
         Raises:
             InvalidInputError: these are not the sizes of so many cells.
         """
-        if isinstance(self.one_per, str):
-            return 1, cells, 1
-        if math.prod(self.one_per) != cells:
-            raise InvalidInputError(
-                f"participation {self} is for {math.prod(self.one_per)} cells, here are {cells}"
-            )
-        return self.one_per
+        if self.one_per == ANY:
+            return self.times
+        if self.one_per == CELL:
+            return min(self.times, cells)
+        self._require(cells)
+        classes = len(np.unique(self.classes(cells))) if self.without else self.values
+        return min(self.times, classes)
 
-    def reach(self, cells: int) -> int:
-        """How many rows a person can have in so many cells."""
-        return self.times if self.one_per == ANY else min(self.times, self.sizes(cells)[1])
+    def _require(self, cells: int) -> None:
+        assert isinstance(self.one_per, tuple)
+        own = math.prod(self.one_per) - len(self.without)
+        if own != cells:
+            raise InvalidInputError(f"participation {self} is for {own} cells, here are {cells}")
 
     def describe(self) -> str:
         """The participation in words, for reports."""
@@ -89,7 +123,7 @@ class PersonRows:
             return ""
         if self.one_per == CELL:
             return " in different cells"
-        return f" with one for each of {self.one_per[1]} values"
+        return f" with one for each of {self.values} values"
 
     def refusal(self) -> InvalidInputError:
         """The refusal of guarantees that speak of a single record."""
@@ -104,7 +138,21 @@ def as_person_rows(text: str) -> PersonRows | None:
     form = FORM.fullmatch(text)
     if form is None:
         return None
-    if form[4] is None:
-        return PersonRows(int(form[1]), form[3] or ANY)
-    sizes = whole("sizes", int(form[4])), whole("sizes", int(form[5])), whole("sizes", int(form[6]))
-    return PersonRows(int(form[1]), sizes)
+    if not form[3] or form[3] == CELL:
+        return None if form[4] else PersonRows(int(form[1]), form[3] or ANY)
+    sizes = tuple(whole("sizes", int(size)) for size in form[3].split("x"))
+    without = [cell for run in (form[4] or "").split("+") if run for cell in _run(run)]
+    rising = all(a < b for a, b in pairwise([-1, *without, math.prod(sizes)]))
+    return PersonRows(int(form[1]), sizes, tuple(without)) if rising else None
+
+
+def _run(text: str) -> range:
+    """The numbers that "7-9" or "3" means; none for what is no run."""
+    form = RUN.fullmatch(text)
+    return range(-1, 0) if form is None else range(int(form[1]), int(form[2] or form[1]) + 1)
+
+
+def _runs(numbers: Sequence[int]) -> str:
+    """Numbers in order, "3+7-9"."""
+    ends = np.split(np.array(numbers), np.flatnonzero(np.diff(numbers) > 1) + 1)
+    return "+".join(f"{run[0]}" if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in ends)

@@ -2,7 +2,8 @@ r"""Claims for all rows of one person: those for a row, over how much farther pe
 
     k,any            k rows in any cells: k times as far
     k,one-per=cell   k different cells
-    k,one-per=BxYxC  k of the Y values in the middle, one cell of each
+    k,one-per=BxYxC  k of the Y values in the middle, one cell of each; of more sizes every second
+    ...,without=3+7-9    one is meant, and cells that cannot be are no cells
 
 v of one person is 0 or 1 in these cells, and v^T X v, X = R^T R, at most what the k largest classes
 have together: each its own largest X_ii and the k - 1 largest others of its row, a number for every
@@ -26,7 +27,12 @@ from pmldesign.verify.forms.form import Claims, Form
 from pmldesign.verify.forms.written import centred
 from pmldesign.verify.report import AGREEMENT, Header
 
-TEXT = re.compile(r"([1-9]\d{0,6}),(any|one-per=(?:cell|([1-9]\d*)x([1-9]\d*)x([1-9]\d*)))")
+TEXT = re.compile(
+    r"([1-9]\d{0,6}),(any|one-per=(?:cell|([1-9]\d*(?:x[1-9]\d*x[1-9]\d*)+)))"
+    r"(?:,without=(\d+(?:-\d+)?(?:\+\d+(?:-\d+)?)*))?"
+)
+MOST_MISSING = 2**24
+"""Cells of a table of which some cannot be."""
 OF_NOISE = ("scale", "sensitivity", "error", "rmse", "max_std")
 """Claims that are proportional to the noise."""
 NORMS = {"gaussian": "l2", "laplace": "l1", "cube": "linf"}
@@ -39,12 +45,14 @@ class Persons:
     Attributes:
         times: k.
         kind: "any", "one-per=cell" or "one-per=BxYxC".
-        sizes: B, Y and C, or nothing.
+        sizes: B, Y and C, or more, or nothing.
+        missing: cells of these that cannot be.
     """
 
     times: int
     kind: str
     sizes: tuple[int, ...]
+    missing: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, text: Any) -> Persons | None:
@@ -52,14 +60,31 @@ class Persons:
         form = TEXT.fullmatch(text) if isinstance(text, str) else None
         if form is None:
             return None
-        return cls(int(form[1]), form[2], tuple(int(size) for size in form.groups()[2:] if size))
+        sizes = tuple(int(size) for size in (form[3] or "").split("x") if size)
+        missing: list[int] = []
+        for run in (form[4] or "").split("+") if form[4] else ():
+            first, _, last = run.partition("-")
+            most = min(math.prod(sizes) if sizes else 0, MOST_MISSING)
+            if not (missing or [-1])[-1] < int(first) <= int(last or first) < most:
+                return None
+            missing += range(int(first), int(last or first) + 1)
+        return cls(int(form[1]), form[2], sizes, tuple(missing))
+
+    @property
+    def classes(self) -> Any:
+        """The number of the values that each cell has."""
+        number = np.zeros(1, dtype=int)
+        for place, size in enumerate(self.sizes):
+            told = place % 2
+            number = np.add.outer(number * size**told, told * np.arange(size)).ravel()
+        return np.delete(number, self.missing)
 
     @property
     def sentence(self) -> str:
         """What a guarantee says of them after it spoke of a record."""
         where = ""
         if self.sizes:
-            where = f" with one for each of {self.sizes[1]} values"
+            where = f" with one for each of {math.prod(self.sizes[1::2])} values"
         elif self.kind != "any":
             where = " in different cells"
         return (
@@ -68,9 +93,10 @@ class Persons:
 
     def count(self, cells: int) -> int:
         """How many rows there can be."""
-        if self.sizes and math.prod(self.sizes) != cells:
+        if self.sizes and math.prod(self.sizes) - len(self.missing) != cells:
             raise ValueError(f"{self.kind} is not about {cells} cells")
-        most = self.sizes[1] if self.sizes else cells
+        most = math.prod(self.sizes[1::2]) if self.sizes else cells
+        most = len(set(self.classes.tolist())) if self.missing else most
         return self.times if self.kind == "any" else min(self.times, most)
 
     def distance(self, R: Any, norm: str, *, replaced: bool) -> float:
@@ -94,9 +120,8 @@ class Persons:
         """The bound on sums over the classes of cells, from a number for every two cells."""
         n = len(sizes)
         if self.sizes:
-            _, years, after = self.sizes
-            year = np.arange(n) // after % years
-            members = [np.flatnonzero(year == y) for y in range(years)]
+            year = self.classes
+            members = [np.flatnonzero(year == y) for y in np.unique(year)]
             sizes = np.array([[sizes[np.ix_(a, b)].max() for b in members] for a in members])
         return most_of(sizes, self.count(n))
 
@@ -115,23 +140,27 @@ class Persons:
                 longest = np.sort(X, axis=1)[:, ::-1][:, :k].max(axis=0)
                 row = -np.sort(-np.outer(row, longest).ravel())[:k]
             return min(best, math.sqrt(k * math.fsum(row)))
-        begin = year_factors(sizes, self.sizes)
-        if begin is None:
+        tells = None if self.missing else telling_factors(sizes, self.sizes)
+        if tells is None:
             return best
         years, others = np.ones((1, 1)), 1.0
-        for i, X in enumerate(grams):
-            years = np.kron(years, X) if i in begin else years
-            others *= 1.0 if i in begin else float(X.diagonal().max())
+        for X, told in zip(grams, tells, strict=True):
+            years = np.kron(years, X) if told else years
+            others *= 1.0 if told else float(X.diagonal().max())
         return min(best, math.sqrt(others * most_of(years, k)))
 
 
-def year_factors(sizes: Sequence[int], wanted: Sequence[int]) -> range | None:
-    """Which factors together have the Y values; None where they have others too."""
-    before = [math.prod(sizes[:i]) for i in range(len(sizes) + 1)]
-    if wanted[0] not in before or wanted[0] * wanted[1] not in before:
-        return None
-    last = len(before) - 1 - before[::-1].index(wanted[0])
-    return range(last, max(last, before.index(wanted[0] * wanted[1])))
+def telling_factors(sizes: Sequence[int], wanted: Sequence[int]) -> list[bool] | None:
+    """Whether each factor is within a second one of the wanted sizes; None where one is not."""
+    ends = [math.prod(wanted[: i + 1]) for i in range(len(wanted))]
+    tells, before = [], 1
+    for size in sizes:
+        group = next((i for i, end in enumerate(ends) if before < end), len(ends) - 1)
+        before *= size
+        if before > ends[group]:
+            return None
+        tells.append(group % 2 == 1)
+    return tells
 
 
 def most_of(sizes: Any, count: int) -> float:
