@@ -78,7 +78,7 @@ DEMONSTRATIONS = {
         (
             "pmldesign optimize prefix:365 --epsilon 1 --delta 1e-6 --noise gaussian -o sums.npz"
             f" --report {REPORT}",
-            "pmldesign stream sums.npz --epsilon 1 --delta 1e-6 < visitors.txt > answers.csv",
+            "pmldesign stream sums.npz < visitors.txt > answers.csv",
             "pmldesign verify sums.npz",
         ),
         "answers.csv",

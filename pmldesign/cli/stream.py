@@ -1,4 +1,4 @@
-"""pmldesign stream FILE --epsilon 1 --delta 1e-6 [--state STATE]."""
+"""pmldesign stream FILE [--epsilon 1 --delta 1e-6] [--state STATE]."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from typing import Any
 import click
 
 from pmldesign.cli.options.fields import argument, as_command, group, option
+from pmldesign.cli.options.promises import PromiseOptions
 from pmldesign.cli.options.questions import QuestionOptions
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import load_workload
 from pmldesign.files.atomic import check_writable, undisturbed
-from pmldesign.files.strategies import read_question, read_strategy
-from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale
+from pmldesign.files.strategies import read_guarantee, read_question, read_strategy
+from pmldesign.privacy.calibration import calibrate
+from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.persons import PersonRows
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
@@ -54,8 +58,11 @@ class Asked:
     """The options of the command."""
 
     file: Path = argument(click.Path(path_type=Path))
-    epsilon: float = option("Privacy parameter.", required=True)
-    delta: float = option("Slack of the guarantee.", required=True)
+    promise: PromiseOptions = group(
+        epsilon={"help": "Privacy parameter; by default the guarantee is that of FILE."},
+        delta={"help": "Slack of the guarantee."},
+        **dict.fromkeys(("alpha", "alphas", "failure", "neighbours", "noise")),
+    )
     state: Path | None = option(
         "Go on from this file if it exists, and keep it up to date. It holds raw data.",
         metavar="STATE",
@@ -94,8 +101,9 @@ def command(asked: Asked) -> None:
             f"a stream is about steps, not rows of a table; participation {schema} is for"
             " `pmldesign release`"
         )
+    guarantee = _guarantee(asked.file, asked.promise.build())
     strategy = lower_triangular(with_participation(measured, schema))
-    scale = analytic_gaussian_scale(1.0, epsilon=asked.epsilon, delta=asked.delta)
+    scale = calibrate([[1.0]], guarantee, noise="gaussian").scale
     stream = Stream(strategy, scale, workload=_question(asked.file, measured, asked.workload))
     if not stream.publishable:
         click.echo("note: floating-point noise, not for publication", err=True)
@@ -109,6 +117,22 @@ def command(asked: Asked) -> None:
         _Answers(stream, journal, asked.commit).to_all(sys.stdin)
     finally:
         journal.close()
+
+
+def _guarantee(file: Path, given: Guarantee | None) -> Guarantee:
+    """What is promised: what the file was made for, or what is given where that says nothing."""
+    held = read_guarantee(file)
+    guarantee = held or given
+    if guarantee is None or (given is not None and given != held is not None):
+        said = "has no guarantee" if held is None else f"was made for {held!r}, not for {given!r}"
+        remedy = "add for example --epsilon 1 --delta 1e-6" if held is None else "leave these out"
+        raise InvalidInputError(f"{file.name} {said}; {remedy}")
+    if guarantee.neighbours is Neighbours.REPLACE or not guarantee.admits(Noise.GAUSSIAN):
+        raise InvalidInputError(
+            f"a stream has Gaussian noise and add-remove neighbours, not {guarantee!r}; take for"
+            " example --epsilon 1 --delta 1e-6, of `pmldesign optimize` where FILE says otherwise"
+        )
+    return guarantee
 
 
 def _question(file: Path, strategy: Strategy, workload: str | None) -> Workload | None:

@@ -68,7 +68,9 @@ def write_strategy(
     Args:
         path: a .npz file; an existing one is replaced at the end.
         design: what to write.
-        mechanism: the noise that it is to have; by default a mechanism has its own.
+        mechanism: the noise that it is to have; by default a mechanism has its own. One for other
+            neighbours, participation, known answers or queries is what is written, without the
+            bounds of the design, which are not about these.
 
     Raises:
         FileError: the path is no .npz, or cannot be written.
@@ -77,9 +79,11 @@ def write_strategy(
     if mechanism is not None:
         instance("mechanism", mechanism, Mechanism, "what `pmldesign.mechanism` returns")
     check_writable(path, "a strategy file", ".npz")
-    header, arrays = strategy_content(design)
     if mechanism is None and isinstance(design, Mechanism):
         mechanism = design
+    if mechanism is not None and mechanism.calibration is not None:
+        design = design if _same_question(design, mechanism) else mechanism
+    header, arrays = strategy_content(design)
     if mechanism is not None and mechanism.calibration is not None:
         header |= _noise_claims(mechanism, design.p)
     if isinstance(design, Design):
@@ -127,6 +131,17 @@ def strategy_content(design: Design | Mechanism) -> tuple[dict[str, Any], dict[s
     if schema is not None:
         header["participation"] = str(schema)
     return header, arrays
+
+
+def _same_question(design: Design | Mechanism, mechanism: Mechanism) -> bool:
+    """Whether what is certified of a design is about the people and queries of a mechanism."""
+    one, other = (
+        (source.neighbours, participation_of(source.strategy), source.strategy.public.name)
+        for source in (design, mechanism)
+    )
+    strategies = (with_participation(source.strategy, None) for source in (design, mechanism))
+    asked = answered_workload(design).whole, answered_workload(mechanism).whole
+    return one == other and len({*map(id, strategies)}) == 1 and asked[0] is asked[1]
 
 
 def _noise_claims(mechanism: Mechanism, p: float) -> dict[str, Any]:

@@ -71,6 +71,40 @@ def test_a_stream_has_the_noise_of_its_participation(run):
     assert deviations["own"] / deviations["once"] == pytest.approx(ratio, rel=1e-4)
 
 
+def test_a_stream_has_the_guarantee_of_its_file(run):
+    design = ["optimize", "prefix:6", "--noise", "gaussian", "-o", "s.npz"]
+    by_options = ["--epsilon", 1, "--delta", 1e-6], ["--rho", 0.5], ["--mu", 1], ["--renyi", "4,1"]
+    for promise in by_options:
+        scale = run.json(*design, *promise)["strategies"][0]["rmse"]
+        made = run("stream", "s.npz", stdin="1\n" * 6)
+        assert made.exit_code == 0, made.stderr
+        deviations = [float(line.split(",")[2]) for line in made.stdout.splitlines()]
+        assert np.sqrt(np.mean(np.square(deviations))) == pytest.approx(scale, rel=1e-4)
+        again = run("stream", "s.npz", *promise, stdin="1\n" * 6)
+        assert [float(line.split(",")[2]) for line in again.stdout.splitlines()] == deviations
+    for other in (["--epsilon", 1, "--delta", 1e-6], ["--renyi", "4,2"], ["--epsilon", 1]):
+        refused = run("stream", "s.npz", *other, stdin="1\n")
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        assert "was made for RenyiDP(order=4.0, epsilon=1.0" in refused.stderr
+        assert len(refused.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ([], "has no guarantee; add for example --epsilon 1"),
+        (["--epsilon", 1], "a stream has Gaussian noise"),
+        (["--epsilon", 1, "--neighbours", "replace", "--delta", 1e-6], "and add-remove neighbours"),
+    ],
+)
+def test_a_stream_refuses_other_guarantees(run, options, words):
+    assert run("optimize", "prefix:3", *options, "-o", "s.npz").exit_code == 0
+    refused = run("stream", "s.npz", stdin="1\n")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert words in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

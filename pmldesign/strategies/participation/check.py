@@ -19,6 +19,7 @@ from pmldesign.errors import VerificationError
 from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.participation.epochs import EpochStrategy
+from pmldesign.strategies.participation.person_distances import of_one_row
 from pmldesign.strategies.participation.persons import ANY, PersonRows
 from pmldesign.strategies.participation.schema import Participation
 from pmldesign_solvers.operators.operator import Array
@@ -61,7 +62,7 @@ def require_plausible_rows(
     Raises:
         VerificationError: people are farther apart, or k rows count more than k times one.
     """
-    once = strategy.sensitivity_under(neighbours, norm)
+    once = of_one_row(strategy, neighbours, norm)
     found, cells, most = once, strategy.cells, rows.reach(strategy.cells)
     if neighbours is Neighbours.ADD_REMOVE and cells <= MEASURED_CELLS:
         labels = rows.classes(cells)

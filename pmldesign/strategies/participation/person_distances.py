@@ -24,6 +24,7 @@ from itertools import accumulate
 import numpy as np
 
 from pmldesign.privacy.neighbours import Neighbours, Norm
+from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import UNIT, raised
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.participation.persons import ANY, CELL, PersonRows
@@ -39,7 +40,7 @@ def person_sensitivity(
         InvalidInputError: the participation is for another number of cells.
     """
     count = rows.reach(strategy.cells)
-    value = raised(count * strategy.sensitivity_under(neighbours, norm), 2)
+    value = raised(count * of_one_row(strategy, neighbours, norm), 2)
     if count == 1 or rows.one_per == ANY or norm == "linf":
         return value
     replace = neighbours is Neighbours.REPLACE
@@ -50,6 +51,13 @@ def person_sensitivity(
         square = _squared(strategy, rows, replace=replace)
         return value if square is None else min(value, square)
     return value if replace or not strategy.is_small else min(value, _l1(strategy, rows, count))
+
+
+def of_one_row(strategy: Strategy, neighbours: Neighbours, norm: Norm) -> float:
+    """The same for a single row."""
+    if norm == Noise.CUBE.norm:
+        return strategy.sensitivity_for(neighbours, Noise.CUBE)
+    return strategy.sensitivity_under(neighbours, norm)
 
 
 def _l1(strategy: Strategy, rows: PersonRows, count: int) -> float:

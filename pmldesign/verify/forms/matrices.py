@@ -12,6 +12,7 @@ from pmldesign.verify.arithmetic import rounding
 from pmldesign.verify.arithmetic.intervals import dual_norm, root
 from pmldesign.verify.forms.dense import Dense
 from pmldesign.verify.forms.form import Claims, Form
+from pmldesign.verify.forms.products import lower_of_factors
 from pmldesign.verify.forms.written import centred, pseudo_inverse
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import Checks, Header
@@ -111,7 +112,8 @@ def _lower(form: Form, claims: Claims, A: Any) -> Any:
     """What dual weights prove that are not those of single queries and cells; None without any."""
     header, arrays = claims[:2]
     if "dual_u" not in arrays:
-        return None
+        factors = claims.queries.factors() if claims.plain else None
+        return factors and lower_of_factors(arrays, factors, float(header["p"]))
     proved = form.lower(claims)
     u, w = arrays["dual_u"], arrays["dual_w"]
     if proved is None and w.ndim == 3 and "participation" in header:
