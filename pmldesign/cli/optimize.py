@@ -25,7 +25,6 @@ from pmldesign.designs.best_noise import all_designs
 from pmldesign.designs.options import METHODS
 from pmldesign.designs.results import Optimized
 from pmldesign.errors import InvalidInputError, NotConvergedError
-from pmldesign.files import write_strategy
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
@@ -128,6 +127,8 @@ def command(asked: Asked) -> None:
 
 def _write(best: Optimized, output: Path) -> None:
     """The strategy of least norm with its certificate, any other with its noise alone."""
+    from pmldesign.files import write_strategy
+
     noisy = best.mechanisms[best.best]
     write_strategy(output, noisy if best.best else best.norm_design, mechanism=noisy)
 

@@ -10,7 +10,9 @@ from pmldesign.designs.products import as_product, solve_factors
 from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.strategies import MarginalsStrategy, ProductStrategy, Strategy
+from pmldesign.strategies import Strategy
+from pmldesign.strategies.kronecker import ProductStrategy
+from pmldesign.strategies.marginals.strategy import MarginalsStrategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.public import beside_records
 from pmldesign.workloads.union import counts_asked

@@ -15,11 +15,14 @@ from dataclasses import replace
 from typing import Any
 
 from pmldesign.arguments import exponent, non_negative, whole
-from pmldesign.designs.cubes.search import cube_design, is_small
 from pmldesign.designs.dispatch import solve
-from pmldesign.designs.gaussian_pml_search import gaussian_design
-from pmldesign.designs.laplace.search import LEAST_GAIN, SEARCH_SECONDS, laplace_design
-from pmldesign.designs.options import LEAST_TIME, DesignOptions, takes_options
+from pmldesign.designs.options import (
+    LEAST_GAIN,
+    LEAST_TIME,
+    SEARCH_SECONDS,
+    DesignOptions,
+    takes_options,
+)
 from pmldesign.designs.results import Design, Optimized, Searched
 from pmldesign.designs.rivals import CLOSE, with_rivals, with_time_for_noise
 from pmldesign.designs.streaming import require_streaming
@@ -171,6 +174,8 @@ def improve(
         and not interrupted
         and factorization.strategy.distance_profile("l2") is None
     ):
+        from pmldesign.designs.gaussian_pml_search import gaussian_design
+
         polished = gaussian_design(
             factorization, guarantee, time_limit=seconds / 2, callback=options.callback
         )
@@ -229,9 +234,13 @@ def _cube_search(
     For several rows of a person that for one, with their noise.
     """
     workload, p = factorization.workload, factorization.p
-    small = is_small(workload) and Noise.CUBE.has_error(p)
     tried = noise == "auto" and guarantee is not None and guarantee.admits(Noise.CUBE)
-    if not (noise == "cube" or (tried and small)):
+    if not (noise == "cube" or tried):
+        return None
+    from pmldesign.designs.cubes.search import cube_design, is_small
+
+    small = is_small(workload) and Noise.CUBE.has_error(p)
+    if not (noise == "cube" or small):
         return None
     start = with_participation(factorization.strategy, None)
     searched = cube_design(
@@ -268,6 +277,8 @@ def _laplace_search(
 ) -> Searched:
     """The search for Laplace noise; for several participations that for one, with their noise."""
     workload, p = factorization.workload, factorization.p
+    from pmldesign.designs.laplace.search import laplace_design
+
     schema = participation_of(factorization.strategy)
     promise = guarantee or PureDP(1.0, factorization.neighbours)
     if guarantee is None and workload.public:

@@ -29,28 +29,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
-from pmldesign.designs.beside import solve_beside
-from pmldesign.designs.large_replace import as_pairs, is_total
-from pmldesign.designs.nested.course import solve_regions
 from pmldesign.designs.one_matrix import solve_matrix
 from pmldesign.designs.options import DesignOptions
-from pmldesign.designs.participation.course import solve_participation
-from pmldesign.designs.products import as_product, solve_factors
 from pmldesign.designs.results import Design
-from pmldesign.designs.structured import (
-    solve_all_ranges,
-    solve_marginals,
-    solve_stream,
-    solve_union,
-)
-from pmldesign.designs.tables.course import question
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.strategies import product_strategy
-from pmldesign.strategies.baselines.nested import NestedWorkload
 from pmldesign.workloads import (
     KroneckerWorkload,
     MarginalsWorkload,
@@ -60,8 +45,8 @@ from pmldesign.workloads import (
     Workload,
 )
 from pmldesign.workloads.base import MAX_ENTRIES
+from pmldesign.workloads.nested.tables import NestedWorkload
 from pmldesign.workloads.running import AllRangesWorkload
-from pmldesign_solvers.certificate import product_pairs
 from pmldesign_solvers.norm.options import step_seconds
 from pmldesign_solvers.norm.solution import Status
 
@@ -123,6 +108,8 @@ def solve(workload: Workload, p: float, options: DesignOptions) -> Design:
         NotConvergedError: the convex solver returned no point at all.
     """
     if options.schema is not None:
+        from pmldesign.designs.participation.course import solve_participation
+
         return solve_participation(workload, p, options, solve)
     chosen = route(workload, options)
     if options.buffers is not None and not chosen.buffers:
@@ -143,6 +130,9 @@ def dense(workload: Workload, options: DesignOptions) -> bool:
 
 
 def _solve_product(workload: KroneckerWorkload, p: float, options: DesignOptions) -> Design:
+    from pmldesign.designs.products import as_product, solve_factors
+    from pmldesign.strategies.baselines.elementary import product_strategy
+
     for factor in workload.factors:
         if isinstance(factor, AllRangesWorkload):
             raise factor.refusal()
@@ -162,6 +152,9 @@ def _is_dense(workload: KroneckerWorkload) -> bool:
 
 def _solve_product_pairs(workload: KroneckerWorkload, p: float, options: DesignOptions) -> Design:
     """The best product for add-remove neighbours, as what it is worth under replace."""
+    from pmldesign.designs.large_replace import as_pairs, is_total
+    from pmldesign_solvers.certificate import product_pairs
+
     if all(is_total(factor) for factor in workload.factors):
         raise InvalidInputError(
             f"workload {workload.name!r}: it asks for nothing but the total, which is public under "
@@ -183,6 +176,8 @@ def _is_large_union(workload: Workload, options: DesignOptions) -> bool:
     """Whether a union of products is too large to be solved as one matrix."""
     if not isinstance(workload, UnionWorkload | TablesWorkload) or dense(workload, options):
         return False
+    from pmldesign.designs.tables.course import question
+
     return question(workload) is not None
 
 
@@ -202,6 +197,8 @@ def _is_large_regions(workload: Workload, _: DesignOptions) -> bool:
 
 def _solve_regions(workload: NestedWorkload, p: float, options: DesignOptions) -> Design:
     """By a count for each region, or as one matrix where that is far from its bound."""
+    from pmldesign.designs.nested.course import solve_regions
+
     design = solve_regions(workload, p, options)
     small = workload.shape[1] <= DENSE_CELLS
     close = design.certificate.gap <= max(LOOSE, options.rel_gap)
@@ -239,7 +236,26 @@ def _solve_single_table(workload: TablesWorkload, p: float, options: DesignOptio
 
 def _solve_plain_tables(workload: TablesWorkload, p: float, options: DesignOptions) -> Design:
     """As the marginals that they are."""
+    solve_marginals = _structured("solve_marginals")
     return replace(solve_marginals(workload.as_marginals(), p, options), workload=workload)
+
+
+def _solve_beside(workload: Workload, p: float, options: DesignOptions) -> Design:
+    from pmldesign.designs.beside import solve_beside
+
+    return solve_beside(workload, p, options, solve=solve)
+
+
+def _structured(name: str) -> Callable[[Any, float, DesignOptions], Design]:
+    """The solver of that name in `structured`, a module that loads when it is used."""
+
+    def solve_structured(workload: Any, p: float, options: DesignOptions) -> Design:
+        from pmldesign.designs import structured
+
+        solver: Callable[[Any, float, DesignOptions], Design] = getattr(structured, name)
+        return solver(workload, p, options)
+
+    return solve_structured
 
 
 def _is(form: type) -> Callable[[Any, DesignOptions], bool]:
@@ -250,11 +266,11 @@ ROUTES = [
     Route(
         "public answers",
         lambda workload, _: bool(workload.public),
-        partial(solve_beside, solve=solve),
+        _solve_beside,
     ),
-    Route("all ranges", _is_all_ranges, solve_all_ranges, buffers=True),
+    Route("all ranges", _is_all_ranges, _structured("solve_all_ranges"), buffers=True),
     Route("semidefinite program", lambda _, options: options.method != "scaling", solve_matrix),
-    Route("marginals", _is(MarginalsWorkload), solve_marginals),
+    Route("marginals", _is(MarginalsWorkload), _structured("solve_marginals")),
     Route(
         "product, factor by factor",
         lambda workload, options: isinstance(workload, KroneckerWorkload) and not options.replace,
@@ -272,9 +288,9 @@ ROUTES = [
         _solve_plain_tables,
     ),
     Route("single table", _is_single_table, _solve_single_table),
-    Route("large union of products", _is_large_union, solve_union),
+    Route("large union of products", _is_large_union, _structured("solve_union")),
     Route("regions", _is_large_regions, _solve_regions),
-    Route("stream", _is_stream, solve_stream, buffers=True),
+    Route("stream", _is_stream, _structured("solve_stream"), buffers=True),
     Route("one matrix", lambda workload, options: True, solve_matrix),  # noqa: ARG005
 ]
 """In order of preference; the first that accepts a workload solves it."""

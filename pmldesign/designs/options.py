@@ -23,13 +23,14 @@ from pmldesign_solvers.norm.options import SolverOptions
 from pmldesign_solvers.norm.solution import Step
 from pmldesign_solvers.operators.differences import Relation
 from pmldesign_solvers.search.solution import SearchStep
-from pmldesign_solvers.streams.solve import MOST_BUFFERS
 
 Method = Literal["scaling", "primal", "dual"]
 METHODS: tuple[Method, ...] = ("scaling", "primal", "dual")
 Callback = Callable[[Step | SearchStep], None]
 LEAST_TIME = 1e-3
 """Seconds for a search where a limit leaves none: its starts are compared all the same."""
+SEARCH_SECONDS, LEAST_GAIN = 20.0, 1e-3
+"""When a search for Laplace noise ends that nobody has given a time: `time_limit`, `least_gain`."""
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -79,8 +80,13 @@ class DesignOptions:
             raise InvalidInputError(
                 f"method must be one of {', '.join(METHODS)}, got {self.method!r}"
             )
-        if self.buffers is not None and not 2 <= whole("buffers", self.buffers) <= MOST_BUFFERS:
-            raise InvalidInputError(f"buffers must be from 2 to {MOST_BUFFERS}, got {self.buffers}")
+        if self.buffers is not None:
+            from pmldesign_solvers.streams.solve import MOST_BUFFERS
+
+            if not 2 <= whole("buffers", self.buffers) <= MOST_BUFFERS:
+                raise InvalidInputError(
+                    f"buffers must be from 2 to {MOST_BUFFERS}, got {self.buffers}"
+                )
         object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
         if isinstance(self.schema, Participation) and self.replace:
             raise participation_refusal()

@@ -30,8 +30,11 @@ from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import Strategy, baseline
-from pmldesign.strategies.baselines.nested import nested_baseline
-from pmldesign.strategies.baselines.registry import long_baseline, usual_baselines
+from pmldesign.strategies.baselines.registry import (
+    long_baseline,
+    nested_baseline,
+    usual_baselines,
+)
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, count_text

@@ -8,14 +8,11 @@ from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import Design
 from pmldesign.designs.tables.course import question, solve_tables
 from pmldesign.errors import InvalidInputError
-from pmldesign.strategies import (
-    BlockStrategy,
-    MarginalsStrategy,
-    ProductStrategy,
-    Strategy,
-    StreamStrategy,
-)
-from pmldesign.strategies.streams import AllRangesStrategy
+from pmldesign.strategies import Strategy
+from pmldesign.strategies.blocks import BlockStrategy
+from pmldesign.strategies.kronecker import ProductStrategy
+from pmldesign.strategies.marginals.strategy import MarginalsStrategy
+from pmldesign.strategies.streams import AllRangesStrategy, StreamStrategy
 from pmldesign.workloads import (
     MarginalsWorkload,
     RangeWorkload,

@@ -17,7 +17,7 @@ import numpy as np
 from pmldesign.errors import InvalidInputError
 from pmldesign.files.arrays import Archive, whole_numbers
 from pmldesign.files.parts import Arrays, padded, unpadded
-from pmldesign.strategies import TablesStrategy
+from pmldesign.strategies.tables.strategy import TablesStrategy
 from pmldesign.workloads.tables.attributes import attribute_sizes
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.tables.measured import Measured

@@ -59,23 +59,20 @@ from pmldesign.files.sectors import (
     tables_arrays,
     tables_strategy,
 )
-from pmldesign.strategies import (
-    BlockStrategy,
-    IdentityAndRows,
-    MarginalsStrategy,
-    ProductStrategy,
-    Strategy,
-    StreamStrategy,
-    TablesStrategy,
-    WeightedProductsStrategy,
-    WeightedTablesStrategy,
-)
+from pmldesign.strategies import Strategy
 from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy, from_coefficients
+from pmldesign.strategies.blocks import BlockStrategy
+from pmldesign.strategies.identity_and_rows import IdentityAndRows
+from pmldesign.strategies.kronecker import ProductStrategy
+from pmldesign.strategies.marginals.strategy import MarginalsStrategy
 from pmldesign.strategies.nested.regions import RegionsStrategy, from_nodes
 from pmldesign.strategies.nested.tables import RegionTablesStrategy, from_table_nodes
 from pmldesign.strategies.participation.epochs import EpochStrategy
 from pmldesign.strategies.participation.schema import Participation
-from pmldesign.strategies.streams import AllRangesStrategy
+from pmldesign.strategies.streams import AllRangesStrategy, StreamStrategy
+from pmldesign.strategies.tables.products import WeightedProductsStrategy
+from pmldesign.strategies.tables.strategy import TablesStrategy
+from pmldesign.strategies.tables.weighted import WeightedTablesStrategy
 from pmldesign.workloads.public import NOTHING, Public
 from pmldesign.workloads.tables.attributes import attribute_sizes
 from pmldesign_solvers.streams.chain import RunningSums

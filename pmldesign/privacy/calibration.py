@@ -33,7 +33,6 @@ from numpy.typing import ArrayLike
 
 from pmldesign.arguments import finite_matrix, non_negative, positive
 from pmldesign.errors import InfeasibleError, InvalidInputError
-from pmldesign.privacy.alpha.loss import pml_loss
 from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale as analytic_gaussian_scale
 from pmldesign.privacy.analytic_gaussian import classical_gaussian_scale as classical_gaussian_scale
 from pmldesign.privacy.analytic_gaussian import gaussian_delta as gaussian_delta
@@ -124,6 +123,8 @@ def calibrate(
     if not is_measured(strategy):
         strategy = finite_matrix("strategy", strategy)
     cells = strategy.shape[1]
+    from pmldesign.privacy.alpha.loss import pml_loss
+
     loss = pml_loss(strategy, guarantee, noise)
     if loss.diameter == 0:
         return Calibration(noise, 0.0, guarantee, 0.0)

@@ -112,7 +112,7 @@ def gaussian_moment_root(p: float) -> float:
     p = exponent(p)
     if math.isinf(p):
         return 1.0
-    log_gamma = float(scipy.special.gammaln((p + 1) / 2))
+    log_gamma = math.lgamma((p + 1) / 2)
     return math.exp(math.log(2) / 2 + (log_gamma - math.log(math.pi) / 2) / p)
 
 

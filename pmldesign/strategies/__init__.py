@@ -7,10 +7,6 @@ from typing import Any
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy as Strategy
-from pmldesign.strategies.baselines.characters import fourier as fourier
-from pmldesign.strategies.baselines.characters import hadamard as hadamard
-from pmldesign.strategies.baselines.characters import henzinger_upadhyay as henzinger_upadhyay
-from pmldesign.strategies.baselines.eigen import eigen_design as eigen_design
 from pmldesign.strategies.baselines.elementary import identity as identity
 from pmldesign.strategies.baselines.elementary import product_strategy as product_strategy
 from pmldesign.strategies.baselines.elementary import square_root as square_root
@@ -23,18 +19,25 @@ from pmldesign.strategies.baselines.trees import haar_wavelet as haar_wavelet
 from pmldesign.strategies.baselines.trees import tree as tree
 from pmldesign.strategies.baselines.weighted_trees import best_tree as best_tree
 from pmldesign.strategies.baselines.weighted_trees import weighted_tree as weighted_tree
-from pmldesign.strategies.beside import BesideStrategy as BesideStrategy
-from pmldesign.strategies.blocks import BlockStrategy as BlockStrategy
-from pmldesign.strategies.identity_and_rows import IdentityAndRows as IdentityAndRows
-from pmldesign.strategies.kronecker import ProductStrategy as ProductStrategy
-from pmldesign.strategies.marginals.strategy import MarginalsStrategy as MarginalsStrategy
-from pmldesign.strategies.streams import StreamStrategy as StreamStrategy
-from pmldesign.strategies.tables.products import (
-    WeightedProductsStrategy as WeightedProductsStrategy,
-)
-from pmldesign.strategies.tables.strategy import TablesStrategy as TablesStrategy
-from pmldesign.strategies.tables.weighted import WeightedTablesStrategy as WeightedTablesStrategy
 from pmldesign.workloads import Workload, as_workload
+from pmldesign_solvers import face
+
+__getattr__ = face(
+    __name__,
+    {
+        "baselines.characters": "fourier hadamard henzinger_upadhyay",
+        "baselines.eigen": "eigen_design",
+        "beside": "BesideStrategy",
+        "blocks": "BlockStrategy",
+        "identity_and_rows": "IdentityAndRows",
+        "kronecker": "ProductStrategy",
+        "marginals.strategy": "MarginalsStrategy",
+        "streams": "StreamStrategy",
+        "tables.products": "WeightedProductsStrategy",
+        "tables.strategy": "TablesStrategy",
+        "tables.weighted": "WeightedTablesStrategy",
+    },
+)
 
 
 def as_strategy(value: Any, workload: Workload | None = None) -> Strategy:

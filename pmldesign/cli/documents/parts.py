@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from pmldesign.cli.documents.document import Cell, Fact, Picture, Rounded, Section, Table, records
 from pmldesign.designs.results import Design
-from pmldesign.designs.targets.budgets import least_leakage
 from pmldesign.errors import InvalidInputError, VacuousGuaranteeError
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.currencies.curves import DELTAS, PrivacyCurve
@@ -105,6 +104,8 @@ class Said:
             promise = EnvelopePML(1.0, delta, alpha)
         epsilon = None
         with contextlib.suppress(VacuousGuaranteeError):
+            from pmldesign.designs.targets.budgets import least_leakage
+
             epsilon = least_leakage(noisy.strategy, promise, noisy.noise, noisy.scale)
         return {"alpha": alpha, "delta": delta or None, "epsilon": epsilon}
 

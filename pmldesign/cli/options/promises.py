@@ -63,14 +63,15 @@ class AlphaOptions:
             FileError: the file cannot be read.
             InvalidInputError: both, or contents that are no such vector.
         """
+        if self.alpha_sample is None and given("confidence"):
+            raise InvalidInputError("--confidence is for --alpha-sample; leave it out")
+        if self.alpha_sample is None and self.alpha_file is None:
+            return None
         from pmldesign.files import read_prior
         from pmldesign.privacy.alpha.sample import sampled_alpha
 
         if self.alpha_sample is None:
-            if given("confidence"):
-                raise InvalidInputError("--confidence is for --alpha-sample; leave it out")
-            if self.alpha_file is None:
-                return None
+            assert self.alpha_file is not None
             return tuple(read_prior(self.alpha_file, name="alpha").tolist())
         if self.alpha_file is not None:
             raise InvalidInputError("give one of --alpha, --alpha-file, --alpha-sample, not both")

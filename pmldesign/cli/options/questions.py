@@ -137,11 +137,14 @@ class QuestionOptions:
             FileError: the schema cannot be read.
             InvalidInputError: both say it, or it is none.
         """
-        from pmldesign.release.people.schema import read_schema
         from pmldesign.strategies.participation.schema import as_participation
 
         asked = as_participation(self.participation)
-        told = None if self.schema is None else read_schema(self.schema).participation
+        if self.schema is None:
+            return asked
+        from pmldesign.release.people.schema import read_schema
+
+        told = read_schema(self.schema).participation
         if asked is not None and told is not None and asked != told:
             raise InvalidInputError(
                 f"the schema says that a person has {told.describe()}; leave --participation out"

@@ -5,9 +5,11 @@ Progress is a line on standard error, only where that is a terminal; whatever is
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -22,33 +24,33 @@ from pmldesign_solvers.norm.solution import Step
 from pmldesign_solvers.search.solution import SearchStep
 
 if TYPE_CHECKING:
-    from rich.status import Status
-
     from pmldesign.cli.documents.document import Section
 
 WIDTH = 500
-"""Of a table where there is no terminal: no line of it wraps."""
+"""Of a line where there is no terminal."""
+ERASED = "\r\x1b[2K"
+"""Moves to the start of an empty line."""
 
 
 class _Progress:
     """The line of progress: at most one, on a terminal."""
 
-    status: Status | None = None
+    shown = -math.inf
+    """When the line was last replaced; minus infinity where there is none."""
 
     def show(self, step: Step | SearchStep | str) -> None:
-        """Replace the line."""
-        if self.status is None:
-            from rich.console import Console
-
-            self.status = Console(stderr=True).status(str(step))
-            self.status.start()
-        self.status.update(str(step))
+        """Replace the line, which nobody reads faster than ten times a second."""
+        now = time.monotonic()
+        if isinstance(step, str) or now - self.shown > 0.1:
+            width = terminal_width(sys.stderr) or WIDTH
+            click.echo(f"{ERASED}{str(step)[: width - 1]}", err=True, nl=False)
+            self.shown = now
 
     def clear(self) -> None:
         """Remove the line until the next step."""
-        if self.status is not None:
-            self.status.stop()
-            self.status = None
+        if self.shown > -math.inf:
+            click.echo(ERASED, err=True, nl=False)
+            self.shown = -math.inf
 
 
 _PROGRESS = _Progress()
@@ -114,40 +116,40 @@ def _rendered(
     width: int | None,
 ) -> str:
     """The columns `shown`; wider than the terminal where the words and numbers are."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    # either way two spaces between columns: the lines of a box take one
-    look = (None, (0, 2, 0, 0)) if width is None else (box.SIMPLE_HEAD, (0, 1, 0, 0))
-    grid = Table(box=look[0], pad_edge=False, padding=look[1])
-    places = [headers.index(name) for name in shown]
-    least = 0
-    for place in places:
-        cells = [headers[place], *(row[place] for row in rows)]
-        wraps = headers[place] in texts
-        parts = [word for cell in cells for word in cell.split()] if wraps else cells
-        longest = max(map(len, parts), default=1)
-        left = wraps or place == 0
-        grid.add_column(
-            headers[place],
-            justify="left" if left else "right",
-            no_wrap=not wraps,
-            min_width=longest,
-        )
-        least += longest + 2
-    for row in rows:
-        grid.add_row(*(row[place] for place in places))
-    console = Console(
-        file=sys.stdout,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        width=max(width, least + 1) if width is not None and texts else WIDTH,
+    columns = [[cells[headers.index(name)] for cells in (headers, *rows)] for name in shown]
+    widths = [max(map(len, column)) for column in columns]
+    wraps = [width is not None and name in texts for name in shown]
+    if width is not None:
+        _narrow(widths, columns, wraps, width - 2 * (len(shown) - 1))
+    lines = []
+    for cells in zip(*columns, strict=True):
+        parts = [
+            wrapped(cell, wide if wrap else None).splitlines()
+            for cell, wide, wrap in zip(cells, widths, wraps, strict=True)
+        ]
+        lines += list(itertools.zip_longest(*parts, fillvalue=""))
+        if width is not None and len(lines) == 1:
+            lines.append(tuple("-" * wide for wide in widths))
+    sides = ["<" if name in texts or name == headers[0] else ">" for name in shown]
+    return "\n".join(
+        "  ".join(
+            f"{cell:{side}{wide}}" for cell, side, wide in zip(line, sides, widths, strict=True)
+        ).rstrip()
+        for line in lines
     )
-    with console.capture() as capture:
-        console.print(grid)
-    return "\n".join(line.rstrip() for line in capture.get().splitlines())
+
+
+def _narrow(
+    widths: list[int], columns: Sequence[Sequence[str]], wraps: Sequence[bool], width: int
+) -> None:
+    """Take what is too much off the widest column of text, a word's length at least is left."""
+    least = [
+        max((len(word) for cell in column for word in cell.split()), default=0) if wrap else wide
+        for column, wide, wrap in zip(columns, widths, wraps, strict=True)
+    ]
+    while sum(widths) > width and widths != least:
+        place = max(range(len(widths)), key=lambda i: (widths[i] > least[i], widths[i]))
+        widths[place] -= 1
 
 
 def print_sections(sections: Iterable[Section], *, begun: bool = False) -> None:

@@ -33,10 +33,11 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.guarantees import Guarantee, PureDP
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.strategies import IdentityAndRows, Strategy, baseline, product_strategy
-from pmldesign.strategies.baselines.nested import NestedWorkload, nested_of, of_weights, shares_of
-from pmldesign.strategies.identity_and_rows import outweigh
+from pmldesign.strategies import Strategy, baseline, product_strategy
+from pmldesign.strategies.baselines.nested import nested_of, of_weights, shares_of
+from pmldesign.strategies.identity_and_rows import IdentityAndRows, outweigh
 from pmldesign.workloads import Workload
+from pmldesign.workloads.nested.tables import NestedWorkload
 from pmldesign.workloads.union import tables_asked
 from pmldesign_solvers.norm.options import BEYOND
 from pmldesign_solvers.norm.solution import Status

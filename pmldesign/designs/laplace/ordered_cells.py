@@ -15,7 +15,7 @@ import numpy as np
 from pmldesign.designs.laplace.candidates import scale_rule
 from pmldesign.mechanisms import Mechanism, mechanism
 from pmldesign.privacy.guarantees import Guarantee
-from pmldesign.strategies import IdentityAndRows
+from pmldesign.strategies.identity_and_rows import IdentityAndRows
 from pmldesign.workloads import Workload
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.search import tents

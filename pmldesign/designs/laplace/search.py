@@ -26,9 +26,6 @@ from pmldesign.strategies import Strategy
 from pmldesign.workloads import as_workload
 from pmldesign_solvers.search.solution import SearchStep
 
-SEARCH_SECONDS, LEAST_GAIN = 20.0, 1e-3
-"""When a search ends that nobody has given a time: `time_limit` and `least_gain`."""
-
 
 def laplace_design(
     workload: Any,

@@ -15,7 +15,7 @@ import numpy as np
 from pmldesign.privacy.guarantees import Guarantee, PMLGuarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.priors import OnPriors
-from pmldesign.strategies import WeightedTablesStrategy
+from pmldesign.strategies.tables.weighted import WeightedTablesStrategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.union import tables_asked
 from pmldesign_solvers.operators.operator import Array

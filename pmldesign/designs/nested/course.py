@@ -25,13 +25,13 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.outward import raised
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.baselines.nested import (
-    NestedWorkload,
     cells_alone,
     duals_of,
     of_weights,
     problem_of,
     shares_of,
 )
+from pmldesign.workloads.nested.tables import NestedWorkload
 from pmldesign.workloads.public import RECORDS
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.certificate.product_pairs import lower_of_weights

@@ -25,7 +25,8 @@ import numpy as np
 
 from pmldesign.designs.one_matrix import as_invalid_input
 from pmldesign.designs.options import DesignOptions
-from pmldesign.strategies.baselines.nested import NestedWorkload, ordered_tables
+from pmldesign.strategies.baselines.nested import ordered_tables
+from pmldesign.workloads.nested.tables import NestedWorkload
 from pmldesign_solvers.operators.norms import dual_norm, power_mean
 from pmldesign_solvers.operators.operator import TINY, Array
 from pmldesign_solvers.tables import free_vector

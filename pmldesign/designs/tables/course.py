@@ -20,7 +20,8 @@ from pmldesign.designs.results import Design
 from pmldesign.designs.tables.separate import is_separate, separate_strategy
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.strategies import Strategy, TablesStrategy
+from pmldesign.strategies import Strategy
+from pmldesign.strategies.tables.strategy import TablesStrategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.public import RECORDS
 from pmldesign.workloads.tables.base import asks_counts, asks_total

@@ -24,7 +24,8 @@ from pmldesign.designs.one_matrix import solve_matrix
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.products import LEAST_TIME
 from pmldesign.designs.results import Design
-from pmldesign.strategies import Strategy, TablesStrategy
+from pmldesign.strategies import Strategy
+from pmldesign.strategies.tables.strategy import TablesStrategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.tables.base import counts_of
 from pmldesign_solvers.certificate.cells import Certificate

@@ -17,8 +17,8 @@ from typing import Any
 from pmldesign.arguments import non_negative, positive
 from pmldesign.bounds.bound import BoundProblem
 from pmldesign.designs.dispatch import solve
-from pmldesign.designs.laplace.search import LEAST_GAIN, SEARCH_SECONDS, laplace_design
-from pmldesign.designs.options import LEAST_TIME, DesignOptions
+from pmldesign.designs.laplace.search import laplace_design
+from pmldesign.designs.options import LEAST_GAIN, LEAST_TIME, SEARCH_SECONDS, DesignOptions
 from pmldesign.designs.results import Design
 from pmldesign.designs.rivals import require_quick, row_seconds
 from pmldesign.designs.targets.accuracy import Targets, as_targets

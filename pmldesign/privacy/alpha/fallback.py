@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from pmldesign.privacy.alpha.loss import pml_loss
 from pmldesign.privacy.alpha.sample import SampledAlpha
 from pmldesign.privacy.analytic_gaussian import gaussian_delta
 from pmldesign.privacy.digits import at_least, shortest
@@ -103,5 +102,7 @@ def loss_at(
     alpha: Any = guarantee.alpha
     sampled = isinstance(alpha, SampledAlpha)
     less: Any = alpha.shrunk(share) if sampled else np.multiply(share, alpha).tolist()
+    from pmldesign.privacy.alpha.loss import pml_loss
+
     loss = pml_loss(strategy, replace(guarantee, alpha=less), noise)
     return loss(math.ldexp(scale, -loss.exponent))

@@ -25,7 +25,6 @@ from pmldesign.arguments import whole
 from pmldesign.privacy.outward import root_above
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.baselines.regular import RegularStrategy
-from pmldesign.strategies.kronecker import ProductStrategy
 from pmldesign.workloads.base import check_entries
 
 
@@ -69,4 +68,6 @@ def product_strategy(strategies: Sequence[Strategy]) -> Strategy:
     """
     names = list(dict.fromkeys(strategy.name for strategy in strategies))
     name = names[0] if len(names) == 1 else " x ".join(s.name for s in strategies)
+    from pmldesign.strategies.kronecker import ProductStrategy
+
     return ProductStrategy(name, strategies)

@@ -19,7 +19,7 @@ from pmldesign.strategies.nested.regions import RegionsStrategy
 from pmldesign.strategies.nested.tables import RegionTablesStrategy
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload
 from pmldesign.workloads.nested.regions import RegionsWorkload
-from pmldesign.workloads.nested.tables import RegionTablesWorkload, Table
+from pmldesign.workloads.nested.tables import NestedWorkload, RegionTablesWorkload, Table
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.tables.measured import Measured
@@ -27,7 +27,6 @@ from pmldesign_solvers.trees.problem import NestedCounts
 from pmldesign_solvers.trees.shares import Shares
 from pmldesign_solvers.trees.spaces import ordered_spaces, spaces_of
 
-NestedWorkload = RegionsWorkload | RegionTablesWorkload
 NestedStrategy = RegionsStrategy | RegionTablesStrategy
 Ordered = Mapping[int, Measured]
 """What is measured of each ordered attribute."""
@@ -184,7 +183,7 @@ def queries_alone(workload: NestedWorkload) -> NestedStrategy | None:
     return RegionsStrategy("workload", tree, weights[0]) if told else None
 
 
-def nested_baseline(name: str, workload: Workload) -> Strategy | None:
+def regions_baseline(name: str, workload: Workload) -> Strategy | None:
     """Of counts that nest: other weights of the same counts; None where matrices will do."""
     nested = nested_of(workload)
     if nested is None:

@@ -18,25 +18,12 @@ from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.baselines.characters import fourier, hadamard, henzinger_upadhyay
 from pmldesign.strategies.baselines.eigen import eigen_design
 from pmldesign.strategies.baselines.elementary import identity, product_strategy, square_root
-from pmldesign.strategies.baselines.long_trees import LongTree
-from pmldesign.strategies.baselines.nested import (
-    EQUAL_SHARES,
-    LEVEL_SHARES,
-    NestedWorkload,
-    nested_baseline,
-)
 from pmldesign.strategies.baselines.queries import workload_strategy
-from pmldesign.strategies.baselines.toeplitz import (
-    banded_root,
-    poles_root,
-    toeplitz_baseline,
-    toeplitz_rate,
-)
 from pmldesign.strategies.baselines.trees import haar_wavelet, tree
 from pmldesign.strategies.baselines.weighted_trees import best_tree, weighted_tree
-from pmldesign.strategies.tables.weighted import WeightedTablesStrategy
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload
 from pmldesign.workloads.kronecker import KroneckerWorkload
+from pmldesign.workloads.nested.tables import NestedWorkload
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.union import by_attribute
 
@@ -79,6 +66,8 @@ def _queries(workload: Workload) -> Strategy:
     if isinstance(workload, KroneckerWorkload):
         return product_strategy([workload_strategy(factor) for factor in workload.factors])
     if isinstance(workload, MarginalsWorkload):
+        from pmldesign.strategies.tables.weighted import WeightedTablesStrategy
+
         return WeightedTablesStrategy(
             "workload", workload.sizes, workload.subsets, workload.weights
         )
@@ -144,9 +133,9 @@ def baseline(name: str, workload: Workload, *, others: Sequence[str] = ()) -> St
     instance("name", name, str, "that of a baseline, such as 'tree'")
     instance("workload", workload, Workload, "a Workload (pmldesign.workload makes one)")
     workload = workload.whole
-    long = long_baseline(name, workload) or nested_baseline(name, workload)
-    if long is not None:
-        return long
+    large = long_baseline(name, workload) or nested_baseline(name, workload)
+    if large is not None:
+        return large
     for entry in BASELINES:
         if name == entry.name:
             return entry.build(workload)
@@ -157,10 +146,8 @@ def baseline(name: str, workload: Workload, *, others: Sequence[str] = ()) -> St
     if stem == "weighted-tree" and colon:
         children = _number(stem, branching)
         return _each_factor(lambda part: weighted_tree(part, branching=children))(workload)
-    if stem == "banded" and colon:
-        return banded_root(workload, _number(stem, branching, least=1))
-    if stem == "blt" and colon:
-        return poles_root(workload, _number(stem, branching))
+    if stem in ("banded", "blt") and colon:
+        return _root(stem, branching, workload)
     names = [*others, *(entry.name for entry in BASELINES)]
     close = get_close_matches(stem.lower(), names, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
@@ -173,7 +160,12 @@ def baseline(name: str, workload: Workload, *, others: Sequence[str] = ()) -> St
 def long_baseline(name: str, workload: Workload) -> Strategy | None:
     """Of long running sums, by recurrences or coefficients; None where matrices will do."""
     n = workload.shape[1]
-    rate = toeplitz_rate(workload) if n > WRITTEN_CELLS else None
+    if n <= WRITTEN_CELLS:
+        return None
+    from pmldesign.strategies.baselines.long_trees import LongTree
+    from pmldesign.strategies.baselines.toeplitz import toeplitz_baseline, toeplitz_rate
+
+    rate = toeplitz_rate(workload)
     if rate is None:
         return None
     stem, _, branching = name.partition(":")
@@ -184,11 +176,30 @@ def long_baseline(name: str, workload: Workload) -> Strategy | None:
     return toeplitz_baseline(name, n, rate)
 
 
+def nested_baseline(name: str, workload: Workload) -> Strategy | None:
+    """Of counts that nest, by their tree; None where matrices will do."""
+    if not isinstance(workload.whole, NestedWorkload):
+        return None
+    from pmldesign.strategies.baselines.nested import regions_baseline
+
+    return regions_baseline(name, workload)
+
+
 def usual_baselines(workload: Workload) -> tuple[str, ...]:
     """Those that designs are shown beside."""
     if isinstance(workload.whole, NestedWorkload):
+        from pmldesign.strategies.baselines.nested import EQUAL_SHARES, LEVEL_SHARES
+
         return EQUAL_SHARES, LEVEL_SHARES, "identity", "workload"
     return "tree", "haar", "identity", "workload"
+
+
+def _root(stem: str, number: str, workload: Workload) -> Strategy:
+    from pmldesign.strategies.baselines.toeplitz import banded_root, poles_root
+
+    if stem == "banded":
+        return banded_root(workload, _number(stem, number, least=1))
+    return poles_root(workload, _number(stem, number))
 
 
 def _number(stem: str, text: str, *, least: int = 2) -> int:

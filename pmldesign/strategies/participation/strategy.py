@@ -14,9 +14,6 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.participation.check import require_plausible, require_plausible_rows
-from pmldesign.strategies.participation.distances import sensitivity
-from pmldesign.strategies.participation.person_distances import person_sensitivity
 from pmldesign.strategies.participation.persons import PersonRows
 from pmldesign.strategies.participation.schema import AnyParticipation, participation_refusal
 from pmldesign.workloads.base import Workload
@@ -79,12 +76,21 @@ class ParticipationStrategy(Strategy):
         return self._sensitivities[key]
 
     def _sensitivity(self, neighbours: Neighbours, norm: Norm) -> float:
+        from pmldesign.strategies.participation.check import (
+            require_plausible,
+            require_plausible_rows,
+        )
+
         if isinstance(self.participation, PersonRows):
+            from pmldesign.strategies.participation.person_distances import person_sensitivity
+
             value = person_sensitivity(self.whole, self.participation, neighbours, norm)
             require_plausible_rows(self.whole, self.participation, neighbours, norm, value)
             return value
         if neighbours == Neighbours.REPLACE:
             raise participation_refusal()
+        from pmldesign.strategies.participation.distances import sensitivity
+
         value = sensitivity(self.whole, self.participation, norm)
         require_plausible(self.whole, self.participation, norm, value)
         return value

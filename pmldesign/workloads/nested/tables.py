@@ -26,6 +26,7 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload, check_entries
+from pmldesign.workloads.nested.regions import RegionsWorkload
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import EPS, Array, Indices
 from pmldesign_solvers.trees.tree import Tree
@@ -276,3 +277,6 @@ def farthest_tables(tree: Tree, of_nodes: Array, apart: Array) -> float:
         apart: by how many times that two cells differ there, below both, shape (K,).
     """
     return tree.farthest(of_nodes.sum(axis=0), (of_nodes.T * apart).T.sum(axis=0))
+
+
+NestedWorkload = RegionsWorkload | RegionTablesWorkload

@@ -177,7 +177,7 @@ def solve(
 
 def rank_of(matrix: Array) -> int:
     """The rank of A; 0 where A is 0."""
-    return _rank(scipy.linalg.svdvals(matrix))
+    return _rank(np.asarray(np.linalg.svd(matrix, compute_uv=False), dtype=np.float64))
 
 
 def _rank(values: Array) -> int:

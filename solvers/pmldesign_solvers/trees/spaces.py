@@ -124,5 +124,5 @@ def ordered_spaces(
     )
 
 
-PLAIN = spaces_of((), [()])
+PLAIN = Spaces(np.ones(1), np.ones((1, 1)), np.ones(1), (((),),), np.ones((1, 1)), np.zeros(1, int))
 """Nothing but the count of each node."""
