@@ -6,29 +6,27 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from pmldesign.bounds import Bound
-from pmldesign.cli.documents.baselines import usual_rows
-from pmldesign.cli.documents.designs import Designed
 from pmldesign.cli.options.fields import argument, as_command, given, group, option
 from pmldesign.cli.options.promises import PromiseOptions, at_alpha, require_alpha_fits
 from pmldesign.cli.options.questions import LimitOptions, QuestionOptions, search_time
 from pmldesign.cli.options.results import Outputs, drawing, strategy_output
 from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.show import note, progress
-from pmldesign.comparison.rows import Row, as_row, best_first, with_ratios
-from pmldesign.comparison.tasks import DESIGN, LEAST_NORM
-from pmldesign.designs.best_noise import all_designs
 from pmldesign.designs.options import METHODS
-from pmldesign.designs.results import Optimized
 from pmldesign.errors import InvalidInputError, NotConvergedError
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign_solvers.norm.solution import Status
+
+if TYPE_CHECKING:
+    from pmldesign.bounds import Bound
+    from pmldesign.comparison.rows import Row
+    from pmldesign.designs.results import Optimized
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +90,11 @@ def command(asked: Asked) -> None:
     noise = asked.promise.noise
     if asked.streaming:
         noise = _streaming_noise(guarantee, relation, noise)
+    from pmldesign.cli.documents.baselines import usual_rows
+    from pmldesign.cli.documents.designs import Designed
+    from pmldesign.comparison.rows import best_first, with_ratios
+    from pmldesign.designs.best_noise import all_designs
+
     start, limit = time.perf_counter(), asked.limits.time_limit
     deadline = None if limit is None else start + limit
     problem = {"p": asked.p, "guarantee": guarantee, "noise": noise}
@@ -168,6 +171,9 @@ def _bound(
 
 def _own_rows(best: Optimized) -> list[Row]:
     """The designs, the best one first; that of least norm may not be the best for its noise."""
+    from pmldesign.comparison.rows import as_row
+    from pmldesign.comparison.tasks import DESIGN, LEAST_NORM
+
     names = [DESIGN] * len(best.mechanisms)
     if best.mechanisms[0].noise in [other.noise for other in best.mechanisms[1:]]:
         names[0] = LEAST_NORM

@@ -31,15 +31,13 @@ from typing import Any
 import numpy as np
 
 from pmldesign.arguments import instance
-from pmldesign.designs.min_norm import Design
+from pmldesign.designs.results import Design
 from pmldesign.errors import FileError, InvalidInputError, PmldesignError
 from pmldesign.factorization import public_for
 from pmldesign.files.arrays import Archive, file_name, reason
 from pmldesign.files.atomic import PathName, atomic_write, check_writable
 from pmldesign.files.fingerprints import fingerprint_or_none
-from pmldesign.files.structures import form_for
 from pmldesign.files.workloads import opened, read_workload
-from pmldesign.files.written import read_arrays
 from pmldesign.mechanisms import Mechanism, answered_workload
 from pmldesign.privacy.guarantees import Guarantee, from_json
 from pmldesign.strategies import Strategy
@@ -198,6 +196,8 @@ def read_noise(path: PathName) -> str | None:
 
 def _arrays(design: Design | Mechanism, workload: Workload) -> tuple[str | None, dict[str, Any]]:
     """R and L, or the name of the form of R and what it is made of."""
+    from pmldesign.files.structures import form_for
+
     strategy = with_participation(design.strategy, None)
     rows, cells = strategy.shape
     queries = workload.shape[0]
@@ -253,6 +253,8 @@ def read_held(path: Path) -> tuple[Strategy, dict[str, Any]]:
 
 def _read_archive(path: Path) -> tuple[Strategy, dict[str, Any]] | None:
     """What a strategy file holds; None if the file is some other .npz."""
+    from pmldesign.files.written import read_arrays
+
     name = file_name(path)
     with opened(path) as handle:
         try:

@@ -137,7 +137,7 @@ def test_the_design_is_shown_and_written_before_anything_is_compared_with_it(
         seen.append((sys.stdout.getvalue(), (tmp_path / "s.npz").exists()))
         return []
 
-    monkeypatch.setattr(pmldesign.cli.optimize, "usual_rows", usual)
+    monkeypatch.setattr(pmldesign.cli.documents.baselines, "usual_rows", usual)
     stdout = io.StringIO()
     monkeypatch.setattr(sys, "stdout", stdout)
     main.main(["optimize", "prefix:8", *output], standalone_mode=False)
@@ -152,7 +152,7 @@ def test_the_best_row_comes_first_whatever_it_is(run, monkeypatch):
         rows = usual_rows(*arguments, **options)
         return [*rows, dataclasses.replace(rows[0], strategy="wonder", error=1e-3)]
 
-    monkeypatch.setattr(pmldesign.cli.optimize, "usual_rows", with_a_wonder)
+    monkeypatch.setattr(pmldesign.cli.documents.baselines, "usual_rows", with_a_wonder)
     rows = run.json("optimize", "prefix:4")["strategies"]
     names = ["wonder", "design", "tree", "haar", "identity", "workload"]
     assert [row["name"] for row in rows] == names

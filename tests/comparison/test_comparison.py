@@ -11,7 +11,8 @@ import pmldesign.comparison.parallel
 import pmldesign.comparison.tasks
 from pmldesign.bounds import all_bounds
 from pmldesign.comparison import compare, compare_all
-from pmldesign.designs import best_noise, solve
+from pmldesign.designs import solve
+from pmldesign.designs.laplace import search as laplace_search
 from pmldesign.errors import InvalidInputError, VacuousGuaranteeError
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import PML, ZCDP, ApproxDP, EnvelopePML, PureDP
@@ -252,13 +253,13 @@ def test_jobs_are_checked(monkeypatch):
 
 def test_the_limit_of_time_covers_the_searches_of_a_design(monkeypatch):
     limits = []
-    search = best_noise.laplace_design
+    search = laplace_search.laplace_design
 
     def recorded(*arguments, time_limit, **options):
         limits.append(time_limit)
         return search(*arguments, time_limit=time_limit, **options)
 
-    monkeypatch.setattr(best_noise, "laplace_design", recorded)
+    monkeypatch.setattr(laplace_search, "laplace_design", recorded)
     compare("prefix:3", ["design"], guarantee=PureDP(1.0), search_time=20.0, time_limit=0.1)
     assert 0 < limits[0] <= 0.1
 

@@ -83,7 +83,7 @@ def test_ctrl_c_in_the_design_ends_everything(guarantee, monkeypatch):
         calls.append(step)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pmldesign.designs.targets.least.laplace_design", stop)
+    monkeypatch.setattr("pmldesign.designs.laplace.search.laplace_design", stop)
     found = pml.least_budget("prefix:16", 5.0, guarantee, callback=stop)
     assert found.design.status is Status.INTERRUPTED
     assert len(calls) == 1

@@ -164,9 +164,9 @@ class QuestionOptions:
         Raises:
             FileError, InvalidInputError: as `queries`, `public` and `PromiseOptions.build`.
         """
+        queries, guarantee = self.queries(text, note), promise.build()
         from pmldesign.factorization import with_known
 
-        queries, guarantee = self.queries(text, note), promise.build()
         self.require_cells([guarantee])
         return with_known(queries, guarantee, self.public(promise.neighbours))
 

@@ -20,11 +20,11 @@ import click
 from pmldesign.cli.terminal.process import complain
 from pmldesign.cli.terminal.text import terminal_width, wrapped
 from pmldesign.errors import PmldesignError
-from pmldesign_solvers.norm.solution import Step
-from pmldesign_solvers.search.solution import SearchStep
 
 if TYPE_CHECKING:
     from pmldesign.cli.documents.document import Section
+    from pmldesign_solvers.norm.solution import Step
+    from pmldesign_solvers.search.solution import SearchStep
 
 WIDTH = 500
 """Of a line where there is no terminal."""

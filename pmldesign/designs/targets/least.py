@@ -17,7 +17,6 @@ from typing import Any
 from pmldesign.arguments import non_negative, positive
 from pmldesign.bounds.bound import BoundProblem
 from pmldesign.designs.dispatch import solve
-from pmldesign.designs.laplace.search import laplace_design
 from pmldesign.designs.options import LEAST_GAIN, LEAST_TIME, SEARCH_SECONDS, DesignOptions
 from pmldesign.designs.results import Design
 from pmldesign.designs.rivals import require_quick, row_seconds
@@ -277,6 +276,8 @@ def _strategies(
         # the best strategy depends on epsilon: search at the one that the first strategy needs
         first = answer(design.strategy, normalised, guarantee.neighbours)
         promise = with_budget(guarantee, least_for(first, guarantee, noise))
+    from pmldesign.designs.laplace.search import laplace_design
+
     searched = laplace_design(
         normalised,
         promise,
