@@ -9,7 +9,7 @@ __getattr__ = face(
         "costs.ledger": "Account Ledger open_ledger read_ledger",
         "costs.left": "left_of share_of",
         "costs.plan": "PlannedNoise parse_plan without_plan",
-        "databases.counted": "people_of typed_query",
+        "databases.counted": "answer_rows people_of read_as",
         "databases.query": "DIALECTS query_text",
         "estimates": "all_within consistent_tables",
         "intervals": "half_widths",

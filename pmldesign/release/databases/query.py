@@ -2,15 +2,15 @@
 
     SELECT value of each attribute, COUNT(*) AS records FROM table GROUP BY 1, 2 ...
 
-The rows of the answer are combinations of values as texts, and how many people have each. Nothing
-is decided in the database that the reader decides by its rule (`people.attribute`): which key a
-text is, whether 2.0 is 2, what happens outside. The database only makes the answer small:
+The rows of the answer are combinations of values as texts, and how many people have each. What the
+reader decides by its rule (`people.attribute`), which key a text is, whether 2.0 is 2, what happens
+outside, it decides: the database makes the answer small (`values`), numbers become cuts, and texts
+that can be no key NULL.
 
-- a number between cuts becomes the lower cut, where its text is plain digits of moderate length,
-  which all databases read as the same number; other texts stay as they are;
-- of an attribute whose other values are dropped, or counted together, texts that can be no key
-  become NULL: a text is a key if it is the same text, or if both are numbers, times or truth values
-  (`key_of`), which begin with a digit or a sign, or are true or false.
+With what tells people apart the database has to know cells, and keeps k rows of each (`kept`). Of
+numbers the answer has the parts of cells: a value between t_k and t_(k+1), w of D parts of the way,
+adds D - w parts to the cell of t_k and w to that of t_(k+1), as whole numbers; of several numbers
+the products of these.
 
 So the counts are those of a file with the same rows. The query is written for DuckDB, and sqlglot
 writes it for others.
@@ -18,27 +18,27 @@ writes it for others.
 
 from __future__ import annotations
 
-from collections.abc import Container
-from itertools import pairwise
+import secrets
+from collections.abc import Sequence
+from itertools import pairwise, product
 
 from pmldesign.errors import InvalidInputError, require_extra
-from pmldesign.release.people.attribute import Attribute, key_of
-from pmldesign.release.people.people import COUNTED
+from pmldesign.release.databases.kept import kept_rows
+from pmldesign.release.databases.values import UNTOLD, Column, literal, quoted
+from pmldesign.release.people.numbers import Number
 from pmldesign.release.people.schema import Schema
+from pmldesign.strategies.whole.integers import EXACT_INT64
 
 DIALECTS = ("duckdb", "postgres", "bigquery", "snowflake", "spark")
-COUNT = "records"
 PLACEHOLDER = "{table}"
-MOST_KEYS = 1000
-"""Of an attribute that are listed in a query."""
-PLAIN = "^[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9][0-9]?)?$"
-LONGEST = 60
-"""Characters of a number that a database reads: none overflows."""
-DIGIT = "^.*[0-9].*$"
+MOST_TOLD = 10_000
+"""Keys of an attribute that a query lists."""
+MOST_NUMBERS = 4
+"""Attributes with numbers: cells are the combinations of their ends."""
 
 
 def query_text(
-    schema: Schema, dialect: str, table: str | None = None, numeric: Container[str] = ()
+    schema: Schema, dialect: str, table: str | None = None, *, key: str | None = None
 ) -> str:
     """The query.
 
@@ -47,37 +47,26 @@ def query_text(
         dialect: one of DIALECTS.
         table: its name, with those of its schema and database where these are needed; None for
             a mark in its place.
-        numeric: columns of whole numbers or of double precision, which are compared as they are.
+        key: by which rows of a person are chosen, for tests alone; it is drawn.
 
     Raises:
-        InvalidInputError: sqlglot is not installed, a key that no database tells, or no name of a
-            table.
+        InvalidInputError: sqlglot is not installed, a key that no database tells, numbers that it
+            would not add exactly, or no name of a table.
     """
     source = table_text("pmldesign_table" if table is None else table, dialect)
     import sqlglot
 
-    _require_keys(schema)
-    texts, numbers, values = [], ["*"], []
-    for place, attribute in enumerate(schema.attributes):
-        text, number = f"text_{place}", f"number_{place}"
-        column = _quoted(attribute.column)
-        if attribute.cuts is not None and attribute.column in numeric:
-            texts.append(f"{column} AS {text}")
-            numbers.append(f"CAST({text} AS DOUBLE) AS {number}")
-            value = _binned(f"CAST({text} AS TEXT)", number, attribute)
-        else:
-            texts.append(f"CAST({column} AS TEXT) AS {text}")
-            value = _keyed(text, attribute)
-            if attribute.cuts is not None:
-                numbers.append(f"{_read_number(text)} AS {number}")
-                value = _binned(text, number, attribute)
-        values.append(f"{value} AS {column}")
-    query = (
-        f"WITH texts AS (SELECT {', '.join(texts)} FROM {source}),"
-        f" numbers AS (SELECT {', '.join(numbers)} FROM texts)"
-        f" SELECT {', '.join(values)}, COUNT(*) AS {_quoted(count_name(schema))} FROM numbers"
-        f" GROUP BY {', '.join(str(place + 1) for place in range(len(values)))}"
-    )
+    _require_exact(schema)
+    told = bool(schema.person)
+    columns = [
+        Column(attribute, place, dialect == "duckdb", told or attribute.denominator > 1)
+        for place, attribute in enumerate(schema.attributes)
+    ]
+    layers = _cells(schema, columns, source)
+    if told:
+        layers += kept_rows(schema, columns, key or secrets.token_hex(16))
+    answer = _counts(schema, columns) if schema.denominator == 1 else _parts(schema, columns)
+    query = f"WITH {', '.join(layers)}{answer}"
     (written,) = sqlglot.transpile(query, read="duckdb", write=dialect, pretty=True)
     return written.replace("pmldesign_table", PLACEHOLDER) if table is None else written
 
@@ -101,68 +90,139 @@ def table_text(table: str, dialect: str) -> str:
 
 
 def count_name(schema: Schema) -> str:
-    """What the column of counts is called."""
-    return COUNT if COUNT not in schema.columns else f"{COUNT}_"
+    """What the column of counts is called: what they are."""
+    name = "records" if schema.denominator == 1 else "parts"
+    name = f"kept_{name}" if schema.person else name
+    return f"{name}_" if name in schema.columns else name
 
 
-def _require_keys(schema: Schema) -> None:
-    """Refuse people with an identifier, numbers, and a key that is how databases write none."""
-    if schema.person:
-        raise InvalidInputError(COUNTED)
+def _require_exact(schema: Schema) -> None:
+    """Refuse keys and numbers that databases would not read or add as the reader does."""
+    numbers = [a.name for a in schema.attributes if isinstance(a, Number)]
+    if len(numbers) > MOST_NUMBERS or schema.denominator >= EXACT_INT64:
+        raise InvalidInputError(
+            f"databases add parts of up to {MOST_NUMBERS} numbers, whose units together are no more"
+            f" than 2^62; leave {numbers[-1]!r} out of the schema, or take a larger unit"
+        )
     for attribute in schema.attributes:
-        if attribute.denominator > 1:
-            raise InvalidInputError(
-                f"attribute {attribute.name!r} has numbers, of which databases count no parts;"
-                " release from a file of people"
-            )
-        if attribute.cuts is None and any(label.lower() == "nan" for label in attribute.labels):
+        labels = attribute.labels if attribute.cuts is None else ()
+        if any(label.lower() == "nan" for label in labels):
             raise InvalidInputError(
                 f"attribute {attribute.name!r} has the key 'NaN', which databases do not tell from"
                 " a missing number; take another key"
             )
+        if schema.person and any(label.startswith(UNTOLD) for label in attribute.labels):
+            raise InvalidInputError(
+                f"attribute {attribute.name!r} has a key that begins with '{UNTOLD}', which is how"
+                " the query marks other values; take another key"
+            )
+        if schema.person and len(labels) > MOST_TOLD:
+            raise InvalidInputError(
+                f"attribute {attribute.name!r} has {len(labels)} keys, and a query that keeps rows"
+                f" of people lists up to {MOST_TOLD}; release from a file of people"
+            )
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _keyed(text: str, attribute: Attribute) -> str:
-    """The text of a value that may be a key; NULL for others, unless they are to be refused."""
-    plain = type(attribute) is Attribute  # others read texts by rules of their own
-    if attribute.outside == "refuse" or len(attribute.labels) > MOST_KEYS or not plain:
-        return text
-    conditions = [f"{text} IN ({', '.join(map(_literal, attribute.labels))})"]
-    if any(not isinstance(key_of(label), str) for label in attribute.labels):
-        signs = ", ".join(map(_literal, "-0123456789"))
-        conditions.append(f"SUBSTRING({text}, 1, 1) IN ({signs})")
-    if {"true", "false"} & {label.lower() for label in attribute.labels}:
-        conditions.append(f"LOWER({text}) IN ('true', 'false')")
-    return f"CASE WHEN {' OR '.join(conditions)} THEN {text} END"
-
-
-def _read_number(text: str) -> str:
-    """The number that a text is, where all databases read it alike; else NULL."""
-    plain = f"REGEXP_MATCHES({text}, '{PLAIN}') AND LENGTH({text}) <= {LONGEST}"
-    return f"CASE WHEN {plain} THEN TRY_CAST(CAST({text} AS TEXT) AS DOUBLE) END"
-
-
-def _binned(text: str, number: str, attribute: Attribute) -> str:
-    """The lower cut below a number that the database reads; NULL, or the text, for others."""
-    assert attribute.cuts is not None
-    refused = attribute.outside == "refuse"
-    bins = [f"WHEN {number} < {_double(attribute.cuts[0])} THEN {text if refused else 'NULL'}"]
-    bins += [
-        f"WHEN {number} < {_double(upper)} THEN {_literal(repr(lower))}"
-        for lower, upper in pairwise(attribute.cuts)
+def _cells(schema: Schema, columns: Sequence[Column], source: str) -> list[str]:
+    """Layers from the table to `cells`, with the cell of each row and what tells people apart."""
+    persons = [quoted(name) for name in schema.person]
+    values = [f"{quoted(c.attribute.column)} AS value_{c.place}" for c in columns]
+    ids = [f"CAST({name} AS TEXT) AS person_{place}" for place, name in enumerate(persons)]
+    read = ["*", *(text for column in columns for text in column.read)]
+    found = [f"person_{place}" for place in range(len(persons))]
+    found += [f"{column.cell} AS cell_{column.place}" for column in columns]
+    found += [f"{column.step} AS step_{column.place}" for column in columns if column.sums]
+    return [
+        f"given AS (SELECT {', '.join([*values, *ids])} FROM {source})",
+        f"readings AS (SELECT {', '.join(read)} FROM given)",
+        f"cells AS (SELECT {', '.join(found)} FROM readings)",
     ]
-    unread = f"{number} IS NULL AND REGEXP_MATCHES({text}, '{DIGIT}')"
-    rest = f"ELSE {text}" if refused else f"WHEN {unread} THEN {text}"
-    return f"CASE {' '.join(bins)} {rest} END"
 
 
-def _double(value: float) -> str:
-    return f"CAST('{value!r}' AS DOUBLE)"
+def _counts(schema: Schema, columns: Sequence[Column]) -> str:
+    """The rows of each cell."""
+    cells = [
+        f"{_inside(schema, f'cell_{c.place}')} AS {quoted(c.attribute.column)}" for c in columns
+    ]
+    number = "SUM(CASE WHEN state < 0 THEN -1 ELSE 1 END)" if schema.person else "COUNT(*)"
+    return (
+        f" SELECT {', '.join(cells)}, {number} AS {quoted(count_name(schema))}"
+        f" FROM {_counted(schema)} GROUP BY {_numbers(len(cells))}"
+    )
+
+
+def _parts(schema: Schema, columns: Sequence[Column]) -> str:
+    """The parts of each cell: sums for the intervals first, then a row for each of their ends."""
+    sums = [column for column in columns if column.sums]
+    spread = ["*"]
+    for column in sums:
+        spread += _spread(column)
+    groups = [f"{_inside(schema, f'cell_{c.place}')} AS cell_{c.place}" for c in columns]
+    groups += [f"{_inside(schema, f'interval_{c.place}')} AS interval_{c.place}" for c in sums]
+    parts, answers = [], []
+    for number, ends in enumerate(product((0, 1), repeat=len(sums))):
+        weights = [_weight(column, end) for column, end in zip(sums, ends, strict=True)]
+        added = f"CAST({' * '.join(weights)} AS DECIMAL(38, 0))"
+        if schema.person:
+            added = f"CASE WHEN state < 0 THEN -1 ELSE {added} END"
+        parts.append(f"COALESCE(SUM({added}), 1) AS parts_{number}")
+        end_of = dict(zip([column.place for column in sums], ends, strict=True))
+        names = [
+            f"{_label(c, end_of.get(c.place))} AS {quoted(c.attribute.column)}" for c in columns
+        ]
+        answers.append(
+            f"SELECT {', '.join(names)}, parts_{number} AS {quoted(count_name(schema))}"
+            f" FROM sums WHERE parts_{number} <> 0"
+        )
+    return (
+        f", spread AS (SELECT {', '.join(spread)} FROM {_counted(schema)}),"
+        f" sums AS (SELECT {', '.join([*groups, *parts])} FROM spread"
+        f" GROUP BY {_numbers(len(groups))}) {' UNION ALL '.join(answers)}"
+    )
+
+
+def _spread(column: Column) -> list[str]:
+    """The interval between points that a number is in, and its parts at the upper end."""
+    number, step = column.attribute, f"step_{column.place}"
+    assert isinstance(number, Number)
+    at = [int((point - number.points[0]) / number.unit) for point in number.points]
+    intervals, weights = [], []
+    for place, (start, stop) in enumerate(pairwise(at)):
+        case = f"WHEN {step} {'<=' if stop == at[-1] else '<'} {stop} THEN"
+        intervals.append(f"{case} {place}")
+        weights.append(f"{case} ({step} - {start}) * {number.denominator // (stop - start)}")
+    return [
+        f"CASE {' '.join(intervals)} END AS interval_{column.place}",
+        f"CASE {' '.join(weights)} END AS weight_{column.place}",
+    ]
+
+
+def _weight(column: Column, end: int) -> str:
+    weight = f"weight_{column.place}"
+    return weight if end else f"({column.attribute.denominator} - {weight})"
+
+
+def _label(column: Column, end: int | None) -> str:
+    """The text of a cell, of numbers that of the lower or upper end of the interval."""
+    cell, number = f"cell_{column.place}", column.attribute
+    if end is None or not isinstance(number, Number):
+        return cell
+    cells = range(end, len(number.labels) - 1 + end, 2 if number.binned else 1)
+    cases = [
+        f"WHEN interval_{column.place} = {place} THEN {literal(number.labels[number_of])}"
+        for place, number_of in enumerate(cells)
+    ]
+    return f"CASE {' '.join(cases)} ELSE {cell} END"
+
+
+def _inside(schema: Schema, value: str) -> str:
+    """A value of a row; NULL of rows of nobody."""
+    return f"CASE WHEN state > 0 THEN {value} END" if schema.person else value
+
+
+def _counted(schema: Schema) -> str:
+    return "kept" if schema.person else "cells"
+
+
+def _numbers(count: int) -> str:
+    return ", ".join(str(number + 1) for number in range(count))

@@ -14,7 +14,7 @@ from pmldesign.files.workloads import read_matrix_file
 from pmldesign.release.people.attribute import Attribute
 from pmldesign.release.people.frames import CountedRows
 from pmldesign.release.people.impossible import impossible_rows
-from pmldesign.release.people.people import batches, person_batches
+from pmldesign.release.people.people import CountedPeople, batches, person_batches
 from pmldesign.release.people.persons import KeptRows
 from pmldesign.release.people.schema import Schema
 from pmldesign.strategies.whole.integers import EXACT_INT64, Integers
@@ -51,6 +51,13 @@ def count_tables(
     data: Any, schema: Schema, subsets: Iterable[Sequence[int]], *, exactly: bool = False
 ) -> TableCounts:
     """The tables of people by some sets of attributes; arguments and errors as `count_people`."""
+    if isinstance(data, CountedPeople):
+        if exactly and schema.person and schema.rows_per_person > 1:
+            raise InvalidInputError(
+                "that everybody has exactly so many rows is not seen in counts; take add-remove"
+                " neighbours, or release the rows themselves"
+            )
+        schema = data.schema
     sets = [tuple(subset) for subset in subsets]
     sizes = [math.prod(schema.sizes[i] for i in subset) for subset in sets]
     tables = [np.zeros(size, dtype=np.int64) for size in sizes]

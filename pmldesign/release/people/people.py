@@ -31,10 +31,6 @@ from pmldesign.release.people.frames import (
 from pmldesign.release.people.schema import Schema
 from pmldesign.strategies.whole.integers import Integers
 
-COUNTED = (
-    "people were counted without what tells them apart; release the rows themselves, or take"
-    ' "person" out of the schema where nobody has more rows than it says'
-)
 SCANNERS = {
     ".csv": "scan_csv",
     ".parquet": "scan_parquet",
@@ -50,10 +46,12 @@ class CountedPeople:
     Attributes:
         source: of the counts, a path or the address of a table.
         load: makes the rows for the names of columns.
+        schema: by which the rows are read: of people of whom as many were kept as count.
     """
 
     source: PathName
     load: Callable[[Sequence[str]], CountedRows]
+    schema: Schema
 
 
 def batches(
@@ -101,8 +99,6 @@ def person_batches(data: Any, schema: Schema) -> Iterator[tuple[CountedRows, Int
         FileError, InvalidInputError: as `batches`, or a row has no person.
     """
     columns, person = schema.columns, schema.person
-    if isinstance(data, CountedPeople):
-        raise InvalidInputError(COUNTED)
     _require([*columns, *person], column_names(data))
     if isinstance(data, str | Path):
         start = 0
