@@ -11,7 +11,7 @@ import pytest
 
 import pmldesign as pml
 from pmldesign.errors import InvalidInputError
-from pmldesign.release import KeptRows, as_schema, count_people, people_of, query_text
+from pmldesign.release import KeptRows, as_schema, count_people
 from pmldesign.release.people import people as reader
 from pmldesign.release.people import persons
 
@@ -201,12 +201,3 @@ def test_releases_promise_all_rows_of_one_person(tmp_path):
     leaking = pml.mechanism("identity", queries, guarantee=pml.PML(1.0, 0.05), noise="laplace")
     with pytest.raises(InvalidInputError, match="rows_per_person must be 1 under PML, got 3"):
         leaking.release(data, schema=kept)
-
-
-def test_people_who_were_counted_have_no_identifier(tmp_path):
-    (tmp_path / "counts.csv").write_text("year,kind,n\n2019,a,3\n")
-    form = schema(rows_per_person=2)
-    with pytest.raises(InvalidInputError, match="counted without what tells them apart"):
-        count_people(people_of(tmp_path / "counts.csv", form, counted=True), form)
-    with pytest.raises(InvalidInputError, match="counted without what tells them apart"):
-        query_text(form, "duckdb")
