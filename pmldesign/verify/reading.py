@@ -72,11 +72,12 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Any:
     with archive.open(entry) as member:
         version = npy.read_magic(member)
         read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, _, dtype = read(member)
-        if dtype.hasobject or math.prod(shape) * dtype.itemsize > min(entry.file_size, MOST_BYTES):
+        shape, by_columns, dtype = read(member)
+        size = math.prod(shape) * dtype.itemsize
+        if dtype.hasobject or size > min(entry.file_size, MOST_BYTES):
             raise ValueError(f"array {entry.filename!r} promises more than is there")
-    with archive.open(entry) as member:
-        array = npy.read_array(member, allow_pickle=False)
+        content = bytearray(member.read(size))
+    array = np.ndarray(shape, dtype, content, order="F" if by_columns else "C")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ValueError(f"array {entry.filename!r} has an entry that is not finite")
     return array

@@ -46,7 +46,7 @@ def honest(request, schema, tmp_path_factory):
     asked, p, neighbours, guarantee, noise = CASES[request.param]
     path = tmp_path_factory.mktemp("tables") / "s.npz"
     workload = pml.workload(asked, schema=schema)
-    design = solve_regions(workload, p, DesignOptions(neighbours=neighbours, rel_gap=1e-3))
+    design = solve_regions(workload, p, DesignOptions(neighbours=neighbours, rel_gap=1e-2))
     noisy = pml.mechanism(design, guarantee=guarantee, noise=noise)
     pml.write_strategy(path, design, mechanism=noisy)
     return path, *read_archive(path), noisy, workload

@@ -161,6 +161,24 @@ def test_the_exact_moment_is_polished():
     assert_sound(solution, workload.to_dense(), rule, 4)
 
 
+def scales(R, rule):
+    """Noise scales of strategies, shape (count, r, n), from the definitions."""
+    if isinstance(rule, AddRemoveL1):
+        return np.abs(R).sum(axis=1).max(axis=1) / rule.epsilon
+    D = np.abs(R[..., :, None] - R[..., None, :]).sum(axis=1)
+    farthest = D.max(axis=2)
+    if isinstance(rule, ReplaceL1):
+        return farthest.max(axis=1) / rule.epsilon
+    unit, rest = D / farthest[..., None], 1 - rule.alpha.sum()
+    low, high = np.full_like(farthest, rule.epsilon), np.full_like(farthest, 1e9)
+    for _ in range(50):  # the root t = 1 / b, in units of the farthest column
+        t = np.sqrt(low * high)
+        left = np.exp(-unit * t[..., None]) @ rule.alpha + rest * np.exp(-t)
+        private = left >= math.exp(-rule.epsilon)
+        low, high = np.where(private, t, low), np.where(private, high, t)
+    return (farthest / low).max(axis=1)
+
+
 def global_optimum(A, rule, rows):
     """The least exact error over R with this many rows, without gradients."""
     n = A.shape[1]
@@ -171,7 +189,7 @@ def global_optimum(A, rule, rows):
         reduced = population.T.reshape(-1, rows, basis.shape[1])  # R on what is measured
         _, sizes, turned = np.linalg.svd(reduced, full_matrices=False)
         spread = np.linalg.norm(A @ basis @ turned.swapaxes(1, 2) / sizes[:, None], axis=(1, 2))
-        noise = np.array([rule.scale(R @ basis.T) for R in reduced])
+        noise = scales(reduced @ basis.T, rule)
         regular = sizes[:, -1] > 1e-7 * sizes[:, 0]
         return np.where(regular, np.log(noise * math.sqrt(2) * spread), 20.0)
 
