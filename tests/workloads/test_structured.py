@@ -102,6 +102,7 @@ def test_products_agree_with_the_matrix(workload, seed):
     X += X.T
     assert workload.shape == (m, n)
     np.testing.assert_array_equal(workload.to_dense(), A)
+    np.testing.assert_array_equal(workload.transposed().to_dense(), A.T)
     for u in (rng.random(m), rng.normal(size=m)):
         np.testing.assert_allclose(workload.gram(u), A.T @ np.diag(u) @ A, atol=1e-12)
     np.testing.assert_allclose(workload.row_quadratic(X), np.diag(A @ X @ A.T), atol=1e-11)
@@ -233,6 +234,16 @@ def test_sparse_workload_never_densifies_a_large_matrix():
     assert merged.operator.shape == (n, n)
     with pytest.raises(ValueError, match="ever written out"):
         workload.to_dense()
+
+
+def test_a_tall_sparse_workload_keeps_the_products_of_its_entries():
+    rng = np.random.default_rng(0)
+    A = np.where(rng.random((90, 5)) < 0.5, rng.normal(size=(90, 5)), 0.0)
+    A[3] = 0.0
+    workload, X, u = SparseWorkload(sparse.csr_array(A)), rng.normal(size=(5, 5)), rng.random(90)
+    assert workload.products_of_entries is not None
+    np.testing.assert_allclose(workload.row_quadratic(X + X.T), np.diag(A @ (X + X.T) @ A.T))
+    np.testing.assert_allclose(workload.gram(u), A.T @ np.diag(u) @ A, atol=1e-14)
 
 
 @pytest.mark.parametrize("text", ["all-range:4*prefix:9", "haar:4*all-range:3*prefix:2"])

@@ -31,7 +31,7 @@ from pmldesign_solvers.operators.merge import MergedWorkload, right_inverse_of
 from pmldesign_solvers.operators.normalised import normalised
 from pmldesign_solvers.operators.norms import dual_norm
 from pmldesign_solvers.operators.operator import Array, Indices, Operator
-from pmldesign_solvers.operators.reduce import RowSpaceWorkload, Spreading
+from pmldesign_solvers.operators.reduce import ColumnSpaceWorkload, RowSpaceWorkload, Spreading
 from pmldesign_solvers.operators.reference_cell import GroundedWorkload
 
 FIXED_POINT_STEPS = 30
@@ -245,7 +245,7 @@ def _interior_candidates(
     """
     counter, (rows, cells) = problem, problem.operator.shape
     if problem.rank < cells and min(rows, cells) * rows <= LARGEST_ROW_SPACE:
-        problem = RowSpaceWorkload(problem)
+        problem = ColumnSpaceWorkload.of(problem) or RowSpaceWorkload(problem)
         counter.decompositions += 1
     function = DualFunction(problem, p)
     method = InteriorPoint(function, start)

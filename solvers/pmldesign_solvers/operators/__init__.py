@@ -10,7 +10,7 @@ __getattr__ = face(
         "merge": "MergedWorkload right_inverse_of sharing_gram",
         "norms": "dual_norm power_mean",
         "operator": "TINY",
-        "reduce": "Projected RowSpaceWorkload",
+        "reduce": "Columns ColumnSpaceWorkload Projected RowSpaceWorkload",
         "reference_cell": "GroundedWorkload",
     },
 )

@@ -11,7 +11,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.differences import Cells
 from pmldesign_solvers.operators.operator import DIRECT_ENTRIES, EPS, Array, Indices, Operator
 
@@ -56,9 +55,7 @@ class MergedWorkload:
     @cached_property
     def tall(self) -> Operator:
         """The operator, or its transpose if it is wide: the second side is the smaller one."""
-        if not self.wide:
-            return self.operator
-        return DenseOperator(np.ascontiguousarray(self.operator.to_dense().T))
+        return self.operator.transposed() if self.wide else self.operator
 
     @cached_property
     def rank(self) -> int:
@@ -99,10 +96,13 @@ class MergedWorkload:
         sensitivity = np.sqrt(np.einsum("ij,ij->j", strategy, strategy).max())
         if self.shape[1] == len(self.column_of):
             return strategy / sensitivity, right_inverse * sensitivity
-        kept = self.column_of >= 0
-        full = np.where(kept, strategy[:, self.column_of], 0.0) / sensitivity
-        shares = right_inverse / self.column_copies[:, None] * sensitivity
-        return np.ascontiguousarray(full), np.where(kept[:, None], shares[self.column_of], 0.0)
+        full = np.take(strategy, self.column_of, axis=1)
+        full /= sensitivity
+        inverse = np.take(right_inverse, self.column_of, axis=0)
+        inverse *= (sensitivity / self.column_copies)[self.column_of, None]
+        zero = self.column_of < 0
+        full[:, zero], inverse[zero] = 0.0, 0.0
+        return full, inverse
 
     def fold(self, u: Array, w: Array) -> tuple[Array, Array]:
         """Weights of the original rows and columns as positive ones of the merged workload."""

@@ -58,6 +58,12 @@ class Operator(ABC):
         m, n = self.shape
         return self.matvec(np.eye(n)) if m >= n else self.rmatvec(np.eye(m)).T
 
+    def transposed(self) -> Operator:
+        """A^T, of shape (n, m)."""
+        from pmldesign_solvers.operators.dense import DenseOperator
+
+        return DenseOperator(np.ascontiguousarray(self.to_dense().T))
+
     @abstractmethod
     def gram(self, weights: Array) -> Array:
         """A^T diag(weights) A, shape (n, n), for weights of shape (m,)."""

@@ -17,10 +17,13 @@ import numpy as np
 
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.differences import Differences
+from pmldesign_solvers.operators.merge import MergedWorkload
 from pmldesign_solvers.operators.operator import Array, Operator
 
 RANK_CUTOFF = 1e-11
 """Singular values below this part of the largest are left out."""
+INDEPENDENT = 1e-6
+"""Least eigenvalue of the Gram matrix of rows of norm 1 that counts as one: it has ten digits."""
 
 
 class Projected(Differences):
@@ -45,6 +48,39 @@ class Projected(Differences):
     def vectors(self) -> Array:
         """Q v_j as rows."""
         return np.asarray(self._differences.vectors() @ self._basis.T)
+
+
+class Columns(Differences):
+    """The vectors T a_j for the columns a_j of A, shape (m, n), and T of shape (r, m).
+
+    Args:
+        turned: A^T.
+        coordinates: T.
+    """
+
+    def __init__(self, turned: Operator, coordinates: Array) -> None:
+        self._turned, self._coordinates = turned, coordinates
+        self.count = turned.shape[0]
+
+    def weighted(self, strategy: Array, weights: Array) -> Array:
+        """R T A diag(w) A^T T^T R^T."""
+        outer = strategy @ self._coordinates
+        return np.asarray(outer @ self._turned.gram(weights) @ outer.T)
+
+    def root(self, weights: Array) -> Array:
+        """The Cholesky factor of T A diag(w) A^T T^T."""
+        return np.asarray(
+            np.linalg.cholesky(self.weighted(np.eye(len(self._coordinates)), weights))
+        )
+
+    def products(self, strategy: Array, image: Array) -> Array:
+        """a_j^T T^T R^T X R T a_j."""
+        inner = self._coordinates.T @ (strategy.T @ image) @ self._coordinates
+        return self._turned.row_quadratic(np.asarray((inner + inner.T) / 2))
+
+    def vectors(self) -> Array:
+        """T a_j as rows."""
+        return self._turned.matvec(self._coordinates.T)
 
 
 class ReducedWorkload(Protocol):
@@ -104,6 +140,52 @@ class RowSpaceWorkload:
     def original_factors(self, strategy: Array, right_inverse: Array) -> tuple[Array, Array]:
         """R and B of the original workload."""
         return self._problem.original_factors(strategy @ self._basis, self._basis.T @ right_inverse)
+
+    def original_weights(self, u: Array, w: Array) -> tuple[Array, Array]:
+        """Weights u and w of the original workload."""
+        return self._problem.original_weights(u, w)
+
+
+class ColumnSpaceWorkload:
+    """A workload of few independent queries, in coordinates T A of its row space.
+
+    With D^-1 A A^T D^-1 = U S^2 U^T, D the norms of the rows, T is S^-1 U^T D^-1 and A' = D U S.
+    Nothing but T and A is kept, so that products take as long as those with A.
+
+    Attributes:
+        operator: A', shape (m, m).
+        row_copies: shape (m,), how many original rows each row stands for.
+        differences: the vectors T a_j.
+        rank: m.
+    """
+
+    def __init__(self, problem: MergedWorkload, norms: Array, gram: Array) -> None:
+        squares, left = np.linalg.eigh(gram)
+        roots = np.sqrt(squares)
+        self.rank, self.decompositions = len(roots), 1
+        self.operator: Operator = DenseOperator(norms[:, None] * left * roots)
+        self.row_copies = problem.row_copies
+        self._problem, self._coordinates = problem, np.asarray(left.T / roots[:, None] / norms)
+        self.differences = Columns(problem.tall, self._coordinates)
+
+    @classmethod
+    def of(cls, problem: Spreading) -> ColumnSpaceWorkload | None:
+        """None where a Gram matrix does not tell that the queries are independent."""
+        if not (isinstance(problem, MergedWorkload) and problem.wide):
+            return None
+        gram = problem.tall.gram(np.ones(problem.shape[1]))
+        norms = np.sqrt(gram.diagonal())
+        gram = gram / norms / norms[:, None]
+        least = np.linalg.eigvalsh(gram)[0]
+        return cls(problem, norms, gram) if least >= INDEPENDENT else None
+
+    def original_factors(self, strategy: Array, right_inverse: Array) -> tuple[Array, Array]:
+        """R and B of the original workload."""
+        rows = self._problem.operator.rmatvec
+        turned = np.ascontiguousarray(self._coordinates.T)
+        return self._problem.original_factors(
+            rows(turned @ strategy.T).T, rows(turned @ right_inverse)
+        )
 
     def original_weights(self, u: Array, w: Array) -> tuple[Array, Array]:
         """Weights u and w of the original workload."""

@@ -8,7 +8,9 @@ from certified import assert_certified, dual_value, factorization_value
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import hadamard
+from scipy.sparse import csr_array
 
+from pmldesign.workloads.sparse import SparseWorkload
 from pmldesign_solvers.certificate.cells import upper_bound
 from pmldesign_solvers.norm import (
     CRAWL,
@@ -20,6 +22,8 @@ from pmldesign_solvers.norm import (
 )
 from pmldesign_solvers.operators import (
     Cells,
+    Columns,
+    ColumnSpaceWorkload,
     DenseOperator,
     MergedWorkload,
     Projected,
@@ -57,8 +61,21 @@ def assert_overlap(first, second):
 def test_columns_are_difference_vectors(rank, extra, seed):
     rng = np.random.default_rng(seed)
     Q = rng.standard_normal((rank, rank + extra))
-    columns, w = Projected(Cells(rank + extra), Q), rng.uniform(0.1, 1.0, rank + extra)
-    assert columns.count == rank + extra
+    assert_vectors(Projected(Cells(rank + extra), Q), Q, rng)
+
+
+@given(st.integers(1, 4), st.integers(1, 6), st.booleans(), seeds)
+def test_columns_of_a_matrix_in_other_coordinates(m, extra, kept_sparse, seed):
+    rng = np.random.default_rng(seed)
+    A, T = zeros_and_ones(m, m + extra, seed) + np.eye(m, m + extra), gaussian(m, m, seed + 1)
+    turned = SparseWorkload(csr_array(A)).transposed() if kept_sparse else DenseOperator(A.T)
+    assert_vectors(Columns(turned, T), T @ A, rng)
+
+
+def assert_vectors(columns, Q, rng):
+    rank, count = Q.shape
+    w = rng.uniform(0.1, 1.0, count)
+    assert columns.count == count
     W = Q @ np.diag(w) @ Q.T
     R = rng.standard_normal((2, rank))
     np.testing.assert_allclose(columns.weighted(R, w), R @ W @ R.T, rtol=1e-12, atol=1e-12)
@@ -69,7 +86,7 @@ def test_columns_are_difference_vectors(rank, extra, seed):
     np.testing.assert_allclose(columns.products(R, X @ R), expected, rtol=1e-10, atol=1e-13)
     expected = [q @ R.T @ R @ q for q in Q.T]
     np.testing.assert_allclose(columns.squared_norms(R), expected, rtol=1e-10, atol=1e-13)
-    np.testing.assert_array_equal(columns.vectors(), Q.T)
+    np.testing.assert_allclose(columns.vectors(), Q.T, rtol=1e-13, atol=1e-13)
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-9])
@@ -90,12 +107,15 @@ def test_the_coordinates_are_those_of_an_orthonormal_basis(rank, scale):
 
 
 @pytest.mark.parametrize("p", EXPONENTS)
-@pytest.mark.parametrize("deficient", [False, True])
-def test_iterates_are_points_of_the_original_workload(p, deficient):
+@pytest.mark.parametrize("rows", ["dependent", "equal", "independent"])
+def test_iterates_are_points_of_the_original_workload(p, rows):
     A = zeros_and_ones(5, 40, 3)
-    A = np.vstack([A, A[:1] + A[1:2] if deficient else A[:1]])
-    merged = MergedWorkload(DenseOperator(A))
-    problem = RowSpaceWorkload(merged)
+    added = {"dependent": A[:1] + A[1:2], "equal": A[:1], "independent": gaussian(1, 40, 1)}
+    A = np.vstack([A, added[rows]])
+    merged = MergedWorkload(SparseWorkload(csr_array(A)))
+    problem = ColumnSpaceWorkload.of(merged)
+    assert (problem is None) == (rows == "dependent")
+    problem = problem or RowSpaceWorkload(merged)
     best = solve_norm(DenseOperator(A), p).certificate
     function = DualFunction(problem, p)
     for one in itertools.islice(InteriorPoint(function).iterates(), 8):
