@@ -13,6 +13,7 @@ import resource
 import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from typing import Any
 
 import numpy as np
 import scipy
@@ -22,11 +23,16 @@ import pmldesign as pml
 CASES = ((200, 100_000, 2.0), (200, 100_000, 4.0), (200, 100_000, np.inf), (100_000, 200, np.inf))
 
 
+def ones(size: int) -> Any:
+    """The entries."""
+    return np.ones(size)
+
+
 def line(case: tuple[int, int, float], density: float) -> str:
     """What the solution of one workload of random zeros and ones took."""
     m, n, p = case
     rng = np.random.default_rng(1)
-    workload = scipy.sparse.random_array((m, n), density=density, rng=rng, data_sampler=np.ones)
+    workload = scipy.sparse.random_array((m, n), density=density, rng=rng, data_sampler=ones)
     start = time.process_time()
     certificate = pml.factorize(workload, p=p, rel_gap=1e-6).certificate
     seconds = time.process_time() - start
