@@ -19,6 +19,9 @@ MOST_SQUARES = 2**23
 """Products of two entries of a row that are kept, 12 bytes each: 96 MiB. With them a solution for
 200 x 100,000 with 5 % entries takes 13 s of processor time instead of more than 150."""
 
+WRITTEN = 2**25
+"""Largest transpose that is written out, 256 MiB. Chosen, not measured."""
+
 
 class SparseWorkload(Workload):
     """Queries of which most entries are zero, kept in compressed rows.
@@ -63,9 +66,11 @@ class SparseWorkload(Workload):
                 "entry must be a finite number"
             )
 
-    def transposed(self) -> SparseWorkload:
-        """A^T, of shape (n, m)."""
-        return SparseWorkload(self.matrix.T, name=self.name)
+    def transposed(self) -> SparseWorkload | None:
+        """A^T, shape (n, m), where products with it take less time, or memory, than its matrix."""
+        m, n = self.shape
+        turned = SparseWorkload(self.matrix.T, name=self.name)
+        return turned if turned.products_of_entries is not None or m * n > WRITTEN else None
 
     @cached_property
     def products_of_entries(self) -> Any:

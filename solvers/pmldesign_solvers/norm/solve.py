@@ -37,6 +37,9 @@ from pmldesign_solvers.operators.reference_cell import GroundedWorkload
 FIXED_POINT_STEPS = 30
 """Steps that cost about a third of what the interior point method takes: on small matrices 688
 eigendecompositions; 590 with 15 and 721 with 60, for as much time (benchmarks/constants.py)."""
+WIDE_STEPS = 5
+"""Likewise with fewer queries than cells: 200 x 100,000 takes 12 steps and 5 s at p = 2, 16 and 7 s
+after 10, 35 and 13 s after 30."""
 FEW_STEPS, STARTED_STEPS = 4, 12
 """Likewise at p = inf where the system of the interior point method is written out, from equal
 weights and from given ones: prefix:256 with weights over two orders of magnitude takes 15 steps and
@@ -186,8 +189,10 @@ def _cells(merged: MergedWorkload, p: float, rel_gap: float) -> Iterator[Candida
     given = warm_start.start(problem, rel_gap)
     points = map(offer, fixed_point.points(problem, given))
     written = np.isinf(p) and sum(merged.shape) <= FACTORED
-    few = FEW_STEPS if given is None else STARTED_STEPS
-    for candidate in _until_it_crawls(points, few if written else FIXED_POINT_STEPS):
+    most = WIDE_STEPS if merged.wide else FIXED_POINT_STEPS
+    if written:
+        most = FEW_STEPS if given is None else STARTED_STEPS
+    for candidate in _until_it_crawls(points, most):
         yield candidate
         if exhausted:
             return

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.differences import Cells
 from pmldesign_solvers.operators.operator import DIRECT_ENTRIES, EPS, Array, Indices, Operator
 
@@ -55,7 +56,10 @@ class MergedWorkload:
     @cached_property
     def tall(self) -> Operator:
         """The operator, or its transpose if it is wide: the second side is the smaller one."""
-        return self.operator.transposed() if self.wide else self.operator
+        if not self.wide:
+            return self.operator
+        turned = self.operator.transposed()
+        return turned or DenseOperator(np.ascontiguousarray(self.operator.to_dense().T))
 
     @cached_property
     def rank(self) -> int:

@@ -58,11 +58,9 @@ class Operator(ABC):
         m, n = self.shape
         return self.matvec(np.eye(n)) if m >= n else self.rmatvec(np.eye(m)).T
 
-    def transposed(self) -> Operator:
-        """A^T, of shape (n, m)."""
-        from pmldesign_solvers.operators.dense import DenseOperator
-
-        return DenseOperator(np.ascontiguousarray(self.to_dense().T))
+    def transposed(self) -> Operator | None:
+        """A^T, shape (n, m), where products with it take less time than with its matrix."""
+        return None
 
     @abstractmethod
     def gram(self, weights: Array) -> Array:

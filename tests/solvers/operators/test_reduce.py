@@ -68,7 +68,7 @@ def test_columns_are_difference_vectors(rank, extra, seed):
 def test_columns_of_a_matrix_in_other_coordinates(m, extra, kept_sparse, seed):
     rng = np.random.default_rng(seed)
     A, T = zeros_and_ones(m, m + extra, seed) + np.eye(m, m + extra), gaussian(m, m, seed + 1)
-    turned = SparseWorkload(csr_array(A)).transposed() if kept_sparse else DenseOperator(A.T)
+    turned = SparseWorkload(csr_array(A.T)) if kept_sparse else DenseOperator(A.T)
     assert_vectors(Columns(turned, T), T @ A, rng)
 
 
