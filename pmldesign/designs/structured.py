@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pmldesign.designs.large_replace import as_pairs
+from dataclasses import replace
+
+from pmldesign.designs.large_replace import Parts, as_pairs
 from pmldesign.designs.one_matrix import as_design, as_invalid_input, solve_matrix
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import Design
@@ -24,10 +26,14 @@ from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign.workloads.running import MOST_ARRAYS, AllRangesWorkload
 from pmldesign.workloads.union import by_attribute, products_over
 from pmldesign_solvers.certificate.product_pairs import lower_of_weights
+from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.streams.chain import AllRanges
 from pmldesign_solvers.unions import solve as unions
 from pmldesign_solvers.unions.block_design import BlockDesign
 from pmldesign_solvers.unions.product_basis import ProductDesign
+
+TABLES_PART = 0.25
+"""Of the time for tables, which take little, where a product basis is tried as well."""
 
 
 def solve_marginals(workload: MarginalsWorkload, p: float, options: DesignOptions) -> Design:
@@ -50,14 +56,36 @@ def solve_marginals(workload: MarginalsWorkload, p: float, options: DesignOption
 def solve_union(
     workload: UnionWorkload | TablesWorkload, p: float, options: DesignOptions
 ) -> Design:
-    """For a large union of products: blocks of one attribute, tables, or a product basis."""
+    """For a large union of products: blocks of one attribute, tables, or a product basis.
+
+    Where attributes are asked in several ways tables and a product basis are both tried.
+    """
     asked = question(workload)
     assert asked is not None
-    single = len(asked.ordered) < 2 and workload.shape[1] <= MAX_PRODUCT_CELLS
-    whole = not asked.uniform or (single and not options.replace)
-    parts = products_over(workload, asked.sizes) if whole else None
+    blocks = len(asked.ordered) < 2 and not options.replace
+    parts = None
+    if workload.shape[1] <= MAX_PRODUCT_CELLS and (blocks or not asked.uniform):
+        parts = products_over(workload, asked.sizes)
     if parts is None:
         return solve_tables(workload, asked, p, options)
+    if blocks:
+        return _solve_products(workload, parts, p, options)
+    limit = options.time_limit
+    half = replace(options, time_limit=None if limit is None else limit * TABLES_PART)
+    tables = solve_tables(workload, asked, p, half)
+    left = None if limit is None else limit - tables.seconds
+    over = tables.status is Status.INTERRUPTED or (left is not None and left <= 0)
+    if over or tables.certificate.gap <= options.rel_gap:
+        return tables
+    products = _solve_products(workload, parts, p, replace(options, time_limit=left))
+    best = min(tables, products, key=lambda design: design.certificate.upper)
+    return replace(best, seconds=tables.seconds + products.seconds)
+
+
+def _solve_products(
+    workload: UnionWorkload | TablesWorkload, parts: Parts, p: float, options: DesignOptions
+) -> Design:
+    """By blocks of one attribute, or a product basis."""
     with as_invalid_input(workload):
         solution = unions.solve(
             workload,

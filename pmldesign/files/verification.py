@@ -84,19 +84,17 @@ def _form(queries: Workload) -> Queries:
     m, n = queries.shape
     matrix = queries.to_dense() if m * n <= MOST_ENTRIES else None
     sizes = queries.domain
-    tables = as_tables_over(queries, sizes) if sizes else None
-    if tables is None or any(
-        not asks_counts(factor) and math.prod(factor.shape) > MOST_ENTRIES
-        for _, factors in tables
-        for factor in factors.values()
-    ):
-        tables = []
-    matrices: dict[int, Any] = {}  # those of a factor that many tables share are one
-    for factor in (factor for _, factors in tables for factor in factors.values()):
-        if id(factor) not in matrices:
-            matrices[id(factor)] = None if asks_counts(factor) else factor.to_dense()
+    tables = (as_tables_over(queries, sizes) if sizes else None) or []
+    asked = [(i, factor) for _, factors in tables for i, factor in factors.items()]
+    others = {i for i, factor in asked if not asks_counts(factor)}
+    if any(i in others and math.prod(factor.shape) > MOST_ENTRIES for i, factor in asked):
+        tables, asked = [], []
+    matrices: dict[tuple[int, bool], Any] = {}  # those of a factor that many tables share are one
+    for i, factor in asked:
+        if (id(factor), i in others) not in matrices:
+            matrices[id(factor), i in others] = factor.to_dense() if i in others else None
     made_of = [
-        Table(weight, {i: matrices[id(factor)] for i, factor in factors.items()})
+        Table(weight, {i: matrices[id(factor), i in others] for i, factor in factors.items()})
         for weight, factors in tables
     ]
     gram = None

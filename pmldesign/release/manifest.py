@@ -12,6 +12,7 @@ import json
 import math
 from fractions import Fraction
 from importlib.metadata import version
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -161,8 +162,9 @@ def workload_digest(workload: Workload, cells: int) -> str:
         return _image_digest(workload.matvec, cells)
     tables = queries.as_tables()
     assert tables is not None
-    digest = hashlib.sha256(f"{tables.sizes} {tables.subsets}".encode())
-    for asked in tables.attributes:
+    kinds = f" {tables.kinds}" if any(map(any, tables.kinds)) else ""
+    digest = hashlib.sha256(f"{tables.sizes} {tables.subsets}{kinds}".encode())
+    for asked in chain(*tables.ways):
         digest.update(_image_digest(asked.matvec, asked.shape[1]).encode())
     return digest.hexdigest()
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -268,7 +269,7 @@ def _is_counted(queries: Workload) -> bool:
     tables = queries.as_tables()
     if tables is None:
         return False
-    ranges = all(asked.ends is not None for asked in tables.attributes)
+    ranges = all(asked.ends is not None for ways in tables.ways for asked in ways)
     return ranges and bool((tables.weights == 1).all())
 
 
@@ -329,9 +330,9 @@ def named_queries(queries: Workload, schema: Schema | None) -> NamedQueries | Re
 def same_queries(first: Workload, second: Workload) -> bool:
     """Whether two workloads ask the same: the same tables, or the same of three histograms."""
     one, other = first.as_tables(), second.as_tables()
-    if one and other and len(one.attributes) == len(other.attributes):
-        same = (one.sizes, one.subsets) == (other.sizes, other.subsets)
-        return same and all(map(same_queries, one.attributes, other.attributes))
+    if one and other and [*map(len, one.ways)] == [*map(len, other.ways)]:
+        same = (one.sizes, one.subsets) == (other.sizes, other.subsets) and one.kinds == other.kinds
+        return same and all(map(same_queries, chain(*one.ways), chain(*other.ways)))
     if first.shape != second.shape or first.shape[1] > MAX_PRODUCT_CELLS:
         return False
     for seed in range(3):

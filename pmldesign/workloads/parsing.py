@@ -98,7 +98,11 @@ def union_of(parts: Sequence[Workload], text: str) -> Workload:
         tables = as_tables(parts)
         if tables is not None:
             return tables
-    _check_cells(text, cells)
+    if cells > MAX_PRODUCT_CELLS:
+        raise InvalidInputError(
+            f"{_shown(text)} has {count_text(cells)} cells; a union of more than"
+            f" {MAX_PRODUCT_CELLS} consists of tables over the same attributes, each asked for once"
+        )
     if queries > MAX_QUERIES:
         raise InvalidInputError(
             f"{_shown(text)} has {count_text(queries)} queries; a union may have up to "

@@ -174,5 +174,34 @@ def test_marginals_are_written_with_the_sizes_of_the_schema():
     assert len(labels["sex"]) == queries.workload.shape[0]
     with pytest.raises(pml.InvalidInputError, match="is not about attributes with 12,3,10"):
         parse_queries("marginals:2,3,ways=1", schema)
-    with pytest.raises(pml.InvalidInputError, match="'age' may be asked for in one way"):
-        _ = parse_queries("age:prefix*sex + age", schema).workload
+    several = text + "+marginals:all-range12,3,10,6,6,6,6,6,6,ways=1"
+    asked = parse_queries(several.replace(",ways=1", ",upto=1"), schema).workload
+    assert [len(ways) for ways in asked.ways] == [2, 1, 1, 1, 1, 1, 1, 1, 1]
+    with pytest.raises(pml.InvalidInputError, match="has one twice"):
+        _ = parse_queries("age:prefix*sex + sex*age:prefix", schema).workload
+
+
+SEVERAL = "age:prefix*sex + age:all-range + age*income + income:prefix"
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES, ids=str)
+def test_an_attribute_asked_in_several_ways(guarantee, people):
+    prepared = prepare(made(guarantee, SEVERAL), schema=SCHEMA)
+    counts = prepared.counts(people)
+    exact = prepared.publish(counts, no_noise).table
+    ages = counted(people, "age")
+    expected = [
+        counted(people, "age", "sex").cumsum(0).ravel(),
+        parse_workload("all-range:12").matvec(ages),
+        counted(people, "age", "income").ravel(),
+        counted(people, "income").cumsum(),
+    ]
+    assert np.allclose(exact.estimate, np.concatenate(expected), atol=1e-3)
+    noisy = prepared.publish(counts, fast_sampler(1)).table
+    whole = np.rint(noisy.estimate * 10.0**noisy.decimals).astype(int)
+    sums, ranges, both, last = np.split(whole, [36, 36 + 78, 36 + 78 + 120])
+    assert (both.reshape(12, 10).sum(axis=0).cumsum() == last).all()
+    of_age = both.reshape(12, 10).sum(axis=1)
+    assert (sums.reshape(12, 3).sum(axis=1) == of_age.cumsum()).all()
+    assert np.allclose(ranges, parse_workload("all-range:12").matvec(of_age.astype(float)))
+    assert noisy.labels["age"][36:49:12] == ["[0, 1)", "[1, 2)"]

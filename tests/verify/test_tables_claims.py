@@ -18,14 +18,15 @@ from pmldesign.verify.tables.claims import measured_of
 from pmldesign.verify.tables.pairs import SHARES
 
 ORDERED, PLAIN = "marginals:prefix5,2,prefix3,ways=2", "marginals:3,4,2,ways=2"
+SEVERAL = "prefix:5*total:2*prefix:3+histogram:5*histogram:2*total:3+total:5*total:2*histogram:3"
 DP, REPLACE = pml.ApproxDP(1, 1e-6), pml.ApproxDP(1, 1e-6, "replace")
 SETS = [(0, 1), (0, 2), (1, 2)]
 
 
-def tables(neighbours="add-remove"):
-    queries = pml.workload(ORDERED)
+def tables(neighbours="add-remove", text=ORDERED, p=2.0):
+    queries = pml.workload(text)
     options = DesignOptions(max_steps=20, neighbours=neighbours)
-    return solve_tables(queries, question(queries), 2.0, options)
+    return solve_tables(queries, question(queries), p, options)
 
 
 def weighted():
@@ -40,6 +41,8 @@ def products():
 CASES = {
     "tables": (tables, DP, ORDERED),
     "tables replace": (lambda: tables("replace"), REPLACE, ORDERED),
+    "several ways": (lambda: tables(text=SEVERAL, p=4.0), DP, SEVERAL),
+    "several ways replace": (lambda: tables("replace", SEVERAL), REPLACE, SEVERAL),
     "weighted": (weighted, pml.PureDP(1), PLAIN),
     "weighted gaussian": (weighted, DP, PLAIN),
     "weighted replace": (weighted, pml.PureDP(1, "replace"), PLAIN),

@@ -2,7 +2,7 @@
 
 import re
 from functools import reduce
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -22,19 +22,27 @@ def random_tables(draw):
     texts = draw(
         st.lists(st.tuples(st.sampled_from(KINDS), st.integers(1, 4)), min_size=1, max_size=3)
     )
-    attributes = [as_workload(kind.format(size)) for kind, size in texts]
-    every = [s for k in range(len(texts) + 1) for s in combinations(range(len(texts)), k)]
-    subsets = draw(st.lists(st.sampled_from(every), min_size=1, unique=True))
-    weights = draw(st.lists(st.floats(0.1, 3), min_size=len(subsets), max_size=len(subsets)))
-    return TablesWorkload(attributes, subsets, weights)
+    ways = [
+        [as_workload(kind.format(size)), as_workload(f"all-range:{size}")] for kind, size in texts
+    ]
+    tables = [
+        dict(zip(s, kinds, strict=True))
+        for k in range(len(texts) + 1)
+        for s in combinations(range(len(texts)), k)
+        for kinds in product((0, 1), repeat=k)
+    ]
+    chosen = draw(st.lists(st.sampled_from(range(len(tables))), min_size=1, unique=True))
+    weights = draw(st.lists(st.floats(0.1, 3), min_size=len(chosen), max_size=len(chosen)))
+    return TablesWorkload(ways, [tables[number] for number in chosen], weights)
 
 
 def written_out(tables):
     rows = []
-    for subset, weight in zip(tables.subsets, tables.weights, strict=True):
+    for subset, kinds, weight in zip(tables.subsets, tables.kinds, tables.weights, strict=True):
+        kind = dict(zip(subset, kinds, strict=True))
         factors = [
-            queries.to_dense() if i in subset else np.ones((1, queries.shape[1]))
-            for i, queries in enumerate(tables.attributes)
+            ways[kind[i]].to_dense() if i in kind else np.ones((1, tables.sizes[i]))
+            for i, ways in enumerate(tables.ways)
         ]
         rows.append(weight * reduce(np.kron, factors))
     return np.vstack(rows)
@@ -61,6 +69,19 @@ def test_all_operations_are_those_of_the_matrix(tables, random):
     assert tables.longest_column() >= squares.max()
     distances = squares[:, None] + squares - 2 * matrix.T @ matrix
     assert tables.longest_difference() >= distances.max() * (1 - 1e-12)
+
+
+def test_ways_that_do_not_fit_are_refused():
+    both = [as_workload("prefix:4"), 4]
+    tables = TablesWorkload([both, 3], [{0: 1}, {0: 0, 1: 0}, (0,)])
+    assert tables.row_label(3) == "row 3 (attribute 0 row 3 (cell 3))"
+    assert [queries.name for queries in tables.queries_of(1)] == ["prefix:4", "histogram:3"]
+    with pytest.raises(InvalidInputError, match="tables 0 and 2 are the same"):
+        TablesWorkload([both], [(0,), {0: 1}, {0: 0}])
+    with pytest.raises(InvalidInputError, match="asks attribute 0 in way 2"):
+        TablesWorkload([both], [{0: 2}])
+    with pytest.raises(InvalidInputError, match="are about \\[4, 5\\] values"):
+        TablesWorkload([[as_workload("prefix:4"), 5]], [{0: 1}])
 
 
 def test_records_are_counted_without_a_histogram():
@@ -106,7 +127,11 @@ def test_an_explicit_union_is_the_same_tables():
     small = as_workload("prefix:3*total:4+total:3*prefix:4+prefix:3*prefix:4")
     tables = as_tables(small.parts)
     np.testing.assert_array_equal(tables.to_dense(), small.to_dense())
-    assert as_tables(as_workload("prefix:3*total:4+histogram:3*prefix:4").parts) is None
+    several = as_workload("prefix:3*total:4+histogram:3*prefix:4")
+    tables = as_tables(several.parts)
+    assert tables.kinds == ((0,), (1, 0))
+    np.testing.assert_array_equal(tables.to_dense(), several.to_dense())
+    assert as_tables([*several.parts, several.parts[0]]) is None
     assert as_tables(as_workload("prefix:3*total:4+prefix:3*total:4").parts) is None
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import accumulate
 
 import numpy as np
 
@@ -21,13 +22,12 @@ from pmldesign.designs.tables.separate import is_separate, separate_strategy
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy
+from pmldesign.strategies.tables.queries import as_tables_over
 from pmldesign.strategies.tables.strategy import TablesStrategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.public import RECORDS
-from pmldesign.workloads.tables.base import asks_counts, asks_total
-from pmldesign.workloads.tables.same import alike
-from pmldesign.workloads.union import products_over
-from pmldesign.workloads.weighting.rows import without_scale
+from pmldesign.workloads.tables.base import asks_counts
+from pmldesign.workloads.tables.same import way_of
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.tables import solve as tables
 from pmldesign_solvers.tables.couplings import Coupled
@@ -40,52 +40,20 @@ SUM_ROUNDING = 1e-8
 
 def question(workload: Workload) -> Question | None:
     """What a solver is asked; None for a union of no products over the same attributes."""
-    asked, sizes = workload.as_tables(), workload.domain
-    if asked is not None and asked.attributes:
-        used = sorted(set().union(*asked.subsets))
-        number = {i: k for k, i in enumerate(used)}
-        factors = [asked.attributes[i] for i in used]
-        return Question(
-            sizes,
-            tuple(used),
-            tuple(None if asks_counts(factor) else factor for factor in factors),
-            tuple(tuple(number[i] for i in subset) for subset in asked.subsets),
-            asked.weights,
-        )
-    parts = products_over(workload, sizes) if len(sizes) > 1 else None
-    return None if parts is None else _of_parts(sizes, parts)
-
-
-def _of_parts(sizes: tuple[int, ...], parts: list[tuple[Workload, ...]]) -> Question:
-    distinct: list[tuple[int, Workload]] = []
-    tables_of_parts = []
-    scales = []
-    for part in parts:
-        members = []
-        scale, factors = without_scale(part)
-        scales.append(scale)
-        for i, factor in enumerate(factors):
-            if asks_total(factor):
-                continue
-            same = (
-                k for k, (j, queries) in enumerate(distinct) if j == i and alike(queries, factor)
-            )
-            k = next(same, len(distinct))
-            if k == len(distinct):
-                distinct.append((i, factor))
-            members.append(k)
-        tables_of_parts.append(tuple(members))
-    plain = {
-        i
-        for i in range(len(sizes))
-        if all(asks_counts(queries) for j, queries in distinct if j == i)
-    }
+    sizes = workload.domain
+    tables = as_tables_over(workload, sizes) if len(sizes) > 1 or workload.as_tables() else None
+    if tables is None:
+        return None
+    ways: dict[int, list[Workload]] = {i: [] for i in range(len(sizes))}
+    asked = [{i: way_of(ways[i], factor) for i, factor in of.items()} for _, of in tables]
+    first = dict(zip(ways, accumulate(map(len, ways.values()), initial=0), strict=False))
+    plain = {i for i, queries in ways.items() if all(map(asks_counts, queries))}
     return Question(
         sizes,
-        tuple(i for i, _ in distinct),
-        tuple(None if i in plain else queries for i, queries in distinct),
-        tuple(tables_of_parts),
-        np.array(scales),
+        tuple(i for i, queries in ways.items() for _ in queries),
+        tuple(None if i in plain else entry for i, queries in ways.items() for entry in queries),
+        tuple(tuple(first[i] + way for i, way in sorted(table.items())) for table in asked),
+        np.array([scale for scale, _ in tables]),
     )
 
 

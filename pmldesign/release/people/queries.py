@@ -21,20 +21,16 @@ from functools import cached_property, partial
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
+from pmldesign.release.people.attribute import Attribute
 from pmldesign.release.people.factors import Factor, factor_of, queries_on, total_factor
 from pmldesign.release.people.impossible import on_cells
 from pmldesign.release.people.regions import RegionQueries, parse_regions, weight_of
 from pmldesign.release.people.schema import Schema
-from pmldesign.workloads import (
-    KroneckerWorkload,
-    MarginalsWorkload,
-    TablesWorkload,
-    Workload,
-    parse_workload,
-)
+from pmldesign.workloads import KroneckerWorkload, Workload, parse_workload
 from pmldesign.workloads.base import count_text
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS, union_of
-from pmldesign.workloads.union import stacked
+from pmldesign.workloads.tables.same import as_tables
+from pmldesign.workloads.union import as_marginals, stacked
 from pmldesign.workloads.weighting.weigh import weighted_parts
 
 
@@ -72,14 +68,20 @@ class NamedQueries:
 
     def _on_all(self) -> Workload:
         """The same on all cells."""
-        if self.schema.cells > MAX_PRODUCT_CELLS:
-            return self._tables()
         made = {factor.text: factor.build for part in self.parts for factor in part}
         factors = {text: build() for text, build in made.items()}  # solved once
         products = [[factors[factor.text] for factor in part] for part in self.parts]
-        parsed = union_of(
-            [KroneckerWorkload(part) if len(part) > 1 else part[0] for part in products], self.text
-        )
+        listed = [KroneckerWorkload(part) if len(part) > 1 else part[0] for part in products]
+        if self.schema.cells > MAX_PRODUCT_CELLS:
+            tables = as_marginals(listed) or as_tables(listed)
+            if tables is None:
+                raise InvalidInputError(
+                    f"the schema has {count_text(self.schema.cells)} cells, for which a table may"
+                    f" be asked for once; {self.text[:60]!r} has one twice"
+                )
+            tables.name = self.text
+            return tables
+        parsed = union_of(listed, self.text)
         parsed.name = self.text
         texts = self.text.split("+")
         parts = stacked(parsed)
@@ -87,33 +89,6 @@ class NamedQueries:
             for part, text in zip(parts, texts, strict=True):
                 part.name = text.strip()
         return parsed
-
-    def _tables(self) -> MarginalsWorkload | TablesWorkload:
-        """A, where the domain is too large for other queries than tables.
-
-        Raises:
-            InvalidInputError: an attribute is asked for in two ways.
-        """
-        asked: dict[int, Factor] = {}
-        for part in self.parts:
-            for i, factor in enumerate(part):
-                first = factor if factor.is_total else asked.setdefault(i, factor)
-                if first.text != factor.text:
-                    raise InvalidInputError(
-                        f"the schema has {count_text(self.schema.cells)} cells, for which "
-                        f"attribute {self.schema.names[i]!r} may be asked for in one way, got "
-                        f"{first.text} and {factor.text}; leave attributes out of the schema"
-                    )
-        subsets = [
-            [i for i, factor in enumerate(part) if not factor.is_total] for part in self.parts
-        ]
-        others = {i: f for i, f in asked.items() if not f.text.startswith("histogram")}
-        if not others:
-            return MarginalsWorkload(self.schema.sizes, subsets, name=self.text)
-        attributes = [
-            others[i].build() if i in others else size for i, size in enumerate(self.schema.sizes)
-        ]
-        return TablesWorkload(attributes, subsets, name=self.text)
 
     def between(self, number: int, t: float) -> Workload:
         """A product with (1 - t) u - t l in place of the ends of its ratio."""
@@ -160,25 +135,29 @@ def parse_queries(text: str, schema: Schema) -> NamedQueries | RegionQueries:
 
 
 def _of_marginals(text: str, schema: Schema) -> NamedQueries:
-    tables = parse_workload(text).as_tables()
+    tables = as_tables(stacked(parse_workload(text)))
     if tables is None or tables.sizes != schema.sizes:
         raise InvalidInputError(
             f"{text[:60]!r} is not about attributes with {','.join(map(str, schema.sizes))} "
             "values, which the schema has; write names of attributes"
         )
-    kinds = [f"histogram:{size}" for size in schema.sizes]
-    if tables.attributes:
-        kinds = [queries.name for queries in tables.attributes]
-        for kind, attribute in zip(kinds, schema.attributes, strict=True):
-            if not kind.startswith("histogram"):
-                attribute.require_order(f"the sums of {kind!r}")
-    cells = [queries_on(a, kind) for a, kind in zip(schema.attributes, kinds, strict=True)]
-    totals = [total_factor(attribute) for attribute in schema.attributes]
-    parts = [
-        tuple(cells[i] if i in subset else total for i, total in enumerate(totals))
-        for subset in tables.subsets
-    ]
+    totals = dict(enumerate(map(total_factor, schema.attributes)))
+    made: dict[tuple[int, str], Factor] = {}
+    parts = []
+    for number, subset in enumerate(tables.subsets):
+        asked = {}
+        for i, queries in zip(subset, tables.queries_of(number), strict=True):
+            if (i, queries.name) not in made:
+                made[i, queries.name] = _of_kind(schema.attributes[i], queries.name)
+            asked[i] = made[i, queries.name]
+        parts.append(tuple((totals | asked).values()))
     return NamedQueries(text, schema, tuple(parts))
+
+
+def _of_kind(attribute: Attribute, kind: str) -> Factor:
+    if not kind.startswith("histogram"):
+        attribute.require_order(f"the sums of {kind!r}")
+    return queries_on(attribute, kind)
 
 
 def _product(text: str, schema: Schema) -> tuple[Factor, ...]:

@@ -6,16 +6,11 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from pmldesign.workloads.base import Workload
-from pmldesign.workloads.tables.base import asks_counts, asks_total
-from pmldesign.workloads.tables.marginals import MarginalsWorkload
-from pmldesign.workloads.tables.workload import TablesWorkload
-from pmldesign.workloads.union import products_over
-from pmldesign.workloads.weighting.rows import without_scale
+from pmldesign.workloads.tables.base import asks_counts
+from pmldesign.workloads.tables.same import Table, tables_in
+from pmldesign.workloads.union import stacked
 from pmldesign_solvers.tables.measured import Measured
 from pmldesign_solvers.tables.upper.asked import Asked, asked, asked_plain
-
-Table = tuple[float, dict[int, Workload]]
-"""A scale, and the queries of each attribute that is not summed over."""
 
 
 def as_tables_over(workload: Workload, sizes: Sequence[int]) -> list[Table] | None:
@@ -25,22 +20,7 @@ def as_tables_over(workload: Workload, sizes: Sequence[int]) -> list[Table] | No
 
 @lru_cache(maxsize=2)
 def _tables_over(inner: Workload, sizes: tuple[int, ...]) -> list[Table] | None:
-    if isinstance(inner, MarginalsWorkload) and inner.sizes == sizes:
-        inner = TablesWorkload(inner.sizes, inner.subsets, inner.weights)
-    if isinstance(inner, TablesWorkload):
-        if inner.sizes != sizes:
-            return None
-        return [
-            (scale, {i: inner.attributes[i] for i in subset})
-            for subset, scale in zip(inner.subsets, inner.weights.tolist(), strict=True)
-        ]
-    parts = products_over(inner, sizes)
-    if parts is None:
-        return None
-    return [
-        (scale, {i: factor for i, factor in enumerate(factors) if not asks_total(factor)})
-        for scale, factors in map(without_scale, parts)
-    ]
+    return tables_in(stacked(inner), sizes)
 
 
 class QueryNumbers:

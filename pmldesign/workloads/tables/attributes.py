@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from numbers import Integral
 
 import numpy as np
@@ -59,20 +59,34 @@ def attribute_sets(
         InvalidInputError: too few or too many sets, an attribute that does not exist, or a repeated
             attribute or set.
     """
-    numbers: dict[tuple[int, ...], int] = {}
-    for number, members in enumerate(sets):
-        given = tuple(members)
-        try:
-            subset = tuple(sorted(map(operator.index, given)))
-        except TypeError:
-            subset = (-1,)
-        if subset and not 0 <= subset[0] <= subset[-1] < attributes:
-            raise InvalidInputError(
-                f"{kind} {number} has the attributes {given}; attributes are whole numbers from "
-                f"0 to {attributes - 1}"
-            )
-        if len(set(subset)) < len(subset):
-            raise InvalidInputError(f"{kind} {number} names an attribute twice: {given}")
+    kept = [attribute_set(kind, n, members, attributes) for n, members in enumerate(sets)]
+    require_different(kind, kept)
+    return tuple(kept)
+
+
+def attribute_set(
+    kind: str, number: int, members: Iterable[int], attributes: int
+) -> tuple[int, ...]:
+    """The attributes of set `number` in increasing order; arguments and errors as above."""
+    given = tuple(members)
+    try:
+        subset = tuple(sorted(map(operator.index, given)))
+    except TypeError:
+        subset = (-1,)
+    if subset and not 0 <= subset[0] <= subset[-1] < attributes:
+        raise InvalidInputError(
+            f"{kind} {number} has the attributes {given}; attributes are whole numbers from "
+            f"0 to {attributes - 1}"
+        )
+    if len(set(subset)) < len(subset):
+        raise InvalidInputError(f"{kind} {number} names an attribute twice: {given}")
+    return subset
+
+
+def require_different(kind: str, sets: Sequence[Hashable]) -> None:
+    """Refuse a set that is there twice, and too few or too many of them."""
+    numbers: dict[Hashable, int] = {}
+    for number, subset in enumerate(sets):
         if subset in numbers:
             raise InvalidInputError(
                 f"{kind}s {numbers[subset]} and {number} are the same, {subset}; give it once, "
@@ -81,7 +95,6 @@ def attribute_sets(
         numbers[subset] = number
     if not 1 <= len(numbers) <= MAX_SETS:
         raise InvalidInputError(f"there must be from 1 to {MAX_SETS} {kind}s, got {len(numbers)}")
-    return tuple(numbers)
 
 
 def positive_weights(kind: str, weights: ArrayLike, count: int) -> Array:

@@ -24,17 +24,17 @@ class AttributeTables(Workload):
 
     Attributes:
         sizes: the number of values of each attribute.
-        asked: the number of queries on each attribute.
         subsets: the attributes of each table, in increasing order.
         weights: c_T of each table, shape (K,), read-only.
     """
 
     sizes: tuple[int, ...]
-    asked: tuple[int, ...]
     subsets: tuple[tuple[int, ...], ...]
     weights: Array
-    attributes: tuple[Workload, ...] = ()
-    """What is asked of each attribute; nothing where all are asked for their counts."""
+    ways: tuple[tuple[Workload, ...], ...] = ()
+    """The ways in which each attribute is asked; nothing where all are asked for their counts."""
+    kinds: tuple[tuple[int, ...], ...] = ()
+    """Of every table the number of the way of each of its attributes, likewise."""
     between: ClassVar[str]
     """What stands between the attributes in the label of a query."""
 
@@ -46,7 +46,7 @@ class AttributeTables(Workload):
     @property
     def non_negative(self) -> bool:
         """Whether all that is asked of attributes is."""
-        return all(queries.non_negative for queries in self.attributes)
+        return all(queries.non_negative for ways in self.ways for queries in ways)
 
     @property
     def part_names(self) -> Sequence[str]:
@@ -80,7 +80,15 @@ class AttributeTables(Workload):
 
     @abstractmethod
     def queries_on(self, attribute: int) -> Workload:
-        """The queries that tables with an attribute ask of it."""
+        """All queries that tables with an attribute ask of it, one way below the other."""
+
+    @abstractmethod
+    def queries_of(self, number: int) -> tuple[Workload, ...]:
+        """What table `number` asks of each of its attributes."""
+
+    @abstractmethod
+    def asked_of(self, number: int) -> tuple[int, ...]:
+        """The number of queries on each attribute of table `number`."""
 
     @abstractmethod
     def reweighted(self, scales: Array) -> Self:
@@ -91,13 +99,13 @@ class AttributeTables(Workload):
         return counts
 
     @abstractmethod
-    def _words(self, attribute: int, row: int) -> str:
-        """What a query asks of an attribute."""
+    def _words(self, number: int, place: int, row: int) -> str:
+        """What a query of table `number` asks of the attribute in a place of its set."""
 
     @cached_property
     def table_queries(self) -> tuple[int, ...]:
         """The number of queries of each table."""
-        return tuple(math.prod(self.asked[i] for i in subset) for subset in self.subsets)
+        return tuple(math.prod(self.asked_of(number)) for number in range(len(self.subsets)))
 
     @cached_property
     def _stops(self) -> list[int]:
@@ -110,14 +118,12 @@ class AttributeTables(Workload):
 
     def products(self) -> list[tuple[Workload, ...]]:
         """The factors of each table, one for each attribute, the first one with its weight."""
-        asked = {i: self.queries_on(i) for i in set().union(*self.subsets)}
-        totals = [total_of(size) for size in self.sizes]
-        return [
-            scaled_factors(
-                tuple(asked[i] if i in subset else total for i, total in enumerate(totals)), weight
-            )
-            for subset, weight in zip(map(set, self.subsets), self.weights.tolist(), strict=True)
-        ]
+        totals = dict(enumerate(map(total_of, self.sizes)))
+        products = []
+        for number, weight in enumerate(self.weights.tolist()):
+            asked = zip(self.subsets[number], self.queries_of(number), strict=True)
+            products.append(scaled_factors((*(totals | dict(asked)).values(),), weight))
+        return products
 
     def counts_over(self, subsets: Sequence[tuple[int, ...]]) -> AttributeTables:
         """The tables of counts over other sets of the same attributes."""
@@ -137,9 +143,10 @@ class AttributeTables(Workload):
         table = bisect_right(self._stops, index)
         rest = index - self._stops[table] + self.table_queries[table]
         words = []
-        for i in reversed(self.subsets[table]):
-            rest, row = divmod(rest, self.asked[i])
-            words.append(f"attribute {i} {self._words(i, row)}")
+        asked = [*enumerate(zip(self.subsets[table], self.asked_of(table), strict=True))]
+        for place, (i, queries) in reversed(asked):
+            rest, row = divmod(rest, queries)
+            words.append(f"attribute {i} {self._words(table, place, row)}")
         return f"row {index} ({self.between.join(reversed(words)) or 'total'})"
 
 

@@ -59,11 +59,21 @@ class MarginalsWorkload(AttributeTables):
         self.subsets = attribute_sets("marginal", subsets, len(self.sizes))
         ones = np.ones(len(self.subsets))
         self.weights = positive_weights("marginal", ones if weights is None else weights, len(ones))
-        self.asked = self.sizes
+        self._values: dict[int, RangeWorkload] = {}
 
     def queries_on(self, attribute: int) -> RangeWorkload:
         """The count of each value."""
-        return counts_of(self.sizes[attribute])
+        if attribute not in self._values:
+            self._values[attribute] = counts_of(self.sizes[attribute])
+        return self._values[attribute]
+
+    def queries_of(self, number: int) -> tuple[RangeWorkload, ...]:
+        """The counts of the values of its attributes."""
+        return tuple(map(self.queries_on, self.subsets[number]))
+
+    def asked_of(self, number: int) -> tuple[int, ...]:
+        """The number of values of each attribute of table `number`."""
+        return tuple(self.sizes[i] for i in self.subsets[number])
 
     def reweighted(self, scales: Array) -> MarginalsWorkload:
         """The same with each marginal times its scale, shape (K,)."""
@@ -156,7 +166,7 @@ class MarginalsWorkload(AttributeTables):
             np.put_along_axis(rows, queries, scale, axis=1)
         return dense
 
-    def _words(self, attribute: int, row: int) -> str:  # noqa: ARG002 - likewise for all
+    def _words(self, number: int, place: int, row: int) -> str:  # noqa: ARG002 - alike for all
         return f"is {row}"
 
     def tables(self, records: ArrayLike) -> Iterator[Array]:
