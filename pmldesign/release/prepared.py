@@ -170,7 +170,9 @@ def prepare(
         simultaneous=simultaneous,
         post_processing=[name for name, done in steps.items() if done],
     )
-    content["queries"] -= sum(part.number for part in parts if isinstance(part, Ratios))
+    ratios = sum(part.number for part in parts if isinstance(part, Ratios))
+    if ratios:  # each made of two ends
+        content |= {"queries": content["queries"] - ratios, "ratios": ratios}
     if form is not None and form.suppress is not None:
         content["suppress"] = {"relative_error": form.suppress}
     return Prepared(noise, form, widths, content, nonnegative, integers, parts, wanted)

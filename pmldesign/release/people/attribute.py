@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 from bisect import bisect_right
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,11 +18,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pmldesign.arguments import finite_matrix
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.whole.integers import Integers
 from pmldesign.workloads.nested.places import Places
 
+UNCERTAIN = -2
 RESERVED = set("*+:,=")
 LONGEST_VALUE = 40
 """Characters of a value that a message quotes."""
@@ -66,6 +69,11 @@ class Attribute:
         return 1
 
     @property
+    def code_count(self) -> int:
+        """How many codes values have (`code`)."""
+        return len(self.labels)
+
+    @property
     def facts(self) -> list[Any]:
         """All that the schema says of it, but for places."""
         return [self.name, self.labels, self.cuts, self.outside, self.ordered]
@@ -73,6 +81,10 @@ class Attribute:
     def spread(self, codes: Integers) -> list[tuple[Integers, Integers | int]]:
         """The cells of each code (`code`), and how many parts of 1/D it has there."""
         return [(codes, 1)]
+
+    def certain_codes(self, values: Sequence[Any]) -> Integers:
+        """Codes of many values at once, UNCERTAIN where `code` has to tell."""
+        return np.full(len(values), UNCERTAIN)
 
     @cached_property
     def _numbers(self) -> dict[Hashable, int]:

@@ -11,10 +11,11 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.files.workloads import read_matrix_file
-from pmldesign.release.people.attribute import Attribute
-from pmldesign.release.people.frames import CountedRows
+from pmldesign.release.people.attribute import UNCERTAIN, Attribute
+from pmldesign.release.people.frames import Rows, rows_of
 from pmldesign.release.people.impossible import impossible_rows
-from pmldesign.release.people.people import CountedPeople, batches, person_batches
+from pmldesign.release.people.numbers import Number
+from pmldesign.release.people.people import CountedPeople, batches, row_batches
 from pmldesign.release.people.persons import KeptRows
 from pmldesign.release.people.schema import Schema
 from pmldesign.strategies.whole.integers import EXACT_INT64, Integers
@@ -92,81 +93,91 @@ def _cells(
 
 
 def _rows(data: Any, schema: Schema) -> Iterator[tuple[Integers, Integers]]:
-    """The numbers of the labels of rows, shape (attributes, rows), and how many there are."""
+    """The codes of the values of rows, shape (attributes, rows), and how many there are."""
     codes_of: list[dict[Key, int]] = [{} for _ in schema.attributes]
-    for batch in batches(data, schema.columns, schema.cuts):
-        if batch:
-            coded = _coded(batch, schema, codes_of)
-            kept = (coded >= 0).all(axis=0)
-            counts = np.array([count for *_, count, _ in batch], dtype=np.int64)
-            yield coded[:, kept], counts[kept]
+    if schema.denominator > 1 and isinstance(data, str | Path):
+        every = (rows for rows, _ in row_batches(data, schema))  # hardly any are alike
+    else:
+        counted = batches(data, schema.columns, schema.cuts)
+        every = (rows_of(batch) for batch in counted if batch)
+    for rows in every:
+        coded = _coded(rows, schema, codes_of)
+        kept = (coded >= 0).all(axis=0)
+        yield coded[:, kept], rows.counts[kept]
 
 
 def _kept(data: Any, schema: Schema, exactly: bool) -> Iterator[tuple[Integers, Integers]]:
     """The same of the rows that are kept of each person."""
     codes_of: list[dict[Key, int]] = [{} for _ in schema.attributes]
     people = KeptRows(schema)
-    for batch, places, ids in person_batches(data, schema):
-        if batch:
-            coded = _coded(batch, schema, codes_of)
-            cells = np.zeros(len(batch), dtype=np.int64)
-            for codes, size in zip(coded, schema.sizes, strict=True):
-                cells = cells * size + codes
-            cells[(coded < 0).any(axis=0)] = -1
-            people.add(ids, cells[places])
+    sizes = [attribute.code_count for attribute in schema.attributes]
+    for rows, ids in row_batches(data, schema):
+        coded = _coded(rows, schema, codes_of)
+        cells = np.zeros(len(rows.counts), dtype=np.int64)
+        for codes, size in zip(coded, sizes, strict=True):
+            cells = cells * size + codes
+        cells[(coded < 0).any(axis=0)] = -1
+        people.add(ids, cells)
     cells, counts = people.cells(exactly=exactly)
-    coded = np.zeros((len(schema.sizes), len(cells)), dtype=np.int64)
-    for place, size in reversed([*enumerate(schema.sizes)]):
+    coded = np.zeros((len(sizes), len(cells)), dtype=np.int64)
+    for place, size in reversed([*enumerate(sizes)]):
         cells, coded[place] = np.divmod(cells, size)
     yield coded, counts
 
 
-def _coded(batch: CountedRows, schema: Schema, codes_of: list[dict[Key, int]]) -> Integers:
-    """The numbers of the labels, shape (attributes, rows), negative where a row is dropped.
+def _coded(rows: Rows, schema: Schema, codes_of: list[dict[Key, int]]) -> Integers:
+    """The codes of the values, shape (attributes, rows), negative where a row is dropped.
 
     Args:
-        batch: not empty.
+        rows: at least one.
         schema: its attributes.
-        codes_of: for each attribute the numbers of values that were seen before.
+        codes_of: for each attribute the codes of values that were seen before.
     """
-    *columns, _, rows = zip(*batch, strict=True)
     problems, codes = [], []
-    for attribute, numbers, column in zip(schema.attributes, codes_of, columns, strict=True):
+    for attribute, numbers, column in zip(schema.attributes, codes_of, rows.columns, strict=True):
         if len(numbers) > MOST_VALUES:
             numbers.clear()
-        refused = _learn(attribute, numbers, column)
+        found, refused = _codes(attribute, numbers, column.values)
         if refused:
-            row, value = min((r, i) for i, r in enumerate(rows) if _key(column[i]) in refused)
-            why = refused[_key(column[value])]
+            wrong = np.flatnonzero(np.isin(column.places, [*refused]))
+            place = wrong[rows.numbers[wrong].argmin()]
+            row, why = int(rows.numbers[place]), refused[int(column.places[place])]
             problems.append((row, f"row {row}, column {attribute.column!r}: {why}"))
-        else:
-            numbers_of = (numbers[_key(value)] for value in column)
-            codes.append(np.fromiter(numbers_of, dtype=np.int64, count=len(column)))
+        codes.append(found[column.places])
     if not problems:
         coded = np.array(codes)
         never = impossible_rows(schema.impossible, coded)
         if schema.drops or not never.any():
             coded[:, never] = -1
             return coded
-        row, place = min((rows[i], i) for i in np.flatnonzero(never).tolist())
+        places = np.flatnonzero(never)
+        place = places[rows.numbers[places].argmin()]
+        row = int(rows.numbers[place])
         pairs = zip(schema.attributes, coded[:, place].tolist(), strict=True)
-        told = ", ".join(f"{a.name}={a.labels[code]}" for a, code in pairs if type(a) is Attribute)
+        told = ", ".join(
+            f"{a.name}={a.labels[code]}" for a, code in pairs if not isinstance(a, Number)
+        )
         problems.append((row, f"row {row}: {told} has what the schema calls impossible"))
     raise InvalidInputError(min(problems, key=lambda problem: problem[0])[1])
 
 
-def _learn(attribute: Attribute, numbers: dict[Key, int], column: Sequence[Any]) -> dict[Key, str]:
-    """Add the numbers of the values of a column; what is wrong with those that have none."""
-    refused = {}
-    for key, value in {_key(value): value for value in column}.items():
+def _codes(
+    attribute: Attribute, numbers: dict[Key, int], values: Sequence[Any]
+) -> tuple[Integers, dict[int, str]]:
+    """The codes of values, and what is wrong with those that have none."""
+    codes, refused = attribute.certain_codes(values), {}
+    for place in np.flatnonzero(codes == UNCERTAIN).tolist():
+        value = values[place]
+        key = _key(value)
         if not isinstance(value, Hashable):
-            refused[key] = f"a {type(value).__name__} is neither text nor a number"
-        elif key not in numbers:
-            try:
-                numbers[key] = attribute.code(value)
-            except InvalidInputError as error:
-                refused[key] = str(error)
-    return refused
+            refused[place] = f"a {type(value).__name__} is neither text nor a number"
+            continue
+        try:
+            code = numbers.get(key)
+            codes[place] = numbers.setdefault(key, attribute.code(value)) if code is None else code
+        except InvalidInputError as error:
+            refused[place] = str(error)
+    return codes, refused
 
 
 def _key(value: Any) -> Key:

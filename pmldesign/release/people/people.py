@@ -23,13 +23,15 @@ from pmldesign.release.people.attribute import text_of
 from pmldesign.release.people.csv_files import first_damage, header_problem, pieces
 from pmldesign.release.people.frames import (
     BATCH,
+    Column,
     CountedRows,
+    Rows,
     as_frame,
     frame_batches,
     frame_rows,
+    rows_of,
 )
 from pmldesign.release.people.schema import Schema
-from pmldesign.strategies.whole.integers import Integers
 
 SCANNERS = {
     ".csv": "scan_csv",
@@ -84,16 +86,15 @@ def batches(
         yield from frame_batches(as_frame(data), columns)
 
 
-def person_batches(data: Any, schema: Schema) -> Iterator[tuple[CountedRows, Integers, Any]]:
-    """The rows of people with what tells them apart.
+def row_batches(data: Any, schema: Schema) -> Iterator[tuple[Rows, Any]]:
+    """The rows of people one by one, with what tells people apart.
 
     Args:
         data: a path, or a data frame.
-        schema: with the columns of a person.
+        schema: with the columns of a person, if any.
 
     Yields:
-        Different combinations of values as `batches`, the number of that of every row, and a data
-        frame of polars with the texts of what tells people apart, p0, p1 ...
+        Rows, at least one, and a data frame of polars with what tells people apart, p0, p1 ...
 
     Raises:
         FileError, InvalidInputError: as `batches`, or a row has no person.
@@ -101,60 +102,66 @@ def person_batches(data: Any, schema: Schema) -> Iterator[tuple[CountedRows, Int
     columns, person = schema.columns, schema.person
     _require([*columns, *person], column_names(data))
     if isinstance(data, str | Path):
-        start = 0
-        for rows in _pieces(Path(data)):
-            with _reading(Path(data)):
-                batch, places = _placed_rows(rows, columns, schema.cuts, start)
-                ids = _texts(rows.select(person).collect())
+        parts = _rows_of_file(Path(data), schema)
+    else:
+        parts = _rows_of_frame(as_frame(data), schema)
+    start = 0
+    for rows, ids in parts:
+        if len(rows.counts):
             _require_persons(ids, person, start)
-            yield batch, places, ids
-            start += len(places)
-        return
+            yield rows._replace(numbers=rows.numbers + start), ids
+            start += len(rows.counts)
+
+
+def _rows_of_file(path: Path, schema: Schema) -> Iterator[tuple[Rows, Any]]:
+    """At most so many rows as a batch has, numbers from 1 in each."""
+    import polars as pl
+
+    for part in _parts(path):
+        with _reading(path):
+            count = part.select(pl.len()).collect().item()
+        for begin in range(0, count, BATCH):
+            with _reading(path):
+                rows = part.slice(begin, BATCH)
+                keys = rows.select(_keys(rows, schema.columns, schema.cuts)).collect()
+                columns = [_distinct(series) for series in keys.iter_columns()]
+                ids = _texts(rows.select(schema.person).collect())
+            ones = np.ones(len(keys), dtype=np.int64)
+            yield Rows(columns, ones, np.cumsum(ones)), ids
+
+
+def _rows_of_frame(frame: Any, schema: Schema) -> Iterator[tuple[Rows, Any]]:
     import polars as pl
 
     with _reading("the data frame"):
-        start = 0
-        for rows, names in frame_rows(as_frame(data), columns, person):
+        for rows, names in frame_rows(frame, schema.columns, schema.person):
             texts = [[text_of(value) or None for value in column] for column in names]
-            ids = pl.DataFrame(
-                {f"p{i}": pl.Series(t, dtype=pl.String) for i, t in enumerate(texts)}
-            )
-            _require_persons(ids, person, start)
-            yield rows, np.arange(len(rows)), ids
-            start += len(rows)
+            ids = {f"p{i}": pl.Series(t, dtype=pl.String) for i, t in enumerate(texts)}
+            if rows:
+                yield rows_of(rows), pl.DataFrame(ids)
 
 
-def _pieces(path: Path) -> Iterator[Any]:
-    """A file as lazy tables of polars of at most so many rows as a batch has."""
+def _distinct(series: Any) -> Column:
+    """The different values of a column, and where they are."""
     import polars as pl
 
-    for rows in _parts(path):
-        with _reading(path):
-            count = rows.select(pl.len()).collect().item()
-        for start in range(0, max(count, 1), BATCH):
-            yield rows.slice(start, BATCH)
-
-
-def _placed_rows(
-    rows: Any, columns: Sequence[str], cuts: Mapping[str, Sequence[float]], start: int
-) -> tuple[CountedRows, Integers]:
-    """As `_counted_rows`, and the number of the combination of every row."""
-    import polars as pl
-
-    counted = _grouped(rows, columns, cuts, start, [pl.col("row").alias("rows")]).collect()
-    numbers = counted["rows"].explode().drop_nulls().to_numpy().astype(np.int64) - start - 1
-    places = np.zeros(len(numbers), dtype=np.int64)
-    places[numbers] = np.repeat(np.arange(len(counted)), counted["count"].to_numpy())
-    return counted.drop("rows").rows(), places
+    if series.dtype.is_nested() or series.dtype == pl.Object:
+        return Column(series.to_list(), np.arange(len(series)))
+    values = series.unique()
+    places = pl.Series(np.arange(len(values)))
+    return Column(values.to_list(), series.replace_strict(values, places).to_numpy())
 
 
 def _texts(ids: Any) -> Any:
-    """What tells people apart, as in a .csv; null where there is nothing."""
+    """What tells people apart, whole numbers or texts as in a .csv; null where there is nothing."""
     import polars as pl
 
-    names = [f"p{i}" for i in range(len(ids.columns))]
-    frame = ids.select(pl.nth(i).cast(pl.String).alias(name) for i, name in enumerate(names))
-    return frame.select(pl.when(pl.col(name) != "").then(pl.col(name)) for name in names)
+    columns = []
+    for i, (name, kind) in enumerate(ids.schema.items()):
+        text = pl.col(name).cast(pl.String)
+        told = pl.col(name) if kind.is_integer() else pl.when(text != "").then(text)
+        columns.append(told.alias(f"p{i}"))
+    return ids.select(columns)
 
 
 def _require_persons(ids: Any, person: Sequence[str], start: int) -> None:
@@ -209,9 +216,20 @@ def _grouped(
     columns: Sequence[str],
     cuts: Mapping[str, Sequence[float]],
     start: int,
-    more: Sequence[Any] = (),
 ) -> Any:
-    """The different combinations of values, their number and first row, and more."""
+    """The different combinations of values, their number and first row."""
+    import polars as pl
+
+    return (
+        rows.select(_keys(rows, columns, cuts))
+        .with_row_index("row", offset=start + 1)
+        .group_by([f"c{i}" for i in range(len(columns))])
+        .agg(pl.len().alias("count"), pl.col("row").min().alias("first"))
+    )
+
+
+def _keys(rows: Any, columns: Sequence[str], cuts: Mapping[str, Sequence[float]]) -> list[Any]:
+    """The values that are counted: digits where a .csv would have these, and lower cuts."""
     import polars as pl
 
     types = rows.collect_schema()
@@ -225,12 +243,7 @@ def _grouped(
         if name in cuts and (text or types[name].is_numeric()):
             key = _lower_cut(key, cuts[name], text=text)
         keys.append(key.alias(f"c{i}"))
-    return (
-        rows.select(keys)
-        .with_row_index("row", offset=start + 1)
-        .group_by([f"c{i}" for i in range(len(columns))])
-        .agg(pl.len().alias("count"), pl.col("row").min().alias("first"), *more)
-    )
+    return keys
 
 
 def _lower_cut(key: Any, cuts: Sequence[float], *, text: bool) -> Any:

@@ -7,11 +7,14 @@ With h a hash under a key that is drawn afresh and kept nowhere, and up to k row
     one for each value y      that of least h(i, cell) of each y, the k values of least h(i, y)
 
 What is kept of some rows is what is kept of what was kept before, and of the rest: rows come in
-batches, and memory is k rows for each person. A row of a value that is dropped is none.
+batches, and memory is k rows for each person. A row of a value that is dropped is none. Numbers
+have their value in place of a cell: rows are equal if they have equal values, and one for each cell
+is one for each combination of the other attributes (`Schema.telling`).
 """
 
 from __future__ import annotations
 
+import math
 import secrets
 from typing import Any
 
@@ -27,7 +30,7 @@ MERGED = 2**22
 """Rows, at least, that are looked at together with those that were kept."""
 MOST_CELLS = 2**62
 """Cells have a number each."""
-
+TYPES = (np.uint32, np.uint64, np.uint64, np.int64)
 Columns = tuple[NDArray[Any], ...]
 """Person, hash of the class, hash of the cell, and cell of each row."""
 
@@ -44,20 +47,17 @@ class KeptRows:
     """
 
     def __init__(self, schema: Schema, key: tuple[int, ...] | None = None) -> None:
-        import polars as pl
-
-        if schema.cells > MOST_CELLS:
+        if math.prod(attribute.code_count for attribute in schema.attributes) > MOST_CELLS:
             raise InvalidInputError(
-                "rows of people with an identifier are kept in at most 2^62 cells; leave attributes"
-                " out of the schema"
+                "rows of people with an identifier are kept in at most 2^62 cells and values of"
+                " numbers; leave attributes out of the schema, or take larger units"
             )
         self._schema, self._times = schema, schema.rows_per_person
         self._key = key or tuple(secrets.randbits(64) for _ in range(4))
-        ids = {f"p{number}": pl.String for number in range(len(schema.person))}
-        self._names = list(ids)
-        self._people = pl.DataFrame(schema={**ids, "who": pl.UInt32})
-        self._kept = self._none()
-        self._new: list[Columns] = []
+        self._names = [f"p{number}" for number in range(len(schema.person))]
+        self._people: Any = None
+        self._kept: Columns = tuple(np.zeros(0, dtype=kind) for kind in TYPES)
+        self._new: list[Any] = []
 
     def add(self, ids: Any, cells: Integers) -> None:
         """Rows: the data frame of what tells people apart, and the numbers of the cells.
@@ -66,24 +66,8 @@ class KeptRows:
         """
         import polars as pl
 
-        rows = ids.with_columns(pl.Series("cell", cells)).filter(pl.col("cell") >= 0)
-        names = self._names
-        there = self._people.select(names)
-        fresh = rows.select(names).unique().join(there, on=names, how="anti")
-        begin = len(self._people)
-        codes = pl.Series("who", np.arange(begin, begin + len(fresh)), dtype=pl.UInt32)
-        self._people = self._people.vstack(fresh.with_columns(codes))
-        rows = rows.join(self._people, on=names, how="left", maintain_order="left")
-        inside, classes = np.zeros(len(rows), dtype=np.uint64), pl.col("cell")
-        hashed = pl.struct([*names, "cell"]).hash(*self._key).alias("hash")
-        sizes = self._classes()
-        if sizes is not None:
-            inside = rows.select(hashed)["hash"].to_numpy()
-            classes = pl.col("cell") // sizes[1] % sizes[0]
-        order = rows.with_columns(classes.alias("cell")).select(hashed)["hash"].to_numpy()
-        columns = rows["who"].to_numpy(), order, inside, rows["cell"].to_numpy()
-        self._new.append(columns)
-        if sum(len(part[0]) for part in self._new) >= max(MERGED, len(self._kept[0])):
+        self._new.append(ids.with_columns(pl.Series("cell", cells)).filter(pl.col("cell") >= 0))
+        if sum(map(len, self._new)) >= max(MERGED, len(self._kept[0])):
             self._merge()
 
     def cells(self, *, exactly: bool = False) -> tuple[Integers, Integers]:
@@ -97,7 +81,8 @@ class KeptRows:
         """
         self._merge()
         if exactly:
-            short = np.bincount(self._kept[0], minlength=len(self._people)) != self._times
+            everybody = 0 if self._people is None else len(self._people)
+            short = np.bincount(self._kept[0], minlength=everybody) != self._times
             if short.any():
                 raise InvalidInputError(
                     f"under replace everybody has exactly {self._times} rows, and {short.sum()}"
@@ -107,36 +92,90 @@ class KeptRows:
         cells, counts = np.unique(self._kept[3], return_counts=True)
         return cells, counts.astype(np.int64)
 
-    def _classes(self) -> tuple[int, int] | None:
-        """Y and C where a person has one row for each of Y values; else None."""
-        schema = self._schema
-        if schema.one_per is None or schema.one_per not in schema.names:
-            return None
-        place = schema.names.index(schema.one_per)
-        after = int(np.prod(schema.sizes[place + 1 :], dtype=object))
-        return schema.sizes[place], after
+    def _columns(self) -> Columns:
+        """The rows that were added since, with a number for each person."""
+        import polars as pl
 
-    def _none(self) -> Columns:
-        types = (np.uint32, np.uint64, np.uint64, np.int64)
-        return tuple(np.zeros(0, dtype=kind) for kind in types)
+        names = self._names
+        rows, self._new = pl.concat(self._new), []
+        own = rows.select(names)
+        if self._people is None:
+            self._people = own.head(0).with_columns(pl.Series("who", [], dtype=pl.UInt32))
+        fresh = own.unique().join(self._people.select(names), on=names, how="anti")
+        begin = len(self._people)
+        codes = pl.Series("who", np.arange(begin, begin + len(fresh)), dtype=pl.UInt32)
+        self._people = self._people.vstack(fresh.with_columns(codes))
+        who = own.join(self._people, on=names, how="left", maintain_order="left")["who"].to_numpy()
+        cells = rows["cell"].to_numpy()
+        classes = self._classes(cells)
+        order = self._hashed(own, cells if classes is None else classes)
+        inside = np.zeros(len(who), np.uint64) if classes is None else self._hashed(own, cells)
+        return who, order, inside, cells
+
+    def _hashed(self, ids: Any, numbers: Integers) -> NDArray[Any]:
+        import polars as pl
+
+        columns = pl.struct([*self._names, "number"]).hash(*self._key)
+        hashed = ids.with_columns(pl.Series("number", numbers)).select(columns)
+        return np.asarray(hashed.to_series().to_numpy())
+
+    def _classes(self, cells: Integers) -> Integers | None:
+        """The values of each row of which a person has one; None where these are its cell."""
+        schema = self._schema
+        if schema.one_per is None or all(schema.telling):
+            return None
+        classes, factor = np.zeros_like(cells), 1
+        pairs = zip(schema.attributes, schema.telling, strict=True)
+        for attribute, tells in reversed([*pairs]):
+            cells, codes = np.divmod(cells, attribute.code_count)
+            if tells:
+                classes += factor * codes
+                factor *= attribute.code_count
+        return classes
 
     def _merge(self) -> None:
         """Keep of all rows what is to be kept."""
-        parts = [self._kept, *self._new]
-        self._new = []
-        kept = tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))
-        who, order, inside, _ = kept
-        kept = _taken(kept, np.lexsort((inside, order, who)))
-        who, order, inside, _ = kept
+        if not self._new:
+            return
+        kept = self._kept, self._columns()
+        rows = tuple(np.concatenate(columns) for columns in zip(*kept, strict=True))
+        one = 1 if self._schema.one_per else self._times
+        few = np.bincount(rows[0])[rows[0]] <= one
+        chosen = self._chosen(_taken(rows, ~few))
+        ends = zip(_taken(rows, few), chosen, strict=True)
+        self._kept = tuple(np.concatenate(columns) for columns in ends)
+
+    def _chosen(self, rows: Columns) -> Columns:
+        """What is kept of people with several rows."""
+        rows = _taken(rows, _sorted(rows[0], rows[1], rows[2]))
+        who, order, *_ = rows
         equal = np.zeros(len(who), dtype=bool)
         equal[1:] = (who[1:] == who[:-1]) & (order[1:] == order[:-1])
         if self._schema.one_per is not None:
-            kept = _taken(kept, ~equal)
-        else:
-            kept = _taken(kept, np.lexsort((order, _places(~equal), who)))
-        first = np.ones(len(kept[0]), dtype=bool)
-        first[1:] = kept[0][1:] != kept[0][:-1]
-        self._kept = _taken(kept, _places(first) < self._times)
+            rows = _taken(rows, ~equal)
+        elif equal.any():
+            rows = _taken(rows, np.lexsort((order, _places(~equal), who)))
+        first = np.ones(len(rows[0]), dtype=bool)
+        first[1:] = rows[0][1:] != rows[0][:-1]
+        return _taken(rows, _places(first) < self._times)
+
+
+def _sorted(who: NDArray[Any], order: NDArray[Any], inside: NDArray[Any]) -> Indices:
+    """The order of rows by these, the first one first.
+
+    By a number that has the person and the first half of the hash, and the few that have the same
+    by all.
+    """
+    packed = (who.astype(np.uint64) << np.uint64(32)) | (order >> np.uint64(32))
+    places = np.argsort(packed)
+    packed = packed[places]
+    same = packed[1:] == packed[:-1]
+    shared = np.zeros(len(places), dtype=bool)
+    shared[1:] |= same
+    shared[:-1] |= same
+    some = places[shared]
+    places[shared] = some[np.lexsort((inside[some], order[some], who[some]))]
+    return places
 
 
 def _taken(columns: Columns, which: NDArray[Any]) -> Columns:

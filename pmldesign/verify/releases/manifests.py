@@ -47,7 +47,7 @@ LAWS = {
 """Of each law of noise: the noise, what its sensitivity is of, its loss under PML and its norm."""
 PARTS = {
     "": "format pmldesign workload queries cells guarantee noise lattice intervals post_processing"
-    " sha256 records? suppress? if_alpha_is_wrong? distances?",
+    " sha256 ratios? records? suppress? if_alpha_is_wrong? distances?",
     "noise": "law parameter sigma measurements sampler",
     "lattice": "bits unit sensitivity of exact bias_of_an_entry",
     "intervals": "level simultaneous",
@@ -129,6 +129,7 @@ def is_manifest(content: Any) -> bool:
             return False
     noise, lattice, intervals = content["noise"], content["lattice"], content["intervals"]
     counts = [content["queries"], content["cells"], noise["measurements"], lattice["bits"]]
+    counts.append(content.get("ratios", 1))
     people = content["guarantee"]["participation"]
     sizes = [noise["parameter"], lattice["unit"], intervals["level"], 1 - intervals["level"]]
     suppressed = as_number(content.get("suppress", {}).get("relative_error")) or 0.0

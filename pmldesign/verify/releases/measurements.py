@@ -73,7 +73,8 @@ def _agrees(header: Header, manifest: Header) -> bool:
     """Whether strategy and manifest are about the same."""
     promise = manifest["guarantee"]
     same = manifest["format"] == FORMAT
-    same = same and all(manifest[name] == header[name] for name in ("cells", "queries", "workload"))
+    same = same and all(manifest[name] == header[name] for name in ("cells", "workload"))
+    same = same and manifest["queries"] + manifest.get("ratios", 0) == header["queries"]
     same = same and promise["neighbours"] == header["neighbours"]
     return same and (promise.get("known") or None) == header.get("known")
 
@@ -118,8 +119,7 @@ def _check_sensitivity(manifest: Header, R: Any, arrays: Arrays, checks: Checks)
     if persons is not None:
         k, replaced = persons.count(Z.shape[1]), manifest["guarantee"]["neighbours"] == "replace"
         distance, slack = k * distance, k * slack
-        if "groups" not in arrays:
-            distance = min(distance, persons.distance(Z, norm, replaced=replaced))
+        distance = min(distance, persons.distance(Z, norm, replaced=replaced))
     stated = float(Fraction(lattice["sensitivity"]))
     stated = math.sqrt(stated) if norm == "l2" else stated
     enough = stated >= distance * (1 - ROUNDED) - slack
