@@ -165,7 +165,7 @@ class Shares:
     def error(self, shares: Array) -> float:
         """The p-norm of the standard deviations of all queries, for noise of sensitivity 1."""
         precisions = self._precisions(shares.reshape(-1, self.tree.places))
-        variances = np.stack([self._swept(row).variances for row in precisions])
+        variances = self._swept(precisions).variances
         return math.sqrt(power_mean(self._per_query(variances), self.p / 2))
 
     def of_parts(self, parts: Array) -> Array:
@@ -179,15 +179,13 @@ class Shares:
         parts, mix = self._split(z)
         shares = self._of_parts(parts) * mix
         precisions = self._precisions(shares)
-        sweeps = [self._swept(row) for row in precisions]
-        per_query = self._per_query(np.stack([sweep.variances for sweep in sweeps]))
+        sweep = self._swept(precisions)
+        per_query = self._per_query(sweep.variances)
         total = power_mean(per_query, p / 2)
         slopes = self.squares * (per_query / total) ** (p / 2 - 1)
-        by_table = np.zeros_like(shares)
-        for number, sweep in enumerate(sweeps):
-            by_variances = self._at_places(slopes * self.spaces.told[number][self._answers])
-            slope = by_precisions(tree, precisions[number], sweep, by_variances)
-            by_table += within[number][:, None] * slope
+        told = self.spaces.told[:, self._answers] * slopes
+        by_variances = np.stack([self._at_places(row) for row in told])
+        by_table = within.T @ by_precisions(tree, precisions, sweep, by_variances)
         by_table *= shares**self.power / self.spaces.answers[:, None]
         by_table *= self.power / (2.0 * total)  # by the logarithms of shares
         relative, below = by_table.sum(axis=0), np.zeros(tree.places)

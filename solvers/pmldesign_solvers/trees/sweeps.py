@@ -33,7 +33,7 @@ FAINT = 1e-60
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sweep:
-    """Precisions at all places without the count of the place, and variances with it.
+    """Precisions at all places without the count of the place, and variances with it, (..., P).
 
     Attributes:
         below: h, from the counts below, shape (P,).
@@ -47,26 +47,27 @@ class Sweep:
 
 
 def swept(tree: Tree, precisions: Array, *, public: bool = False) -> Sweep:
-    """Least squares for counts of these precisions, shape (P,), positive at cells.
+    """Least squares for counts of these precisions, shape (..., P), positive at cells.
 
     Args:
         tree: the tree.
         precisions: of the counts.
         public: whether the sum of all is known.
     """
-    below, elsewhere = np.zeros((2, tree.places))
-    elsewhere[tree.root] = np.inf if public else 0.0
+    below, elsewhere = np.zeros((2, *precisions.shape))
+    elsewhere[..., tree.root] = np.inf if public else 0.0
     for merges in tree.rounds:
-        inverse = 1.0 / np.maximum(below[merges.parts] + precisions[merges.parts], LEAST)
-        below[merges.wholes] = 1.0 / (inverse[0::2] + inverse[1::2])
+        measured = below[..., merges.parts] + precisions[..., merges.parts]
+        inverse = 1.0 / np.maximum(measured, LEAST)
+        below[..., merges.wholes] = 1.0 / (inverse[..., 0::2] + inverse[..., 1::2])
     inner = below + precisions
     for merges in reversed(tree.rounds):
-        outer = precisions[merges.wholes] + elsewhere[merges.wholes]
+        outer = precisions[..., merges.wholes] + elsewhere[..., merges.wholes]
         whole = 1.0 / np.maximum(outer, LEAST)
-        inverse = 1.0 / np.maximum(inner[merges.parts], LEAST)
-        parts = elsewhere[merges.parts]
-        parts[0::2] = 1.0 / (whole + inverse[1::2])
-        parts[1::2] = 1.0 / (whole + inverse[0::2])
+        inverse = 1.0 / np.maximum(inner[..., merges.parts], LEAST)
+        parts = elsewhere[..., merges.parts]
+        parts[..., 0::2] = 1.0 / (whole + inverse[..., 1::2])
+        parts[..., 1::2] = 1.0 / (whole + inverse[..., 0::2])
     return Sweep(below, elsewhere, 1.0 / (inner + elsewhere))
 
 
@@ -78,24 +79,25 @@ def floored(tree: Tree, precisions: Array) -> Array:
 
 
 def by_precisions(tree: Tree, precisions: Array, sweep: Sweep, by_variances: Array) -> Array:
-    """The derivative by the precisions of what has these derivatives by the variances, (P,)."""
+    """The derivative by the precisions of what has these by the variances, shape (..., P)."""
     inner, elsewhere = sweep.below + precisions, sweep.elsewhere
     by_inner = -by_variances * sweep.variances**2
-    by_elsewhere, total = by_inner.copy(), np.zeros(tree.places)
+    by_elsewhere, total = by_inner.copy(), np.zeros_like(by_inner)
     for merges in tree.rounds:
-        outer = precisions[merges.wholes] + elsewhere[merges.wholes]
-        whole = np.maximum(outer, LEAST)
-        least = np.maximum(inner[merges.parts], LEAST)
-        q, g, told = elsewhere[merges.parts], by_elsewhere[merges.parts], by_inner[merges.parts]
-        by_whole = g[0::2] * (q[0::2] / whole) ** 2 + g[1::2] * (q[1::2] / whole) ** 2
-        total[merges.wholes] += by_whole
-        by_elsewhere[merges.wholes] += by_whole
-        told[1::2] += g[0::2] * (q[0::2] / least[1::2]) ** 2
-        told[0::2] += g[1::2] * (q[1::2] / least[0::2]) ** 2
+        outer = precisions[..., merges.wholes] + elsewhere[..., merges.wholes]
+        q, least = elsewhere[..., merges.parts], np.maximum(inner[..., merges.parts], LEAST)
+        g, told = by_elsewhere[..., merges.parts], by_inner[..., merges.parts]
+        squares = g * (q / np.repeat(np.maximum(outer, LEAST), 2, axis=-1)) ** 2
+        by_whole = squares[..., 0::2] + squares[..., 1::2]
+        total[..., merges.wholes] += by_whole
+        by_elsewhere[..., merges.wholes] += by_whole
+        told[..., 1::2] += g[..., 0::2] * (q[..., 0::2] / least[..., 1::2]) ** 2
+        told[..., 0::2] += g[..., 1::2] * (q[..., 1::2] / least[..., 0::2]) ** 2
     for merges in reversed(tree.rounds):
-        least = np.maximum(inner[merges.parts], LEAST)
-        ratios = np.repeat(sweep.below[merges.wholes], 2) / least
-        by_inner[merges.parts] += np.repeat(by_inner[merges.wholes], 2) * ratios**2
+        least = np.maximum(inner[..., merges.parts], LEAST)
+        ratios = np.repeat(sweep.below[..., merges.wholes], 2, axis=-1) / least
+        told = np.repeat(by_inner[..., merges.wholes], 2, axis=-1)
+        by_inner[..., merges.parts] += told * ratios**2
     return np.asarray(total + by_inner)
 
 
