@@ -80,6 +80,17 @@ def test_degenerate_workloads(matrix):
     assert np.allclose(L @ found.strategy.matrix, matrix, atol=1e-9)
 
 
+@pytest.mark.parametrize("p", [2.0, 10.0])
+@pytest.mark.parametrize("scale", [2.0**996, 2.0**120, 2.0**-900])
+def test_questions_of_any_size_are_designed_alike(scale, p):
+    matrix = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0]])
+    plain, scaled = (
+        all_designs(A, guarantee=pml.PureDP(1), p=p, noise="cube", search_time=0.5).cube_design
+        for A in (matrix, matrix * scale)
+    )
+    assert scaled.mechanism.error(p) == pytest.approx(plain.mechanism.error(p) * scale, rel=1e-6)
+
+
 def test_many_questions_are_not_tried():
     assert not is_small(as_workload("prefix:32"))
     assert not is_small(as_workload("prefix:1024"))

@@ -21,6 +21,7 @@ from pmldesign.privacy.noise import MOST_MEASURED, Noise
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import WRITTEN_CELLS
+from pmldesign.workloads.scaled import near_one
 from pmldesign_solvers.cubes.search import rank_of, solve
 
 MOST_LOOKED_AT = 128
@@ -58,7 +59,7 @@ def cube_design(
             f"a design for cube noise is for workloads of rank up to {MOST_MEASURED} on up to"
             f" {WRITTEN_CELLS} cells, and even p or inf; take noise 'laplace', or name a strategy"
         )
-    matrix = workload.beside(public_for(workload, neighbours)).to_dense()
+    matrix = near_one(workload.beside(public_for(workload, neighbours)))[0].to_dense()
     solution = solve(
         matrix,
         p,

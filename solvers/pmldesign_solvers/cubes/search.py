@@ -88,8 +88,8 @@ class CubeProblem:
         values = mixing @ self.distinct
         spread = np.ptp(values, axis=1) if self.replace else np.abs(values).max(axis=1)
         norms = np.linalg.norm(self.left @ np.linalg.inv(mixing), axis=1)
-        unit = math.sqrt((self.rank + 1) * (self.rank + 2) / 3)
-        return unit * float(spread.max()) * float(np.linalg.norm(norms, self.p))
+        unit, top = math.sqrt((self.rank + 1) * (self.rank + 2) / 3), float(norms.max())
+        return unit * float(spread.max()) * top * float(np.linalg.norm(norms / top, self.p))
 
     def log_error(self, x: Array, order: int) -> tuple[float, Array]:
         """Logarithm of the smoothed error of B and the offsets, and its gradient."""
