@@ -133,13 +133,18 @@ def strategy_content(design: Design | Mechanism) -> tuple[dict[str, Any], dict[s
 
 def _same_question(design: Design | Mechanism, mechanism: Mechanism) -> bool:
     """Whether what is certified of a design is about the people and queries of a mechanism."""
-    one, other = (
+    sources = design, mechanism
+    people = [
         (source.neighbours, participation_of(source.strategy), source.strategy.public.name)
-        for source in (design, mechanism)
-    )
-    strategies = (with_participation(source.strategy, None) for source in (design, mechanism))
-    asked = answered_workload(design).whole, answered_workload(mechanism).whole
-    return one == other and len({*map(id, strategies)}) == 1 and asked[0] is asked[1]
+        for source in sources
+    ]
+    one, other = (answered_workload(source).whole for source in sources)
+    if people[0] != people[1] or one.name != other.name:
+        return False
+    measured = [with_participation(source.strategy, None) for source in sources]
+    if measured[0].beside(mechanism.strategy.public) is not measured[1]:
+        return False
+    return one is other or fingerprint_or_none(one) == fingerprint_or_none(other)
 
 
 def _noise_claims(mechanism: Mechanism, p: float) -> dict[str, Any]:

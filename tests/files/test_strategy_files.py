@@ -208,7 +208,7 @@ def test_the_guarantee_is_read_back(tmp_path, made, guarantee):
     del header["guarantee_numbers"]  # as files were before they had it
     np.savez(path, **{**contents, "header": np.array(json.dumps(header))})
     assert read_guarantee(path) is None
-    np.testing.assert_array_equal(read_strategy(path).matrix, made.strategy.matrix)
+    np.testing.assert_array_equal(read_strategy(path).matrix, calibrated.strategy.matrix)
 
 
 @pytest.fixture

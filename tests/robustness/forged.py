@@ -27,6 +27,7 @@ from forgery import Base, is_true, mutate, write
 DENSE = ("prefix:7", "histogram:5", "all-range:5")
 KNOWN = (("prefix:6", "histogram:3*total:2"), ("prefix:8*histogram:6", "total:8*histogram:6"))
 RELEASED = ("histogram:5", "prefix:6", PLAIN)
+PEOPLE = ("3,any", "2,one-per=cell", "2,one-per=1x3x2")
 
 
 def strategy_base(path, queries, known=None):
@@ -50,6 +51,13 @@ def written_bases(path, rng):
         noisy = pml.mechanism(best, name, guarantee=pml.ApproxDP(1, 1e-6), known=known)
         pml.write_strategy(path, best, mechanism=noisy)
         yield strategy_base(path, name, known)
+    for people in PEOPLE:
+        best = pml.factorize("prefix:6", participation=people)
+        for noise in ("gaussian", "laplace", "cube"):
+            promise = pml.ApproxDP(1.0, 1e-6)
+            noisy = pml.mechanism(best, guarantee=promise, noise=noise)
+            pml.write_strategy(path, best, mechanism=noisy)
+            yield strategy_base(path, "prefix:6")
     least = pml.least_budget("prefix:6", 5.0, pml.ApproxDP(1, 1e-6), noise="gaussian")
     pml.write_strategy(path, least.mechanism)
     yield strategy_base(path, "prefix:6")
@@ -88,6 +96,13 @@ def object_bases(folder, rng):
             pml.release_tables(noisy, rng.integers(0, 9, cells)).to_csv(path)
             content = read_object(path.with_suffix(".manifest.json"))
             yield Base("manifest", content, beside={"r.csv": path.read_bytes()})
+    for number, noise in enumerate(("laplace", "cube", "gaussian")):
+        people = {"guarantee": pml.ApproxDP(1.0, 1e-6), "participation": PEOPLE[number]}
+        noisy = pml.mechanism("identity", "prefix:6", noise=noise, **people)
+        path = folder / "r.csv"
+        pml.release_tables(noisy, rng.integers(0, 9, 6)).to_csv(path)
+        content = read_object(path.with_suffix(".manifest.json"))
+        yield Base("manifest", content, beside={"r.csv": path.read_bytes()})
     for _ in range(3):
         path = folder / "certificate.json"
         envelope(path, rng)
@@ -95,10 +110,12 @@ def object_bases(folder, rng):
 
 
 def measured_bases(path, rng):
-    """Measurements of matrices with Laplace noise."""
-    for name in DENSE:
-        cells = pml.workload(name).shape[1]
-        noisy = pml.mechanism("identity", name, guarantee=pml.PureDP(1.0), noise="laplace")
+    """Measurements of matrices with Laplace and cube noise, of single rows and of people."""
+    kinds = (("laplace", None), ("laplace", "2,any"), ("cube", "3,any"))
+    for name, (noise, people) in zip(DENSE, kinds, strict=True):
+        cells, promise = pml.workload(name).shape[1], pml.PureDP(1.0)
+        options = {"guarantee": promise, "participation": people}
+        noisy = pml.mechanism("identity", name, noise=noise, **options)
         pml.release_tables(noisy, rng.integers(0, 9, cells)).measurements.write(path)
         yield Base("measurements", *read_archive(path), name)
 

@@ -17,13 +17,14 @@ import numpy as np
 import pmldesign as pml
 from pmldesign.envelope import Channel, exact_envelope
 from pmldesign.privacy import KINDS, from_json, gaussian_delta
+from pmldesign.strategies.participation.persons import PersonRows
 from pmldesign.strategies.participation.schema import as_participation
 from pmldesign.verify.digest import KEY, OBJECT, digest_of, digest_of_object
 
 CLOSE = 3e-6
 """Claims are true to this part of them: bounds may be rounded by a millionth."""
 SCALES = (-1.0, 0.0, 0.5, 0.9, 0.999, 1.001, 1.1, 2.0, 1e3)
-LAWS = ("discrete laplace", "discrete gaussian")
+LAWS = ("discrete laplace", "discrete cube", "discrete gaussian")
 NAMES = {"pmldesign", "versions", "workload", "unweighted", "channel", "records", "unit"}
 """What things are called, and what nothing in a file tells."""
 UNSEEN = {"measurements", "sampler", "bits", "unit", "exact", "bias_of_an_entry", "intervals"}
@@ -232,23 +233,26 @@ def differences(one, other, place=()):
 
 
 def measurements_are_true(base, content, arrays):
-    """Of measurements of a matrix with Laplace noise under add-remove: any values are true."""
+    """Of measurements with Laplace or cube noise under add-remove: any values are true."""
     manifest, unseen = (
         content["manifest"],
-        NAMES | UNSEEN | {"decimals", "own_grid", "release", KEY},
+        NAMES | UNSEEN | {"decimals", "own_grid", "release", "p", KEY},
     )
     told = {"guarantee", "noise", "lattice"}
     for place in differences(base.content, content):
         if not unseen & set(place) and not (place[0] == "manifest" and told & set(place)):
             return False
-    if arrays.keys() != base.arrays.keys() or manifest["noise"]["law"] != LAWS[0]:
+    law = manifest["noise"]["law"]
+    if arrays.keys() != base.arrays.keys() or law != base.content["manifest"]["noise"]["law"]:
         return False
     R, units, A = arrays["strategy"], arrays["units"], pml.workload(base.queries).to_dense()
     if arrays["measured"].shape != R.shape[:1] or units.max() != manifest["lattice"]["unit"]:
         return False
     if np.abs(A - arrays["reconstruction"] @ R).max() > 1e-6:
         return False
-    distance = float((np.abs(R).T / units).T.sum(axis=0).max())
+    sizes, rows = (np.abs(R).T / units).T, as_participation(manifest["guarantee"]["participation"])
+    distance = float((sizes.sum(axis=0) if law == LAWS[0] else sizes).max())
+    distance *= 1 if rows is None else rows.reach(R.shape[1])
     stated = int(manifest["lattice"]["sensitivity"])
     return stated >= distance * (1 - CLOSE) and manifest_is_true(manifest, [])
 
@@ -290,8 +294,9 @@ def answers_are_right(base, arrays, unit):
     off = A - L @ R
     if base.content["neighbours"] == "replace":
         groups = arrays.get("groups", np.zeros(len(off.T)))
-        if not np.array_equal(groups, base.arrays.get("groups", groups)):
-            return False
+        parts = [groups.tolist(), base.arrays.get("groups", groups).tolist()]
+        if len({len({*part}) for part in (*parts, zip(*parts, strict=True))}) > 1:
+            return False  # another partition of the cells
         off = off - np.array([off[:, groups == group].mean(axis=1) for group in groups]).T
     spreads = unit.scale * math.sqrt(2) * np.linalg.norm(L, axis=1)
     return np.abs(off).max() < 1e-6 and np.allclose(spreads, unit.standard_deviations, rtol=CLOSE)
@@ -300,7 +305,9 @@ def answers_are_right(base, arrays, unit):
 def noise_is_true(content, unit, options, strategy, base):
     """Whether the noise meets the guarantee, in numbers and words, with these errors."""
     promise = from_json(content["guarantee_numbers"])
-    if content["guarantee"] != promise.describe(content["cells"]):
+    rows = as_participation(content.get("participation"))
+    more = "" if rows is None else rows.sentence
+    if content["guarantee"] != promise.describe(content["cells"]) + more:
         return False
     if promise.known != content.get("known", "") or promise.neighbours != content["neighbours"]:
         return False
@@ -323,6 +330,10 @@ def sensitivity_of(strategy, content, noisy):
     if content["neighbours"] == "replace":
         return noisy.sensitivity
     R, n, k, apart, fixed = strategy.matrix, strategy.shape[1], 1, 1, False
+    if isinstance(as_participation(content.get("participation")), PersonRows):
+        order = {"gaussian": 2, "laplace": 1, "cube": np.inf}[content["noise"]]
+        found = R @ people_of(as_participation(content["participation"]), n)
+        return min(float(np.linalg.norm(found, ord=order, axis=0).max()), noisy.sensitivity)
     if "participation" in content:
         times, how = content["participation"].split(",")
         k, apart, fixed = int(times), int(how.split("=")[1]), how.startswith("every")
@@ -337,6 +348,18 @@ def sensitivity_of(strategy, content, noisy):
     return min(math.sqrt(value) if content["noise"] == "gaussian" else value, noisy.sensitivity)
 
 
+def people_of(rows, cells):
+    """Every person of the most rows, shape (n, N), from the definition; more rows are farther."""
+    found = []
+    for chosen in itertools.combinations_with_replacement(range(cells), rows.reach(cells)):
+        kinds = chosen
+        if not isinstance(rows.one_per, str):
+            kinds = [cell // rows.one_per[2] % rows.one_per[1] for cell in chosen]
+        if rows.one_per == "any" or len({*kinds}) == len(chosen):
+            found.append(np.bincount(chosen, minlength=cells))
+    return np.array(found).T
+
+
 def manifest_is_true(content, sources):
     """Of a manifest: its sentence, and for DP that the noise keeps the guarantee."""
     promise, noise = content["guarantee"], content["noise"]
@@ -345,9 +368,10 @@ def manifest_is_true(content, sources):
         return any(has_more_noise(content, honest) for honest in sources if "noise" in honest)
     if promise["words"] != describe_fully(promise, content["cells"]) or noise["law"] not in LAWS:
         return False
-    if noise["law"] == LAWS[0]:
+    if noise["law"] in LAWS[:2]:
         loss = Fraction(distance) / Fraction(noise["parameter"])
-        return promise["kind"] == "PureDP" and loss <= promise["epsilon"] * (1 + CLOSE)
+        pure = promise["kind"] in ("PureDP", "ApproxDP")
+        return pure and loss <= promise["epsilon"] * (1 + CLOSE)
     ratio = math.sqrt(distance) / noise["sigma"]
     if noise["parameter"] ** 2 < noise["sigma"] ** 2:
         return False

@@ -183,6 +183,23 @@ def test_false_manifests(published):
         assert forged_manifest(manifest, less), name
 
 
+@pytest.mark.parametrize("promise", [pml.PML(1, 0.1), pml.EnvelopePML(1, 0.01, 0.1), pml.ZCDP(1)])
+def test_every_number_of_a_guarantee_and_of_distances_is_there(tmp_path, promise):
+    noisy = pml.mechanism("identity", "histogram:4", guarantee=promise)
+    released = pml.release_tables(noisy, np.arange(4))
+    released.to_csv(tmp_path / "table.csv")
+    manifest = tmp_path / "table.manifest.json"
+    content = json.loads(manifest.read_text())
+    assert not pml.verify_file(manifest).failures
+    for name in content["guarantee"]:
+        less = {key: value for key, value in content["guarantee"].items() if key != name}
+        assert forged_manifest(manifest, {**content, "guarantee": less}), name
+    whole = int(content["lattice"]["sensitivity"])
+    for other in (whole * 101 // 100, whole * 99 // 100, 1):
+        lattice = {**content["lattice"], "sensitivity": str(other)}
+        assert forged_manifest(manifest, {**content, "lattice": lattice}), other
+
+
 def test_a_manifest_is_verified_with_its_table(published):
     path, manifest, content = published
     for file in (path, manifest):

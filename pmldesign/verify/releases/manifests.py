@@ -71,6 +71,8 @@ ROUNDED = 1e-9
 """By which the square of the parameter of a discrete Gaussian may be above sigma^2 + 4."""
 FRAME = ("kind", "neighbours", "participation", "words")
 """What the guarantee of a manifest has beside its numbers."""
+LISTED = 1e-6
+"""Relative, between the sensitivity and the largest distance that is listed, which is rounded."""
 SHARPER_BOUND = 0.06
 """The same under PML with Gaussian noise: of three columns the loss is bounded on strips."""
 
@@ -160,9 +162,13 @@ def _numbers_of(promise: Header) -> dict[str, Any]:
     if kind.kind == "pml" and "known" in beside:
         raise ValueError("PML has no known answers")
     own = {name: promise[name] for name in kind.numbers}
-    fixed = {"delta": 0.0, "unit": kind.numbers[-1], "failure": kind.failure, **own}
-    for name in promise.keys() - {*FRAME, "known", "sample"}:
-        if name not in fixed or promise[name] != fixed[name]:
+    fixed = {"delta": 0.0} if kind.kind in ("dp", "pml") else {"unit": kind.numbers[-1]}
+    fixed |= own if kind.failure is None else {"failure": kind.failure, **own}
+    beside_them = FRAME if kind.kind == "pml" else (*FRAME, "known")
+    if promise.keys() - {"sample"} != fixed.keys() | set(beside_them):
+        raise ValueError(f"the guarantee has not the numbers of {promise['kind']}")
+    for name in fixed:
+        if promise[name] != fixed[name]:
             raise ValueError(f"{name} {promise[name]!r:.40} is none of {promise['kind']}")
     frame = {"kind": kind.kind, "failure": kind.failure, "neighbours": promise["neighbours"]}
     return {key: {**frame, **own}.get(key) for key in kind.keys} | beside
@@ -229,7 +235,10 @@ def _check_pml(content: Header, numbers: Header, law: str, scale: Any, checks: C
     half, _ = _loss_of_share(content, numbers, law, scale, 0.5)
     checks.at_most("half alpha", wrong["half_alpha"], half * (1 - 1e-9), weaker=sharper)
     rows = _rows(content, numbers, arb(0)).distances
-    ratio = largest(value for row in rows for value in row) / scale
+    longest = largest(value for row in rows for value in row)
+    over = arb(int(content["lattice"]["sensitivity"])) / (longest**2 if gaussian else longest)
+    checks.state("sensitivity", abs(float(over) - 1) <= LISTED, "the largest of the distances")
+    ratio = longest / scale
     alone = gaussian_profile(ratio, arb(numbers["epsilon"])) if gaussian else ratio
     checks.at_most("without alpha", wrong["dp"], above(alone) * (1 - 1e-9), weaker=1e-3)
 
