@@ -11,7 +11,7 @@ import click
 from pmldesign.cli.options.fields import argument, as_command, group, option
 from pmldesign.cli.options.promises import PromiseOptions
 from pmldesign.cli.options.questions import QuestionOptions, search_time, warn_of_known
-from pmldesign.cli.options.results import Outputs, ends
+from pmldesign.cli.options.results import AnswerOptions, Outputs, ends
 from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.process import complain, interrupted
 from pmldesign.cli.terminal.show import note, progress
@@ -39,16 +39,7 @@ class Asked:
     )
     promise: PromiseOptions = group()
     question: QuestionOptions = group(participation=None, weights=None)
-    level: float = option("Of the intervals, in (0, 1).", default=0.95)
-    simultaneous: bool = option("All intervals hold together.")
-    nonnegative: bool = option("No negative counts, all tables consistent.")
-    integers: bool = option("Whole counts, all tables consistent.")
-    quantiles: tuple[str, ...] = option(
-        "Of an attribute, such as age=0.25,0.5,0.75; in FILE.quantiles.csv.",
-        multiple=True,
-        type=str,
-        metavar="NAME=Q,...",
-    )
+    answers: AnswerOptions = group()
     ledger: str | None = option(
         "Keep count of what releases about these people cost, and refuse more than the budget: a"
         " file, or a database for several machines (sqlite:///FILE, postgresql://...).",
@@ -100,7 +91,6 @@ def command(asked: Asked) -> None:
     from pmldesign.release.people.schema import read_schema
     from pmldesign.release.prepared import prepare
     from pmldesign.release.publish import carry_out
-    from pmldesign.release.quantiles import parse_quantiles
     from pmldesign.release.result import beside_path
 
     promise, schema, noise = asked.promise, asked.question.schema, asked.promise.noise
@@ -133,11 +123,7 @@ def command(asked: Asked) -> None:
     prepared = prepare(
         replace(chosen, own_grid=asked.own_grid),
         schema=form,
-        level=asked.level,
-        simultaneous=asked.simultaneous,
-        nonnegative=asked.nonnegative,
-        integers=asked.integers,
-        quantiles=dict(map(parse_quantiles, asked.quantiles)),
+        **asked.answers.told,
     )
     published = carry_out(
         prepared,

@@ -33,6 +33,6 @@ __getattr__ = face(
         "prepared": "prepare",
         "publish": "carry_out release_tables",
         "quantiles": "parse_quantiles",
-        "result": "Release",
+        "result": "Release check_paths",
     },
 )

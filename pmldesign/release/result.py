@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,7 +62,7 @@ class Release(Drawn):
         check_paths(path)
         content = table_bytes(path, self.table)
         hashes = {**self.manifest["sha256"], "table": _digest(content)}
-        beside = {name: _csv_text(rows) for name, rows in self._beside() if rows}
+        beside = {name: csv_text(rows) for name, rows in self._beside() if rows}
         hashes |= {name: _digest(text.encode()) for name, text in beside.items()}
         with atomic_write(manifest_path(path), "w") as handle:
             handle.write(as_text({**self.manifest, "sha256": hashes}))
@@ -70,7 +71,7 @@ class Release(Drawn):
                 handle.write(text)
         with atomic_write(path, "wb") as handle:
             handle.write(content)
-        sync_folder(Path(path).resolve().parent)
+        sync_folder(Path(os.path.realpath(path)).parent)
 
     def _beside(self) -> Iterator[tuple[str, tuple[Mapping[str, Any], ...]]]:
         """Smaller tables in files of their own, by what these are called."""
@@ -78,7 +79,8 @@ class Release(Drawn):
         yield "known", self.known
 
 
-def _csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows with the same keys as a .csv."""
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
@@ -115,9 +117,9 @@ def check_paths(
         InvalidInputError: polars is missing for .parquet.
     """
     check_table_path(path)
-    others = {Path(other).resolve() for other in used}
+    others = {os.path.realpath(other) for other in used}
     beside = [beside_path(path, name) for name in ("quantiles", "known")]
     for target in (Path(path), manifest_path(path), *beside, *more):
-        if target.resolve() in others:
+        if os.path.realpath(target) in others:
             raise FileError(f"{str(target)!r} would be replaced by the table; take another name")
         check_writable(target)

@@ -15,6 +15,7 @@ from pmldesign.privacy import PML, ApproxDP, Neighbours, PureDP
 from pmldesign.release import (
     Budget,
     Ledger,
+    check_paths,
     cost_of,
     exact_noise,
     open_ledger,
@@ -324,6 +325,9 @@ def test_a_ledger_that_is_no_file_is_refused(tmp_path, data):
     for path in (loop, tmp_path, "/dev/full", "/dev/zero"):
         with pytest.raises(FileError, match="ledger"):
             release_tables(made(PureDP(0.1)), data, ledger=path, budget=Budget(**HEAD))
+    with pytest.raises(FileError, match="cannot write"):
+        check_paths(tmp_path / "loop" / "t.csv", used=[loop])
+    check_paths(tmp_path / "t.csv", used=[loop])  # who opens the loop says what is wrong with it
 
 
 @pytest.mark.parametrize(("part", "times"), [(0.1, 3), (0.1, 10), (0.7, 3), (0.01, 7), (1e-3, 9)])

@@ -241,6 +241,16 @@ def test_what_is_not_determined_is_said_with_the_nearest(tmp_path):
     assert float(nearest.labels["differs"][0]) == pytest.approx(math.sqrt(1 / 2 * 2 / 3), abs=1e-3)
 
 
+def test_files_of_answers_say_what_was_done_to_them(tmp_path):
+    released("sex*age", GAUSSIAN).measurements.write(tmp_path / "m.npz")
+    for words, marks in (([], {None}), (["--nonnegative", "--integers"], {"nonnegative integers"})):
+        asked = ["sex", *words, "--quantiles", "age=0.5", "-o", tmp_path / "a.csv"]
+        assert run("ask", tmp_path / "m.npz", *asked, tmp=tmp_path).exit_code == 0
+        with (tmp_path / "a.csv").open() as handle:
+            assert {row.get("afterwards") for row in csv.DictReader(handle)} == marks
+        assert (tmp_path / "a.quantiles.csv").read_text().startswith("attribute,quantile,")
+
+
 def test_another_schema_and_other_files_are_refused(tmp_path):
     held = released("sex", GAUSSIAN).measurements
     other = {"attributes": [*CONTENT["attributes"][:2], {"name": "region", "keys": list("ABD")}]}

@@ -44,6 +44,33 @@ def strategy_output() -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AnswerOptions:
+    """How answers are given: their intervals, and what is done to them afterwards."""
+
+    level: float | None = option("Of the intervals, in (0, 1).", default=0.95)
+    simultaneous: bool = option("All intervals hold together.")
+    nonnegative: bool = option("No negative counts, all tables consistent.")
+    integers: bool = option("Whole counts, all tables consistent.")
+    quantiles: tuple[str, ...] = option(
+        "Of an attribute, such as age=0.25,0.5,0.75; in FILE.quantiles.csv.",
+        multiple=True,
+        type=str,
+        metavar="NAME=Q,...",
+    )
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """The same as arguments of a release.
+
+        Raises:
+            InvalidInputError: quantiles that are none.
+        """
+        from pmldesign.release.quantiles import parse_quantiles
+
+        return {**vars(self), "quantiles": dict(map(parse_quantiles, self.quantiles))}
+
+
+@dataclass(frozen=True, kw_only=True)
 class Outputs:
     """Where a document goes."""
 

@@ -9,7 +9,7 @@ import click
 
 from pmldesign.cli.options.fields import argument, as_command, group, option
 from pmldesign.cli.options.questions import QuestionOptions
-from pmldesign.cli.options.results import Outputs
+from pmldesign.cli.options.results import AnswerOptions, Outputs
 from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.show import note
 from pmldesign.errors import InvalidInputError
@@ -22,17 +22,10 @@ class Asked:
     files: tuple[Path, ...] = argument(click.Path(path_type=Path), nargs=-1, metavar="FILE...")
     queries: str = argument(WorkloadName(), metavar="QUERIES")
     question: QuestionOptions = group(participation=None, known=None, weights=None)
-    level: float | None = option("Of the intervals, in (0, 1); as in the release without it.")
-    simultaneous: bool = option("The intervals of these queries hold together.")
-    nonnegative: bool = option("Answers of the histogram without negative cells, as in a release.")
-    integers: bool = option("Answers of whole cells, as in a release.")
-    nearest: bool = option("In place of queries that are not determined, answer the nearest ones.")
-    quantiles: tuple[str, ...] = option(
-        "Of an attribute, such as age=0.25,0.5,0.75.",
-        multiple=True,
-        type=str,
-        metavar="NAME=Q,...",
+    answers: AnswerOptions = group(
+        level={"default": None, "more": " Those of the release without it."}
     )
+    nearest: bool = option("In place of queries that are not determined, answer the nearest ones.")
     output: Path | None = option("Write the table: .csv or .parquet.", "-o", "--output")
     outputs: Outputs = group(plot=None, report=None, csv=None, latex=None)
 
@@ -46,11 +39,9 @@ def command(asked: Asked) -> None:
     exact. What the measurements do not determine is refused, and the nearest said.
     """
     from pmldesign.cli.documents.releases import answers_document
-    from pmldesign.files import atomic_write
     from pmldesign.release.measured.files import read_measurements
     from pmldesign.release.people.schema import read_schema
-    from pmldesign.release.quantiles import parse_quantiles
-    from pmldesign.release.tables import check_table_path, table_bytes
+    from pmldesign.release.tables import check_table_path
 
     if not asked.files:
         raise InvalidInputError("there are no measurements; write pmldesign ask m.npz 'QUERIES'")
@@ -62,14 +53,9 @@ def command(asked: Asked) -> None:
     answers = measured.ask(
         asked.question.queries(asked.queries, note),
         schema=schema,
-        level=asked.level,
-        simultaneous=asked.simultaneous,
-        nonnegative=asked.nonnegative,
-        integers=asked.integers,
-        quantiles=dict(map(parse_quantiles, asked.quantiles)),
+        **asked.answers.told,
         nearest=asked.nearest,
     )
     if asked.output is not None:
-        with atomic_write(asked.output, "wb") as handle:
-            handle.write(table_bytes(asked.output, answers.table))
+        answers.write(asked.output)
     asked.outputs.deliver(answers_document(measured, answers))

@@ -58,8 +58,13 @@ class FileStore:
 
     def read(self) -> list[bytes]:
         """As `Store.read`."""
-        self._handle.seek(0)
-        content = self._handle.read(MOST_BYTES + 1)
+        try:
+            self._handle.seek(0)
+            content = self._handle.read(MOST_BYTES + 1)
+        except OSError as error:
+            raise FileError(
+                f"cannot read the ledger {self.name!r}: {error.strerror or error}"
+            ) from None
         if content and (not content.endswith(b"\n") or len(content) > MOST_BYTES):
             return [b""]
         return content.splitlines()
@@ -74,7 +79,7 @@ class FileStore:
             raise FileError(
                 f"cannot write the ledger {self.name!r}: {error.strerror or error}"
             ) from None
-        sync_folder(self._path.resolve().parent)
+        sync_folder(Path(os.path.realpath(self._path)).parent)
         return True
 
 

@@ -9,6 +9,7 @@ column, and the rows are read as the texts of cells (`ToldCells`).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -97,7 +98,7 @@ def people_of(data: Any, schema: Schema | None, *, counted: bool = False) -> Any
     path, mark, table = data.removeprefix(DUCKDB).partition("#")
     if not path or not mark or not table:
         raise InvalidInputError(f"a table of DuckDB is written as {DUCKDB}file.db#table")
-    source = f"{DUCKDB}{Path(path).resolve()}#{table}"
+    source = f"{DUCKDB}{os.path.realpath(path)}#{table}"
     load = partial(_rows_of_table, Path(path), table, schema)
     return CountedPeople(source, load, read_as(schema))
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from pmldesign.factorization import Factorization
-from pmldesign.files.atomic import PathName
+from pmldesign.files.atomic import PathName, atomic_write
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.release.estimates import Estimate, rounded_answers
@@ -26,7 +26,7 @@ from pmldesign.release.noise.law import AnswerNoise, NoiseLaw
 from pmldesign.release.people.schema import as_schema
 from pmldesign.release.post_processing import cut_intervals, nonnegative_cells, whole_cells
 from pmldesign.release.public_counts import PublicCounts
-from pmldesign.release.tables import ReleasedTable, decimals_for
+from pmldesign.release.tables import ReleasedTable, decimals_for, table_bytes
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.display import Drawn
@@ -46,6 +46,23 @@ class Answers:
     table: ReleasedTable
     quantiles: tuple[dict[str, str | float], ...] = ()
     post_processing: tuple[str, ...] = ()
+
+    def write(self, path: PathName) -> None:
+        """Write the table, .csv or .parquet, with what was done to it, and quantiles beside it.
+
+        Raises:
+            FileError: another extension, or it cannot be written.
+        """
+        from pmldesign.release.result import beside_path, csv_text
+
+        if self.quantiles:
+            with atomic_write(beside_path(path, "quantiles"), "w") as handle:
+                handle.write(csv_text(self.quantiles))
+        labels = dict(self.table.labels)
+        if self.post_processing:
+            labels["afterwards"] = [" ".join(self.post_processing)] * len(self.table.estimate)
+        with atomic_write(path, "wb") as handle:
+            handle.write(table_bytes(path, replace(self.table, labels=labels)))
 
 
 @dataclass(frozen=True, eq=False)

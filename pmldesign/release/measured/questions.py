@@ -150,10 +150,11 @@ def _undetermined(
     first = ", ".join(text for text in called if not text.endswith("=*")) or "the total"
     names = dict.fromkeys(_smaller(measured, queries, schema)) if schema is not None else {}
     told = f"; of these attributes it determines {' + '.join(names)}" if names else ""
+    ends = dict.fromkeys(f"{share:.0%}" for share in (shares[missed].min(), shares[missed].max()))
     return InvalidInputError(
         f"{len(missed)} of {len(shares)} queries are not determined by what was measured, the first"
-        f" is {first}; the nearest ones that are differ by {shares[missed].min():.0%} to"
-        f" {shares[missed].max():.0%}, and --nearest answers these{told}"
+        f" is {first}; the nearest ones that are differ by {' to '.join(ends)}, and --nearest"
+        f" answers these{told}"
     )
 
 
