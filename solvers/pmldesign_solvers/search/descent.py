@@ -1,7 +1,8 @@
 """The descent from a start: L-BFGS on the logarithm of the error, smoothed less and less.
 
 After every stage the exact error of the strategy reached decides whether it is kept. A descent that
-is worse than the best by more than smoothing explains is given up.
+is worse than the best by more than smoothing explains is given up, and so is one behind the best
+where the search no longer pays.
 """
 
 from __future__ import annotations
@@ -113,7 +114,8 @@ class Descent:
                 after = min(after, self.offer_point(objective, x))
                 descended.unless_stopped()
                 margin = 1 + BEHIND + PER_WIDTH * stage.width
-                if stage.width <= HOPEFUL_WIDTH and after > margin * self.best[0]:
+                hopeless = stage.width <= HOPEFUL_WIDTH and after > margin * self.best[0]
+                if hopeless or (after > self.best[0] and not self.pays()):
                     break
             else:
                 settled = bool(stages) and descended.settled
