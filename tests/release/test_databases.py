@@ -296,3 +296,13 @@ def test_a_database_is_opened_for_reading_alone(folder):
     made = pml.mechanism("identity", "histogram:18", guarantee=pml.PureDP(1.0))
     pml.release_tables(made, f"duckdb:///{folder}/people.db#people", schema=CONTENT)
     assert (folder / "people.db").read_bytes() == before
+
+
+@pytest.mark.parametrize("counted", [np.arange(4), [1, 2], None, True])
+def test_counts_are_a_file(counted):
+    with pytest.raises(
+        InvalidInputError, match=r"^counted says, true or false, .* without a schema$"
+    ):
+        people_of(
+            np.arange(4), as_schema({"attributes": [{"name": "a", "keys": [1]}]}), counted=counted
+        )

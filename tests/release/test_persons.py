@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from click.testing import CliRunner
 
 import pmldesign as pml
+from pmldesign.cli import main
 from pmldesign.errors import InvalidInputError
 from pmldesign.release import KeptRows, as_schema, count_people
 from pmldesign.release.people import people as reader
@@ -201,3 +203,12 @@ def test_releases_promise_all_rows_of_one_person(tmp_path):
     leaking = pml.mechanism("identity", queries, guarantee=pml.PML(1.0, 0.05), noise="laplace")
     with pytest.raises(InvalidInputError, match="rows_per_person must be 1 under PML, got 3"):
         leaking.release(data, schema=kept)
+
+
+def test_comparisons_promise_all_rows_of_one_person():
+    asked = ["compare", "histogram:4", "--epsilon", "1", "--delta", "1e-6", "--noise", "gaussian"]
+    result = CliRunner().invoke(main, [*asked, "--participation", "3,one-per=cell"])
+    (promise,) = (line for line in result.output.splitlines() if line.startswith("guarantee"))
+    assert promise.endswith(
+        "All rows of one person, up to 3 of them in different cells, count as one record here."
+    )

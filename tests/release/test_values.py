@@ -204,3 +204,18 @@ def test_categories_of_several_kinds_are_refused():
         frame = pd.DataFrame({"a": pd.Series([1, "1"], dtype="category")})
         with pytest.raises(InvalidInputError, match=r"a number .* and a text"):
             count_people(frame, SCHEMAS[0])
+
+
+def test_names_of_columns_are_those_that_a_csv_has(tmp_path):
+    """Doubled quotation marks are one, in headers as in values."""
+    path, columns = tmp_path / "p.csv", ['say "a"', "b,c", '"']
+    with path.open("w", newline="") as handle:
+        csv.writer(handle).writerows([columns, ['x "y"', "1", "2"], ["z", "2", "2"]])
+    schema = as_schema(
+        {"attributes": [{"name": columns[0], "keys": ["z", 'x "y"']}, {"name": '"', "keys": [2]}]}
+    )
+    assert count_people(path, schema).tolist() == [1, 1]
+    names = [entry["name"] for entry in draft_schema(path)["attributes"]]
+    assert names == [columns[0], '"']  # a comma is no part of a name
+    tied = as_schema({"attributes": [{"name": '"', "keys": [2]}], "person": columns[0]})
+    assert count_people(path, tied).tolist() == [2]

@@ -42,7 +42,6 @@ def document_of(
 
         return comparisons_figure(shown)
 
-    record = [] if participation is None else [("record", participation.describe())]
     rows = [row for comparison in shown for row in comparison.rows]
     names = list(dict.fromkeys(comparison.workload.name for comparison in shown))
     workloads = ("workloads", ", ".join(names))
@@ -53,7 +52,7 @@ def document_of(
     return Document(
         data=data[0] if len(data) == 1 else data,
         summary=[
-            Section(facts=[about, *record, *_promised(shown)]),
+            Section(facts=[about, *_promised(shown, participation)]),
             Section(tables=[table]),
             Section(sentences=[f"left out: {reason}" for reason in dict.fromkeys(reasons)]),
         ],
@@ -83,13 +82,16 @@ def _record(row: Row) -> dict[str, Any]:
     return {**row.to_record(), **wrong}
 
 
-def _promised(shown: Sequence[Comparison]) -> list[Fact]:
+def _promised(shown: Sequence[Comparison], participation: AnyParticipation | None) -> list[Fact]:
     """The guarantee, and what the noise of all rows of one kind satisfies besides."""
     first = shown[0]
     if first.guarantee is None:
-        return []
+        return [] if participation is None else [("record", participation.describe())]
     several = len({comparison.workload.name for comparison in shown}) < len(shown)
-    facts = parts.promised(first.guarantee.describe(first.workload.shape[1]))
+    more = "" if participation is None else participation.sentence
+    facts = parts.promised(first.guarantee.describe(first.workload.shape[1]) + more)
+    if participation is not None and not more:
+        facts.insert(0, ("record", participation.describe()))
     if several:
         facts[0] = ("guarantee", f"of the first row: {facts[0][1]}")
     best = min(first.rows, key=lambda row: row.error)

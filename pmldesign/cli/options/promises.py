@@ -48,9 +48,9 @@ class AlphaOptions:
 
     alpha_file: Path | None = option("PML: the least probability of each cell, one number a cell.")
     alpha_sample: Path | None = option(
-        "PML: the counts of a public sample of the same population, one for each cell, from "
-        "which lower confidence limits for the probabilities of the cells are taken, and how far "
-        "all of these may be from the frequencies."
+        "PML: a public sample of the same population, its people (with --schema) or their counts, "
+        "one for each cell, from which lower confidence limits for the probabilities of the cells "
+        "are taken, and how far all of these may be from the frequencies."
     )
     confidence: float = option(
         "Probability that all limits from --alpha-sample hold together.", default=0.99
@@ -75,7 +75,7 @@ class AlphaOptions:
             return tuple(read_prior(self.alpha_file, name="alpha").tolist())
         if self.alpha_file is not None:
             raise InvalidInputError("give one of --alpha, --alpha-file, --alpha-sample, not both")
-        limits = sampled_alpha(read_prior(self.alpha_sample, name="the sample"), self.confidence)
+        limits = sampled_alpha(self._sample(self.alpha_sample), self.confidence)
         unseen = sum(limit == 0 for limit in limits)
         if unseen:
             from pmldesign.cli.terminal.show import note
@@ -83,6 +83,19 @@ class AlphaOptions:
             cells = f"{unseen} of {len(limits)} cells are"
             note(f"{cells} not in the sample; their limit is 0, and they hide nobody")
         return limits
+
+    def _sample(self, path: Path) -> Any:
+        """The counts of a sample in the order of the cells: people are counted by --schema."""
+        from pmldesign.files import read_prior
+
+        schema = click.get_current_context().params.get("schema")
+        if schema is not None:
+            from pmldesign.release.people.histogram import counted_sample
+
+            counts = counted_sample(path, schema)
+            if counts is not None:
+                return counts
+        return read_prior(path, name="the sample")
 
 
 @dataclass(frozen=True, kw_only=True)

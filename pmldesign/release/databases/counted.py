@@ -88,6 +88,12 @@ def people_of(data: Any, schema: Schema | None, *, counted: bool = False) -> Any
     Raises:
         InvalidInputError: counts without a schema, or an address without a table.
     """
+    if not isinstance(counted, bool) or (counted and not isinstance(data, str | Path)):
+        what = type(data if isinstance(counted, bool) else counted).__name__
+        raise InvalidInputError(
+            "counted says, true or false, whether data is a file of combinations of values with"
+            f" their counts, got {what}; a histogram is data without a schema"
+        )
     address = isinstance(data, str) and data.startswith(DUCKDB)
     if not (counted or address):
         return data

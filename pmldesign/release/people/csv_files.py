@@ -49,10 +49,15 @@ def header_problem(path: Path) -> str | None:
     with path.open("rb") as handle:
         if handle.read(2) in WIDE:
             return f"it is UTF-16 text; {ADVICE}"
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as handle:
-        names = next(csv.reader(handle), [])
+    names = header_names(path)
     twice = [name for name in names if names.count(name) > 1]
     return f"column {printable(twice[0])[:40]!r} occurs twice in the header" if twice else None
+
+
+def header_names(path: Path) -> list[str]:
+    """The names in the first line of a .csv, doubled quotation marks as one."""
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as handle:
+        return next(csv.reader(handle), [])
 
 
 def first_damage(path: Path) -> str | None:

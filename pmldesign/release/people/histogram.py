@@ -15,11 +15,19 @@ from pmldesign.release.people.attribute import UNCERTAIN, Attribute
 from pmldesign.release.people.frames import Rows, rows_of
 from pmldesign.release.people.impossible import impossible_rows
 from pmldesign.release.people.numbers import Number
-from pmldesign.release.people.people import CountedPeople, batches, row_batches
+from pmldesign.release.people.people import (
+    SCANNERS,
+    CountedPeople,
+    batches,
+    column_names,
+    row_batches,
+)
 from pmldesign.release.people.persons import KeptRows
-from pmldesign.release.people.schema import Schema
+from pmldesign.release.people.schema import Schema, read_schema
 from pmldesign.strategies.whole.integers import EXACT_INT64, Integers
 from pmldesign.strategies.whole.tables import TableCounts
+from pmldesign.workloads.base import count_text
+from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 
 MOST_PEOPLE = 2**53
 """Sums of counts up to here are exact in floating point."""
@@ -46,6 +54,25 @@ def count_people(data: Any, schema: Schema, *, exactly: bool = False) -> Integer
     every = [range(len(schema.sizes))]
     (histogram,) = count_tables(data, schema, every, exactly=exactly).tables
     return histogram if schema.possible is None else histogram[schema.possible]
+
+
+def counted_sample(path: Path, schema: Path) -> Integers | None:
+    """The people of a public sample in each cell; None for a file without the columns of any.
+
+    Raises:
+        FileError: a file cannot be read.
+        InvalidInputError: as `count_people`; or the schema has numbers, or too many cells.
+    """
+    form = read_schema(schema)
+    if path.suffix.lower() not in SCANNERS or not {*form.columns} & {*column_names(path)}:
+        return None
+    if form.denominator > 1 or form.cells > MAX_PRODUCT_CELLS:
+        why = "has numbers" if form.denominator > 1 else f"has {count_text(form.cells)} cells"
+        raise InvalidInputError(
+            f"a sample is counted by cells, and the schema {why}; take cuts in place of low and"
+            " high, or leave attributes out"
+        )
+    return count_people(path, form)
 
 
 def count_tables(

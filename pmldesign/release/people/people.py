@@ -20,7 +20,12 @@ from pmldesign.errors import FileError, InvalidInputError, PmldesignError, print
 from pmldesign.files.arrays import file_name, reason
 from pmldesign.files.atomic import PathName
 from pmldesign.release.people.attribute import text_of
-from pmldesign.release.people.csv_files import first_damage, header_problem, pieces
+from pmldesign.release.people.csv_files import (
+    first_damage,
+    header_names,
+    header_problem,
+    pieces,
+)
 from pmldesign.release.people.frames import (
     BATCH,
     Column,
@@ -200,8 +205,9 @@ def _parts(path: Path) -> Iterator[Any]:
     import polars
 
     with _reading(path):
+        names = header_names(path)
         for piece in pieces(path):
-            yield polars.read_csv(piece, infer_schema=False).lazy()
+            yield _named(polars.read_csv(piece, infer_schema=False).lazy(), names)
 
 
 def _counted_rows(
@@ -281,7 +287,15 @@ def _scan(path: Path) -> Any:
     problem = header_problem(path)
     if problem is not None:
         raise FileError(f"{file_name(path)}: {problem}")
-    return scan(path, infer_schema=False)
+    return _named(scan(path, infer_schema=False), header_names(path))
+
+
+def _named(table: Any, names: Sequence[str]) -> Any:
+    """A lazy table of a .csv with the names that it has: polars keeps marks that are doubled."""
+    given = table.collect_schema().names()
+    if len(given) != len(names) or not any('"' in name for name in names):
+        return table
+    return table.rename(dict(zip(given, names, strict=True)))
 
 
 @contextmanager
