@@ -29,7 +29,7 @@ COMMANDS = {
         "--noise",
         "gaussian",
     ),
-    "stream": ("optimize", "prefix:40", "--buffers", "4", *DP, "--noise", "gaussian"),
+    "stream": ("optimize", "prefix:40", "--buffers", "4", *DP, "--rel-gap", "0.01"),
     "compare": ("compare", "prefix:4..8", "--strategies", "least-norm,tree", *DP),
     "bounds": ("bounds", "prefix:4", *DP),
     "target": ("target", "prefix:6", "--max-std", "5", "--currency", "rho", "--noise", "gaussian"),

@@ -14,7 +14,7 @@ from pmldesign.errors import InvalidInputError, PmldesignError
 def cluster():
     import distributed  # here, as every process of the tests below imports this module
 
-    settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
+    settings = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": ":0"}
     with distributed.LocalCluster(**settings, silence_logs=logging.CRITICAL) as local:
         yield local.scheduler_address
 

@@ -272,8 +272,9 @@ def test_private_end_of_a_loss_that_meets_the_target_on_a_plateau():
 @pytest.mark.parametrize("kind", [ApproxPML, EnvelopePML, PML])
 def test_many_columns_take_few_looks_at_all_of_them(kind, monkeypatch):
     """A few columns tell about how much noise is needed: twenty looks otherwise."""
-    rng = np.random.default_rng(3)
-    R = rng.standard_normal((3, 8 * loss.ROUGH)) * rng.uniform(0.5, 1.5, (1, 8 * loss.ROUGH))
+    rng, cells = np.random.default_rng(3), 128
+    monkeypatch.setattr(loss, "ROUGH", cells // 8)
+    R = rng.standard_normal((3, cells)) * rng.uniform(0.5, 1.5, (1, cells))
     guarantee = PML(1.0, 1e-4) if kind is PML else kind(1.0, 1e-6, 1e-4)
     noise = "laplace" if kind is PML else "gaussian"
     looks = []

@@ -208,10 +208,11 @@ def length(column, norm):
     return sum(abs(column)) if norm == "l1" else mpmath.sqrt(sum(column**2))
 
 
-def exact_sensitivity(rows, neighbours, norm):
+def exact_sensitivity(rows, neighbours, norm, apart):
+    """The largest length of a column, or of their `distances`."""
     if neighbours == "add-remove":
         return max(length(column, norm) for column in rows.T)
-    return max(distances(rows, norm).ravel())
+    return max(apart.ravel())
 
 
 def cells_of(strategy):

@@ -72,8 +72,8 @@ CASES = {
     "tables": (tables(max_steps=20), DP),
     "tables p=3": (tables(3.0, max_steps=20), DP),
     "tables replace": (tables(max_steps=20, neighbours="replace"), REPLACE),
-    "stream": (designed("prefix:20", buffers=4, participation="3,min-sep=6"), DP),
-    "epochs": (designed("prefix:20", buffers=4, participation="4,every=5"), DP),
+    "stream": (designed("prefix:20", buffers=4, participation="3,min-sep=6", rel_gap=0.1), DP),
+    "epochs": (designed("prefix:20", buffers=4, participation="4,every=5", rel_gap=0.1), DP),
     "marginals replace": (designed("marginals:3,4,2,ways=2", neighbours="replace"), REPLACE),
     "marginals laplace": (designed("marginals:3,4,2,ways=2"), pml.PureDP(1)),
     "blocks": (blocks, DP),
@@ -320,7 +320,7 @@ def test_matrices_of_several_participations(tmp_path, pattern, seed):
 @pytest.mark.parametrize("pattern", ["3,min-sep=6", "3,every=6"])
 def test_streams_of_several_participations_by_recurrences(tmp_path, monkeypatch, pattern):
     path = tmp_path / "strategy.npz"
-    best = pml.factorize("prefix:40", buffers=4, participation=pattern)
+    best = pml.factorize("prefix:24", buffers=4, participation=pattern, rel_gap=1e-2)
     monkeypatch.setattr("pmldesign.strategies.participation.distances.MATRIX_CELLS", 1)
     noisy = pml.mechanism(best, guarantee=DP)
     exact = Pattern.of(pattern).sensitivity(best.strategy.whole.matrix, "l2")

@@ -53,8 +53,8 @@ TERMS = 8
 """Of the theta series: the last one is below 1e-16 for M/m above 1.1."""
 LANES = 2**13
 """Numbers that one NumPy operation takes: more leave the cache, and memory is slow."""
-BISECTIONS = 110
-"""Of the logarithm of a zero between two poles."""
+BISECTIONS = 64
+"""Of the logarithm of a zero between two poles, at most 1400 apart."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -146,7 +146,7 @@ def test_bounds_are_those_of_dense_matrices(seed, p):
 @pytest.mark.parametrize("p", [2, 4, np.inf])
 @pytest.mark.parametrize("rate", [0.5, 0.99, 0.99999])
 def test_agreement_with_the_dense_solver_on_discounted_sums(p, rate):
-    problem = running(30, rate)
+    problem = running(16, rate)
     ours, dense = solve(problem, p), solve_norm(DenseOperator(matrix(problem)), p)
     # at rate 0.5 and p = inf most weights tend to zero, slowly
     assert ours.certificate.gap <= (1e-6 if rate > 0.5 or p < np.inf else 1e-3)

@@ -231,7 +231,7 @@ def test_shares_come_close_to_the_norm(counts, seed, p):
 @pytest.mark.parametrize("power", [1, 2])
 @pytest.mark.parametrize("p", [2.0, 4.0, np.inf])
 @given(parents=TREES, seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=8)
+@settings(max_examples=5)
 def test_own_weights_are_never_above_simpler_ones(parents, seed, p, power):
     """Of nodes that are all asked for: whole levels, leaves, and the queries, written out."""
     tree, rng = Tree(parents), np.random.default_rng(seed)
