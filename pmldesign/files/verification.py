@@ -19,6 +19,7 @@ from pmldesign.verify import Verification
 from pmldesign.verify.queries import Queries, Table
 from pmldesign.workloads import Workload, as_workload, parse_workload
 from pmldesign.workloads.tables.base import asks_counts
+from pmldesign.workloads.union import spread_out
 
 MOST_ENTRIES = 2**24
 """Entries of a workload that is written out to be checked."""
@@ -83,20 +84,12 @@ def _form(queries: Workload) -> Queries:
     """A as a matrix, unless that is too large, and the tables that it is made of."""
     m, n = queries.shape
     matrix = queries.to_dense() if m * n <= MOST_ENTRIES else None
-    sizes = queries.domain
-    tables = (as_tables_over(queries, sizes) if sizes else None) or []
-    asked = [(i, factor) for _, factors in tables for i, factor in factors.items()]
-    others = {i for i, factor in asked if not asks_counts(factor)}
-    if any(i in others and math.prod(factor.shape) > MOST_ENTRIES for i, factor in asked):
-        tables, asked = [], []
-    matrices: dict[tuple[int, bool], Any] = {}  # those of a factor that many tables share are one
-    for i, factor in asked:
-        if (id(factor), i in others) not in matrices:
-            matrices[id(factor), i in others] = factor.to_dense() if i in others else None
-    made_of = [
-        Table(weight, {i: matrices[id(factor), i in others] for i, factor in factors.items()})
-        for weight, factors in tables
-    ]
+    sizes, made_of = queries.domain, list[Table]()
+    parts = [part.domain for part in spread_out(queries)[:1]]
+    for sizes in (queries.domain, *parts):
+        made_of = _tables(queries, sizes)
+        if made_of:
+            break
     gram = None
     if matrix is None and n <= GRAM_CELLS:
         gram = partial(queries.gram, np.ones(m))
@@ -107,6 +100,23 @@ def _form(queries: Workload) -> Queries:
     hashed = columns if m * n <= FINGERPRINT_ENTRIES else None
     sums = _sums(queries)
     return Queries(matrix, sizes, made_of, m, gram, hashed, sums, **queries.stated())
+
+
+def _tables(queries: Workload, sizes: tuple[int, ...]) -> list[Table]:
+    """What a workload over attributes is made of; nothing if it is no such, or too large."""
+    tables = (as_tables_over(queries, sizes) if sizes else None) or []
+    asked = [(i, factor) for _, factors in tables for i, factor in factors.items()]
+    others = {i for i, factor in asked if not asks_counts(factor)}
+    if any(i in others and math.prod(factor.shape) > MOST_ENTRIES for i, factor in asked):
+        return []
+    matrices: dict[tuple[int, bool], Any] = {}  # those of a factor that many tables share are one
+    for i, factor in asked:
+        if (id(factor), i in others) not in matrices:
+            matrices[id(factor), i in others] = factor.to_dense() if i in others else None
+    return [
+        Table(weight, {i: matrices[id(factor), i in others] for i, factor in factors.items()})
+        for weight, factors in tables
+    ]
 
 
 def _sums(queries: Workload) -> tuple[Any, Any, Any] | None:

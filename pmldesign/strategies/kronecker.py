@@ -34,7 +34,7 @@ from pmldesign.strategies.sensitivity import (
     product_labels,
 )
 from pmldesign.strategies.structured import StructuredStrategy
-from pmldesign.workloads.base import Workload, check_entries
+from pmldesign.workloads.base import MAX_ENTRIES, Workload, check_entries
 from pmldesign.workloads.public import NOTHING, RECORDS, Public
 from pmldesign.workloads.tables.attributes import positive_weights
 from pmldesign_solvers.operators import mode_products
@@ -56,7 +56,8 @@ class ProductStrategy(StructuredStrategy):
 
     Args:
         name: how tables and messages call it.
-        factors: R_1 ... R_k, at least one.
+        factors: R_1 ... R_k, at least one; products among them are flattened, one with weights
+            if it is too large to be written out.
         weights: shape (r,), positive: the squared factor of each measurement; None for 1. Copied.
             With weights every factor has full row rank.
         public: a table, beside which the open attributes are one factor without what it tells.
@@ -81,6 +82,9 @@ class ProductStrategy(StructuredStrategy):
         self._factors = tuple(part for factor in factors for part in _factors(factor))
         if not self.factors:
             raise InvalidInputError("strategies must hold at least one strategy, got none")
+        own = _weights(factors)
+        if own is not None:
+            weights = own if weights is None else own * np.asarray(weights)
         self.sizes = tuple(factor.cells for factor in self.factors)
         self.columns = math.prod(self.sizes)
         self.shape = math.prod(factor.shape[0] for factor in self.factors), self.columns
@@ -312,6 +316,21 @@ def _kronecker(matrices: Sequence[Array]) -> Array:
 
 
 def _factors(strategy: Strategy) -> tuple[Strategy, ...]:
-    if isinstance(strategy, ProductStrategy) and strategy.weights is None:
-        return strategy.factors
-    return (strategy,)
+    return strategy.factors if _is_flattened(strategy) else (strategy,)
+
+
+def _is_flattened(strategy: Strategy) -> bool:
+    if not isinstance(strategy, ProductStrategy):
+        return False
+    return strategy.weights is None or math.prod(strategy.shape) > MAX_ENTRIES
+
+
+def _weights(strategies: Sequence[Strategy]) -> Array | None:
+    """Those of the products among factors that are flattened, multiplied; None if none has any."""
+    vectors = [s.weights if isinstance(s, ProductStrategy) else None for s in strategies]
+    vectors = [v if _is_flattened(s) else None for v, s in zip(vectors, strategies, strict=True)]
+    if all(vector is None for vector in vectors):
+        return None
+    check_entries("the weights of a product", (math.prod(s.shape[0] for s in strategies), 1))
+    pairs = zip(vectors, strategies, strict=True)
+    return mode_products.outer([np.ones(s.shape[0]) if v is None else v for v, s in pairs])

@@ -15,7 +15,7 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries, count_text
-from pmldesign.workloads.kronecker import MERGED_ENTRIES
+from pmldesign.workloads.kronecker import MERGED_ENTRIES, KroneckerWorkload
 from pmldesign.workloads.tables.base import AttributeTables, asks_counts, asks_total, total_of
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.tables.workload import TablesWorkload
@@ -214,14 +214,24 @@ def products_over(workload: Workload, sizes: Sequence[int]) -> list[tuple[Worklo
 
     None if it is no union of products over attributes of these sizes.
     """
-    products = []
-    for part in stacked(workload):
-        products_of_part = products_of(part)
-        if products_of_part is None:
-            return None
-        products += products_of_part
-    shapes = {tuple(factor.shape[1] for factor in product) for product in products}
-    return products if shapes <= {tuple(sizes)} else None
+    for parts in (stacked(workload), spread_out(workload)):
+        lists = [products_of(part) for part in parts]
+        products = [product for listed in lists for product in listed or ()]
+        shapes = {tuple(factor.shape[1] for factor in product) for product in products}
+        if None not in lists and shapes <= {tuple(sizes)}:
+            return products
+    return None
+
+
+def spread_out(workload: Workload) -> Sequence[Workload]:
+    """The products that a product is a union of, in the order of its rows: its first factor is one.
+
+    Any other workload is made of those of `stacked`.
+    """
+    first, *others = workload.factors
+    if not others or not isinstance(first, UnionWorkload):
+        return stacked(workload)
+    return [KroneckerWorkload([part, *others], name=part.name) for part in first.parts]
 
 
 def tables_asked(workload: Workload) -> list[MarginalsWorkload] | None:

@@ -169,6 +169,28 @@ def test_what_is_refused():
         ProductStrategy("s", [full, dependent], weights=np.ones(4))
 
 
+def test_weighted_products_that_are_too_large_are_flattened(monkeypatch):
+    """Against R written out by np.kron, and a union that is the first factor of a product."""
+    monkeypatch.setattr("pmldesign.strategies.kronecker.MAX_ENTRIES", 35)
+    rng = np.random.default_rng(5)
+    first, second, third = (Strategy("s", rng.normal(size=(n, n))) for n in (2, 3, 2))
+    weights, outer = rng.uniform(0.5, 2, 6), rng.uniform(0.5, 2, 12)
+    inner = ProductStrategy("inner", [first, second], weights=weights)
+    whole = np.kron(np.sqrt(weights)[:, None] * np.kron(first.matrix, second.matrix), third.matrix)
+    strategy = product_strategy([inner, third])
+    assert strategy.sizes == (2, 3, 2)
+    np.testing.assert_allclose(strategy.matrix, whole)
+    again = ProductStrategy("again", [inner, third], weights=outer)
+    np.testing.assert_allclose(again.matrix, np.sqrt(outer)[:, None] * whole)
+    union = parse_workload("prefix:2*total:3+histogram:2*histogram:3")
+    for last in ("prefix:2", "total:2"):
+        workload = KroneckerWorkload([union, parse_workload(last)])
+        assert len(strategy.products(workload)) == 2
+        L = workload.to_dense() @ np.linalg.inv(whole)
+        np.testing.assert_allclose(strategy.variances(workload), (L**2).sum(axis=1))
+    assert strategy.sensitivity == pytest.approx(np.linalg.norm(whole, axis=0).max(), rel=1e-12)
+
+
 def test_what_a_factor_does_not_measure_is_refused():
     strategy = product_strategy([Strategy("sum", np.ones((1, 2))), Strategy("all", np.eye(3))])
     strategy.require_answers(parse_workload("total:2*prefix:3"))

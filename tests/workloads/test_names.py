@@ -125,6 +125,17 @@ def test_census_merges_to_one_cell_for_each_sex_and_group():
     assert census_p12().merge().operator.shape == (49, 46)
 
 
+def test_census_tables_with_states_ask_each_state_and_all():
+    plus, tables = parse_workload("census-sf1plus"), parse_workload("census-sf1")
+    assert plus.shape == (4151 * 52, tables.shape[1] * 51)
+    x = np.zeros((tables.shape[1], 51))
+    cells = np.random.default_rng(0).integers(0, tables.shape[1], 60)
+    np.add.at(x, (cells, np.arange(60) % 51), 1)
+    answers = plus.matvec(x.ravel()).reshape(4151, 52)
+    expected = np.column_stack([x.sum(axis=1), x])
+    np.testing.assert_array_equal(answers, tables.matvec(expected))
+
+
 def test_census_tables_of_persons_count_persons():
     """Each table by itself: its counts of one partition add up to those of whom it is about."""
     workload = parse_workload("census-sf1")

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.tables.base import asks_counts
 from pmldesign.workloads.tables.same import Table, tables_in
-from pmldesign.workloads.union import stacked
+from pmldesign.workloads.union import spread_out, stacked
 from pmldesign_solvers.tables.measured import Measured
 from pmldesign_solvers.tables.upper.asked import Asked, asked, asked_plain
 
@@ -20,7 +20,8 @@ def as_tables_over(workload: Workload, sizes: Sequence[int]) -> list[Table] | No
 
 @lru_cache(maxsize=2)
 def _tables_over(inner: Workload, sizes: tuple[int, ...]) -> list[Table] | None:
-    return tables_in(stacked(inner), sizes)
+    tables = tables_in(stacked(inner), sizes)
+    return tables_in(spread_out(inner), sizes) if tables is None else tables
 
 
 class QueryNumbers:

@@ -18,6 +18,7 @@ import numpy as np
 
 from pmldesign.workloads.dense import DenseWorkload
 from pmldesign.workloads.kronecker import KroneckerWorkload
+from pmldesign.workloads.named.queries import all_marginals
 from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign.workloads.tables.base import counts_of, total_of
 from pmldesign.workloads.union import UnionWorkload
@@ -80,6 +81,16 @@ def census_sf1() -> UnionWorkload:
         ]
         parts.append(KroneckerWorkload(factors, name=table))
     return UnionWorkload(parts, name="census-sf1")
+
+
+STATES = 51
+"""With the District of Columbia."""
+
+
+def census_sf1plus() -> KroneckerWorkload:
+    """The same for each of 51 states and for all together, 215,852 counts over 1,501,440 cells."""
+    states = all_marginals(STATES, upto=1)
+    return KroneckerWorkload([census_sf1(), states], name="census-sf1plus")
 
 
 def _kinds() -> dict[str, Array]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.named import queries as named
-from pmldesign.workloads.named.census import census_p12, census_sf1
+from pmldesign.workloads.named.census import census_p12, census_sf1, census_sf1plus
 from pmldesign.workloads.nested.places import counts_of_places
 
 
@@ -93,6 +93,13 @@ NAMES = [
     NamedWorkload("census-p12", (), "US census counts by sex and age", "census-p12", census_p12),
     NamedWorkload(
         "census-sf1", (), "US census counts of persons, the tables of SF1", "census-sf1", census_sf1
+    ),
+    NamedWorkload(
+        "census-sf1plus",
+        (),
+        "the same for 51 states, and for all of them",
+        "census-sf1plus",
+        census_sf1plus,
     ),
 ]
 """A new name gets its row here."""

@@ -24,6 +24,8 @@ def tables_in(parts: Sequence[Workload], sizes: Sequence[int]) -> list[Table] | 
         parts: products, or tables.
         sizes: the number of values of each attribute.
     """
+    if any(domain_of(part) != tuple(sizes) for part in parts):
+        return None
     tables: list[Table] = []
     for part in parts:
         if isinstance(part, AttributeTables):
@@ -35,8 +37,6 @@ def tables_in(parts: Sequence[Workload], sizes: Sequence[int]) -> list[Table] | 
         else:
             scale, factors = without_scale(part.factors)
             tables.append((scale, {i: f for i, f in enumerate(factors) if not asks_total(f)}))
-        if domain_of(part) != tuple(sizes):
-            return None
     return tables
 
 
