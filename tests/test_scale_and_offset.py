@@ -16,7 +16,7 @@ from pmldesign.privacy import PML, ApproxDP, ApproxPML, PureDP
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.workloads import DenseWorkload, parse_workload
 from pmldesign.workloads.public import RECORDS
-from pmldesign.workloads.scaled import near_one
+from pmldesign.workloads.weighting.scaled import near_one
 from pmldesign_solvers.norm import Status
 from pmldesign_solvers.search import laplace
 from pmldesign_solvers.search.laplace import SearchOptions

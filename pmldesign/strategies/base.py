@@ -45,7 +45,7 @@ from pmldesign.strategies.arguments import (
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries, count_text
 from pmldesign.workloads.display import Displayed, Drawn, Facts
 from pmldesign.workloads.public import NOTHING, Public, beside_records
-from pmldesign.workloads.scaled import near_one
+from pmldesign.workloads.weighting.scaled import near_one
 from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import Array, Indices
 

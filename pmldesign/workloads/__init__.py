@@ -6,9 +6,12 @@ import sys
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload as Workload
 from pmldesign.workloads.dense import DenseWorkload as DenseWorkload
+from pmldesign.workloads.dense import complex_workload
 from pmldesign.workloads.kronecker import KroneckerWorkload as KroneckerWorkload
 from pmldesign.workloads.named.table import NamedWorkload as NamedWorkload
 from pmldesign.workloads.named.table import named_workloads as named_workloads
@@ -25,8 +28,10 @@ def as_workload(value: Any) -> Workload:
 
     Args:
         value: a Workload (returned as it is), a name such as "prefix:64", a matrix as a numpy
-            array or anything that converts to one, a scipy sparse matrix, or a data frame with a
-            row for each query and a column for each cell (messages call queries by its index).
+            array or anything that converts to one, a scipy sparse matrix, a data frame with a row
+            for each query and a column for each cell (messages call queries by its index), or an
+            object with `shape`, `matvec` and `rmatvec`, such as a scipy LinearOperator
+            (`workloads.from_products`). A complex query is two, its real and its imaginary part.
 
     Raises:
         InvalidInputError: something else, or the contents are not a workload.
@@ -43,7 +48,11 @@ def as_workload(value: Any) -> Workload:
     if hasattr(value, "columns") and hasattr(value, "to_numpy"):
         return _of_frame(value)
     if isinstance(value, list | tuple) or hasattr(value, "__array__"):
-        return DenseWorkload(value)
+        return complex_workload(value) if np.iscomplexobj(value) else DenseWorkload(value)
+    from pmldesign.workloads.from_products import by_products, workload_of_products
+
+    if by_products(value):
+        return workload_of_products(value)
     raise InvalidInputError(
         f"a workload is a Workload, a name such as 'prefix:64', or a matrix; got "
         f"{type(value).__name__} (pmldesign.workload reads files)"

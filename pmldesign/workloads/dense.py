@@ -56,6 +56,26 @@ class DenseWorkload(DenseOperator, Workload):
         return (self if same else DenseWorkload(moved, name=self.name, copy=False)), left_out
 
 
+def complex_workload(matrix: ArrayLike) -> DenseWorkload:
+    """Complex queries as pairs of real ones: the real part of each, then its imaginary part.
+
+    The sum of the variances of the two is that of the complex answer.
+
+    Raises:
+        InvalidInputError: as `DenseWorkload`.
+    """
+    given = np.atleast_2d(np.asarray(matrix))
+    check_matrix(given.shape, given.real.dtype)
+    pairs = np.stack([given.real, given.imag], axis=1).reshape(-1, given.shape[1])
+    workload = DenseWorkload(pairs, name="complex matrix", copy=False)
+    workload.label = _part_label
+    return workload
+
+
+def _part_label(query: int) -> str:
+    return f"row {query // 2}, {'imaginary' if query % 2 else 'real'} part"
+
+
 def check_matrix(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
     """Refuse what cannot be a workload by its shape or its type of entries.
 

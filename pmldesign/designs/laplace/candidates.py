@@ -24,8 +24,8 @@ from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import BASELINES, Strategy, baseline
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import WRITTEN_CELLS
-from pmldesign.workloads.scaled import near_one
 from pmldesign.workloads.union import by_attribute, tables_asked
+from pmldesign.workloads.weighting.scaled import near_one
 from pmldesign_solvers.search.laplace_noise import AddRemoveL1, Leakage, ReplaceL1, ScaleRule
 
 ALL_BASELINES = 256
