@@ -2,12 +2,14 @@
 
 import argparse
 import collections
+import json
 import os
 import shlex
 import shutil
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 
 import numpy as np
@@ -48,8 +50,23 @@ OTHERS = (
 """Run once before the first fork, so that what they import is imported."""
 
 
-def samples(folder: Path) -> list[bytes]:
-    """Strategy files of every kind; on the way everything is imported."""
+SEX, AGE = {"name": "sex", "keys": ["F", "M"]}, {"name": "age", "cuts": [0, 18, 65, 120]}
+PLACE = {"name": "place", "levels": ["state", "county"], "keys": {"A": ["1", "2"], "B": ["3"]}}
+INCOME = {"name": "income", "low": 0, "high": 10, "unit": 1}
+GAUSSIAN = ("--epsilon=1", "--delta=1e-6", "--noise=gaussian")
+RELEASES = (
+    ("sex*age", [SEX, AGE], ("--epsilon=1",)),
+    ("total", [SEX, AGE], ("--epsilon=1", "--noise=cube")),
+    ("state*age:prefix+county*sex", [PLACE, SEX, AGE], GAUSSIAN),
+    ("sex*income:sum", [SEX, INCOME], GAUSSIAN),
+    ("sex*age", [SEX, AGE], GAUSSIAN),
+)
+"""Releases of few people: plain, with cube noise, beside levels, of numbers, and one to be paid."""
+PEOPLE = b"id,sex,age,state,county,income\n1,F,20,A,1,3\n2,M,70,B,3,9.5\n3,M,5,A,2,11\n"
+
+
+def samples(folder: Path) -> dict[str, list[bytes]]:
+    """Files of every kind; on the way everything is imported."""
     found = []
     for index, arguments in enumerate(STRATEGIES):
         path = folder / f"{index}.npz"
@@ -60,7 +77,45 @@ def samples(folder: Path) -> list[bytes]:
         found.append(path.read_bytes())
     for arguments in OTHERS:
         _prepare(arguments)
-    return found
+    return {"strategy": found, **of_people(folder)}
+
+
+def of_people(folder: Path) -> dict[str, list[bytes]]:
+    """Measurements, manifests and ledgers of a few people.
+
+    They are made in another process: the threads of polars would be missing after a fork.
+    """
+    child = os.fork()
+    if child == 0:
+        try:
+            _release(folder)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        raise RuntimeError("the samples of people were not made")
+    names = {"measurements": "m*.npz", "manifest": "r*.manifest.json", "ledger": "l*.jsonl"}
+    names["shared"] = "l.db"
+    return {
+        kind: [path.read_bytes() for path in sorted(folder.glob(name))]
+        for kind, name in names.items()
+    }
+
+
+def _release(folder: Path) -> None:
+    data = folder / "people.csv"
+    data.write_bytes(PEOPLE)
+    for index, (asked, attributes, options) in enumerate(RELEASES):
+        schema, output = folder / f"{index}.json", folder / f"r{index}.csv"
+        schema.write_text(json.dumps({"attributes": attributes}))
+        words = ["release", asked, str(data), f"--schema={schema}", f"--output={output}", *options]
+        words = [*words, f"--measurements={folder / f'm{index}.npz'}", "--search-time=0.05"]
+        _prepare(words)
+    paid = [*words, "--budget=epsilon=3,delta=1e-6", "--people=panel"]
+    for place in (folder / "l0.jsonl", f"sqlite:///{folder / 'l.db'}"):
+        _prepare([*paid, f"--ledger={place}"])
+    _prepare([*paid, f"--ledger={folder / 'l1.jsonl'}", "--plan=2*gaussian:1,1e-6"])
 
 
 def _prepare(arguments: list[str]) -> None:

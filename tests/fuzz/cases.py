@@ -5,6 +5,7 @@ from random import Random
 
 from .mutations import ENDINGS, channel, damaged, encoded, matrix
 from .numbers_pool import SMALL, WRONG, number, size
+from .people import PARTICIPATIONS, WRONG_PARTICIPATIONS, People
 
 NAMES = ("histogram", "total", "prefix", "all-range", "haar", "prefix", "prefix", "histogram")
 BASELINES = (
@@ -23,7 +24,8 @@ BASELINES = (
 )
 COMMANDS = {
     "optimize": 30, "compare": 15, "calibrate": 16, "bounds": 9, "leakage": 10, "envelope": 10,
-    "workload": 10,
+    "workload": 10, "release": 20, "ask": 12, "ledger": 12, "sql": 6, "demo": 2, "verify": 8,
+    "plan": 3,
 }  # fmt: skip
 
 
@@ -36,10 +38,10 @@ class Case:
     stdin: bytes = b""
 
 
-class Writer:
-    """Draws one case; `samples` are strategy files that the product wrote."""
+class Writer(People):
+    """Draws one case; `samples` are files that the product wrote, by what they are."""
 
-    def __init__(self, random: Random, samples: list[bytes]) -> None:
+    def __init__(self, random: Random, samples: dict[str, list[bytes]]) -> None:
         self.random = random
         self.samples = samples
         self.case = Case([])
@@ -58,7 +60,7 @@ class Writer:
         """The name of a file that is made for this case; many are damaged."""
         ending = self.random.choice(endings)
         if sample:
-            ending, data = ".npz", self.random.choice(self.samples)
+            ending, data = ".npz", self.random.choice(self.samples["strategy"])
         else:
             data = encoded(self.random, matrix(self.random) if values is None else values, ending)
         if self.chance(0.4):
@@ -145,6 +147,8 @@ class Writer:
         self.exponent()
         self.guarantee()
         self.limits()
+        if self.chance(0.1):
+            self.option("participation", self.rarely(PARTICIPATIONS, WRONG_PARTICIPATIONS))
         self.option("search-time", number(self.random, ("0.05", "0.1")))
         if self.chance(0.15):
             self.option("method", self.rarely(("primal", "dual"), ("scaling", "simplex")))
@@ -229,7 +233,7 @@ class Writer:
             self.option("output", self.rarely(("w.npy", "w.npz", "w.csv", "w.mtx"), ("w", "")))
 
 
-def draw(seed: int, index: int, samples: list[bytes]) -> Case:
+def draw(seed: int, index: int, samples: dict[str, list[bytes]]) -> Case:
     """Case number `index`, the same at every call."""
     writer = Writer(Random(f"{seed}/{index}"), samples)
     command = writer.random.choices([*COMMANDS], [*COMMANDS.values()])[0]
