@@ -26,7 +26,8 @@ def test_no_command_line_and_no_file_does_harm():
 
 
 def test_a_case_is_the_same_at_every_call():
-    samples = dict.fromkeys(("strategy", "measurements", "manifest"), [b"PK" + bytes(99)])
+    archive = [b"PK" + bytes(99)]
+    samples = {"strategy": archive, "measurements": archive, "manifest": archive}
     samples |= {"ledger": [b"{}"], "shared": [b""]}
     np.testing.assert_equal(vars(draw(3, 14, samples)), vars(draw(3, 14, samples)))
     assert vars(draw(3, 14, samples)) != vars(draw(3, 15, samples))

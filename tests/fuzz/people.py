@@ -1,4 +1,4 @@
-"""People, schemas, ledgers and measurements: what users have beside matrices, much of it damaged."""
+"""People, schemas, ledgers and measurements: what users have beside matrices, often damaged."""
 
 import json
 import sqlite3
