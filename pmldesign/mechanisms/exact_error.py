@@ -33,6 +33,7 @@ from pmldesign_solvers.operators.operator import Array
 
 if TYPE_CHECKING:
     import pmldesign
+    from pmldesign.mechanisms.maxima import ExpectedMaximum
     from pmldesign.streams import Stream, VectorStream
     from pmldesign.streams.noise import GridNoise
 
@@ -181,6 +182,17 @@ class Mechanism(Drawn, Displayed):
     def max_std(self) -> float:
         """Largest standard deviation of a query."""
         return self.error(math.inf)
+
+    @cached_property
+    def expected_max(self) -> ExpectedMaximum:
+        """E max_i |e_i|, the expected largest error of all queries, and its standard error.
+
+        Raises:
+            InvalidInputError: for more than 1,000 queries and measurements (`mechanisms.maxima`).
+        """
+        from pmldesign.mechanisms.maxima import expected_maximum
+
+        return expected_maximum(self)
 
     @property
     def known_max_std(self) -> float | None:

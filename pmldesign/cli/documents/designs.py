@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +16,7 @@ from pmldesign.cli.documents.document import Document, Fact, Picture, Section, r
 from pmldesign.cli.documents.parts import Said
 from pmldesign.comparison.rows import Row
 from pmldesign.designs.results import Design, Optimized
+from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.digits import shortest
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
@@ -21,6 +24,8 @@ from pmldesign_solvers.norm.solution import Status
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from pmldesign.mechanisms.maxima import ExpectedMaximum
 
 _STOPPED = {
     Status.COMPLETED: "",
@@ -71,6 +76,11 @@ class Designed:
         if self.best.unweighted is not None:
             plain = _errors(self.best.unweighted, design.p)
             facts.append(("unweighted", f"{plain}: the queries without their weights"))
+        if (largest := _expected_max(self.best, design.p)) is not None:
+            told = f" +- {largest.standard_error:.1g}" if largest.standard_error else ""
+            facts.append(
+                ("largest", f"expected largest error of all queries {largest.value:.3g}{told}")
+            )
         facts += [*self.said.facts(), *parts.written(self.output)]
         return Section(facts=facts, column=self.column)
 
@@ -134,6 +144,7 @@ class Designed:
             "noise": {"kind": self.best.noise.value, "scale": self.best.scale},
             **self.said.data(),
             "budget_shares": self.shares,
+            "expected_max": (largest := _expected_max(self.best, design.p)) and largest.value,
             "lower_bound": lower,
             "strategies": [row.to_json() for row in rows],
             "output": self.output and str(self.output),
@@ -215,6 +226,15 @@ def _errors(mechanism: Mechanism, p: float) -> str:
     largest = mechanism.known_max_std
     errors = f"err_{shortest(p)} {mechanism.error(p):.6g}, rmse {mechanism.rmse:.6g}"
     return errors if largest is None else f"{errors}, max std {largest:.6g}"
+
+
+def _expected_max(mechanism: Mechanism, p: float) -> ExpectedMaximum | None:
+    """At p = inf, for as many queries as it is computed for."""
+    if p < math.inf or not mechanism.workload.listed:
+        return None
+    with contextlib.suppress(InvalidInputError):
+        return mechanism.expected_max
+    return None
 
 
 def _message(design: Design) -> str:
