@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from pmldesign.cli.options.fields import argument, as_command, group, option
+from pmldesign.cli.options.ledgers import LedgerOptions
 from pmldesign.cli.options.promises import PromiseOptions
 from pmldesign.cli.options.questions import QuestionOptions, search_time, warn_of_known
 from pmldesign.cli.options.results import AnswerOptions, Outputs, ends
@@ -40,21 +41,7 @@ class Asked:
     promise: PromiseOptions = group()
     question: QuestionOptions = group(participation=None, weights=None)
     answers: AnswerOptions = group()
-    ledger: str | None = option(
-        "Keep count of what releases about these people cost, and refuse more than the budget: a"
-        " file, or a database for several machines (sqlite:///FILE, postgresql://...).",
-        metavar="FILE|URL",
-    )
-    people: str | None = option("What the people of the ledger are called.", metavar="NAME")
-    same_people: bool = option("DATA differ from those before, and are about the same people.")
-    budget: str | None = option(
-        "With which a new ledger begins; pure is for Laplace noise.",
-        metavar="epsilon=E[,delta=D][,pure=P]",
-    )
-    plan: str | None = option(
-        "The noise of all releases of a new ledger (`pmldesign plan`): they cost less together.",
-        metavar="PLAN",
-    )
+    paid: LedgerOptions = group()
     share: float | None = option(
         "In place of a guarantee: a part of what the ledger has left, in (0, 1]."
     )
@@ -142,11 +129,9 @@ def command(asked: Asked) -> None:
 
 def _ledger_and_promise(asked: Asked) -> tuple[Any, Guarantee | None]:
     """The ledger that pays, if any, and the guarantee that is asked for, perhaps a share of it."""
-    from pmldesign.release.costs.ledger import ledger_of
     from pmldesign.release.costs.left import share_of
 
-    told = {name: getattr(asked, name) for name in ("people", "same_people", "budget", "plan")}
-    ledger, promise = ledger_of(asked.ledger, **told), asked.promise
+    ledger, promise = asked.paid.account(), asked.promise
     guarantee = promise.build()
     if asked.share is None:
         return ledger, guarantee
@@ -183,11 +168,8 @@ def _check_paths(asked: Asked, more: list[Path]) -> None:
     from pmldesign.release.result import check_paths
 
     queried = [Path(asked.workload)] if is_matrix_path(asked.workload) else []
-    ledger = None if "://" in (asked.ledger or "") else asked.ledger
-    others = [
-        Path(name) for name in (asked.data, asked.question.schema, ledger, asked.strategy) if name
-    ]
-    check_paths(asked.output, used=[*others, *queried], more=more)
+    others = [Path(name) for name in (asked.data, asked.question.schema, asked.strategy) if name]
+    check_paths(asked.output, used=[*others, *queried, *asked.paid.paths], more=more)
 
 
 def _question(text: str) -> tuple[str, Path | None]:

@@ -31,6 +31,7 @@ __getattr__ = face(
         "post_processing": "cut_intervals nearest_whole nonnegative_cells "
         "running_whole whole_cells",
         "prepared": "prepare",
+        "private_schema": "Thresholds private_draft",
         "publish": "carry_out release_tables",
         "quantiles": "parse_quantiles",
         "result": "Release check_paths",

@@ -71,11 +71,15 @@ def _document(account: Account, left: Left) -> Document:
         "mu": math.sqrt(account.spent.squared_ratio),
     }
     pure, mu = (at_least(spent[name]) for name in ("epsilon", "mu"))
+    drafts = ""
+    if account.spent.delta:
+        spent["delta"] = float(account.spent.delta)
+        drafts = f", delta {at_least(spent['delta'])} with drafts of schemas"
     facts = [
         ("people", account.people),
         ("unit", str(account.head["unit"])),
         ("budget", budget_text(account.budget)),
-        ("spent", f"epsilon {pure} with Laplace noise, mu {mu} with Gaussian noise"),
+        ("spent", f"epsilon {pure} with Laplace noise, mu {mu} with Gaussian noise{drafts}"),
         *_left_facts(left),
     ]
     header = ("date", "release", "epsilon", "mu")

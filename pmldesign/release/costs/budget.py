@@ -39,15 +39,17 @@ class Budget:
                 f"pure of --budget must be from 0 to epsilon, got {self.pure:g}"
             )
 
-    def allows(self, pure: Fraction, squared_ratio: Fraction) -> bool:
-        """Whether these costs together stay within the numbers as written: 0.3 is three tenths."""
-        if pure > as_written(self.pure):
+    def allows(self, cost: Cost) -> bool:
+        """Whether such costs together stay within the numbers as written: 0.3 is three tenths."""
+        unspent = as_written(self.delta) - cost.delta
+        if cost.pure > as_written(self.pure) or unspent < 0:
             return False
-        if squared_ratio == 0:
+        if cost.squared_ratio == 0:
             return True
-        mu = math.sqrt(squared_ratio) * (1 + SENSITIVITY_ROUNDING)
+        mu = math.sqrt(cost.squared_ratio) * (1 + SENSITIVITY_ROUNDING)
         rest = math.nextafter(float(as_written(self.epsilon) - as_written(self.pure)), 0.0)
-        return self.delta > 0 and gaussian_delta(mu, 1.0, rest) <= self.delta
+        left = self.delta if cost.delta == 0 else math.nextafter(float(unspent), 0.0)
+        return left > 0 and gaussian_delta(mu, 1.0, rest) <= left
 
 
 @dataclass(frozen=True)
@@ -57,12 +59,19 @@ class Cost:
     Attributes:
         pure: epsilon of Laplace noise.
         squared_ratio: mu^2 of Gaussian noise.
+        delta: of a release with Laplace noise that is epsilon-private but for this.
         planned: its number in the plan, where there is one.
     """
 
     pure: Fraction
-    squared_ratio: Fraction
+    squared_ratio: Fraction = Fraction(0)
+    delta: Fraction = Fraction(0)
     planned: int | None = None
+
+    def __add__(self, other: Cost) -> Cost:
+        """Both together."""
+        names = ("pure", "squared_ratio", "delta")
+        return Cost(*(getattr(self, name) + getattr(other, name) for name in names))
 
 
 def parse_budget(text: str) -> Budget:
@@ -113,13 +122,14 @@ def cost_of(noise: ExactNoise) -> Cost:
             "releases; leave --ledger out, or --alpha"
         )
     if noise.mechanism.noise is not Noise.GAUSSIAN:
-        return Cost(noise.pure_epsilon, Fraction(0))
+        return Cost(noise.pure_epsilon)
     return Cost(Fraction(0), noise.squared_ratio)
 
 
 def cost_text(cost: Cost) -> str:
     """A cost in words."""
-    return f"epsilon {float(cost.pure):g} and mu {math.sqrt(cost.squared_ratio):g}"
+    beside = f" and delta {float(cost.delta):g}" if cost.delta else ""
+    return f"epsilon {float(cost.pure):g} and mu {math.sqrt(cost.squared_ratio):g}{beside}"
 
 
 def budget_text(budget: Budget) -> str:

@@ -7,7 +7,8 @@ All together are (epsilon, delta)-differentially private with
     delta = delta_mu(epsilon - sum epsilon_i),    mu^2 = sum mu_i^2,
 
 delta_mu the profile of one Gaussian release, also where later releases are chosen after earlier
-ones were seen: the limits on sum epsilon_i ("pure", 0 unless the budget says otherwise) and on mu^2
+ones were seen. What is epsilon_i-private but for a probability delta_i (drafts of schemas) adds
+this to delta. The limits on sum epsilon_i ("pure", 0 unless the budget says otherwise) and on mu^2
 are fixed when the ledger begins. kappa of the discrete Gaussian (`exact_noise`) is covered by 2^-40
 of mu. Pointwise maximal leakage does not compose in this way, and is refused.
 
@@ -63,7 +64,7 @@ FORMAT = 2
 LIMITS = ("epsilon", "delta", "pure")
 HEADS = {1: {"ledger", "data", "unit", *LIMITS}, 2: {"ledger", "people", "key", "unit", *LIMITS}}
 """Keys of the first line by format; a plan adds one. The first format knew the path of the data."""
-ENTRY, BESIDE = {"release", "pure", "squared_ratio"}, {"planned", "date", "data"}
+ENTRY, BESIDE = {"release", "pure", "squared_ratio"}, {"delta", "planned", "date", "data"}
 """Keys of each line of a release, and those that may be missing."""
 FRACTION = re.compile(r"[0-9]{1,4000}(/0*[1-9][0-9]{0,3999})?")
 
@@ -90,6 +91,23 @@ class Ledger:
     def name(self) -> str:
         """For messages, without a password."""
         return str(self.place).split("@")[-1]
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What is to be paid for.
+
+    Attributes:
+        release: what is released, in words.
+        unit: of privacy.
+        cost: of all of it.
+        noise: of a table; None for what no plan has.
+    """
+
+    release: str
+    unit: str
+    cost: Cost
+    noise: ExactNoise | None = None
 
 
 class Account:
@@ -123,24 +141,23 @@ class Account:
         """What they are called, or where their data were."""
         return str(self.head.get("people", self.head.get("data")))
 
-    def require(self, noise: ExactNoise) -> Cost:
+    def require(self, noise: ExactNoise | Charge) -> Cost:
         """The cost of a release, if the budget has room for it, or the plan has foreseen it.
 
         Raises:
             InvalidInputError: the release does not compose, or is about another unit of privacy.
             InfeasibleError: there is no room.
         """
-        unit = unit_of(noise)
+        charge = charge_of(noise)
+        unit, cost = charge.unit, charge.cost
         if unit != self.head["unit"]:
             raise InvalidInputError(
                 f"the ledger {self._store.name!r} is about {self.head['unit']}, the release about "
                 f"{unit}; keep a ledger for each, whose costs add up"
             )
-        cost = cost_of(noise)
         if self.plan is not None:
-            return replace(cost, planned=self.plan.next_for(noise, self.made))
-        total = Cost(self.spent.pure + cost.pure, self.spent.squared_ratio + cost.squared_ratio)
-        if not self.budget.allows(total.pure, total.squared_ratio):
+            return replace(cost, planned=self.plan.next_for(_planned(charge), self.made))
+        if not self.budget.allows(self.spent + cost):
             raise InfeasibleError(
                 f"the budget has no room: this release has {cost_text(cost)}, those before it have "
                 f"{cost_text(self.spent)}, the budget is {budget_text(self.budget)}; take a "
@@ -173,7 +190,7 @@ class Account:
             )
         return mark
 
-    def spend(self, noise: ExactNoise, mark: str | None) -> None:
+    def spend(self, noise: ExactNoise | Charge, mark: str | None) -> None:
         """Write the cost of a release down; nothing may be drawn before this returns.
 
         Raises:
@@ -183,14 +200,14 @@ class Account:
         beside = {} if mark is None else {"data": mark}
         beside["date"] = datetime.datetime.now(datetime.UTC).date().isoformat()
         while True:
-            entry = _entry(noise, self.require(noise)) | beside
+            entry = _entry(charge_of(noise).release, self.require(noise)) | beside
             if _append(self._store, 1 + len(self.releases), entry):
                 return
             self._load(_read(self._store))
 
 
 @contextmanager
-def open_ledger(ledger: Ledger, noise: ExactNoise, data: PathName) -> Iterator[Account]:
+def open_ledger(ledger: Ledger, noise: ExactNoise | Charge, data: PathName) -> Iterator[Account]:
     """The ledger of people; a new one begins with the budget, and perhaps a plan.
 
     Raises:
@@ -202,18 +219,18 @@ def open_ledger(ledger: Ledger, noise: ExactNoise, data: PathName) -> Iterator[A
     budget, plan = ledger.budget, ledger.plan
     budget = parse_budget(budget) if isinstance(budget, str) else budget
     plan = parse_plan(plan) if isinstance(plan, str) else plan
-    cost_of(noise)
+    charge = charge_of(noise)
     if plan is not None and budget is not None:
         require_within(plan, budget)
     path = None if is_shared(ledger.place) else Path(ledger.place)
     if path and (not path.exists() or path.stat().st_size == 0):
-        _require_beginning(ledger, plan, noise)  # nothing is left of what is refused here
+        _require_beginning(ledger, plan, charge)  # nothing is left of what is refused here
     with opened_store(ledger.place, ledger.people, new=True) as store:
         entries = _read(store)
         if not entries:
-            started = _require_beginning(ledger, plan, noise)
+            started = _require_beginning(ledger, plan, charge)
             head = {"ledger": FORMAT, "people": ledger.people or os.path.realpath(data)}
-            head |= {"key": secrets.token_hex(32), "unit": unit_of(noise), **vars(started)}
+            head |= {"key": secrets.token_hex(32), "unit": charge.unit, **vars(started)}
             _append(store, 0, head if plan is None else {**head, "plan": plan.to_json()})
             entries = _read(store)
         account = Account(store, entries)
@@ -244,11 +261,33 @@ def ledger_of(place: PathName | None, **told: Any) -> Ledger | None:
     return None
 
 
-def _entry(noise: ExactNoise, cost: Cost) -> dict[str, Any]:
+def charge_of(noise: ExactNoise | Charge) -> Charge:
+    """What a release of a table costs; a charge itself.
+
+    Raises:
+        InvalidInputError: its guarantee does not compose.
+    """
+    if isinstance(noise, Charge):
+        return noise
+    return Charge(noise.mechanism.workload.name, unit_of(noise), cost_of(noise), noise)
+
+
+def _planned(charge: Charge) -> ExactNoise:
+    """The noise of a release for which a plan may have a place."""
+    if charge.noise is None:
+        raise InvalidInputError(
+            f"a ledger with a plan is for the tables that it names, and this is {charge.release};"
+            " take a ledger without a plan"
+        )
+    return charge.noise
+
+
+def _entry(release: str, cost: Cost) -> dict[str, Any]:
     """The line of a release."""
-    planned = {} if cost.planned is None else {"planned": cost.planned}
+    more: dict[str, Any] = {} if cost.planned is None else {"planned": cost.planned}
+    more |= {"delta": str(cost.delta)} if cost.delta else {}
     costs = {"pure": str(cost.pure), "squared_ratio": str(cost.squared_ratio)}
-    return {"release": noise.mechanism.workload.name, **costs, **planned}
+    return {"release": release, **costs, **more}
 
 
 def existing(ledger: Ledger) -> Account | None:
@@ -274,11 +313,11 @@ def required_budget(ledger: Ledger) -> Budget:
     return parse_budget(budget) if isinstance(budget, str) else budget
 
 
-def _require_beginning(ledger: Ledger, plan: Plan | None, noise: ExactNoise) -> Budget:
+def _require_beginning(ledger: Ledger, plan: Plan | None, charge: Charge) -> Budget:
     """The budget of a new ledger, whose plan has a release like this one."""
     budget = required_budget(ledger)
     if plan is not None:
-        plan.next_for(noise, ())
+        plan.next_for(_planned(charge), ())
     return budget
 
 
@@ -327,8 +366,9 @@ def unit_of(noise: ExactNoise) -> str:
 def _total(releases: list[dict[str, Any]]) -> Cost:
     pure = sum((_fraction(entry["pure"]) for entry in releases), Fraction(0))
     ratio = sum((_fraction(entry["squared_ratio"]) for entry in releases), Fraction(0))
-    float(pure), float(ratio)  # OverflowError where no release can have cost so much
-    return Cost(pure, ratio)
+    delta = sum((_fraction(entry.get("delta", "0")) for entry in releases), Fraction(0))
+    float(pure), float(ratio), float(delta)  # OverflowError where no release can have cost so much
+    return Cost(pure, ratio, delta)
 
 
 def _fraction(text: str) -> Fraction:

@@ -108,7 +108,7 @@ def share_of(
     if account is not None and account.plan is not None:
         raise InvalidInputError("a ledger with a plan says the noise itself; leave --share out")
     if account is None:
-        budget, spent, unit = required_budget(ledger), Cost(Fraction(0), Fraction(0)), ""
+        budget, spent, unit = required_budget(ledger), Cost(Fraction(0)), ""
     else:
         budget, spent, unit = account.budget, account.spent, str(account.head["unit"])
     replaced = unit.startswith(Neighbours.REPLACE.value)
@@ -129,8 +129,7 @@ def _largest_mu(budget: Budget, spent: Cost) -> float:
         middle = (low + high) / 2
         if high - low <= 1e-12 * high or high < 1e-12:
             break
-        total = spent.squared_ratio + Fraction(middle) ** 2
-        fits = budget.allows(spent.pure, total)
+        fits = budget.allows(spent + Cost(Fraction(0), Fraction(middle) ** 2))
         low, high = (middle, high) if fits else (low, middle)
     return low * DOWN
 

@@ -29,7 +29,9 @@ def registry_entry(account: Account) -> dict[str, Any]:
     parameters = {"epsilon": float(at_least(epsilon))}
     if spent.squared_ratio:
         mu = math.sqrt(spent.squared_ratio) * (1 + SENSITIVITY_ROUNDING)
-        epsilon += PrivacyCurve(Noise.GAUSSIAN, mu).epsilon(delta)
+        rest = delta if not spent.delta else math.nextafter(delta - float(spent.delta), 0.0)
+        epsilon += PrivacyCurve(Noise.GAUSSIAN, mu).epsilon(rest)
+    if spent.squared_ratio or spent.delta:
         parameters = {"epsilon": float(at_least(epsilon)), "delta": delta}
     dates = [entry["date"] for entry in account.releases if "date" in entry]
     asked = "; ".join(dict.fromkeys(entry["release"] for entry in account.releases))

@@ -114,11 +114,15 @@ def _attribute(texts: set[str]) -> dict[str, Any] | None:
         return {"keys": sorted(texts, key=float if numbers else str)}
     if len(numbers) < 2:
         return None
-    low, high = numbers[0], numbers[-1]
+    return {"cuts": round_cuts(numbers[0], numbers[-1])}
+
+
+def round_cuts(low: float, high: float) -> list[int | float]:
+    """Cuts at round numbers from below the lower number to above the upper one."""
     step = _round_step((high - low) / BINS)
     first = math.floor(low / step)
     last = math.floor(high / step) + 1
-    return {"cuts": [_plain(k * step) for k in range(first, last + 1)]}
+    return [_plain(k * step) for k in range(first, last + 1)]
 
 
 def _round_step(width: float) -> float:

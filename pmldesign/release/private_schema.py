@@ -1,0 +1,225 @@
+r"""A draft of a schema that is private: its keys and cuts come from noisy counts above a threshold.
+
+Of each of C columns the counts c_v of all values that occur are looked at, and those of all ranges
+of numbers [2^i, 2^(i+1)), their negatives, and 0: 2 C histograms, of which a record changes one
+count each. With the discrete Laplace noise Z of parameter b, q = e^(-1/b), a value is published if
+
+    c_v + Z >= t,     P(1 + Z >= t) = q^(t - 1) / (1 + q) <= delta / (2 C),
+
+so that a value of one record alone is published with at most that probability. One more record
+changes the counts of other values by 1: each histogram is (1/b, delta / (2 C))-private, all of them
+(epsilon, delta) for b >= 2 C / epsilon [1]. Everything else is made of what was published: keys
+where these have most of the records, else cuts over the published ranges, and "other" takes the
+rest. Values are written by one rule, so that nobody's way to write 2 decides on a label.
+
+References:
+    [1] Korolova, Kenthapadi, Mishra and Ntoulas, Releasing search queries and clicks privately,
+    2009; Wilson and others, Differentially private SQL with bounded user contribution, 2020.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pmldesign.errors import InvalidInputError, require_extra
+from pmldesign.files.atomic import PathName, atomic_write, undisturbed
+from pmldesign.privacy.guarantees import ApproxDP
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy.noise import Noise
+from pmldesign.privacy.outward import as_written
+from pmldesign.release.costs.budget import Cost
+from pmldesign.release.costs.ledger import Charge, Ledger, open_ledger
+from pmldesign.release.noise.exact import laplace_parameter
+from pmldesign.release.noise.sampler import Sampler, draw
+from pmldesign.release.people.attribute import RESERVED, as_number, key_of, text_of
+from pmldesign.release.people.drafts import MOST_KEYS, UNORDERED, round_cuts
+from pmldesign.release.people.people import batches, column_names
+from pmldesign.release.publish import PAID
+
+UNIT = "add-remove neighbours with 1 row a person"
+OTHER = "other"
+MOST_COVERED = 0.5
+"""Keys are drafted where their counts are at least this part of those of the ranges."""
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """The noise of all counts, and from where on they are published.
+
+    Attributes:
+        scale: b.
+        least: t.
+    """
+
+    scale: float
+    least: int
+
+    @classmethod
+    def of(cls, promise: ApproxDP, columns: int) -> Thresholds:
+        """Those with which so many columns keep a guarantee."""
+        scale = laplace_parameter(2 * columns, promise.epsilon)
+        logarithm = math.log(2 * columns / promise.delta) - math.log1p(math.exp(-1 / scale))
+        return cls(scale, 2 + max(0, math.ceil(scale * logarithm * (1 + 1e-12))))
+
+    def published(self, counts: Mapping[Any, int], sampler: Sampler) -> dict[Any, int]:
+        """The noisy counts that are published."""
+        if not counts:
+            return {}
+        noisy = np.array([*counts.values()]) + sampler(Noise.LAPLACE, self.scale, len(counts))
+        pairs = zip(counts, noisy.tolist(), strict=True)
+        return {value: count for value, count in pairs if count >= self.least}
+
+
+def private_draft(
+    data: Any,
+    promise: ApproxDP,
+    *,
+    columns: Sequence[str] | None = None,
+    ledger: Ledger | None = None,
+    output: PathName | None = None,
+    sampler: Sampler = draw,
+) -> dict[str, Any]:
+    """A schema of which nothing depends on a single record but by the guarantee.
+
+    Args:
+        data: a path, or a data frame.
+        promise: epsilon and delta of all of it, for add-remove neighbours.
+        columns: that are looked at; None for all. Their names count as public.
+        ledger: that pays.
+        output: where the draft is written as JSON.
+        sampler: another one is for tests alone, and gives no privacy.
+
+    Raises:
+        FileError: a file cannot be read or written.
+        InvalidInputError: columns that are not there, replace neighbours, or no file for a ledger.
+        InfeasibleError: the budget has no room.
+    """
+    if promise.neighbours is not Neighbours.ADD_REMOVE:
+        raise InvalidInputError("a private draft is for add-remove neighbours; leave replace out")
+    if sampler is draw:
+        require_extra("noise for publication", "opendp", "release")
+    asked = _columns(data, columns)
+    if ledger is None:
+        return _drawn([_counted(data, name) for name in asked], asked, promise, sampler, output)
+    if not isinstance(data, str | Path):
+        raise InvalidInputError("a ledger is kept for a file of data; give its path")
+    cost = Cost(as_written(promise.epsilon), delta=as_written(promise.delta))
+    charge = Charge(f"draft of a schema for {', '.join(asked)}", UNIT, cost)
+    with open_ledger(ledger, charge, data) as account:
+        account.require(charge)
+        mark = account.recognise(data, same_people=ledger.same_people)
+        counted = [_counted(data, name) for name in asked]
+        with undisturbed(PAID):
+            account.spend(charge, mark)
+            return _drawn(counted, asked, promise, sampler, output)
+
+
+def _columns(data: Any, columns: Sequence[str] | None) -> list[str]:
+    """The columns that are looked at."""
+    present = column_names(data)
+    asked = [name for name in present if not RESERVED & set(name)] if columns is None else columns
+    wrong = [name for name in asked if name not in present or RESERVED & set(name)]
+    if wrong or not asked or len(set(asked)) < len(asked):
+        raise InvalidInputError(
+            f"columns must be different ones of the data, without * + : , = in their names, got"
+            f" {', '.join(asked) or 'none'}; there are {', '.join(present)}"[:300]
+        )
+    return list(asked)
+
+
+def _counted(data: Any, name: str) -> tuple[Counter[Hashable], Counter[tuple[float, float]]]:
+    """How many records have each value of a column, and each range of numbers."""
+    values: Counter[Hashable] = Counter()
+    ranges: Counter[tuple[float, float]] = Counter()
+    for batch in batches(data, [name]):
+        for value, count, _ in batch:
+            text = text_of(value) if isinstance(value, Hashable) else ""
+            if not text or not text.isprintable() or text == "*":
+                continue
+            number = as_number(text)
+            if number is None:
+                values[key_of(text)] += count
+            elif math.isfinite(number):
+                values[key_of(text)] += count
+                ranges[_range_of(number)] += count
+    return values, ranges
+
+
+def _range_of(number: float) -> tuple[float, float]:
+    """The power of two below a number, and that above it; (0, 0) for 0."""
+    if number == 0:
+        return 0.0, 0.0
+    top = math.ldexp(1.0, min(math.frexp(abs(number))[1], 1023))
+    return (top / 2, top) if number > 0 else (-top, -top / 2)
+
+
+def _drawn(
+    counted: Iterable[tuple[Counter[Hashable], Counter[tuple[float, float]]]],
+    names: Sequence[str],
+    promise: ApproxDP,
+    sampler: Sampler,
+    output: PathName | None,
+) -> dict[str, Any]:
+    """The draft, from counts that were paid for."""
+    limits = Thresholds.of(promise, len(names))
+    attributes, left_out = [], []
+    for name, histograms in zip(names, counted, strict=True):
+        values, ranges = (limits.published(counts, sampler) for counts in histograms)
+        entry = _entry(values, ranges)
+        if entry is None:
+            left_out.append(name)
+        else:
+            attributes.append({"name": name, **entry})
+    notes = [
+        f"keys and cuts are from noisy counts: epsilon {promise.epsilon:g} and delta"
+        f" {promise.delta:g} were spent on {len(names)} columns, for one record added or removed;"
+        f" values of fewer than about {limits.least} records are in {OTHER!r}"
+    ]
+    if left_out:
+        notes.append(
+            f"no value or range is frequent enough in {', '.join(left_out)}: declare these columns"
+            " from what is known, or leave them out"
+        )
+    if any("keys" in entry for entry in attributes):
+        notes.append(UNORDERED)
+    draft = {"notes": notes, "attributes": attributes, "outside": OTHER, "rows_per_person": 1}
+    if output is not None:
+        with atomic_write(output, "w") as handle:
+            handle.write(json.dumps(draft, indent=2) + "\n")
+    return draft
+
+
+def _entry(
+    values: Mapping[Hashable, int], ranges: Mapping[tuple[float, float], int]
+) -> dict[str, Any] | None:
+    """The keys or cuts of an attribute, of what was published alone; None where that is nothing."""
+    numbers = [float(value) for value in values if isinstance(value, Decimal)]
+    known = sum(values.values()) >= MOST_COVERED * sum(ranges.values())
+    if ranges and not (values and known and len(values) <= MOST_KEYS):
+        within = known and len(numbers) > 1
+        low = min(numbers) if within else min(low for low, _ in ranges)
+        high = max(numbers) if within else max(high for _, high in ranges)
+        if low < high:
+            return {"cuts": round_cuts(low, high)}
+    if not values:
+        return None
+    frequent = sorted(values, key=lambda value: (-values[value], _label(value)))[:MOST_KEYS]
+    labels = [_label(value) for value in frequent]
+    return {"keys": sorted(labels, key=float if len(numbers) == len(values) else str)}
+
+
+def _label(value: Hashable) -> str:
+    """A value as it is written, whatever way it was written in the data."""
+    if isinstance(value, Decimal):
+        return f"{value.normalize():f}" if value else "0"
+    return value.isoformat(" ").removesuffix(" 00:00:00") if type(value) is datetime else str(value)
