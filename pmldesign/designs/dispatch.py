@@ -45,6 +45,7 @@ from pmldesign.workloads import (
     Workload,
 )
 from pmldesign.workloads.base import MAX_ENTRIES
+from pmldesign.workloads.nested.laminar import REGION_CELLS
 from pmldesign.workloads.nested.tables import NestedWorkload
 from pmldesign.workloads.running import AllRangesWorkload
 from pmldesign_solvers.norm.options import step_seconds
@@ -66,8 +67,6 @@ instead of 4 s. With a number of buffers asked for, all of them."""
 ROUGH_CELLS = 4096
 """Likewise where weights jump from step to step: at p = inf streams then end with a gap of 0.3 %
 (40 steps, weights over two orders of magnitude), one matrix with 1e-6."""
-REGION_CELLS = 512
-"""Up to so many cells one matrix takes a second, and is 0.05 to 0.5 % better at p <= 4."""
 LOOSE = 0.01
 """Gap of counts or tables of regions from which on one matrix of up to DENSE_CELLS cells is tried:
 trees of ten levels and more, weights that differ from place to place, many tables, and p = inf."""

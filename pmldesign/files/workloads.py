@@ -24,7 +24,7 @@ from pmldesign.errors import FileError, PmldesignError, printable
 from pmldesign.files.arrays import Archive, file_name, read_array, read_sparse, reason, size_of
 from pmldesign.files.atomic import PathName, atomic_write
 from pmldesign.files.tables import NumberTable, read_table, write_csv
-from pmldesign.workloads import DenseWorkload, Workload, parse_workload
+from pmldesign.workloads import DenseWorkload, Workload, as_nested, parse_workload
 from pmldesign.workloads.parsing import starts_with_name
 
 T = TypeVar("T")
@@ -196,7 +196,7 @@ def _as_workload(matrix: Any, name: str) -> Workload:
         return DenseWorkload(matrix, name=name, copy=False)
     from pmldesign.workloads.sparse import SparseWorkload
 
-    return SparseWorkload(matrix, name=name)
+    return as_nested(SparseWorkload(matrix, name=name))
 
 
 def _read_npy(handle: IO[bytes]) -> Any:

@@ -7,6 +7,7 @@ grows, up to differential privacy.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from pmldesign.arguments import doubles, non_negative, positive, real_numbers
@@ -20,6 +21,8 @@ from pmldesign.strategies import Strategy, as_strategy
 
 WRITTEN = 4096
 """Up to so many cells the distances of all pairs are taken: some seconds."""
+FEW_ROWS, FEW_ENTRIES = 64, 2**24
+"""Larger matrices hardly have few sign patterns: they are not looked at."""
 
 
 def leakage(
@@ -58,18 +61,19 @@ def leakage(
         scale = positive("scale", scale)
     else:
         scale, shown["epsilon"] = non_negative("scale", scale), epsilon
-    if measured.cells <= WRITTEN:  # all distances, where structure tells only the largest one
-        measured = Strategy(measured.name, measured.matrix)
+    if measured.cells <= WRITTEN and measured.distance_profile(noise.norm) is not None:
+        measured = Strategy(measured.name, measured.matrix)  # all distances, not the largest alone
     for name, promise in promises.items():
         shown[name] = leakage_at(measured, promise, noise=noise, scale=scale)
     shown["dp"] = dp_loss(measured, noise, scale, epsilon or 0.0)
     if noise is Noise.LAPLACE:
-        try:
-            shown["extreme_output"] = extreme_output_leakage(
-                measured.matrix, scale=scale, alpha=alpha
-            )
-        except InvalidInputError:  # too many sign patterns to enumerate
-            shown["extreme_output"] = None
+        shown["extreme_output"] = None  # where there are too many sign patterns to enumerate
+        rows, cells = measured.shape
+        if rows <= FEW_ROWS or rows * cells <= FEW_ENTRIES:
+            with suppress(InvalidInputError):
+                shown["extreme_output"] = extreme_output_leakage(
+                    measured.matrix, scale=scale, alpha=alpha
+                )
     return shown
 
 

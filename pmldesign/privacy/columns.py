@@ -24,6 +24,9 @@ Ones = NDArray[np.float32]
 SMALLEST_ENTRY = math.ulp(0.0)
 COUNTED, SEVERAL = 2**24, 8
 """Most rows of zeros and ones whose sums float32 holds; so many take longer one by one."""
+FEW_COLUMNS, FAR_STEPS, NEARLY = 256, 4, 1e-9
+"""Of more columns than this the outer ones are looked for: from one to the farthest, so many times,
+with a margin that is far above rounding."""
 RAISED_ENTRY = 2.0**-1000
 """Entries below 2^-1022 of the largest are raised to this part of it."""
 
@@ -51,6 +54,13 @@ def scaled_rows(matrix: Array, *, differences: bool) -> tuple[Array, int]:
     return scaled, exponent
 
 
+def column_labels(matrix: Array) -> Indices:
+    """A number for each column, the same for equal columns."""
+    numbers: dict[bytes, int] = {}  # sorting columns takes a hundred times as long
+    columns = np.ascontiguousarray((matrix + 0.0).T)  # + 0.0 turns -0.0 into 0.0
+    return np.array([numbers.setdefault(column.tobytes(), len(numbers)) for column in columns])
+
+
 def longest_column(scaled: Array, norm: Norm) -> float:
     """Largest norm of a column, rounded upwards; entries of size up to 2^53."""
     rows = len(scaled)
@@ -72,7 +82,7 @@ def l2_diameter(scaled: Array) -> float:
     inner products about it are off by at most (4 r + 24) u D^2: that of the pair chosen is below
     the largest by twice that.
     """
-    rows, points = len(scaled), np.ascontiguousarray(scaled.T)
+    rows, points = len(scaled), np.ascontiguousarray(_outer_columns(scaled, 2).T)
     centred = points - points[0]
     squares = np.einsum("ij,ij->i", centred, centred)
     step = max(1, BLOCK_BYTES // (8 * len(points)))
@@ -91,9 +101,27 @@ def l2_diameter(scaled: Array) -> float:
 
 def l1_diameter(scaled: Array) -> float:
     """Largest l1 distance of two columns, rounded upwards."""
-    rows = len(scaled)
-    value = max(float(block.max()) for _, _, block in distance_blocks(scaled, norm="l1"))
+    rows, kept = len(scaled), _outer_columns(scaled, 1)
+    value = max(float(block.max()) for _, _, block in distance_blocks(kept, norm="l1"))
     return value if is_whole(scaled, raised(value, rows + 1)) else raised(value, rows + 1)
+
+
+def _outer_columns(scaled: Array, order: int) -> Array:
+    """Different columns, among them two of the largest distance, in the l1 or l2 norm.
+
+    Two columns are no farther apart than the sum of their distances from the mean: those for which
+    this cannot be as much as a distance that is known are left out.
+    """
+    if scaled.shape[1] <= FEW_COLUMNS:
+        return scaled
+    points = np.ascontiguousarray(scaled.T)
+    radii = farther = np.linalg.norm(points - points.mean(axis=0), order, axis=1)
+    known, reach = 0.0, float(radii.max())
+    for _ in range(FAR_STEPS):
+        farther = np.linalg.norm(points - points[farther.argmax()], order, axis=1)
+        known = max(known, float(farther.max()))
+    kept = points[radii >= known - reach - NEARLY * reach]
+    return np.asarray(kept[np.unique(column_labels(kept.T), return_index=True)[1]].T)
 
 
 def linf_diameter(scaled: Array) -> float:

@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike
 
 from pmldesign.arguments import finite_matrix
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.columns import DIAMETERS, longest_column, scaled_rows
+from pmldesign.privacy.columns import DIAMETERS, column_labels, longest_column, scaled_rows
 from pmldesign.privacy.columns import Norm as Norm
 from pmldesign.privacy.columns import distance_blocks as distance_blocks
 from pmldesign.privacy.outward import UNIT, factor_above, is_whole, raised, unscaled
@@ -241,11 +241,6 @@ def scaled_distances(
         differ = labels[:, None] != labels
         distances = np.where(differ, np.maximum(distances, VANISHING), 0.0)
     return distances, exponent
-
-
-def column_labels(matrix: Array) -> Indices:
-    """A number for each column, the same for equal columns."""
-    return np.unique(matrix + 0.0, axis=1, return_inverse=True)[1].ravel()
 
 
 def distinct_columns(matrix: Array, labels: Indices | None = None) -> tuple[Array, Indices | None]:

@@ -163,8 +163,8 @@ class Strategy(Drawn, Displayed):
         kept = np.abs(matrix).max(axis=1) > KNOWN_ROWS * np.abs(self.matrix).max(axis=1)
         if public.name and not kept.any():
             raise nothing_but(public, self.name)
-        if public.kind == "records" and len(matrix) == self.cells - 1 and kept.all():
-            moved = np.abs(matrix - self.matrix).max()  # R = R P of such a rank has one inverse
+        if public.kind == "records" and self._inverse is not None and kept.all():
+            moved = np.abs(matrix - self.matrix).max()  # R = R P has the same R^+
             if moved <= KNOWN_ROWS * np.abs(matrix).max():
                 return Strategy(self.name, matrix, inverse=self._inverse, public=public)
         return Strategy(self.name, matrix[kept] if kept.any() else matrix, public=public)

@@ -20,7 +20,8 @@ from fractions import Fraction
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.neighbours import Neighbours, Norm, column_labels, sensitivity_above
+from pmldesign.privacy.columns import column_labels
+from pmldesign.privacy.neighbours import Neighbours, Norm, sensitivity_above
 from pmldesign.privacy.outward import UNIT, digits_spanned, float_above, raised, size, unscaled
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array, Indices

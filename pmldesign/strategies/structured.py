@@ -22,6 +22,9 @@ from pmldesign.workloads.public import Public
 from pmldesign.workloads.union import products_over
 from pmldesign_solvers.operators.operator import Array
 
+LEAST_BESIDE = 512
+"""Up to so many cells a matrix without the total and its inverse take a tenth of a second."""
+
 
 class StructuredStrategy(Strategy):
     """A strategy that measures without its matrix."""
@@ -42,12 +45,15 @@ class StructuredStrategy(Strategy):
         return read_only(self.measure(np.eye(self.cells)))
 
     def _beside(self, public: Public) -> Strategy:
-        """With its structure, if that helps, beyond WRITTEN_CELLS cells; below with its inverse."""
+        """With its structure, if that helps, beyond WRITTEN_CELLS cells; below with its inverse.
+
+        One that has all distances without its matrix keeps it from LEAST_BESIDE cells on.
+        """
         keeps = self.stays_beside or self.sizes
         if public.kind != "records" or not keeps:
             return super()._beside(public)
         centred = BesideStrategy(self)
-        if not self.few:
+        if self.cells > (LEAST_BESIDE if self.stays_beside else WRITTEN_CELLS):
             return centred
         written = super()._beside(public)
         if written.shape == self.shape and self.rank == self.cells:

@@ -15,6 +15,7 @@ from pmldesign.workloads.dense import complex_workload
 from pmldesign.workloads.kronecker import KroneckerWorkload as KroneckerWorkload
 from pmldesign.workloads.named.table import NamedWorkload as NamedWorkload
 from pmldesign.workloads.named.table import named_workloads as named_workloads
+from pmldesign.workloads.nested.laminar import as_nested as as_nested
 from pmldesign.workloads.parsing import expand_family as expand_family
 from pmldesign.workloads.parsing import parse_workload as parse_workload
 from pmldesign.workloads.ranges import RangeWorkload as RangeWorkload
@@ -32,19 +33,20 @@ def as_workload(value: Any) -> Workload:
             for each query and a column for each cell (messages call queries by its index), or an
             object with `shape`, `matvec` and `rmatvec`, such as a scipy LinearOperator
             (`workloads.from_products`). A complex query is two, its real and its imaginary part.
+            Many sums of cells that nest become counts of regions.
 
     Raises:
         InvalidInputError: something else, or the contents are not a workload.
     """
     if isinstance(value, Workload):
-        return value
+        return as_nested(value) if isinstance(value, UnionWorkload) else value
     if isinstance(value, str):
         return parse_workload(value)
     # Without scipy.sparse in memory nothing can be a sparse matrix: no need to import it.
     if "scipy.sparse" in sys.modules and sys.modules["scipy.sparse"].issparse(value):
         from pmldesign.workloads.sparse import SparseWorkload
 
-        return SparseWorkload(value)
+        return as_nested(SparseWorkload(value))
     if hasattr(value, "columns") and hasattr(value, "to_numpy"):
         return _of_frame(value)
     if isinstance(value, list | tuple) or hasattr(value, "__array__"):

@@ -57,6 +57,9 @@ class KroneckerOperator(Operator):
 
     def gram(self, weights: Array) -> Array:
         """A^T diag(weights) A, shape (n, n), for weights of shape (m,)."""
+        if (weights == 1).all():
+            grams = [factor.gram(np.ones(factor.shape[0])) for factor in self._factors]
+            return reduce(lambda whole, gram: np.asarray(np.kron(whole, gram)), grams)
         outer, inner = self._halves()
         n, k = outer.shape[1], inner.shape[1]
         inner_grams = np.stack([inner.gram(u) for u in weights.reshape(outer.shape[0], -1)])
@@ -167,6 +170,7 @@ class KroneckerWorkload(KroneckerOperator, Workload):
                 f"a product needs at least two workloads, got {len(self.factors)}"
             )
         super().__init__(self.factors)
+        self.binary = all(factor.binary for factor in self.factors)
         self.name = "*".join(factor.name for factor in self.factors) if name is None else name
 
     @property

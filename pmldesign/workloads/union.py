@@ -55,6 +55,7 @@ class UnionWorkload(Workload):
                     f"the parts of a union ask about the same cells; {self.parts[0].name!r} has "
                     f"{count_text(cells)} cells, {part.name!r} has {count_text(part.shape[1])}"
                 )
+        self.binary = all(part.binary for part in self.parts)
         self._stops = np.cumsum([part.shape[0] for part in self.parts])
         self._shape = int(self._stops[-1]), cells
 

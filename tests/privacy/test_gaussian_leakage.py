@@ -309,3 +309,14 @@ def test_with_many_cells_a_sample_of_them_chooses_c_nearly_as_well():
         total = profile @ least + (1 - least.sum()) * profile.max(axis=1)
         best = min(best, (1 - c * least[0]) / (1 - least[0]) * total.sum() / (np.exp(epsilon) - c))
     assert best * (1 - 1e-3) <= found <= best * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("alpha", [0.003, 0.02])
+def test_profiles_of_many_pairs_are_at_most_a_millionth_of_the_distance_above(alpha, monkeypatch):
+    R = np.random.default_rng(5).standard_normal((6, 40))
+    for delta_of in (gaussian_slack_delta, gaussian_envelope_delta):
+        exact = delta_of(R, scale=3.0, epsilon=0.5, alpha=alpha)
+        with monkeypatch.context() as patch:
+            patch.setattr("pmldesign.privacy.gaussian_leakage.MANY_PAIRS", 0)
+            looked_up = delta_of(R, scale=3.0, epsilon=0.5, alpha=alpha)
+        assert exact * (1 - 1e-12) <= looked_up <= exact * (1 + 1e-4)

@@ -106,3 +106,22 @@ def test_rows_of_two_values_beside_others_are_never_too_close(norm):
         exact = sum(apart) if norm == "l1" else sum(d * d for d in apart)
         value = Fraction(found[i, j]) if norm == "l1" else Fraction(found[i, j]) ** 2
         assert exact <= value <= exact * (1 + Fraction(1, 10**12))
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+@pytest.mark.parametrize("seed", range(8))
+def test_the_farthest_columns_are_among_those_that_are_kept(norm, seed, monkeypatch):
+    monkeypatch.setattr("pmldesign.privacy.columns.FEW_COLUMNS", 1)
+    rng = np.random.default_rng(seed)
+    rows, cells = (int(size) for size in rng.integers(1, 12, 2))
+    R = [
+        rng.standard_normal((rows, cells)),
+        rng.integers(0, 2, (rows, cells)).astype(float),
+        rng.standard_normal((rows, cells)) * (rng.random((rows, cells)) < 0.3),
+        np.zeros((rows, cells)),
+    ][seed % 4]
+    R = R[:, rng.integers(0, cells, 2 * cells)]
+    order = 1 if norm == "l1" else 2
+    exact = max(np.linalg.norm(R[:, [i]] - R, order, axis=0).max() for i in range(2 * cells))
+    value = {"l1": l1_sensitivity, "l2": l2_sensitivity}[norm](R, "replace")
+    assert exact * (1 - 1e-15) <= value <= exact * (1 + 1e-12)

@@ -24,7 +24,7 @@ from pmldesign.strategies import (
     WeightedTablesStrategy,
 )
 from pmldesign.strategies.baselines.long_trees import LongTree
-from pmldesign.strategies.baselines.queries import QueriesStrategy
+from pmldesign.strategies.baselines.queries import BinaryQueries, QueriesStrategy, RunningQueries
 from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy
 from pmldesign.strategies.nested.regions import RegionsStrategy
 from pmldesign.strategies.nested.tables import RegionTablesStrategy
@@ -172,6 +172,8 @@ EXACT_ROWS = {
     Strategy: lambda s: real(s.matrix),
     RegularStrategy: lambda s: real(s.matrix),
     QueriesStrategy: lambda s: real(s.workload.to_dense()),
+    BinaryQueries: lambda s: real(s.workload.to_dense()),
+    RunningQueries: lambda s: real(s.workload.to_dense()),
     ProductStrategy: of_product,
     BesideStrategy: lambda s: centred(exact_rows(s.whole)[s.whole.varying]),
     BlockStrategy: of_blocks,

@@ -32,6 +32,7 @@ from pmldesign.strategies import (
     workload_strategy,
 )
 from pmldesign.strategies.baselines.long_trees import LongTree
+from pmldesign.strategies.baselines.queries import BinaryQueries, RunningQueries, WrittenQueries
 from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy
 from pmldesign.strategies.chains import ChainStrategy
 from pmldesign.strategies.marginals.counts import CountsStrategy
@@ -43,6 +44,7 @@ from pmldesign.strategies.structured import StructuredStrategy
 from pmldesign.strategies.tables.weights import WeightedStrategy
 from pmldesign.workloads import as_workload
 from pmldesign.workloads.public import RECORDS
+from pmldesign.workloads.running import RunningWorkload
 from pmldesign_solvers.streams.chain import RunningSums
 from pmldesign_solvers.streams.nodes import Nodes
 from pmldesign_solvers.tables.measured import Measured
@@ -53,7 +55,7 @@ EXACT = mpmath.mpf(10) ** -50
 """Relative rounding of the exact values themselves."""
 BOUNDED = {"coupled tables", "long coordinates"}
 """In l2 a bound, which is the exact value for the levelled columns of a design."""
-SHARED = {ChainStrategy, CountsStrategy, StructuredStrategy, WeightedStrategy}
+SHARED = {ChainStrategy, CountsStrategy, StructuredStrategy, WeightedStrategy, WrittenQueries}
 """Bases of others, of which there are no instances."""
 OTHER_NEIGHBOURS = {ParticipationStrategy}
 """Over patterns of steps; enumerated where those are tested."""
@@ -210,6 +212,17 @@ def region_tables(rng):
     return RegionTablesStrategy("tables", tree, (2, 3), tables, values)
 
 
+def counts(rng):
+    texts = "total:4*prefix:2+window:4,2*total:2", "window:6,3", "prefix:5"
+    return BinaryQueries(as_workload(texts[rng.integers(3)]))
+
+
+def running(rng):
+    n = int(rng.integers(1, 7))
+    sums = np.exp(rng.normal(0, 0.2, n - 1)), *np.exp(rng.normal(size=(2, n)))
+    return RunningQueries(RunningWorkload(*sums))
+
+
 MAKERS = {
     "matrix": matrix,
     "product": product,
@@ -243,6 +256,10 @@ MAKERS = {
     "identity and rows": with_rows,
     "queries": queries,
     "ranges": lambda rng: workload_strategy(as_workload(f"all-range:{int(rng.integers(2, 6))}")),
+    "many counts": counts,
+    "many counts, public": lambda rng: counts(rng).beside(RECORDS),
+    "running sums": running,
+    "running sums, public": lambda rng: running(rng).beside(RECORDS),
     "tree": lambda rng: tree(int(rng.integers(2, 8)), branching=int(rng.integers(2, 4))),
     "haar": lambda rng: haar_wavelet(int(rng.integers(2, 8))),
     "identity": lambda rng: identity(int(rng.integers(1, 5))),

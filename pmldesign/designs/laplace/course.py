@@ -62,6 +62,8 @@ tables."""
 SEARCHED_CELLS, SEARCHED_TABLES = 1024, 128
 """Largest number of cells for a search over all entries of a strategy: of products, unions and
 ranges, and of tables, where weighted tables are far ahead of anything that a search has found."""
+ORDERED = 3e8
+"""Cubes of numbers of cells a second, of which an order is found."""
 IDENTITY = "identity"
 SHORT = 0.1
 """Seconds in which a search compares its starts, and little more."""
@@ -98,7 +100,7 @@ class LaplaceSearch:
         def candidates() -> Iterator[Strategy]:
             return self._in_time(chain(structured, starts, baselines(workload, guarantee)))
 
-        status, searched = Status.UNSEARCHED, _is_searched(workload)
+        status, searched = Status.UNSEARCHED, _is_searched(workload) and self._has_time()
         if has_order(workload):
             status = self._tents(candidates())
             others_gain = self._best() is not self.mechanisms[0]
@@ -142,6 +144,13 @@ class LaplaceSearch:
         seconds = row_seconds(IDENTITY, self.workload, self.guarantee, relation)
         if IDENTITY not in seen and seconds <= BEYOND:
             yield baseline(IDENTITY, self.workload)
+
+    def _has_time(self) -> bool:
+        """Whether there is time for what a search begins with: the order of different cells."""
+        cells = self.workload.shape[1]
+        if cells <= SEARCHED_CELLS:
+            return True
+        return self.workload.distinct_shape[1] ** 3 <= ORDERED * self._left(1)
 
     def _compare_trees(self) -> None:
         """Put noise on trees of every branching that is usual, where they can be better."""

@@ -8,19 +8,20 @@ abs(a - b) = (a - b)^2, so squared l2 distances are l1 distances.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from functools import cached_property
 
 import numpy as np
 import scipy
 
 from pmldesign.privacy.neighbours import Neighbours, Norm
-from pmldesign.privacy.outward import root_above
+from pmldesign.privacy.outward import UNIT, factor_above, root_above, size, unscaled
 from pmldesign.strategies.arguments import read_only, strategy_matrix
 from pmldesign.strategies.base import Flags, Strategy
 from pmldesign.strategies.baselines.regular import CONSTANT, RegularStrategy
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.weighting.scaled import near_one
-from pmldesign_solvers.operators.operator import Array, column_blocks
+from pmldesign_solvers.operators.operator import Array, Indices, column_blocks
 
 LEAST_CONDITION = 1e-8
 """Reciprocal condition number of A^T A (prefix:2048 has 1e-7): variances keep eight digits."""
@@ -28,7 +29,7 @@ LEAST_CONDITION = 1e-8
 GRAM_CELLS = 4096
 """Largest n: Cholesky and the inverse take 6 s of one core there, n^3 in all."""
 KEPT = 2**20
-"""Ranges with more entries than this (8 MiB) are written out only when that is asked for."""
+"""Counts with more entries than this (8 MiB) are written out only when that is asked for."""
 
 
 class QueriesStrategy(RegularStrategy):
@@ -86,6 +87,99 @@ class QueriesStrategy(RegularStrategy):
         return largest if norm == "l1" else root_above(largest)
 
 
+class WrittenQueries(Strategy):
+    """The queries of a workload, R = A, written out only when that is asked for.
+
+    Args:
+        workload: A, shape (m, n).
+    """
+
+    def __init__(self, workload: Workload) -> None:
+        self.name, self.workload = "workload", workload
+        self.shape = workload.shape
+
+    @cached_property
+    def matrix(self) -> Array:
+        """A, shape (m, n), float64, read-only; refused if too large."""
+        return _as_matrix(self.workload)
+
+    def measure(self, x: Array) -> Array:
+        """A x, shape (m,) or (m, c), for a histogram x of shape (n,) or several, (n, c)."""
+        return self.workload.matvec(np.asarray(x, dtype=np.float64))
+
+    def _of_matrix(self, neighbours: Neighbours, norm: Norm) -> float:
+        if neighbours == Neighbours.ADD_REMOVE or norm == "linf":
+            return super()._of_matrix(neighbours, norm)
+        distances, _, exponent = self.pair_distances(norm)
+        return unscaled("the sensitivity", float(distances.max()), exponent)
+
+    def pair_distances(self, norm: Norm) -> tuple[Array, Indices | None, int]:
+        """Distances of all pairs of different columns, rounded upwards; refused if too many."""
+        if norm == "linf":
+            return super().pair_distances(norm)
+        if norm not in self._pairs:
+            check_entries("the distances of all pairs of cells", (self.cells, self.cells))
+            self._pairs[norm] = self._between(norm)
+        return self._pairs[norm]
+
+    @cached_property
+    def _pairs(self) -> dict[Norm, tuple[Array, Indices | None, int]]:
+        return {}
+
+    @abstractmethod
+    def _between(self, norm: Norm) -> tuple[Array, Indices | None, int]:
+        """The distances, in the l1 or l2 norm."""
+
+
+class BinaryQueries(WrittenQueries):
+    """Those of which all entries are 0 or 1."""
+
+    def _between(self, norm: Norm) -> tuple[Array, Indices | None, int]:
+        first, cell_of = np.unique((self._apart == 0).argmax(axis=1), return_inverse=True)
+        apart = self._apart if len(first) == self.cells else self._apart[np.ix_(first, first)]
+        distances = apart if norm == "l1" else np.sqrt(apart) * factor_above(1)
+        exponent = size(float(distances.max()))
+        cells = None if len(first) == self.cells else cell_of
+        return np.ldexp(distances, -exponent), cells, exponent
+
+    @cached_property
+    def _apart(self) -> Array:
+        """In how many queries any two cells differ, whole numbers which float64 holds."""
+        gram = self.workload.gram(np.ones(self.shape[0]))
+        squares = gram.diagonal().copy()
+        gram *= -2
+        gram += squares
+        gram += squares[:, None]
+        return read_only(gram)
+
+
+class RunningQueries(WrittenQueries):
+    """Running sums that forget: from row s' on column s is k_ss' = A_s's / A_s's' times column s'.
+
+    The p-th powers of what two columns s < s' differ by add up to
+
+        sum of A_ts^p over s <= t < s', and |k_ss' - 1|^p times the sum of A_ts'^p over t >= s'.
+    """
+
+    def _between(self, norm: Norm) -> tuple[Array, Indices | None, int]:
+        n, power = self.cells, 1 if norm == "l1" else 2
+        exponent = size(float(self.matrix.max()))
+        columns = np.ldexp(self.matrix.T, -exponent)
+        shares = np.abs(columns / columns.diagonal() - 1.0) ** power
+        sums = np.cumsum(columns**power, axis=1)
+        norms = sums[:, -1].copy()
+        apart = np.triu(shares * norms, 1)
+        apart[:, 1:] += np.triu(sums[:, :-1])
+        lengths = norms ** (1 / power)
+        distances = apart + apart.T
+        if norm == "l2":
+            np.sqrt(distances, out=distances)
+        # entries are off by 3 n roundings, k by twice as many, and sums of positive terms by n
+        distances += (16 * n + 64) * UNIT * (lengths + lengths[:, None])
+        np.fill_diagonal(distances, 0.0)
+        return distances, None, exponent
+
+
 def workload_strategy(workload: Workload) -> Strategy:
     """The queries of the workload themselves, R = A, as m x n.
 
@@ -104,6 +198,11 @@ def workload_strategy(workload: Workload) -> Strategy:
         factor = _cholesky(gram)
         if factor is not None:
             return QueriesStrategy(workload, gram, factor, matrix)
+    if workload.binary and m * n > KEPT:
+        return BinaryQueries(workload)
+    sums = workload.running_sums
+    if sums is not None and sums.smooth and m * n > KEPT:
+        return RunningQueries(workload)
     return Strategy("workload", _as_matrix(workload) if matrix is None else matrix)
 
 

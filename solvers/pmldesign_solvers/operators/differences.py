@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 import scipy
 
-from pmldesign_solvers.operators.operator import EPS, Array, Indices
+from pmldesign_solvers.operators.operator import BLOCK_BYTES, EPS, Array, Indices
 
 Relation = Literal["add-remove", "replace"]
 """What neighbouring histograms differ by: one cell (add-remove), or two (replace)."""
@@ -32,6 +32,8 @@ ONLY_THE_TOTAL = (
 ONLY_THE_KNOWN = "the known answers tell all that it asks for: no query is left to be measured"
 MOST_TIES = 64
 """Pairs for each column that may be the farthest, of which all differences are formed."""
+COMPARED = 512
+"""So many columns are not compared with each other before."""
 BLOCK_ENTRIES = 2**15
 """Differences that are formed at a time: few enough to stay in a cache."""
 
@@ -174,20 +176,45 @@ def members_of(groups: Indices) -> list[Indices]:
 def diameter(strategy: Array) -> float:
     """Largest distance between two columns of R, from their differences.
 
-    The Gram matrix tells which pairs may be the farthest; if these are too many, it bounds them.
+    The Gram matrix, a block at a time, tells which pairs may be the farthest; if these are too
+    many, it bounds them.
     """
-    centred = strategy - strategy.mean(axis=1, keepdims=True)
-    gram = centred.T @ centred
-    sizes = gram.diagonal()
-    squares = np.triu(sizes[:, None] + sizes - 2 * gram, 1)
-    top, rounding = float(squares.max()), 4 * sum(strategy.shape) * EPS * float(sizes.max())
-    if not np.isfinite(top):
-        return float("inf")
-    first, second = np.nonzero(squares >= top - 2 * rounding)
-    if len(first) > MOST_TIES * len(sizes):
+    columns = _distinct(np.ascontiguousarray(strategy.T))
+    centred = columns - columns.mean(axis=0)
+    sizes = np.einsum("ij,ij->i", centred, centred)
+    rounding = 4 * sum(strategy.shape) * EPS * float(sizes.max())
+    top, limit = 0.0, MOST_TIES * len(sizes)
+    found: list[tuple[Array, Indices, Indices]] = []
+    step = max(1, BLOCK_BYTES // (8 * len(sizes)))
+    for start in range(0, len(sizes), step):
+        block = slice(start, start + step)
+        squares = sizes[block, None] + sizes[start:] - 2 * (centred[block] @ centred[start:].T)
+        largest = float(squares.max())
+        if not np.isfinite(largest):
+            return float("inf")
+        top = max(top, largest)
+        first, second = np.nonzero(np.triu(squares >= top - 2 * rounding, 1))
+        first, second = first[: limit + 1], second[: limit + 1]
+        found.append((squares[first, second], first + start, second + start))
+    values, first, second = map(np.concatenate, zip(*found, strict=True))
+    ties = values >= top - 2 * rounding
+    if np.count_nonzero(ties) > limit:
         return float(np.sqrt(top + rounding))
-    columns, largest = np.ascontiguousarray(strategy.T), 0.0
-    step = max(1, BLOCK_ENTRIES // len(strategy))
+    return _largest_move(columns, first[ties], second[ties])
+
+
+def _distinct(columns: Array) -> Array:
+    """The different ones of many rows, in order."""
+    if len(columns) <= COMPARED:
+        return columns
+    seen = {column.tobytes(): number for number, column in reversed(list(enumerate(columns)))}
+    return columns if len(seen) == len(columns) else columns[sorted(seen.values())]
+
+
+def _largest_move(columns: Array, first: Indices, second: Indices) -> float:
+    """Largest distance of some pairs of rows."""
+    largest = 0.0
+    step = max(1, BLOCK_ENTRIES // columns.shape[1])
     for start in range(0, len(first), step):
         block = slice(start, start + step)
         moves = columns[first[block]] - columns[second[block]]

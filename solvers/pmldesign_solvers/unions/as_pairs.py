@@ -54,8 +54,11 @@ def under_replace(
         upper_bound_of_pairs(operator, strategy, inverse, p),
     )
     status = solution.status if solution.status is not Status.OPTIMAL else Status.TIME_LIMIT
-    pairs = np.outer(w, w)
-    np.fill_diagonal(pairs, 0.0)
+    some = np.flatnonzero(w)
+    weights = np.outer(w[some], w[some])
+    np.fill_diagonal(weights, 0.0)
+    pairs = np.zeros((len(w), len(w)))  # of which memory holds what is not zero
+    pairs[np.ix_(some, some)] = weights
     return replace(
         solution,
         strategy=strategy,

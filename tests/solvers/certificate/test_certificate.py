@@ -323,3 +323,15 @@ def test_what_all_columns_have_in_common_is_not_rounded(p, power):
         assert found.lower <= plain.upper
         assert plain.lower <= found.upper
         assert found.lower <= found.upper
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_diameter_of_equal_columns_in_blocks(seed, monkeypatch):
+    monkeypatch.setattr("pmldesign_solvers.operators.differences.COMPARED", 0)
+    monkeypatch.setattr("pmldesign_solvers.operators.differences.BLOCK_BYTES", 200)
+    rng = np.random.default_rng(seed)
+    R = rng.integers(0, 3, (3, 9)) / 7 if seed % 2 else rng.standard_normal((3, 9))
+    R = R[:, rng.integers(0, 9, 30)]
+    moves = R[:, :, None] - R[:, None, :]
+    assert diameter(R) == pytest.approx(np.sqrt((moves**2).sum(axis=0).max()), rel=1e-14)
+    assert diameter(R[:, :1].repeat(4, axis=1)) == 0
