@@ -40,6 +40,7 @@ KEYS = {
     "guarantee",
     "guarantee_numbers",
     "privacy",
+    "expected_max",
     "lower_bound",
     "strategies",
     "output",
