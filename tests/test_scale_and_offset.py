@@ -14,9 +14,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import PML, ApproxDP, ApproxPML, PureDP
 from pmldesign.strategies import Strategy, baseline
-from pmldesign.workloads import DenseWorkload, parse_workload
-from pmldesign.workloads.public import RECORDS
-from pmldesign.workloads.weighting.scaled import near_one
+from pmldesign.workloads import RECORDS, DenseWorkload, near_one, parse_workload
 from pmldesign_solvers.norm import Status
 from pmldesign_solvers.search import laplace
 from pmldesign_solvers.search.laplace import SearchOptions

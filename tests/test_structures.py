@@ -9,10 +9,8 @@ from textwrap import dedent
 
 import pytest
 
-from pmldesign.strategies import BesideStrategy, RegularStrategy, Strategy
-from pmldesign.strategies.structured import StructuredStrategy
-from pmldesign.workloads import DenseWorkload, Workload
-from pmldesign.workloads.sparse import SparseWorkload
+from pmldesign.strategies import BesideStrategy, RegularStrategy, Strategy, StructuredStrategy
+from pmldesign.workloads import DenseWorkload, SparseWorkload, Workload
 
 ROOT = Path(__file__).parent.parent / "pmldesign"
 ROOMS = ("workloads", "strategies")

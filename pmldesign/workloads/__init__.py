@@ -22,6 +22,27 @@ from pmldesign.workloads.ranges import RangeWorkload as RangeWorkload
 from pmldesign.workloads.tables.marginals import MarginalsWorkload as MarginalsWorkload
 from pmldesign.workloads.tables.workload import TablesWorkload as TablesWorkload
 from pmldesign.workloads.union import UnionWorkload as UnionWorkload
+from pmldesign_solvers import face
+
+__getattr__ = face(
+    __name__,
+    {
+        "known": "as_public table_of",
+        "named.census": "GROUP_STARTS census_p12",
+        "named.queries": "all_marginals",
+        "named.table": "NAMES",
+        "nested.regions": "RegionsWorkload",
+        "nested.tables": "RegionTable RegionTablesWorkload",
+        "public": "NOTHING Public RECORDS",
+        "running": "AllRangesWorkload RunningWorkload",
+        "sparse": "SparseWorkload",
+        "tables.same": "as_tables",
+        "union": "as_marginals by_attribute products_over",
+        "weighting.rows": "WeightedWorkload",
+        "weighting.scaled": "near_one",
+        "weighting.weigh": "weighted weighted_parts",
+    },
+)
 
 
 def as_workload(value: Any) -> Workload:

@@ -7,9 +7,8 @@ import pmldesign as pml
 from pmldesign.designs import factorize, laplace_design
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy, write_strategy
-from pmldesign.strategies.streams import AllRangesStrategy
-from pmldesign.workloads import RangeWorkload, as_workload
-from pmldesign.workloads.running import AllRangesWorkload
+from pmldesign.strategies import AllRangesStrategy
+from pmldesign.workloads import AllRangesWorkload, RangeWorkload, as_workload
 from pmldesign_solvers.search.plan import FOLLOWED
 
 

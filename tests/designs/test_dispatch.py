@@ -6,8 +6,7 @@ import pytest
 from pmldesign.designs import ROUTES, DesignOptions, route, solve
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import with_known
-from pmldesign.workloads import TablesWorkload, as_workload
-from pmldesign.workloads.nested.regions import RegionsWorkload
+from pmldesign.workloads import RegionsWorkload, TablesWorkload, as_workload
 from pmldesign_solvers.trees import Tree
 
 

@@ -12,9 +12,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy, write_strategy
 from pmldesign.mechanisms import mechanism
 from pmldesign.strategies import MarginalsStrategy
-from pmldesign.workloads import MarginalsWorkload
-from pmldesign.workloads.known import as_public
-from pmldesign.workloads.public import Public
+from pmldesign.workloads import MarginalsWorkload, Public, as_public
 
 CASES = [  # sizes, subsets, counted attributes
     ((3, 2), [(0, 1), (0,), (1,)], {0}),

@@ -11,8 +11,7 @@ from pmldesign.designs import DesignOptions, solve
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy, write_strategy
 from pmldesign.mechanisms import mechanism
-from pmldesign.workloads.known import as_public, table_of
-from pmldesign.workloads.public import RECORDS
+from pmldesign.workloads import RECORDS, as_public, table_of
 
 CASES = [
     ("prefix:6*histogram:4", "total:6*histogram:4"),

@@ -5,8 +5,7 @@ import pytest
 
 import pmldesign as pml
 from pmldesign.designs import DesignOptions, is_separate, question, separate_strategy, solve_tables
-from pmldesign.strategies import TablesStrategy
-from pmldesign.strategies.tables.distances import TableDistances
+from pmldesign.strategies import TableDistances, TablesStrategy
 from pmldesign.workloads import TablesWorkload, as_workload
 from pmldesign_solvers.tables.measured import Measured
 from pmldesign_solvers.tables.sectors import Sector

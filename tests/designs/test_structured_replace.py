@@ -26,8 +26,7 @@ from pmldesign.strategies import (
     TablesStrategy,
     baseline,
 )
-from pmldesign.workloads import parse_workload
-from pmldesign.workloads.public import RECORDS
+from pmldesign.workloads import RECORDS, parse_workload
 from pmldesign_solvers.norm import Status, solve_norm
 
 EXPONENTS = (2.0, 4.0, math.inf)

@@ -18,7 +18,7 @@ from pmldesign.release import exact_noise
 from pmldesign.verify.digest import KEY, digest_of
 from pmldesign.verify.forms.registry import FORMS as STATED
 from pmldesign.verify.reading import read_archive
-from pmldesign.workloads.named.table import NAMES
+from pmldesign.workloads import NAMES
 
 DP = pml.ApproxDP(1.0, 1e-6)
 CASES = [(24, 5), (24, 8), (7, 7), (6, 1), (1, 1)]

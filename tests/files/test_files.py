@@ -15,8 +15,7 @@ from pmldesign.files import (
     read_workload,
     write_workload,
 )
-from pmldesign.workloads import DenseWorkload, parse_workload
-from pmldesign.workloads.sparse import SparseWorkload
+from pmldesign.workloads import DenseWorkload, SparseWorkload, parse_workload
 
 EXTENSIONS = (".npy", ".npz", ".csv", ".mtx")
 

@@ -7,9 +7,7 @@ import pytest
 
 import pmldesign as pml
 from pmldesign.files import read_guarantee, read_strategy, strategies
-from pmldesign.strategies import Strategy, product_strategy
-from pmldesign.strategies.participation.schema import as_participation
-from pmldesign.strategies.participation.strategy import with_participation
+from pmldesign.strategies import Strategy, as_participation, product_strategy, with_participation
 
 QUERIES, PARTITION = "prefix:4", "histogram:2*total:2"
 NOISES = ["gaussian", "laplace", "cube"]

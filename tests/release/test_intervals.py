@@ -11,8 +11,7 @@ from pmldesign.designs import factorize
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import ApproxDP, PureDP
 from pmldesign.release import exact_noise, half_widths
-from pmldesign.strategies import WeightedTablesStrategy, baseline
-from pmldesign.strategies.rows.kinds import kinds_of_tables
+from pmldesign.strategies import WeightedTablesStrategy, baseline, kinds_of_tables
 from pmldesign.workloads import MarginalsWorkload, parse_workload
 from pmldesign_solvers.search.laplace_sums import (
     condensed_half_widths,

@@ -14,13 +14,7 @@ from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import PML, ApproxDP, ApproxPML, Neighbours, Noise, PureDP, gaussian_delta
 from pmldesign.release import exact_noise, gaussian_parameter, laplace_parameter
 from pmldesign.strategies import ProductStrategy, Strategy, baseline
-from pmldesign.strategies.whole.integers import (
-    contrasts,
-    largest_absolute_column,
-    largest_square_column,
-    scaled,
-    times,
-)
+from pmldesign.strategies.whole import integers
 from pmldesign.workloads import DenseWorkload, parse_workload
 
 RNG = np.random.default_rng(1)
@@ -176,15 +170,15 @@ def test_whole_numbers_do_not_overflow():
     x = np.array([10**8, 3 * 10**8])
     exact = [[int(v) for v in row] for row in matrix]
     expected = [sum(a * int(b) for a, b in zip(row, x, strict=True)) for row in exact]
-    assert times(matrix, x).tolist() == expected
-    assert scaled(np.array([2**60]), np.array([2**40])).tolist() == [2**100]
+    assert integers.times(matrix, x).tolist() == expected
+    assert integers.scaled(np.array([2**60]), np.array([2**40])).tolist() == [2**100]
     column = np.array([2**60, 5, 7], dtype=np.int64)
-    assert contrasts(column).tolist() == [2**60 - 5, 2**60 + 5 - 14]
+    assert integers.contrasts(column).tolist() == [2**60 - 5, 2**60 + 5 - 14]
     tall = np.full((40_000, 1), -(2**49))
-    assert largest_square_column(tall) == 40_000 * 2**98
-    assert largest_absolute_column(tall) == 40_000 * 2**49
-    assert largest_square_column(matrix) == 2**96 + 1
-    assert largest_absolute_column(matrix) == 2**48 + 1
+    assert integers.largest_square_column(tall) == 40_000 * 2**98
+    assert integers.largest_absolute_column(tall) == 40_000 * 2**49
+    assert integers.largest_square_column(matrix) == 2**96 + 1
+    assert integers.largest_absolute_column(matrix) == 2**48 + 1
 
 
 def test_rows_per_person_is_for_differential_privacy():

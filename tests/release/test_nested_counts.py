@@ -12,7 +12,7 @@ from scipy.optimize import lsq_linear, nnls
 from pmldesign import ApproxDP, PureDP, factorize, mechanism
 from pmldesign.privacy import Neighbours
 from pmldesign.release import closest_cells, nonnegative_cells, prepare, rounded_cells, whole_cells
-from pmldesign.workloads.nested.regions import RegionsWorkload
+from pmldesign.workloads import RegionsWorkload
 from pmldesign_solvers.trees import Tree
 
 SHAPES = [[-1], [-1, 0, 1], [-1, 0, 0, 0, 0], [-1, 0, 0, 2, 2, 4, 4], [-1, 0, 0, 1, 2, 2]]

@@ -8,12 +8,12 @@ from fast_sampler import fast_sampler, no_noise
 import pmldesign as pml
 from pmldesign.privacy import Neighbours, Noise
 from pmldesign.release import as_schema, exact_noise, half_widths, parse_queries, prepare
-from pmldesign.strategies import WeightedProductsStrategy
-from pmldesign.strategies.rows.of_products import kinds_of_products
-from pmldesign.strategies.whole.integers import Integers
-from pmldesign.strategies.whole.structures import weighted_products_lattice
-from pmldesign.workloads import TablesWorkload, parse_workload
-from pmldesign.workloads.public import RECORDS
+from pmldesign.strategies import (
+    WeightedProductsStrategy,
+    kinds_of_products,
+    weighted_products_lattice,
+)
+from pmldesign.workloads import RECORDS, TablesWorkload, parse_workload
 
 SIZES = (12, 3, 10, 6, 6, 6, 6, 6, 6)  # 1.7e7 cells
 NAMES = ("age", "sex", "income", "a", "b", "c", "d", "e", "f")
@@ -138,7 +138,7 @@ def test_no_two_neighbours_are_farther_apart_than_the_sensitivity(seed, neighbou
     cells = strategy.cells
     units = np.eye(cells, dtype=np.int64)
     for x in generator.integers(0, 1000, (3, cells)):
-        images: list[Integers] = [lattice.image(x + unit).astype(object) for unit in units]
+        images = [lattice.image(x + unit).astype(object) for unit in units]
         if neighbours is Neighbours.ADD_REMOVE:
             differences = [image - lattice.image(x) for image in images]
         else:

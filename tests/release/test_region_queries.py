@@ -11,7 +11,7 @@ from fast_sampler import fast_sampler
 from pmldesign import ApproxDP, PureDP, mechanism, release_tables, workload
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.release import as_schema, count_people, parse_queries, prepare, read_schema
-from pmldesign.strategies.baselines.nested import equal_shares
+from pmldesign.strategies import equal_shares
 
 PLACES = """code,state,county,tract,people
 9,AL,Autauga,1,12

@@ -13,10 +13,15 @@ from pmldesign.designs import DesignOptions, factorize, question, solve_tables
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import PML, ApproxDP, Neighbours, Noise, PureDP
 from pmldesign.release import exact_noise
-from pmldesign.strategies import BlockStrategy, ProductStrategy, Strategy, TablesStrategy
-from pmldesign.strategies.chains import ChainStrategy
-from pmldesign.strategies.whole.integers import shifted, times
-from pmldesign.strategies.whole.structures import chain_lattice
+from pmldesign.strategies import (
+    BlockStrategy,
+    ChainStrategy,
+    ProductStrategy,
+    Strategy,
+    TablesStrategy,
+    chain_lattice,
+)
+from pmldesign.strategies.whole import integers
 from pmldesign.workloads import parse_workload
 
 
@@ -45,17 +50,17 @@ def test_products_of_any_size_are_those_of_whole_numbers(data):
         [sum(int(a) * int(b) for a, b in zip(row, column, strict=True)) for column in x.T]
         for row in matrix
     ]
-    assert times(matrix, x).tolist() == expected
+    assert integers.times(matrix, x).tolist() == expected
 
 
 def test_nothing_times_numbers_beyond_64_bits_is_nothing():
     zeros, x = np.zeros((2, 1), dtype=np.int64), np.array([[2**63, -(2**100)]], dtype=object)
-    assert times(zeros, x).tolist() == [[0, 0], [0, 0]]
+    assert integers.times(zeros, x).tolist() == [[0, 0], [0, 0]]
 
 
 @given(st.lists(st.integers(-(2**80), 2**80), min_size=1, max_size=5), st.integers(1, 90))
 def test_shifted_numbers_are_the_nearest(values, bits):
-    found = shifted(np.array(values, dtype=object), bits)
+    found = integers.shifted(np.array(values, dtype=object), bits)
     assert all(
         abs(y - Fraction(x, 2**bits)) <= Fraction(1, 2) for x, y in zip(values, found, strict=True)
     )

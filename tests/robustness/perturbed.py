@@ -24,8 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "solvers"))
 from small_unions import EXPONENTS, TEXTS
 
 from pmldesign.errors import PmldesignError
-from pmldesign.workloads import UnionWorkload, parse_workload
-from pmldesign.workloads.union import by_attribute, products_over
+from pmldesign.workloads import UnionWorkload, by_attribute, parse_workload, products_over
 from pmldesign_solvers.norm import solve_norm
 from pmldesign_solvers.operators import DenseOperator
 from pmldesign_solvers.unions import solve as unions

@@ -8,7 +8,7 @@ from certified import dual_exponent, dual_value, factorization_value, p_norm
 
 from pmldesign_solvers.norm import solve_norm
 from pmldesign_solvers.operators import DenseOperator
-from pmldesign_solvers.unions.product_basis import ProductDesign
+from pmldesign_solvers.unions import ProductDesign
 
 
 def written_out(strategy):

@@ -7,8 +7,14 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from pmldesign.workloads import DenseWorkload, KroneckerWorkload, UnionWorkload, parse_workload
-from pmldesign.workloads.union import by_attribute, products_over
+from pmldesign.workloads import (
+    DenseWorkload,
+    KroneckerWorkload,
+    UnionWorkload,
+    by_attribute,
+    parse_workload,
+    products_over,
+)
 from pmldesign_solvers.norm import solve_norm
 from pmldesign_solvers.operators import DenseOperator
 

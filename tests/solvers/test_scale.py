@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from pmldesign.workloads import parse_workload
-from pmldesign.workloads.sparse import SparseWorkload
+from pmldesign.workloads import SparseWorkload, parse_workload
 from pmldesign_solvers.norm import SolverOptions, Status, fixed_point, solve_norm
 from pmldesign_solvers.operators import DenseOperator, normalised, without_offsets
 

@@ -11,25 +11,27 @@ import mpmath
 import numpy as np
 
 from pmldesign.strategies import (
+    AllRangesStrategy,
     BesideStrategy,
+    BinaryQueries,
     BlockStrategy,
+    EpochStrategy,
     IdentityAndRows,
+    LongTree,
     MarginalsStrategy,
     ProductStrategy,
+    QueriesStrategy,
+    RegionsStrategy,
+    RegionTablesStrategy,
     RegularStrategy,
+    RunningQueries,
     Strategy,
     StreamStrategy,
     TablesStrategy,
+    ToeplitzStrategy,
     WeightedProductsStrategy,
     WeightedTablesStrategy,
 )
-from pmldesign.strategies.baselines.long_trees import LongTree
-from pmldesign.strategies.baselines.queries import BinaryQueries, QueriesStrategy, RunningQueries
-from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy
-from pmldesign.strategies.nested.regions import RegionsStrategy
-from pmldesign.strategies.nested.tables import RegionTablesStrategy
-from pmldesign.strategies.participation.epochs import EpochStrategy
-from pmldesign.strategies.streams import AllRangesStrategy
 
 mpmath.mp.dps = 60
 

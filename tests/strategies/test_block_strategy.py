@@ -11,9 +11,14 @@ from same_strategy import assert_same_strategy, well_conditioned
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy import Neighbours
 from pmldesign.strategies import BesideStrategy, BlockStrategy, Strategy, structured
-from pmldesign.workloads import DenseWorkload, KroneckerWorkload, UnionWorkload, parse_workload
+from pmldesign.workloads import (
+    RECORDS,
+    DenseWorkload,
+    KroneckerWorkload,
+    UnionWorkload,
+    parse_workload,
+)
 from pmldesign.workloads import base as workload_base
-from pmldesign.workloads.public import RECORDS
 
 
 def written_out(strategy):

@@ -16,35 +16,35 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy, tables_arrays
 from pmldesign.privacy import PML, ApproxPML, Neighbours, PureDP, calibrate
 from pmldesign.strategies import (
+    AllRangesStrategy,
     BesideStrategy,
+    BinaryQueries,
     BlockStrategy,
+    ChainStrategy,
+    CountsStrategy,
     IdentityAndRows,
+    LongTree,
     MarginalsStrategy,
+    ParticipationStrategy,
     ProductStrategy,
+    RegionsStrategy,
+    RegionTablesStrategy,
+    RunningQueries,
     Strategy,
     StreamStrategy,
+    StructuredStrategy,
     TablesStrategy,
+    ToeplitzStrategy,
     WeightedProductsStrategy,
+    WeightedStrategy,
     WeightedTablesStrategy,
+    WrittenQueries,
     haar_wavelet,
     identity,
     tree,
     workload_strategy,
 )
-from pmldesign.strategies.baselines.long_trees import LongTree
-from pmldesign.strategies.baselines.queries import BinaryQueries, RunningQueries, WrittenQueries
-from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy
-from pmldesign.strategies.chains import ChainStrategy
-from pmldesign.strategies.marginals.counts import CountsStrategy
-from pmldesign.strategies.nested.regions import RegionsStrategy
-from pmldesign.strategies.nested.tables import RegionTablesStrategy
-from pmldesign.strategies.participation.strategy import ParticipationStrategy
-from pmldesign.strategies.streams import AllRangesStrategy
-from pmldesign.strategies.structured import StructuredStrategy
-from pmldesign.strategies.tables.weights import WeightedStrategy
-from pmldesign.workloads import as_workload
-from pmldesign.workloads.public import RECORDS
-from pmldesign.workloads.running import RunningWorkload
+from pmldesign.workloads import RECORDS, RunningWorkload, as_workload
 from pmldesign_solvers.streams.chain import RunningSums
 from pmldesign_solvers.streams.nodes import Nodes
 from pmldesign_solvers.tables.measured import Measured

@@ -7,10 +7,8 @@ from hypothesis import strategies as st
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy import Neighbours
-from pmldesign.strategies import BesideStrategy, IdentityAndRows, Strategy
-from pmldesign.strategies.identity_and_rows import DENSE_ROWS
-from pmldesign.workloads import as_workload, parse_workload
-from pmldesign.workloads.public import RECORDS
+from pmldesign.strategies import DENSE_ROWS, BesideStrategy, IdentityAndRows, Strategy
+from pmldesign.workloads import RECORDS, as_workload, parse_workload
 
 
 @settings(max_examples=25)

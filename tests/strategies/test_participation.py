@@ -13,11 +13,16 @@ from pmldesign.designs import factorize
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy, write_strategy
 from pmldesign.privacy import Neighbours
-from pmldesign.strategies import Strategy, baseline
-from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy
-from pmldesign.strategies.participation.distances import sensitivity
-from pmldesign.strategies.participation.schema import Participation, as_participation
-from pmldesign.strategies.participation.strategy import ParticipationStrategy, with_participation
+from pmldesign.strategies import (
+    Participation,
+    ParticipationStrategy,
+    Strategy,
+    ToeplitzStrategy,
+    as_participation,
+    baseline,
+    with_participation,
+)
+from pmldesign.strategies.participation import distances
 from pmldesign.workloads import as_workload
 from pmldesign_solvers.participation.patterns import largest_pattern
 
@@ -54,7 +59,7 @@ def test_sensitivity_is_that_of_the_worst_pattern(n, seed, text, signed):
     matrix = np.random.default_rng(seed).normal(size=(n, n))
     matrix = matrix if signed else np.abs(matrix)
     for norm, order in [("l2", 2), ("l1", 1)]:
-        shown = sensitivity(Strategy("random", matrix), schema, norm)
+        shown = distances.sensitivity(Strategy("random", matrix), schema, norm)
         exact = brute_force(matrix, schema, order)
         assert shown >= exact
         if not signed and (schema.fixed or schema.times == 2 or norm == "l1"):
@@ -77,7 +82,7 @@ def test_long_toeplitz_strategies_have_the_sensitivity_of_their_first_pattern(te
     schema, n = as_participation(text), 12
     root = np.cumprod([1.0, *(1 - 0.5 / np.arange(1, n))])
     strategy = ToeplitzStrategy("root", root, root, 1.0)
-    shown = sensitivity(strategy, schema, "l2")
+    shown = distances.sensitivity(strategy, schema, "l2")
     assert shown == pytest.approx(brute_force(strategy.matrix, schema), rel=1e-12)
     assert shown >= brute_force(strategy.matrix, schema)
 
@@ -89,9 +94,9 @@ def test_streams_too_long_for_a_matrix_are_bounded(text, monkeypatch):
     exact = brute_force(strategy.matrix, schema) if schema.times < 12 else None
     if exact is None:  # all steps at once
         exact = np.linalg.norm(strategy.matrix.sum(axis=1))
-    close = sensitivity(strategy, schema, "l2")
+    close = distances.sensitivity(strategy, schema, "l2")
     monkeypatch.setattr("pmldesign.strategies.participation.distances.MATRIX_CELLS", 0)
-    far = sensitivity(strategy, schema, "l2")
+    far = distances.sensitivity(strategy, schema, "l2")
     assert exact <= close <= far * (1 + 1e-12)
     assert far <= schema.reach(12) * strategy.sensitivity * (1 + 1e-12)
 
@@ -223,9 +228,9 @@ def test_toeplitz_strategies_that_do_not_fall_have_their_own_worst_pattern():
     strategy = ToeplitzStrategy("odd", r, r, 1.0)
     exact = brute_force(strategy.matrix, schema)
     assert exact > np.linalg.norm(strategy.matrix[:, 0] + strategy.matrix[:, 1]) * 1.03
-    assert sensitivity(strategy, schema, "l2") == pytest.approx(exact, rel=1e-12)
+    assert distances.sensitivity(strategy, schema, "l2") == pytest.approx(exact, rel=1e-12)
     fixed = as_participation("2,every=1")
-    assert sensitivity(strategy, fixed, "l2") >= brute_force(strategy.matrix, fixed)
+    assert distances.sensitivity(strategy, fixed, "l2") >= brute_force(strategy.matrix, fixed)
 
 
 @pytest.mark.parametrize("r", [[0.0, 1.0], [1.0, -0.1], [1.0, np.nan], [], [np.inf, 1.0]])

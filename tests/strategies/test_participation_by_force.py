@@ -9,9 +9,7 @@ import pytest
 import pmldesign as pml
 from pmldesign.errors import VerificationError
 from pmldesign.privacy import Neighbours
-from pmldesign.strategies import Strategy
-from pmldesign.strategies.participation.schema import as_participation
-from pmldesign.strategies.participation.strategy import with_participation
+from pmldesign.strategies import Strategy, as_participation, with_participation
 
 KINDS = (
     "normal",

@@ -11,10 +11,13 @@ from scipy.spatial.distance import pdist
 import pmldesign as pml
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy import Neighbours
-from pmldesign.strategies import Strategy, product_strategy
-from pmldesign.strategies.participation.persons import PersonRows
-from pmldesign.strategies.participation.schema import as_participation
-from pmldesign.strategies.participation.strategy import with_participation
+from pmldesign.strategies import (
+    PersonRows,
+    Strategy,
+    as_participation,
+    product_strategy,
+    with_participation,
+)
 
 SCHEMAS = [(1, 1, 1), (1, 2, 1), (1, 3, 1), (2, 2, 1), (1, 2, 2), (2, 2, 2), (1, 4, 2), (1, 2, 4)]
 SCHEMAS += [(1, 8, 1), (8, 1, 1), (2, 1, 3), (1, 3, 2), (2, 3, 1)]

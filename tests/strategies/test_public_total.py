@@ -12,8 +12,7 @@ from scipy.spatial.distance import pdist
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy import Neighbours
 from pmldesign.strategies import BesideStrategy, ProductStrategy, Strategy
-from pmldesign.workloads import DenseWorkload, KroneckerWorkload, UnionWorkload
-from pmldesign.workloads.public import RECORDS
+from pmldesign.workloads import RECORDS, DenseWorkload, KroneckerWorkload, UnionWorkload
 
 
 @st.composite

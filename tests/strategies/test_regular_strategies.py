@@ -7,6 +7,7 @@ from same_strategy import assert_same_strategy
 from pmldesign.factorization import answer
 from pmldesign.privacy import Neighbours
 from pmldesign.strategies import (
+    QueriesStrategy,
     RegularStrategy,
     Strategy,
     haar_wavelet,
@@ -14,9 +15,7 @@ from pmldesign.strategies import (
     tree,
     workload_strategy,
 )
-from pmldesign.strategies.baselines.queries import QueriesStrategy
-from pmldesign.workloads import DenseWorkload, as_workload
-from pmldesign.workloads.public import RECORDS
+from pmldesign.workloads import RECORDS, DenseWorkload, as_workload
 
 SIZES = [1, 2, 3, 4, 5, 7, 8, 11, 16, 21]
 BUILD = {

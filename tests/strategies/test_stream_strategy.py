@@ -9,8 +9,7 @@ from pmldesign.files import read_strategy, write_strategy
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import ApproxDP, Neighbours, PureDP
 from pmldesign.strategies import Strategy, StreamStrategy
-from pmldesign.workloads import parse_workload
-from pmldesign.workloads.running import RunningWorkload
+from pmldesign.workloads import RunningWorkload, parse_workload
 from pmldesign_solvers.norm import Status
 
 

@@ -16,12 +16,11 @@ from pmldesign.strategies import (
     MarginalsStrategy,
     ProductStrategy,
     Strategy,
+    TableDistances,
     TablesStrategy,
 )
 from pmldesign.strategies.tables import distances as table_distances
-from pmldesign.strategies.tables.distances import TableDistances
-from pmldesign.workloads import TablesWorkload, as_workload
-from pmldesign.workloads.public import RECORDS
+from pmldesign.workloads import RECORDS, TablesWorkload, as_workload
 
 TEXT = "marginals:prefix5,3,all-range4,upto=2"
 

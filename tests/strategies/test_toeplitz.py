@@ -5,8 +5,7 @@ import pytest
 
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import ApproxDP, PureDP
-from pmldesign.strategies import Strategy, baseline
-from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy
+from pmldesign.strategies import Strategy, ToeplitzStrategy, baseline
 from pmldesign.workloads import parse_workload
 
 

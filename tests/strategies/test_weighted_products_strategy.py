@@ -8,8 +8,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy, write_strategy
 from pmldesign.privacy import PureDP
 from pmldesign.strategies import WeightedProductsStrategy, WeightedTablesStrategy
-from pmldesign.workloads import parse_workload
-from pmldesign.workloads.public import RECORDS
+from pmldesign.workloads import RECORDS, parse_workload
 
 SIZES = (4, 3, 5)
 TABLES = [

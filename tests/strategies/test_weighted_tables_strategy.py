@@ -10,8 +10,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import answer
 from pmldesign.privacy import PML, Neighbours, calibrate
 from pmldesign.strategies import Strategy, WeightedTablesStrategy
-from pmldesign.workloads import MarginalsWorkload, as_workload
-from pmldesign.workloads.public import RECORDS
+from pmldesign.workloads import RECORDS, MarginalsWorkload, as_workload
 
 SIZES = [(2, 3), (3, 1, 2), (2, 2, 3)]
 

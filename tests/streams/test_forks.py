@@ -24,8 +24,7 @@ from pmldesign.streams import (
     Sums,
     VectorStream,
 )
-from pmldesign.workloads import as_workload
-from pmldesign.workloads.running import RunningWorkload
+from pmldesign.workloads import RunningWorkload, as_workload
 
 N = 30
 

@@ -12,9 +12,7 @@ from pmldesign.designs import factorize
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import ApproxDP
-from pmldesign.strategies import Strategy
-from pmldesign.strategies.participation.schema import Participation
-from pmldesign.strategies.participation.strategy import with_participation
+from pmldesign.strategies import Participation, Strategy, with_participation
 from pmldesign.streams import (
     COEFFICIENT_BITS,
     INPUT_BITS,

@@ -17,8 +17,7 @@ import numpy as np
 import pmldesign as pml
 from pmldesign.envelope import Channel, exact_envelope
 from pmldesign.privacy import KINDS, from_json, gaussian_delta
-from pmldesign.strategies.participation.persons import PersonRows
-from pmldesign.strategies.participation.schema import as_participation
+from pmldesign.strategies import PersonRows, as_participation
 from pmldesign.verify.digest import KEY, OBJECT, digest_of, digest_of_object
 
 CLOSE = 3e-6

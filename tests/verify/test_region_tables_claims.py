@@ -10,7 +10,7 @@ from test_structured_claims import rewrite
 
 import pmldesign as pml
 from pmldesign.designs import DesignOptions, solve_regions
-from pmldesign.strategies.nested.tables import RegionTablesStrategy
+from pmldesign.strategies import RegionTablesStrategy
 from pmldesign.verify.reading import read_archive
 from pmldesign.verify.trees.sweeps import ReadTree
 

@@ -16,9 +16,9 @@ from pmldesign.strategies import (
     ProductStrategy,
     Strategy,
     WeightedProductsStrategy,
+    as_participation,
+    with_participation,
 )
-from pmldesign.strategies.participation.schema import as_participation
-from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.verify.digest import KEY, digest_of
 from pmldesign.verify.forms import unions
 from pmldesign.verify.forms.registry import form_of
@@ -29,7 +29,7 @@ from pmldesign.verify.report import Checks, Verdict
 from pmldesign.verify.streams import epochs, resolvents
 from pmldesign.verify.streams.participation import Pattern
 from pmldesign.verify.streams.running_sums import check_intervals
-from pmldesign.workloads.running import AllRangesWorkload
+from pmldesign.workloads import AllRangesWorkload
 
 DP, REPLACE = pml.ApproxDP(1, 1e-6), pml.ApproxDP(1, 1e-6, "replace")
 TABLES = "marginals:prefix5,2,prefix3,ways=2"

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pmldesign.workloads.nested.tables import RegionTable
+from pmldesign.workloads import RegionTable
 
 TREES = [
     [-1],  # one region

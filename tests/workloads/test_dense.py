@@ -8,8 +8,13 @@ import pytest
 from scipy import sparse
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads import DenseWorkload, KroneckerWorkload, RangeWorkload, as_workload
-from pmldesign.workloads.sparse import SparseWorkload
+from pmldesign.workloads import (
+    DenseWorkload,
+    KroneckerWorkload,
+    RangeWorkload,
+    SparseWorkload,
+    as_workload,
+)
 
 
 @pytest.mark.parametrize("dtype", [bool, np.int8, np.uint64, np.float16, np.float32, np.longdouble])

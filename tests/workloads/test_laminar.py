@@ -5,8 +5,7 @@ import pytest
 from scipy import sparse
 
 from pmldesign import factorize
-from pmldesign.workloads import UnionWorkload, as_workload
-from pmldesign.workloads.nested.regions import RegionsWorkload
+from pmldesign.workloads import RegionsWorkload, UnionWorkload, as_workload
 
 
 @pytest.fixture

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads import MarginalsWorkload, as_workload, parse_workload
-from pmldesign.workloads.named.queries import all_marginals
+from pmldesign.workloads import MarginalsWorkload, all_marginals, as_workload, parse_workload
 
 
 def table(sizes, x, subset):

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads import parse_workload
+from pmldesign.workloads import GROUP_STARTS, census_p12, parse_workload
 from pmldesign.workloads.named import queries as named
-from pmldesign.workloads.named.census import GROUP_STARTS, census_p12
 
 
 def test_histogram_is_the_identity():

@@ -11,11 +11,8 @@ from region_parts import TREES, region_part, rows_of
 from pmldesign import PureDP, factorize, mechanism
 from pmldesign.designs import DesignOptions, solve_regions
 from pmldesign.privacy import Neighbours, Noise
-from pmldesign.strategies.baselines.nested import cells_alone, measured
-from pmldesign.strategies.nested.tables import RegionTablesStrategy
-from pmldesign.workloads import DenseWorkload
-from pmldesign.workloads.nested.tables import RegionTablesWorkload
-from pmldesign.workloads.ranges import RangeWorkload
+from pmldesign.strategies import RegionTablesStrategy, cells_alone, measured
+from pmldesign.workloads import DenseWorkload, RangeWorkload, RegionTablesWorkload
 from pmldesign_solvers.tables.measured import Measured
 from pmldesign_solvers.trees import Tree
 

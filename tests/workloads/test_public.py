@@ -10,7 +10,7 @@ import pmldesign as pml
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import answer
 from pmldesign.strategies import MarginalsStrategy, Strategy, haar_wavelet, product_strategy
-from pmldesign.workloads.public import NOTHING, RECORDS, Public
+from pmldesign.workloads import NOTHING, RECORDS, Public
 
 SIZES = (2, 3, 2)
 TABLE = Public("table", "t", sizes=SIZES, counted=(True, False, False))

@@ -11,12 +11,11 @@ from region_parts import TREES, region_part, rows_of
 from pmldesign import PureDP, factorize, mechanism, optimize
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy import Neighbours, Noise
-from pmldesign.strategies import Strategy, baseline
-from pmldesign.strategies.nested.tables import RegionTablesStrategy
-from pmldesign.workloads import DenseWorkload
-from pmldesign.workloads.nested.tables import RegionTablesWorkload
-from pmldesign.workloads.public import RECORDS
-from pmldesign.workloads.weighting.weigh import (
+from pmldesign.strategies import RegionTablesStrategy, Strategy, baseline
+from pmldesign.workloads import (
+    RECORDS,
+    DenseWorkload,
+    RegionTablesWorkload,
     weighted,
     weighted_parts,
 )

@@ -22,13 +22,8 @@ from pmldesign.designs import named_targets
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.files import read_strategy
 from pmldesign.privacy import Neighbours, Noise
-from pmldesign.strategies import Strategy, baseline
-from pmldesign.strategies.baselines.nested import queries_alone
-from pmldesign.strategies.nested.regions import RegionsStrategy
-from pmldesign.workloads import DenseWorkload, parse_workload
-from pmldesign.workloads.nested.regions import RegionsWorkload
-from pmldesign.workloads.public import RECORDS
-from pmldesign.workloads.weighting.weigh import weighted
+from pmldesign.strategies import RegionsStrategy, Strategy, baseline, queries_alone
+from pmldesign.workloads import RECORDS, DenseWorkload, RegionsWorkload, parse_workload, weighted
 from pmldesign_solvers.trees import Tree
 
 PLACES = """state,county,tract

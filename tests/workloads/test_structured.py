@@ -11,11 +11,11 @@ from pmldesign.workloads import (
     KroneckerWorkload,
     MarginalsWorkload,
     RangeWorkload,
+    SparseWorkload,
     Workload,
     kronecker,
     parse_workload,
 )
-from pmldesign.workloads.sparse import SparseWorkload
 from pmldesign_solvers.operators import DenseOperator
 
 

@@ -10,9 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads import MarginalsWorkload, TablesWorkload, as_workload
-from pmldesign.workloads.tables.same import as_tables
-from pmldesign.workloads.union import by_attribute, products_over
+from pmldesign.workloads import (
+    MarginalsWorkload,
+    TablesWorkload,
+    as_tables,
+    as_workload,
+    by_attribute,
+    products_over,
+)
 
 KINDS = ["prefix:{}", "all-range:{}", "histogram:{}", "window:{},1"]
 

@@ -15,10 +15,12 @@ from pmldesign.workloads import (
     KroneckerWorkload,
     MarginalsWorkload,
     UnionWorkload,
+    as_marginals,
+    by_attribute,
     parse_workload,
+    products_over,
 )
 from pmldesign.workloads import union as union_module
-from pmldesign.workloads.union import as_marginals, by_attribute, products_over
 
 NAMES = ("histogram", "total", "prefix", "all-range")
 

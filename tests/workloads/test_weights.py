@@ -15,8 +15,8 @@ from pmldesign.workloads import (
     MarginalsWorkload,
     TablesWorkload,
     UnionWorkload,
+    WeightedWorkload,
 )
-from pmldesign.workloads.weighting.rows import WeightedWorkload
 
 GAP = 1e-6
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.linalg import hadamard
 from scipy.sparse import csr_array
 
-from pmldesign.workloads.sparse import SparseWorkload
+from pmldesign.workloads import SparseWorkload
 from pmldesign_solvers.certificate.cells import upper_bound
 from pmldesign_solvers.norm import (
     CRAWL,

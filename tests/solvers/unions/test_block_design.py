@@ -16,12 +16,16 @@ from pmldesign.workloads import DenseWorkload, KroneckerWorkload, UnionWorkload,
 from pmldesign_solvers.norm import SolverOptions, Status, bounds_loop, solve_norm
 from pmldesign_solvers.operators import DenseOperator
 from pmldesign_solvers.structure import common_eigenspaces, distinct_columns, is_even
+from pmldesign_solvers.unions import (
+    Basis,
+    BlockDesign,
+    BlockProblem,
+    ProductDesign,
+    free_attribute,
+    whole_unions,
+)
 from pmldesign_solvers.unions import bounds as product_bounds
 from pmldesign_solvers.unions import solve as unions
-from pmldesign_solvers.unions.block_design import BlockDesign
-from pmldesign_solvers.unions.block_dual import BlockProblem
-from pmldesign_solvers.unions.bounds import free_attribute, whole_unions
-from pmldesign_solvers.unions.product_basis import Basis, ProductDesign
 
 SYMMETRIC = (
     "prefix:6*histogram:4+histogram:6*total:4",

@@ -14,9 +14,8 @@ from small_unions import EXPONENTS, TEXTS, norm, random_unions, union
 from pmldesign_solvers.certificate import cells as certificate
 from pmldesign_solvers.norm import solve_norm
 from pmldesign_solvers.operators import DenseOperator, dual_norm
+from pmldesign_solvers.unions import Basis, BasisObjective, BasisProblem, eigenbasis, residual_basis
 from pmldesign_solvers.unions import descent as basis_descent
-from pmldesign_solvers.unions.descent import BasisObjective
-from pmldesign_solvers.unions.product_basis import Basis, BasisProblem, eigenbasis, residual_basis
 
 exponents = st.sampled_from(EXPONENTS)
 

@@ -13,7 +13,7 @@ from pmldesign_solvers.certificate import cells as certificate
 from pmldesign_solvers.norm import fixed_point
 from pmldesign_solvers.operators import DenseOperator, dual_norm
 from pmldesign_solvers.unions import bounds as product_bounds
-from pmldesign_solvers.unions.bounds import free_attribute
+from pmldesign_solvers.unions import free_attribute
 
 
 def problems(one, p, order=None):

@@ -13,10 +13,9 @@ from small_unions import EXPONENTS, TEXTS, norm, random_unions, union
 
 from pmldesign_solvers.norm import SolverOptions, Status, solve_norm
 from pmldesign_solvers.operators import DenseOperator
+from pmldesign_solvers.unions import Basis, stages
 from pmldesign_solvers.unions import descent as basis_descent
 from pmldesign_solvers.unions import solve as unions
-from pmldesign_solvers.unions import stages
-from pmldesign_solvers.unions.product_basis import Basis
 
 
 @pytest.mark.parametrize("p", EXPONENTS)

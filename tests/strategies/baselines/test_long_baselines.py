@@ -6,8 +6,7 @@ import pytest
 import pmldesign as pml
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy import Neighbours
-from pmldesign.strategies import baseline, haar_wavelet, tree
-from pmldesign.strategies.baselines.long_trees import LongTree
+from pmldesign.strategies import LongTree, baseline, haar_wavelet, tree
 from pmldesign.workloads import as_workload
 
 
