@@ -1,7 +1,8 @@
-"""pmldesign demo [people|stream|norm] [FOLDER]: a worked example with invented data.
+"""pmldesign demo [people|panel|stream|norm] [FOLDER]: a worked example.
 
 A demonstration is a folder with data and a script, run.sh, whose commands are printed with what
-they print, to be changed for data of one's own. The data are the same each time, the noise is not.
+they print, to be changed for data of one's own. The data are the same each time, the noise is
+not; they are invented but for the panel, which is of real men (shown/young_men.txt).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from itertools import islice
 from pathlib import Path
 
@@ -28,6 +30,16 @@ SCHEMA = {
         {"name": "region", "keys": ["north", "east", "south", "west"]},
     ]
 }
+PANEL = {
+    "attributes": [
+        {"name": "year", "keys": [*range(1980, 1988)], "ordered": True},
+        {"name": "union", "keys": ["no", "yes"]},
+        {"name": "hours", "low": 0, "high": 4000, "unit": 1},
+    ],
+    "person": "man",
+    "one_per": "year",
+}
+MEANS = "year*hours:mean,545 + union*hours:mean,1000"
 REPORT = "report.html"
 
 
@@ -51,6 +63,13 @@ def _people(draw: random.Random) -> dict[str, str]:
     }
 
 
+def _panel(draw: random.Random) -> dict[str, str]:  # noqa: ARG001 - the others draw
+    shown = files("pmldesign.cli") / "shown"
+    names = ("young_men.csv", "young_men.txt")
+    texts = {name: shown.joinpath(name).read_text(encoding="utf-8") for name in names}
+    return {**texts, "schema.json": json.dumps(PANEL, indent=2) + "\n"}
+
+
 def _visitors(draw: random.Random) -> dict[str, str]:
     days = [round(draw.gauss(200 if day % 7 < 5 else 320, 30)) for day in range(365)]
     return {"visitors.txt": "".join(f"{day}\n" for day in days)}
@@ -71,6 +90,18 @@ DEMONSTRATIONS = {
             'pmldesign verify design.npz --workload "sex*age + region" --schema schema.json',
         ),
         "tables.csv",
+    ),
+    "panel": Demonstration(
+        "Hours that 545 young men worked, with and without a union, in each of eight years.",
+        _panel,
+        (
+            f'pmldesign compare "{MEANS}" --schema schema.json --epsilon 1 --delta 1e-6'
+            f" --noise gaussian --report {REPORT}",
+            f'pmldesign release "{MEANS}" young_men.csv --schema schema.json --epsilon 1'
+            " --delta 1e-6 --noise gaussian --measurements measured.npz -o panel.csv",
+            'pmldesign ask measured.npz "union + union:share + hours:mean" --schema schema.json',
+        ),
+        "panel.csv",
     ),
     "stream": Demonstration(
         "Visitors of a museum, summed up day after day for a year.",
@@ -104,10 +135,10 @@ class Asked:
 
 @as_command("demo", Asked)
 def command(asked: Asked) -> None:
-    """Show a worked example: a table of people, running sums, or a norm.
+    """Show a worked example: a table of people, a panel, running sums, or a norm.
 
-    Writes invented data and a script, run.sh, into FOLDER (pmldesign-people, pmldesign-stream or
-    pmldesign-norm), runs its commands, and opens their report where the terminal has a browser.
+    Writes data (invented, of the panel real) and a script, run.sh, into FOLDER (pmldesign-people
+    and so on), runs its commands, and opens their report where the terminal has a browser.
     """
     shown = DEMONSTRATIONS[asked.kind]
     folder = Path(f"pmldesign-{asked.kind}") if asked.folder is None else asked.folder

@@ -1,12 +1,16 @@
 """pmldesign demo: its folder, its script, and the commands of that."""
 
 import csv
+import json
 import shlex
 from pathlib import Path
 
+import numpy as np
+import pandas
 import pytest
 
-from pmldesign.cli.demo import DEMONSTRATIONS
+import pmldesign as pml
+from pmldesign.cli.demo import DEMONSTRATIONS, MEANS
 
 
 @pytest.fixture
@@ -52,6 +56,32 @@ def test_commands_of_the_script_do_what_the_demonstration_says(
         assert all(float(row[6]) - float(row[5]) <= 10.001 for row in rows[1:])
     else:
         assert len(rows) == 365
+
+
+def test_means_of_the_panel_are_those_of_pandas(run, quiet, tmp_path, monkeypatch):
+    folder = tmp_path / "shown"
+    monkeypatch.setattr("pmldesign.cli.demo._first_lines", lambda path: "")
+    assert run("demo", "panel", folder).exit_code == 0
+    monkeypatch.chdir(folder)
+    for line in quiet:
+        result = run(*shlex.split(line)[1:])
+        assert result.exit_code == 0, result.output
+        assert "up to 8 of them with one for each of 8 values, count as one record" in result.output
+    men, panel = pandas.read_csv("young_men.csv"), pandas.read_csv("panel.csv")
+    hours = men.hours.clip(0, 4000)
+    truth = [*hours.groupby(men.year).mean(), *hours.groupby(men.union).mean()]
+    assert len(men) == 545 * 8
+    assert (abs(panel.estimate - truth) < 6 * panel.standard_deviation).all()
+    assert panel.standard_deviation.between(15, 200).all()
+    schema = json.loads(Path("schema.json").read_text())
+    made = pml.mechanism(
+        "identity",
+        pml.workload(MEANS, schema=schema),
+        guarantee=pml.ApproxDP(1, 1e-6),
+        noise="gaussian",
+    )
+    exact = made.release("young_men.csv", schema=schema, sampler=lambda _, __, n: np.zeros(n, int))
+    assert exact.table.estimate == pytest.approx(truth, rel=1e-6)
 
 
 def test_a_folder_with_files_is_left_alone(run, quiet, tmp_path):
