@@ -2,7 +2,7 @@
 
 import json
 import math
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -382,16 +382,17 @@ def test_currencies(tmp_path, guarantee, noise):
 
 
 def largest_pattern(R, pattern, norm):
-    """By going through all patterns."""
-    gram, norms, best = np.abs(R.T @ R), np.abs(R).sum(axis=0), 0.0
+    """By going through all patterns, in l1 with all signs."""
+    gram, best = np.abs(R.T @ R), 0.0
     for count in range(1, pattern.times + 1):
         for steps in combinations(range(R.shape[1]), count):
             apart = np.diff(steps)
             if (apart != pattern.apart).any() if pattern.fixed else (apart < pattern.apart).any():
                 continue
             step = list(steps)
-            value = gram[np.ix_(step, step)].sum() if norm == "l2" else norms[step].sum()
-            best = max(best, value)
+            signs = np.array(list(product([1.0, -1.0], repeat=count))).T
+            moved = np.abs(R[:, step] @ signs).sum(axis=0).max()
+            best = max(best, gram[np.ix_(step, step)].sum() if norm == "l2" else moved)
     return np.sqrt(best) if norm == "l2" else best
 
 

@@ -13,7 +13,9 @@ sum where X >= 0 (`pmldesign_solvers.participation.patterns`):
                         X_ij falls as j moves away from i where no decay exceeds 1, so for both
                         schemas at most k max X_ii + 2 sum_l (k - l) max_i X_{i, i - l b}
 
-In l1 it is at most the largest sum of column norms over a pattern.
+In l1, for numbers of at most 1 in size, it is at most the largest sum of column norms over a
+pattern, and is that sum where R >= 0 or columns b apart meet in no row. Of other matrices all
+patterns and signs are tried while they are few; beyond, the sum is taken, a bound.
 
 References:
     [KL] Kalinin and Lampert, Banded square root matrix factorization for differentially private
@@ -31,6 +33,7 @@ from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.privacy.outward import UNIT, raised
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy
+from pmldesign.strategies.chains import ChainStrategy
 from pmldesign.strategies.participation.epochs import EpochStrategy
 from pmldesign.strategies.participation.schema import Participation
 from pmldesign.strategies.streams import StreamStrategy
@@ -39,6 +42,7 @@ from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.participation.patterns import (
     class_grams,
     largest_pattern,
+    largest_signed_sum,
     largest_sum,
     largest_window,
     meet_nowhere,
@@ -128,9 +132,18 @@ def _stream(strategy: StreamStrategy, participation: Participation) -> float:
 
 
 def _l1(strategy: Strategy, participation: Participation) -> float:
-    if isinstance(strategy, StreamStrategy | ToeplitzStrategy):
-        longest = strategy.sensitivity_under(Neighbours.ADD_REMOVE, "l1")
-        return raised(participation.reach(strategy.cells) * longest, 2)
-    norms = np.abs(strategy.matrix).sum(axis=0)
-    total = largest_sum(norms, participation.times, participation.apart, fixed=participation.fixed)
-    return raised(total, len(strategy.matrix) + participation.times + strategy.entry_units)
+    times, apart, fixed = participation.times, participation.apart, participation.fixed
+    if isinstance(strategy, ToeplitzStrategy):
+        norms, units = np.cumsum(strategy.coefficients)[::-1], float(strategy.cells)
+    elif isinstance(strategy, ChainStrategy):
+        norms, units = strategy.factor.column_sums(), float(strategy.factor.column_units)
+    else:
+        matrix = strategy.matrix
+        norms = np.abs(matrix).sum(axis=0)
+        units = len(matrix) + strategy.entry_units
+        if (matrix < 0).any() and not meet_nowhere(matrix, apart):
+            reach = participation.reach(strategy.cells)
+            exact = largest_signed_sum(matrix, reach, apart, fixed)
+            if exact is not None:  # no less than the sum of the norms over the reach
+                return raised(exact, reach * (units + reach) + 2)
+    return raised(largest_sum(norms, times, apart, fixed=fixed), units + times)

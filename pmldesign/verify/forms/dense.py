@@ -135,7 +135,7 @@ def check_dense(strategy: Dense, checks: Checks) -> None:
         {norm: partial(distances.rows, norm) for norm in ("l1", "l2")},
         strategy.L,
         WEAKER if strategy.lower is None else strategy.weaker,
-        WEAKER if strategy.written else WEAKER_STRUCTURE,
+        WEAKER if strategy.written and strategy.pattern is None else WEAKER_STRUCTURE,
         weaker,
         arithmetic.WEAKEST,
         max(arithmetic.WEAKEST, strategy.rounding),

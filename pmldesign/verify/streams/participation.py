@@ -15,7 +15,8 @@ With X = R^T R the squared l2 sensitivity is at most the largest sum of abs(X_ij
                                                         + V_{q-1}(j, l));
                   for a Toeplitz matrix with entries r_0 >= r_1 >= ... >= 0 the steps 0, b, 2b, ...
 
-The l1 sensitivity is at most the largest sum of column norms over a pattern.
+The l1 sensitivity is at most the largest sum of column norms over a pattern; that of a matrix with
+entries of both signs is found by trying all patterns and signs while they are few.
 
 Lower bound. Let W be the sum of F_j F_j^T, each on the steps of a pattern, o_j the largest squared
 row of F_j. Rows of F_j / o_j^(1/2) are contributions of norm at most 1, so that tr X W <=
@@ -25,6 +26,7 @@ sensitivity^2 sum o_j, and the norm is at least the nuclear norm of diag(u)^(1/2
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +34,8 @@ from typing import Any
 import numpy as np
 
 FORM = re.compile(r"([1-9]\d{0,8}),(every|min-sep)=([1-9]\d{0,8})")
+MOST_SIGNED = 2**16
+"""Patterns with signs that are tried: a second."""
 PAIRS = 4e8
 """Of n^3 k, up to which two steps are known."""
 
@@ -65,11 +69,34 @@ class Pattern:
     def sensitivity(self, R: Any, norm: str) -> float:
         """At least the largest distance of neighbours' measurements."""
         if norm == "l1":
-            return self._largest(np.diag(np.abs(R).sum(axis=0)))
+            together = self._largest(np.diag(np.abs(R).sum(axis=0)))
+            if (R >= 0).all() or self._signed_count(R.shape[1]) > MOST_SIGNED:
+                return together
+            return min(together, self._signed(R, np.zeros(len(R)), range(R.shape[1]), self.times))
         if not self.fixed and (entries := toeplitz(R)) is not None:
             steps = range(0, self.reach(entries.size) * self.apart, self.apart)
             return float(np.linalg.norm(R[:, steps].sum(axis=1)))
         return float(np.sqrt(self._largest(np.abs(R.T @ R))))
+
+    def _signed_count(self, n: int) -> float:
+        """At least how many patterns with signs there are."""
+        if self.fixed:
+            return n * 2.0 ** self.reach(n)
+        return sum(
+            math.comb(max(0, n - (q - 1) * (self.apart - 1)), q) * 2.0 ** (q - 1)
+            for q in range(1, self.reach(n) + 1)
+        )
+
+    def _signed(self, R: Any, moved: Any, steps: range, left: int) -> float:
+        """The largest l1 norm of `moved` with up to so many of the next steps, by trying all."""
+        longest = float(np.abs(moved).sum())
+        for step in steps if left else ():
+            end = step + self.apart
+            after = range(end, R.shape[1])[:1] if self.fixed else range(end, R.shape[1])
+            for sign in (1, -1) if longest else (1,):
+                further = self._signed(R, moved + sign * R[:, step], after, left - 1)
+                longest = max(longest, further)
+        return longest
 
     def _largest(self, sizes: Any) -> float:
         """The largest sum over a pattern, or a bound above it."""
