@@ -57,9 +57,9 @@ def command(asked: Asked) -> None:
     question.require_cells([guarantee])
     if (
         asked.workload is None
-        and measured.from_tables
+        and (measured.from_tables or public is not None)
         and measured.cells > WRITTEN_CELLS
-        and guarantee.neighbours is Neighbours.REPLACE
+        and (public is not None or guarantee.neighbours is Neighbours.REPLACE)
     ):
         raise InvalidInputError(
             f"strategy {measured.name!r} is not written out; give --workload, what is answered"

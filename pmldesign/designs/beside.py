@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pmldesign.designs.nested.course import solve_regions
 from pmldesign.designs.one_matrix import as_design, as_invalid_input
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.products import as_product, solve_factors
@@ -11,6 +12,7 @@ from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy
+from pmldesign.strategies.baselines.nested import nested_of
 from pmldesign.strategies.kronecker import ProductStrategy
 from pmldesign.strategies.marginals.strategy import MarginalsStrategy
 from pmldesign.workloads import Workload
@@ -36,7 +38,10 @@ def solve_beside(workload: Workload, p: float, options: DesignOptions, solve: So
     if options.method != "scaling":
         raise InvalidInputError("known answers are for method 'scaling'; leave the method out")
     if workload.public.groups is not None:
-        return _solve_groups(workload, p, options)
+        nested = nested_of(workload)
+        if nested is None or workload.inner is not nested:
+            return _solve_groups(workload, p, options)
+        return solve_regions(nested, p, options, workload.public)
     if len(workload.factors) > 1:
         return _solve_product(workload, p, options, solve)
     return _solve_marginals(workload, p, options)

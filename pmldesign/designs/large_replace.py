@@ -58,9 +58,9 @@ def as_pairs(
 def evaluated(
     design: Design, strategy: Strategy, certificate: Certificate, options: DesignOptions
 ) -> Design:
-    """A design for add-remove neighbours with its strategy and bounds under replace.
+    """A design with its strategy and the bounds that hold for the neighbours that are asked for.
 
-    Bounds that met for add-remove neighbours need not meet under replace.
+    Bounds that met in the search for it need not meet.
     """
     status = design.status
     if certificate.gap <= options.rel_gap and status is not Status.INTERRUPTED:
@@ -69,7 +69,7 @@ def evaluated(
         status = Status.STRUCTURED
     return replace(
         design,
-        neighbours=Neighbours.REPLACE,
+        neighbours=options.neighbours,
         strategy=strategy,
         certificate=certificate,
         status=status,

@@ -23,7 +23,7 @@ def read_arrays(name: str, arrays: Archive, header: Mapping[str, Any]) -> Strate
     """What the arrays of a strategy file stand for; None if they are no strategy."""
     known = header.get("known")
     if known is not None and "counted" not in arrays:
-        return _known_strategy(name, arrays, str(known))
+        return _known_strategy(name, arrays, str(known), header.get("form"))
     if "form" in header or "strategy" not in arrays:
         structure = read_structure(name, arrays, header.get("form"))
         if known is not None and structure is not None:
@@ -35,15 +35,20 @@ def read_arrays(name: str, arrays: Archive, header: Mapping[str, Any]) -> Strate
     return strategy
 
 
-def _known_strategy(name: str, arrays: Archive, known: str) -> Strategy:
+def _known_strategy(name: str, arrays: Archive, known: str, form: Any) -> Strategy:
     """A strategy beside public answers; ValueError if its groups are none."""
     whole_numbers("groups", arrays["groups"])
     groups = arrays["groups"].astype(np.intp)
-    if groups.shape != arrays["strategy"].shape[1:] or groups.min() < 0:
+    structure = None if form is None else read_structure(name, arrays, form)
+    cells = arrays["strategy"].shape[1] if structure is None else structure.cells
+    if groups.shape != (cells,) or groups.min() < 0:
         raise ValueError("there is no group for each cell")
     if not np.bincount(groups).all() or groups.max() + 1 == len(groups):
         raise ValueError("its groups are not numbered from 0 without gaps, or none has two cells")
-    return Strategy(name, arrays["strategy"], public=Public("groups", known, groups=groups))
+    public = Public("groups", known, groups=groups)
+    if structure is not None:
+        return structure.beside(public)
+    return Strategy(name, arrays["strategy"], public=public)
 
 
 def _check_inverse(strategy: Strategy, inverse: Array) -> None:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pmldesign.release.nested_counts import regions_of, rounded_regions
+from pmldesign.release.nested_counts import public_tops, regions_of, rounded_regions
 from pmldesign.release.post_processing import by_group, nearest_whole
 from pmldesign.release.public_counts import PublicCounts
 from pmldesign.strategies import Strategy
@@ -175,8 +175,11 @@ def rounded_answers(
     sums = np.rint(workload.matvec(whole)) / factor
     regions, others = regions_of(workload, public), regions_of(rounded_for, public)
     if regions is not None and others is not None and regions.tree.same(others.tree):
-        known = regions.tree.place_of_node[regions.asked] == regions.tree.root
-        return sums, np.where(known & (public is not None), 0.0, regions.row_sizes() / factor)
+        moved = regions.row_sizes() / factor
+        tops = None if public is None else public_tops(regions.tree, public)
+        if tops is not None:
+            moved[regions.tree.upward(tops)[regions.tree.place_of_node[regions.asked]]] = 0.0
+        return sums, moved
     unit = half if public is None and others is None else 2 * half
     moved = np.full(workload.shape[0], unit * coefficients * len(cells))
     if public is not None and matrix is not None:

@@ -8,8 +8,8 @@ with its own term the whole has at X = G(mu) the slope
     lambda = mu + a^2 (G(mu) - t),        leaves: x = max(0, t + lambda / a^2).
 
 Both are increasing and piecewise linear, of at most as many pieces as there are cells below. The
-slope of the root is 0, or the one at which X is a public total, and mu of a whole is lambda of its
-parts. It takes one sort for each level.
+slope of the root is 0, that of a place with a public sum the one at which X is it, and mu of a
+whole is lambda of its parts. It takes one sort for each level.
 
 **Whole.** Every count is rounded up or down so that parts add up: of the parts of a whole, which is
 k more than they are when all are rounded down, the k go up that cost least, and what an up or down
@@ -28,8 +28,10 @@ from numpy.typing import NDArray
 
 from pmldesign.release.public_counts import PublicCounts
 from pmldesign.workloads import Workload
+from pmldesign.workloads.nested.known import tops_of
+from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import Array, Indices
-from pmldesign_solvers.trees.tree import Tree
+from pmldesign_solvers.trees.tree import Flags, Tree
 
 if TYPE_CHECKING:
     from pmldesign.workloads.nested.regions import RegionsWorkload
@@ -89,10 +91,10 @@ class _Wholes:
         rise = 1.0 + np.where(before, 0.0, self.own * self.slopes[piece])
         return np.asarray(self.mu[piece] + (force - self.forces[piece]) / rise)
 
-    def at_total(self, total: float) -> Array:
-        """The mu of the root at its sum."""
-        piece, _ = self._piece(self.sums, np.array([total]))
-        return np.asarray(self.mu[piece] + (total - self.sums[piece]) / self.slopes[piece])
+    def at_totals(self, totals: Array) -> Array:
+        """The mu of each node at its sum."""
+        piece, _ = self._piece(self.sums, totals)
+        return np.asarray(self.mu[piece] + (totals - self.sums[piece]) / self.slopes[piece])
 
     def _piece(self, ends: Array, values: Array) -> tuple[Indices, NDArray[np.bool_]]:
         """The piece that holds a value of each node, and whether the value is before them all."""
@@ -102,9 +104,27 @@ class _Wholes:
 
 
 def regions_of(workload: Workload, public: PublicCounts | None) -> RegionsWorkload | None:
-    """The workload where it is counts of regions, and no more than their total is public."""
-    one = public is None or len(public.groups) == 1
-    return workload.as_regions() if one else None
+    """The workload where it is counts of regions, and what is public are sums of such."""
+    regions = workload.as_regions()
+    if regions is None or (public is not None and public_tops(regions.tree, public) is None):
+        return None
+    return regions
+
+
+def public_tops(tree: Tree, public: PublicCounts) -> Flags | None:
+    """The places whose sums are public, shape (P,); None where groups are no places."""
+    groups = public.in_cells(np.arange(float(len(public.groups))), tree.cells).astype(np.intp)
+    return tops_of(tree, Public("groups", groups=groups))
+
+
+def _public_nodes(tree: Tree, public: PublicCounts) -> Flags:
+    """The topmost node of each of these, shape (N,)."""
+    tops = public_tops(tree, public)
+    assert tops is not None
+    places = tree.place_of_node
+    above = places[np.maximum(tree.parents, 0)] == places
+    above[0] = False
+    return np.asarray(tops[places] & ~above)
 
 
 def closest_regions(
@@ -115,11 +135,17 @@ def closest_regions(
     Args:
         regions: what was released.
         cells: the estimate of which the counts were released, shape (n,).
-        public: the number of records, where it is public.
+        public: sums of places that are public.
     """
-    total, squares = None if public is None else float(public.total), regions.scales**2
-    targets = np.maximum(regions.tree.sums(cells), 0.0)
-    closest = closest_cells(regions.tree, squares, targets, total)
+    tree, totals = regions.tree, None
+    if public is not None:
+        sizes = [
+            len(range(tree.cells)[g]) if isinstance(g, slice) else len(g) for g in public.groups
+        ]
+        parts = public.in_cells(np.array(public.counts) / np.array(sizes), tree.cells)
+        totals = np.where(_public_nodes(tree, public), np.rint(tree.sums(parts)), np.nan)
+    targets = np.maximum(tree.sums(cells), 0.0)
+    closest = closest_cells(tree, regions.scales**2, targets, totals)
     return closest if public is None else public.scaled(closest)
 
 
@@ -127,23 +153,26 @@ def rounded_regions(
     regions: RegionsWorkload, cells: Array, public: PublicCounts | None = None
 ) -> Array:
     """Whole cells of which all counts are rounded up or down; arguments as `closest_regions`."""
-    return rounded_cells(regions.tree, regions.scales**2, cells, nearest=public is not None)
+    nearest = None if public is None else _public_nodes(regions.tree, public)
+    return rounded_cells(regions.tree, regions.scales**2, cells, nearest)
 
 
-def closest_cells(tree: Tree, squares: Array, targets: Array, total: float | None = None) -> Array:
+def closest_cells(tree: Tree, squares: Array, targets: Array, totals: Array | None = None) -> Array:
     """The cells x >= 0 whose sums are closest to the targets, shape (n,).
 
     Args:
         tree: the places.
         squares: a^2 of every node, not all 0, shape (N,).
         targets: t of every node, shape (N,).
-        total: what the cells add up to; None where that is not public.
+        totals: the sums of some nodes, none above another one, NaN elsewhere, shape (N,).
     """
+    totals = np.full(tree.nodes, np.nan) if totals is None else totals
+    known = ~np.isnan(totals)
     weights = squares.copy()
     bare = tree.leaves[weights[tree.leaves] == 0]
     weights[bare] = UNASKED * squares[squares > 0].min()
     if tree.nodes == 1:
-        return np.maximum(targets, 0.0) if total is None else np.array([total])
+        return np.where(known, totals, np.maximum(targets, 0.0))
     by_depth = _by_depth(tree, tree.leaves)
     owner, at, steps = np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0)
     wholes: list[_Wholes] = []
@@ -158,22 +187,26 @@ def closest_cells(tree: Tree, squares: Array, targets: Array, total: float | Non
         wholes.append(_Wholes.of(owner, at[order], steps[order], weights, targets))
         at, steps = wholes[-1].outer()
     inner = np.zeros(tree.nodes)
-    inner[0] = (wholes[-1].inner(np.zeros(1)) if total is None else wholes[-1].at_total(total))[0]
-    for level in reversed(wholes[:-1]):
-        inner[level.nodes] = level.inner(inner[tree.parents[level.nodes]])
-    forces = inner[tree.parents[tree.leaves]]
-    return np.asarray(np.maximum(targets[tree.leaves] + forces / weights[tree.leaves], 0.0))
+    for level in reversed(wholes):
+        nodes = level.nodes
+        forces = np.where(nodes > 0, inner[tree.parents[nodes]], 0.0)
+        sums = level.at_totals(np.where(known[nodes], totals[nodes], 0.0))
+        inner[nodes] = np.where(known[nodes], sums, level.inner(forces))
+    leaves = tree.leaves
+    cells = targets[leaves] + inner[tree.parents[leaves]] / weights[leaves]
+    return np.where(known[leaves], totals[leaves], np.maximum(cells, 0.0))
 
 
-def rounded_cells(tree: Tree, squares: Array, cells: Array, *, nearest: bool = False) -> Array:
+def rounded_cells(tree: Tree, squares: Array, cells: Array, nearest: Flags | None = None) -> Array:
     """Whole cells of which every sum is rounded up or down, closest to what they were, shape (n,).
 
     Args:
         tree: the places.
         squares: a^2 of every node, shape (N,).
         cells: shape (n,).
-        nearest: whether the sum of all is rounded to the nearest whole number.
+        nearest: nodes whose sums are rounded to the nearest whole number, shape (N,).
     """
+    nearest = np.zeros(tree.nodes, dtype=bool) if nearest is None else nearest
     largest = max(float(np.abs(cells).sum()), 1.0)
     bits = BITS - max(0, int(np.ceil(np.log2(largest / LARGEST))))
     counts: Any = np.rint(np.ldexp(cells, bits)).astype(np.int64)
@@ -196,13 +229,16 @@ def rounded_cells(tree: Tree, squares: Array, cells: Array, *, nearest: bool = F
         low[nodes] += np.add.reduceat(low[members], starts) + _cost(costs, starts, up)
         high[nodes] += np.add.reduceat(low[members], starts) + _cost(costs, starts, up + 1)
     whole = down.copy()
-    whole[0] += rest[0] >= 0.5 if nearest else high[0] < low[0]
+    closer = down + (rest >= 0.5)
+    whole[0] += high[0] < low[0]
+    whole[nearest] = closer[nearest]
     for members, starts in reversed(families):
         nodes = tree.parents[members[starts]]
         up = whole[nodes] - np.add.reduceat(down[members], starts)
         sizes = np.diff(starts, append=len(members))
         place = np.arange(len(members)) - np.repeat(starts, sizes)
-        whole[members] += place < np.repeat(up, sizes)
+        moved = down[members] + (place < np.repeat(up, sizes))
+        whole[members] = np.where(nearest[members], closer[members], moved)
     return np.asarray(whole[tree.leaves], dtype=np.float64)
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pmldesign.release.people.schema import Schema
 from pmldesign.strategies.whole.integers import Integers
 from pmldesign.workloads import Workload
+from pmldesign.workloads.base import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array, Indices
 
 
@@ -88,7 +89,7 @@ class PublicCounts:
 
     def largest(self, queries: Workload) -> Array:
         """What every answer is at most, where no coefficient is negative; shape (m,)."""
-        if len(self.groups) == 1:
+        if len(self.groups) == 1 or queries.shape[1] > WRITTEN_CELLS:
             return queries.row_sizes() * self.total
         matrix = queries.to_dense()
         most = [matrix[:, group].max(axis=1) for group in self.groups]
@@ -123,9 +124,7 @@ def _labels(schema: Schema | None, group: Indices) -> dict[str, str]:
     places = np.unravel_index(cells, schema.sizes)
     for attribute, values in zip(schema.attributes, places, strict=True):
         present = np.unique(values)
-        together = len(present) == present[-1] - present[0] + 1
-        whole = attribute.range_label(int(present[0]), int(present[-1]) + 1)
-        labels[attribute.name] = whole if together else "several"
+        labels[attribute.name] = attribute.together(present)
     return labels
 
 

@@ -125,7 +125,7 @@ def _check_arrays(form: Form, header: Header, arrays: Arrays, checks: Checks) ->
     domains = own | GROUPS | duals | STEPS
     needed = own.keys() | (duals or DUALS[0] if "lower" in header else {}).keys()
     allowed = needed | (STEPS.keys() if "lower" in header else set())
-    allowed |= GROUPS.keys() if form.rows is None else set()
+    allowed |= GROUPS.keys() if form.rows is None or form.grouped else set()
     wrong = {
         name
         for name, array in arrays.items()

@@ -115,6 +115,7 @@ def _check_workload(header: Header, queries: Queries, checks: Checks) -> None:
         else:
             checks.unchecked("workload", "the file has no hash of it")
         return
+    n = header.get("cells") if n is None else n
     columns = queries.columns if A is None else lambda start, end: A[:, start:end]
     if columns is None or n is None:
         checks.unchecked("workload", "is too large for its hash")

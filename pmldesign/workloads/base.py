@@ -148,6 +148,21 @@ class Workload(Displayed, Operator):
         """The workload, where it is counts of regions that nest."""
         return None
 
+    def difference_within(self, public: Public) -> float | None:  # noqa: ARG002
+        """Largest squared distance of two columns of a group of cells, or a bound above it.
+
+        Rounded up; None where structure does not tell what is left beside public answers.
+        """
+        return None
+
+    def public_groups(self) -> tuple[Indices, bool] | None:
+        """The groups of cells that its answers tell apart, and whether they tell their sums.
+
+        The number of the group of each cell, from 0 without gaps, shape (n,); None where only the
+        matrix tells.
+        """
+        return None
+
     def stated(self) -> dict[str, Any]:
         """What `verify.queries.Queries` has of it beside matrix and tables."""
         return {}

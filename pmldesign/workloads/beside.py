@@ -7,7 +7,8 @@ Beside a table the queries are a product of which the open attributes stand toge
 
 or marginals: one of S within C is known, and of any other one A_S P is what is left, every column
 of which has the squared norm c_S^2 (1 - 1/n), n the number of combinations of values of the open
-attributes in S. Beside groups they are written out.
+attributes in S. Beside groups they are written out, but for tables at regions that nest, of which
+the groups are places.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class BesideWorkload(Workload):
         if public.kind == "table":
             self._product, self._counts = _structure(whole, public)
         elif public.kind == "groups":
-            self._inner = _written(whole, public)
+            self._inner = _written(whole, public) if self._within is None else whole
         else:
             self._inner = whole.without_offsets()[0]
         plain = whole.unweighted
@@ -79,6 +80,12 @@ class BesideWorkload(Workload):
     def factors(self) -> tuple[Workload, ...]:
         """A_C and A_O P_O of a product beside a table; otherwise the workload itself."""
         return self._product or (self,)
+
+    @cached_property
+    def _within(self) -> float | None:
+        """`longest_difference` beside groups, where structure tells it."""
+        large = self.whole.shape[1] > WRITTEN_CELLS
+        return self.whole.difference_within(self.public) if large else None
 
     @cached_property
     def _kept(self) -> Array:
@@ -153,6 +160,8 @@ class BesideWorkload(Workload):
             told = [not self._open(subset) for subset in self._counts.subsets]
             squares = float((self._counts.weights**2).sum(where=~np.array(told)))
             return 2 * squares * (1 + len(told) * EPS)
+        if self._within is not None:
+            return self._within
         gram = self.gram(np.ones(self.shape[0]))
         return max(self._farthest(gram[cells][:, cells]) for cells in self.public.members)
 
@@ -175,7 +184,8 @@ def _written(workload: Workload, public: Public) -> Workload:
     if cells > WRITTEN_CELLS:
         raise InvalidInputError(
             f"known answers of this form are for at most {WRITTEN_CELLS} cells, workload"
-            f" {workload.name!r} has {cells}; take the total or one table, or fewer cells"
+            f" {workload.name!r} has {cells}; take the total, one table, or the counts of places"
+            " that nest and hold every one below, or fewer cells"
         )
     return DenseWorkload(public.relative(workload.to_dense()), name=workload.name, copy=False)
 

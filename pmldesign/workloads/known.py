@@ -11,6 +11,7 @@ from pmldesign.workloads import as_workload
 from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, Workload
 from pmldesign.workloads.public import RECORDS, Public
 from pmldesign.workloads.union import tables_asked
+from pmldesign_solvers.operators.operator import Indices
 
 DEPENDENT = 1e-9
 """Singular values of the distinct columns, relative to the largest, that count as zero."""
@@ -34,7 +35,7 @@ def as_public(known: Any, cells: int) -> Public:
     else:
         queries = as_workload(known)
         total, own = _tells_total(queries), queries.shape[1]
-        if own > WRITTEN_CELLS and not total:
+        if own > WRITTEN_CELLS and not total and queries.public_groups() is None:
             return table_of(queries)
         public = public if total else groups_of(queries)
     own = own if public.groups is None else len(public.groups)
@@ -56,19 +57,26 @@ def groups_of(queries: Workload) -> Public:
             differ by no single record of a group, and there is no such relation.)
     """
     name, n = queries.name, queries.shape[1]
-    columns, groups = np.unique(queries.to_dense(), axis=1, return_inverse=True)
-    if columns.shape[1] == n > 1:
+    groups, told = queries.public_groups() or _groups_of_columns(queries)
+    count = int(groups.max()) + 1
+    if count == n > 1:
         raise _nothing_left(name)
-    values = np.linalg.svd(columns, compute_uv=False)
-    rank = int((values > DEPENDENT * values[0]).sum())
-    if rank < columns.shape[1]:
+    if not told:
         raise InvalidInputError(
             f"the answers to {name!r} do not tell how many records there are in each of the"
-            f" {columns.shape[1]} groups of cells that they count alike, so that no replaced"
+            f" {count} groups of cells that they count alike, so that no replaced"
             " record accounts for what they leave open; give a partition of the cells, such as"
             " 'total' or one table (the table of several attributes, not several tables)"
         )
-    return Public("groups", name, groups=groups.ravel().astype(np.intp)) if rank > 1 else RECORDS
+    return Public("groups", name, groups=groups) if count > 1 else RECORDS
+
+
+def _groups_of_columns(queries: Workload) -> tuple[Indices, bool]:
+    """The groups of equal columns, and whether the different ones are linearly independent."""
+    columns, groups = np.unique(queries.to_dense(), axis=1, return_inverse=True)
+    values = np.linalg.svd(columns, compute_uv=False)
+    rank = int((values > DEPENDENT * values[0]).sum())
+    return groups.ravel().astype(np.intp), rank == columns.shape[1]
 
 
 def table_of(queries: Workload) -> Public:
@@ -83,9 +91,10 @@ def table_of(queries: Workload) -> Public:
     largest = max(subsets, key=len, default=set())
     if not tables or not all(subset <= largest for subset in subsets):
         raise InvalidInputError(
-            f"known answers on more than {WRITTEN_CELLS} cells are the total or one table, alone or"
-            " with tables that follow from it: a product of histograms and totals, such as"
-            f" 'histogram:50*total:100'; got {queries.name!r}"
+            f"known answers on more than {WRITTEN_CELLS} cells are the total, counts of places"
+            " without other attributes, or one table, alone or with tables that follow from it: a"
+            f" product of histograms and totals, such as 'histogram:50*total:100'; got"
+            f" {queries.name!r}"
         )
     sizes = tables[0].sizes
     counted = tuple(i in largest or size == 1 for i, size in enumerate(sizes))

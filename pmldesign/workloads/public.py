@@ -81,10 +81,12 @@ class Public:
             tensor = x.reshape(*self.sizes, *x.shape[1:])
             axes = tuple(i for i, counted in enumerate(self.counted) if not counted)
             return np.asarray((tensor - tensor.mean(axis=axes, keepdims=True)).reshape(x.shape))
-        moved = np.array(x, dtype=np.float64)
-        for cells in self.members:
-            moved[cells] -= x[cells].mean(axis=0)
-        return moved
+        if self.groups is None:
+            return np.asarray(x - x.mean(axis=0)) if self else np.array(x, dtype=np.float64)
+        columns = x.reshape(len(x), -1).T
+        sums = np.array([np.bincount(self.groups, column) for column in columns])
+        means = sums / np.bincount(self.groups)
+        return np.asarray((columns - means[:, self.groups]).T.reshape(x.shape))
 
     def relative(self, matrix: Array) -> Array:
         """The same on P x, but for constants within groups that would leave rounding behind."""

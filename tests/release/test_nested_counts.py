@@ -47,10 +47,40 @@ def test_closest_cells_are_those_of_an_active_set_method(seed, nodes):
         heavy = np.vstack([roots[:, None] * E, np.full((1, tree.cells), 1e5)])
         wanted = np.append(roots * targets, 7e5)
         exact = lsq_linear(heavy, wanted, (0, np.inf), method="bvls", tol=1e-14).x
-        cells = closest_cells(tree, squares, targets, 7.0)
+        cells = closest_cells(tree, squares, targets, sums_known(tree, [0], 7.0))
         assert cells.sum() == pytest.approx(7)
         error = np.linalg.norm(roots * (E @ cells - targets))
         assert error <= np.linalg.norm(roots * (E @ exact - targets)) + 1e-5
+
+
+def sums_known(tree, nodes, totals):
+    known = np.full(tree.nodes, np.nan)
+    known[nodes] = totals
+    return known
+
+
+def test_known_sums_of_places_are_those_of_trees_of_their_own():
+    """Below every place with a public sum nothing else counts, and all rounding keeps the sum."""
+    rng = np.random.default_rng(4)
+    below = [[-1, 0, 0, 1, 1, 1], [-1], [-1, 0, 0], [-1, 0, 1, 1, 0]]
+    parents, tops = [-1], []
+    for shape in below:
+        tops.append(len(parents))
+        parents += [0 if parent < 0 else parent + tops[-1] for parent in shape]
+    tree = Tree(parents)
+    squares, targets = rng.uniform(0.1, 2, tree.nodes), rng.normal(1, 3, tree.nodes)
+    totals = np.array([5.0, 2.0, 0.0, 9.0])
+    cells = closest_cells(tree, squares, targets, sums_known(tree, tops, totals))
+    nearest = np.isin(np.arange(tree.nodes), tops)
+    whole = rounded_cells(tree, squares, cells, nearest)
+    np.testing.assert_allclose(tree.sums(cells)[tops], totals, atol=1e-12)
+    assert (tree.sums(whole)[tops] == totals).all()
+    for top, shape, total in zip(tops, below, totals, strict=True):
+        own, here = Tree(shape), slice(top, top + len(shape))
+        alone = closest_cells(own, squares[here], targets[here], sums_known(own, [0], total))
+        inside = tree.above(np.isin(np.arange(tree.nodes), [top]).astype(float)) > 0
+        order = np.argsort(tree.leaves[inside], kind="stable")
+        np.testing.assert_allclose(cells[inside][order], alone, atol=1e-12)
 
 
 @settings(max_examples=20)
@@ -75,12 +105,13 @@ def test_totals_that_are_public_are_kept_and_large_counts_are_exact():
     tree = Tree([-1, *[0] * 30])
     cells = np.random.default_rng(0).uniform(0, 3e12, 30)
     cells[-1] += 7 - cells.sum() % 1 - cells[-1] % 1
-    for nearest in (False, True):
-        whole = rounded_cells(tree, np.ones(31), cells, nearest=nearest)
+    total = np.arange(31) == 0
+    for nearest in (None, total):
+        whole = rounded_cells(tree, np.ones(31), cells, nearest)
         assert np.abs(whole - cells).max() < 1 + 1e-3
         assert abs(whole.sum() - cells.sum()) < 1 + 1e-3
     thirds = np.full(30, 2 / 3)
-    assert rounded_cells(tree, np.ones(31), thirds, nearest=True).sum() == 20
+    assert rounded_cells(tree, np.ones(31), thirds, total).sum() == 20
 
 
 def test_places_that_nobody_asks_about_get_a_part_of_their_whole():

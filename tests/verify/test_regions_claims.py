@@ -13,7 +13,10 @@ import pmldesign as pml
 from pmldesign.designs import DesignOptions, solve_regions
 from pmldesign.verify.arithmetic.rounding import gamma
 from pmldesign.verify.reading import read_archive
+from pmldesign.verify.trees.known import mass_of_pairs
 from pmldesign.verify.trees.sweeps import ReadTree
+from pmldesign.workloads.nested.regions import RegionsWorkload
+from pmldesign_solvers.trees import Tree
 
 NUMBERS = ("upper", "lower", "scale", "error", "rmse", "max_std", "sensitivity", "achieved")
 SHAPES = {
@@ -47,6 +50,18 @@ def indicators(parents):
     return rows
 
 
+def cut(parents, rng):
+    """Nodes that hold every leaf once, as flags."""
+    nodes, tops = [0], np.zeros(len(parents), dtype=bool)
+    for node in nodes:
+        below = [i for i, parent in enumerate(parents) if parent == node]
+        if below and rng.random() < 0.6:
+            nodes += below
+        else:
+            tops[node] = True
+    return tops
+
+
 def compare(parents, rng):
     """All sweeps against the matrices, with values over twelve orders of magnitude."""
     tree, E = ReadTree(np.array(parents)), indicators(parents)
@@ -63,15 +78,37 @@ def compare(parents, rng):
     moderate = np.where(x > 0, 10 ** rng.uniform(-2, 2, nodes), 0.0)
     inverse = np.linalg.inv((E.T * moderate) @ E)
     variances = np.einsum("ij,jk,ik->i", E, inverse, E)
-    np.testing.assert_allclose(tree.variances(moderate, public=False), variances, rtol=1e-9)
-    with_total = E @ inverse.sum(axis=1)
-    told = variances - with_total**2 / inverse.sum()
-    np.testing.assert_allclose(tree.variances(moderate, public=True), told, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(tree.variances(moderate), variances, rtol=1e-9)
     alpha, w = rng.uniform(0, 1, nodes) * rng.integers(0, 2, nodes), np.zeros(nodes)
     alpha[-1], w[lowest] = 1.0, rng.uniform(0.01, 1, n)
-    exact = np.linalg.norm(np.sqrt(alpha)[:, None] * E * np.sqrt(w[lowest]), "nuc")
+    M = np.sqrt(alpha)[:, None] * E * np.sqrt(w[lowest])
+    exact = np.linalg.norm(M, "nuc")
     proved = tree.nuclear_norm(alpha, w)
     assert exact * (1 - 1e-9) <= proved <= exact * (1 + gamma(100 * n))
+    tops = cut(parents, rng)
+    sums = E[tops]
+    same = (sums.T[:, None] == sums.T).all(axis=2)
+    between = np.abs(columns.T[:, None] - columns.T).sum(axis=2)
+    assert tree.farthest(x, tops=tops) == pytest.approx(between[same].max(), rel=1e-13)
+    both = (E.T[:, None] * E.T) @ moderate  # what nodes above both add
+    assert tree.farthest(x, moderate, tops) == pytest.approx((between + both)[same].max())
+    known = (E @ sums.T > 0).any(axis=1) & ((sums.sum(axis=1) == E @ sums.T).any(axis=1))
+    covariances = E @ inverse @ sums.T
+    among = np.linalg.inv(sums @ inverse @ sums.T)
+    told = variances - np.einsum("ij,jk,ik->i", covariances, among, covariances)
+    np.testing.assert_allclose(tree.variances(moderate, known), told, rtol=1e-7, atol=1e-9)
+    unknown = np.where(known, 0.0, alpha)
+    groups = sums * np.sqrt(w[lowest])
+    M = np.sqrt(unknown)[:, None] * E * np.sqrt(w[lowest])
+    M -= M @ groups.T @ (groups / (groups**2).sum(axis=1)[:, None])
+    exact = np.linalg.norm(M, "nuc")
+    if unknown.any():
+        proved = tree.nuclear_norm(unknown, w, tops)
+        assert exact * (1 - 1e-8) - 1e-12 <= proved <= exact * (1 + gamma(100 * n)) + 1e-12
+    mass = mass_of_pairs(tree, w / w.sum(), tops)
+    pairs = np.outer(w[lowest], w[lowest]) / w.sum() * same
+    pairs /= (same @ w[lowest])[:, None]
+    assert mass == pytest.approx((pairs.sum() - np.trace(pairs)) / 2, abs=1e-12)
     assert tree.tells_leaves(leaf)  # a node of one cell stands for it
 
 
@@ -90,7 +127,7 @@ def test_one_part_may_dominate_its_family():
     """What others have is not lost in the difference, from the values written out."""
     tree = ReadTree(np.array([-1, 0, 0, 0]))
     small = 2.0**-60
-    sums = tree.variances(np.array([1.0, small, 1.0, 1.0]), public=False)
+    sums = tree.variances(np.array([1.0, small, 1.0, 1.0]))
     # with the total counted: 1/v + 1/(1 + 2) for the first part, whose own count tells nothing
     assert sums[1] == pytest.approx(3.0, rel=1e-12)
     assert sums[2] == pytest.approx(1.0, rel=1e-12)
@@ -206,3 +243,30 @@ def test_weights_of_another_neighbourhood_prove_nothing(tmp_path):
         upper = max(header["upper"], lower)
         rewrite(one, {**header, "lower": lower, "upper": upper}, {**arrays, "dual_w": w})
         assert "lower" not in {c.name for c in pml.verify_file(one).checks if c.verdict == "holds"}
+
+
+def test_known_sums_are_those_of_the_groups_of_the_file(tmp_path):
+    """Files beside public counts hold; other groups, known answers and weights are found."""
+    tree = Tree([-1, *[0] * 20, *(1 + np.arange(2100) % 20)])
+    workload = RegionsWorkload("w", tree, np.ones(tree.nodes))
+    known = workload.reweighted(tree.depths == 1)
+    noisy = pml.optimize(
+        workload, guarantee=pml.ZCDP(0.1), noise="gaussian", known=known, rel_gap=1e-3
+    )
+    path = tmp_path / "s.npz"
+    pml.write_strategy(path, noisy)
+
+    def verified(public=known):
+        return pml.verify_file(path, workload=workload, parse=lambda _: public)
+
+    assert verified().holds
+    assert pml.read_strategy(path).public.agrees(noisy.strategy.public)
+    total = workload.reweighted(tree.depths == 0)
+    assert verified(total).failures
+    header, arrays = read_archive(path)
+    merged = np.where(arrays["groups"] == 1, 0, arrays["groups"])
+    merged = np.unique(merged, return_inverse=True)[1].astype(np.int64)
+    changes = [{"groups": merged}, {"groups": arrays["groups"][[1, 0, *range(2, 2100)]]}]
+    for change in [*changes, {"node_weights": arrays["node_weights"] * 1.01}]:
+        rewrite(path, header, {**arrays, **change})
+        assert verified().failures

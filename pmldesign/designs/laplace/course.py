@@ -30,11 +30,12 @@ from pmldesign.designs.laplace.tables import weighted_tables
 from pmldesign.designs.results import Searched
 from pmldesign.designs.rivals import row_seconds
 from pmldesign.errors import InvalidInputError
+from pmldesign.factorization import public_for
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.guarantees import Guarantee, PureDP
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy, baseline, product_strategy
-from pmldesign.strategies.baselines.nested import nested_of, of_weights, shares_of
+from pmldesign.strategies.baselines.nested import known_places, nested_of, of_weights, shares_of
 from pmldesign.strategies.identity_and_rows import IdentityAndRows, outweigh
 from pmldesign.workloads import Workload
 from pmldesign.workloads.nested.tables import NestedWorkload
@@ -203,8 +204,8 @@ class LaplaceSearch:
     def _regions(self, workload: NestedWorkload) -> Strategy:
         """Counts or tables of regions, of which the weights on every path add up to 1."""
         end = time.perf_counter() + self._left(2)
-        public = self.guarantee.neighbours is Neighbours.REPLACE
-        shares = shares_of(workload, self.p, power=2, public=public)
+        known = known_places(workload, public_for(self.workload, self.guarantee.neighbours))
+        shares = shares_of(workload, self.p, power=2, known=known)
         weights = shares.best(lambda: time.perf_counter() < end)
         strategy = of_weights("regions", workload, weights)
         return strategy.scaled(1.0 / strategy.sensitivity_under(Neighbours.ADD_REMOVE, "l1"))

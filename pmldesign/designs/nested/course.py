@@ -20,6 +20,7 @@ from pmldesign.designs.nested.ordered import ordered_attributes
 from pmldesign.designs.one_matrix import as_design, as_invalid_input
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import Design
+from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import Factorization
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.outward import raised
@@ -27,71 +28,77 @@ from pmldesign.strategies import Strategy
 from pmldesign.strategies.baselines.nested import (
     cells_alone,
     duals_of,
+    known_places,
     of_weights,
     problem_of,
     shares_of,
 )
 from pmldesign.workloads.nested.tables import NestedWorkload
-from pmldesign.workloads.public import RECORDS
+from pmldesign.workloads.public import NOTHING, RECORDS, Public
 from pmldesign_solvers.certificate.cells import Certificate
-from pmldesign_solvers.certificate.product_pairs import lower_of_weights
-from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.operators.operator import EPS
 
 STEPS = 60
 """Of the descent of weights: on 324,000 regions all but 0.002 % is gained in as many."""
 
 
-def solve_regions(workload: NestedWorkload, p: float, options: DesignOptions) -> Design:
+def solve_regions(
+    workload: NestedWorkload, p: float, options: DesignOptions, public: Public = NOTHING
+) -> Design:
     """Weights of all counts, and both bounds.
 
+    Args:
+        workload: the queries.
+        p: in [2, inf].
+        options: what was asked for.
+        public: what is, for neighbours under replace.
+
     Raises:
-        InvalidInputError: buffers, or a method other than scaling.
+        InvalidInputError: buffers, a method other than scaling, or nothing but what is public.
     """
     from pmldesign_solvers.streams.solve import solve
 
     begin, limit = time.perf_counter(), options.time_limit
-    regions = workload.as_regions() if options.replace else None
-    asked = workload if regions is None else regions.without_total()
-    found = ordered_attributes(asked, p, options)
-    problem = problem_of(asked, p, found.numbers)
+    public = RECORDS if options.replace and not public else public
+    known = known_places(workload, public)
+    if not workload.open_scales(known).any():
+        raise InvalidInputError(
+            f"workload {workload.name!r}: the known answers {public.name or 'total'!r} answer all"
+            " of its queries; ask for places below, or give known answers that tell less"
+        )
+    found = ordered_attributes(workload, p, options, known)
+    problem = problem_of(workload, p, found.numbers, known)
     with as_invalid_input(workload):
         solution = solve(problem, p, options=options.stopping)
     lower = solution.certificate.lower * found.trusted
+    if public:
+        concentration = math.prod(float(cells @ cells) for cells in found.of_cells(workload))
+        pairs = problem.pairs(solution.dual_w / solution.dual_w.sum(), concentration)
+        lower /= math.sqrt(pairs) * (1 + 4 * EPS)
 
     def proceed() -> bool:
         return limit is None or time.perf_counter() - begin < limit
 
-    public = asked is not workload
-    shares = shares_of(asked, p, public=public, ordered=found.measured).best(proceed, steps=STEPS)
-    candidates = [of_weights("design", workload, np.sqrt(shares), found.measured).normalised()]
+    shares = shares_of(workload, p, known=known, ordered=found.measured).best(proceed, steps=STEPS)
+    candidates = [of_weights("design", workload, np.sqrt(shares), found.measured, public)]
     if found.measured:
-        candidates.append(cells_alone(workload).normalised())
+        candidates.append(cells_alone(workload, public))
+    normalised = [strategy.normalised() for strategy in candidates]
     duals = problem, solution.dual_u, solution.dual_w
     u, w = duals_of(workload, p, *duals, queries=found.queries, cells=found.cells)
     upper, strategy = min(
-        ((_value(workload, tried, p, options), tried) for tried in candidates),
+        ((_value(workload, tried, p, public), tried) for tried in normalised),
         key=lambda pair: pair[0],
     )
-    design = replace(as_design(workload, p, options, strategy, solution), dual_factors=((u, w),))
-    if options.replace:
-        lower = lower_of_weights(workload, lower, u, w)
-        return evaluated(design, strategy, Certificate(lower, upper), options)
-    certificate = Certificate(lower, upper)
-    status = solution.status
-    if certificate.gap <= options.rel_gap:
-        status = Status.OPTIMAL
-    elif status in (Status.OPTIMAL, Status.STALLED):
-        status = Status.STRUCTURED
-    return replace(
-        design, certificate=certificate, status=status, seconds=time.perf_counter() - begin
-    )
+    asked = workload.beside(public) if public.name else workload
+    design = replace(as_design(asked, p, options, strategy, solution), dual_factors=((u, w),))
+    design = replace(design, seconds=time.perf_counter() - begin)
+    return evaluated(design, strategy, Certificate(lower, upper), options)
 
 
-def _value(workload: NestedWorkload, strategy: Strategy, p: float, options: DesignOptions) -> float:
-    """What a strategy of sensitivity 1 is worth; its variances are sums of positive numbers."""
-    if options.replace:
-        pair = Factorization(workload.beside(RECORDS), strategy.beside(RECORDS), Neighbours.REPLACE)
-    else:
-        pair = Factorization(workload, strategy, Neighbours.ADD_REMOVE)
+def _value(workload: NestedWorkload, strategy: Strategy, p: float, public: Public) -> float:
+    """What a strategy is worth; its variances are sums of positive numbers."""
+    relation = Neighbours.REPLACE if public else Neighbours.ADD_REMOVE
+    pair = Factorization(workload.beside(public), strategy.beside(public), relation)
     rows, cells = workload.shape
     return raised(pair.norm(p), 64 + 24 * math.ceil(math.log2(rows + cells + 2)) ** 2)

@@ -35,6 +35,7 @@ from pmldesign_solvers.tables.measured import Measured, measured
 from pmldesign_solvers.tables.query_weights import Question, weighted
 from pmldesign_solvers.trees.shares import Shares
 from pmldesign_solvers.trees.sweeps import swept
+from pmldesign_solvers.trees.tree import Flags
 
 if TYPE_CHECKING:
     from pmldesign.workloads.nested.tables import RegionTablesWorkload
@@ -61,23 +62,31 @@ class OrderedAttributes:
     numbers: dict[int, tuple[Array, Array]] = field(default_factory=dict)
     trusted: float = 1.0
 
+    def of_cells(self, workload: NestedWorkload) -> list[Array]:
+        """The parts of all values of each attribute beside places, sum 1."""
+        values = workload.shape[1] // workload.tree.cells
+        known = math.prod(len(cells) for cells in self.cells.values())
+        return [np.full(values // known, known / values), *self.cells.values()]
+
 
 def ordered_attributes(
-    workload: NestedWorkload, p: float, options: DesignOptions
+    workload: NestedWorkload, p: float, options: DesignOptions, known: Flags | None = None
 ) -> OrderedAttributes:
-    """Coordinates, dual weights and numbers of all ordered attributes."""
+    """Coordinates, dual weights and numbers of all ordered attributes; sums may be public."""
     tables = ordered_tables(workload)
-    return OrderedAttributes() if tables is None else _found(tables, p, options)
+    return OrderedAttributes() if tables is None else _found(tables, p, options, known)
 
 
-def _found(workload: RegionTablesWorkload, p: float, options: DesignOptions) -> OrderedAttributes:
+def _found(
+    workload: RegionTablesWorkload, p: float, options: DesignOptions, known: Flags | None
+) -> OrderedAttributes:
     used = sorted(set().union(*workload.tables))
     question = Question(
         workload.sizes,
         tuple(used),
         tuple(workload.queries.get(i) for i in used),
         tuple(tuple(used.index(i) for i in table) for table in workload.tables),
-        np.sqrt(_shares_of_tables(workload, p)),
+        np.sqrt(_shares_of_tables(workload, p, known)),
     )
     with as_invalid_input(workload):
         problem, weights = weighted(question, p, options=options.stopping)
@@ -100,9 +109,9 @@ def _found(workload: RegionTablesWorkload, p: float, options: DesignOptions) -> 
     )
 
 
-def _shares_of_tables(workload: RegionTablesWorkload, p: float) -> Array:
+def _shares_of_tables(workload: RegionTablesWorkload, p: float, known: Flags | None) -> Array:
     """What every table counts: the (p/2)-norm of a^2 times the variance of each region."""
-    squares = workload.scales**2
+    squares = workload.open_scales(known) ** 2
     shares = Shares(workload.tree, squares.sum(axis=0), p).best_of_levels()
     variances = swept(workload.tree, shares).variances[workload.tree.place_of_node]
     return np.array([power_mean(row * variances, p / 2) for row in squares])

@@ -24,6 +24,7 @@ from pmldesign.arguments import finite_matrix
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.whole.integers import Integers
 from pmldesign.workloads.nested.places import Places
+from pmldesign_solvers.operators.operator import Indices
 
 UNCERTAIN = -2
 RESERVED = set("*+:,=")
@@ -129,6 +130,16 @@ class Attribute:
                 f"{what} need values in order, and the keys of {self.name!r} are in none; write "
                 'them in order, and add "ordered": true to this attribute in the schema'
             )
+
+    def together(self, values: Indices) -> str:
+        """What some values, in increasing order, are called together: of places what holds all."""
+        if self.places is not None and len(values) < len(self.labels):
+            paths = [self.places.paths[self.places.tree.leaves[value]] for value in values]
+            levels = itertools.takewhile(lambda keys: len(set(keys)) == 1, zip(*paths, strict=True))
+            return "/".join(filter(None, (keys[0] for keys in levels))) or "several"
+        if len(values) < values[-1] - values[0] + 1:
+            return "several"
+        return self.range_label(int(values[0]), int(values[-1]) + 1)
 
     def range_label(self, start: int, stop: int) -> str:
         """What the values start ... stop - 1 are called together."""

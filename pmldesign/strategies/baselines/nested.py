@@ -18,16 +18,18 @@ from pmldesign.strategies.nested.coordinates import Coordinates
 from pmldesign.strategies.nested.regions import RegionsStrategy
 from pmldesign.strategies.nested.tables import RegionTablesStrategy
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload
+from pmldesign.workloads.nested.known import tops_of
 from pmldesign.workloads.nested.regions import RegionsWorkload
 from pmldesign.workloads.nested.tables import NestedWorkload, RegionTablesWorkload, Table
+from pmldesign.workloads.public import NOTHING, Public
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.tables.measured import Measured
 from pmldesign_solvers.trees.problem import NestedCounts
 from pmldesign_solvers.trees.shares import Shares
 from pmldesign_solvers.trees.spaces import ordered_spaces, spaces_of
+from pmldesign_solvers.trees.tree import Flags
 
-NestedStrategy = RegionsStrategy | RegionTablesStrategy
 Ordered = Mapping[int, Measured]
 """What is measured of each ordered attribute."""
 
@@ -40,25 +42,34 @@ def nested_of(workload: Workload) -> NestedWorkload | None:
     return workload.whole if isinstance(workload.whole, NestedWorkload) else None
 
 
+def known_places(workload: NestedWorkload, public: Public) -> Flags | None:
+    """The places whose sums are public, with all above them, shape (P,); None for no such."""
+    tree = workload.tree
+    tops = tops_of(tree, public, workload.shape[1] // tree.cells)
+    return None if tops is None else tree.upward(tops)
+
+
 def shares_of(
     workload: NestedWorkload,
     p: float,
     power: int = 1,
     *,
-    public: bool = False,
+    known: Flags | None = None,
     ordered: Ordered = MappingProxyType({}),
 ) -> Shares:
-    """What finds shares: power 1 for Gaussian noise, 2 for Laplace noise; a total may be public.
+    """What finds shares: power 1 for Gaussian noise, 2 for Laplace noise; sums may be public.
 
     Of ordered attributes the values are measured, or coordinates that are given.
     """
+    asked = workload.open_scales(known)
     if isinstance(workload, RegionsWorkload):
-        return Shares(workload.tree, workload.scales**2, p, power, public=public)
+        return Shares(workload.tree, asked**2, p, power, public=known)
     tables = measured(workload, ordered)
-    spaces = Coordinates(workload.sizes, ordered).spaces(tables, workload.queries, p)
+    coordinates = Coordinates(workload.sizes, ordered)
+    spaces = coordinates.spaces(tables, workload.queries, p, apart=known is not None)
     scales = np.zeros((len(tables), workload.tree.nodes))
-    scales[: len(workload.tables)] = workload.scales
-    return Shares(workload.tree, spaces.as_one(scales, p), p, power, spaces)
+    scales[: len(workload.tables)] = asked
+    return Shares(workload.tree, spaces.as_one(scales, p), p, power, spaces, public=known)
 
 
 def ordered_tables(workload: NestedWorkload) -> RegionTablesWorkload | None:
@@ -69,17 +80,21 @@ def ordered_tables(workload: NestedWorkload) -> RegionTablesWorkload | None:
 
 
 def problem_of(
-    workload: NestedWorkload, p: float, numbers: Mapping[int, tuple[Array, Array]]
+    workload: NestedWorkload,
+    p: float,
+    numbers: Mapping[int, tuple[Array, Array]],
+    known: Flags | None = None,
 ) -> NestedCounts:
-    """What the solver for the norm asks, with t and h of ordered attributes."""
+    """What the solver for the norm asks, with t and h of ordered attributes; sums may be public."""
+    asked = workload.open_scales(known)
     if isinstance(workload, RegionsWorkload):
-        return NestedCounts(workload.tree, workload.scales**2)
+        return NestedCounts(workload.tree, asked**2, public=known)
     spaces = (
         ordered_spaces(workload.sizes, workload.tables, numbers)
         if numbers
-        else spaces_of(workload.sizes, workload.tables)
+        else spaces_of(workload.sizes, workload.tables, apart=known is not None)
     )
-    return NestedCounts(workload.tree, spaces.as_one(workload.scales, p), spaces)
+    return NestedCounts(workload.tree, spaces.as_one(asked, p), spaces, public=known)
 
 
 def duals_of(
@@ -118,13 +133,20 @@ def duals_of(
 
 
 def of_weights(
-    name: str, workload: NestedWorkload, weights: Array, ordered: Ordered = MappingProxyType({})
-) -> NestedStrategy:
-    """The counts or tables with these weights of places."""
+    name: str,
+    workload: NestedWorkload,
+    weights: Array,
+    ordered: Ordered = MappingProxyType({}),
+    public: Public = NOTHING,
+) -> RegionTablesStrategy:
+    """The counts or tables with these weights of places, for known answers with a name."""
+    tree, public = workload.tree, public if public.name else NOTHING
     if isinstance(workload, RegionsWorkload):
-        return RegionsStrategy(name, workload.tree, weights)
+        cells = weights[tree.place_of_cell]  # that of a cell whose count is public costs nothing
+        weights[tree.place_of_cell] = np.where(cells > 0, cells, weights.max())
+        return RegionsStrategy(name, tree, weights, public=public)
     tables = measured(workload, ordered)
-    return RegionTablesStrategy(name, workload.tree, workload.sizes, tables, weights, ordered)
+    return RegionTablesStrategy(name, tree, workload.sizes, tables, weights, ordered, public=public)
 
 
 def measured(
@@ -144,28 +166,30 @@ def measured(
     return list(tables)
 
 
-def equal_shares(workload: NestedWorkload) -> NestedStrategy:
+def equal_shares(workload: NestedWorkload) -> RegionTablesStrategy:
     """All that is asked for, the squared weights alike on the longest paths."""
     return of_weights(EQUAL_SHARES, workload, np.sqrt(shares_of(workload, 2.0).equal()))
 
 
-def level_shares(workload: NestedWorkload) -> NestedStrategy:
+def level_shares(workload: NestedWorkload) -> RegionTablesStrategy:
     """All that is asked for, of which all of a level take the same part of what is left."""
     return of_weights(LEVEL_SHARES, workload, np.sqrt(shares_of(workload, 2.0).best_of_levels()))
 
 
-def cells_alone(workload: NestedWorkload) -> NestedStrategy:
+def cells_alone(workload: NestedWorkload, public: Public = NOTHING) -> RegionTablesStrategy:
     """A count for each cell: of each place of the lowest level, by all attributes."""
-    tree = workload.tree
+    tree, public = workload.tree, public if public.name else NOTHING
     weights = np.zeros(tree.places)
     weights[tree.place_of_cell] = 1.0
     if isinstance(workload, RegionsWorkload):
-        return RegionsStrategy("identity", tree, weights)
+        return RegionsStrategy("identity", tree, weights, public=public)
     every = tuple(range(len(workload.sizes)))
-    return RegionTablesStrategy("identity", tree, workload.sizes, [every], weights[None])
+    return RegionTablesStrategy(
+        "identity", tree, workload.sizes, [every], weights[None], public=public
+    )
 
 
-def queries_alone(workload: NestedWorkload) -> NestedStrategy | None:
+def queries_alone(workload: NestedWorkload) -> RegionTablesStrategy | None:
     """The queries themselves; None where some have the same cells, or a count is in none alone."""
     tree, scales = workload.tree, np.atleast_2d(workload.scales)
     weights = np.zeros((len(scales), tree.places))

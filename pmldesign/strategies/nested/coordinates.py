@@ -88,11 +88,16 @@ class Coordinates:
         return mode_products.outer(parts)
 
     def spaces(
-        self, tables: Sequence[Table], queries: Mapping[int, Workload], p: float = 2.0
+        self,
+        tables: Sequence[Table],
+        queries: Mapping[int, Workload],
+        p: float = 2.0,
+        *,
+        apart: bool = False,
     ) -> Spaces:
         """The spaces of tables, and what answers to queries have of their variances."""
         if not (self.ordered or queries):
-            return spaces_of(self.sizes, tables)
+            return spaces_of(self.sizes, tables, apart=apart)
         numbers = {}
         for i in {*self.ordered, *queries}:
             alike = 1.0 if i in self.ordered else self.sizes[i] ** (2.0 - 2.0 / p)  # `as_one`

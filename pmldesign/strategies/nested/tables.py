@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
@@ -37,16 +38,18 @@ from pmldesign.strategies.base import Flags
 from pmldesign.strategies.nested.coordinates import Coordinates
 from pmldesign.strategies.structured import StructuredStrategy
 from pmldesign.workloads.base import Workload, check_entries
+from pmldesign.workloads.nested.known import tops_of
 from pmldesign.workloads.nested.tables import (
     RegionTablesWorkload,
     Table,
     farthest_tables,
     table_sums,
 )
+from pmldesign.workloads.public import NOTHING, Public
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.tables.measured import Measured
 from pmldesign_solvers.trees.spaces import Spaces
-from pmldesign_solvers.trees.sweeps import FAINT, estimates, floored, swept, with_total
+from pmldesign_solvers.trees.sweeps import FAINT, Sweep, estimates, floored, swept, with_total
 from pmldesign_solvers.trees.tree import Tree
 
 if TYPE_CHECKING:
@@ -68,9 +71,11 @@ class RegionTablesStrategy(StructuredStrategy):
         weights: r >= 0, shape (K, P), for each table and each different set of cells
             (`Tree.place_of_node`); 0 for what is not measured. Copied.
         ordered: Y of each ordered attribute, with its inverse.
+        public: what is public: sums of places that hold every other one once.
 
     Attributes:
         coordinates: of all attributes.
+        tops: these places, shape (P,); None where nothing is public.
         measured: of each table the nodes where it is measured, in increasing order.
         table_rows: the number of measurements of each table.
 
@@ -88,8 +93,11 @@ class RegionTablesStrategy(StructuredStrategy):
         tables: Sequence[Table],
         weights: ArrayLike,
         ordered: Mapping[int, Measured] = MappingProxyType({}),
+        *,
+        public: Public = NOTHING,
     ) -> None:
-        self.name, self.tree, self.sizes = name, tree, tuple(sizes)
+        self.name, self.tree, self.sizes, self.public = name, tree, tuple(sizes), public
+        self.tops = tops_of(tree, public, math.prod(self.sizes))
         self.coordinates = Coordinates(self.sizes, ordered)
         self.tables: tuple[Table, ...] = tuple(map(tuple, tables))
         self.weights = read_only(np.array(weights, dtype=np.float64))
@@ -119,12 +127,17 @@ class RegionTablesStrategy(StructuredStrategy):
     @property
     def node_weights(self) -> Array:
         """The weight of every table and node, 0 where it is not measured, shape (K, N)."""
+        return self.of_nodes
+
+    @cached_property
+    def of_nodes(self) -> Array:
+        """The same, for tables of no attributes too."""
         weights = np.zeros((len(self.tables), self.tree.nodes))
         for row, places, kept, every in zip(
             weights, self._rows, self.measured, self.weights, strict=True
         ):
             row[kept] = every[places]
-        return weights
+        return read_only(weights)
 
     @property
     def ordered(self) -> dict[int, Measured]:
@@ -134,15 +147,16 @@ class RegionTablesStrategy(StructuredStrategy):
     @cached_property
     def spaces(self) -> Spaces:
         """Of the tables that are measured."""
-        return self.coordinates.spaces(self.tables, {})
+        return self.coordinates.spaces(self.tables, {}, apart=bool(self.public))
 
     def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
         """Largest distance of the measurements of neighbours, in the l1 or l2 norm, rounded up.
 
         Beside ordered attributes a bound above it: of every table the largest one.
         """
+        self._require_same_answers(neighbours)
         exponent = int(np.frexp(self.weights.max())[1])
-        of_nodes = np.ldexp(self.node_weights, -exponent)
+        of_nodes = np.ldexp(self.of_nodes, -exponent)
         if norm == "l2":
             of_nodes = of_nodes**2
         lengths, apart = self.coordinates.distances(self.tables, norm)
@@ -150,7 +164,7 @@ class RegionTablesStrategy(StructuredStrategy):
         if neighbours == Neighbours.ADD_REMOVE:
             largest = float(self.tree.above(of_nodes.sum(axis=0)).max())
         else:
-            largest = float(farthest_tables(self.tree, of_nodes, apart))
+            largest = float(farthest_tables(self.tree, of_nodes, apart, self.tops))
         root = largest if norm == "l1" else math.sqrt(largest)
         units = self.tree.height + len(self.tables) + 8
         units += 4 * sum(self.sizes[i] for i in self.ordered)
@@ -158,7 +172,7 @@ class RegionTablesStrategy(StructuredStrategy):
 
     def measure(self, x: Array) -> Array:
         """R x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""
-        measured = []
+        measured, x = [], self.public.within(x) if self.public else x
         for table, places, weights in zip(self.tables, self._rows, self.weights, strict=True):
             counts = table_sums(self.tree, self.sizes, table, x)[places]
             rows = self.coordinates.measure(table, counts)
@@ -180,13 +194,14 @@ class RegionTablesStrategy(StructuredStrategy):
             own[where][places] += spread
         coordinates = self.coordinates.forward(own).reshape(len(own), cells, columns)
         found: Array = np.zeros((self.tree.cells, cells, columns))
-        for kind, precisions in enumerate(self._precisions):
+        for kind, below in enumerate(self._sweep.below):
             kept = self.coordinates.of_spaces(self.spaces.residuals[kind])
             sums = coordinates[:, kept].reshape(len(own), -1)
             sums[~self._told[kind]] = 0.0  # rounding
-            below = swept(self.tree, precisions).below
             sums /= self.coordinates.plain
-            every = estimates(self.tree, precisions, below, sums)[self.tree.place_of_cell]
+            known = self._known if kind == self.spaces.total else None
+            every = estimates(self.tree, self._precisions[kind], below, sums, known)
+            every = every[self.tree.place_of_cell]
             found[:, kept] = every.reshape(self.tree.cells, -1, columns)
         found = found.reshape(self.tree.cells, *self.sizes, columns)
         cells_found = self.coordinates.backward(found)
@@ -194,10 +209,10 @@ class RegionTablesStrategy(StructuredStrategy):
 
     def require_answers(self, workload: Workload) -> None:
         """Refuse a workload that R does not determine."""
-        if self.knows(workload):
-            self.variances(workload)
-        else:
+        if self.regular or not self.knows(workload.inner):
             super().require_answers(workload)
+        else:
+            self.variances(workload)
 
     def knows(self, workload: Workload) -> bool:
         """Whether these are tables at the same regions, which structure answers."""
@@ -209,12 +224,18 @@ class RegionTablesStrategy(StructuredStrategy):
 
     def variances(self, workload: Workload) -> Array:
         """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise."""
-        if not (self.knows(workload) and isinstance(workload, RegionTablesWorkload)):
+        if not self.knows(workload.inner) or not workload.public.agrees(self.public):
             return super().variances(workload)
-        spaces = self.coordinates.spaces([*self.tables, *workload.tables], {})
+        return self._answers(workload.inner)
+
+    def _answers(self, workload: Workload) -> Array:
+        """The variances for tables at the same regions."""
+        assert isinstance(workload, RegionTablesWorkload)
+        asked = [*self.tables, *workload.tables]
+        spaces = self.coordinates.spaces(asked, {}, apart=bool(self.public))
         precisions = floored(self.tree, spaces.within[:, : len(self.tables)] @ self._per_answer)
         scale = float(self._per_answer.max())
-        found = np.stack([swept(self.tree, row).variances for row in precisions])
+        found = self._swept(spaces, precisions).variances
         values = []
         for part in workload.parts:
             shares = self.coordinates.shares(part.table, workload.queries, spaces.residuals)
@@ -230,21 +251,44 @@ class RegionTablesStrategy(StructuredStrategy):
     @property
     def tells_total(self) -> bool:
         """Whether R determines the total of its cells."""
-        total = swept(self.tree, self._precisions[self._kind_of_total])
-        return bool(total.variances[self.tree.root] * self._per_answer.max() < UNKNOWN)
+        total = self._sweep.variances[self.spaces.total]
+        return bool(total[self.tree.root] * self._per_answer.max() < UNKNOWN)
 
     def free_vector(self) -> Array:
         """(R^T R)^+ 1, shape (n,): the covariances of all cells with the total."""
-        precisions = self._precisions[self._kind_of_total]
-        covariances = with_total(self.tree, precisions, swept(self.tree, precisions))
+        kind, sweep = self.spaces.total, self._sweep
+        of_total = Sweep(sweep.below[kind], sweep.elsewhere[kind], sweep.variances[kind])
+        covariances = with_total(self.tree, self._precisions[kind], of_total)
         return np.multiply.outer(covariances, self.coordinates.free()).ravel()
 
     def scaled(self, factor: float) -> RegionTablesStrategy:
         """R times a positive number."""
         weights = self.weights * factor
         return RegionTablesStrategy(
-            self.name, self.tree, self.sizes, self.tables, weights, self.ordered
+            self.name,
+            self.tree,
+            self.sizes,
+            self.tables,
+            weights,
+            self.ordered,
+            public=self.public,
         )
+
+    def _beside(self, public: Public) -> Strategy:
+        if self.few or not public.name or tops_of(self.tree, public, math.prod(self.sizes)) is None:
+            return super()._beside(public)
+        other = copy(self)
+        RegionTablesStrategy.__init__(
+            other,
+            self.name,
+            self.tree,
+            self.sizes,
+            self.tables,
+            self.weights,
+            self.ordered,
+            public=public,
+        )
+        return other
 
     def on_lattice(
         self,
@@ -257,10 +301,18 @@ class RegionTablesStrategy(StructuredStrategy):
 
         return region_tables_lattice(beside or self, self, bits)
 
+    @property
+    def _known(self) -> Flags | None:
+        """The places of known sums, with all above them, shape (P,)."""
+        return None if self.tops is None else self.tree.upward(self.tops)
+
     @cached_property
     def _inverse_and_rank(self) -> tuple[Array, int]:
         check_entries(f"the inverse of strategy {self.name!r}", self.shape)
         ranks = [self.tree.rank(row) for row in self._told]
+        if self.tops is not None:
+            total = self.spaces.total
+            ranks[total] = self.tree.rank(self._told[total] | self.tops) - int(self.tops.sum())
         rank = round(float(self.spaces.dimensions @ np.array(ranks)))
         return read_only(self.estimate(np.eye(self.shape[0]))), rank
 
@@ -279,9 +331,14 @@ class RegionTablesStrategy(StructuredStrategy):
         """x_S / N of every kind of spaces and place, shape (kinds, P)."""
         return floored(self.tree, self.spaces.within @ self._per_answer)
 
-    @property
-    def _kind_of_total(self) -> int:
-        return next(k for k, sets in enumerate(self.spaces.residuals) if () in sets)
+    @cached_property
+    def _sweep(self) -> Sweep:
+        """Least squares of every kind of spaces."""
+        return self._swept(self.spaces, self._precisions)
+
+    def _swept(self, spaces: Spaces, precisions: Array) -> Sweep:
+        known = None if self._known is None else spaces.known(self._known)
+        return swept(self.tree, precisions, known)
 
 
 def from_table_nodes(

@@ -1,4 +1,4 @@
-"""Counts of regions that nest, and tables there, each times a whole number.
+"""Tables at regions that nest, or counts alone, each times a whole number.
 
 Sensitivities are sums of whole numbers over paths (`Tree.above`, `Tree.farthest`): exact.
 """
@@ -27,36 +27,21 @@ from pmldesign.workloads.nested.tables import along_axes, farthest_tables, table
 
 if TYPE_CHECKING:
     from pmldesign.strategies.base import Strategy
-    from pmldesign.strategies.nested.regions import RegionsStrategy
     from pmldesign.strategies.nested.tables import RegionTablesStrategy
 
 
-def regions_lattice(strategy: Strategy, regions: RegionsStrategy, bits: int) -> Lattice:
-    """Counts of regions.
+def region_tables_lattice(strategy: Strategy, regions: RegionTablesStrategy, bits: int) -> Lattice:
+    """Tables at regions, or counts alone.
 
     Args:
-        strategy: R, with or without a public total.
-        regions: the counts.
+        strategy: R, with or without what is public.
+        regions: the tables.
         bits: of the lattice.
     """
-    tree = regions.tree
-    factors, units = multiples(regions.node_weights[regions.measured], bits)
-    absolute = np.zeros(tree.nodes, dtype=object)
-    absolute[regions.measured] = factors.astype(object)
-
-    def image(x: Integers) -> Integers:
-        return scaled(tree.sums(x)[regions.measured], factors)
-
-    lengths = _lengths(absolute, tree.above, tree.farthest)
-    return Lattice(strategy, strategy, units, image, lengths=lengths)
-
-
-def region_tables_lattice(strategy: Strategy, regions: RegionTablesStrategy, bits: int) -> Lattice:
-    """Tables at regions; arguments as `regions_lattice`."""
     if regions.ordered:
         return ordered_tables_lattice(strategy, regions, bits)
     tree = regions.tree
-    weights = regions.node_weights
+    weights = regions.of_nodes
     measured = weights > 0
     factors, units = multiples(weights[measured], bits)
     absolute = np.zeros(weights.shape, dtype=object)
@@ -75,7 +60,7 @@ def region_tables_lattice(strategy: Strategy, regions: RegionTablesStrategy, bit
     lengths = _lengths(
         absolute,
         lambda values: tree.above(values.sum(axis=0)),
-        lambda values: farthest_tables(tree, values, twice),
+        lambda values: farthest_tables(tree, values, twice, regions.tops),
     )
     return Lattice(strategy, strategy, np.repeat(units, answers), image, lengths=lengths)
 
@@ -94,7 +79,7 @@ def ordered_tables_lattice(strategy: Strategy, regions: RegionTablesStrategy, bi
         i: partial(times, whole_part(part.rows, precision, tops[i]))
         for i, part in regions.ordered.items()
     }
-    weights = whole_part(regions.node_weights, precision, heaviest)
+    weights = whole_part(regions.of_nodes, precision, heaviest)
 
     def image(x: Integers) -> Integers:
         tables = []

@@ -125,6 +125,7 @@ class Form:
         weaker: by what part a lower bound that is claimed may be below it.
         beside: arrays that may be there beside, of which one group at most is.
         unsaid: errors that need no number.
+        grouped: whether structure tells what it is beside known sums of groups of cells.
     """
 
     about: str
@@ -137,6 +138,7 @@ class Form:
     weaker: float = WEAKER
     beside: tuple[Mapping[str, Domain], ...] = ()
     unsaid: tuple[str, ...] = ()
+    grouped: bool = False
 
     def domains(self, arrays: Arrays) -> dict[str, Domain]:
         """What a file of this form has to hold, by what it holds."""

@@ -36,6 +36,7 @@ from pmldesign.verify.streams.running_sums import lower_bound as stream_bound
 from pmldesign.verify.streams.several import check_several
 from pmldesign.verify.tables.blocks import lower_bound as tables_bound
 from pmldesign.verify.tables.claims import WEAKER_BLOCKS, check_tables
+from pmldesign.verify.trees.known import root_of
 from pmldesign.verify.trees.regions import WEAKER_PAIRS, check_regions
 from pmldesign.verify.trees.regions import lower_bound as regions_bound
 from pmldesign.verify.trees.tables import check_region_tables
@@ -87,13 +88,17 @@ def _stream_bound(claims: Claims) -> Any:
 
 
 def _regions_bound(claims: Claims) -> Any:
-    regions = claims.queries.regions
-    return None if regions is None else regions_bound(claims.header, claims.arrays, regions)
+    regions, replace = claims.queries.regions, claims.header["neighbours"] == "replace"
+    if regions is None:
+        return None
+    return regions_bound(claims.header, claims.arrays, regions, root_of(regions[0], replace))
 
 
 def _region_tables_bound(claims: Claims) -> Any:
-    asked = claims.queries.region_tables
-    return None if asked is None else region_tables_bound(claims.header, claims.arrays, asked)
+    asked, replace = claims.queries.region_tables, claims.header["neighbours"] == "replace"
+    if asked is None:
+        return None
+    return region_tables_bound(claims.header, claims.arrays, asked, root_of(asked.parents, replace))
 
 
 def _tells_region_tables(claims: Claims) -> bool:
@@ -181,6 +186,7 @@ FORMS: dict[str, Form] = {
         (Method(lambda c: c.queries.regions is not None and c.told, check_regions),),
         lower=_regions_bound,
         weaker=WEAKER_PAIRS,
+        grouped=True,
     ),
     "region tables": Form(
         "tables at regions",
@@ -195,6 +201,7 @@ FORMS: dict[str, Form] = {
         (Method(_tells_region_tables, check_region_tables),),
         lower=_region_tables_bound,
         weaker=WEAKER_PAIRS,
+        grouped=True,
         beside=({"ordered": COUNTS, "coordinates_#": MATRIX},),
     ),
     "rows": Form(

@@ -7,8 +7,9 @@ elsewhere; what others have is the sum less one, but for the one that is more th
     down:   q_root = 0,      q_part = 1/(1/(x + q) + sum of the v of the others)
     var = 1/(1/v + q)
 
-and q_root is infinite where the total is public. With alpha_nu of nodes and w of cells the matrix
-N = W^(1/2) (sum_nu alpha_nu 1_nu 1_nu^T) W^(1/2) has, by one update of rank 1 after the other,
+and q is infinite at nodes whose sums are known, with all above them. With alpha_nu of nodes and w
+of cells the matrix N = W^(1/2) (sum_nu alpha_nu 1_nu 1_nu^T) W^(1/2) has, by one update of rank 1
+after the other,
 
     det(1 + N/z) = prod_nu (1 + alpha_nu g_nu),
     g_leaf = w/z,    g_whole = sum of g/(1 + alpha g) over the parts,
@@ -20,6 +21,11 @@ and tr N (N + z)^-1 is -z times the derivative of its logarithm: with g' = -z dg
 
 x^(1/2) = (2/pi) integral of x e^y/(x + e^(2y)) dy is a sum of these over steps of STEP, which is
 off by at most 4.01 e^(-pi^2/STEP) of it; the tails are positive.
+
+Where sums are known their indicators are taken out of N on both sides, which is an infinite alpha
+there. That adds g'/g - 1 = -d/g for each of these, and with d = g - g'
+
+    d_leaf = 0,    d_whole = sum of (d + alpha g^2)/(1 + alpha g)^2 over the parts.
 
 All are sums, products and quotients of positive numbers, in which relative errors are averaged: of
 a level with families of k a sum adds gamma_k, everything else at most 8 units; the difference is
@@ -70,7 +76,7 @@ class ReadTree:
             raise ValueError("there is more than one root")
         order = 1 + np.argsort(parents[1:], kind="stable")
         children = np.bincount(parents[1:], minlength=len(parents))
-        self.leaves = children == 0
+        self.leaves, self._parents = children == 0, parents
         first = np.cumsum(children) - children
         self.levels, self.parents, self.starts, self.sizes = [np.zeros(1, dtype=int)], [], [], []
         while True:
@@ -86,6 +92,17 @@ class ReadTree:
             self.starts.append(starts)
             self.sizes.append(sizes)
         self.slack = gamma(sum(float(sizes.max()) + 8 for sizes in self.sizes) + 8)
+
+    def same(self, parents: Any) -> bool:
+        """Whether these are its parents."""
+        return np.array_equal(self._parents, parents)
+
+    def joined(self, levels: list[Any]) -> Any:
+        """Values of all nodes, shape (N,), from those of levels."""
+        values = np.empty(len(self.leaves), dtype=levels[0].dtype)
+        for nodes, of_level in zip(self.levels, levels, strict=True):
+            values[nodes] = of_level
+        return values
 
     def split(self, values: Any) -> list[Any]:
         """Values of all nodes, level by level."""
@@ -123,16 +140,22 @@ class ReadTree:
                 told[level + 1] |= np.repeat(alone, self.sizes[level])
         return result
 
-    def farthest(self, values: Any, shared: Any = 0.0) -> float:
+    def farthest(self, values: Any, shared: Any = 0.0, tops: Any = None) -> float:
         """The largest sum of what is above one of two leaves but not both, off by `slack`.
 
         Args:
             values: of nodes.
             shared: what nodes above both add, also for a leaf and itself.
+            tops: nodes, shape (N,), one of which is to be above both; None for the root.
         """
         below, parts = np.zeros(len(self.levels[-1])), self.split(values)
         adding = self.split(np.broadcast_to(shared, values.shape))
+        topmost = self.split(np.arange(len(values)) == 0 if tops is None else tops)
+        above = [np.zeros(len(nodes)) for nodes in self.levels]
+        for level, inner in enumerate(self.parents):
+            above[level + 1] = np.repeat((above[level] + adding[level])[inner], self.sizes[level])
         largest = adding[-1]
+        best = float((largest + above[-1])[topmost[-1]].max(initial=0.0))
         for level in reversed(range(len(self.parents))):
             paths, starts = below + parts[level + 1], self.starts[level]
             longest = np.maximum.reduceat(paths, starts)
@@ -145,10 +168,17 @@ class ReadTree:
             largest[self.parents[level]] += apart
             below = np.zeros(len(self.levels[level]))
             below[self.parents[level]] = longest
-        return float(largest[0])
+            best = max(best, float((largest + above[level])[topmost[level]].max(initial=0.0)))
+        return best
 
-    def variances(self, precisions: Array, *, public: bool) -> Array:
-        """Of all nodes by least squares, off by 4 `slack` at most; whether the total is public."""
+    def variances(self, precisions: Array, known: Any = None) -> Array:
+        """Of all nodes by least squares, off by 4 `slack` at most.
+
+        Args:
+            precisions: of all nodes.
+            known: nodes with known sums, with all above them, shape (N,); None for no such.
+        """
+        surely = self.split(np.zeros(len(precisions), dtype=bool) if known is None else known)
         x, v = self.split(precisions), self.split(precisions)
         sums: list[Any] = [None] * len(self.parents)
         result = np.empty(len(precisions))
@@ -159,8 +189,9 @@ class ReadTree:
                 v[level] = 1 / x[level]
                 inner = self.parents[level]
                 v[level][inner] = 1 / (x[level][inner] + 1 / sums[level])
-            q = np.full(1, math.inf if public else 0.0)
+            q = np.zeros(1)
             for level, nodes in enumerate(self.levels):
+                q = np.where(surely[level], math.inf, q)
                 result[nodes] = 1 / (1 / v[level] + q)
                 if level < len(self.parents):
                     whole = 1 / (x[level] + q)[self.parents[level]]
@@ -183,10 +214,16 @@ class ReadTree:
             masses[level][self.parents[level]] = sums
         return masses
 
-    def nuclear_norm(self, alpha: Array, w: Array) -> float:
-        """At most tr N^(1/2); w of all nodes, read at leaves."""
+    def nuclear_norm(self, alpha: Array, w: Array, tops: Any = None) -> float:
+        """At most tr N^(1/2), or that without some sums.
+
+        Args:
+            alpha: of all nodes; 0 above and at the tops.
+            w: of all nodes, read at leaves.
+            tops: nodes with known sums, none above another one, shape (N,); None for no such.
+        """
         masses = self.sums(w)
-        parts = self.split(alpha)
+        parts, out = self.split(alpha), None if tops is None else self.split(tops)
         trace = sum(float(a @ mass) for a, mass in zip(parts, masses, strict=True))
         products = (alpha * w)[self.leaves]
         top = math.log(trace) / 2
@@ -196,25 +233,38 @@ class ReadTree:
         y = np.arange(bottom - TAIL, top + TAIL, STEP)
         together = max(1, ENTRIES // len(alpha))
         places = [y[start : start + together] for start in range(0, len(y), together)]
-        values = [np.exp(at) * self._traces(parts, masses, np.exp(2 * at)) for at in places]
         off = (2 * len(self.levels) + 4) * self.slack + gamma(64 + math.log2(len(alpha)))
-        value = math.fsum(np.concatenate(values)) * STEP * 2 / math.pi * (1 - off)
+        values = []
+        for at in places:
+            added, taken = self._traces(parts, masses, np.exp(2 * at), out)
+            values.append(np.exp(at) * (added * (1 - off) - taken * (1 + off)))
+        value = max(math.fsum(np.concatenate(values)), 0.0) * STEP * 2 / math.pi
         return value / (1 + 4.01 * math.exp(-(math.pi**2) / STEP))
 
-    def _traces(self, alpha: list[Array], masses: list[Array], z: Array) -> Array:
-        """The trace of N (N + z)^-1 for each z; masses as w are read at leaves alone."""
+    def _traces(
+        self, alpha: list[Array], masses: list[Array], z: Array, tops: list[Any] | None
+    ) -> tuple[Array, Array]:
+        """The trace of N (N + z)^-1 for each z, and by how much less it is without some sums."""
         z = z[:, None]
         g = masses[-1] / z
-        slope, total = g, np.zeros(len(z))
+        slope, rest = g, np.zeros_like(g)
+        total, taken = np.zeros((2, len(z)))
         for level in reversed(range(len(self.levels))):
             shares = 1 / (1 + alpha[level] * g)
             told = slope * shares
             total += (alpha[level] * told).sum(axis=1)
+            if tops is not None:
+                here = tops[level] & (masses[level] > 0)
+                taken += (rest[:, here] / g[:, here]).sum(axis=1)
             if level:
                 starts, inner = self.starts[level - 1], self.parents[level - 1]
                 above = masses[level - 1] / z
                 slope, bare = above.copy(), np.add.reduceat(g * shares, starts, axis=1)
                 slope[:, inner] = np.add.reduceat(told * shares, starts, axis=1)
                 above[:, inner] = bare
+                if tops is not None:
+                    added = (rest + alpha[level] * g**2) * shares**2
+                    rest = np.zeros_like(above)
+                    rest[:, inner] = np.add.reduceat(added, starts, axis=1)
                 g = above
-        return total
+        return total, taken

@@ -46,6 +46,7 @@ from pmldesign.verify.forms.written import members_of
 from pmldesign.verify.queries import Queries, RegionTables
 from pmldesign.verify.report import WEAKER, Arrays, Checks, Header
 from pmldesign.verify.tables.measured import ReadAttribute
+from pmldesign.verify.trees.known import known_nodes, mass_of_pairs
 from pmldesign.verify.trees.regions import MOST_LEVELS, WEAKER_PAIRS, WIDEST
 from pmldesign.verify.trees.sweeps import ReadTree
 
@@ -80,18 +81,22 @@ def check_region_tables(header: Header, arrays: Arrays, queries: Queries, checks
             "claims", f"more than {MOST_LEVELS} levels, weights far apart or large tables"
         )
         return
-    replace, plain = header["neighbours"] == "replace", math.prod(asked.sizes)
+    found = known_nodes(tree, header, arrays, queries.known, checks)
+    if found is None:
+        return
+    tops, known = found
+    replace, plain = tops is not None, math.prod(asked.sizes)
     unit = 2.0 ** math.frexp(float(r.max()))[1]
-    squares = variances(tree, asked, read, tables, r / unit, public=replace)
+    squares = variances(tree, asked, read, tables, r / unit, known=known)
     if squares is None:
         checks.unchecked("L R = A", "what is asked for is not measured at these regions or below")
         return
     checks.state("L R = A", True, "every table is measured where it is asked for, or below")
     lengths = {}
     for norm, power in (("l1", 1), ("l2", 2)):
-        tops, apart = _distances(read, tables, power)
-        values = tops[:, None] * (r / unit) ** power
-        lengths[norm] = unit * longest(tree, apart, values, replace=replace) ** (1 / power)
+        most, apart = _distances(read, tables, power)
+        values = most[:, None] * (r / unit) ** power
+        lengths[norm] = unit * longest(tree, apart, values, tops) ** (1 / power)
     off = tree.slack + gamma(len(tables) + 8 + sum(asked.sizes) ** 2)
     balls = {norm: around(np.array([x]), off)[0] for norm, x in lengths.items()}
     spread = spread_of((squares / unit**2, 1))
@@ -100,7 +105,7 @@ def check_region_tables(header: Header, arrays: Arrays, queries: Queries, checks
         lambda p: spread(p) * around(np.ones(1), slack)[0],
         squares.size,
         balls.get,
-        lower_bound(header, arrays, asked) if "lower" in header else None,
+        lower_bound(header, arrays, asked, found) if "lower" in header else None,
         rows={
             norm: profile([far], [int(tree.leaves.sum()) * plain - 1], 1)
             for norm, far in balls.items()
@@ -130,7 +135,7 @@ def variances(
     tables: list[Table],
     r: Any,
     *,
-    public: bool,
+    known: Any,
 ) -> Any | None:
     """Of all queries in their order, shape (m,); None where one is not measured.
 
@@ -140,7 +145,7 @@ def variances(
         read: what is measured of the attributes.
         tables: those that are measured.
         r: their weights, shape (K, N).
-        public: whether the total is.
+        known: nodes whose sums are, with all above them; None for none.
     """
     own = {i for i, attribute in enumerate(read) if attribute.rows is not None}
     plain = [math.prod(asked.sizes[i] for i in table if i not in own) for table in tables]
@@ -149,8 +154,10 @@ def variances(
     for S in _within(part.table for part in asked.parts):
         holds = [set(S) <= set(table) and own & set(S) == own & set(table) for table in tables]
         precisions = per_answer[holds].sum(axis=0)
-        told = tree.told(precisions > 0)
-        found[S] = tree.variances(precisions, public=public and not S), told
+        counted = precisions > 0
+        if known is not None and not S:
+            counted |= known
+        found[S] = tree.variances(precisions, None if S else known), tree.told(counted)
     values = []
     for part in asked.parts:
         numbers = [read[i].asked(asked.queries.get(i)) for i in part.table]
@@ -158,14 +165,14 @@ def variances(
         for S in _within([part.table]):
             if any(asked.sizes[i] == 1 for i in S):
                 continue
-            known, told = found[S]
+            spread, told = found[S]
             if not told[part.nodes].all():
                 return None
             shares = np.ones(1)
             for i, number in zip(part.table, numbers, strict=True):
                 on = number.rest if i in S else number.total**2
                 shares = np.multiply.outer(shares, np.repeat(on, number.times)).ravel()
-            total += np.multiply.outer(known[part.nodes], shares)
+            total += np.multiply.outer(spread[part.nodes], shares)
         values.append((part.scales[:, None] ** 2 * total).ravel())
     return np.concatenate(values)
 
@@ -195,21 +202,24 @@ def _distances(
     return np.array(tops), np.array(apart)
 
 
-def longest(tree: ReadTree, apart: Any, values: Any, *, replace: bool) -> float:
-    """The largest norm of a column, or distance of two, from what tables and nodes add, (K, N)."""
+def longest(tree: ReadTree, apart: Any, values: Any, tops: Any) -> float:
+    """The largest norm of a column, or distance of two below tops, from what is added, (K, N)."""
     total = values.sum(axis=0)
-    if not replace:
+    if tops is None:
         return tree.longest(total)
-    return tree.farthest(total, (apart[:, None] * values).sum(axis=0))
+    return tree.farthest(total, (apart[:, None] * values).sum(axis=0), tops)
 
 
-def lower_bound(header: Header, arrays: Arrays, asked: RegionTables) -> Any | None:
+def lower_bound(
+    header: Header, arrays: Arrays, asked: RegionTables, found: tuple[Any, Any]
+) -> Any | None:
     """What dual weights prove; None for those that are no products.
 
     Args:
         header: of the file.
         arrays: of the file.
         asked: the queries.
+        found: the nodes of known sums, as `known_nodes`.
     """
     tree, u, p = ReadTree(asked.parents), arrays["dual_u"], float(header["p"])
     leaves, counts = int(tree.leaves.sum()), [_answers(asked, part.table) for part in asked.parts]
@@ -219,12 +229,11 @@ def lower_bound(header: Header, arrays: Arrays, asked: RegionTables) -> Any | No
     w = _factors(arrays["dual_w"].reshape(leaves, *asked.sizes))
     split = np.split(u, np.cumsum(rows)[:-1])
     of_parts = [_factors(part.reshape(-1, *m)) for part, m in zip(split, counts, strict=True)]
-    if w is None or None in of_parts:
+    if w is None or None in of_parts or not w[0].any():
         return None
     masses, w = np.zeros(len(asked.parents)), [part / part.sum() for part in w]
     masses[tree.leaves] = w[0]
-    below = np.concatenate(tree.sums(masses))[np.argsort(np.concatenate(tree.levels))]
-    alphas, taken = {S: np.zeros(masses.size) for S in _within(p.table for p in asked.parts)}, []
+    alphas = {S: np.zeros(masses.size) for S in _within(p.table for p in asked.parts)}
     for part, factors in zip(asked.parts, of_parts, strict=True):
         assert factors is not None
         numbers = [
@@ -235,15 +244,16 @@ def lower_bound(header: Header, arrays: Arrays, asked: RegionTables) -> Any | No
         for S in _within([part.table]):
             of_values = math.prod(n[i in S] for i, n in zip(part.table, numbers, strict=True))
             np.add.at(alphas[S], part.nodes, squares * of_values)
-        sums = squares * below[part.nodes] ** 2
-        taken.append(float(sums.sum()) * math.prod(n[2] for n in numbers))
-    value = math.fsum(tree.nuclear_norm(a, masses) for a in alphas.values() if a.any())
+    tops, known = found
+    if known is not None:
+        alphas[()][known] = 0.0
+    value = math.fsum(
+        tree.nuclear_norm(a, masses, None if S else tops) for S, a in alphas.items() if a.any()
+    )
     terms = masses.size + len(asked.parts) + len(alphas) + sum(asked.sizes) + 8
     value *= 1 - gamma(terms) - NUMBER_ROUNDING * bool(asked.queries)
-    mass = 1.0
-    if header["neighbours"] == "replace":
-        value -= math.sqrt(math.fsum(taken)) * (1 + gamma(terms) + 2 * tree.slack)
-        mass = (1 - math.prod(float(part @ part) for part in w) * (1 - gamma(terms))) / 2
+    concentration = math.prod(float(part @ part) for part in w[1:])
+    mass = mass_of_pairs(tree, masses, tops, concentration * (1 - gamma(terms)))
     q = math.inf if p == 2 else 1 / (1 - 2 / p)
     size = float(u.max() * np.linalg.norm(u / u.max(), q))
     return rounded(max(value, 0.0)) / (rounded(size) * rounded(mass)).sqrt()
@@ -251,6 +261,8 @@ def lower_bound(header: Header, arrays: Arrays, asked: RegionTables) -> Any | No
 
 def _factors(values: Any) -> list[Any] | None:
     """Vectors, one for each axis, whose product values are; None where they are none."""
+    if not values.any():
+        return [np.zeros(len(values)), *map(np.ones, values.shape[1:])]
     top = np.unravel_index(int(values.argmax()), values.shape)
     largest = float(values[top])
     if not largest > 0:
@@ -265,20 +277,20 @@ def _factors(values: Any) -> list[Any] | None:
     return [parts[0] * largest, *parts[1:]]
 
 
-def _numbers(queries: Any, u: Any, w: Any) -> tuple[float, float, float]:
-    """Of queries with weights on an attribute with weights: t and h, and |U^(1/2) A w|^2."""
+def _numbers(queries: Any, u: Any, w: Any) -> tuple[float, float]:
+    """Of queries with weights on an attribute with weights: t and h."""
     if queries is None:
         if not (u == 1).all() or not (w == w[0]).all():
             queries = np.eye(w.size)
         else:
             n = w.size
-            return 1 / n, (n - 1) ** 2 / n, 1 / n
+            return 1 / n, (n - 1) ** 2 / n
     r = np.sqrt(w)
     values, vectors = np.linalg.eigh(r[:, None] * (queries.T @ (u[:, None] * queries)) * r)
     values = np.where(values > FAINT * values[-1], values, 0.0)
     mean = float(np.sqrt(values) @ (vectors.T @ r) ** 2)
     rest = max(float(np.sqrt(values).sum()) - mean, 0.0)
-    return mean**2, rest**2, float(u @ (queries @ w) ** 2)
+    return mean**2, rest**2
 
 
 def _answers(asked: RegionTables, table: Table) -> list[int]:

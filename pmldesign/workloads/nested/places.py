@@ -6,14 +6,21 @@
     DC,,0001                      Autauga,AL
 
 A line of the first form is a leaf, the levels from the outermost on; an empty field is a level that
-the place lacks. A root of all is added where the first column has several values.
+the place lacks. A root of all is added where the first column has several values. Keys are numbers
+from the first line on, and the places of a level are the different pairs of what is above them and
+their key: a few arrays for any number of them.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, islice
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -21,13 +28,15 @@ import numpy as np
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.workloads.nested.regions import RegionsWorkload
 from pmldesign_solvers.operators.operator import Indices
-from pmldesign_solvers.trees.tree import Tree
+from pmldesign_solvers.trees.tree import Flags, Tree
 
 EVERYWHERE = "total"
 """The level of a root that is added."""
+LINES = 2**16
+"""Of a file that are taken together."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Places:
     """A tree of named places.
 
@@ -35,18 +44,30 @@ class Places:
         tree: its nodes in the order of their depth, then of the file.
         levels: what each depth is called; a place that lacks a level counts at the next one.
         level: the level of each node, an index into `levels`, shape (N,).
-        paths: the keys of each node from the outermost level on, "" where it lacks one.
+        keys: what each node is called; "" for a root that was added.
     """
 
     tree: Tree
     levels: tuple[str, ...]
     level: Indices
-    paths: tuple[tuple[str, ...], ...]
+    keys: tuple[str, ...]
 
     @property
     def named(self) -> tuple[str, ...]:
         """The levels of which places have keys: all but that of a root that was added."""
-        return self.levels[len(self.levels) - len(self.paths[0]) :]
+        return self.levels[not self.keys[0] :]
+
+    @cached_property
+    def paths(self) -> tuple[tuple[str, ...], ...]:
+        """The keys of each node from the outermost level on, "" where it lacks one."""
+        added, parents = len(self.levels) - len(self.named), self.tree.parents.tolist()
+        paths: list[tuple[str, ...]] = []
+        for key, level, parent in zip(self.keys, self.level.tolist(), parents, strict=True):
+            path = list(paths[parent]) if parent >= 0 else [""] * len(self.named)
+            if level >= added:
+                path[level - added] = key
+            paths.append(tuple(path))
+        return tuple(paths)
 
     def workload(self, name: str, weights: Mapping[str, float]) -> RegionsWorkload:
         """The count of every place, times the weight of its level (1 where none is given).
@@ -62,9 +83,8 @@ class Places:
         of_level = np.array([weights.get(level, 1.0) for level in self.levels])
         if not (np.isfinite(of_level) & (of_level >= 0)).all():
             raise InvalidInputError(f"{name!r}: the weight of a level is a number from 0 on")
-        keys = [next((key for key in reversed(path) if key), EVERYWHERE) for path in self.paths]
-        scales = of_level[self.level]
-        return RegionsWorkload(name, self.tree, scales, self.levels, self.level, keys)
+        keys = (self.keys[0] or EVERYWHERE, *self.keys[1:])
+        return RegionsWorkload(name, self.tree, of_level[self.level], self.levels, self.level, keys)
 
 
 def counts_of_places(text: str) -> RegionsWorkload:
@@ -101,11 +121,11 @@ def read_places(path: str) -> Places:
         FileError: it cannot be read.
         InvalidInputError: its contents are no places.
     """
-    header, body = _read(path)
-    if set(header) == {"place", "parent"}:
-        body = _from_parents(Path(path).name, [dict(zip(header, row, strict=True)) for row in body])
-        header = [f"level {depth}" for depth in range(len(body[0]))]
-    return places_of(Path(path).name, header, body)
+    name = Path(path).name
+    with _opened(path) as (header, lines):
+        if set(header) == {"place", "parent"}:
+            return _from_parents(name, [dict(zip(header, row, strict=True)) for row in lines])
+        return places_of(name, header, lines)
 
 
 def read_levels(path: str, levels: Sequence[str]) -> list[list[str]]:
@@ -115,42 +135,48 @@ def read_levels(path: str, levels: Sequence[str]) -> list[list[str]]:
         FileError: it cannot be read.
         InvalidInputError: its contents are no places, or it lacks a level.
     """
-    header, body = _read(path)
-    missing = [level for level in levels if level not in header]
-    if missing:
-        raise InvalidInputError(
-            f"{Path(path).name} has no column {missing[0]!r}; it has {', '.join(header)}"[:300]
-        )
-    columns = [header.index(level) for level in levels]
-    return [[row[column] for column in columns] for row in body]
+    with _opened(path) as (header, lines):
+        missing = [level for level in levels if level not in header]
+        if missing:
+            raise InvalidInputError(
+                f"{Path(path).name} has no column {missing[0]!r}; it has {', '.join(header)}"[:300]
+            )
+        columns = [header.index(level) for level in levels]
+        return [[row[column] for column in columns] for row in lines]
 
 
-def _read(path: str) -> tuple[list[str], list[list[str]]]:
-    """The names of the columns, and the lines."""
+@contextmanager
+def _opened(path: str) -> Iterator[tuple[list[str], Iterator[list[str]]]]:
+    """The names of the columns, and the lines, of which there is one at least."""
     name = Path(path).name
     try:
         with Path(path).open(newline="", encoding="utf-8-sig") as handle:
-            lines = list(csv.reader(handle))
+            fields = ([field.strip() for field in line] for line in csv.reader(handle))
+            rows = (row for row in fields if any(row))
+            header, first = next(rows, []), next(rows, None)
+            if first is None:
+                raise InvalidInputError(
+                    f"{name} has no places: it needs a line with the names of the levels, outermost"
+                    " first, and one line for each place of the lowest level"
+                )
+            if len(set(header)) < len(header) or "" in header:
+                raise InvalidInputError(
+                    f"{name}: the names of the levels in the first line are to be different and not"
+                    " empty"
+                )
+            yield header, _of_length(name, len(header), chain([first], rows))
     except OSError as error:
         raise FileError(f"{path}: {error.strerror or error}") from None
     except (UnicodeDecodeError, csv.Error) as error:
         raise FileError(f"{path} is no .csv file of places: {error}") from None
-    rows = [[field.strip() for field in line] for line in lines if any(map(str.strip, line))]
-    if len(rows) < 2:
-        raise InvalidInputError(
-            f"{name} has no places: it needs a line with the names of the levels, outermost first, "
-            "and one line for each place of the lowest level"
-        )
-    header, body = rows[0], rows[1:]
-    wrong = next((n for n, row in enumerate(body, 2) if len(row) != len(header)), None)
-    if wrong is not None or len(set(header)) < len(header) or "" in header:
-        problem = (
-            f"line {wrong} has {len(body[wrong - 2])} fields instead of {len(header)}"
-            if wrong is not None
-            else "the names of the levels in the first line are to be different and not empty"
-        )
-        raise InvalidInputError(f"{name}: {problem}")
-    return header, body
+
+
+def _of_length(name: str, count: int, rows: Iterable[list[str]]) -> Iterator[list[str]]:
+    for number, row in enumerate(rows, 2):
+        if len(row) != count:
+            problem = f"line {number} has {len(row)} fields instead of {count}"
+            raise InvalidInputError(f"{name}: {problem}")
+        yield row
 
 
 def places_of(name: str, levels: Sequence[str], rows: Iterable[Sequence[str]]) -> Places:
@@ -164,79 +190,94 @@ def places_of(name: str, levels: Sequence[str], rows: Iterable[Sequence[str]]) -
     Raises:
         InvalidInputError: a place twice, without any key, or at the lowest level and above others.
     """
-    leaves: dict[tuple[str, ...], int] = {}
-    for number, row in enumerate(rows):
-        path = tuple(row)
-        if not any(path) or path in leaves:
-            what = "names no place" if not any(path) else f"has {_shown(path)} for the second time"
-            raise InvalidInputError(f"{name}: line {number + 2} {what}")
-        leaves[path] = number
-    ancestors: list[dict[tuple[str, ...], int]] = [{} for _ in levels]  # by level, in file order
-    for path in leaves:
-        for depth, key in enumerate(path):
-            if key:
-                ancestors[depth].setdefault(_cut(path, depth), 0)
-    single = len(ancestors[0]) == 1 and all(path[0] for path in leaves)
-    named = tuple(levels) if single else (EVERYWHERE, *levels)
-    paths: list[tuple[str, ...]] = [] if single else [("",) * len(levels)]
-    level = [0] * len(paths)
-    numbers: dict[tuple[str, ...], int] = {}
-    for depth, members in enumerate(ancestors):
-        for path in members:
-            numbers[path] = len(paths)
-            paths.append(path)
-            level.append(depth + (not single))
-    parents = np.zeros(len(paths), dtype=np.intp)
-    parents[0] = -1
-    for path, number in numbers.items():
-        if number:
-            above = (numbers.get(_cut(path, depth)) for depth in reversed(range(_depth(path))))
-            parents[number] = next((n for n in above if n is not None), 0)
-    inner = set(parents.tolist())
-    clash = next((path for path in leaves if numbers[path] in inner), None)
-    if clash is not None:
-        raise InvalidInputError(
-            f"{name}: line {leaves[clash] + 2} ends at {_shown(clash)}, which has places below it"
-            " in other lines; give what is left of it a name at the lowest level"
-        )
-    return Places(Tree(parents), named, np.array(level, dtype=np.intp), tuple(paths))
+    columns, keys = _numbered(len(levels), rows)
+    added = not (columns[0].all() and len(keys[0]) == 2)
+    parents, level = [np.array([-1])], [np.zeros(1, dtype=np.intp)]
+    called = ["" if added else keys[0][1]]
+    ends = np.zeros(len(columns[0]), dtype=np.intp)  # of each line the lowest node so far
+    for depth in range(not added, len(levels)):
+        here = np.flatnonzero(columns[depth])
+        pairs = ends[here] * len(keys[depth]) + columns[depth][here]
+        _, first, inverse = np.unique(pairs, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        lines = here[first[order]]
+        parents.append(ends[lines])
+        level.append(np.full(len(lines), depth + added))
+        ends[here] = len(called) + np.argsort(order)[inverse.ravel()]
+        called += [keys[depth][code] for code in columns[depth][lines].tolist()]
+    above = np.concatenate(parents)
+    wrong = _wrong_line(above, ends, np.any(columns, axis=0))
+    if wrong is not None:
+        line, problem = wrong
+        path = [names[column[line]] for names, column in zip(keys, columns, strict=True)]
+        shown = repr("/".join(filter(None, path))) * any(path)
+        raise InvalidInputError(f"{name}: line {line + 2} " + problem.format(shown))
+    names = (EVERYWHERE, *levels) if added else tuple(levels)
+    return Places(Tree(above), names, np.concatenate(level), tuple(called))
 
 
-def _from_parents(name: str, rows: Sequence[Mapping[str, str]]) -> list[list[str]]:
-    """The path of every leaf, from a parent for each place; "" fills short ones at the end."""
-    parents = {row["place"]: row["parent"] for row in rows}
-    if len(parents) < len(rows) or "" in parents:
+def _numbered(count: int, rows: Iterable[Sequence[str]]) -> tuple[list[Indices], list[list[str]]]:
+    """Of each column numbers for the keys, 0 for none, and the keys."""
+    known, columns = [{"": 0} for _ in range(count)], [array("i") for _ in range(count)]
+    rest = iter(rows)
+    while lines := list(islice(rest, LINES)):
+        for numbers, column, keys in zip(known, columns, zip(*lines, strict=True), strict=True):
+            column.extend([numbers.setdefault(key, len(numbers)) for key in keys])
+    return [np.array(column, dtype=np.intp) for column in columns], [*map(list, known)]
+
+
+def _wrong_line(parents: Indices, ends: Indices, named: Flags) -> tuple[int, str] | None:
+    """The first line that is no leaf of its own, and why."""
+    again = np.ones(len(ends), dtype=bool)
+    again[np.unique(ends, return_index=True)[1]] = False
+    inner = np.zeros(len(parents), dtype=bool)
+    inner[parents[1:]] = True
+    for lines, problem in (
+        (~named, "names no place"),
+        (again, "has {} for the second time"),
+        (
+            inner[ends],
+            "ends at {}, which has places below it in other lines; give what is left of it a name"
+            " at the lowest level",
+        ),
+    ):
+        if lines.any():
+            return int(lines.argmax()), problem
+    return None
+
+
+def _from_parents(name: str, rows: Iterable[Mapping[str, str]]) -> Places:
+    """The tree of places, from a parent for each of them; levels are called by their depth."""
+    parents = list(map(itemgetter("place", "parent"), rows))
+    number = {place: i for i, (place, _) in enumerate(parents)}
+    if len(number) < len(parents) or "" in number:
         raise InvalidInputError(f"{name}: every place stands in one line, with its name")
-    missing = next(
-        (parent for parent in parents.values() if parent and parent not in parents), None
-    )
+    number[""] = -1
+    missing = next((parent for _, parent in parents if parent not in number), None)
     if missing is not None:
         raise InvalidInputError(f"{name}: the parent {missing!r} has no line of its own")
-    paths = []
-    for leaf in parents.keys() - set(parents.values()):
-        path = [leaf]
-        while parents[path[-1]] and len(path) <= len(parents):
-            path.append(parents[path[-1]])
-        if len(path) > len(parents):
-            raise InvalidInputError(f"{name}: {leaf!r} lies within itself")
-        paths.append(path[::-1])
-    if not paths:
-        raise InvalidInputError(f"{name}: every place lies within itself")
-    order = {place: number for number, place in enumerate(parents)}
-    paths.sort(key=lambda path: order[path[-1]])
-    longest = max(map(len, paths))
-    return [path + [""] * (longest - len(path)) for path in paths]
-
-
-def _cut(path: tuple[str, ...], depth: int) -> tuple[str, ...]:
-    """The place at a level above or at that of a path."""
-    return path[: depth + 1] + ("",) * (len(path) - depth - 1)
-
-
-def _depth(path: tuple[str, ...]) -> int:
-    """The level of the last key."""
-    return max(depth for depth, key in enumerate(path) if key)
-
-
-def _shown(path: Sequence[str]) -> str:
-    return repr("/".join(key for key in path if key))
+    above = np.array([number[parent] for _, parent in parents])
+    depths, ancestors = (above >= 0).astype(np.intp), above.copy()
+    for _ in range(len(above).bit_length()):  # the distances to ancestors double
+        here = np.flatnonzero(ancestors >= 0)
+        depths[here] += depths[ancestors[here]]
+        ancestors[here] = ancestors[ancestors[here]]
+    if (ancestors >= 0).any():
+        raise InvalidInputError(f"{name}: {parents[ancestors.argmax()][0]!r} lies within itself")
+    first = np.full(len(above), len(above))  # the first leaf below
+    leaves = np.setdiff1d(np.arange(len(above)), above)
+    first[leaves] = leaves
+    for place in np.argsort(-depths)[: (depths > 0).sum()].tolist():
+        first[above[place]] = min(first[above[place]], first[place])
+    order = np.lexsort((first, depths))
+    keys = [parents[i][0] for i in order.tolist()]
+    added = int((above < 0).sum() > 1)
+    rank = np.append(np.argsort(order) + added, 0 if added else -1)
+    root = np.zeros(added, dtype=np.intp)
+    levels = [f"level {depth}" for depth in range(int(depths.max()) + 1)]
+    return Places(
+        Tree(np.concatenate([root - 1, rank[above[order]]])),
+        (*[EVERYWHERE] * added, *levels),
+        np.concatenate([root, depths[order] + added]),
+        (*[""] * added, *keys),
+    )

@@ -19,8 +19,10 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload, check_entries
+from pmldesign.workloads.nested.known import groups_below, tops_of
+from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import EPS, Array, Indices
-from pmldesign_solvers.trees.tree import Tree
+from pmldesign_solvers.trees.tree import Flags, Tree
 
 
 class RegionsWorkload(Workload):
@@ -103,12 +105,11 @@ class RegionsWorkload(Workload):
         scales[self.asked] = weights * self.scales[self.asked]
         return type(self)(self.name, self.tree, scales, self.levels, self.level, self.keys)
 
-    def without_total(self) -> Self:
-        """What else is asked than the sum of all; the workload itself if nothing is."""
-        scales = np.where(self.tree.place_of_node == self.tree.root, 0.0, self.scales)
-        if not scales.any():
-            return self
-        return type(self)(self.name, self.tree, scales, self.levels, self.level, self.keys)
+    def open_scales(self, known: Flags | None) -> Array:
+        """The weights of nodes, 0 where the count is public, from the places whose sums are."""
+        if known is None:
+            return self.scales
+        return np.where(known[self.tree.place_of_node], 0.0, self.scales)
 
     def times(self, weights: Array | float) -> Self:
         """The counts, each with its weight."""
@@ -136,9 +137,21 @@ class RegionsWorkload(Workload):
         """The squared norms of the columns, shape (n,)."""
         return self.tree.above(self.scales**2)
 
+    def public_groups(self) -> tuple[Indices, bool]:
+        """The groups of cells that the counts tell apart."""
+        return groups_below(self.tree, self.asked)
+
     def longest_difference(self) -> float:
         """Largest squared distance of two columns, rounded up."""
-        largest = float(self.tree.farthest(self.scales**2))
+        return self._farthest_below(None)
+
+    def difference_within(self, public: Public) -> float | None:
+        """The same for two of a group, where the groups are the cells of places."""
+        tops = tops_of(self.tree, public)
+        return None if tops is None else self._farthest_below(tops)
+
+    def _farthest_below(self, tops: Flags | None) -> float:
+        largest = float(self.tree.farthest(self.scales**2, tops=tops))
         return largest * (1 + (self.tree.height + 4) * EPS)
 
     def to_dense(self) -> Array:

@@ -26,10 +26,12 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload, check_entries
+from pmldesign.workloads.nested.known import groups_below, tops_of
 from pmldesign.workloads.nested.regions import RegionsWorkload
+from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import EPS, Array, Indices
-from pmldesign_solvers.trees.tree import Tree
+from pmldesign_solvers.trees.tree import Flags, Tree
 
 Table = tuple[int, ...]
 
@@ -98,6 +100,14 @@ class RegionTablesWorkload(Workload):
     def non_negative(self) -> bool:
         """True: they count."""
         return True
+
+    def as_regions(self) -> RegionsWorkload | None:
+        """The workload, where it is counts of the regions alone, in the order of its queries."""
+        if any(self.tables) or math.prod(self.sizes) > 1:
+            return None
+        regions = RegionsWorkload(self.name, self.tree, self.scales[0])
+        regions.asked = np.concatenate([part.nodes for part in self.parts])
+        return regions
 
     @property
     def part_queries(self) -> list[int]:
@@ -187,12 +197,34 @@ class RegionTablesWorkload(Workload):
         squares = self.tree.above((self.scales**2).sum(axis=0))
         return np.repeat(squares, math.prod(self.sizes))
 
+    def open_scales(self, known: Flags | None) -> Array:
+        """`scales`, 0 for counts that are public, from the places whose sums are, shape (P,)."""
+        if known is None:
+            return self.scales
+        alone = [all(self.sizes[i] == 1 for i in table) for table in self.tables]
+        return np.where(np.outer(alone, known[self.tree.place_of_node]), 0.0, self.scales)
+
+    def public_groups(self) -> tuple[Indices, bool] | None:
+        """The groups of cells that the counts tell apart; None for tables with values."""
+        if any(self.tables):
+            return None
+        groups, told = groups_below(self.tree, np.flatnonzero(self.scales[0]))
+        return np.repeat(groups, math.prod(self.sizes)), told
+
     def longest_difference(self) -> float:
         """Largest squared distance of two columns, or a bound above it, rounded up."""
+        return self._farthest_below(None)
+
+    def difference_within(self, public: Public) -> float | None:
+        """The same for two of a group, where the groups are the cells of places."""
+        tops = tops_of(self.tree, public, math.prod(self.sizes))
+        return None if tops is None else self._farthest_below(tops)
+
+    def _farthest_below(self, tops: Flags | None) -> float:
         grams = {i: queries.gram(np.ones(queries.shape[0])) for i, queries in self.queries.items()}
         ends = {i: (float(gram.diagonal().max()), float(gram.min())) for i, gram in grams.items()}
         lengths, apart = table_distances(self.sizes, self.tables, ends)
-        largest = farthest_tables(self.tree, lengths[:, None] * self.scales**2, apart)
+        largest = farthest_tables(self.tree, lengths[:, None] * self.scales**2, apart, tops)
         return largest * (1 + (self.tree.height + len(self.tables) + 8) * EPS)
 
     def to_dense(self) -> Array:
@@ -268,15 +300,16 @@ def table_distances(
     return np.array(lengths), np.array(apart)
 
 
-def farthest_tables(tree: Tree, of_nodes: Array, apart: Array) -> float:
+def farthest_tables(tree: Tree, of_nodes: Array, apart: Array, tops: Flags | None = None) -> float:
     """The largest sum of what two cells do not share, from what one cell counts, (K, N).
 
     Args:
         tree: the regions.
         of_nodes: what the rows of a table at a node count in one cell.
         apart: by how many times that two cells differ there, below both, shape (K,).
+        tops: places, shape (P,), one of which is to be above both cells; None for the root.
     """
-    return tree.farthest(of_nodes.sum(axis=0), (of_nodes.T * apart).T.sum(axis=0))
+    return tree.farthest(of_nodes.sum(axis=0), (of_nodes.T * apart).T.sum(axis=0), tops)
 
 
 NestedWorkload = RegionsWorkload | RegionTablesWorkload

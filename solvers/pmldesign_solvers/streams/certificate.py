@@ -44,7 +44,7 @@ def lower_bound(problem: DualProblem, u: Array, w: Array, p: float, nodes: Nodes
         p: in [2, inf].
         nodes: K nodes without constant or origin.
     """
-    total = math.fsum(problem.measured(u, w, nodes))
+    total = problem.trace(u, w, nodes)
     scale = math.sqrt((dual_norm(u, p) if problem.queries else 1.0) * math.fsum(w))
     rounding = problem.rounding(nodes) + LAST_SUMS * EPS
     return total / scale / (1.0 + nodes.excess()) * (1.0 - rounding)

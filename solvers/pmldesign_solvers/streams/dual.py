@@ -7,6 +7,7 @@ rounding that is known (`rounding`).
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 
 from pmldesign_solvers.operators.operator import Array
@@ -30,6 +31,10 @@ class DualProblem(ABC):
     def measured(self, u: Array, w: Array, nodes: Nodes) -> Array:
         """diag(r(T)), shape (n,)."""
 
+    def trace(self, u: Array, w: Array, nodes: Nodes) -> float:
+        """The trace of r(T)."""
+        return math.fsum(self.measured(u, w, nodes))
+
     @abstractmethod
     def spread(self, u: Array, w: Array, reciprocal: Nodes) -> Array:
         """U times the variances of the strategy W^(-1/2) r(T) W^(-1/2), from g = 1 / (x r(x)).
@@ -40,7 +45,7 @@ class DualProblem(ABC):
 
     @abstractmethod
     def rounding(self, nodes: Nodes) -> float:
-        """Of every number of `measured` and of `spread`, relatively, at most."""
+        """Of every number of `measured`, `trace` and `spread`, relatively, at most."""
 
     @abstractmethod
     def spectrum(self, u: Array, w: Array) -> tuple[float, float]:

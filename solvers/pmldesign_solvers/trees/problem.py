@@ -10,14 +10,22 @@ S (S + s^-2)^(-1) / s^2. Both diagonals of (S + v)^(-1) are those of a network: 
 cell i offers to a current, alpha_nu what the node does, conductances of parts add up.
 
     up:      r0_i = v / w_i at cells,     r = r0 + alpha,     r0_whole = 1 / (1/r_1 + 1/r_2),
-    down:    t_root = 0,     t_1 = A / (1 + A / r_2),     A = t_whole + alpha_whole,
+    down:    t_root = 0,     t_1 = 1 / (1 / A + 1 / r_2),     A = t_whole + alpha_whole,
     cells:   (S (S + v)^(-1))_ii = (t_i + alpha_i) / (v / w_i + t_i + alpha_i),
     queries: (M (S + v)^(-1) M^T)_nu,nu = alpha_nu / (r0 + alpha + t) at the place of nu.
 
 Every step adds, multiplies and divides positive numbers, and the maps do not increase relative
-errors: A / (1 + A g) takes a mean of those of A and g. So a number is off by 12 roundings for each
-round at most (`rounding`), whatever the condition. Tables of plain attributes are such a tree for
-each kind of residual spaces (`spaces`), which share the weights w.
+errors: 1 / (1 / A + g) takes a mean of those of A and g. So a number is off by 12 roundings for
+each round at most (`rounding`), whatever the condition. Tables of plain attributes are such a tree
+for each kind of residual spaces (`spaces`), which share the weights w.
+
+**Known sums.** Where the sums of some places are public, their indicators are taken out on both
+sides: C = (1 - Pi) S (1 - Pi), Pi on the vectors w^(1/2) of the groups of cells below them. That is
+an infinite alpha at these places and all above, in the tree of the sums over all values, and
+
+    (C (C + v)^(-1))_ii = (t_i + alpha_i) / (v / w_i + t_i + alpha_i) - w_i / w_group;
+
+its trace is the sum over the other queries, whose formula stays.
 """
 
 from __future__ import annotations
@@ -31,7 +39,7 @@ from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.dual import DualProblem
 from pmldesign_solvers.streams.nodes import Nodes
 from pmldesign_solvers.trees.spaces import PLAIN, Spaces
-from pmldesign_solvers.trees.tree import Tree
+from pmldesign_solvers.trees.tree import Flags, Tree
 
 UNIT = 2.0**-53
 """Largest relative error of a rounded operation."""
@@ -49,6 +57,8 @@ class NestedCounts(DualProblem):
         squares: a_nu^2 >= 0, shape (N,) or (K, N) for K tables (`Spaces.as_one`); 0 for what is not
             asked about.
         spaces: of the tables.
+        public: places whose sums are known, with all above them, shape (P,); sums over all values
+            are a kind of their own then, and nothing asks about these there alone.
 
     Attributes:
         asked: the places of the queries in the flattened squares, shape (m,).
@@ -56,8 +66,15 @@ class NestedCounts(DualProblem):
 
     smooth = False
 
-    def __init__(self, tree: Tree, squares: Array, spaces: Spaces = PLAIN) -> None:
-        self.tree, self.spaces = tree, spaces
+    def __init__(
+        self,
+        tree: Tree,
+        squares: Array,
+        spaces: Spaces = PLAIN,
+        *,
+        public: Flags | None = None,
+    ) -> None:
+        self.tree, self.spaces, self.public = tree, spaces, public
         self.asked = np.flatnonzero(squares)
         self.squares = squares.ravel()[self.asked]
         self._tables, nodes = np.divmod(self.asked, tree.nodes)
@@ -67,18 +84,37 @@ class NestedCounts(DualProblem):
     def measured(self, u: Array, w: Array, nodes: Nodes) -> Array:
         """diag(r(T)), shape (n,); over the plain cells of each."""
         total = np.zeros(self.cells)
-        for alpha, dimension in zip(self._alphas(u), self.spaces.dimensions, strict=True):
+        for number, alpha in enumerate(self._conductances(u)):
+            found = np.zeros(self.cells)
             for base, weights in self._chunks(nodes, w):
                 _, outer = self._sweep(alpha, base)
-                told = outer[:, self.tree.place_of_cell]
-                total += dimension * (weights @ (told / (base + told)))
+                told = np.minimum(outer[:, self.tree.place_of_cell], base / UNIT**2)
+                found += weights @ (told / (base + told))
+                if self._is_known(number):
+                    found -= weights.sum() * self._within(w)[self.tree.place_of_cell]
+            total += self.spaces.dimensions[number] * found
+        return np.maximum(total, 0.0)
+
+    def trace(self, u: Array, w: Array, nodes: Nodes) -> float:
+        """The sum of these, from positive numbers alone."""
+        if self.public is None:
+            return super().trace(u, w, nodes)
+        total = 0.0
+        for number, alpha in enumerate(self._conductances(u)):
+            asked = np.where(np.isinf(alpha), 0.0, alpha)
+            for base, weights in self._chunks(nodes, w):
+                inner, outer = self._sweep(alpha, base)
+                told = (asked / (inner + outer)).sum(axis=1)
+                total += float(self.spaces.dimensions[number] * (weights @ told))
         return total
 
     def spread(self, u: Array, w: Array, reciprocal: Nodes) -> Array:
         """Variances diag(A X^-1 A^T) of X = W^(-1/2) r(T) W^(-1/2), times u, shape (m,)."""
         sums, per_query = self.tree.sums_of_places(w), np.zeros(self.queries)
-        for number, alpha in enumerate(self._alphas(u)):
+        for number, alpha in enumerate(self._conductances(u)):
             total = reciprocal.origin * sums
+            if self._is_known(number):
+                total *= np.maximum(1.0 - self._within(w), 0.0)
             for base, weights in self._chunks(reciprocal, w):
                 inner, outer = self._sweep(alpha, base)
                 total += weights @ (1.0 / (inner + outer))
@@ -123,6 +159,40 @@ class NestedCounts(DualProblem):
             for row in self.spaces.within
         ]
 
+    def pairs(self, w: Array, concentration: float = 1.0) -> float:
+        """The sum of the weights w_i w_j / w_group of pairs within groups, rounded up.
+
+        Neighbours replace a cell by one of its group, whatever the sums that are known, so that
+        f / pairs^(1/2) is a lower bound for these.
+
+        Args:
+            w: of cells, sum 1, shape (n,).
+            concentration: sum of the squares of the parts that the plain cells of each have.
+        """
+        within = self._within(w)[self.tree.place_of_cell]
+        apart = float(w @ (1.0 - concentration * within)) / 2.0
+        return apart + (self.cells + 16) * UNIT * float(w.sum())
+
+    def _is_known(self, kind: int) -> bool:
+        return self.public is not None and kind == self.spaces.total
+
+    def _conductances(self, u: Array) -> list[Array]:
+        """The same, infinite where sums are known."""
+        alphas = self._alphas(u)
+        if self.public is not None:
+            alphas[self.spaces.total][self.public] = np.inf
+        return alphas
+
+    def _within(self, w: Array) -> Array:
+        """The weights of places as parts of those of the known sums that hold them, at most 1."""
+        assert self.public is not None
+        sums = self.tree.sums_of_places(w)
+        masses = sums.copy()
+        for merges in reversed(self.tree.rounds):
+            wholes = np.repeat(masses[merges.wholes], 2)
+            masses[merges.parts] = np.where(self.public[merges.parts], sums[merges.parts], wholes)
+        return np.asarray(sums / masses)
+
     def _chunks(self, nodes: Nodes, w: Array) -> Iterator[tuple[Array, Array]]:
         """The base resistances and the factors of a few poles at a time."""
         width = max(1, LANES // self.tree.places)
@@ -130,6 +200,7 @@ class NestedCounts(DualProblem):
             inverse = 1.0 / nodes.poles[start : start + width] ** 2
             yield inverse[:, None] / w, nodes.weights[start : start + width] * inverse
 
+    @np.errstate(divide="ignore")  # where nothing conducts, or everything does
     def _sweep(self, alpha: Array, base: Array) -> tuple[Array, Array]:
         """The r0 and t + alpha of all places, shape (K, P)."""
         tree = self.tree
@@ -142,9 +213,9 @@ class NestedCounts(DualProblem):
         outer = np.empty_like(inner)
         outer[:, tree.root] = alpha[tree.root]
         for merges in reversed(tree.rounds):
-            whole, flow = outer[:, merges.wholes], flows[:, merges.parts]
+            whole, flow = 1.0 / outer[:, merges.wholes], flows[:, merges.parts]
             parts = outer[:, merges.parts]
-            parts[:, 0::2] = whole / (1.0 + whole * flow[:, 1::2])
-            parts[:, 1::2] = whole / (1.0 + whole * flow[:, 0::2])
+            parts[:, 0::2] = 1.0 / (whole + flow[:, 1::2])
+            parts[:, 1::2] = 1.0 / (whole + flow[:, 0::2])
             parts += alpha[merges.parts]
         return inner, outer

@@ -57,7 +57,8 @@ class Shares:
         power: 1 for l2 sensitivity (Gaussian noise), where precisions are shares; 2 for l1 (Laplace
             noise), where they are squares of them.
         spaces: of the tables.
-        public: whether the sum of all is known, so that it is not measured; for counts alone.
+        public: places whose sums are known, with all above them, so that they are not measured,
+            shape (P,); sums over all values are a kind of their own then.
     """
 
     def __init__(
@@ -68,10 +69,9 @@ class Shares:
         power: int = 1,
         spaces: Spaces = PLAIN,
         *,
-        public: bool = False,
+        public: Flags | None = None,
     ) -> None:
-        self.tree, self.p, self.power, self.spaces = tree, p, power, spaces
-        self.public = public and tree.cells > 1
+        self.tree, self.p, self.power, self.spaces, self.public = tree, p, power, spaces, public
         self.asked = np.flatnonzero(squares)
         self.squares = squares.ravel()[self.asked]
         self._answers, nodes = np.divmod(self.asked, tree.nodes)
@@ -79,8 +79,11 @@ class Shares:
         self._places = tree.place_of_node[nodes]
         self._shape = (tree.places,) if squares.ndim == 1 else (len(spaces.answers), tree.places)
         self._allowed = self._measurable() if squares.ndim > 1 else self._nodes()[None]
-        if self.public:
-            self._allowed[:, tree.root] = False
+        self._known = None if public is None else spaces.known(public)
+        if public is not None:
+            others = np.delete(spaces.within, spaces.total, axis=0)
+            more = np.asarray(others.sum(axis=0) > 0)
+            self._allowed &= ~public | more[:, None]
         some = np.asarray(self._allowed.any(axis=0))
         lowest = tree.lowest(some)
         self._inner, self._last = np.flatnonzero(some & ~lowest), np.flatnonzero(lowest)
@@ -198,7 +201,7 @@ class Shares:
         return 0.5 * math.log(total), np.concatenate([by_z, by_y])
 
     def _swept(self, precisions: Array) -> Sweep:
-        return swept(self.tree, precisions, public=self.public)
+        return swept(self.tree, precisions, self._known)
 
     def _nodes(self) -> Flags:
         """Which places are those of nodes, shape (P,)."""

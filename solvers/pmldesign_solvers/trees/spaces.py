@@ -33,6 +33,7 @@ import numpy as np
 from pmldesign_solvers.operators.mode_products import outer
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.structure.subsets import residual_spaces
+from pmldesign_solvers.trees.tree import Flags
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,6 +57,16 @@ class Spaces:
     told: Array
     owner: Indices
 
+    @property
+    def total(self) -> int:
+        """The kind that holds the sums over all values."""
+        return next(kind for kind, sets in enumerate(self.residuals) if () in sets)
+
+    def known(self, public: Flags) -> Flags:
+        """The places and kinds whose sums are known, (S, P), from those places where sums are."""
+        kinds = np.arange(len(self.residuals)) == self.total
+        return np.asarray(kinds[:, None] & public)
+
     def as_one(self, scales: Array, p: float) -> Array:
         """a^2 of one query for each node and answer, (A, N), from the scales of tables, (K, N)."""
         squares = scales**2 * self.answers[:, None] ** (2.0 / p - 2.0)
@@ -66,16 +77,21 @@ class Spaces:
         return np.asarray(u / self.answers[:, None] ** (1.0 - 2.0 / p))
 
 
-def spaces_of(sizes: Sequence[int], tables: Sequence[Sequence[int]]) -> Spaces:
+def spaces_of(
+    sizes: Sequence[int], tables: Sequence[Sequence[int]], *, apart: bool = False
+) -> Spaces:
     """The spaces that some tables over plain attributes see.
 
     Args:
         sizes: number of values of each attribute.
         tables: the attributes of each table, in increasing order.
+        apart: whether the sums over all values are a kind of their own.
     """
     found = residual_spaces(sizes, tables)
-    seen = found.incidence.toarray()
+    own = [[apart and not S] for S in found.residuals]
+    seen = np.hstack([found.incidence.toarray(), own])
     kinds, numbers = np.unique(seen, axis=0, return_inverse=True)
+    kinds = kinds[:, :-1]
     residuals: list[list[tuple[int, ...]]] = [[] for _ in kinds]
     for number, residual in zip(numbers.ravel().tolist(), found.residuals, strict=True):
         residuals[number].append(residual)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pmldesign_solvers.operators.operator import Array
-from pmldesign_solvers.trees.tree import Tree
+from pmldesign_solvers.trees.tree import Flags, Tree
 
 LEAST = 1e-300
 """In place of a precision of 0."""
@@ -46,16 +46,17 @@ class Sweep:
     variances: Array
 
 
-def swept(tree: Tree, precisions: Array, *, public: bool = False) -> Sweep:
+def swept(tree: Tree, precisions: Array, public: Flags | None = None) -> Sweep:
     """Least squares for counts of these precisions, shape (..., P), positive at cells.
 
     Args:
         tree: the tree.
         precisions: of the counts.
-        public: whether the sum of all is known.
+        public: places whose sums are known, with all above them, shape (..., P); None for none.
     """
     below, elsewhere = np.zeros((2, *precisions.shape))
-    elsewhere[..., tree.root] = np.inf if public else 0.0
+    if public is not None:
+        elsewhere[public] = np.inf
     for merges in tree.rounds:
         measured = below[..., merges.parts] + precisions[..., merges.parts]
         inverse = 1.0 / np.maximum(measured, LEAST)
@@ -68,6 +69,8 @@ def swept(tree: Tree, precisions: Array, *, public: bool = False) -> Sweep:
         parts = elsewhere[..., merges.parts]
         parts[..., 0::2] = 1.0 / (whole + inverse[..., 1::2])
         parts[..., 1::2] = 1.0 / (whole + inverse[..., 0::2])
+        if public is not None:
+            parts[public[..., merges.parts]] = np.inf
     return Sweep(below, elsewhere, 1.0 / (inner + elsewhere))
 
 
@@ -80,11 +83,12 @@ def floored(tree: Tree, precisions: Array) -> Array:
 
 def by_precisions(tree: Tree, precisions: Array, sweep: Sweep, by_variances: Array) -> Array:
     """The derivative by the precisions of what has these by the variances, shape (..., P)."""
-    inner, elsewhere = sweep.below + precisions, sweep.elsewhere
+    inner = sweep.below + precisions
+    elsewhere = np.where(np.isinf(sweep.elsewhere), 0.0, sweep.elsewhere)  # known: it is constant
     by_inner = -by_variances * sweep.variances**2
     by_elsewhere, total = by_inner.copy(), np.zeros_like(by_inner)
     for merges in tree.rounds:
-        outer = precisions[..., merges.wholes] + elsewhere[..., merges.wholes]
+        outer = precisions[..., merges.wholes] + sweep.elsewhere[..., merges.wholes]
         q, least = elsewhere[..., merges.parts], np.maximum(inner[..., merges.parts], LEAST)
         g, told = by_elsewhere[..., merges.parts], by_inner[..., merges.parts]
         squares = g * (q / np.repeat(np.maximum(outer, LEAST), 2, axis=-1)) ** 2
@@ -101,7 +105,9 @@ def by_precisions(tree: Tree, precisions: Array, sweep: Sweep, by_variances: Arr
     return np.asarray(total + by_inner)
 
 
-def estimates(tree: Tree, precisions: Array, below: Array, own: Array) -> Array:
+def estimates(
+    tree: Tree, precisions: Array, below: Array, own: Array, public: Flags | None = None
+) -> Array:
     """The least squares estimates at all places, shape (P, c).
 
     Args:
@@ -109,6 +115,7 @@ def estimates(tree: Tree, precisions: Array, below: Array, own: Array) -> Array:
         precisions: x, shape (P,).
         below: h of `swept`.
         own: x c for each count c, shape (P, c).
+        public: places whose sums are 0, with all above them; None for no such.
     """
     variances, known = inner_variances(precisions, below), below[:, None]
     inner = np.zeros_like(own)
@@ -118,6 +125,8 @@ def estimates(tree: Tree, precisions: Array, below: Array, own: Array) -> Array:
         parts, wholes = inner[merges.parts], merges.wholes
         sums = parts[0::2] + parts[1::2]
         inner[wholes] = (own[wholes] + known[wholes] * sums) * variances[wholes, None]
+    if public is not None:
+        inner[public] = 0.0
     for merges in reversed(tree.rounds):
         parts = inner[merges.parts]
         missing = inner[merges.wholes] - (parts[0::2] + parts[1::2])

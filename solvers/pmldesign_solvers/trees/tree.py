@@ -112,12 +112,15 @@ class Tree:
             parts[1::2] += whole
         return np.asarray(places[self.place_of_cell])
 
-    def farthest(self, nodes: Array, shared: Array | None = None) -> float:
+    def farthest(
+        self, nodes: Array, shared: Array | None = None, tops: Flags | None = None
+    ) -> float:
         """The largest sum, over two cells, of the nodes above one of them but not both.
 
         Args:
             nodes: what they count, shape (N,), from 0 on.
             shared: what nodes above both add, for a cell and itself too; None for nothing.
+            tops: places, shape (P,), one of which is to be above both cells; None for the root.
         """
         places = self.at_places(nodes)
         longest, both = np.zeros_like(places), np.zeros_like(places)
@@ -128,7 +131,22 @@ class Tree:
             below = np.maximum(both[merges.parts][0::2], both[merges.parts][1::2])
             both[merges.wholes] += np.maximum(below, paths[0::2] + paths[1::2])
             longest[merges.wholes] = np.maximum(paths[0::2], paths[1::2])
-        return both[self.root]  # type: ignore[no-any-return]
+        if tops is None:
+            return both[self.root]  # type: ignore[no-any-return]
+        if shared is not None:
+            above = np.zeros_like(both)
+            for merges in reversed(self.rounds):
+                above[merges.parts] = np.repeat((above + self.at_places(shared))[merges.wholes], 2)
+            both += above
+        return both[tops].max()  # type: ignore[no-any-return]
+
+    def upward(self, places: Flags) -> Flags:
+        """Some places and all above them, shape (P,)."""
+        kept = places.copy()
+        for merges in self.rounds:
+            parts = kept[merges.parts]
+            kept[merges.wholes] |= parts[0::2] | parts[1::2]
+        return kept
 
     def lowest(self, kept: Flags) -> Flags:
         """Those of some places that have none of them below, shape (P,)."""

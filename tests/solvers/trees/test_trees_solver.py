@@ -46,6 +46,24 @@ def indicators(tree):
     return rows
 
 
+def antichain(tree, rng):
+    """Places that hold every cell once, some of them the cells themselves, shape (P,)."""
+    nodes, tops = [0], np.zeros(tree.places, dtype=bool)
+    for node in nodes:
+        below = np.flatnonzero(tree.parents == node)
+        if len(below) and rng.random() < 0.6:
+            nodes += below.tolist()
+        else:
+            tops[tree.place_of_node[node]] = True
+    return tops
+
+
+def sums_of(tree, tops):
+    """The indicators of places, shape (K, n)."""
+    first = [int(np.flatnonzero(tree.place_of_node == top)[0]) for top in np.flatnonzero(tops)]
+    return indicators(tree)[first]
+
+
 TREES = st.one_of(
     st.sampled_from([STAR, CHAIN, COMB, BALANCED, LONELY]),
     st.builds(
@@ -97,6 +115,34 @@ def test_diagonals_are_those_of_matrices(parents, seed):
 def nuclear(tree, squares, u, w):
     M = np.sqrt(u * squares)[:, None] * indicators(tree) * np.sqrt(w)
     return float(np.linalg.svd(M, compute_uv=False).sum())
+
+
+@given(TREES, st.integers(0, 2**32 - 1))
+def test_diagonals_beside_known_sums_are_those_of_projected_matrices(parents, seed):
+    tree, rng = Tree(parents), np.random.default_rng(seed)
+    squares = 10.0 ** rng.uniform(-1, 1, tree.nodes)
+    tops = antichain(tree, rng)
+    known = tree.upward(tops)
+    squares[known[tree.place_of_node]] = 0.0
+    if not squares.any():
+        return
+    problem = NestedCounts(tree, squares, public=known)
+    u, w = rng.uniform(0.5, 1.0, problem.queries), rng.uniform(0.5, 1.0, tree.cells)
+    M = np.sqrt(u * problem.squares)[:, None] * indicators(tree)[problem.asked] * np.sqrt(w)
+    groups = sums_of(tree, tops) * np.sqrt(w)
+    groups /= np.linalg.norm(groups, axis=1)[:, None]
+    M -= M @ groups.T @ groups
+    _, s, vectors = np.linalg.svd(M, full_matrices=False)
+    seen = s > 1e-9 * s[0]
+    values, vectors = 1 / s[seen] ** 2, vectors[seen].T
+    nodes = zolotarev(values.min() / 2, 2 * values.max(), 9)
+    r = nodes(values)
+    measured, atol = problem.measured(u, w, nodes), 1e-9 * r.max()
+    np.testing.assert_allclose(measured, vectors**2 @ r, rtol=1e-9, atol=atol)
+    assert problem.trace(u, w, nodes) == pytest.approx(r.sum(), rel=1e-10)
+    variances = ((M @ vectors) ** 2) @ (1 / r)
+    spread = problem.spread(u, w, nodes.reciprocal())
+    np.testing.assert_allclose(spread, variances, rtol=1e-9, atol=1e-9 * variances.max())
 
 
 @settings(max_examples=8)
@@ -175,9 +221,12 @@ def test_variances_are_those_of_least_squares(parents, seed):
     variances = np.einsum("ij,jk,ik->i", rows, np.linalg.inv(gram), rows)
     found = swept(tree, precisions).variances[tree.place_of_node]
     np.testing.assert_allclose(found, variances, rtol=1e-9)
-    with_total = (rows @ np.linalg.inv(gram)).sum(axis=1)
-    beside = variances - with_total**2 / np.linalg.inv(gram).sum()
-    found = swept(tree, precisions, public=True).variances[tree.place_of_node]
+    tops = antichain(tree, rng)
+    sums = sums_of(tree, tops)
+    covariances = rows @ np.linalg.inv(gram) @ sums.T
+    among = np.linalg.inv(sums @ np.linalg.inv(gram) @ sums.T)
+    beside = variances - np.einsum("ij,jk,ik->i", covariances, among, covariances)
+    found = swept(tree, precisions, tree.upward(tops)).variances[tree.place_of_node]
     np.testing.assert_allclose(found, beside, rtol=1e-7, atol=1e-7)
 
 
@@ -191,7 +240,13 @@ def test_variances_are_those_of_least_squares(parents, seed):
 def test_gradients_are_those_of_differences(parents, seed, power, p, public):
     tree, rng = Tree(parents), np.random.default_rng(seed)
     squares = 10.0 ** rng.uniform(-1, 1, tree.nodes)
-    shares = Shares(tree, squares, p, power, public=public)
+    known = None
+    if public:
+        known = tree.upward(antichain(tree, rng))
+        squares[known[tree.place_of_node]] = 0.0
+        if not squares.any():
+            return
+    shares = Shares(tree, squares, p, power, public=known)
     z = rng.standard_normal(shares.count)
     direction = rng.standard_normal(shares.count)
     _, slope = shares.value(z, p)
