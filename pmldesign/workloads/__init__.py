@@ -31,6 +31,7 @@ __getattr__ = face(
         "named.census": "GROUP_STARTS census_p12",
         "named.queries": "all_marginals",
         "named.table": "NAMES",
+        "nested.known": "tops_of",
         "nested.regions": "RegionsWorkload",
         "nested.tables": "RegionTable RegionTablesWorkload",
         "public": "NOTHING Public RECORDS",

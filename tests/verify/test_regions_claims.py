@@ -15,7 +15,7 @@ from pmldesign.verify.arithmetic.rounding import gamma
 from pmldesign.verify.reading import read_archive
 from pmldesign.verify.trees.known import mass_of_pairs
 from pmldesign.verify.trees.sweeps import ReadTree
-from pmldesign.workloads.nested.regions import RegionsWorkload
+from pmldesign.workloads import RegionsWorkload
 from pmldesign_solvers.trees import Tree
 
 NUMBERS = ("upper", "lower", "scale", "error", "rmse", "max_std", "sensitivity", "achieved")

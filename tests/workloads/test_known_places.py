@@ -16,11 +16,7 @@ from pmldesign.designs import DesignOptions, solve_regions
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy import Neighbours, Noise
 from pmldesign.strategies import Strategy
-from pmldesign.workloads import DenseWorkload
-from pmldesign.workloads.known import as_public
-from pmldesign.workloads.nested.known import tops_of
-from pmldesign.workloads.nested.regions import RegionsWorkload
-from pmldesign.workloads.public import Public
+from pmldesign.workloads import DenseWorkload, Public, RegionsWorkload, as_public, tops_of
 from pmldesign_solvers.trees import Tree
 
 
