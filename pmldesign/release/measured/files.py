@@ -74,7 +74,7 @@ def read_measurements(*paths: PathName, schema: Any = None) -> Measurements:
         InvalidInputError: no files, or they do not fit together.
     """
     form = None if schema is None else as_schema(schema)
-    return combined([_read(Path(path), form) for path in paths])
+    return combined([_read(Path(path), form) for path in paths], form)
 
 
 def _read(path: Path, schema: Schema | None) -> Measurements:

@@ -105,7 +105,11 @@ def question(
                 f"the ends of the means or shares of {queries.name!r:.60} are not determined by"
                 " what was measured; ask for sums and counts that are"
             ) from None
-        shares, projected = _projection(measured, asked, error)
+        projection = _projection(measured, asked)
+        if projection is None:
+            told = "" if nearest else _determined(measured, queries, schema)
+            raise InvalidInputError(f"{error}{told}") from None
+        shares, projected = projection
         if not nearest:
             raise _undetermined(measured, queries, (schema, labels), shares) from None
         rows = np.where((shares > ANSWER_TOLERANCE)[:, None], projected, queries.to_dense())
@@ -123,13 +127,14 @@ def _require_schema(measured: Measurements, schema: Schema | None) -> None:
         )
 
 
-def _projection(
-    measured: Measurements, asked: Workload, error: InvalidInputError
-) -> tuple[Array, Array]:
-    """How far queries are from determined ones, relative, shape (m,), and these, (m, n)."""
+def _projection(measured: Measurements, asked: Workload) -> tuple[Array, Array] | None:
+    """How far queries are from determined ones, relative, shape (m,), and these, (m, n).
+
+    None where these would be too large.
+    """
     strategy, (m, n) = measured.strategy, asked.shape
     if asked.shape[1] != strategy.cells or n * max(m, n, strategy.shape[0]) > MAX_ENTRIES:
-        raise error from None
+        return None
     rows = asked.to_dense()
     projected = (rows @ strategy.pseudo_inverse) @ strategy.matrix
     sizes = np.linalg.norm(rows, axis=1)
@@ -148,14 +153,19 @@ def _undetermined(
     missed, (schema, labels) = np.flatnonzero(shares), named
     called = [f"{name}={values[missed[0]]}" for name, values in labels.items()]
     first = ", ".join(text for text in called if not text.endswith("=*")) or "the total"
-    names = dict.fromkeys(_smaller(measured, queries, schema)) if schema is not None else {}
-    told = f"; of these attributes it determines {' + '.join(names)}" if names else ""
+    told = _determined(measured, queries, schema)
     ends = dict.fromkeys(f"{share:.0%}" for share in (shares[missed].min(), shares[missed].max()))
     return InvalidInputError(
         f"{len(missed)} of {len(shares)} queries are not determined by what was measured, the first"
         f" is {first}; the nearest ones that are differ by {' to '.join(ends)}, and --nearest"
         f" answers these{told}"
     )
+
+
+def _determined(measured: Measurements, queries: Workload, schema: Schema | None) -> str:
+    """Which tables within the queries the measurements determine, for a message."""
+    names = dict.fromkeys(_smaller(measured, queries, schema)) if schema is not None else {}
+    return f"; of these attributes it determines {' + '.join(names)}" if names else ""
 
 
 def _smaller(measured: Measurements, queries: Workload, schema: Schema) -> Iterator[str]:

@@ -5,7 +5,8 @@ With standard deviations s_1, s_2 ... of the noise of each,
     R = [R_1 / s_1; R_2 / s_2; ...],    y = [y_1 / s_1; ...],
 
 have noise of equal variance, so that L = A R^+ has the least variance of all unbiased answers:
-diag(A (sum_f R_f^T R_f / s_f^2)^+ A^T), never more than that of one file alone.
+diag(A (sum_f R_f^T R_f / s_f^2)^+ A^T), never more than that of one file alone. R is written out
+for few cells, and beyond them in the coordinates of its tables (`tables`).
 
 All releases together: epsilons of Laplace and cube noise add up, and so do squares of mu of
 Gaussian noise (`currencies.composition`), for releases that were chosen after others were seen too.
@@ -30,17 +31,23 @@ from pmldesign.privacy.guarantees import ApproxDP, Guarantee, PureDP
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import float_above, root_above
 from pmldesign.release.measured.measurements import Measurements
+from pmldesign.release.measured.tables import MOST_COORDINATES, tables_together
+from pmldesign.release.people.schema import Schema
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.schema import as_participation
 from pmldesign.strategies.whole.lattice import SENSITIVITY_ROUNDING
 from pmldesign.workloads.base import check_entries
 
 MOST_CELLS = 4096
-"""Of several releases: their matrix is written out, and its inverse takes a minute."""
+"""Of several releases whose matrix is written out; its inverse takes a minute."""
 
 
-def combined(parts: Sequence[Measurements]) -> Measurements:
+def combined(parts: Sequence[Measurements], schema: Schema | None = None) -> Measurements:
     """Measurements of the same people together; a single one is left as it is.
+
+    Args:
+        parts: of one release each.
+        schema: of the releases, where tables of many cells are told by names.
 
     Raises:
         InvalidInputError: none, or they do not fit together.
@@ -57,23 +64,34 @@ def combined(parts: Sequence[Measurements]) -> Measurements:
         )
     for other in others:
         _require_same_people(first, other)
-    cells = first.strategy.cells
-    if cells > MOST_CELLS:
-        raise InvalidInputError(
-            f"several releases are combined for at most {MOST_CELLS} cells, these have {cells}; "
-            "ask each of them"
-        )
-    check_entries("all measurements", (sum(part.values.size for part in parts), cells))
     scales = [1 / max(law.deviation for law in part.laws) for part in parts]
     pairs = [*zip(parts, scales, strict=True)]
-    matrix = np.vstack([scale * part.strategy.matrix for part, scale in pairs])
     return Measurements(
-        Strategy("several releases", matrix, public=first.strategy.public),
+        _stacked(parts, scales, schema),
         np.concatenate([scale * part.values for part, scale in pairs]),
         tuple(law.times(scale) for part, scale in pairs for law in part.laws),
         first.public,
         tuple(manifest for part in parts for manifest in part.manifests),
     )
+
+
+def _stacked(
+    parts: Sequence[Measurements], scales: Sequence[float], schema: Schema | None
+) -> Strategy:
+    """R, one strategy below the other."""
+    first, cells = parts[0].strategy, parts[0].strategy.cells
+    if cells <= MOST_CELLS:
+        check_entries("all measurements", (sum(part.values.size for part in parts), cells))
+        rows = [s * part.strategy.matrix for part, s in zip(parts, scales, strict=True)]
+        return Strategy("several releases", np.vstack(rows), public=first.public)
+    found = tables_together([(part.strategy, part.queries) for part in parts], scales, schema)
+    if found is None:
+        raise InvalidInputError(
+            f"several releases of more than {MOST_CELLS} cells are combined where they are tables"
+            f" by name (give --schema) that tell at most {MOST_COORDINATES} numbers together;"
+            " ask each of them"
+        )
+    return found
 
 
 def _require_same_people(first: Measurements, other: Measurements) -> None:
