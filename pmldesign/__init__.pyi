@@ -9,6 +9,7 @@ from pmldesign.bounds import Bound as Bound
 from pmldesign.comparison.comparison import Comparison as Comparison
 from pmldesign.comparison.comparison import compare as compare
 from pmldesign.comparison.comparison import compare_all as compare_all
+from pmldesign.comparison.own import OwnMechanism as OwnMechanism
 from pmldesign.comparison.sweeping import Sweep as Sweep
 from pmldesign.comparison.sweeping import sweep as sweep
 from pmldesign.designs.best_noise import all_designs as all_designs

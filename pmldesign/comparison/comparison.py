@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pmldesign.arguments import exponent, instance, non_negative
+from pmldesign.comparison.own import OwnMechanism
 from pmldesign.comparison.parallel import Workers
 from pmldesign.comparison.rows import Row, with_bounds, with_ratios
-from pmldesign.comparison.tasks import Task, Work
+from pmldesign.comparison.tasks import Entry, Task, Work
 from pmldesign.designs.options import DesignOptions, takes_options
 from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError
@@ -25,7 +26,7 @@ from pmldesign.mechanisms import NoiseChoice
 from pmldesign.privacy.digits import of_scale, shortest
 from pmldesign.privacy.guarantees import Guarantee, require_guarantee
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.strategies import Strategy, as_strategy
+from pmldesign.strategies import as_strategy
 from pmldesign.strategies.participation.schema import Participation, participation_refusal
 from pmldesign.workloads import Workload
 from pmldesign.workloads.display import Drawn, data_frame, html_table, latex_table
@@ -138,8 +139,8 @@ def compare_all(
     Args:
         workloads: each a Workload, a name such as "prefix:64", or a matrix of shape (m, n).
         strategies: names ("design", "least-norm", those of `BASELINES`, "tree:4",
-            "weighted-tree:4"), strategies, factorizations, mechanisms or matrices, in the order of
-            the rows.
+            "weighted-tree:4"), strategies, factorizations, mechanisms, matrices, or mechanisms of
+            your own (`OwnMechanism`), in the order of the rows.
         p: one or several values in [2, inf].
         guarantees: the noise is calibrated to each; None for a scale equal to the sensitivity.
         noise: "gaussian", "laplace", or "auto" for the better one of those that can meet the
@@ -174,8 +175,9 @@ def compare_all(
     for promise in guarantees:
         if promise is not None:
             require_guarantee(promise)
-    asked: list[str | Strategy] = [
-        entry if isinstance(entry, str) else as_strategy(entry) for entry in strategies
+    asked: list[Entry] = [
+        entry if isinstance(entry, str | OwnMechanism) else as_strategy(entry)
+        for entry in strategies
     ]
     queries = [with_known(workload, None, known)[0] for workload in workloads]
     if known is not None and queries:

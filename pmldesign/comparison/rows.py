@@ -29,6 +29,8 @@ from pmldesign_solvers.certificate.cells import Certificate
 
 BOUND_ROUNDING = 1e-12
 """Relative rounding of a lower bound computed here, downwards."""
+OWN = "own"
+"""Noise that is not ours (`comparison.own`)."""
 SHOWN = ("p", "noise", "sensitivity", "scale", "error", "rmse", "max_std", "ratio")
 UNWEIGHTED = ("unweighted_error", "unweighted_rmse", "unweighted_max_std")
 PARAMETERS = ("epsilon", "delta", "alpha", "rho", "mu", "order")
@@ -44,7 +46,7 @@ class Row:
     Attributes:
         strategy: its name.
         p: of the l_p^p error.
-        noise: "gaussian", "laplace" or "cube".
+        noise: "gaussian", "laplace" or "cube"; "own" for a mechanism that is not ours.
         sensitivity: largest distance between the measurements of neighbours, l2 for Gaussian,
             l1 for Laplace and l_inf for cube noise.
         scale: of the noise on every measurement.
@@ -85,8 +87,8 @@ class Row:
 
     @property
     def privacy(self) -> PrivacyCurve | None:
-        """What its noise satisfies in every currency; None without a guarantee."""
-        if self.guarantee is None:
+        """What its noise satisfies in every currency; None without a guarantee, or of own noise."""
+        if self.guarantee is None or self.noise == OWN:
             return None
         return curve_of(Noise(self.noise), self.sensitivity, self.scale)
 

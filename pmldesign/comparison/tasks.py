@@ -17,6 +17,7 @@ from functools import partial
 from itertools import product
 from typing import Literal
 
+from pmldesign.comparison.own import OwnMechanism
 from pmldesign.comparison.parallel import Workers, run_all
 from pmldesign.comparison.rows import Row, as_row
 from pmldesign.designs.best_noise import improve, with_time
@@ -45,6 +46,8 @@ LEAST_NORM = "least-norm"
 DESIGNED = (DESIGN, LEAST_NORM)
 """Names that stand for what is found for the workload."""
 
+Entry = str | Strategy | OwnMechanism
+"""What a row is asked of."""
 Rows = dict[tuple[int, float], Row]
 """By the index of the guarantee, and p."""
 
@@ -90,9 +93,11 @@ class Task:
                 rows[index, p] = as_row(name, p, best)
         return rows
 
-    def known(self, entry: str | Strategy, workload: Workload) -> Rows | str:
+    def known(self, entry: Entry, workload: Workload) -> Rows | str:
         """The rows of a strategy that needs no design, or why it is left out."""
         try:
+            if isinstance(entry, OwnMechanism):
+                return self.own(entry, workload)
             if self.leave_out is True and isinstance(entry, str):
                 for guarantee in self.guarantees:
                     require_quick(entry, workload, guarantee, self.relation(guarantee))
@@ -110,6 +115,17 @@ class Task:
         for factorization in factorizations:
             rows |= self.rows(strategy.name, factorization, self.values)
         return rows
+
+    def own(self, entry: OwnMechanism, workload: Workload) -> Rows:
+        """The rows of a mechanism that is not ours."""
+        if self.options.schema is not None:
+            raise InvalidInputError(f"{entry.name}: a mechanism of your own has no participation")
+        return {
+            (index, p): entry.row(workload, relation, self.guarantees[index], p)
+            for relation, indices in self.relations().items()
+            for index in indices
+            for p in self.values
+        }
 
     def designed(
         self,
@@ -163,7 +179,7 @@ class Work:
 
     task: Task
     workloads: list[Workload]
-    asked: list[str | Strategy]
+    asked: list[Entry]
     announce: Callable[[str], None] | None
     rows: dict[tuple[int, int], Rows] = field(default_factory=dict)
     left_out: dict[tuple[int, int], str] = field(default_factory=dict)
