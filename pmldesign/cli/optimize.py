@@ -143,7 +143,7 @@ def _write(best: Optimized, output: Path) -> None:
 def _require_finished(best: Optimized) -> None:
     """Refuse to call it a success where a solver or a search stopped early.
 
-    Where bounds need not meet and no gap was asked for, the gap that is shown is what can be proved.
+    Where bounds need not meet and no gap was asked for, what is shown is what can be proved.
     """
     design = best.norm_design
     proved = design.status is Status.STRUCTURED and design.certificate.gap <= WIDEST_GAP
