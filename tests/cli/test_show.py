@@ -79,7 +79,7 @@ def test_columns_of_text_wrap_at_words(terminal):
     [
         ["optimize", "prefix:16", "--p", "4", "--epsilon", "1", "--delta", "1e-6"],
         ["optimize", "prefix:4", "--epsilon", "1", "--delta", "1e-6", "--alpha", "0.1"],
-        ["compare", "prefix:4..8", "--epsilon", "0.1,1", "--delta", "1e-6", "--p", "2,4"],
+        ["compare", "prefix:2..4", "--epsilon", "0.1,1", "--delta", "1e-6", "--p", "2,4"],
         ["bounds", "prefix:16", "--epsilon", "1", "--delta", "1e-6"],
         ["workload"],
         ["calibrate", "prefix:16", "--epsilon", "1", "--alpha", "0.01"],

@@ -130,7 +130,8 @@ def test_what_has_no_strategy_of_blocks():
     for text in ("prefix:4*prefix:3+histogram:4*total:3", "prefix:3*prefix:3+prefix:3*histogram:3"):
         one = union(text)
         assert list(whole_unions(one.parts, 2.0, 0.0)) == []
-        assert isinstance(unions.solve(*one.arguments, 2.0).strategy, ProductDesign)
+        found = unions.solve(*one.arguments, 2.0, options=SolverOptions(rel_gap=0.02))
+        assert isinstance(found.strategy, ProductDesign)
 
 
 def test_blocks_that_are_too_many_are_left_to_a_product_basis(monkeypatch):
@@ -145,7 +146,8 @@ def test_blocks_that_are_too_many_are_left_to_a_product_basis(monkeypatch):
 @pytest.mark.parametrize("p", EXPONENTS)
 def test_a_product_basis_can_be_insisted_on(p):
     one = union(SYMMETRIC[0])
-    found = unions.solve(*one.arguments, p, product=True)
+    options = SolverOptions(rel_gap=0.02)
+    found = unions.solve(*one.arguments, p, product=True, options=options)
     assert isinstance(found.strategy, ProductDesign)
     assert_certified(found, one, p)
     assert found.certificate.lower <= norm(SYMMETRIC[0], p).upper
