@@ -35,6 +35,8 @@ from pmldesign_solvers.structure.subsets import residual_spaces
 
 COMPARED = 2**22
 """Pairs of a residual and a table up to which they are a dense matrix; beyond, a sparse one."""
+WRITTEN = 2**14
+"""The same for a residual and an asked table: products with sparse arrays take 50 us at least."""
 STEPS = 300
 """Of L-BFGS, at most. Chosen, not measured."""
 TRIAL_STEPS = 60
@@ -56,7 +58,8 @@ class TableProblem:
         sizes: values of each attribute, over 1, shape (attributes,).
         taus: what each attribute has part in m_S: its size if it is measured cell by cell.
         residuals: flags of the attributes of T, shape (T, attributes).
-        needs: scipy CSR array, shape (T, U), not 0 where T is within the asked table U.
+        needs: shape (T, U), not 0 where T is within the asked table U; a sparse array, or one
+            with all entries where these are few.
         dimensions: d_T, shape (T,).
         asked: flags of the attributes of U, shape (U, attributes).
         asked_cells: m_U, shape (U,).
@@ -73,6 +76,10 @@ class TableProblem:
     asked_cells: Array
     weights: Array
     counts: Array
+
+    def __post_init__(self) -> None:
+        if math.prod(self.needs.shape) <= WRITTEN:
+            object.__setattr__(self, "needs", self.needs.toarray())
 
     def cells(self, tables: Array) -> Array:
         """m_S of tables, flags of shape (S, attributes)."""
