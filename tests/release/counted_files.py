@@ -252,7 +252,7 @@ def counted(people, schema):
         text = str(error)
         if "did not tell" in text:
             return "untold"
-        return "refused" if "row" in text else text
+        return "refused" if "row" in text or "64 bits" in text else text
 
 
 def plain(label):

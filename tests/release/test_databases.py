@@ -46,11 +46,13 @@ def run(folder, *words):
     return CliRunner().invoke(main, list(map(str, words)), prog_name="pmldesign")
 
 
-@pytest.mark.parametrize(("numbers", "person"), [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize(
+    ("numbers", "person"), [(False, False), (True, False), (False, True), (True, True)]
+)
 def test_a_database_counts_what_the_reader_of_files_counts(tmp_path, numbers, person):
     rng, outcomes = np.random.default_rng(11), set()
     with duckdb.connect() as connection:
-        for _ in range(15):
+        for _ in range(12):
             found = both(rng, tmp_path, connection, numbers=numbers, person=person)
             in_file, in_database, about = found
             if in_database == "untold":  # a text that no database reads as a number or a key
@@ -148,6 +150,14 @@ def test_what_queries_do_not_count_exactly_is_refused():
     )
     with pytest.raises(InvalidInputError, match="exactly so many rows is not seen in counts"):
         count_people(answered([], people), people, exactly=True)
+
+
+def test_parts_that_do_not_fit_together_are_refused():
+    number = {"low": -500, "high": 500, "unit": 1e-6}
+    schema = as_schema({"attributes": [{"name": "x", **number}, {"name": "y", **number}]})
+    rows = [("-500", "-500", 2**62 - 1), ("500", "500", 2**62 - 1), ("500", "-500", 2**62)]
+    with pytest.raises(InvalidInputError, match="do not fit into 64 bits"):
+        count_people(answered(rows, schema), schema)
 
 
 def test_counts_of_persons_and_numbers_are_those_of_the_query(tmp_path):

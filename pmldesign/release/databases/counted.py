@@ -24,6 +24,7 @@ from pmldesign.release.people.frames import CountedRows
 from pmldesign.release.people.histogram import MOST_PEOPLE
 from pmldesign.release.people.people import CountedPeople, column_names, first_rows
 from pmldesign.release.people.schema import Schema
+from pmldesign.strategies.whole.integers import EXACT_INT64
 
 DUCKDB = "duckdb:///"
 MOST_ROWS = 2**31
@@ -161,4 +162,9 @@ def answer_rows(rows: Iterable[Sequence[Any]], schema: Schema) -> CountedRows:
                 f"row {row}: {str(written)[:40]!r} is no count; counts are whole numbers from 0"
             )
         found.append((*values, count, row))
+    if sum(count for *_, count, _ in found) >= EXACT_INT64:
+        raise InvalidInputError(
+            "the counts together do not fit into 64 bits; take a larger unit of the numbers in the"
+            " schema"
+        )
     return found
