@@ -64,6 +64,8 @@ def draw(_app: Any) -> None:
     for study in ("lp_error", "streams"):
         figures = runpy.run_path(str(HERE.parent / "examples" / study / "figures.py"))
         figures["main"](PICTURES)
+    explore = runpy.run_path(str(HERE.parent / "examples" / "explore" / "page.py"))
+    (PICTURES / "explore.html").write_text(explore["fragment"]())
 
 
 def as_text(_app: Any, what: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pmldesign.cli.documents.document import Document, Section
-from pmldesign.cli.documents.parts import Said, promised
+from pmldesign.cli.documents.parts import Said, promised, record_facts
 from pmldesign.cli.options.fields import argument, as_command, group, option
 from pmldesign.cli.options.promises import PromiseOptions, at_alpha
 from pmldesign.cli.options.questions import STRATEGY_HELP, QuestionOptions
@@ -119,7 +119,7 @@ def _document(said: Said, name: str, p: float) -> Document:
         *promised(noisy.words),
         ("noise", f"{noisy.noise.value}, scale {scale} ({kind}) on every measurement"),
         ("sensitivity", f"{of_scale(noisy.sensitivity)} ({norm})"),
-        *([] if schema is None else [("record", schema.describe())]),
+        *record_facts(schema, noisy.words),
         ("achieved", achieved),
         *said.facts(),
         ("error", f"{errors}, max std {largest} on {noisy.workload.name}"),

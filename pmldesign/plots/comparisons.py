@@ -17,7 +17,7 @@ from pmldesign.plots.points import (
     points_of_records,
     text_of,
 )
-from pmldesign.plots.style import BOUND, styled
+from pmldesign.plots.style import BOUND, COLOURS, LINES, styled
 from pmldesign.privacy.digits import at_most
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from matplotlib.ticker import LogFormatter
 
 AXES = ("cells", "epsilon", "rho", "mu", "alpha", "delta", "order", "p")
-MARKERS = "osD^vP*Xh<>"
+MARKERS = "osD^vP*X<>hpd123"
+"""As many again as there are colours: from then on lines are dashed as well."""
 LOWER = "lower bound"
 MAX_PANELS = 12
 """On one page: smaller ones have no room for their labels."""
@@ -128,11 +129,13 @@ def _lines(axes: Axes, axis: str, points: Sequence[PlottedRow], noises: Mapping[
     # p is drawn at even steps, as infinity may be among its values
     place = {value: float(i) if axis == "p" else value for i, value in enumerate(values)}
     names = list(dict.fromkeys(point.strategy for point in points))
-    for name, marker in zip(names, MARKERS * len(names), strict=False):
+    for number, name in enumerate(names):
+        marker, line_style = MARKERS[number % len(MARKERS)], LINES[number // len(COLOURS) % 4]
         line = sorted((q for q in points if q.strategy == name), key=lambda q: q.where[axis])
         heights = [point.per_query(point.error) for point in line]
         where = [place[q.where[axis]] for q in line]
-        axes.plot(where, heights, marker=marker, label=f"{name} ({noises[name]})")
+        label = f"{name} ({noises[name]})"
+        axes.plot(where, heights, line_style, marker=marker, label=label)
     bounds = {q.where[axis]: q.per_query(q.lower_bound) for q in points if q.lower_bound}
     if bounds:
         xs = sorted(bounds)

@@ -1,6 +1,6 @@
 """One look for all pictures: colours that colour-blind people tell apart, letters of one size.
 
-The colours are those of Okabe and Ito (2008); lines differ in their markers besides.
+The colours are those of Okabe and Ito (2008); lines differ in their markers or dashes besides.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+LINES = ("-", "-.", ":", "--")
 BOUND = "#7F7F7F"
 """Of lower bounds, and of the region that no mechanism reaches."""
 
@@ -33,7 +34,7 @@ def one_look() -> Iterator[None]:
 
     with rc_context(
         {
-            "axes.prop_cycle": cycler(color=COLOURS),
+            "axes.prop_cycle": cycler(color=COLOURS) + cycler(linestyle=LINES * 2),
             "axes.spines.top": False,
             "axes.spines.right": False,
             "font.size": 10,

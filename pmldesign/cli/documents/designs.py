@@ -67,7 +67,7 @@ class Designed:
             ),
             ("status", _message(design)),
             ("effort", f"{steps}, {solved}, {design.seconds:.2f} s"),
-            *_kind(design),
+            *_kind(design, self.best.words),
             *parts.shares_facts(self.shares),
             *_searches(designs),
             *promise,
@@ -212,10 +212,10 @@ def _buffers(design: Design) -> int | None:
     return with_participation(design.strategy, None).buffers
 
 
-def _kind(design: Design) -> list[Fact]:
+def _kind(design: Design, words: str) -> list[Fact]:
     """What a record is where a person takes part several times, and the buffers of a stream."""
-    schema, buffers = participation_of(design.strategy), _buffers(design)
-    facts = [] if schema is None else [("record", schema.describe())]
+    buffers = _buffers(design)
+    facts = parts.record_facts(participation_of(design.strategy), words)
     if buffers is not None:
         facts.append(("stream", f"{buffers} buffers, a step in O(buffers)"))
     return facts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +18,7 @@ from pmldesign.privacy.currencies.curves import DELTAS, PrivacyCurve
 from pmldesign.privacy.digits import at_least, at_most, of_scale, shortest
 from pmldesign.privacy.guarantees import PML, EnvelopePML, Guarantee, PMLGuarantee
 from pmldesign.privacy.noise import Noise
+from pmldesign.strategies.participation.schema import AnyParticipation
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import count_text
 from pmldesign_solvers.certificate.cells import Certificate
@@ -28,6 +30,14 @@ WORST = 10
 """Queries that are listed by name."""
 MANY_QUERIES = 2**20
 """Beyond, the errors of queries are not drawn."""
+ASIDES = {
+    "record": re.compile(r" (All rows of one person, .* count as one record here\.)"),
+    "public": re.compile(r" \((the answers to .* is not protected)\)"),
+    "sample": re.compile(r"; (these limits hold together .*)(?=\.)"),
+    "frequencies": re.compile(r", and (these probabilities are within .* in a public sample)"),
+    "provided": re.compile(r", provided that (.*\.)"),
+}
+"""What follows the promise in the sentences of guarantees, in the order in which it is cut off."""
 MOST_PARTS = 6
 """Whose shares are told."""
 
@@ -131,8 +141,8 @@ class Said:
         numbers = numbers or guarantee.to_json()
         facts = [(key, str(value)) for key, value in numbers.items() if value is not None]
         facts += [("if alpha is wrong", text) for _, text in self.wrong_alpha]
-        words = self.noisy.words
-        return Section("The guarantee", sentences=[words], facts=facts)
+        (_, words), *asides = promised(self.noisy.words)
+        return Section("The guarantee", sentences=[words], facts=[*asides, *facts])
 
     def sections(self, noise: str = "") -> list[Section]:
         """The other currencies, where anything is promised, the strategy, and every query."""
@@ -154,7 +164,9 @@ class Said:
         """The strategy, as a heat map where it is written out, and its noise."""
         noisy = self.noisy
         noise = noise or f"{noisy.noise.value} of scale {of_scale(noisy.scale, 9)}"
-        facts = [("strategy", repr(noisy.strategy)), ("noise", f"{noise} on every measurement")]
+        rows, cells = map(count_text, noisy.strategy.shape)
+        strategy = f"{noisy.strategy.name}, {rows} measurements of {cells} cells"
+        facts = [("strategy", strategy), ("noise", f"{noise} on every measurement")]
         caption = "What is measured: every row is a measurement."
         return Section("The strategy", facts=facts, pictures=[Picture(self._heat_map, caption)])
 
@@ -200,11 +212,21 @@ def workload_data(workload: Workload) -> dict[str, Any]:
 
 
 def promised(words: str) -> list[Fact]:
-    """What is promised, and on a line of its own what that supposes."""
-    said, _, supposed = words.partition(", provided that ")
-    if not supposed:
-        return [("guarantee", said)]
-    return [("guarantee", f"{said}."), ("provided", supposed)]
+    """What is promised, and a line each for what that supposes and says besides."""
+    facts = []
+    for name, form in ASIDES.items():
+        found = form.search(words)
+        if found is not None:
+            words = words.replace(found[0], "", 1)
+            facts.append((name, found[1]))
+    return [("guarantee", words.removesuffix(".") + "."), *reversed(facts)]
+
+
+def record_facts(participation: AnyParticipation | None, words: str) -> list[Fact]:
+    """What a record is where a person takes part several times, unless the words say it."""
+    if participation is None or (words and participation.sentence):
+        return []
+    return [("record", participation.describe())]
 
 
 def guarantee_data(guarantee: Guarantee | None, cells: int) -> dict[str, Any]:

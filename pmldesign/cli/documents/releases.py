@@ -43,11 +43,12 @@ def document_of(published: Release, drawn: ExactNoise, written: Sequence[str]) -
     output, said = Path(written[0]), Said(chosen)
     letter = "s" if chosen.noise is Noise.GAUSSIAN else "b"
     noise = f"discrete {chosen.noise.value}, {letter} = {of_scale(drawn.noise_scale)}"
+    moved = f"one person moves them by at most {of_scale(chosen.sensitivity)}"
     facts = [
         workload_fact(chosen.workload),
         *promised(published.manifest["guarantee"]["words"]),
         *said.wrong_alpha,
-        ("noise", f"{noise}, on {chosen.strategy.shape[0]} measurements"),
+        ("noise", f"{noise}, on {chosen.strategy.shape[0]} measurements; {moved}"),
         *_accuracy(published),
         ("written", f"{', '.join(written)} and {manifest_path(written[0]).name}"),
     ]
@@ -138,7 +139,7 @@ def answers_document(measured: Measurements, answers: Answers) -> Document:
     }
     done = ", ".join(changed[name] for name in answers.post_processing)
     facts = [
-        ("guarantee", words_of(measured.manifests)),
+        *promised(words_of(measured.manifests)),
         ("noise", f"{laws}, on {counts}{releases}"),
         ("afterwards", done or "nothing was changed"),
     ]
