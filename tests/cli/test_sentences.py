@@ -7,7 +7,7 @@ import pytest
 
 import pmldesign as pml
 from pmldesign.cli.documents.parts import promised
-from pmldesign.strategies.participation.schema import as_participation
+from pmldesign.strategies import as_participation
 
 EPSILON, DELTA, LEAST = 0.1234567891, 1.23456789e-10, 1.2345678901234567e-05
 NAMED = "sex + age"
