@@ -35,6 +35,7 @@ from pmldesign.strategies.baselines.registry import (
     nested_baseline,
     usual_baselines,
 )
+from pmldesign.strategies.participation.schema import AnyParticipation, Participation
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, count_text
@@ -44,6 +45,8 @@ from pmldesign_solvers.norm.solution import Status
 CLOSE = 1e-6
 """Relative difference of errors that counts as none."""
 CHEAP = ("tree", "haar", "identity")
+WRITTEN = 8e-8
+"""Seconds for each pair of steps where matrices are written out, for l1 lengths of patterns."""
 SPEED = 3e8
 """Of these a second, at least, in the pseudo-inverse of a wide matrix, the slowest of them."""
 
@@ -106,7 +109,8 @@ def _strategies(
         try:
             if name not in names:
                 require_quick(name, *asked)
-                end = spent + time.perf_counter() - begin + row_seconds(name, *asked)
+                row = row_seconds(name, *asked, options.schema)
+                end = spent + time.perf_counter() - begin + row
                 if not options.stopping.allows(end):
                     continue
             yield baseline(name, design.workload)
@@ -191,9 +195,16 @@ def require_quick(
 
 
 def row_seconds(
-    name: str, workload: Workload, guarantee: Guarantee | None, relation: Neighbours
+    name: str,
+    workload: Workload,
+    guarantee: Guarantee | None,
+    relation: Neighbours,
+    participation: AnyParticipation | None = None,
 ) -> float:
     """About how long the row of a baseline takes, rather more than less."""
+    steps = workload.shape[1] if isinstance(participation, Participation) else 0
+    if steps > WRITTEN_CELLS and guarantee is not None and guarantee.admits(Noise.LAPLACE):
+        return WRITTEN * steps**2
     cost = sum(cost for _, _, cost in _costs(name, workload, guarantee, relation))
     m, n = workload.shape
     if relation is Neighbours.REPLACE and n <= WRITTEN_CELLS and len(by_attribute(workload)) > 1:

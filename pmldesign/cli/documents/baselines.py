@@ -43,12 +43,13 @@ def require_time(
     queries: Workload,
     guarantee: Guarantee | None,
     neighbours: Neighbours,
+    participation: Any = None,
 ) -> None:
     """Refuse the row of a baseline that would end well after a deadline of `time.perf_counter`."""
     if deadline is None:
         return
     left = deadline + BEYOND - time.perf_counter()
-    if left < row_seconds(name, queries, guarantee, neighbours):
+    if left < row_seconds(name, queries, guarantee, neighbours, participation):
         raise InvalidInputError("the time limit came first")
 
 
@@ -75,7 +76,8 @@ def usual_rows(
     """
 
     def rows_of(name: str) -> Sequence[Row]:
-        require_time(deadline, name, queries, guarantee, neighbours)
+        takes_part = others.get("participation")
+        require_time(deadline, name, queries, guarantee, neighbours, takes_part)
         asked: dict[str, Any] = {"guarantees": [guarantee], "neighbours": neighbours}
         (shown,) = compare_all([queries], [name], leave_out=True, **asked, **others)
         return shown.rows

@@ -151,7 +151,9 @@ class LaplaceSearch:
         cells = self.workload.shape[1]
         if cells <= SEARCHED_CELLS:
             return True
-        return self.workload.distinct_shape[1] ** 3 <= ORDERED * self._left(1)
+        if self.workload.running_sums is None:
+            cells = self.workload.distinct_shape[1]
+        return cells**3 <= ORDERED * self._left(1)
 
     def _compare_trees(self) -> None:
         """Put noise on trees of every branching that is usual, where they can be better."""

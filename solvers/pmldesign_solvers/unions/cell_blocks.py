@@ -40,8 +40,10 @@ LARGEST = 2**28
 """Most entries of a strategy of blocks (2 GiB)."""
 PAIRS = 4
 """Times that a step for pairs of cells takes as long as one for cells."""
-STEPS = 6
-"""For which a block should have the time."""
+STEPS, LEAST = 6, 0.5
+"""For which a block should have the time, and seconds for them all: many small blocks take more."""
+ASSEMBLED = 1e-7
+"""Seconds that an entry of the strategy takes when blocks are put together."""
 
 
 def solve_in_time(
@@ -93,7 +95,8 @@ def solve_in_blocks(merged: MergedWorkload, p: float, options: SolverOptions) ->
     _, first = np.unique(merged.column_of, return_index=True)
     matrix = merged.original.to_dense()[:, first[-merged.shape[1] :]]
     blocks: list[_Block] = []
-    parts = _parts(matrix, limit)
+    limit = max(limit - ASSEMBLED * matrix.shape[1] ** 2, limit / 4)
+    parts = _parts(matrix, max(limit, LEAST))
     for number, cells in enumerate(parts):
         left = limit - (time.perf_counter() - begin)
         share = max(left, limit / 10) / (len(parts) - number)
