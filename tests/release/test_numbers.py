@@ -11,7 +11,7 @@ from number_schemas import KEYS, PLAIN, schema_of
 
 import pmldesign as pml
 from pmldesign.privacy import Neighbours
-from pmldesign.release import count_people, exact_noise
+from pmldesign.release import as_schema, count_people, exact_noise
 
 KNOTS = {"name": "income", "low": -1, "high": 2, "unit": 0.5, "knots": [0]}
 BINS = {"name": "income", "low": 0, "high": 3, "unit": 1, "cuts": [1]}
@@ -127,6 +127,26 @@ def test_no_records_are_farther_apart_than_the_sensitivity(attributes, queries, 
 
 def rounded_of(entry):
     return (lambda value: value) if "keys" in entry else (lambda v: float(rounded(entry, v)))
+
+
+def test_sums_of_squares_are_above_by_what_the_knots_leave():
+    rng = np.random.default_rng(9)
+    pay = rng.integers(0, 1001, 300)
+    knots = {"name": "income", "low": 0, "high": 1000, "unit": 1, "knots": [100, 250, 600]}
+    form = as_schema({"attributes": [knots]})
+    counts = count_people(pl.DataFrame({"income": pay}), form)
+    queries = pml.workload("income:sum2 + income:sum", schema=form)
+    squares, total = queries.to_dense() @ counts / form.denominator
+    assert total == pytest.approx(pay.sum())
+    ends = np.array([0, 100, 250, 600, 1000])
+    place = np.minimum(np.searchsorted(ends, pay, side="right"), 4) - 1
+    above = ((pay - ends[place]) * (ends[place + 1] - pay)).sum()
+    assert squares == pytest.approx((pay.astype(float) ** 2).sum() + above)
+    assert 0 <= above <= (np.diff(ends)[place] ** 2).sum() / 4
+    exact = as_schema({"attributes": [{**PLAIN, "knots": [1, 2]}]})
+    whole = count_people(pl.DataFrame({"income": [0, 1, 2, 3, 3]}), exact)
+    (answer,) = pml.workload("income:sum2", schema=exact).to_dense() @ whole / exact.denominator
+    assert answer == 0 + 1 + 4 + 9 + 9
 
 
 def test_every_output_of_a_sum_keeps_epsilon():

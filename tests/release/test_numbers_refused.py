@@ -41,8 +41,8 @@ def test_schemas_of_numbers_that_are_refused(entry, message):
 @pytest.mark.parametrize(
     ("queries", "message"),
     [
-        ("income", "'histogram' is none of sum, mean, linear; write for example income:sum"),
-        ("income:median", "none of sum, mean, linear"),
+        ("income", "'histogram' is none of sum, sum2, mean, linear; write for example income:sum"),
+        ("income:median", "none of sum, sum2, mean, linear"),
         ("income:sum,3", "none of"),
         ("income:linear,1", "value of a function at each of the 2 points 0, 3 of 'income'"),
         ("income:mean,0", "of how many people"),

@@ -1,5 +1,6 @@
 """All people of small schemas: no two neighbours are farther apart than the sensitivity."""
 
+import itertools
 import math
 from functools import cache
 from itertools import combinations_with_replacement
@@ -18,6 +19,7 @@ from pmldesign.strategies import (
     product_strategy,
     with_participation,
 )
+from pmldesign.verify.forms.persons import Persons
 
 SCHEMAS = [(1, 1, 1), (1, 2, 1), (1, 3, 1), (2, 2, 1), (1, 2, 2), (2, 2, 2), (1, 4, 2), (1, 2, 4)]
 SCHEMAS += [(1, 8, 1), (8, 1, 1), (2, 1, 3), (1, 3, 2), (2, 3, 1)]
@@ -86,6 +88,72 @@ def test_no_person_moves_measurements_farther_than_the_sensitivity(sizes, one_pe
                     assert found <= told * (1 + 1e-12)
                     if one_per == "any" or (times == 1 and relation == "add-remove"):
                         assert told == pytest.approx(found, rel=1e-9, abs=1e-12)
+
+
+SEVERAL = [(1, 2, 1, 2, 1), (2, 2, 1, 2, 1), (1, 2, 2, 2, 1), (1, 3, 1, 1, 2), (1, 1, 3)]
+"""Sizes of which every second one tells classes."""
+METRICS = {"l1": "cityblock", "l2": "euclidean", "linf": "chebyshev"}
+
+
+def classes_of(sizes):
+    """The class of each cell, from the definition."""
+    places = np.indices(sizes).reshape(len(sizes), -1)
+    return [tuple(column[1::2]) for column in places.T]
+
+
+@pytest.mark.parametrize("sizes", [*SCHEMAS, *SEVERAL])
+def test_people_in_classes_of_several_attributes_and_without_some_cells(sizes):
+    """By all sets of rows in different classes, and all pairs of these."""
+    rng = np.random.default_rng([*sizes, 77])
+    for kind, times in itertools.product(KINDS, range(1, 5)):
+        cells = math.prod(sizes)
+        without = sorted(rng.choice(cells, int(rng.integers(0, cells)), replace=False).tolist())
+        labels = [c for cell, c in enumerate(classes_of(sizes)) if cell not in without]
+        rows = PersonRows(times, sizes, tuple(without))
+        assert as_participation(str(rows)) == rows
+        matrix = random_matrix(rng, kind, len(labels))
+        measured = with_participation(Strategy(kind, matrix), rows)
+        most = min(times, len(set(labels)))
+        people = [
+            np.bincount(chosen, minlength=len(labels)) if chosen else np.zeros(len(labels))
+            for count in range(most + 1)
+            for chosen in itertools.combinations(range(len(labels)), count)
+            if len({labels[cell] for cell in chosen}) == count
+        ]
+        images = matrix @ np.array(people).T
+        full = images[:, np.sum(people, axis=1) == most].T
+        for norm, order in ORDERS.items():
+            found = np.linalg.norm(images, ord=order, axis=0).max()
+            told = measured.sensitivity_under(Neighbours.ADD_REMOVE, norm)
+            assert found <= told * (1 + 1e-12)
+            if most == 1:
+                assert told == pytest.approx(found, rel=1e-9, abs=1e-12)
+            assert found <= verified(rows, matrix, norm, replaced=False) * (1 + 1e-12)
+            apart = pdist(full, METRICS[norm]).max(initial=0.0)
+            assert apart <= measured.sensitivity_under(Neighbours.REPLACE, norm) * (1 + 1e-12)
+            assert apart <= verified(rows, matrix, norm, replaced=True) * (1 + 1e-12)
+
+
+def verified(rows, matrix, norm, *, replaced):
+    """What verification says of it."""
+    return Persons.of(str(rows)).distance(matrix, norm, replaced=replaced)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "3,any,without=1",
+        "2,one-per=1x2x2,without=3-2",
+        "2,one-per=1x2x2,without=4",
+        "2,one-per=1x2x2,without=1+1",
+        "2,one-per=2x2",
+        "2,one-per=1x2x2,without=-",
+    ],
+)
+def test_participations_that_are_none(text):
+    with pytest.raises(InvalidInputError):
+        as_participation(text)
+    assert Persons.of(text) is None
 
 
 @pytest.mark.parametrize("relation", Neighbours)

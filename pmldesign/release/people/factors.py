@@ -3,6 +3,8 @@ r"""What a product of queries asks of one attribute.
     of every attribute     histogram, total, prefix, all-range, window,W; of numbers those of bins
     of numbers             sum                 sum_k t_k x_k
                            sums                the same in each bin
+                           sum2                sum_k t_k^2 x_k, above the sum of squares by up to
+                                               (t_(k+1) - t_k)^2 / 4 for each record
                            linear,F0,F1,...    of the function with these values at the knots
                            mean[,N]            sum / count, a ratio
     of keys and cuts       share[,N]           count / count of all values, a ratio
@@ -32,7 +34,7 @@ from pmldesign.workloads.base import check_entries
 from pmldesign_solvers.operators.operator import Array
 
 RANGES = ("histogram", "total", "prefix", "all-range", "window")
-OF_NUMBERS = ("sum", "mean", "linear")
+OF_NUMBERS = ("sum", "sum2", "mean", "linear")
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,8 +128,9 @@ def _of_numbers(attribute: Number, kind: str, arguments: Sequence[str], asked: s
     values = np.array([float(value) for value in attribute.values])
     if kind == "total":
         return total_factor(attribute)
-    if kind == "sum" and not arguments:
-        return _of_rows(_text("sum", values), values[None], ["sum"])
+    if kind in ("sum", "sum2") and not arguments:
+        powers = values ** (2 if kind == "sum2" else 1)
+        return _of_rows(_text("sum", powers), powers[None], [kind])
     if kind == "mean":
         low, high = float(values[0]), float(values[-1])
         people = _people(arguments, asked)

@@ -147,9 +147,10 @@ def as_person_rows(text: str) -> PersonRows | None:
 
 
 def _run(text: str) -> range:
-    """The numbers that "7-9" or "3" means; none for what is no run."""
+    """The numbers that "7-9" or "3" means; -1 for what is no run."""
     form = RUN.fullmatch(text)
-    return range(-1, 0) if form is None else range(int(form[1]), int(form[2] or form[1]) + 1)
+    run = None if form is None else range(int(form[1]), int(form[2] or form[1]) + 1)
+    return run or range(-1, 0)
 
 
 def _runs(numbers: Sequence[int]) -> str:
