@@ -116,6 +116,7 @@ def test_lines_of_a_database_that_were_deleted_or_damaged_refuse(data, tmp_path)
     for change in (
         "DELETE FROM pmldesign_ledger WHERE place = 2",
         "UPDATE pmldesign_ledger SET line = '{}' WHERE place = 1",
+        "UPDATE pmldesign_ledger SET line = CAST(line AS BLOB) WHERE place = 1",
     ):
         kept = (tmp_path / "budget.db").read_bytes()
         with sqlite3.connect(tmp_path / "budget.db") as connection:
@@ -124,6 +125,9 @@ def test_lines_of_a_database_that_were_deleted_or_damaged_refuse(data, tmp_path)
         with pytest.raises(FileError, match="damaged"):
             release(PureDP(0.1), data, place)
         (tmp_path / "budget.db").write_bytes(kept)
+    (tmp_path / "budget.db").write_bytes(kept[:-700])  # its rows are there, their order is not
+    with pytest.raises(FileError, match=r"damaged|cannot be used"):
+        release(PureDP(0.1), data, place, budget="epsilon=1")
 
 
 def test_databases_that_cannot_be_used_are_one_line(data, tmp_path):

@@ -98,8 +98,12 @@ class SharedStore:
         found = sqlalchemy.select(columns.place, columns.line).order_by(columns.place)
         with _database(self.name), self._engine.connect() as connection:
             rows = connection.execute(found.where(columns.people == self.people)).all()
-        whole = [place for place, _ in rows] == list(range(len(rows)))
-        return [line.encode() for _, line in rows] if whole else [b""]
+            sound = True
+            if connection.dialect.name == "sqlite":  # a file that was cut short may have no rows
+                sound = connection.exec_driver_sql("PRAGMA integrity_check").scalar() == "ok"
+        sound = sound and [place for place, _ in rows] == list(range(len(rows)))
+        sound = sound and all(isinstance(line, str) for _, line in rows)
+        return [line.encode() for _, line in rows] if sound else [b""]
 
     def append(self, place: int, line: bytes) -> bool:
         """As `Store.append`."""
@@ -141,10 +145,9 @@ def opened_store(place: PathName, people: str | None, *, new: bool) -> Iterator[
     path = Path(place)
     try:
         handle = path.open("a+b" if new else "rb")
-    except OSError as error:
-        raise FileError(
-            f"cannot open the ledger {str(path)!r}: {error.strerror or error}"
-        ) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise FileError(f"cannot open the ledger {str(path)!r}: {reason}") from None
     with handle:
         if not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
             raise FileError(f"the ledger {str(path)!r} is not a regular file; name another")
