@@ -241,5 +241,7 @@ def draw(seed: int, index: int, samples: dict[str, list[bytes]]) -> Case:
     if writer.chance(0.4):
         writer.case.arguments.append("--json")
     if writer.chance(0.02):
-        writer.case.arguments.insert(1, writer.random.choice(("--help", "--unknown", "-h", "\0")))
+        writer.case.arguments.insert(
+            1, writer.random.choice(("--help", "--unknown", "-h", "\udcff"))
+        )
     return writer.case

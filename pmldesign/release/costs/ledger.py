@@ -406,7 +406,9 @@ def _read(store: Store) -> list[dict[str, Any]]:
         if not all({*ENTRY} <= {*entry} <= ENTRY | BESIDE for entry in releases):
             raise ValueError
         texts = [head[key] for key in ("people", "data", "key", "unit") if key in head]
-        texts += [entry[key] for entry in releases for key in ("release", "date", "data") if key in entry]
+        texts += [
+            entry[key] for entry in releases for key in ("release", "date", "data") if key in entry
+        ]
         "".join(texts)
     except (ValueError, KeyError, TypeError, RecursionError):
         raise _damaged(store) from None
