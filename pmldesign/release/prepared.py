@@ -102,7 +102,8 @@ class Prepared:
         estimate = estimated(known.strategy, values, queries, public)
         decimals = decimals_for(estimate.summed, spreads, estimate.size)
         measured = Measurements(
-            known.strategy, values, answers.laws, public, (content,), queries, decimals
+            *(known.strategy, values, answers.laws, public, (content,), queries, decimals),
+            schema=self.schema,
         )
         labels = labels_of(queries, self.schema)
         steps = self.nonnegative, self.integers

@@ -241,6 +241,20 @@ def test_what_is_not_determined_is_said_with_the_nearest(tmp_path):
     assert float(nearest.labels["differs"][0]) == pytest.approx(math.sqrt(1 / 2 * 2 / 3), abs=1e-3)
 
 
+def test_measurements_that_know_their_schema_are_asked_by_names(tmp_path):
+    measured = released("sex*age", GAUSSIAN).measurements
+    measured.write(tmp_path / "m.npz")
+    there = pml.read_measurements(tmp_path / "m.npz")
+    held = pml.read_measurements(tmp_path / "m.npz", schema=CONTENT)
+    expected = text_of(held.ask("age:prefix", schema=CONTENT).table)
+    assert text_of(held.ask("age:prefix").table) == expected
+    assert text_of(measured.ask("age:prefix").table) == expected
+    with pytest.raises(InvalidInputError, match="need --schema"):
+        there.ask("age:prefix")
+    with pytest.raises(InvalidInputError, match="give the schema"):
+        there.to_mbi()
+
+
 def test_files_of_answers_say_what_was_done_to_them(tmp_path):
     released("sex*age", GAUSSIAN).measurements.write(tmp_path / "m.npz")
     for words, marks in (([], {None}), (["--nonnegative", "--integers"], {"nonnegative integers"})):

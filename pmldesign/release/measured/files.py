@@ -144,7 +144,8 @@ def _measurements(
     noise = NoiseLaw(Noise(law), scale, units, bool(header["own_grid"]))
     queries = _queries(header, manifest, schema, strategy.public)
     kept = queries, decimals, str(header["release"])
-    return Measurements(strategy, values, (noise,), public, (manifest,), *kept)
+    form = schema if schema is not None and schema.digest == manifest["sha256"]["schema"] else None
+    return Measurements(strategy, values, (noise,), public, (manifest,), *kept, form)
 
 
 def _queries(

@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 
+from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import Factorization
 from pmldesign.files.atomic import PathName, atomic_write
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.release.estimates import Estimate, rounded_answers
 from pmldesign.release.noise.law import AnswerNoise, NoiseLaw
-from pmldesign.release.people.schema import as_schema
+from pmldesign.release.people.schema import Schema, as_schema
 from pmldesign.release.post_processing import cut_intervals, nonnegative_cells, whole_cells
 from pmldesign.release.public_counts import PublicCounts
 from pmldesign.release.tables import ReleasedTable, decimals_for, table_bytes
@@ -78,6 +79,7 @@ class Measurements(Drawn):
         queries: those that were released, with what is public; None if that is not known.
         decimals: of the estimates that were published; None for several releases.
         identity: of the release, by which its versions are told from other releases.
+        schema: of the release, where it was given; texts are then questions by its names.
     """
 
     strategy: Strategy
@@ -88,6 +90,7 @@ class Measurements(Drawn):
     queries: Workload | None = None
     decimals: int | None = None
     identity: str = field(default_factory=partial(secrets.token_hex, 16))
+    schema: Schema | None = None
 
     @property
     def neighbours(self) -> Neighbours:
@@ -120,7 +123,7 @@ class Measurements(Drawn):
 
         Args:
             queries: whatever `pmldesign.workload` takes; with a schema names of attributes.
-            schema: that of the release.
+            schema: that of the release, where the measurements were read without it.
             level: of the intervals, in (0, 1); None for that of the release.
             simultaneous: whether the intervals of these queries hold together.
             nonnegative: answers of the histogram without negative cells that is closest to the
@@ -137,7 +140,7 @@ class Measurements(Drawn):
         import pmldesign
         from pmldesign.release.measured.questions import question
 
-        form = None if schema is None else as_schema(schema)
+        form = self.schema if schema is None else as_schema(schema)
         asked = pmldesign.workload(queries, schema=form)
         return question(self, asked, form, nearest=nearest).answered(
             level=self.manifests[0]["intervals"]["level"] if level is None else level,
@@ -212,16 +215,20 @@ class Measurements(Drawn):
 
         return coarser(self, guarantee)
 
-    def to_mbi(self, schema: Any) -> tuple[Any, list[Any]]:
+    def to_mbi(self, schema: Any = None) -> tuple[Any, list[Any]]:
         """A domain and measurements of the package mbi, which makes synthetic data of them.
 
         Args:
-            schema: that of the release.
+            schema: that of the release, where the measurements were read without it.
 
         Raises:
             FileError: the schema cannot be read.
-            InvalidInputError: mbi is not installed, another schema, or too many measurements.
+            InvalidInputError: mbi is not installed, no schema or another one, or too many
+                measurements.
         """
         from pmldesign.release.measured.synthetic import to_mbi
 
-        return to_mbi(self, as_schema(schema))
+        form = self.schema if schema is None else as_schema(schema)
+        if form is None:
+            raise InvalidInputError("the attributes are not known; give the schema of the release")
+        return to_mbi(self, form)

@@ -72,6 +72,7 @@ def combined(parts: Sequence[Measurements], schema: Schema | None = None) -> Mea
         tuple(law.times(scale) for part, scale in pairs for law in part.laws),
         first.public,
         tuple(manifest for part in parts for manifest in part.manifests),
+        schema=first.schema,
     )
 
 
