@@ -37,7 +37,7 @@ __getattr__ = face(
         "public": "NOTHING Public RECORDS",
         "running": "AllRangesWorkload RunningWorkload",
         "sparse": "SparseWorkload",
-        "tables.same": "as_tables",
+        "tables.same": "as_tables common_sizes",
         "union": "as_marginals by_attribute products_over",
         "weighting.rows": "WeightedWorkload",
         "weighting.scaled": "near_one",

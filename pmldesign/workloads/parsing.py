@@ -26,11 +26,11 @@ from functools import cache
 from typing import NoReturn
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import Workload, count_text
+from pmldesign.workloads.base import WRITTEN_CELLS, Workload, count_text
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.named.queries import MAX_QUERIES
 from pmldesign.workloads.named.table import NamedWorkload, named_workloads
-from pmldesign.workloads.tables.same import as_tables
+from pmldesign.workloads.tables.same import MAX_JOINED, as_tables, domain_of
 from pmldesign.workloads.union import UnionWorkload, as_marginals
 from pmldesign.workloads.weighting.weigh import weighted
 
@@ -94,14 +94,16 @@ def union_of(parts: Sequence[Workload], text: str) -> Workload:
     if marginals is not None:
         return marginals
     queries, cells = sum(part.shape[0] for part in parts), parts[0].shape[1]
-    if cells > MAX_PRODUCT_CELLS or queries > MAX_QUERIES:
+    joined = cells > WRITTEN_CELLS and len(set(map(domain_of, parts))) > 1
+    if cells > MAX_PRODUCT_CELLS or queries > MAX_QUERIES or joined:
         tables = as_tables(parts)
         if tables is not None:
             return tables
     if cells > MAX_PRODUCT_CELLS:
         raise InvalidInputError(
             f"{_shown(text)} has {count_text(cells)} cells; a union of more than"
-            f" {MAX_PRODUCT_CELLS} consists of tables over the same attributes, each asked for once"
+            f" {MAX_PRODUCT_CELLS} consists of tables over the same attributes, each asked for"
+            f" once; neighbours that are asked about together have up to {MAX_JOINED} cells"
         )
     if queries > MAX_QUERIES:
         raise InvalidInputError(

@@ -7,7 +7,14 @@ from pmldesign.designs import DesignOptions, factorize, question, solve_tables
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy import Neighbours
 from pmldesign.strategies import TablesStrategy
-from pmldesign.workloads import DenseWorkload, TablesWorkload, as_workload
+from pmldesign.workloads import (
+    DenseWorkload,
+    KroneckerWorkload,
+    TablesWorkload,
+    as_tables,
+    as_workload,
+    common_sizes,
+)
 from pmldesign_solvers.norm import SolverOptions, solve_norm
 from pmldesign_solvers.operators import DenseOperator
 
@@ -33,11 +40,36 @@ def drawn(rng):
     return TablesWorkload(ways, list(tables.values()), rng.uniform(0.5, 2, len(tables)))
 
 
+def joined(rng):
+    """Tables of which some join two neighbouring attributes."""
+    sizes = tuple(rng.integers(1, 4, 3).tolist())
+    n, m, k = sizes
+    own = DenseWorkload(np.where(rng.random((2, n * m)) < 0.5, 1.0, 0.0) + np.eye(n * m)[:2])
+    first = as_workload(f"marginals:prefix{n},{m},{k},ways={rng.integers(1, 3)}")
+    pair = [as_workload(f"within:{n},{m}"), own][rng.integers(2)]
+    third = as_workload(rng.choice([f"total:{k}", f"prefix:{k}"]))
+    parts = [first, KroneckerWorkload([pair, third])]
+    if rng.random() < 0.5:
+        parts.append(
+            KroneckerWorkload([as_workload(f"total:{n}"), as_workload(f"at-most:{m},{k}")])
+        )
+        if rng.random() < 0.5:
+            parts = parts[::2]
+    tables = as_tables(parts)
+    if tables is None:  # no boundary in common
+        return joined(rng)
+    written = np.vstack([part.to_dense() for part in parts])
+    np.testing.assert_array_equal(tables.to_dense(), written)
+    return tables
+
+
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("p", [2.0, 4.0, np.inf])
-@pytest.mark.parametrize("seed", range(4))
-def test_bounds_and_lengths_hold(seed, p, neighbours):
-    workload = drawn(np.random.default_rng(seed))
+@pytest.mark.parametrize(
+    ("make", "seed"), [(drawn, 1), (drawn, 3), (joined, 0), (joined, 1), (joined, 2)]
+)
+def test_bounds_and_lengths_hold(make, seed, p, neighbours):
+    workload = make(np.random.default_rng(seed))
     A, replaced = workload.to_dense(), neighbours is Neighbours.REPLACE
     C = A - A.mean(axis=1, keepdims=True) if replaced else A
     if np.abs(C).max() < 1e-12:
@@ -76,3 +108,44 @@ def test_ten_attributes_in_two_ways():
 def test_a_table_twice_is_refused_over_many_cells():
     with pytest.raises(InvalidInputError, match="each asked for once"):
         as_workload("marginals:all-range10^10,upto=1+marginals:prefix10^10,upto=2")
+
+
+SIZES = (85, 9, 100, 16, 16, 7, 15, 6, 5, 2, 100, 100, 99, 42)
+ADULT = "marginals:" + ",".join(map(str, SIZES)) + ",ways=2"
+
+
+def beside(pair, place):
+    """The tables of Adult by two, and one that joins two neighbours."""
+    totals = [f"total:{size}" for size in SIZES]
+    return ADULT + "+" + "*".join([*totals[:place], pair, *totals[place + 2 :]])
+
+
+def test_tables_by_two_beside_one_that_joins_two_attributes():
+    workload = as_workload(beside("at-most:16,16", 3))
+    assert workload.sizes == (*SIZES[:3], 256, *SIZES[5:])
+    assert len(workload.ways[3]) == 4
+    bounds = factorize(workload, rel_gap=0.03).certificate
+    assert bounds.gap <= 0.03
+    assert bounds.upper >= factorize(ADULT).certificate.lower  # more is asked
+
+
+def test_which_attributes_are_joined():
+    assert common_sizes([(2, 3, 4), (6, 4), (2, 3, 4)]) == (6, 4)
+    assert common_sizes([(2, 3, 4, 5), (6, 20)]) == (6, 20)
+    assert common_sizes([(2, 1, 3), (2, 1, 3)]) == (2, 1, 3)
+    assert common_sizes([(1, 2, 1, 3, 1), (2, 3)]) == (2, 3)
+    assert common_sizes([(2, 3), (3, 2)]) is None
+    assert common_sizes([(2, 3), (2, 4)]) is None
+    assert common_sizes([(50, 50, 2), (2500, 2)]) is None  # too many cells for a matrix
+    with pytest.raises(InvalidInputError, match="have up to 2048 cells"):
+        as_workload(beside("within:100,100", 10))
+    with pytest.raises(InvalidInputError, match="values M of at-most"):
+        as_workload("at-most:300,300")
+
+
+@pytest.mark.parametrize(("name", "joint"), [("at-most", np.add), ("within", np.subtract)])
+def test_queries_that_join_two_attributes(name, joint):
+    workload = as_workload(f"{name}:3,5")
+    values = np.abs(joint.outer(np.arange(3), np.arange(5))).ravel()
+    rows = [values <= c for c in range(values.max() + 1)]
+    np.testing.assert_array_equal(workload.to_dense(), rows)

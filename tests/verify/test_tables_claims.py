@@ -188,3 +188,22 @@ def test_the_bound_of_blocks_is_below_the_nuclear_norm(neighbours):
             exact = np.linalg.norm(queries.matrix * np.sqrt(w), "nuc")
         proved = float(lower_bound(header, arrays, queries))
         assert 0.8 * exact < proved <= exact * (1 + 1e-12)
+
+
+@pytest.mark.usefixtures("by_structure")
+@pytest.mark.parametrize("p", [2.0, 4.0])
+def test_bounds_that_keep_all_that_some_ways_ask_about(tmp_path, monkeypatch, p):
+    """Of two attributes joined: the tables by either of them, which few directions lose."""
+    monkeypatch.setattr("pmldesign.workloads.parsing.WRITTEN_CELLS", 1)
+    monkeypatch.setattr("pmldesign.strategies.structured.WRITTEN_CELLS", 1)
+    text = "marginals:prefix8,9,3,ways=2+at-most:8,9*total:3"
+    design = tables(text=text, p=p)
+    pml.write_strategy(tmp_path / "s.npz", design)
+    result = pml.verify_file(tmp_path / "s.npz")
+    assert result.holds, result.failures
+    _, arrays = read_archive(tmp_path / "s.npz")
+    header = {"lower": design.certificate.upper, "p": p, "neighbours": "add-remove"}
+    proved = lower_bound(header, arrays, _form(pml.workload(text)))
+    assert proved < design.certificate.upper
+    monkeypatch.setattr("pmldesign.verify.tables.blocks.WAYS", ())
+    assert lower_bound(header, arrays, _form(pml.workload(text))) < proved

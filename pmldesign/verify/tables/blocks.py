@@ -13,7 +13,8 @@ e the first unit vector. At p > 2 with weights u of queries that are products in
 of the table and u_k of the queries on each attribute, u_T c_T^2 and U_k^(1/2) A_k stand for c_T^2
 and A_k, and norm(u)_q^(1/2), q = p/(p - 2), divides.
 
-Any frame gives a bound; L_i spans N^j w^(1/2), j = 0, 1, -1, 2, ..., N the sum over the A_k. Under
+Any frame gives a bound; L_i spans N^j w^(1/2), j = 0, 1, -1, 2, ..., N the sum over the A_k, or all
+that those of the A_k see that have the least rank. Under
 replace the bounds are those of `pairs`.
 """
 
@@ -44,6 +45,8 @@ NUMBER_ROUNDING = 1e-9
 """Relative, of all numbers here, which are computed in double precision."""
 MOST_DIRECTIONS, MOST_ROWS = 6, 2000
 """Of frames beside their first vector, and of K."""
+WAYS, WAYS_DIRECTIONS = (256, 128, 64, 32), 4
+"""Columns of frames that hold all that some ways ask about an attribute; directions of others."""
 FAINT = 1e-8
 """Part of the largest eigenvalue below which N is not inverted."""
 
@@ -78,6 +81,10 @@ def lower_bound(header: Header, arrays: Arrays, queries: Queries) -> Any:
         proved = max(proved, value / math.sqrt(norm))
         if proved * (1 + NUMBER_ROUNDING) >= float(header["lower"]):
             break
+    for most in () if header["neighbours"] == "replace" else WAYS:
+        if proved * (1 + NUMBER_ROUNDING) < float(header["lower"]):
+            value = _block_bound(queries, cells, WAYS_DIRECTIONS, pairs=False, ways=most)
+            proved = max(proved, (value or 0.0) / math.sqrt(norm))
     return rounded(proved)
 
 
@@ -119,7 +126,7 @@ def _used(queries: Queries) -> set[int]:
 
 
 def _block_bound(
-    queries: Queries, cells: Mapping[int, Any], directions: int, *, pairs: bool
+    queries: Queries, cells: Mapping[int, Any], directions: int, *, pairs: bool, ways: int = 0
 ) -> float | None:
     """The sum of tr K_Sp^(1/2), or the bound of pairs; None where K is too large."""
     roots = _roots(queries, cells)
@@ -134,6 +141,8 @@ def _block_bound(
         i: _frame(list(parts.values()), cells[i], directions, seconds.get(i))
         for i, parts in roots.items()
     }
+    wide = {i: _wide_frame([*parts.values()], cells[i], ways) for i, parts in roots.items()}
+    frames |= {i: frame for i, frame in wide.items() if frame is not None}
     inner, rest = {}, {}
     for i, parts in roots.items():
         for key, N in parts.items():
@@ -220,3 +229,24 @@ def _frame(roots: Sequence[Any], w: Any, directions: int, second: Any = None) ->
             break
         columns.append(x / size)
     return np.array(columns).T
+
+
+def _wide_frame(roots: Sequence[Any], w: Any, most: int) -> Any:
+    """L that begins with w^(1/2) and holds all that the N of least rank see, up to `most` columns.
+
+    None for a single N, or if each sees more than that.
+    """
+    ranks = [int((np.linalg.eigvalsh(N) > FAINT * np.trace(N)).sum()) for N in roots if most]
+    kept, count = [], 0
+    for rank, N in sorted(zip(ranks, roots, strict=False), key=lambda pair: pair[0]):
+        count += rank
+        if count > min(most, len(w) - 1):
+            break
+        kept.append(np.linalg.eigh(N)[1][:, -rank:])
+    if len(roots) == 1 or not kept:
+        return None
+    r = np.sqrt(w) / math.sqrt(float(w.sum()))
+    columns = np.column_stack(kept)
+    vectors, values, _ = np.linalg.svd(columns - np.outer(r, r @ columns), full_matrices=False)
+    frame, triangle = np.linalg.qr(np.column_stack([r, vectors[:, values > FAINT]]))
+    return frame * np.sign(triangle.diagonal())

@@ -26,6 +26,7 @@ import math
 from collections.abc import Iterable
 from itertools import combinations, groupby
 from numbers import Integral
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
@@ -39,6 +40,10 @@ from pmldesign.workloads.tables.attributes import MAX_SETS
 from pmldesign.workloads.tables.base import counts_of, total_of
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.tables.workload import TablesWorkload
+from pmldesign_solvers.operators.operator import Indices
+
+if TYPE_CHECKING:
+    from pmldesign.workloads.sparse import SparseWorkload
 
 MAX_CELLS = 2**16
 """Cells of a named workload: a strategy for more would need a matrix beyond 32 GiB."""
@@ -173,6 +178,38 @@ def window(cells: int, width: int) -> RangeWorkload:
     w = _size(f"width W of window:{n},W", width, n)
     stops = np.arange(n) + 1
     return RangeWorkload(np.maximum(0, stops - w), stops, n, name=f"window:{n},{w}")
+
+
+def at_most(first: int, second: int) -> SparseWorkload:
+    """The cells of two attributes with i + j <= c, for every c.
+
+    Args:
+        first: N, values of the first attribute, at most MAX_CELLS cells together.
+        second: M, of the second one, which runs faster.
+    """
+    i, j = _pairs("at-most", first, second)
+    return _levels(f"at-most:{first},{second}", i + j)
+
+
+def within(first: int, second: int) -> SparseWorkload:
+    """The cells of two attributes with |i - j| <= c, for every c; arguments as of `at_most`."""
+    i, j = _pairs("within", first, second)
+    return _levels(f"within:{first},{second}", np.abs(i - j))
+
+
+def _pairs(name: str, first: int, second: int) -> tuple[Indices, Indices]:
+    n = _size(f"values N of {name}:N,M", first, MAX_CELLS)
+    m = _size(f"values M of {name}:{n},M", second, MAX_CELLS // n)
+    return np.divmod(np.arange(n * m), m)
+
+
+def _levels(name: str, values: Indices) -> SparseWorkload:
+    """For every c the cells whose value is at most c."""
+    from pmldesign.workloads.sparse import SparseWorkload
+
+    levels = np.arange(values.max() + 1)
+    matrix = scipy.sparse.csr_array((values <= levels[:, None]).astype(np.float64))
+    return SparseWorkload(matrix, name=name, label=lambda c: f"row {c} (at most {c})")
 
 
 def sum_of_values(*values: float) -> DenseWorkload:

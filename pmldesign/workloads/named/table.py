@@ -68,6 +68,20 @@ NAMES = [
         "window", ("N", "W"), "at each time the sum of the last W", "window:64,7", named.window
     ),
     NamedWorkload(
+        "at-most",
+        ("N", "M"),
+        "of two attributes the cells with i + j <= c, for each c",
+        "at-most:8,8",
+        named.at_most,
+    ),
+    NamedWorkload(
+        "within",
+        ("N", "M"),
+        "of two attributes the cells with |i - j| <= c, for each c",
+        "within:8,8",
+        named.within,
+    ),
+    NamedWorkload(
         "marginals",
         ("N", "..."),
         "tables by K attributes (ways=K), by 0 to K (upto=K)",

@@ -26,6 +26,7 @@ from pmldesign_solvers.tables.candidates import Candidates
 from pmldesign_solvers.tables.couplings import Coupled
 from pmldesign_solvers.tables.free_vector import FreeVector, Watch
 from pmldesign_solvers.tables.lower.dual_weights import DualPoint, SectorBound
+from pmldesign_solvers.tables.lower.frames import asked_by_few
 from pmldesign_solvers.tables.problem import Tables
 from pmldesign_solvers.tables.query_weights import Question, weighted
 
@@ -33,6 +34,10 @@ SEARCHED, EVALUATED = 4e9, 3e10
 """Most work, in cubes of sizes, of one step of a search (about a second) and of one bound."""
 MOVED = 2e7
 """Most cubes of sizes for moving coordinates, a few hundred steps of a hundredth of a second."""
+WAYS_KEPT = (256, 128, 64, 32)
+"""Columns of all that some ways ask about an attribute, in turn until they can be afforded."""
+MOST_ROWS = 2000
+"""Of a matrix of that bound, which `verify` decomposes too."""
 STAGES = ((1, 4), (2, 6))
 """Features, and directions of the lower bound, in turn.
 
@@ -143,6 +148,9 @@ def _stages(best: _Best, candidates: Candidates, *, coupled: bool) -> Iterator[N
     for wanted, directions in STAGES if cells else ():
         best.lower = max(best.lower, _lower(problem, point, directions, best.ask))
         yield
+        if wanted == 1:
+            best.lower = max(best.lower, _lower_of_ways(problem, point, directions, best.ask))
+            yield
         more = sectors.affordable(problem, wanted, SEARCHED)
         if more != features:
             features = more
@@ -159,3 +167,22 @@ def _lower(
     """The bound that keeps so many directions beside the total, or as many as can be afforded."""
     kept = sectors.affordable(problem, directions, EVALUATED)
     return SectorBound(problem, {i: count + 1 for i, count in kept.items()}, ask).certified(point)
+
+
+def _lower_of_ways(
+    problem: Tables, point: DualPoint, directions: int, ask: Callable[[], None]
+) -> float:
+    """The bound that keeps what some ways in which an attribute is asked are about.
+
+    As much of it as can be afforded; 0 where no attribute has such ways, or nothing can.
+    """
+    for most in WAYS_KEPT:
+        few = {i: asked_by_few(point.roots[i], r, most) for i, r in point.r.items()}
+        kept = {i: columns for i, columns in few.items() if columns is not None}
+        dims = {i: 1 + min(directions, len(r) - 1) for i, r in point.r.items()}
+        dims |= {i: 1 + columns.shape[1] for i, columns in kept.items()}
+        if kept and sectors.work(problem, dims) <= EVALUATED:
+            bound = SectorBound(problem, dims, ask, kept)
+            if bound.largest <= MOST_ROWS:
+                return bound.certified(point)
+    return 0.0

@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -66,19 +67,33 @@ class SectorBound:
         problem: what is asked.
         dims: d_i.
         ask: called before every space; raises an error where the bound is to be given up.
+        directions: what is kept of some attributes beside r, d_i - 1 columns.
     """
 
     def __init__(
-        self, problem: Tables, dims: Mapping[int, int], ask: Callable[[], None] = lambda: None
+        self,
+        problem: Tables,
+        dims: Mapping[int, int],
+        ask: Callable[[], None] = lambda: None,
+        directions: Mapping[int, Array] = MappingProxyType({}),
     ) -> None:
         self.problem, self.dims, self._ask = problem, dims, ask
+        self._directions = directions
         h, t = problem.plain_numbers()
         self._spaces = sectors.spaces(problem, dims)
         self._plain = np.sqrt(h) + np.sqrt(t)  # tr N_k of plain factors
 
+    @property
+    def largest(self) -> int:
+        """The size of the largest matrix."""
+        return max(space.size for space in self._spaces)
+
     def frames(self, point: DualPoint) -> dict[int, Frame]:
         """For each ordered attribute the directions that the bound keeps."""
-        return {i: frame(point.roots[i], r, self.dims[i]) for i, r in point.r.items()}
+        return {
+            i: frame(point.roots[i], r, self.dims[i], self._directions.get(i))
+            for i, r in point.r.items()
+        }
 
     def certified(self, point: DualPoint) -> float:
         """The lower bound on the norm that these weights prove, rounded down."""

@@ -1,7 +1,9 @@
 r"""Kept directions of an attribute with weights of cells, for lower bounds (`dual_weights`).
 
 N_k = (W^(1/2) G_k W^(1/2))^(1/2) for each factor, r = w^(1/2), and an orthonormal frame L that
-begins with r: N r, N^-1 r, N^2 r, ... come next.
+begins with r: N r, N^-1 r, N^2 r, ... come next. Of an attribute that is asked in several ways the
+frame may hold all that some ways ask about, those of least rank: of two attributes in one these are
+the tables by either of them, and nothing of such tables is lost.
 """
 
 from __future__ import annotations
@@ -73,6 +75,26 @@ def frame(roots: Sequence[Root], r: Array, size: int, directions: Array | None =
         for root, matrix in zip(roots, inner, strict=True)
     ]
     return Frame(r, roots, columns, inner, rest)
+
+
+def asked_by_few(roots: Sequence[Root], r: Array, most: int) -> Array | None:
+    """What the ways of least rank ask about beside r, as columns; None if that is nothing.
+
+    Args:
+        roots: N_k of an attribute.
+        r: w^(1/2).
+        most: columns together.
+    """
+    ranges = [root.vectors[:, root.values > 0] for root in roots]
+    ranges.sort(key=lambda vectors: vectors.shape[1])
+    sums = np.cumsum([vectors.shape[1] for vectors in ranges])
+    few = int((sums <= min(most, len(r) - 1)).sum())
+    if len(roots) == 1 or not few:
+        return None
+    columns = np.column_stack(ranges[:few])
+    columns = columns - np.outer(r, r @ columns) / (r @ r)
+    vectors, values, _ = np.linalg.svd(columns, full_matrices=False)
+    return np.asarray(vectors[:, values > KEPT])
 
 
 def root_of(gram: Array, r: Array) -> Root:
