@@ -96,21 +96,32 @@ class KeptRows:
         """The rows that were added since, with a number for each person."""
         import polars as pl
 
-        names = self._names
         rows, self._new = pl.concat(self._new), []
-        own = rows.select(names)
-        if self._people is None:
-            self._people = own.head(0).with_columns(pl.Series("who", [], dtype=pl.UInt32))
-        fresh = own.unique().join(self._people.select(names), on=names, how="anti")
-        begin = len(self._people)
-        codes = pl.Series("who", np.arange(begin, begin + len(fresh)), dtype=pl.UInt32)
-        self._people = self._people.vstack(fresh.with_columns(codes))
-        who = own.join(self._people, on=names, how="left", maintain_order="left")["who"].to_numpy()
+        own = rows.select(self._names)
+        who = self._numbers(own)
         cells = rows["cell"].to_numpy()
         classes = self._classes(cells)
         order = self._hashed(own, cells if classes is None else classes)
         inside = np.zeros(len(who), np.uint64) if classes is None else self._hashed(own, cells)
         return who, order, inside, cells
+
+    def _numbers(self, own: Any) -> NDArray[Any]:
+        """The number of the person of each row; those who are new have the next ones."""
+        import polars as pl
+
+        names = self._names
+        if self._people is None:
+            self._people = own.head(0).with_columns(pl.Series("who", [], dtype=pl.UInt32))
+        known = own.join(self._people, on=names, how="left", maintain_order="left")["who"]
+        who = np.array(known.fill_null(0).to_numpy())
+        others = own.filter(known.is_null())
+        fresh, begin = others.unique(), len(self._people)
+        codes = pl.Series("who", np.arange(begin, begin + len(fresh)), dtype=pl.UInt32)
+        fresh = fresh.with_columns(codes)
+        self._people = self._people.vstack(fresh)
+        added = others.join(fresh, on=names, how="left", maintain_order="left")["who"]
+        who[known.is_null().to_numpy()] = added.to_numpy()
+        return who
 
     def _hashed(self, ids: Any, numbers: Integers) -> NDArray[Any]:
         import polars as pl
