@@ -242,20 +242,20 @@ def test_weights_are_of_errors_and_not_of_what_is_published(tmp_path, schema):
     assert abs(table.estimate[:3].sum() - 200) < 100
 
 
-def test_intervals_cover_at_every_level(tmp_path, schema):
-    """Of 150 releases, with a sampler of NumPy: binomial, three standard deviations and a half."""
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+def test_intervals_cover_at_every_level(tmp_path, schema, noise):
+    """Of 100 releases, with a sampler of NumPy: binomial, three standard deviations and a half."""
     rows = random_people(np.random.default_rng(3), 200)
     data = people(tmp_path, rows)
     queries = workload(TEXT, schema=schema)
     exact = queries.matvec(count_people(data, schema).astype(float))
-    noisy = mechanism(
-        equal_shares(queries), queries, guarantee=ApproxDP(1.0, 1e-6), noise="gaussian"
-    )
+    guarantee = ApproxDP(1.0, 1e-6) if noise == "gaussian" else PureDP(1.0)
+    noisy = mechanism(equal_shares(queries), queries, guarantee=guarantee, noise=noise)
     sampler = fast_sampler(4)
     prepared = prepare(noisy, schema=schema, sampler=sampler)
     counts = prepared.counts(data)
     held = np.zeros(len(exact))
-    times = 150
+    times = 100
     for _ in range(times):
         table = prepared.publish(counts, sampler).table
         held += (table.lower <= exact) & (exact <= table.upper)

@@ -196,3 +196,45 @@ def test_shares_come_close_to_the_norm(p):
     shares = Shares(tree, squares, p, spaces=spaces)
     assert lower <= shares.error(shares.best()) <= 1.007 * lower
     assert shares.error(shares.equal()) > shares.error(shares.best())
+
+
+def random_tree(rng, kind):
+    """A chain, a star, a comb or a random tree, one after the other."""
+    nodes = int(rng.integers(2, 24))
+    recent = [-1, *(int(rng.integers(max(0, i - 6), i)) for i in range(1, nodes))]
+    return Tree([CHAIN, STAR, COMB, recent][kind])
+
+
+@pytest.mark.parametrize("kind", range(4))
+@pytest.mark.parametrize("p", [2.0, 3.0, 4.0, math.inf])
+def test_random_trees_by_random_attributes(kind, p):
+    """Scales over six orders of magnitude: both bounds, and shares against simpler strategies.
+
+    What is left out of the shares costs a millionth.
+    """
+    rng = np.random.default_rng([kind, int(min(p, 9))])
+    for sizes in ((3,), (2, 2)):
+        tree, every = random_tree(rng, kind), range(len(sizes))
+        sets = [tuple(i for i in every if number >> i & 1) for number in range(2 ** len(sizes))]
+        tables = [table for table in sets if rng.random() < 0.6] or sets[-1:]
+        scales = 10 ** rng.uniform(-3, 3, (len(tables), tree.nodes))
+        spaces = spaces_of(sizes, tables)
+        squares = spaces.as_one(scales, p)
+        certificate = solve(
+            NestedCounts(tree, squares, spaces), p, options=SolverOptions(1e-2, max_steps=10)
+        ).certificate
+        A = dense(tree, sizes, tables, scales)
+        rough = SolverOptions(1e-2, max_steps=40)
+        exact = solve_norm(DenseOperator(A), p, options=rough).certificate
+        assert certificate.lower <= exact.upper
+        assert certificate.upper >= exact.lower
+        shares = Shares(tree, squares, p, spaces=spaces)
+        error = shares.error(shares.best(steps=4))
+        assert error >= certificate.lower
+        for simpler in (shares.equal(), shares.leaves(), shares.queries(), shares.best_of_levels()):
+            assert error <= shares.error(simpler) * (1 + 2e-6)
+        cells = [np.eye(A.shape[1])] if sets[-1] in tables else []
+        for measured in (A, *cells):
+            spread = np.linalg.norm(A @ np.linalg.pinv(measured), axis=1)
+            value = np.linalg.norm(spread, p) * np.linalg.norm(measured, axis=0).max()
+            assert error <= value * (1 + 2e-6)
