@@ -93,9 +93,10 @@ class BesideStrategy(Strategy):
 
     @cached_property
     def _inverse_and_rank(self) -> tuple[Array, int]:
-        if not self.whole.regular:
+        if not (self.whole.regular or self.whole.factors[1:]):
             return super()._inverse_and_rank
-        return read_only(self.estimate(np.eye(self.shape[0]))), self.cells - 1
+        rank = self.cells if self.whole.regular else self.whole.rank
+        return read_only(self.estimate(np.eye(self.shape[0]))), rank - self._complete
 
     def require_answers(self, workload: Workload) -> None:
         """Refuse a workload that R P does not determine."""

@@ -121,3 +121,23 @@ def test_a_workload_of_another_form_is_answered_as_a_matrix(problem):
     size = ((A @ np.linalg.pinv(strategy.matrix)) ** 2).sum(axis=1).max()
     np.testing.assert_allclose(own.variances(written), expected, rtol=1e-6, atol=1e-9 * size)
     assert own.variance_norm(written, 1) == pytest.approx(expected.sum(), rel=1e-6, abs=1e-8 * size)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_products_of_any_rank_have_the_inverse_of_their_matrix(seed):
+    rng = np.random.default_rng(seed)
+
+    def factor(n):
+        square = rng.standard_normal((n, n))
+        centred = square - square.mean(axis=1, keepdims=True)
+        rows = [np.ones((1, n)), np.eye(n), square[:-1], centred[:-1], square[[0, *range(n - 1)]]]
+        return Strategy("factor", rows[rng.integers(5)])
+
+    product = ProductStrategy("product", [factor(int(n)) for n in rng.integers(2, 5, 2)])
+    beside = BesideStrategy(product)
+    if np.abs(beside.matrix).max() < 1e-9:  # nothing but the total
+        assert beside.rank == 0
+        return
+    expected = np.linalg.pinv(beside.matrix, rcond=1e-10)
+    assert np.abs(beside.pseudo_inverse - expected).max() <= 1e-9 * np.abs(expected).max()
+    assert beside.rank == np.linalg.matrix_rank(beside.matrix, tol=1e-9)
