@@ -77,7 +77,7 @@ benchmark-own: $(VENV)/test.stamp ## hard duals and marginals, the own solvers a
 
 $(VENV)/demo.stamp: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable ".[release]"
+	$(BIN)/pip install --quiet --editable ".[release,plot,verify]"
 	touch $@
 
 $(VENV)/test.stamp: pyproject.toml

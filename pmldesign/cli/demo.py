@@ -21,7 +21,7 @@ from pathlib import Path
 import click
 
 from pmldesign.cli.options.fields import argument, as_command
-from pmldesign.errors import InvalidInputError, PmldesignError
+from pmldesign.errors import InvalidInputError, PmldesignError, require_extra
 
 SCHEMA = {
     "attributes": [
@@ -140,6 +140,8 @@ def command(asked: Asked) -> None:
     Writes data (invented, of the panel real) and a script, run.sh, into FOLDER (pmldesign-people
     and so on), runs its commands, and opens their report where the terminal has a browser.
     """
+    for package in ("opendp", "matplotlib", "flint"):
+        require_extra("the demonstration", package, "release,plot,verify")
     shown = DEMONSTRATIONS[asked.kind]
     folder = Path(f"pmldesign-{asked.kind}") if asked.folder is None else asked.folder
     _write(shown, folder)

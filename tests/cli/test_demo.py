@@ -101,3 +101,11 @@ def test_a_command_that_fails_ends_the_demonstration(run, monkeypatch):
     result = run("demo", "norm")
     assert result.exit_code == 1
     assert "exit code 6" in result.stderr
+
+
+def test_a_missing_extra_is_told_before_anything_is_written(run, monkeypatch, tmp_path):
+    monkeypatch.setattr("pmldesign.errors.find_spec", lambda _: None)
+    result = run("demo", "norm", tmp_path / "shown")
+    assert result.exit_code == 2
+    assert "pip install 'pmldesign[release,plot,verify]'" in result.stderr
+    assert not (tmp_path / "shown").exists()
