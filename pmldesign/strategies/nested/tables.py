@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from copy import copy
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
@@ -277,7 +276,7 @@ class RegionTablesStrategy(StructuredStrategy):
     def _beside(self, public: Public) -> Strategy:
         if self.few or not public.name or tops_of(self.tree, public, math.prod(self.sizes)) is None:
             return super()._beside(public)
-        other = copy(self)
+        other = type(self).__new__(type(self))
         RegionTablesStrategy.__init__(
             other,
             self.name,
