@@ -3,19 +3,35 @@
 Messages name the argument, say what was got and what is allowed, and what to try.
 """
 
+import re
+from importlib.metadata import version
 from importlib.util import find_spec
+
+UNBIASED = "0.14.2"
+"""The first OpenDP whose exact noise has its law (docs/errata.md)."""
 
 
 def require_extra(what: str, package: str, extra: str, instead: str = "") -> None:
     """Refuse what needs a package that is not installed, and say which extra brings it.
 
     Raises:
-        InvalidInputError: the package is not installed.
+        InvalidInputError: the package is not installed, or is an OpenDP of biased noise.
     """
     if find_spec(package) is None:
         raise InvalidInputError(
             f"{what} needs {package}; install it with: pip install 'pmldesign[{extra}]'{instead}"
         )
+    if package == "opendp" and is_biased(installed := version(package)):
+        raise InvalidInputError(
+            f"{what} needs opendp {UNBIASED} or later, here is {installed}, whose noise is biased"
+            " and loses more privacy than is promised: pip install --upgrade opendp"
+        )
+
+
+def is_biased(installed: str) -> bool:
+    """Whether this version of OpenDP is older than UNBIASED."""
+    numbers = [int(part) for part in re.findall(r"\d+", installed)[:3]]
+    return numbers < [int(part) for part in UNBIASED.split(".")]
 
 
 def printable(text: str) -> str:

@@ -64,6 +64,8 @@ UNSEEN = {
     "sampler": "whether the noise was drawn as the manifest says, no file tells",
 }
 """What no manifest tells, and why."""
+UNBIASED = [0, 14, 2]
+"""The first version of OpenDP whose noise has its law (docs/errata.md)."""
 SHARPER = 1e-2
 """The noise of a release loses at least this much less than is promised, but not more so: a
 discrete Gaussian has slightly more variance than a continuous one."""
@@ -89,7 +91,18 @@ def check_manifest(content: Header, path: Path, checks: Checks) -> str:
     check_promise(content, checks)
     for name, reason in UNSEEN.items():
         checks.unchecked(name, reason)
+    check_sampler(content, checks)
     return NAME
+
+
+def check_sampler(content: Header, checks: Checks) -> None:
+    """Refuse noise of a library whose noise is known to have another law."""
+    library, _, installed = content["noise"]["sampler"].partition(" ")
+    numbers = [int(part) for part in re.findall(r"\d+", installed)[:3]]
+    if library == "opendp" and numbers < UNBIASED:
+        checks.state(
+            "noise", False, f"of opendp {installed}: before 0.14.2 it loses more than is promised"
+        )
 
 
 def check_promise(content: Header, checks: Checks) -> None:

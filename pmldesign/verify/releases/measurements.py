@@ -19,7 +19,13 @@ from pmldesign.verify.forms.form import COUNTS, POSITIVE, VECTOR
 from pmldesign.verify.forms.persons import Persons
 from pmldesign.verify.forms.registry import form_of
 from pmldesign.verify.queries import Queries
-from pmldesign.verify.releases.manifests import LAWS, UNSEEN, check_promise, is_manifest
+from pmldesign.verify.releases.manifests import (
+    LAWS,
+    UNSEEN,
+    check_promise,
+    check_sampler,
+    is_manifest,
+)
 from pmldesign.verify.report import Arrays, Checks, Header
 from pmldesign.verify.strategies import check_content, check_digest
 
@@ -58,6 +64,7 @@ def check_measurements(
     check_promise(manifest, checks)
     for name in ("method", "sampler"):
         checks.unchecked(name, UNSEEN[name])
+    check_sampler(manifest, checks)
     if not _check_values(header, arrays, checks):
         return arithmetic
     form = form_of(told, kept)
