@@ -94,4 +94,4 @@ def test_a_start_is_never_better_than_the_design(relation):
     again = pml.optimize(queries, search_time=0, start=start, **asked)
     assert again.error(2) <= start.error(2) * (1 + 1e-9)
     with pytest.raises(pml.InvalidInputError, match="cannot answer"):
-        pml.optimize(queries, start=np.eye(2, 7), **asked)
+        pml.optimize(queries, start=np.ones((1, 7)), **asked)
