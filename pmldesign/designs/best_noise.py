@@ -27,7 +27,7 @@ from pmldesign.designs.results import Design, Optimized, Searched
 from pmldesign.designs.rivals import CLOSE, with_rivals, with_time_for_noise
 from pmldesign.designs.streaming import require_streaming
 from pmldesign.errors import InvalidInputError
-from pmldesign.factorization import answer, with_known
+from pmldesign.factorization import with_known
 from pmldesign.mechanisms import (
     Mechanism,
     NoiseChoice,
@@ -288,8 +288,8 @@ def _laplace_search(
         promise = promise.beside(workload.public.name)
     starts = [factorization.strategy]
     if start is not None:
-        own = as_strategy(start, workload)
-        starts.append(answer(own, workload, factorization.neighbours).strategy)
+        starts.append(as_strategy(start, workload))
+        starts[-1].require_answers(workload)
     searched = laplace_design(
         workload,
         promise,
