@@ -39,7 +39,6 @@ from pmldesign.privacy.guarantees import Guarantee, PureDP
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.priors import OnPriors
-from pmldesign.strategies import as_strategy
 from pmldesign.strategies.participation.schema import Participation
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.workloads import Workload
@@ -191,7 +190,6 @@ def improve(
             searched = _laplace_search(
                 factorization,
                 guarantee,
-                start=options.start,
                 seed=seed,
                 time_limit=seconds,
                 least_gain=LEAST_GAIN if search_time is None else 0.0,
@@ -275,7 +273,6 @@ def _least_norm(
 def _laplace_search(
     factorization: Design,
     guarantee: Guarantee | None,
-    start: Any,
     **search: Any,
 ) -> Searched:
     """The search for Laplace noise; for several participations that for one, with their noise."""
@@ -286,15 +283,11 @@ def _laplace_search(
     promise = guarantee or PureDP(1.0, factorization.neighbours)
     if guarantee is None and workload.public:
         promise = promise.beside(workload.public.name)
-    starts = [factorization.strategy]
-    if start is not None:
-        starts.append(as_strategy(start, workload))
-        starts[-1].require_answers(workload)
     searched = laplace_design(
         workload,
         promise,
         p=p,
-        starts=[with_participation(strategy, None) for strategy in starts],
+        starts=[with_participation(factorization.strategy, None)],
         **search,
     )
     if guarantee is not None and schema is None:

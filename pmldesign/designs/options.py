@@ -52,8 +52,6 @@ class DesignOptions:
         participation: how often a person takes part in the steps of running sums, such as
             "16,every=64" or "4,min-sep=64", at p = 2 under add-remove, or in the rows of a table,
             such as "3,any" (docs/people.md); None for once.
-        start: a strategy that searches for Laplace noise begin from, besides others, and are never
-            worse than: what `mechanism` takes, such as "tree", a matrix or an earlier design.
         callback: called with every `Step` of the "scaling" method and of the searches. Ctrl-C
             while they run keeps the best strategy so far, with its true gap.
 
@@ -69,7 +67,6 @@ class DesignOptions:
     solver: str = "SCS"
     buffers: int | None = None
     participation: AnyParticipation | str | None = None
-    start: Any = None
     callback: Callback | None = None
 
     def __post_init__(self) -> None:

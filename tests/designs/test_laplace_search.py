@@ -3,7 +3,6 @@ import math
 import numpy as np
 import pytest
 
-import pmldesign as pml
 from pmldesign.designs import best_noise, laplace_design
 from pmldesign.designs.laplace import course
 from pmldesign.mechanisms import mechanism
@@ -83,15 +82,3 @@ def test_a_start_of_least_norm_has_half_of_the_time(monkeypatch):
         best_noise.all_designs("prefix:4", guarantee=guarantee, time_limit=3.0, search_time=0)
     best_noise.all_designs("prefix:4", guarantee=PureDP(1.0), search_time=0)
     assert limits == [1.5, 3.0, None]
-
-
-@pytest.mark.parametrize("relation", ["add-remove", "replace"])
-def test_a_start_is_never_better_than_the_design(relation):
-    guarantee = pml.PureDP(1, relation)
-    queries = np.random.default_rng(5).integers(0, 2, (12, 7)).astype(float)
-    asked = {"guarantee": guarantee, "noise": "laplace"}
-    start = pml.optimize(queries, search_time=2, **asked)
-    again = pml.optimize(queries, search_time=0, start=start, **asked)
-    assert again.error(2) <= start.error(2) * (1 + 1e-9)
-    with pytest.raises(pml.InvalidInputError, match="cannot answer"):
-        pml.optimize(queries, start=np.ones((1, 7)), **asked)
