@@ -138,7 +138,7 @@ def test_tables_that_follow_from_the_known_one_change_nothing():
 @pytest.mark.parametrize(
     ("text", "known", "message"),
     [
-        (LARGE, "marginals:85,9,2,10,ways=1", "the total or one table"),
+        (LARGE, "marginals:85,9,2,10,ways=1", "the total, counts of places"),
         (LARGE, "histogram:85*histogram:9*histogram:2*histogram:10", "nothing would be protected"),
         ("marginals:60,50,ways=1", "histogram:60*histogram:50+total:60*total:50", "nothing would"),
         ("histogram:60*total:50+histogram:60*total:50", "histogram:60*total:50", "same attributes"),

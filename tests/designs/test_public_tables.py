@@ -106,8 +106,8 @@ def test_least_budget_beside_a_table():
     ("text", "known", "message"),
     [
         (LARGE, "histogram:40*histogram:60", "nothing would be protected"),
-        (LARGE, "prefix:40*histogram:60", "the total or one table"),
-        (LARGE, "total:40*histogram:60+histogram:40*total:60", "the total or one table"),
+        (LARGE, "prefix:40*histogram:60", "the total, counts of places"),
+        (LARGE, "total:40*histogram:60+histogram:40*total:60", "the total, counts of places"),
         (TABLE, TABLE, "answer all queries"),
         ("prefix:2400", TABLE, "one product over the same attributes"),
         (f"{LARGE}+histogram:40*total:60", TABLE, "one product over the same attributes"),
