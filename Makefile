@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PEERS ?= .venv-peers
 LOWEST ?= .venv-lowest
-FIRST := tests/bounds tests/designs tests/envelope tests/privacy tests/solvers tests/strategies
+FIRST := tests/bounds tests/designs tests/envelope tests/privacy tests/solvers tests/strategies tests/verify
 
 unexport PYTHONDONTWRITEBYTECODE # the tests start many processes: modules are compiled once
 
