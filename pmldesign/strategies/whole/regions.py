@@ -5,24 +5,17 @@ Sensitivities are sums of whole numbers over paths (`Tree.above`, `Tree.farthest
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
-from pmldesign.strategies.whole.integers import Integers, scaled, shifted, times
+from pmldesign.strategies.whole.integers import Integers, scaled, shifted
 from pmldesign.strategies.whole.lattice import Lattice
 from pmldesign.strategies.whole.rounding import multiples
-from pmldesign.strategies.whole.structures import (
-    MOST_BITS,
-    largest_exponent,
-    lattice_of_unit,
-    whole_part,
-)
+from pmldesign.strategies.whole.structures import lattice_of_unit, whole_designs, whole_part
 from pmldesign.workloads.nested.tables import along_axes, farthest_tables, table_sums
 
 if TYPE_CHECKING:
@@ -67,35 +60,24 @@ def region_tables_lattice(strategy: Strategy, regions: RegionTablesStrategy, bit
 
 def ordered_tables_lattice(strategy: Strategy, regions: RegionTablesStrategy, bits: int) -> Lattice:
     """Coordinates of ordered attributes at regions, in whole numbers (`structures`)."""
-    tops = {i: largest_exponent(part.rows) for i, part in regions.ordered.items()}
-    heaviest = largest_exponent(regions.weights)
-    inner = [[i for i in table if i in tops] for table in regions.tables]
-    sums = [heaviest + sum(tops[i] for i in members) for members in inner]
-    top = math.frexp(regions.sensitivity_under(Neighbours.REPLACE, "l2"))[1]
-    more = max(*sums, top) - top + (1 + max(map(len, inner))).bit_length() + 2
-    bits = min(bits, MOST_BITS - more)
-    precision = bits + more
-    turns = {
-        i: partial(times, whole_part(part.rows, precision, tops[i]))
-        for i, part in regions.ordered.items()
-    }
-    weights = whole_part(regions.of_nodes, precision, heaviest)
+    designs = {i: part.rows for i, part in regions.ordered.items()}
+    own = whole_designs(regions, designs, regions.weights, regions.tables, bits)
+    weights = whole_part(regions.of_nodes, own.precision, own.heaviest)
 
     def image(x: Integers) -> Integers:
         tables = []
-        for table, nodes, members, exponent, row in zip(
-            regions.tables, regions.measured, inner, sums, weights, strict=True
+        for table, nodes, shift, row in zip(
+            regions.tables, regions.measured, own.shifts, weights, strict=True
         ):
             counts = table_sums(regions.tree, regions.sizes, table, x)
-            maps = [turns.get(i) for i in table]
+            maps = [own.turns.get(i) for i in table]
             places = regions.tree.place_of_node[nodes]
             rows = along_axes(maps, [regions.sizes[i] for i in table], counts[places])
-            shift = (len(members) + 1) * precision - exponent + top - bits
             moved = shifted(rows.astype(object) * row[nodes].astype(object)[:, None], shift)
             tables.append(moved.ravel())
         return np.concatenate(tables)
 
-    return lattice_of_unit(strategy, image, top - bits)
+    return lattice_of_unit(strategy, image, own.unit)
 
 
 def _lengths(

@@ -25,10 +25,10 @@ of the difference of two images is more than `SLACK` units above that of C.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -126,35 +126,69 @@ def tables_lattice(strategy: TablesStrategy, bits: int) -> Lattice:
     return replace(lattice_of_unit(strategy, tables["image"], top - bits), **tables)
 
 
-def weighted_products_lattice(strategy: WeightedProductsStrategy, bits: int) -> Lattice:
-    """F of theta_S times products of the attributes' designs on the tables by S."""
-    tops = {i: largest_exponent(design) for i, design in strategy.designs.items()}
-    heaviest = largest_exponent(strategy.weights)
-    designed = [[i for i in subset if i in tops] for subset in strategy.subsets]
-    sums = [heaviest + sum(tops[i] for i in members) for members in designed]
+class WholeDesigns(NamedTuple):
+    """Designs of attributes in whole numbers, for weighted products of them on tables.
+
+    Attributes:
+        turns: by attribute, products with its design.
+        precision: bits of the designs and of the weights.
+        heaviest: the exponent of the largest weight.
+        shifts: by table, bits that its products have beyond the lattice.
+        unit: the exponent of the unit of the lattice.
+    """
+
+    turns: dict[int, Callable[[Integers], Integers]]
+    precision: int
+    heaviest: int
+    shifts: list[int]
+    unit: int
+
+
+def whole_designs(
+    strategy: Strategy,
+    designs: Mapping[int, Array],
+    weights: Array,
+    tables: Sequence[Sequence[int]],
+    bits: int,
+) -> WholeDesigns:
+    """Designs by attribute, of tables with weights, with so many bits of the lattice."""
+    tops = {i: largest_exponent(design) for i, design in designs.items()}
+    heaviest = largest_exponent(weights)
+    members = [[i for i in table if i in tops] for table in tables]
+    sums = [heaviest + sum(tops[i] for i in inner) for inner in members]
     top = math.frexp(strategy.sensitivity_under(Neighbours.REPLACE, "l2"))[1]
-    more = max(*sums, top) - top + (1 + max(map(len, designed))).bit_length() + 2
+    more = max(*sums, top) - top + (1 + max(map(len, members))).bit_length() + 2
     bits = min(bits, MOST_BITS - more)
     precision = bits + more
-    turns = {
-        i: partial(times, whole_part(design, precision, tops[i]))
-        for i, design in strategy.designs.items()
-    }
-    weights = [int(weight) for weight in whole_part(strategy.weights, precision, heaviest)]
+    return WholeDesigns(
+        turns={i: partial(times, whole_part(d, precision, tops[i])) for i, d in designs.items()},
+        precision=precision,
+        heaviest=heaviest,
+        shifts=[
+            (len(inner) + 1) * precision - exponent + top - bits
+            for inner, exponent in zip(members, sums, strict=True)
+        ],
+        unit=top - bits,
+    )
+
+
+def weighted_products_lattice(strategy: WeightedProductsStrategy, bits: int) -> Lattice:
+    """F of theta_S times products of the attributes' designs on the tables by S."""
+    own = whole_designs(strategy, strategy.designs, strategy.weights, strategy.subsets, bits)
+    weights = [int(weight) for weight in whole_part(strategy.weights, own.precision, own.heaviest)]
 
     def of_tables(tables: Sequence[Integers]) -> Integers:
         parts = []
-        for subset, members, exponent, weight, table in zip(
-            strategy.subsets, designed, sums, weights, tables, strict=True
+        for subset, shift, weight, table in zip(
+            strategy.subsets, own.shifts, weights, tables, strict=True
         ):
-            maps = [turns.get(i, np.asarray) for i in subset]
+            maps = [own.turns.get(i, np.asarray) for i in subset]
             rows = mode_products.apply(maps, [strategy.sizes[i] for i in subset], table)
-            shift = (len(members) + 1) * precision - exponent + top - bits
             parts.append(shifted(rows.astype(object) * weight, shift))
         return np.concatenate(parts)
 
     tables = by_tables(strategy.sizes, strategy.subsets, of_tables)
-    return replace(lattice_of_unit(strategy, tables["image"], top - bits), **tables)
+    return replace(lattice_of_unit(strategy, tables["image"], own.unit), **tables)
 
 
 def chain_lattice(strategy: ChainStrategy, bits: int) -> Lattice:

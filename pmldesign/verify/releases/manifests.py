@@ -27,6 +27,7 @@ from typing import Any
 
 from flint import arb
 
+from pmldesign.errors import UNBIASED, is_biased
 from pmldesign.verify.arithmetic.intervals import above, largest
 from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
 from pmldesign.verify.distributions import Rows, alpha_of, rows_of
@@ -64,8 +65,6 @@ UNSEEN = {
     "sampler": "whether the noise was drawn as the manifest says, no file tells",
 }
 """What no manifest tells, and why."""
-UNBIASED = [0, 14, 2]
-"""The first version of OpenDP whose noise has its law (docs/errata.md)."""
 SHARPER = 1e-2
 """The noise of a release loses at least this much less than is promised, but not more so: a
 discrete Gaussian has slightly more variance than a continuous one."""
@@ -98,11 +97,9 @@ def check_manifest(content: Header, path: Path, checks: Checks) -> str:
 def check_sampler(content: Header, checks: Checks) -> None:
     """Refuse noise of a library whose noise is known to have another law."""
     library, _, installed = content["noise"]["sampler"].partition(" ")
-    numbers = [int(part) for part in re.findall(r"\d+", installed)[:3]]
-    if library == "opendp" and numbers < UNBIASED:
-        checks.state(
-            "noise", False, f"of opendp {installed}: before 0.14.2 it loses more than is promised"
-        )
+    if library == "opendp" and is_biased(installed):
+        reason = f"of opendp {installed}: before {UNBIASED} it loses more than is promised"
+        checks.state("noise", False, reason)
 
 
 def check_promise(content: Header, checks: Checks) -> None:

@@ -159,9 +159,7 @@ class ColumnSpaceWorkload:
         rank: m.
     """
 
-    def __init__(self, problem: MergedWorkload, norms: Array, gram: Array) -> None:
-        squares, left = np.linalg.eigh(gram)
-        roots = np.sqrt(squares)
+    def __init__(self, problem: MergedWorkload, norms: Array, roots: Array, left: Array) -> None:
         self.rank, self.decompositions = len(roots), 1
         self.operator: Operator = DenseOperator(norms[:, None] * left * roots)
         self.row_copies = problem.row_copies
@@ -175,9 +173,8 @@ class ColumnSpaceWorkload:
             return None
         gram = problem.tall.gram(np.ones(problem.shape[1]))
         norms = np.sqrt(gram.diagonal())
-        gram = gram / norms / norms[:, None]
-        least = np.linalg.eigvalsh(gram)[0]
-        return cls(problem, norms, gram) if least >= INDEPENDENT else None
+        squares, left = np.linalg.eigh(gram / norms / norms[:, None])
+        return cls(problem, norms, np.sqrt(squares), left) if squares[0] >= INDEPENDENT else None
 
     def original_factors(self, strategy: Array, right_inverse: Array) -> tuple[Array, Array]:
         """R and B of the original workload."""
