@@ -10,8 +10,8 @@ values of the peers are those of their own code, with its own stopping rules, or
            best of 20 seeds on tables under Laplace noise, OPT_x on the census
     RP+    Xiao, He, Zhang and Kifer, ResidualPlanner+, with prefix attributes
 
-`census-sf1plus` is HDMM's SF1+. The values of QuerySmasher (arXiv 2604.00868) are those that it was
-measured to have, the square root of the total variance: its code is no package.
+`census-sf1plus` is HDMM's SF1+. The values of QuerySmasher (arXiv 2604.00868) are those of its code
+in joined.py, which runs both.
 """
 
 from __future__ import annotations
