@@ -9,39 +9,41 @@
 Every function takes a workload as a name, a matrix, a data frame or a Workload, and a strategy as a
 name, a matrix, a factorization or a Strategy. docs/python.md is the manual.
 
-Names are loaded when they are first used, so that `import pmldesign` takes no time; the stub beside
-this file lists them with their homes.
+Names are loaded when they are first used, so that `import pmldesign` imports nothing; the stub
+beside this file lists them with their homes.
 """
 
-from __future__ import annotations
-
-import ast
-from importlib import import_module
-from pathlib import Path
-from typing import Any
-
-_STUB = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
-_HOME = {
-    alias.name: statement.module or ""
-    for statement in _STUB.body
-    if isinstance(statement, ast.ImportFrom)
-    for alias in statement.names
-}
-
-__all__ = ["__version__", *_HOME]
+_home: dict[str, str] = {}
 
 
-def __getattr__(name: str) -> Any:
+def _homes() -> dict[str, str]:
+    """The module of every name, as the stub has it."""
+    if not _home:
+        import ast
+        from pathlib import Path
+
+        stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+        for statement in stub.body:
+            if isinstance(statement, ast.ImportFrom):
+                _home.update({alias.name: statement.module or "" for alias in statement.names})
+    return _home
+
+
+def __getattr__(name: str) -> object:
     if name == "__version__":
         from importlib.metadata import version
 
         return version("pmldesign")
-    if name in _HOME:
-        value = getattr(import_module(_HOME[name]), name)
+    if name == "__all__":
+        return ["__version__", *_homes()]
+    if name in _homes():
+        from importlib import import_module
+
+        value: object = getattr(import_module(_homes()[name]), name)
         globals()[name] = value  # the next use finds it at once
         return value
     raise AttributeError(f"module 'pmldesign' has no attribute {name!r}; see dir(pmldesign)")
 
 
 def __dir__() -> list[str]:
-    return [*__all__]
+    return ["__version__", *_homes()]

@@ -1,15 +1,26 @@
 """python -m pmldesign, and the command `pmldesign`: the command line.
 
 Imports take a moment: Ctrl-C ends the process at once until they are done. Then it is that of the
-command, and at the end it is ignored.
+command, and at the end it is ignored. This module and the package import nothing else before.
 """
 
 import os
-import signal
+
+INTERRUPTED = b"error: interrupted before it was done\n"
 
 
 def run() -> None:
     """The command line, from its first import on."""
+    try:
+        _run()
+    except KeyboardInterrupt:  # between two handlers
+        os.write(2, INTERRUPTED)
+        raise SystemExit(1) from None
+
+
+def _run() -> None:
+    import signal
+
     usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if usual:
         signal.signal(signal.SIGINT, _quit)
@@ -24,7 +35,7 @@ def run() -> None:
 
 
 def _quit(*_: object) -> None:
-    os.write(2, b"error: interrupted before it was done\n")
+    os.write(2, INTERRUPTED)
     os._exit(1)
 
 

@@ -193,6 +193,29 @@ def test_signals_during_imports(tmp_path, name, code, err):
     assert process.returncode == code
 
 
+ALONE = """
+import sys
+before = set(sys.modules)
+import pmldesign.__main__
+print(*sorted(set(sys.modules) - before))
+"""
+BETWEEN = """
+import os, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+import pmldesign.__main__, pmldesign.cli
+pmldesign.cli.main = lambda **_: os.kill(os.getpid(), signal.SIGINT)
+pmldesign.__main__.run()
+"""
+
+
+def test_ctrl_c_is_heeded_before_anything_is_imported(tmp_path):
+    stdout, _ = start(code=ALONE, cwd=tmp_path).communicate()
+    assert stdout.split() == ["pmldesign", "pmldesign.__main__"]
+    process = start(code=BETWEEN, cwd=tmp_path)
+    assert process.communicate() == ("", INTERRUPTED)
+    assert process.returncode == 1
+
+
 SWALLOWING = """
 import os, signal
 try:
