@@ -1,10 +1,10 @@
-"""pmldesign verify FILE [--workload WORKLOAD] [--schema SCHEMA]."""
+"""pmldesign verify FILE [--workload WORKLOAD] [--weights FILE] [--schema SCHEMA]."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import click
@@ -16,7 +16,7 @@ from pmldesign.cli.options.results import Outputs
 from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.show import note
 from pmldesign.errors import PartlyCheckedError, VerificationError
-from pmldesign.files import verify_file
+from pmldesign.files import read_prior, verify_file
 from pmldesign.verify import Check, Verdict, Verification
 
 TABLE_DIGITS = 10
@@ -33,7 +33,7 @@ class Asked:
         type=WorkloadName(),
         metavar="WORKLOAD",
     )
-    question: QuestionOptions = group(participation=None, known=None, weights=None)
+    question: QuestionOptions = group(participation=None, known=None)
     outputs: Outputs = group(plot=None, report=None, csv=None, latex=None)
 
 
@@ -45,9 +45,11 @@ def command(asked: Asked) -> None:
     table beside it, or the certificate of `pmldesign envelope` (.json). The exit code is 7 if a
     claim does not hold, and 8 if one was not checked.
     """
-    workload, question = asked.workload, asked.question
+    workload, question = asked.workload, replace(asked.question, weights=None)
     queries = None if workload is None else question.queries(workload, note)
-    result = verify_file(asked.file, workload=queries, parse=question.named)
+    given = asked.question.weights
+    weights = None if given is None else read_prior(given, name="weights")
+    result = verify_file(asked.file, workload=queries, weights=weights, parse=question.named)
     asked.outputs.deliver(_document(result))
     if result.failures:
         raise VerificationError(f"{result.file}: what does not hold: {_names(result.failures)}")

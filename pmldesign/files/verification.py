@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pmldesign.arguments import shown
 from pmldesign.errors import InvalidInputError
 from pmldesign.files.fingerprints import FINGERPRINT_ENTRIES
 from pmldesign.files.workloads import load_workload, read_workload
@@ -20,6 +21,7 @@ from pmldesign.verify.queries import Queries, Table
 from pmldesign.workloads import Workload, as_workload, parse_workload
 from pmldesign.workloads.tables.base import asks_counts
 from pmldesign.workloads.union import spread_out
+from pmldesign.workloads.weighting.weigh import weighted
 
 MOST_ENTRIES = 2**24
 """Entries of a workload that is written out to be checked."""
@@ -30,7 +32,11 @@ SUMS_CELLS = 2**21
 
 
 def verify_file(
-    path: str | Path, *, workload: Any = None, parse: Callable[[str], Workload] = parse_workload
+    path: str | Path,
+    *,
+    workload: Any = None,
+    weights: Any = None,
+    parse: Callable[[str], Workload] = parse_workload,
 ) -> Verification:
     """Check every number that a file claims, by code that shares nothing with the solvers.
 
@@ -40,6 +46,7 @@ def verify_file(
             `pmldesign envelope` (.json).
         workload: what the strategy answers: a name, a file, a matrix or a Workload; None for the
             one that the file names, where that is the name of one.
+        weights: one for each query, or one number, of a strategy that was made with weights.
         parse: makes the workloads that a file names, for one with names of attributes:
             `lambda name: pml.workload(name, schema="schema.json")`.
 
@@ -48,17 +55,34 @@ def verify_file(
 
     Raises:
         FileError: missing, unreadable, or of another kind.
-        InvalidInputError: python-flint is not installed, or the workload is none.
+        InvalidInputError: python-flint is not installed, the workload is none, or the weights are
+            not for it.
     """
     from pmldesign.verify.verification import check_file
 
-    queries = _named_queries(path, "workload", parse) if workload is None else _read(workload)
+    key = "workload" if weights is None else "unweighted"
+    queries = _named_queries(path, key, parse) if workload is None else _read(workload)
+    if weights is not None:
+        queries = _weighted(path, queries, weights)
     known = _named_queries(path, "known", parse)
     if queries is None:
         return check_file(path, None)
     public = None if known is None else _form(known)
     form = replace(_form(queries), known=public, named=workload is None)
     return check_file(path, form)
+
+
+def _weighted(path: str | Path, queries: Workload | None, weights: Any) -> Workload:
+    """The queries times their weights.
+
+    Raises:
+        InvalidInputError: there are none, or other ones.
+    """
+    if queries is None:
+        raise InvalidInputError(
+            f"weights: {shown(str(path))} names no queries that they are for; give the workload too"
+        )
+    return weighted(queries, weights)
 
 
 def _read(workload: Any) -> Workload:

@@ -60,7 +60,7 @@ def check_content(header: Header, arrays: Arrays, queries: Queries | None, check
     if beside:
         _check_table(header, arrays, queries, checks)
         if queries is None:
-            checks.unchecked("form", "the queries are not known; give --workload")
+            checks.unchecked("form", "the queries are not known; give --workload or --weights")
             return "none"
     claims = Claims(header, arrays, queries or Queries(None), form.cells(arrays))
     claims = for_one_row(form, claims)

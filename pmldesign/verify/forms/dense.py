@@ -210,7 +210,7 @@ def _without_rounding(distances: list[list[Any]]) -> list[list[Any]]:
 def _check_product(strategy: Dense, checks: Checks) -> Any:
     """L R = A, and what the difference adds to the upper bound."""
     if strategy.A is None:
-        checks.unchecked("L R = A", "the queries are not known; give --workload")
+        checks.unchecked("L R = A", "the queries are not known; give --workload or --weights")
         return None
     A, L, R = strategy.A, strategy.L, strategy.R
     cost = 1.0
