@@ -13,7 +13,10 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pmldesign.arguments import exponent
+import numpy as np
+from numpy.typing import DTypeLike
+
+from pmldesign.arguments import exponent, positive
 from pmldesign.errors import InvalidInputError, require_extra
 from pmldesign.factorization import Factorization
 from pmldesign.privacy.alpha.fallback import Fallback, fallback_of
@@ -34,7 +37,7 @@ from pmldesign_solvers.operators.operator import Array
 if TYPE_CHECKING:
     import pmldesign
     from pmldesign.mechanisms.maxima import ExpectedMaximum
-    from pmldesign.streams import Stream, VectorStream
+    from pmldesign.streams import CorrelatedNoise, Stream, VectorStream
     from pmldesign.streams.noise import GridNoise
 
 
@@ -230,6 +233,34 @@ class Mechanism(Drawn, Displayed):
 
         strategy = lower_triangular(self.strategy)
         return VectorStream(strategy, self._unit(), width, seed=seed, workload=self.workload)
+
+    def training_noise(
+        self,
+        width: int,
+        dtype: DTypeLike = np.float32,
+        generator: np.random.Generator | int | None = None,
+        *,
+        clip: float = 1.0,
+    ) -> CorrelatedNoise:
+        """The noise for each step of training, for vectors of `width` numbers, in floating point.
+
+        Args:
+            width: d, numbers of a step.
+            dtype: of the noise, float32 or float64.
+            generator: where it comes from; a seed for simulations; None for one from the operating
+                system.
+            clip: largest l2 norm of what a record adds to a step.
+
+        Raises:
+            InvalidInputError: no Gaussian noise, replace neighbours, an argument out of range, or a
+                strategy of rank below n.
+        """
+        from pmldesign.streams import CorrelatedNoise
+        from pmldesign.streams.recurrences import lower_triangular
+
+        strategy = lower_triangular(self.strategy)
+        scale = self._unit() * strategy.sensitivity * positive("clip", clip)
+        return CorrelatedNoise(strategy, scale, width, dtype=dtype, generator=generator)
 
     def _unit(self) -> float:
         """Scale of the noise of a stream at sensitivity 1."""

@@ -445,6 +445,25 @@ class Strategy(Drawn, Displayed):
         return None
 
     @property
+    def bands(self) -> Array:
+        """R_(t, t - h) for h = 0 ... w, shape (n, w + 1), where R is lower triangular.
+
+        What stands for entries left of the first column is any number.
+
+        Raises:
+            InvalidInputError: R is not lower triangular with a positive diagonal.
+        """
+        rows, cells = self.shape
+        below, above = scipy.linalg.bandwidth(self.matrix) if rows == cells else (0, 1)
+        if above or not (self.matrix.diagonal() > 0).all():
+            raise InvalidInputError(
+                f"strategy {self.name!r} is not lower triangular with a positive diagonal, so"
+                " that it cannot go on line; use strategy.streaming()"
+            )
+        steps = np.arange(cells)[:, None]
+        return np.asarray(self.matrix[steps, steps - np.arange(below + 1)])
+
+    @property
     def own_sums(self) -> tuple[RunningSums, Array] | None:
         """The running sums that R is made for, and their variances."""
         return None

@@ -6,10 +6,12 @@ decoding  C^-1 y in floating point; rows has what both share
 sums      the answers A C^-1 y
 noise     where the noise comes from
 stream    all together, with standard deviations; vectors in floating point
+correlated  the noise of training: rows of C^-1 z alone
 owned     noise belongs to one process: forks and copies are refused
 durable   the saved state, and the log that refuses to use it twice
 """
 
+from pmldesign.streams.correlated import CorrelatedNoise as CorrelatedNoise
 from pmldesign.streams.noise import DiscreteGaussian as DiscreteGaussian
 from pmldesign.streams.noise import FloatingGaussian as FloatingGaussian
 from pmldesign.streams.noise import GridNoise as GridNoise
@@ -26,6 +28,6 @@ __getattr__ = face(
         "durable.log": "Log",
         "encoder": "Encoder dyadic",
         "recurrences": "lower_triangular",
-        "sums": "Sums",
+        "sums": "Sums require_resumable",
     },
 )

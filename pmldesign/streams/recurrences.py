@@ -15,10 +15,9 @@ import scipy
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.participation.strategy import with_participation
-from pmldesign.streams.decoding import StatesDecoder, WindowDecoder, window_rows
+from pmldesign.streams.decoding import StatesDecoder, WindowDecoder
 from pmldesign.streams.digits import COEFFICIENT_BITS, KEPT_BITS, READ_BITS, STATE_BITS
 from pmldesign.streams.whole import WholeStates, WholeWindow
-from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.blocks import SIZE, BlockRows
 from pmldesign_solvers.streams.factor import Factor
 
@@ -53,14 +52,6 @@ class States:
         """From y to C^-1 y, from the first row on."""
         return StatesDecoder(self._rows)
 
-    def start(self, width: int) -> Array:
-        """The state before the first row for inputs of shape (width,)."""
-        return np.zeros((self.memory, width))
-
-    def solve_rows(self, y: Array, first: int, state: Array) -> tuple[Array, Array]:
-        """Rows of C^-1 y from number `first` on, y of shape (m, c), and the state behind them."""
-        return self.factor.solve_rows(y, first, state)
-
     @property
     def _blocks(self) -> int:
         return -(-self.cells // SIZE)
@@ -90,14 +81,8 @@ class Window:
     """
 
     def __init__(self, strategy: Strategy) -> None:
-        self.matrix = strategy.matrix
-        rows, self.cells = self.matrix.shape
-        self.memory, above = scipy.linalg.bandwidth(self.matrix) if rows == self.cells else (0, 1)
-        if above or not (self.matrix.diagonal() > 0).all():
-            raise InvalidInputError(
-                f"strategy {strategy.name!r} is not lower triangular with a positive diagonal, so"
-                " that it cannot go on line; use strategy.streaming()"
-            )
+        self.matrix, self.cells = strategy.matrix, strategy.cells
+        self.memory = strategy.bands.shape[1] - 1
 
     def encoder(self) -> WholeWindow:
         """As `States.encoder`."""
@@ -106,16 +91,6 @@ class Window:
     def decoder(self) -> WindowDecoder:
         """As `States.decoder`."""
         return WindowDecoder(self.matrix, self.memory)
-
-    def start(self, width: int) -> Array:
-        """The state before the first row: no inputs yet."""
-        return np.zeros((0, width))
-
-    def solve_rows(self, y: Array, first: int, state: Array) -> tuple[Array, Array]:
-        """As `States.solve_rows`."""
-        x = window_rows(self.matrix, y, first, state)
-        both = np.concatenate([state, x])
-        return x, both[len(both) - min(len(both), self.memory) :]
 
     def moved(self) -> float:
         """As `States.moved`: an entry moves by 2^-53 at most."""

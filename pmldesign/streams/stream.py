@@ -20,7 +20,7 @@ from pmldesign.strategies.base import Strategy
 from pmldesign.streams.encoder import Encoder
 from pmldesign.streams.noise import GridNoise, grid_noise
 from pmldesign.streams.owned import Owned
-from pmldesign.streams.sums import Sums
+from pmldesign.streams.sums import Sums, require_resumable
 from pmldesign.workloads.base import Workload
 from pmldesign_solvers.operators.operator import Array
 
@@ -146,7 +146,7 @@ class Stream(Owned):
         """
         seeded = getattr(self.noise, "seeded", False)
         with self._turn:
-            time = self._sums.require_resumable(state, self.time, seeded=seeded)
+            time = require_resumable(state, self._sums.identity, self.time, seeded=seeded)
             self._turn.begun = True
             self.encoder.resume(time, [int(z, 16) for z in state["encoder"]])
             self._decoder.resume(time, [float.fromhex(z) for z in state["decoder"]])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -60,45 +60,10 @@ class Sums:
 
     @cached_property
     def identity(self) -> list[float]:
-        """What a saved state belongs to: how many steps, what they measure and answer, how noisily.
-
-        Sums over parts of the steps, with unequal weights, in which every number counts.
-        """
-        ramp = 1.0 + np.arange(self._kept.size) / self._kept.size
-        parts = np.unique(np.linspace(0, ramp.size - 1, COMPARED).astype(int))
-        measured = self._strategy.measure(1.0 / ramp)
-        numbers = (self._kept, self._step, self._query, self._deviations, measured)
-        sizes = [ramp.size, np.size(self.total)]
-        weighed = [np.add.reduceat(ramp * part, parts) for part in numbers]
-        found: list[float] = np.concatenate([sizes, *weighed]).tolist()
-        return found
-
-    def require_resumable(self, state: Mapping[str, Any], time: int, *, seeded: bool) -> int:
-        """The step of a saved state, for a stream at its beginning whose noise is new.
-
-        Raises:
-            InvalidInputError: the stream has begun, its noise has a seed, or the state is none, or
-                of another strategy, workload or guarantee.
-        """
-        if time:
-            raise InvalidInputError(
-                f"{time} steps of this stream are taken; only a new one goes on from a saved state"
-            )
-        if seeded:
-            raise InvalidInputError(
-                "a stream that goes on from a saved state takes no seed: it would repeat the noise "
-                "of the first steps; leave the seed out"
-            )
-        try:
-            saved, step = np.asarray(state["identity"], dtype=np.float64), int(state["time"])
-        except (KeyError, TypeError, ValueError):
-            raise InvalidInputError(
-                "this is no saved state, or one of an earlier version, which cannot go on"
-            ) from None
-        own = np.array(self.identity)
-        if saved.shape != own.shape or not np.allclose(saved, own, rtol=AGREEMENT, atol=0):
-            raise InvalidInputError("the state belongs to another strategy, workload or guarantee")
-        return step
+        """What a saved state belongs to: the steps, what they measure, answer, and how noisily."""
+        measured = self._strategy.measure(1.0 / _ramp(self._kept.size))
+        sizes = [self._kept.size, np.size(self.total)]
+        return fingerprint(sizes, self._kept, self._step, self._query, self._deviations, measured)
 
     def take(self, x: Any) -> tuple[Any, float]:
         """The answer of the next step for its x^, and its standard deviation."""
@@ -134,3 +99,62 @@ class Sums:
         for start in range(first, self._kept.size, ROWS):
             lists = (values[start : start + ROWS].tolist() for values in numbers)
             yield from zip(*lists, strict=True)
+
+
+def fingerprint(sizes: Sequence[float], *numbers: Array) -> list[float]:
+    """What tells numbers of the steps from others: sums over parts, in which every one counts."""
+    ramp = _ramp(len(numbers[0]))
+    parts = np.unique(np.linspace(0, ramp.size - 1, COMPARED).astype(int))
+    weighed = [np.add.reduceat(ramp * part, parts) for part in numbers]
+    found: list[float] = np.concatenate([sizes, *weighed]).tolist()
+    return found
+
+
+def _ramp(count: int) -> Array:
+    """Unequal weights of the steps."""
+    return np.asarray(1.0 + np.arange(count) / count)
+
+
+def require_resumable(
+    state: Mapping[str, Any], identity: list[float], time: int, *, seeded: bool
+) -> int:
+    """The step of a saved state, for what is at its beginning and has new noise.
+
+    Args:
+        state: what was saved, with its own `identity`.
+        identity: of what goes on.
+        time: steps that it has taken.
+        seeded: whether its noise has a seed.
+
+    Raises:
+        InvalidInputError: the stream has begun, its noise has a seed, or the state is none, or
+            of another strategy, workload or guarantee.
+    """
+    if time:
+        raise InvalidInputError(
+            f"{time} steps of this stream are taken; only a new one goes on from a saved state"
+        )
+    if seeded:
+        raise InvalidInputError(
+            "a stream that goes on from a saved state takes no seed: it would repeat the noise "
+            "of the first steps; leave the seed out"
+        )
+    require_same(state, "identity", identity)
+    return int(state["time"])
+
+
+def require_same(state: Mapping[str, Any], name: str, identity: list[float]) -> None:
+    """Refuse what is no saved state, or of another strategy, workload or guarantee.
+
+    Raises:
+        InvalidInputError: it is.
+    """
+    try:
+        saved, _ = np.asarray(state[name], dtype=np.float64), int(state["time"])
+    except (KeyError, TypeError, ValueError):
+        raise InvalidInputError(
+            "this is no saved state, or one of an earlier version, which cannot go on"
+        ) from None
+    own = np.array(identity)
+    if saved.shape != own.shape or not np.allclose(saved, own, rtol=AGREEMENT, atol=0):
+        raise InvalidInputError("the state belongs to another strategy, workload or guarantee")

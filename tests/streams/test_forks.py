@@ -23,6 +23,7 @@ from pmldesign.streams import (
     Stream,
     Sums,
     VectorStream,
+    require_resumable,
 )
 from pmldesign.workloads import RunningWorkload, as_workload
 
@@ -325,13 +326,13 @@ def test_a_state_knows_every_entry_of_its_strategy_and_queries():
         for L in (answers, swapped)
     )
     with pytest.raises(InvalidInputError, match="another strategy, workload or guarantee"):
-        other.require_resumable({"identity": first.identity, "time": 1}, 0, seeded=False)
+        require_resumable({"identity": first.identity, "time": 1}, other.identity, 0, seeded=False)
     weights = np.ones((2, 100))
     weights[1, 7] = 2.0
     first, other = (
         Sums(Strategy("I", np.eye(100)), RunningWorkload(np.ones(99), u), 1.0) for u in weights
     )
     state = {"identity": first.identity, "time": 1}
-    assert first.require_resumable(state, 0, seeded=False) == 1
+    assert require_resumable(state, first.identity, 0, seeded=False) == 1
     with pytest.raises(InvalidInputError, match="another strategy, workload or guarantee"):
-        other.require_resumable(state, 0, seeded=False)
+        require_resumable(state, other.identity, 0, seeded=False)

@@ -47,6 +47,7 @@ class ToeplitzStrategy(StructuredStrategy):
     """
 
     regular: ClassVar[bool] = True
+    triangular: ClassVar[bool] = True
     non_negative: ClassVar[bool] = True
 
     def __init__(self, name: str, coefficients: Array, answers: Array, rate: float) -> None:
@@ -92,6 +93,12 @@ class ToeplitzStrategy(StructuredStrategy):
     def _inverse_and_rank(self) -> tuple[Array, int]:
         check_entries(f"the inverse of strategy {self.name!r}", self.shape)
         return read_only(np.tril(scipy.linalg.toeplitz(reciprocal(self.coefficients)))), self.cells
+
+    @property
+    def bands(self) -> Array:
+        """R_(t, t - h), the same in each row."""
+        last = int(np.flatnonzero(self.coefficients)[-1])
+        return np.broadcast_to(self.coefficients[: last + 1], (self.cells, last + 1))
 
     def scaled(self, factor: float) -> ToeplitzStrategy:
         """R times a positive number."""

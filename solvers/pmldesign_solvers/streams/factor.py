@@ -99,37 +99,20 @@ class Factor:
         """C^-1 y, for y of shape (n,) or (n, c)."""
         return self._whole(y, inverse=True)
 
-    def solve_rows(self, y: Array, first: int, state: Array) -> tuple[Array, Array]:
-        """Rows of C^-1 y from row `first` on, for y of shape (m, c), and the state behind them.
-
-        Args:
-            y: right-hand sides of these rows.
-            first: number of the first one.
-            state: z + x of the row before, shape (K, c); 0 before row 0.
-        """
-        return self._rows(y, first, state, inverse=True)
-
     def _whole(self, values: Array, *, inverse: bool) -> Array:
         columns: Array = np.asarray(values.reshape(len(values), -1), dtype=np.float64)
         state = np.zeros((self.gains.shape[1], columns.shape[1]))
-        return self._rows(columns, 0, state, inverse=inverse)[0].reshape(values.shape)
-
-    def _rows(
-        self, values: Array, first: int, state: Array, *, inverse: bool
-    ) -> tuple[Array, Array]:
-        """Rows of C x or C^-1 y, block by block."""
-        results, done = np.zeros(values.shape), 0
-        while done < len(values):
-            left = len(values) - done
+        results, done = np.zeros(columns.shape), 0
+        while done < len(columns):
+            left = len(columns) - done
             count, size = (min(left // SIZE, LANES), SIZE) if left >= SIZE else (1, left)
-            stop = done + count * size
-            rows = slice(first + done, first + stop)
+            rows = slice(done, done + count * size)
             part = blocks(self.diagonal[rows], self.gains[rows], self.decays[rows], size)
-            given = values[done:stop].reshape(count, size, -1)
+            given = columns[rows].reshape(count, size, -1)
             taken, state = part.inputs(given, state) if inverse else part.outputs(given, state)
-            results[done:stop] = taken.reshape(stop - done, -1)
-            done = stop
-        return results, state
+            results[rows] = taken.reshape(count * size, -1)
+            done = rows.stop
+        return results.reshape(values.shape)
 
 
 def factor(problem: StreamProblem, u: Array, w: Array, nodes: Nodes) -> Factor:
