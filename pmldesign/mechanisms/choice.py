@@ -87,6 +87,8 @@ def mechanism(
     measured, schema = as_strategy(strategy, queries), as_participation(participation)
     if schema is not None:
         measured = with_participation(measured, schema)
+    if measured.sampling is not None and noise == "auto":
+        kinds = (Noise.GAUSSIAN,)
     factorization = answer(measured, queries, relation)
     candidates = tuple(
         calibrated(factorization, guarantee, kind, allow_vacuous=allow_vacuous) for kind in kinds

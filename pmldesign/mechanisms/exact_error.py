@@ -23,6 +23,7 @@ from pmldesign.privacy.alpha.fallback import Fallback, fallback_of
 from pmldesign.privacy.calibration import Calibration
 from pmldesign.privacy.currencies.curves import PrivacyCurve
 from pmldesign.privacy.currencies.pure import curve_of, pure_curve
+from pmldesign.privacy.currencies.sampled import SampledCurve
 from pmldesign.privacy.digits import at_least, shortest
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
@@ -98,6 +99,9 @@ class Mechanism(Drawn, Displayed):
     @property
     def privacy(self) -> PrivacyCurve:
         """What the noise satisfies in every currency, for the neighbours of the sensitivity."""
+        sampling = self.strategy.sampling
+        if sampling is not None:
+            return sampling.curve(self.sensitivity, self.scale)
         curve = curve_of(self.noise, self.sensitivity, self.scale)
         return pure_curve(curve.ratio) if self.own_grid else curve
 
@@ -117,9 +121,15 @@ class Mechanism(Drawn, Displayed):
             return dp_event.NoOpDpEvent()
         if self.scale == 0:
             return dp_event.NonPrivateDpEvent()
-        multiplier = 1 / self.privacy.ratio
-        while Fraction(multiplier) * Fraction(self.privacy.ratio) > 1:
+        sampling, curve = self.strategy.sampling, self.privacy
+        ratio = curve.step if isinstance(curve, SampledCurve) else curve.ratio
+        multiplier = 1 / ratio
+        while Fraction(multiplier) * Fraction(ratio) > 1:
             multiplier = math.nextafter(multiplier, 0.0)
+        if sampling is not None:
+            step = dp_event.GaussianDpEvent(multiplier)
+            drawn = dp_event.PoissonSampledDpEvent(sampling.rate, step)
+            return dp_event.SelfComposedDpEvent(drawn, sampling.rounds)
         if self.noise is Noise.GAUSSIAN:
             return dp_event.GaussianDpEvent(multiplier)
         if self.own_grid or self.noise is Noise.CUBE:

@@ -33,6 +33,7 @@ from numpy.typing import ArrayLike
 
 from pmldesign.arguments import finite_matrix, non_negative, positive
 from pmldesign.errors import InfeasibleError, InvalidInputError
+from pmldesign.privacy.analytic_gaussian import MARGIN
 from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale as analytic_gaussian_scale
 from pmldesign.privacy.analytic_gaussian import classical_gaussian_scale as classical_gaussian_scale
 from pmldesign.privacy.analytic_gaussian import gaussian_delta as gaussian_delta
@@ -198,6 +199,15 @@ def _calibrate_dp(
 ) -> Calibration:
     _require_possible(guarantee, noise)
     _require_same_known(strategy, guarantee)
+    sampling = strategy.sampling if is_measured(strategy) else None
+    if sampling is not None and (
+        noise is not Noise.GAUSSIAN or not isinstance(guarantee, ApproxDP)
+    ):
+        raise InvalidInputError(
+            f"amplification by sampling is for Gaussian noise and a guarantee of epsilon and"
+            f" delta, got {noise} noise and {guarantee!r}; without it say how often a person takes"
+            f" part, {sampling.rounds},every=B"
+        )
     sensitivity = _sensitivity(strategy, guarantee.neighbours, noise)
     if noise is not Noise.GAUSSIAN:
         scale = laplace_scale(sensitivity, epsilon=guarantee.laplace_ratio)
@@ -205,6 +215,10 @@ def _calibrate_dp(
         scale = gaussian_scale(sensitivity, guarantee.gaussian_square)
     else:
         epsilon, delta = guarantee.epsilon, guarantee.delta
+        if sampling is not None:
+            scale = sampling.scale(epsilon, delta) * (1 + MARGIN)
+            achieved = sampling.curve(sensitivity, scale).delta(epsilon)
+            return Calibration(noise, scale, guarantee, achieved)
         scale = analytic_gaussian_scale(sensitivity, epsilon=epsilon, delta=delta)
         return Calibration(noise, scale, guarantee, gaussian_delta(sensitivity, scale, epsilon))
     curve = curve_of(noise, sensitivity, scale)

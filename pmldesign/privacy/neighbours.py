@@ -42,6 +42,7 @@ from pmldesign_solvers.operators.operator import Array, Indices
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
+    from pmldesign.privacy.currencies.sampled import Sampling
     from pmldesign.privacy.noise import Noise
 
 VANISHING = 2.0**-500
@@ -119,6 +120,11 @@ class Measurable(Protocol):
     @property
     def entry_units(self) -> float:
         """Units of 2^-53 that the entries of `matrix` are off by at most, relative to each."""
+        ...
+
+    @property
+    def sampling(self) -> Sampling | None:
+        """How records are drawn for the steps; None where they are not."""
         ...
 
     def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:

@@ -52,6 +52,7 @@ from pmldesign_solvers.operators.operator import Array, Indices
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pmldesign.privacy.currencies.sampled import Sampling
     from pmldesign.strategies.rows.kinds import RowKinds
     from pmldesign.strategies.whole.lattice import Lattice
     from pmldesign_solvers.streams.chain import RunningSums
@@ -442,6 +443,11 @@ class Strategy(Drawn, Displayed):
     @property
     def recurrence(self) -> Factor | None:
         """R for running sums by its recurrence; None where a stream goes through its rows."""
+        return None
+
+    @property
+    def sampling(self) -> Sampling | None:
+        """How records are drawn for the steps; None where they are not."""
         return None
 
     @property

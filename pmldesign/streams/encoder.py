@@ -72,6 +72,11 @@ class Encoder:
                 f"strategy {strategy.name!r} has sensitivity {strategy.sensitivity:g}, too little "
                 "for the digits of a stream: use strategy.normalised()"
             )
+        if strategy.sampling is not None:
+            raise InvalidInputError(
+                "amplification by sampling is for noise in floating point, of training_noise and"
+                " vector_stream; a stream of exact noise takes participations without it"
+            )
         off = 2.0**self.grid_exponent * (0.5 + 2.0**-30) + self.recurrence.drift()
         apart = _distance(strategy) + self._rounded(strategy) + 2.0 * math.sqrt(n) * off
         self.sensitivity = apart * (1 + 1e-12)

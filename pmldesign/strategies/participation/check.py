@@ -27,7 +27,8 @@ from pmldesign_solvers.operators.operator import Array
 STARTS = 8
 """First steps that are tried, besides that of the longest column."""
 SEARCHED_ENTRIES = 2**20
-"""Entries of R up to which patterns are searched: 0.1 s for 16 participations."""
+"""Entries of R up to which patterns are searched: 0.1 s for 16 participations. Of more of them
+fewer entries."""
 MEASURED_CELLS = 2**20
 """Cells up to which the rows of a person are measured."""
 ORDERS = {"l1": 1, "l2": 2, "linf": np.inf}
@@ -94,7 +95,7 @@ def _farthest(strategy: Strategy, participation: Participation, norm: Norm) -> f
     differences = np.zeros((cells, starts.size))
     for column, start in zip(differences.T, starts, strict=True):
         column[start::apart][:reach] = 1.0
-    if rows * cells <= SEARCHED_ENTRIES:
+    if rows * cells * max(reach / 16, 1) <= SEARCHED_ENTRIES:
         searched = _searched(strategy.matrix, participation)
         differences = np.concatenate([differences, searched], axis=1)
     elif isinstance(strategy, EpochStrategy):

@@ -110,7 +110,7 @@ def _toeplitz(coefficients: Array, participation: Participation) -> float:
     for time in range(1, participation.reach(coefficients.size)):
         total[time * participation.apart :] += coefficients[: -time * participation.apart]
     square = math.fsum(total**2)
-    return raised(math.sqrt(square), 2 * participation.times + 8)
+    return raised(math.sqrt(square), 2 * participation.reach(coefficients.size) + 8)
 
 
 def _stream(strategy: StreamStrategy, participation: Participation) -> float:
@@ -132,7 +132,11 @@ def _stream(strategy: StreamStrategy, participation: Participation) -> float:
 
 
 def _l1(strategy: Strategy, participation: Participation) -> float:
-    times, apart, fixed = participation.times, participation.apart, participation.fixed
+    times, apart, fixed = (
+        participation.reach(strategy.cells),
+        participation.apart,
+        participation.fixed,
+    )
     if isinstance(strategy, ToeplitzStrategy):
         norms, units = np.cumsum(strategy.coefficients)[::-1], float(strategy.cells)
     elif isinstance(strategy, ChainStrategy):

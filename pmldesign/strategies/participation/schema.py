@@ -2,22 +2,35 @@
 
     "16,every=64"      16 steps, exactly 64 apart (fixed epochs)
     "4,min-sep=64"     up to 4 steps, at least 64 apart
+    "sampled,every=16,rate=0.01"
+                       records are in 16 parts; step t draws from part t mod 16, each record with
+                       probability 0.01 (cyclic Poisson sampling)
+    "sampled,share=0.001"
+                       a step draws a thousandth of all records on average; a design chooses b, the
+                       number of parts, and rate = b share
     "3,any" ...        rows in the cells of a table (`persons`)
 
 Neighbours then differ in one person: in each of the steps of a pattern by a contribution of norm at
-most 1. Fewer steps than that are patterns too, as contributions may be 0.
+most 1. Fewer steps than that are patterns too, as contributions may be 0. Without the draws sampled
+steps are fixed epochs, every b from a first one; what draws gain is in `currencies.sampled`.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from pmldesign.arguments import whole
+from pmldesign.arguments import positive, whole
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.participation.persons import PersonRows, as_person_rows
 
+ALL_STEPS = 10**9 - 1
+"""At least as many as a stream has."""
+_NUMBER = r"([0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)"
+_SAMPLED = re.compile(
+    rf"\s*sampled\s*,\s*(?:every\s*=\s*([0-9]{{1,9}})\s*,\s*rate|share)\s*=\s*{_NUMBER}\s*"
+)
 _FORM = re.compile(r"\s*([0-9]{1,9})\s*,\s*(every|min-sep)\s*=\s*([0-9]{1,9})\s*")
 
 
@@ -63,6 +76,48 @@ class Participation:
         return participation_refusal()
 
 
+@dataclass(frozen=True, slots=True)
+class SampledParticipation(Participation):
+    """Steps exactly b apart, for each of which a record is drawn at random.
+
+    Attributes:
+        rate: probability of a record to be drawn, in (0, 1].
+        open: whether a design chooses b; b is 1 then, and the rate the share of all records.
+
+    Raises:
+        InvalidInputError: b is no whole number of at least 1, or the rate is out of range.
+    """
+
+    times: int = field(default=ALL_STEPS, init=False)
+    fixed: bool = field(default=True, init=False)
+    rate: float = 1.0
+    open: bool = False
+
+    def __post_init__(self) -> None:
+        Participation.__post_init__(self)
+        name = "share" if self.open else "rate"
+        object.__setattr__(self, "rate", positive(name, self.rate))
+        if self.rate > 1:
+            raise InvalidInputError(
+                f"{name} is a probability, above 0 and at most 1, got {self.rate}"
+            )
+
+    def __str__(self) -> str:
+        return (
+            f"sampled,share={self.rate}"
+            if self.open
+            else (f"sampled,every={self.apart},rate={self.rate}")
+        )
+
+    def describe(self) -> str:
+        """The participation in words, for reports."""
+        steps = f"to steps {self.apart} apart" if self.apart > 1 else "to all steps"
+        return (
+            f"what one record contributes {steps}, for each of which it is drawn with probability"
+            f" {self.rate:g}, and nobody sees whether"
+        )
+
+
 AnyParticipation = Participation | PersonRows
 """In steps of a stream, or in cells."""
 
@@ -78,12 +133,17 @@ def as_participation(value: Any) -> AnyParticipation | None:
     form = _FORM.fullmatch(value) if isinstance(value, str) else None
     if form is not None:
         return Participation(int(form[1]), int(form[3]), fixed=form[2] == "every")
+    sampled = _SAMPLED.fullmatch(value) if isinstance(value, str) else None
+    if sampled is not None:
+        every, rate = sampled[1], float(sampled[2])
+        return SampledParticipation(int(every or 1), rate=rate, open=every is None)
     rows = as_person_rows(value) if isinstance(value, str) else None
     if rows is None:
         raise InvalidInputError(
             f"participation must be such as '4,every=64' (4 steps, exactly 64 apart),"
-            f" '4,min-sep=64' (at least 64 apart), '3,any' (3 rows of a person in a table) or"
-            f" '3,one-per=cell' (in different cells), got {value!r}"
+            f" '4,min-sep=64' (at least 64 apart), 'sampled,every=16,rate=0.01' (drawn at random),"
+            f" '3,any' (3 rows of a person in a table) or '3,one-per=cell' (in different cells),"
+            f" got {value!r}"
         )
     return rows
 

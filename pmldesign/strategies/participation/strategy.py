@@ -11,11 +11,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.currencies.sampled import Sampling
 from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.participation.persons import PersonRows
-from pmldesign.strategies.participation.schema import AnyParticipation, participation_refusal
+from pmldesign.strategies.participation.schema import (
+    AnyParticipation,
+    SampledParticipation,
+    participation_refusal,
+)
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import Array, Indices
@@ -131,6 +136,26 @@ class ParticipationStrategy(Strategy):
         lattice = self.whole.on_lattice(workload, bits, beside)
         return replace(lattice, rows=person_rows(self))
 
+    @property
+    def sampling(self) -> Sampling | None:
+        """How records are drawn for the steps; None where they are not.
+
+        Raises:
+            InvalidInputError: R is not lower triangular, or has more bands than steps are apart.
+        """
+        schema = self.participation
+        if not isinstance(schema, SampledParticipation) or schema.rate == 1:
+            return None
+        bands = self.whole.bands.shape[1]
+        if bands > schema.apart:
+            raise InvalidInputError(
+                f"strategy {self.name!r} has {bands} bands, and amplification by sampling is for"
+                f" at most {schema.apart}, how far a record's steps are apart (participation"
+                f" {schema}): take fewer bands, or what `optimize` designs for it"
+            )
+        longest = self.whole.sensitivity_under(Neighbours.ADD_REMOVE, "l2")
+        return Sampling(schema.rate, schema.reach(self.cells), longest)
+
     def scaled(self, factor: float) -> ParticipationStrategy:
         """R times a positive number."""
         return ParticipationStrategy(self.whole.scaled(factor), self.participation)
@@ -150,6 +175,11 @@ def with_participation(strategy: Strategy, participation: AnyParticipation | Non
         strategy = strategy.whole
     if participation is None:
         return strategy
+    if isinstance(participation, SampledParticipation) and participation.open:
+        raise InvalidInputError(
+            f"participation {participation} leaves the number of parts to `optimize`, with a"
+            f" guarantee; say it here, such as sampled,every=16,rate={16 * participation.rate:g}"
+        )
     return ParticipationStrategy(strategy, participation)
 
 
